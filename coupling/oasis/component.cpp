@@ -38,12 +38,12 @@ std::vector<std::uint64_t> Component::summed(std::vector<std::uint64_t> values) 
   return all;
 }
 
-int Component::first_with_most(int value) const {
+std::optional<int> Component::first_with_most(int value) const {
   struct {
     int value, rank;
   } mine{value, rank_}, most{};
   MPI_Allreduce(&mine, &most, 1, MPI_2INT, MPI_MAXLOC, comm_);
-  return most.rank;
+  return most.value == 0 ? std::nullopt : std::optional(most.rank);
 }
 
 void Component::broadcast(std::string& text, int root) const {

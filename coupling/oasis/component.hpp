@@ -31,8 +31,8 @@ public:
   std::vector<std::int64_t> greatest(std::vector<std::int64_t> values) const;
   /// The sum over all ranks, modulo 2^64. Collective.
   std::vector<std::uint64_t> summed(std::vector<std::uint64_t> values) const;
-  /// The first of the ranks that pass the greatest value. Collective.
-  int first_with_most(int value) const;
+  /// Returns the first of the ranks that pass the greatest value; nothing if all pass 0. Collective.
+  std::optional<int> first_with_most(int value) const;
   /// Makes `text` what it is on rank `root`. Collective.
   void broadcast(std::string& text, int root) const;
   /// Fails on all ranks with the text of the first rank that has one. Collective.

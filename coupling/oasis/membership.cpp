@@ -18,53 +18,54 @@ std::string line_of(const Definition& d) {
                      d.is_out ? "out" : "in", d.bundle, d.global_size);
 }
 
-/// The definitions of the rank that has the most.
-struct Reference {
+/// A definition as the first rank that was asked for it makes it.
+struct Known {
+  std::string name, line;
+  int partition = 0;
   int rank = 0;
-  std::vector<std::string> names, lines;
-  std::vector<int> partitions;
 };
 
-Reference reference_of(const Component& component, std::span<const Definition> mine) {
-  Reference reference;
-  reference.rank = component.first_with_most(static_cast<int>(mine.size()));
-  std::string text;
-  if (component.rank() == reference.rank)
+/// Returns what any rank defines, in one order on all: again and again the definitions not known yet of the rank that
+/// has the most of them. Few ranks define something of their own, so few broadcasts do.
+std::vector<Known> all_definitions(const Component& component, std::span<const Definition> mine) {
+  std::vector<Known> all;
+  while (true) {
+    std::vector<const Definition*> unknown;
     for (const Definition& d : mine)
-      text += fmt::format("{}\n{}\n{}\n", d.name, d.partition, line_of(d));
-  component.broadcast(text, reference.rank);
-  std::istringstream in(text);
-  for (std::string name, partition, line;
-       std::getline(in, name) && std::getline(in, partition) && std::getline(in, line);) {
-    reference.names.push_back(name);
-    reference.partitions.push_back(std::stoi(partition));
-    reference.lines.push_back(line);
+      if (std::ranges::find(all, d.name, &Known::name) == all.end()) unknown.push_back(&d);
+    const auto rank = component.first_with_most(static_cast<int>(unknown.size()));
+    if (!rank) return all;
+    std::string text;
+    if (component.rank() == *rank)
+      for (const Definition* d : unknown)
+        text += fmt::format("{}\n{}\n{}\n", d->name, line_of(*d), d->partition);
+    component.broadcast(text, *rank);
+    std::istringstream in(text);
+    for (std::string name, line, partition;
+         std::getline(in, name) && std::getline(in, line) && std::getline(in, partition);)
+      all.push_back({name, line, std::stoi(partition), *rank});
   }
-  return reference;
 }
 
-/// Returns how this rank's definitions differ from the reference; nothing if they do not.
-std::string difference(const Component& component, const Reference& reference,
+/// Returns how this rank's definitions differ from those of others; nothing if they do not.
+std::string difference(const Component& component, std::span<const Known> all,
                        std::span<const Definition> mine, std::span<const std::int64_t> partitions) {
-  const auto text = [&](const std::string& expected, const std::string& found) {
+  const auto text = [&](const Known& expected, const std::string& found) {
     return fmt::format(
         "expected on all ranks the definitions of rank {}, {}; found {} on rank {}; every rank of "
         "the component that has points of a partition makes the same calls of oasis_def_var for it",
-        reference.rank, expected, found, component.rank());
+        expected.rank, expected.line, found, component.rank());
   };
-  for (const Definition& d : mine) {
-    const auto at = std::ranges::find(reference.names, d.name) - reference.names.begin();
-    const bool is_known = at < std::ssize(reference.names);
-    const std::string expected =
-        is_known ? reference.lines[static_cast<std::size_t>(at)] : std::string("nothing");
-    if (expected != line_of(d)) return text(expected, line_of(d));
-  }
-  for (std::size_t i = 0; i < reference.names.size(); ++i) {
-    if (std::ranges::find(mine, reference.names[i], &Definition::name) != mine.end()) continue;
-    const auto partition = static_cast<std::size_t>(reference.partitions[i] - 1);
+  for (const Known& known : all) {
+    const auto own = std::ranges::find(mine, known.name, &Definition::name);
+    if (own != mine.end()) {
+      if (line_of(*own) != known.line) return text(known, line_of(*own));
+      continue;
+    }
+    const auto partition = static_cast<std::size_t>(known.partition - 1);
     if (partition < partitions.size() && partitions[partition] > 0)
-      return text(reference.lines[i], fmt::format("nothing, and {} points in partition {},",
-                                                  partitions[partition], partition + 1));
+      return text(known, fmt::format("nothing, and {} points in partition {},",
+                                     partitions[partition], partition + 1));
   }
   return {};
 }
@@ -80,15 +81,15 @@ std::uint64_t mixed(std::uint64_t z) {
 
 std::vector<Member> agree(const Component& component, std::span<const Definition> mine,
                           std::span<const std::int64_t> partitions) {
-  const Reference reference = reference_of(component, mine);
-  component.expect_none(difference(component, reference, mine, partitions));
+  const std::vector<Known> known = all_definitions(component, mine);
+  component.expect_none(difference(component, known, mine, partitions));
   const std::uint64_t me = mixed(static_cast<std::uint64_t>(component.rank()) + 1);
-  const std::size_t count = reference.names.size();
+  const std::size_t count = known.size();
   std::vector<std::int64_t> ends(count);
   // For each variable: how many ranks define it, which, and how many of them have no points.
   std::vector<std::uint64_t> sums(3 * count);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto found = std::ranges::find(mine, reference.names[i], &Definition::name);
+    const auto found = std::ranges::find(mine, known[i].name, &Definition::name);
     if (found == mine.end()) continue;
     ends[i] = found->end;
     sums[3 * i] = 1, sums[3 * i + 1] = me;
@@ -99,7 +100,7 @@ std::vector<Member> agree(const Component& component, std::span<const Definition
   std::vector<Member> members;
   for (std::size_t i = 0; i < count; ++i) {
     const bool is_of_all = all[3 * i] == static_cast<std::uint64_t>(component.size());
-    members.push_back({.name = reference.names[i],
+    members.push_back({.name = known[i].name,
                        .end = greatest[i],
                        .set = is_of_all ? 0 : all[3 * i + 1],
                        .takes_part = sums[3 * i] > 0,

@@ -204,12 +204,13 @@ private:
       add(entry, first, where);
   }
 
-  /// Tells whether this is a line such as P 2 P 0, which may be missing: a field may be named P or R.
+  /// Returns whether this is a line such as P 2 P 0, which may be missing. A field may be named P or R: its word 3 is
+  /// a number, its word 4 the coupling period.
   static bool are_periods(const Words& words) {
     const auto is_kind = [](const std::string& word) {
       return upper(word) == "P" || upper(word) == "R";
     };
-    return words.size() == 4 && is_kind(words[0]) && number_in(words[1]) && is_kind(words[2]) &&
+    return words.size() >= 4 && is_kind(words[0]) && number_in(words[1]) && is_kind(words[2]) &&
            number_in(words[3]);
   }
   /// Returns the place of the status: that of word 7, of word 8 where OASIS3 wanted the name of another file before

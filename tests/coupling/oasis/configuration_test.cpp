@@ -47,7 +47,7 @@ const std::string complete = R"(
 # field 1
 SOSSTSST SISUTESU 1 86400 1 sstoc.nc EXPORTED
 182 149 128 64 toce atmo LAG=+14400 SEQ=+2
-P 2 P 0
+P 2 P 0   # periodic, and then not
 #
 LOCTRANS
 AVERAGE

@@ -3,14 +3,15 @@
 !> has. The namcouple says what becomes of it between the two. 'serial_source' and 'serial_target' are the same, but rank 1 of them
 !> alone has points, and the other ranks call nothing for the field. All their ranks put or get a second field. In 'shared_source' and
 !> 'shared_target' this, too, is on rank 1 alone, on the same partition, and the other ranks define it without points; its element g
-!> is 10*date + g, and the target gets half of it, and of the last element nothing, by the weights that the first field has.
+!> is 10*date + g, and the target gets half of it, and of the last element nothing, by the weights that the first field has. In
+!> 'apart_source' and 'apart_target' rank 1 calls nothing for the second field, so that no rank has both.
 program oasis_words
   use mpi
   use tremula_oasis
   implicit none
   character(20) :: component
   integer :: id, comm, rank, size, ierr, part, var, date, info, begin, points, i, all, second
-  logical :: is_source, is_serial, is_shared, takes_part
+  logical :: is_source, is_serial, is_shared, is_apart, takes_part, has_second
   real(ip_double_p), allocatable :: values(:), expected(:), more(:)
 
   call get_command_argument(1, component)
@@ -21,13 +22,19 @@ program oasis_words
   is_source = index(component, 'source') > 0
   is_serial = component /= 'source' .and. component /= 'target'
   is_shared = index(component, 'shared') > 0
+  is_apart = index(component, 'apart') > 0
   takes_part = .not. is_serial .or. rank == 1
+  has_second = is_serial .and. .not. (is_apart .and. rank == 1)
   points = 4/size
   begin = rank*points
   if (is_serial) then
     points = merge(4, 0, takes_part)
     begin = 0
-    call oasis_def_partition(all, [OASIS_Apple, rank, 1], ierr)
+    if (is_apart) then
+      call oasis_def_partition(all, [OASIS_Apple, rank/2, merge(1, 0, has_second)], ierr)
+    else
+      call oasis_def_partition(all, [OASIS_Apple, rank, 1], ierr)
+    end if
   end if
   allocate (values(points))
   if (takes_part .or. is_shared) call oasis_def_partition(part, [OASIS_Apple, begin, points], ierr)
@@ -37,8 +44,8 @@ program oasis_words
     if (.not. is_source) call oasis_def_var(var, 'SST_IN', part, [1, 1], OASIS_In, OASIS_Real, ierr)
   end if
   second = OASIS_Var_Uncpl
-  if (is_serial .and. is_source) call oasis_def_var(second, 'HEAT_OUT', all, [1, 1], OASIS_Out, OASIS_Real, ierr)
-  if (is_serial .and. .not. is_source) call oasis_def_var(second, 'HEAT_IN', all, [1, 1], OASIS_In, OASIS_Real, ierr)
+  if (has_second .and. is_source) call oasis_def_var(second, 'HEAT_OUT', all, [1, 1], OASIS_Out, OASIS_Real, ierr)
+  if (has_second .and. .not. is_source) call oasis_def_var(second, 'HEAT_IN', all, [1, 1], OASIS_In, OASIS_Real, ierr)
   call oasis_enddef(ierr)
   do date = 0, 119, 60
     if (is_source .and. takes_part) then
