@@ -332,7 +332,8 @@ bool InStream::fills(int field) const {
   expects(links_.is_complete(), [&] {
     return fmt::format("stream '{}': expected begin_step before fills; found no link", name());
   });
-  return fields_.is_changing(f) || links_.arriving_elements(f) == fields_.part(f).elements;
+  return fields_.targets()[f].transformation.beta == 0.0 &&
+         (fields_.is_changing(f) || links_.arriving_elements(f) == fields_.part(f).elements);
 }
 
 void InStream::end_step() {

@@ -255,7 +255,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(run(("trainer", 1, trainer), ("reader", 1, reader))[1], [True])
 
 
-def produce(rank, outlives, is_over):
+def produce(rank, outlives, timeout, is_over):
     """Steps until the second consumer has had one of its own; what becomes of the first one is no business of theirs."""
     lost = 0
     with tremula.Session("simulation", 0, 1) as session:
@@ -264,7 +264,7 @@ def produce(rank, outlives, is_over):
             number = 0
             while not is_over.value:
                 try:
-                    with out.step() as step:
+                    with out.step(timeout) as step:
                         step[u] = np.full(4, float(number))
                     number += 1
                 except tremula.PeerLost:
@@ -286,10 +286,10 @@ def consume(rank, name, dies, is_over):
 
 class Loss(unittest.TestCase):
     def test_a_producer_that_outlives_its_consumers_goes_on_without_an_error(self):
-        for outlives in (True, False):
+        for outlives, timeout in ((True, None), (True, 30), (False, None), (False, 30)):
             is_over = multiprocessing.Value("b", 0)
             with torch_support.Server(), torch_support.Jobs() as jobs:
-                producer = jobs.start(produce, outlives, is_over)
+                producer = jobs.start(produce, outlives, timeout, is_over)
                 jobs.join(jobs.start(consume, "first", True, is_over), expected=9)
                 jobs.join(jobs.start(consume, "second", False, is_over))
                 jobs.join(producer)

@@ -83,7 +83,7 @@ class InStream(Stream):
             update, _held = change.struct(None, layout, kind, kind)
             status = lib.tremula_in_update(self._handle, text, ctypes.byref(update), ctypes.byref(number))
         self._check(status)
-        self.fields.append(Field(self, name, kind, layout, number.value, self._label, change.overwrites))
+        self.fields.append(Field(self, name, kind, layout, number.value, self._label))
         return self.fields[-1]
 
     def relabel(self, method: str = "exact") -> int:
@@ -149,10 +149,10 @@ class InStream(Stream):
         return InStep(self)
 
     def get(self, field: Field | str, out: Any = None) -> Any:
-        """This rank's part of a field; blocks until all of it has arrived.
+        """Returns this rank's part of a field, in `out`; blocks until all of it has arrived.
 
         :param out: the array to fill, the whole local buffer or the owned part; None: a new one, of shape
-            Local.extents, in which what is not got (ghost cells, elements of no rank) is 0; the array is returned
+            Local.extents, in which what is not got (ghost cells, elements of no rank) is 0
         :raises Mismatch: a value did not fit the declared type; the stream goes on
         """
         if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
@@ -173,11 +173,11 @@ class InStream(Stream):
 
     def fills(self, field: Field | str) -> bool:
         """Returns whether `get` of the step begun last sets every element of this rank's part, whatever it held. It does
-        not with `beta` or `extents`, nor where the producer lacks elements (is_partial): an array of numpy.empty keeps
-        arbitrary numbers there. After the first begin_step; never blocks."""
+        not with `beta`, nor with `extents` of less than this part, nor where the producer lacks elements (is_partial): an
+        array of numpy.empty keeps arbitrary numbers there. After the first begin_step; never blocks."""
         declared = self._number_of(field)
         self._check(lib.tremula_in_fills(self._handle, declared.number, ctypes.byref(found := ctypes.c_int())))
-        return found.value != 0 and declared._is_overwritten
+        return found.value != 0
 
     def _new_array(self, field: Field) -> np.ndarray[Any, Any]:
         changes = field.layout.changing is not None

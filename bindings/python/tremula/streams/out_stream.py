@@ -59,7 +59,7 @@ class OutStream(Stream):
         text = c_text(name, "name of a field")
         checked_layout(layout, f"stream '{self.name}', field '{name}'")
         self._check(lib.tremula_out_field(self._handle, text, kind.code, layout._handle, ctypes.byref(number)))
-        return self._declared(Field(self, name, kind, layout, number.value, self._label, True))
+        return self._declared(Field(self, name, kind, layout, number.value, self._label))
 
     def part(self, name: str, dtype: Any, layout: Layout, origin: Sequence[int], shape: Sequence[int]) -> Field:
         """Declares a box of an array that several groups produce together, each in a stream of the same name.
@@ -75,7 +75,7 @@ class OutStream(Stream):
         where = int64s(origin, "origin"), int64s(shape, "shape")
         text = c_text(name, "name of a field")
         self._check(lib.tremula_out_part(self._handle, text, kind.code, layout._handle, *where, ctypes.byref(number)))
-        return self._declared(Field(self, name, kind, layout, number.value, self._label, True))
+        return self._declared(Field(self, name, kind, layout, number.value, self._label))
 
     def _declared(self, field: Field) -> Field:
         self.fields.append(field)

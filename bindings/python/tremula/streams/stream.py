@@ -49,12 +49,9 @@ class Field:
     number  0, 1, ... in the order of the declarations
     """
 
-    def __init__(
-        self, stream: Stream, name: str, type: ElementType, layout: Layout, number: int, label: int, is_overwritten: bool
-    ) -> None:
+    def __init__(self, stream: Stream, name: str, type: ElementType, layout: Layout, number: int, label: int) -> None:
         self.name, self.type, self.layout, self.number = name, type, layout, number
         self._of = stream._token
-        self._is_overwritten = is_overwritten  # by what comes, as far as it comes
         self._what = f"stream '{stream.name}', field '{name}'"
         self._last: tuple[Any, int, int, Any, Any] | None = None  # array, buffer, bytes, dtype, strides: last put or got
         self.place(layout, label)
@@ -143,13 +140,16 @@ class Stream:
 
         :param timeout: seconds; None: as long as the session's keys timeout and step_timeout allow
         :param is_left: asked between slices; True: it is NOT_READY then
+        :return: the status of the C interface, also where it says that the call has failed
         """
         start, turns = time.monotonic(), 0
         piece = 0.1 if self.session._is_interruptible or is_left is not None else math.inf
         patience, is_explained = self.session._timeout, False
         while True:
             left = math.inf if timeout is None else max(0.0, timeout - (time.monotonic() - start))
-            status = self._check(self._within(self._handle, min(piece, left)))
+            status: int = self._within(self._handle, min(piece, left))
+            if raised:
+                raise_pending()
             if status != _c.NOT_READY or left == 0 or (timeout is not None and timeout <= 0):
                 return status
             turns += 1

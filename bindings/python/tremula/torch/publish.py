@@ -46,7 +46,7 @@ class Publisher:
 
     def _agree(self, model: ModelOrState, layouts: Mapping[str, LayoutLike]) -> None:
         """Finds the layouts of all tensors that any rank has. A rank that has none of one gets an empty tensor for it.
-        What one rank fails of ends the call on all."""
+        An error on one rank ends the call on all of them."""
         own: Dict[str, tremula.Layout] = {}
         mine, failure = [], None
         try:

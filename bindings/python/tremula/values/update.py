@@ -36,11 +36,6 @@ class Change:
         options = (self.axes, self.extents, self.from_origin, self.to_origin)  # sequences, perhaps arrays
         return self.alpha == 1 and self.beta == 0 and not self.conjugate and all(o is None for o in options)
 
-    @property
-    def overwrites(self) -> bool:
-        """True if the former value of an element of `to` does not matter."""
-        return self.beta == 0
-
     def struct(
         self, from_: Layout | None, to: Layout, from_type: ElementType, to_type: ElementType
     ) -> tuple[_c.Update, list[Any]]:
