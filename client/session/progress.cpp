@@ -81,11 +81,11 @@ void ProgressEngine::start_thread() {
 }
 
 void ProgressEngine::wake() {
-  if (!thread_.joinable()) return;
   {
-    const std::scoped_lock lock(mutex_);
+    const auto lock = hold();
     is_awake_ = is_new_ = is_any_begun_ = true;
   }
+  if (!thread_.joinable()) return;
   changed_.notify_one();
 }
 
@@ -96,6 +96,7 @@ void ProgressEngine::run() {
     if (!is_awake_) {
       changed_.wait_for(lock, idle_nap, [this] { return is_awake_ || is_over_; });
       if (is_over_) return;
+      if (!is_awake_) is_any_begun_ = true;  // every link has signs of life to send, however many there are
     }
     if (std::exchange(is_new_, false)) nap = shortest_nap;
     is_awake_ = advance();

@@ -66,6 +66,24 @@ TEST(ProgressEngine, LooksAtFewIdleStreamsInATurnAndAtAllInTurn) {
   EXPECT_TRUE(engine.is_empty());
 }
 
+/// Each of them has signs of life to send, also while the application computes.
+TEST(ProgressEngine, LooksAtAllIdleStreamsAfterEachNapOfItsThread) {
+  std::vector<Counted> all(1000);
+  ProgressEngine engine;
+  for (Counted& each : all) engine.add(each);
+  engine.start_thread();
+  const auto deadline = core::Deadline::after(60);
+  int turns = 0;
+  while (turns < 4 && !deadline.expired()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const auto lock = engine.hold();
+    turns = all[0].turns;
+    for (const Counted& each : all) ASSERT_EQ(each.turns, turns);
+  }
+  EXPECT_GE(turns, 4);
+  for (Counted& each : all) engine.remove(each);
+}
+
 /// No bytes of a send leave before the receive is there: a wire without buffers of its own.
 constexpr std::size_t no_eager_bytes = 0;
 constexpr Index extent = 2500;  // longer messages than those that go with their heads (2 KiB)
