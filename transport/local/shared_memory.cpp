@@ -155,13 +155,16 @@ void SharedMemory::renew() {
   const Pages copy(file->file(), old.size(), true);
   // Pages that were never written to stay as they are: a look at them would give them memory.
   const int written = file_->file().get();
-  for (off_t begin = lseek(written, head_bytes, SEEK_DATA), end = 0; begin >= 0;
-       begin = lseek(written, end, SEEK_DATA)) {
+  off_t begin = head_bytes, end = head_bytes;
+  while ((begin = lseek(written, end, SEEK_DATA)) >= 0) {
     end = lseek(written, begin, SEEK_HOLE);
-    if (end < 0) throw system_error("expected to find the bytes that were written");
+    if (end < 0) break;
     std::memcpy(copy.bytes().data() + begin, old.data() + begin,
                 static_cast<std::size_t>(end - begin));
   }
+  if (errno != ENXIO)  // no end of what was written: systems may not know where it is
+    std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes,
+                old.size() - head_bytes);
   Pages(file->file(), old.size(), true, old.data()).release();  // pages_ owns the address as before
   file_ = file;
 }
