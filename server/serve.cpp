@@ -89,8 +89,11 @@ std::vector<core::Key> find_keys(const Config& config, std::uint16_t port, const
   if (has_usual_key(config) && config.port_file)
     return keys_in(transport::key_file_beside(*config.port_file), log);
   if (has_usual_key(config)) {
+    // It stays for the next server on this port, to which jobs come back with what this one has
+    // sealed. Nobody comes back to a port that was chosen at random.
     const auto file = transport::place_of_key(port, source.runtime_folder);
-    if (auto key = core::make_key_file(file)) made.push_back(std::move(*key));
+    if (auto key = core::make_key_file(file); key && config.port == 0)
+      made.push_back(std::move(*key));
     return core::read_key_list(file);
   }
   std::vector<core::Key> keys;

@@ -427,7 +427,22 @@ TEST_F(QuickStart, LetsJobsOfItsUserInWithoutAWordAndNobodyElse) {
     EXPECT_NE(without.errors().find(part), std::string::npos) << without.errors();
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
-  EXPECT_TRUE(fs::is_empty(runtime / "tremula")) << "its key is gone with it";
+  EXPECT_TRUE(fs::is_empty(runtime / "tremula")) << "nobody comes back to a random port";
+}
+
+/// Jobs show the next server what this one has sealed with the key.
+TEST_F(QuickStart, KeepsTheKeyOfAPortForTheNextServer) {
+  start("0");
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  start(port);
+  const std::string key = contents(key_file);
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  start(port);
+  EXPECT_EQ(contents(key_file), key);
+  Process status({"status", "--server", "localhost:" + port}, {here});
+  EXPECT_EQ(status.wait(), 0) << status.errors();
 }
 
 TEST_F(QuickStart, IsClosedToOtherUsersOfTheHost) {

@@ -74,7 +74,8 @@ TREMULA_API tremula_status tremula_redistribution_get_statistics(
     const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics);
 
 /* As make, run and free of one array. The last plans stay with comm, so that a call with an update
- * that was used before makes no plan. */
+ * that was used before makes no plan. An update that cannot be read, e.g. of another length, is
+ * TREMULA_INVALID_ARGUMENT on its rank alone: the others wait TREMULA_STEP_TIMEOUT for it. */
 TREMULA_API tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
                                                 const void* from, size_t from_bytes, void* to,
                                                 size_t to_bytes);
