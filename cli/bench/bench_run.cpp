@@ -72,9 +72,8 @@ BenchResult run_bench(BenchOptions options) {
     else
       start_ranks(options, area, ranks);
     meet();  // all have started
-    auto steps = read(area, warm_up_steps + options.steps, meet, options.computes);
-    steps.erase(steps.begin(), steps.begin() + warm_up_steps);
-    result.step_seconds = median(std::move(steps));
+    const auto steps = read(area, warm_up_steps + options.steps, meet, options.computes);
+    result.step_seconds = median({steps.begin() + warm_up_steps, steps.end()});
     result.memcpy_seconds = median(read(area, limit_rounds, meet));
     meet();  // addresses are there
     result.raw_seconds = median(read(area, limit_rounds, meet));
