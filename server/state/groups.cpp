@@ -29,7 +29,8 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
   if (const auto taken = group.members.find(hello.rank()); taken != group.members.end())
     refuse(fmt::format(
         "group '{}': rank {} is held by host {}, pid {}, since {:.0f} s ago; found a second one on "
-        "host {}, pid {}; give every process a rank of its own",
+        "host {}, pid {}; give every process a rank of its own, and each job of this group name a "
+        "TREMULA_JOB of its own",
         group.name, hello.rank(), taken->second.host, taken->second.pid, now - taken->second.since,
         hello.host(), hello.pid()));
 }

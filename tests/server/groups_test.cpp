@@ -56,7 +56,7 @@ TEST(Groups, RefuseWhoCannotBeOfTheGroup) {
       {hello("g", 0, 4, "j", "nid2", 43),
        "group 'g': rank 0 is held by host nid1, pid 42, since 30 s ago; found a second one on host "
        "nid2, pid 43; give "
-       "every process a rank of its own"},
+       "every process a rank of its own, and each job of this group name a TREMULA_JOB of its own"},
   };
   for (const auto& row : rows) {
     try {
