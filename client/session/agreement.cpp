@@ -301,12 +301,16 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
                                                  name_, explained.text()));
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    const std::string missing =
-        error.code() == Errc::timed_out ? control_.explain(question).text() : "";
-    control_.report_agreement(0);
-    if (missing.empty()) throw;
+    if (error.code() != Errc::timed_out) {
+      control_.report_agreement(0);
+      throw;
+    }
+    // The number stays reported: a rank whose time limit ends next does not miss this one.
+    const auto explained = control_.explain(question);
+    if (explained.text().empty()) throw;
     throw Error(error.code(),
-                fmt::format("{}; of group '{}' did not come: {}", error.what(), name_, missing));
+                fmt::format("{}; of group '{}' {}: {}", error.what(), name_,
+                            explained.is_warning() ? "found" : "did not come", explained.text()));
   }
 }
 

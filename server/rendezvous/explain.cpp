@@ -37,11 +37,33 @@ void add(std::string& text, const Make& make) {
   if (text.size() < enough_bytes) add(text, make());
 }
 
-/// Names the ranks that have said goodbye, for people.
-std::string describe_left(const Group& group) {
-  if (group.left.empty()) return {};
-  return fmt::format("that {} {} left", proto::ranks_text(group.left),
-                     group.left.size() == 1 ? "has" : "have");
+/// Tells whether a rank that has reported `theirs` has come to an agreement, which may be two messages,
+/// each with a number.
+bool has_come(std::uint64_t theirs, std::uint64_t agreement) {
+  return theirs != 0 && theirs + 1 >= agreement && theirs <= agreement + 1;
+}
+
+/// Returns the ranks that have said goodbye without coming to an agreement.
+std::set<core::Rank> left_before(const Group& group, std::uint64_t agreement) {
+  std::set<core::Rank> ranks;
+  for (const core::Rank rank : group.left) {
+    const auto reported = group.left_in.find(rank);
+    if (reported == group.left_in.end() || !has_come(reported->second, agreement))
+      ranks.insert(rank);
+  }
+  return ranks;
+}
+
+/// Names ranks that have said goodbye, for people; empty if there are none. The first one is the cause:
+/// the others leave because they wait for it in vain.
+std::string describe_left(const Group& group, std::set<core::Rank> ranks) {
+  if (ranks.empty()) return {};
+  if (ranks.erase(group.first_left) == 0)
+    return fmt::format("that {} {} left", proto::ranks_text(ranks),
+                       ranks.size() == 1 ? "has" : "have");
+  return fmt::format(
+      "that rank {} has left{}", group.first_left,
+      ranks.empty() ? "" : fmt::format(", and {} after it", proto::ranks_text(ranks)));
 }
 
 }  // namespace
@@ -52,9 +74,11 @@ void Rendezvous::explain(const Call& call, const wire::Explain& message) {
   const Group& group = *seat.group;
   wire::Explained& explained = *reply(call).mutable_explained();
   if (is_of_ranks) {
-    explained.set_is_warning(!group.left.empty());  // it never comes
-    return explained.set_text(group.left.empty() ? describe_missing(seat, message.agreement())
-                                                 : describe_left(group));
+    std::string left = describe_left(group, left_before(group, message.agreement()));
+    const std::string missing = left.empty() ? describe_missing(seat, message.agreement()) : "";
+    if (missing.empty() && left.empty()) left = describe_left(group, group.left);
+    explained.set_is_warning(!left.empty());  // it never comes
+    return explained.set_text(left.empty() ? missing : left);
   }
   for (const auto& [id, stream] : streams_)
     if (stream.is_produced_by(group) && !stream.closed &&
@@ -178,11 +202,9 @@ std::string Rendezvous::describe_missing(const Seat& asking, std::uint64_t agree
   const Group& group = *asking.group;
   const auto is_missing = [&](core::Rank rank) {
     const auto member = group.members.find(rank);
-    // An agreement may be two messages, each with a number.
     const std::uint64_t theirs = member == group.members.end() ? 0 : member->second.agreement;
-    const bool has_come = theirs != 0 && theirs + 1 >= agreement && theirs <= agreement + 1;
     return rank != asking.rank && !group.shares.contains(rank) && !group.left.contains(rank) &&
-           !has_come;
+           !has_come(theirs, agreement);
   };
   // Ranks that have not joined are not walked through: a group may claim any number of them.
   std::size_t count =

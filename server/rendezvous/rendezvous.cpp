@@ -126,7 +126,7 @@ void Rendezvous::share(const Call& call, const wire::Share& message) {
     throw Error(
         Errc::cancelled,
         fmt::format("group '{}': rank {} has left, its ranks cannot agree on anything any more",
-                    group.name, *group.left.begin()));
+                    group.name, group.first_left));
   if (message.round() != group.rounds + 1 || group.shares.contains(seat.rank))
     throw Error(
         Errc::protocol,
@@ -371,7 +371,7 @@ const Group& Rendezvous::whole_group_of(const Call& call, std::string_view what)
   if (!group.left.empty())
     throw Error(Errc::peer_lost,
                 fmt::format("{}: expected all ranks of group '{}', but rank {} has left", what,
-                            group.name, *group.left.begin()));
+                            group.name, group.first_left));
   return group;
 }
 

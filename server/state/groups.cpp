@@ -105,9 +105,13 @@ bool Groups::leave(ConnectionId from) {
   const auto place = seat(from);
   if (!place) return false;
   memberships_.erase(from);
-  place->group->members.erase(place->rank);
-  place->group->left.insert(place->rank);
-  return place->group->members.empty();
+  Group& group = *place->group;
+  const std::uint64_t agreement = group.members.at(place->rank).agreement;
+  if (agreement != 0) group.left_in[place->rank] = agreement;
+  group.members.erase(place->rank);
+  if (group.left.empty()) group.first_left = place->rank;
+  group.left.insert(place->rank);
+  return group.members.empty();
 }
 
 void Groups::remove(const std::string& name) {

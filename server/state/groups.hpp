@@ -62,7 +62,10 @@ struct Group {
   bool is_resumed = false;  ///< rank 0 has told what the group has
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
-  bool was_linked = false;    ///< a stream of it, or one that it has subscribed to
+  core::Rank first_left = 0;  ///< of these
+  /// Agreements in which ranks of `left` waited for others, or had waited until their time limit.
+  std::map<core::Rank, std::uint64_t> left_in{};
+  bool was_linked = false;  ///< a stream of it, or one that it has subscribed to
   /// Notices for all its ranks since the first one has come back, in order; none when all have.
   std::vector<std::shared_ptr<const wire::ToClient>> missed{};
   std::size_t missed_bytes = 0;

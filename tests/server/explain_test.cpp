@@ -51,7 +51,28 @@ TEST_F(Explaining, NamesRanksThatHaveLeftTheirGroup) {
   play.tell(33, "request: 2 goodbye {}", {Play::done(33, 2)});
   expect_left("that rank 2 has left");
   play.tell(34, "request: 2 goodbye {}", {Play::done(34, 2)});
-  expect_left("that ranks 2-3 have left");
+  expect_left("that rank 2 has left, and rank 3 after it");
+}
+
+TEST_F(Explaining, NamesTheCauseAndNotTheRanksThatGaveUpWaitingForIt) {
+  play.join("four", 4, 31);
+  for (const ConnectionId rank : {31u, 32u}) play.tell(rank, "heartbeat { agreement: 7 }", {});
+  play.tell(32, "request: 2 goodbye {}", {Play::done(32, 2)});
+  play.tell(
+      31, "request: 3 explain { agreement: 7 }",
+      {"31: request: 3 explained { text: 'rank 2 on host node, pid 102; rank 3 on host node, pid "
+       "103' }"});
+  play.tell(33, "request: 2 goodbye {}", {Play::done(33, 2)});
+  play.tell(31, "request: 3 explain { agreement: 7 }",
+            {"31: request: 3 explained { text: 'that rank 2 has left' is_warning: true }"});
+}
+
+TEST_F(Explaining, NamesARankThatHasLeftThoughAllHaveCome) {
+  play.join("two", 2, 31);
+  for (const ConnectionId rank : {31u, 32u}) play.tell(rank, "heartbeat { agreement: 7 }", {});
+  play.tell(32, "request: 2 goodbye {}", {Play::done(32, 2)});
+  play.tell(31, "request: 3 explain { agreement: 7 }",
+            {"31: request: 3 explained { text: 'that rank 1 has left' is_warning: true }"});
 }
 
 TEST_F(Explaining, SaysThatThereIsNone) {
