@@ -64,7 +64,11 @@ std::string why_not(std::string_view way, const Offering& a, const Offering& b) 
   if (way == memory && a.host != b.host)
     return fmt::format("they are on different hosts, '{}' and '{}'", a.host, b.host);
   if (way == memory)
-    return fmt::format("on host '{}' they are different users or in different containers", a.host);
+    return fmt::format(
+        "on host '{}' they are different users, in different containers, or versions of Tremula "
+        "that "
+        "do not share memory",
+        a.host);
   if (!is_network(way)) return "they have different ompi-servers";
   std::vector<std::string> bound;
   for (const Offering* side : {&a, &b})

@@ -7,13 +7,14 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "transport/local/memory_layout.hpp"
 
 namespace tremula::transport::local {
 
 namespace {
 
 constexpr std::uint64_t door_magic =
-    0x32726f6f442e4c54;  // "TL.Door2", of this layout and the inbox's
+    0x30726f6f442e4c54 + (std::uint64_t{memory_layout} << 56);  // "TL.Door2"
 
 std::uint64_t number_of(Side side) { return side == Side::producer ? 1 : 2; }
 std::uint64_t number_of_other(Side side) { return 3 - number_of(side); }

@@ -21,6 +21,7 @@
 #include <random>
 
 #include "core/error.hpp"
+#include "transport/local/memory_layout.hpp"
 
 namespace tremula::transport::local {
 
@@ -104,8 +105,9 @@ std::string host_identity() {
   std::array<gid_t, 3> groups{};
   getresuid(&users[0], &users[1], &users[2]);
   getresgid(&groups[0], &groups[1], &groups[2]);
-  return fmt::format("{}.{}.{}.{}.{}{}", boot, namespace_number("pid"), namespace_number("user"),
-                     fmt::join(users, "-"), fmt::join(groups, "-"), capabilities);
+  return fmt::format("{}.{}.{}.{}.{}.{}{}", memory_layout, boot, namespace_number("pid"),
+                     namespace_number("user"), fmt::join(users, "-"), fmt::join(groups, "-"),
+                     capabilities);
 }
 
 void FileTraits::close(int file) noexcept { ::close(file); }
@@ -163,8 +165,7 @@ void SharedMemory::renew() {
                 static_cast<std::size_t>(end - begin));
   }
   if (errno != ENXIO)  // no end of what was written: systems may not know where it is
-    std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes,
-                old.size() - head_bytes);
+    std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes, old.size() - head_bytes);
   Pages(file->file(), old.size(), true, old.data()).release();  // pages_ owns the address as before
   file_ = file;
 }

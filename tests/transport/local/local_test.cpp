@@ -56,6 +56,9 @@ TEST(Local, OffersThisMachineAndNoOther) {
   Local local;
   const auto mine = "local@" + local::host_identity();
   EXPECT_EQ(local.offers(), std::vector{mine});
+  // The offer of 0.1.0, whose memory is laid out differently, begins with the machine.
+  const auto before = "local@" + local::host_identity().substr(2);
+  EXPECT_EQ(error_of([&] { local.open(before, Side::producer); }).code(), core::Errc::unsupported);
   const auto error = error_of([&] { local.open("local@elsewhere", Side::producer); });
   EXPECT_EQ(error.code(), core::Errc::unsupported);
   EXPECT_NE(std::string(error.what()).find(mine), std::string::npos) << error.what();

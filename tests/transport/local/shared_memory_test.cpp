@@ -3,6 +3,7 @@
 #include "transport/local/shared_memory.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -14,8 +15,10 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <string>
 
 #include "core/error.hpp"
+#include "transport/local/memory_layout.hpp"
 
 namespace tremula::transport::local {
 namespace {
@@ -296,6 +299,15 @@ TEST(SharedMemory, NamesTheSameHostInEveryProcessOfIt) {
   const auto mine = host_identity();
   EXPECT_GT(mine.size(), 30u);
   EXPECT_EQ(in_child([&] { return host_identity() == mine ? 0 : 1; }), 0);
+}
+
+// Tremula 0.1.0 lays its memory out differently, and begins its identity with that of the machine.
+TEST(SharedMemory, IsNotThatOfAVersionWithAnotherLayout) {
+  std::string machine;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), machine);
+  ASSERT_FALSE(machine.empty());
+  EXPECT_TRUE(host_identity().starts_with(fmt::format("{}.{}.", memory_layout, machine)))
+      << host_identity();
 }
 
 }  // namespace
