@@ -27,6 +27,7 @@
 #include "proto/convert.hpp"
 #include "server/rendezvous/rendezvous.hpp"
 #include "server/state/quotas.hpp"
+#include "server/state/status_turns.hpp"
 #include "transport/control/authentication.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/interfaces.hpp"
@@ -47,6 +48,7 @@ namespace {
 constexpr auto accept_pause = 100ms;  // while the process has no socket left
 constexpr auto stop_limit = 500ms;
 constexpr auto longest_tick = 500ms;
+constexpr double longest_pause = 3600;  // of statuses, seconds
 constexpr std::size_t max_log_bytes = 1000;
 // Files that are no connections: the log, the port file, epoll, what libraries open.
 constexpr std::size_t kept_files = 48;
@@ -160,6 +162,8 @@ struct Listener::Impl {
         finished{};  // has got its last answer; the other side is to close
     std::optional<transport::ServerExchange>
         exchange{};  // until it has proved that it knows the key
+    Owner owner = 0;
+    std::optional<wire::ToServer> held{};  // a request for a status that waits for its turn
   };
   /// What many messages have in common, as bytes.
   struct Common {
@@ -173,6 +177,7 @@ struct Listener::Impl {
         tls(tls_of(config)),
         limits(with_connections(lim, tls != nullptr)),
         quotas(limits),
+        status_turns(limits.status_rest),
         acceptor(bind(io, config)),
         keys(std::make_shared<const std::vector<core::Key>>(
             find_keys(acceptor.local_endpoint().port()))),
@@ -269,7 +274,8 @@ struct Listener::Impl {
       const std::size_t proved = connection.exchange->proved();
       report(from, LogLevel::debug,
              fmt::format("proved connection={} key={}", from, (*keys)[proved].name()));
-      rendezvous.set_owner(from, static_cast<Owner>(proved));
+      connection.owner = static_cast<Owner>(proved);
+      rendezvous.set_owner(from, connection.owner);
       connection.exchange.reset();
       socket.limit_frames(limits.stranger_frame_bytes);
     } catch (const std::exception& error) {
@@ -298,19 +304,62 @@ struct Listener::Impl {
       connection.socket->send(transport::refusal_without_key());
       return end_stranger(from, "it asks for a server that has a key");
     }
+    guard(from, [&] {
+      try {
+        take(from, proto::parse_to_server(payload));
+      } catch (const Error& error) {
+        end_bad(from, proto::request_number(payload), error);
+      }
+    });
+  }
+
+  /// Runs what a connection has asked for; a failure ends that connection alone.
+  template <class Action>
+  void guard(ConnectionId from, Action&& action) {
     try {
-      const wire::ToServer message = proto::parse_to_server(payload);
-      quotas.record_spoken(from, now());
-      if (message.has_hello()) check_may_join(from, message.request());
-      if (connections.at(from).finished) return;
-      deliver(rendezvous.receive(from, message, now()), from);
-    } catch (const Error& error) {
-      end_bad(from, proto::request_number(payload), error);
+      action();
     } catch (const std::exception& error) {
       connections.at(from).socket->close(error.what());
       report(from, LogLevel::error,
              fmt::format("failed connection={} text={}", from, error.what()));
     }
+  }
+
+  void take(ConnectionId from, wire::ToServer message) {
+    quotas.record_spoken(from, now());
+    if (message.has_hello()) check_may_join(from, message.request());
+    Connection& connection = connections.at(from);
+    if (connection.finished) return;
+    if (!message.has_status()) return deliver(rendezvous.receive(from, message, now()), from);
+    if (status_turns.is_free(now())) return serve_status(from, message);
+    status_turns.add(connection.owner, from);
+    connection.held = std::move(message);
+    connection.socket->hold();
+    if (!is_turn_awaited) await_turn();
+  }
+
+  void serve_status(ConnectionId from, const wire::ToServer& message) {
+    const double begin = now();
+    guard(from, [&] { deliver(rendezvous.receive(from, message, begin), from); });
+    status_turns.record(begin, now());
+  }
+
+  /// Serves the statuses that wait, each in its turn.
+  void await_turn() {
+    is_turn_awaited = !status_turns.is_empty();
+    if (!is_turn_awaited) return;
+    const std::chrono::duration<double> pause(
+        std::clamp(status_turns.due() - now(), 0., longest_pause));
+    turn_timer.expires_after(std::chrono::duration_cast<Clock::duration>(pause));
+    turn_timer.async_wait([this](const error_code& stopped) {
+      if (stopped || stopping) return;
+      if (const auto from = status_turns.next(now())) {
+        Connection& connection = connections.at(*from);
+        serve_status(*from, *std::exchange(connection.held, std::nullopt));
+        connection.socket->resume();
+      }
+      await_turn();
+    });
   }
 
   void check_may_join(ConnectionId from, std::uint64_t request) {
@@ -350,6 +399,7 @@ struct Listener::Impl {
   void on_closed(ConnectionId id, const std::string& why) {
     report(id, LogLevel::debug, fmt::format("disconnected connection={} why={}", id, why));
     connections.erase(id);
+    status_turns.remove(id);
     if (stopping) {
       if (connections.empty()) io.stop();
     } else {
@@ -451,8 +501,9 @@ struct Listener::Impl {
       const bool was_away = at - ticker.expiry() > 4 * tick_period;
       tick();
       for (const auto& [id, connection] : connections) {
-        rendezvous.record_heard(id, seconds(was_away ? at : connection.socket->last_heard()));
-        if (!was_away) close_if_idle(id, connection, at);
+        const bool is_heard = was_away || connection.held;  // or what it has sent is not read
+        rendezvous.record_heard(id, seconds(is_heard ? at : connection.socket->last_heard()));
+        if (!is_heard) close_if_idle(id, connection, at);
       }
       deliver(rendezvous.check_silence(seconds(at)));
       log.flush();
@@ -482,6 +533,7 @@ struct Listener::Impl {
     acceptor.close(ignored);
     accept_timer.cancel();
     ticker.cancel();
+    turn_timer.cancel();
     signals.cancel(ignored);
     for (const auto& [id, connection] : connections) connection.socket->finish();
     if (connections.empty()) return io.stop();
@@ -494,6 +546,7 @@ struct Listener::Impl {
   Limits limits;
   std::size_t bytes_at_start = memory_bytes();
   Quotas quotas;
+  StatusTurns status_turns;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   transport::ServerExchange::Keys keys;
@@ -501,7 +554,8 @@ struct Listener::Impl {
   Rendezvous rendezvous;
   Clock::duration tick_period;
   Clock::time_point started = Clock::now();
-  asio::steady_timer ticker{io}, accept_timer{io};
+  asio::steady_timer ticker{io}, accept_timer{io}, turn_timer{io};
+  bool is_turn_awaited = false;
   asio::signal_set signals{io};
   std::unordered_map<ConnectionId, Connection> connections;
   ConnectionId last_id = 0;

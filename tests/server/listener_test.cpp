@@ -579,6 +579,44 @@ TEST(Listener, ServesOneMessageOfEachConnectionInTurn) {
   ::close(other);
 }
 
+const std::string status_request = "request: 2 status {}";
+
+// The first status is over when its answer is here; no other one has a turn in this test.
+TEST(Listener, HoldsStatusesThatAreTooManyAndServesEverythingElse) {
+  const Running server(0.05, {.hello_seconds = 0.1, .stranger_seconds = 0.1, .status_rest = 1e15});
+  Client first(server), member(server), other(server), stranger(server);
+  first.tell(status_request);
+  ASSERT_EQ(first.answers(1).size(), 1u);
+  member.tell(hello("held", 0, 2, 0.2));
+  other.tell(hello("held", 1, 2, 1000));
+  ASSERT_EQ(member.answer(0), welcome("0.05"));
+  ASSERT_EQ(other.answer(0), welcome("0.05"));
+  member.tell(status_request);
+  stranger.tell(status_request);
+  for (int i = 0; i < 20; ++i) {  // a second: neither the rank nor the stranger has been silent
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Client late(server);
+    late.tell(hello("late" + std::to_string(i), 0, 1));
+    ASSERT_EQ(late.answer(0), welcome("0.05"));
+    late.tell("request: 3 goodbye {}");
+    ASSERT_EQ(late.answer(1), "request: 3 done { }");
+  }
+  EXPECT_EQ(member.answers(0).size(), 1u);
+  EXPECT_EQ(stranger.answers(0).size(), 0u);
+  EXPECT_EQ(other.answers(0).size(), 1u);  // the rank is not lost
+}
+
+TEST(Listener, ServesAllStatusesInTheEnd) {
+  const Running server;
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 20; ++i) clients.push_back(std::make_unique<Client>(server));
+  for (int asked = 0; asked < 5; ++asked)
+    for (const auto& client : clients) client->tell(status_request);
+  clients.front()->tell(hello("asks", 0, 1));
+  for (const auto& client : clients) EXPECT_GE(client->answers(5).size(), 5u);
+  EXPECT_EQ(clients.front()->answer(5), welcome());
+}
+
 TEST(Listener, SharesLongBytesOnceForAllRanks) {
   constexpr int ranks = 8;
   Running server;

@@ -88,6 +88,11 @@ void FramedSocket::begin_tls(const TlsTrust& trust, const std::string& name,
 
 void FramedSocket::start() { read_prefix(0); }
 
+void FramedSocket::resume() {
+  held_ = false;
+  if (paused_ && !closed_) read_prefix(0);
+}
+
 template <class Handler>
 void FramedSocket::read_some(std::byte* to, std::size_t bytes, Handler handler) {
   if (tls_)
@@ -126,7 +131,7 @@ void FramedSocket::take_handshake() {
 }
 
 void FramedSocket::read_prefix(std::size_t have) {
-  paused_ = have == 0 && queued_bytes_ > pause_bytes_;
+  paused_ = have == 0 && (held_ || queued_bytes_ > pause_bytes_);
   if (paused_) return;
   read_some(prefix_.data() + have, prefix_.size() - have,
             [self = shared_from_this(), have](const error_code& error, std::size_t got) {
@@ -224,8 +229,7 @@ void FramedSocket::write_frame(Stream& stream) {
                         self->queue_.pop_front();
                         self->count(counted, 0);
                         if (self->closed_) return;
-                        if (self->paused_ && self->queued_bytes_ <= self->pause_bytes_)
-                          self->read_prefix(0);
+                        if (self->paused_) self->read_prefix(0);
                         if (!self->queue_.empty()) return self->write_next();
                         if (self->finishing_) self->finish();
                       });

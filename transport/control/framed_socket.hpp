@@ -68,6 +68,10 @@ public:
   void limit_frames(std::size_t payload_bytes) { most_payload_bytes_ = payload_bytes; }
   /// Reads nothing more while more than so many bytes are queued.
   void pause_beyond(std::size_t queued_bytes) { pause_bytes_ = queued_bytes; }
+  /// Reads nothing more, from within on_frame or before start(): what comes stays with the network, an
+  /// end of the connection too. Until resume().
+  void hold() { held_ = true; }
+  void resume();
   /// Queues one frame: the payload, and behind it the tail.
   /// @throws core::Error invalid_argument if they are too long for a frame
   void send(core::Bytes payload, Tail tail);
@@ -131,7 +135,8 @@ private:
   Clock::time_point last_heard_ = Clock::now();
   std::optional<Clock::time_point> frame_since_;
   bool has_begun_ = false;  // the first bytes have come
-  bool paused_ = false;
+  bool held_ = false;
+  bool paused_ = false;  // for either reason
   bool finishing_ = false;
   bool closed_ = false;
 };

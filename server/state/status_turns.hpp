@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Whose request for a status is served next, and when. Statuses are the one answer that anybody may ask
+// for again and again and that takes long: they get a bounded share of the server's thread, and what
+// exceeds it waits. Pure: no sockets, no clock; time is an argument, in seconds since any moment.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "server/state/groups.hpp"
+#include "server/state/output.hpp"
+
+namespace tremula::server {
+
+/// Serves owners in turn, and the requests of one owner in their order.
+class StatusTurns {
+public:
+  /// @param rest  seconds without a status for each second that one has taken: 3 leaves a quarter of
+  ///              the thread to all of them
+  explicit StatusTurns(double rest) : rest_(rest) {}
+
+  /// Returns whether a request that comes now is served at once; else it is to be added.
+  bool is_free(double now) const { return turns_.empty() && now >= due_; }
+  /// Adds a request that waits. @pre the connection has none
+  void add(Owner owner, ConnectionId from);
+  /// Removes what waits of a connection that is gone.
+  void remove(ConnectionId from);
+  /// Takes the request whose turn it is; none if it is too early, or none waits.
+  std::optional<ConnectionId> next(double now);
+  /// Records that one was served.
+  void record(double begin, double end) { due_ = end + rest_ * (end - begin); }
+
+  bool is_empty() const { return turns_.empty(); }
+  /// When the next one may be served.
+  double due() const { return due_; }
+
+private:
+  using Ticket = std::uint64_t;
+  struct Turn {
+    Owner owner;
+    Ticket ticket;
+  };
+  double rest_, due_ = 0;
+  Ticket last_ticket_ = 0;
+  std::map<Owner, std::map<Ticket, ConnectionId>> waiting_;  // no owner without a request
+  std::unordered_map<ConnectionId, Turn> turns_;             // the same, by the connection
+  std::optional<Owner> last_owner_;                          // that was served
+};
+
+}  // namespace tremula::server
