@@ -15,9 +15,7 @@ using core::Errc, core::Error;
 void Rendezvous::link_choices(const Call& call, const wire::LinkChoices& message) {
   const Group& group = *rank_0_of(call, "LinkChoices").group;
   Link* const link = link_of(group, message.link());
-  if (link == nullptr)
-    throw Error(Errc::peer_lost,
-                fmt::format("link {} was closed by the other side", message.link()));
+  if (link == nullptr) throw error_of_gone_link(group, message.link());
   const bool is_consumer = link->consumer == group.name;
   if (!is_consumer) link->is_answered = true;
   (is_consumer ? link->consumer_held : link->producer_held) = hold(group, message.SpaceUsedLong());

@@ -30,9 +30,7 @@ void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& mes
     reply(call).mutable_done();
     return;
   }
-  if (link == nullptr)
-    throw Error(Errc::peer_lost,
-                fmt::format("link {} was closed by the other side", message.link()));
+  if (link == nullptr) throw error_of_gone_link(group, message.link());
   if (message.again() != link->again)
     throw Error(Errc::refused,
                 fmt::format("link {}: expected addresses for a link that was set up anew {} times, "
@@ -164,6 +162,25 @@ void Rendezvous::tell_link_closed(const Link& link, const Group& by, const std::
   notice.mutable_link_closed()->set_lost(is_lost);
   if (const Group* other = other_side(link, by)) notify(*other, notice);
   if (is_lost) notify(by, notice);  // its other ranks wait for a rank that has given up
+  remember_gone_link(link, by, why);
+}
+
+void Rendezvous::remember_gone_link(const Link& link, const Group& by, const std::string& why) {
+  const Group* const other = other_side(link, by);
+  if (other == nullptr) return;
+  if (gone_links_.size() == most_gone_links) gone_links_.pop_front();
+  gone_links_.push_back(
+      {link.id, {by.name, by.owner}, {other->name, other->owner}, proto::cut(why)});
+}
+
+Error Rendezvous::error_of_gone_link(const Group& group, LinkId id) const {
+  const auto gone = std::ranges::find(gone_links_, id, &GoneLink::id);
+  if (gone != gone_links_.end() && gone->other.is(group))
+    return Error(Errc::peer_lost,
+                 fmt::format("link {} was closed by the other side: {}", id, gone->why));
+  if (gone != gone_links_.end() && gone->closed_by.is(group))
+    return Error(Errc::peer_lost, fmt::format("link {} was closed: {}", id, gone->why));
+  return Error(Errc::peer_lost, fmt::format("link {} was closed by the other side", id));
 }
 
 void Rendezvous::drop_link(LinkId id) {

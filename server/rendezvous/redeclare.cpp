@@ -156,9 +156,7 @@ void Rendezvous::redeclare_link(const Call& call, const wire::RedeclareLink& mes
                             "this server, which was started again; found that it has not yet: try "
                             "again in a moment",
                             message.link()));
-  if (link == nullptr)
-    throw Error(Errc::peer_lost,
-                fmt::format("link {} was closed by the other side", message.link()));
+  if (link == nullptr) throw error_of_gone_link(group, message.link());
   const Stream& stream = streams_.at(link->stream);
   if (!is_consumed_by(*link, group))
     throw Error(Errc::refused,

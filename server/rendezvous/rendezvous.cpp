@@ -301,6 +301,7 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
     if (!is_consumed_by(link, group) && !streams_.at(link.stream).is_produced_by(group)) continue;
     over.push_back(id);
     if (const Group* other = other_side(link, group)) links_with[other].push_back(id);
+    remember_gone_link(link, group, text);
   }
   for (const auto& [other, ids] : links_with) {
     message.mutable_links()->Assign(ids.begin(), ids.end());

@@ -53,6 +53,7 @@ public:
   static constexpr double empty_seconds = 10;
   static constexpr int most_empty = 1024;       // groups
   static constexpr std::size_t most_gone = 32;  // groups
+  static constexpr std::size_t most_gone_links = 256;
   static constexpr std::size_t most_given_up = 1024, most_gave_up = 64;
   static constexpr std::size_t most_missed_bytes = std::size_t{1} << 20;
 
@@ -217,6 +218,17 @@ private:
     Owner owner;
     double at;
     std::string why;  // it was lost; empty: it was not
+  };
+  /// A link that is gone, for a side that still sends something for it.
+  struct GoneLink {
+    struct End {
+      std::string name;
+      Owner owner;
+      bool is(const Group& group) const { return name == group.name && owner == group.owner; }
+    };
+    LinkId id;
+    End closed_by, other;
+    std::string why;
   };
   struct WaitingHello {
     Call call;
@@ -444,6 +456,10 @@ private:
   /// @param is_lost  a rank of `by` has given up: its other ranks are told, too
   void tell_link_closed(const Link& link, const Group& by, const std::string& why,
                         bool is_lost = false);
+  /// Keeps why the link is over for the group on its other side.
+  void remember_gone_link(const Link& link, const Group& by, const std::string& why);
+  /// Returns the error for a message of the group about a link that is gone.
+  core::Error error_of_gone_link(const Group& group, LinkId id) const;
   /// Removes the link, and its stream if that has ended.
   void drop_link(LinkId id);
   void end_group(const Group& group, double now);
@@ -481,7 +497,8 @@ private:
   std::map<std::pair<LinkId, std::string>, GivenUpLink>
       given_up_;  // by the group too; most_given_up of each owner
   std::vector<Subscription> subscriptions_;
-  std::deque<GoneGroup> gone_;  // the last ones
+  std::deque<GoneGroup> gone_;       // the last ones
+  std::deque<GoneLink> gone_links_;  // the last ones
   /// For the name of a group that is leaving or may be lost, by that name.
   std::map<std::pair<std::string, ConnectionId>, WaitingHello> waiting_hellos_;
   std::unordered_map<ConnectionId, std::string> waits_for_name_;  // of these

@@ -97,7 +97,7 @@ TEST_F(Choices, ComeTooLateForALinkThatTheOtherSideHasClosed) {
              "2: link_closed { link: 1 why: 'enough' }"});
   play.tell(1, choices({"ofi:tcp"}),
             {Play::refused(1, static_cast<int>(core::Errc::peer_lost),
-                           "link 1 was closed by the other side", 3)});
+                           "link 1 was closed by the other side: enough", 3)});
 }
 
 }  // namespace

@@ -528,8 +528,20 @@ TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
             {Play::done(1, 3), "11: " + closed, "12: " + closed, "13: " + closed});
   play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
   play.tell(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
-            {Play::refused(11, -5, "link 1 was closed by the other side", 4)});
+            {Play::refused(11, -5, "link 1 was closed by the other side: no disk left", 4)});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // others may still come
+}
+
+TEST_F(Matching, SaysWhyALinkIsClosedToItsTwoSidesAlone) {
+  link();
+  play.receive(11, "request: 3 close_link { link: 1 gave_up: true why: 'skewed' }");
+  play.tell(1, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' }",
+            {Play::refused(1, -5, "link 1 was closed by the other side: skewed", 4)});
+  play.tell(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
+            {Play::refused(11, -5, "link 1 was closed: skewed", 4)});
+  play.join("third", 1, 31);
+  play.tell(31, "request: 4 link_addresses { link: 1 addresses: '' }",
+            {Play::refused(31, -5, "link 1 was closed by the other side", 4)});
 }
 
 TEST_F(Matching, ClosesALinkWhenEveryRankOfTheConsumerHasFinished) {
@@ -776,7 +788,11 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
   EXPECT_EQ(streams(), std::vector<std::string>{"t"});  // a consumer waits for it
   play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
   play.tell(11, "request: 3 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
-            {Play::refused(11, -5, "link 1 was closed by the other side", 3)});
+            {Play::refused(
+                11, -5,
+                "link 1 was closed by the other side: rank 1 of group \\'ocean\\' on host node, "
+                "pid 101, closed its connection without goodbye (reset)",
+                3)});
 }
 
 TEST_F(Matching, TellsTheProducerWhenAConsumerIsLostAndKeepsItsStream) {

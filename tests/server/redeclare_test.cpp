@@ -167,7 +167,8 @@ TEST_F(Redeclare, OfAConsumerIsRefusedAndChangesNothing) {
   expect(21, of_consumer(v_again), core::Errc::refused,
          "link 1: expected a link of group \\'late\\', found none");
   play.receive(1, "request: 8 close_link { link: 1 why: 'so' }");
-  expect(11, of_consumer(v_again), core::Errc::peer_lost, "link 1 was closed by the other side");
+  expect(11, of_consumer(v_again), core::Errc::peer_lost,
+         "link 1 was closed by the other side: so");
 }
 
 TEST_F(Redeclare, OfAConsumerOfAStateIsRefused) {
