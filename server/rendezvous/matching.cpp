@@ -194,10 +194,11 @@ bool Rendezvous::was_linked(const std::string& consumer, const Stream& stream) c
          });
 }
 
-void Rendezvous::match_present(const Group& about, double now) {
+void Rendezvous::match_present(const Group& about, double now, const std::string* stream) {
   std::set<std::string> awaited;
-  std::erase_if(subscriptions_,
-                [&](Subscription& s) { return is_matched(s, about, awaited, now); });
+  std::erase_if(subscriptions_, [&](Subscription& s) {
+    return (stream == nullptr || s.stream == *stream) && is_matched(s, about, awaited, now);
+  });
   wire::ToClient notice;
   notice.mutable_awaited();
   for (const std::string& name : awaited)  // one that is back in part is told when it is whole

@@ -399,7 +399,8 @@ private:
   bool was_linked(const std::string& consumer, const Stream& stream) const;
   /// Links the subscriptions of `about` and those to its streams where both groups are present; a
   /// group that alone is missing is told.
-  void match_present(const Group& about, double now);
+  /// @param stream  that alone is new; null: look at all
+  void match_present(const Group& about, double now, const std::string* stream = nullptr);
   /// @param awaited  gets the groups that alone are missing
   /// @return whether the subscription is over: it has all its links, or is refused
   bool is_matched(Subscription& subscription, const Group& about, std::set<std::string>& awaited,

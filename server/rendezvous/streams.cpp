@@ -81,7 +81,7 @@ void Rendezvous::announce(const Call& call, const wire::Announce& message) {
   const Stream& stream = add_stream(group, message, call.now, false);
   reply(call).mutable_done();
   refuse_waiting(stream);
-  match_present(group, call.now);
+  match_present(group, call.now, &message.stream());
 }
 
 void Rendezvous::describe(const Call& call, const wire::Describe& message) {

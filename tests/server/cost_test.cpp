@@ -164,6 +164,33 @@ TEST(Cost, OfAPresenceOfOthersDoesNotGrowWithTheReadersThatServe) {
   EXPECT_LE(four_times.bytes, 2 * once.bytes + (8 << 10));
 }
 
+/// Returns the cost of announcing a stream while others wait for so many other ones of the group.
+Cost cost_of_announcing(int streams) {
+  Play play;
+  const std::string field = Play::field("u", 10, "shape=8 grid=1") + Play::offers({"t"}) + "}";
+  play.join("ocean", 1, 1);
+  play.join("viewer", 1, 2);
+  for (int s = 1; s <= streams; ++s) {
+    play.receive(
+        2, fmt::format("request: 2 subscribe {{ stream: 'a stream {:05}' incarnation: {} {}", s, s,
+                       field));
+    play.receive(
+        1, fmt::format(
+               "request: 2 announce {{ stream: 'a stream {:05}' queue_depth: 1 incarnation: {} {}",
+               s, s, field));
+  }
+  const auto announce = Play::parsed(
+      "request: 2 announce { stream: 'another' queue_depth: 1 incarnation: 100000 " + field);
+  return cost_of([&] { play.receive(1, announce); });
+}
+
+TEST(Cost, OfAnAnnouncementDoesNotGrowWithSubscriptionsToOtherStreams) {
+  const Cost once = cost_of_announcing(50), four_times = cost_of_announcing(200);
+  EXPECT_LE(four_times.comparisons, 2 * once.comparisons + 8);
+  EXPECT_LE(four_times.steps, 2 * once.steps + 8);
+  EXPECT_LE(four_times.bytes, 2 * once.bytes + (8 << 10));
+}
+
 /// To tell that the last of so many fields lacks elements.
 Cost cost_of_gaps(int fields) {
   Play play;
