@@ -19,6 +19,9 @@ namespace {
 // A text for people is bounded (WIRE_FORMAT.md): the first of many say enough.
 constexpr std::size_t most_names = 8, enough_bytes = 4000;
 
+// Components of one job come together: one that ended so many seconds before another came belongs to it.
+constexpr double just_before = 10;
+
 std::string quoted(const std::set<std::string>& names) {
   std::vector<std::string_view> first;
   for (auto it = names.begin(); it != names.end() && first.size() < most_names; ++it)
@@ -166,7 +169,8 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
 std::string Rendezvous::describe_gone(const Group& asking) const {
   std::string text;
   for (const GoneGroup& gone : gone_)
-    if (gone.owner == asking.owner && gone.at >= asking.since && !groups_.all().contains(gone.name))
+    if (gone.owner == asking.owner && gone.at + just_before >= asking.since &&
+        !groups_.all().contains(gone.name))
       add(text,
           gone.why.empty()
               ? fmt::format("group '{}' came and left again without a link to any stream: has "

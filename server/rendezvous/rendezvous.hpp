@@ -428,7 +428,7 @@ private:
   static std::string describe_missing(const Seat& asking, std::uint64_t agreement);
   /// Groups of that key that are not complete; empty if all are.
   std::string describe_missing(Owner owner) const;
-  /// Groups of the same key that have ended since the group that asks has come, lost or without any link.
+  /// Groups of the same key that have ended since the group that asks has come, or just before, lost or without any link.
   std::string describe_gone(const Group& asking) const;
   void remember_gone(const Group& group, const std::string& why, double now);
   /// What this rank has not closed yet, as text; empty if it may leave.

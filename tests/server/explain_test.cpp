@@ -112,6 +112,22 @@ TEST_F(Explaining, NamesGroupsThatCameAndWentWithoutALink) {
   expect(11, "text: \"only 's'; " + early + "\" is_warning: true");
 }
 
+TEST_F(Explaining, NamesGroupsThatWentShortlyBeforeTheOneThatAsksCame) {
+  play.at(5);
+  play.join("early", 1, 21);
+  play.tell(21, "request: 3 goodbye {}", {Play::done(21, 3)});
+  play.at(15);
+  play.join("later", 1, 22);
+  play.tell(22, subscribe("s", 4), {Play::done(22, 2)});
+  expect(22,
+         "text: \"no stream of another group; group 'early' came and left again without a link to "
+         "any stream: has it failed?\" is_warning: true");
+  play.at(15.1);
+  play.join("much later", 1, 23);
+  play.tell(23, subscribe("z", 4), {Play::done(23, 2)});
+  expect(23, "text: 'no stream of another group'");
+}
+
 TEST_F(Explaining, NamesNoGroupThatHadALinkAndNoneOfAnotherKey) {
   play.tell(1, announce("s", 4), {Play::done(1, 2)});
   play.tell(11, subscribe("s", 4), {Play::done(11, 2)});
