@@ -359,7 +359,7 @@ private:
   /// Gives the name of a stream back to the group that shows that it had it at the server before: what a group with
   /// another key has announced under it meanwhile, or has claimed, ends.
   void free_names(const Group& group, const wire::Resume& message, double now);
-  /// Ends what groups have claimed of a link without a seal, and is not as the group says that shows one.
+  /// Ends what groups have claimed of a link without a seal, and is not as the group says, if that shows one.
   /// @param stream  of the group; null: it consumes it
   void free_link(const Group& group, const wire::Matched& link, const Stream* stream);
   void resume_as_consumer(const Group& group, const wire::Matched& link, double now);

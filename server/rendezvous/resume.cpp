@@ -60,7 +60,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     if (stream != nullptr && stream->is_copy && stream->incarnation != link.incarnation())
       stream = nullptr;
     if (stream != nullptr) stream->epoch = std::max(stream->epoch, link.epoch());
-    if (has_seal(settings_.keys, group, link, stream != nullptr)) free_link(group, link, stream);
+    free_link(group, link, stream);
     if (stream == nullptr) {
       const auto why = group.gave_up.find(link.incarnation());
       if (why != group.gave_up.end()) {  // of a stream that could not be restored
@@ -142,19 +142,25 @@ Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce
 void Rendezvous::free_names(const Group& group, const wire::Resume& message, double now) {
   if (now > come_back_seconds) return;  // who comes later finds the names taken
   for (const wire::Matched& link : message.links()) {
-    if (!has_seal(settings_.keys, group, link, true)) continue;
     const std::string& name = link.stream();
-    for (Stream* const other : offered(name))
-      if (other->owner != group.owner && !other->is_sealed)
-        give_up(
-            *other, *groups_.find(other->producer),
-            fmt::format("stream '{}' is that of a group with another key, which has come back to "
-                        "the server that was started again; choose another name",
-                        name),
-            std::nullopt, now);
-    if (const auto claim = claims_.find(name);
-        claim != claims_.end() && claim->second.owner != group.owner)
-      claims_.erase(claim);
+    std::vector<Stream*> others = offered(name);
+    std::erase_if(others, [&](const Stream* other) {
+      return other->owner == group.owner || other->is_sealed;
+    });
+    const auto claim = claims_.find(name);
+    const bool is_claimed = claim != claims_.end() && claim->second.owner != group.owner;
+    if (others.empty() && !is_claimed) continue;
+    if (!has_seal(settings_.keys, group, link, true)) continue;  // looked at where it matters alone
+    for (Stream* const other : others)
+      give_up(*other, *groups_.find(other->producer),
+              fmt::format("stream '{}' is that of a group with another key, which has come back to "
+                          "the server that was started again; choose another name",
+                          name),
+              std::nullopt, now);
+    // Giving it up may have claimed the name for the consumers of another key.
+    if (const auto its = claims_.find(name);
+        its != claims_.end() && its->second.owner != group.owner)
+      claims_.erase(its);
   }
 }
 
@@ -162,9 +168,11 @@ void Rendezvous::free_link(const Group& group, const wire::Matched& link, const 
   const LinkId id = link.link();
   const std::string& consumer = stream != nullptr ? link.peer_group() : group.name;
   const std::string& producer = stream != nullptr ? group.name : link.peer_group();
+  const auto shows_seal = [&] { return has_seal(settings_.keys, group, link, stream != nullptr); };
   if (const auto awaited = awaited_.find(id); awaited != awaited_.end()) {
     const AwaitedLink& its = awaited->second;
     if (its.is_sealed || (its.consumer == consumer && its.producer == producer)) return;
+    if (!shows_seal()) return;
     if (const Group* const other = groups_.find(its.consumer)) tell_not_its_own(*other, id);
     awaited_.erase(awaited);
   }
@@ -176,6 +184,7 @@ void Rendezvous::free_link(const Group& group, const wire::Matched& link, const 
   if (!is_of_gone && its.consumer == consumer && of.producer == producer &&
       of.name == link.stream())
     return;
+  if (!shows_seal()) return;
   const Group* const claimer = of.producer_gone ? nullptr : groups_.find(of.producer);
   if (claimer != nullptr) tell_not_its_own(*claimer, id);  // else it has closed the stream and left
   const Group* const other = its.is_missed ? nullptr : groups_.find(its.consumer);
@@ -186,6 +195,7 @@ void Rendezvous::free_link(const Group& group, const wire::Matched& link, const 
 void Rendezvous::resume_as_consumer(const Group& group, const wire::Matched& link, double now) {
   const auto restored = links_.find(link.link());
   if (restored == links_.end()) {
+    if (awaited_.contains(link.link())) return tell_not_its_own(group, link.link());
     AwaitedLink awaited{group.name,
                         link.peer_group(),
                         link.incarnation(),
@@ -195,8 +205,7 @@ void Rendezvous::resume_as_consumer(const Group& group, const wire::Matched& lin
                         told(link),
                         hold(group, link.told().SpaceUsedLong())};
     awaited.is_sealed = has_seal(settings_.keys, group, link, false);
-    if (!awaited_.try_emplace(link.link(), std::move(awaited)).second)
-      tell_not_its_own(group, link.link());
+    awaited_.emplace(link.link(), std::move(awaited));
     return;
   }
   Link& its = restored->second;
@@ -218,44 +227,41 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
   const bool is_back = awaited != awaited_.end();  // its consumer
   const bool is_of_others = is_back && (awaited->second.consumer != link.peer_group() ||
                                         awaited->second.producer != group.name);
-  const bool is_sealed = has_seal(settings_.keys, group, link, true);
-  const bool is_new =
-      !is_of_others &&
+  if (is_of_others || links_.contains(link.link())) return tell_not_its_own(group, link.link());
+  Link& restored =
       links_
-          .try_emplace(link.link(),
-                       Link{.id = link.link(),
-                            .stream = stream.id,
-                            .consumer = link.peer_group(),
-                            .incarnation = is_back ? awaited->second.incarnation : 0,
-                            .offer = link.offer(),
-                            .why = link.why(),
-                            .fields = link.fields(),
-                            .queue_depth = link.queue_depth(),
-                            .when_full = link.when_full(),
-                            .shares = link.shares(),
-                            .wants_latest = link.wants_latest(),
-                            .outlives = link.outlives(),
-                            .serves = link.serves(),
-                            .consumed = Account(link.peer_size(), now),
-                            .is_answered = true,
-                            .has_producer_told = told(link).has_value(),
-                            .again = link.again(),
-                            .number = link.number(),
-                            .told = told(link),
-                            .finished = is_back ? awaited->second.finished : std::set<core::Rank>{},
-                            .since = now,
-                            .is_missed = !is_back,
-                            .is_sealed = is_sealed,
-                            .held = hold(group, link_bytes + link.SpaceUsedLong()),
-                            .told_held = hold(group, link.told().SpaceUsedLong())})
-          .second;
-  if (!is_new) return tell_not_its_own(group, link.link());
+          .emplace(link.link(),
+                   Link{.id = link.link(),
+                        .stream = stream.id,
+                        .consumer = link.peer_group(),
+                        .incarnation = is_back ? awaited->second.incarnation : 0,
+                        .offer = link.offer(),
+                        .why = link.why(),
+                        .fields = link.fields(),
+                        .queue_depth = link.queue_depth(),
+                        .when_full = link.when_full(),
+                        .shares = link.shares(),
+                        .wants_latest = link.wants_latest(),
+                        .outlives = link.outlives(),
+                        .serves = link.serves(),
+                        .consumed = Account(link.peer_size(), now),
+                        .is_answered = true,
+                        .has_producer_told = told(link).has_value(),
+                        .again = link.again(),
+                        .number = link.number(),
+                        .told = told(link),
+                        .finished = is_back ? awaited->second.finished : std::set<core::Rank>{},
+                        .since = now,
+                        .is_missed = !is_back,
+                        .held = hold(group, link_bytes + link.SpaceUsedLong()),
+                        .told_held = hold(group, link.told().SpaceUsedLong())})
+          .first->second;
+  restored.is_sealed = has_seal(settings_.keys, group, link, true);  // its memory is counted
   stream.links.insert(link.link());
   if (link.serves()) stream.serving.insert(link.peer_group());
   stream.was_linked = true;
-  stream.is_sealed = stream.is_sealed || is_sealed;
+  stream.is_sealed = stream.is_sealed || restored.is_sealed;
   if (!is_back) return;
-  Link& restored = links_.at(link.link());
   if (awaited->second.redeclare) pass_on(restored, *awaited->second.redeclare);
   if (const Group* const consumer = other_side(restored, group))
     tell_again(restored, group, *consumer, awaited->second.told);
