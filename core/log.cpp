@@ -37,11 +37,17 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::info;
 }
 
-/// Writes to standard error what it takes without blocking. No thread: one that hangs in write()
-/// could not be ended.
+/// How long a line waits for room in standard error, unless an earlier one has waited in vain.
+constexpr int most_milliseconds = 1000;
+
+/// Writes to standard error what it takes without blocking, or within a second. No thread: one that
+/// hangs in write() could not be ended.
 class DroppingSink final : public spdlog::sinks::base_sink<std::mutex> {
 public:
+  explicit DroppingSink(WhenFull when_full)
+      : waits_(when_full == WhenFull::wait), own_(waits_ ? -1 : open_again()) {}
   ~DroppingSink() override {
+    if (waits_) flush_();
     if (own_ >= 0) ::close(own_);
   }
   std::uint64_t dropped() const noexcept { return dropped_; }
@@ -50,7 +56,8 @@ private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    std::string text(line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+    const std::size_t size = waits_ ? line.size() : std::min<std::size_t>(line.size(), PIPE_BUF);
+    std::string text(line.data(), size);
     text.back() = '\n';
     flush_();
     if (untold_ > 0 && kept_.empty())
@@ -72,7 +79,9 @@ private:
   void flush_() override {
     while (!kept_.empty() && is_writable()) {
       std::string& line = kept_.front();
-      const ssize_t written = ::write(file(), line.data(), line.size());
+      // A pipe that is writable takes so much at once.
+      const ssize_t written =
+          ::write(file(), line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
       if (written < 0 && (errno == EINTR || errno == EAGAIN)) return;
       const std::size_t done = written < 0 ? line.size() : static_cast<std::size_t>(written);
       if (written < 0) ++dropped_, ++untold_;  // nobody can read it any more
@@ -83,16 +92,22 @@ private:
   }
 
   /// Also if a write fails at once.
-  bool is_writable() const {
+  bool is_writable() {
     pollfd standard_error{.fd = file(), .events = POLLOUT, .revents = 0};
-    return ::poll(&standard_error, 1, 0) > 0;
+    const bool is_so = ::poll(&standard_error, 1, waits_ && !is_stuck_ ? most_milliseconds : 0) > 0;
+    is_stuck_ = !is_so;
+    return is_so;
   }
   int file() const noexcept { return own_ >= 0 ? own_ : STDERR_FILENO; }
+  /// Returns standard error once more, not blocking: a terminal is writable when it takes a single byte. The
+  /// flags of the one that other processes share stay as they are.
+  static int open_again() noexcept {
+    return ::open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  }
 
-  /// Standard error once more, not blocking: a terminal is writable when it takes a single byte. The
-  /// flags of the one that other processes share stay as they are. -1: a socket; poll() must do.
-  const int own_ =
-      ::open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  const bool waits_;
+  bool is_stuck_ = false;  // the last line has waited in vain
+  const int own_;          // -1: standard error itself, with what else the process writes; poll() must do
   std::deque<std::string> kept_;
   std::size_t kept_bytes_ = 0;
   std::atomic<std::uint64_t> dropped_ = 0;
@@ -101,19 +116,19 @@ private:
 }  // namespace
 
 struct Log::Impl {
-  Impl(std::string name, std::shared_ptr<DroppingSink> dropping_sink)
-      : dropping(std::move(dropping_sink)),
+  Impl(std::string name, WhenFull when_full)
+      : dropping(when_full == WhenFull::wait && ::isatty(STDERR_FILENO) != 0
+                     ? nullptr
+                     : std::make_shared<DroppingSink>(when_full)),
         logger(std::move(name), dropping
                                     ? spdlog::sink_ptr(dropping)
                                     : std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {}
-  std::shared_ptr<DroppingSink> dropping;  // spdlog's logger shares its sinks; null: it waits
+  std::shared_ptr<DroppingSink> dropping;  // spdlog's logger shares its sinks; null: a terminal
   spdlog::logger logger;
 };
 
 Log::Log(std::string name, LogLevel level, WhenFull when_full)
-    : impl_(std::make_unique<Impl>(std::move(name), when_full == WhenFull::drop
-                                                        ? std::make_shared<DroppingSink>()
-                                                        : nullptr)) {
+    : impl_(std::make_unique<Impl>(std::move(name), when_full)) {
   impl_->logger.set_level(level_of(level));
   if (impl_->dropping) impl_->logger.set_error_handler([](const std::string&) {});  // would block
   impl_->logger.set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %n %v");

@@ -12,9 +12,9 @@ namespace tremula::core {
 
 enum class LogLevel { off, error, warn, info, debug };
 
-/// What a line does that standard error does not take at once, e.g. because nobody reads its pipe:
-/// `wait`, or be kept until a later write or flush, at most Log::kept_bytes of them; further ones
-/// are dropped, counted, and their number is told when there is room again.
+/// What becomes of a line that standard error does not take at once, e.g. because its pipe is not read. It is
+/// kept until a later write or flush, at most Log::kept_bytes of them; further ones are dropped, and their
+/// number is written when there is room again. `wait`: the first such line waits a second for room before.
 enum class WhenFull { wait, drop };
 
 /// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
@@ -24,8 +24,8 @@ public:
   static constexpr std::size_t kept_bytes = std::size_t{1} << 20;
 
   /// @param name  "ocean.3" for rank 3 of group ocean, "server" for the server
-  /// @param when_full  `drop` never blocks the caller; lines longer than a pipe takes at once
-  /// (PIPE_BUF) are cut, and no colour is used. The program ignores SIGPIPE.
+  /// @param when_full  `drop` never blocks the caller; lines longer than a pipe takes at once (PIPE_BUF)
+  /// are cut. Colours are used on a terminal by `wait` alone, which waits for that. `drop`: SIGPIPE is ignored.
   Log(std::string name, LogLevel level, WhenFull when_full = WhenFull::wait);
   ~Log();
   Log(Log&&) noexcept;

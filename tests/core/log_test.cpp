@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <regex>
@@ -124,6 +125,25 @@ TEST(Log, DropsAndCountsWhatNobodyReads) {
   const std::string told = "- " + std::to_string(dropped) + " lines of this log were dropped";
   EXPECT_NE(text.find(told), std::string::npos);
   EXPECT_LT(text.find(told), text.find("core last\n"));
+}
+
+TEST(Log, OfASessionWaitsForAReaderOnceAndNotForLong) {
+  PipedError error;
+  const auto begun = std::chrono::steady_clock::now();
+  const Log log("ocean.3", LogLevel::warn);
+  constexpr int count = 1000;  // of 3000 bytes: beyond a pipe and what is kept
+  for (int n = 0; n < count; ++n)
+    log.warn("client", std::to_string(n) + ' ' + std::string(3000, 'x'));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
+  EXPECT_GT(log.dropped(), 0u);
+  std::string text;
+  for (std::string some; !(some = error.read()).empty(); log.flush()) text += some;
+  log.warn("client", std::string(10'000, 'y'));  // is not cut
+  text += error.read();
+  EXPECT_NE(text.find(std::string(10'000, 'y') + '\n'), std::string::npos);
+  EXPECT_EQ(static_cast<std::uint64_t>(std::ranges::count(text, '\n')), count - log.dropped() + 2);
+  for (int n = 0; n < 20; ++n)  // in their order
+    EXPECT_NE(text.find("client " + std::to_string(n) + " x"), std::string::npos);
 }
 
 TEST(Log, OutlivesAClosedPipe) {
