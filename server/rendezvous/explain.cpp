@@ -69,6 +69,26 @@ std::string describe_left(const Group& group, std::set<core::Rank> ranks) {
       ranks.empty() ? "" : fmt::format(", and {} after it", proto::ranks_text(ranks)));
 }
 
+/// Names a rank of each other group of the key that waits in an agreement of its group, for people. All ranks of a
+/// group wait for its rank 0 or rank 0 waits for them, so that a look at the first two will do.
+std::string describe_agreements(const Groups& groups, const Group& asking) {
+  std::string text;
+  for (const auto& [name, group] : groups.all()) {
+    if (group.owner != asking.owner || name == asking.name) continue;
+    for (const core::Rank rank : {0, 1}) {
+      const auto member = group.members.find(rank);
+      if (member == group.members.end() || member->second.wait == nullptr) continue;
+      const wire::Wait& wait = member->second.wait->told;
+      if (wait.link() != 0 || wait.incarnation() != 0 || wait.group() != name) continue;
+      add(text, [&] {
+        return fmt::format("rank {} of group '{}' waits {}", rank, name, proto::wait_text(wait));
+      });
+      break;
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 void Rendezvous::explain(const Call& call, const wire::Explain& message) {
@@ -112,12 +132,14 @@ void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explain
   const bool has_come = explained.has_come();
   if (!has_come && !others.empty())
     add(text, fmt::format("consumers of other streams only: {}", quoted(others)));
-  const std::string gone = describe_gone(groups_.all().at(stream.producer));
+  const Group& producer = groups_.all().at(stream.producer);
+  const std::string gone = describe_gone(producer);
   add(text, gone);
   const std::string missing = describe_missing(stream.owner);
   add(text, missing);
-  explained.set_text(text);
   explained.set_is_warning(has_come ? !waits.empty() : !text.empty());
+  if (!has_come) add(text, [&] { return describe_agreements(groups_, producer); });
+  explained.set_text(text);
 }
 
 void Rendezvous::explain_consumer(const Subscription& subscription,
@@ -156,8 +178,10 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
   else if (!has_come)
     add(text,
         others.empty() ? "no stream of another group" : fmt::format("only {}", quoted(others)));
-  const std::string gone = describe_gone(groups_.all().at(subscription.consumer));
+  const Group& consumer = groups_.all().at(subscription.consumer);
+  const std::string gone = describe_gone(consumer);
   add(text, gone);
+  if (!has_come) add(text, [&] { return describe_agreements(groups_, consumer); });
   const std::string missing = describe_missing(owner);
   add(text, missing);
   explained.set_text(text);

@@ -92,6 +92,23 @@ TEST_F(Explaining, CountsTheRanksOfGroupsThatAreNotComplete) {
          "is_warning: true");
 }
 
+TEST_F(Explaining, NamesGroupsOfWhichARankDoesNotCome) {
+  play.tell(11, subscribe("s", 4), {Play::done(11, 2)});
+  play.own(31, 1);
+  play.join("of another key", 1, 31);
+  const auto wait = [](const std::string& group, const std::string& call) {
+    return fmt::format(
+        "heartbeat {{ wait {{ number: 1 seconds: 2 call: '{}' stream: 's' group: '{}' "
+        "is_for_all_ranks: true count: 3 }} }}",
+        call, group);
+  };
+  play.tell(31, wait("of another key", "begin_step"), {});
+  play.tell(1, wait("ocean", "an agreement of its group in begin_step"), {});
+  expect(11,
+         "text: \"no stream of another group; rank 0 of group 'ocean' waits in an agreement of its "
+         "group in begin_step of stream 's', step 0, for the other ranks of group 'ocean'\"");
+}
+
 // A reader whose program ends with an error before it has a link says no more than goodbye.
 TEST_F(Explaining, NamesGroupsThatCameAndWentWithoutALink) {
   play.at(1);
