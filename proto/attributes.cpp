@@ -60,6 +60,31 @@ void put(core::Bytes& out, std::string_view text) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
+void put(core::Bytes& out, const Attribute& attribute) {
+  put(out, static_cast<std::uint16_t>(attribute.name.size()));
+  put(out, static_cast<std::uint16_t>(attribute.values.index() + 1));
+  std::visit(
+      [&]<class T>(const std::vector<T>& values) {
+        put(out, static_cast<std::uint32_t>(values.size()));
+        put(out, attribute.name);
+        for (const T& value : values) {
+          if constexpr (std::is_same_v<T, std::string>) {
+            put(out, static_cast<std::uint32_t>(value.size()));
+            put(out, value);
+          } else {
+            put(out, std::bit_cast<std::uint64_t>(value));
+          }
+        }
+      },
+      attribute.values);
+}
+
+core::Bytes encoded(const Attribute& attribute) {
+  core::Bytes bytes;
+  put(bytes, attribute);
+  return bytes;
+}
+
 /// Foreign bytes, read from the first to the last.
 class Reader {
 public:
@@ -189,25 +214,31 @@ void Attributes::clear() noexcept {
 core::Bytes encode(const Attributes& attributes) {
   core::Bytes out;
   out.reserve(attributes.encoded_bytes());
-  for (const Attribute& attribute : attributes.all()) {
-    put(out, static_cast<std::uint16_t>(attribute.name.size()));
-    put(out, static_cast<std::uint16_t>(attribute.values.index() + 1));
-    std::visit(
-        [&]<class T>(const std::vector<T>& values) {
-          put(out, static_cast<std::uint32_t>(values.size()));
-          put(out, attribute.name);
-          for (const T& value : values) {
-            if constexpr (std::is_same_v<T, std::string>) {
-              put(out, static_cast<std::uint32_t>(value.size()));
-              put(out, value);
-            } else {
-              put(out, std::bit_cast<std::uint64_t>(value));
-            }
-          }
-        },
-        attribute.values);
-  }
+  for (const Attribute& attribute : attributes.all()) put(out, attribute);
   return out;
+}
+
+std::uint32_t hash(const Attributes& attributes) {
+  if (attributes.all().empty()) return 0;
+  std::vector<const Attribute*> sorted;
+  for (const Attribute& attribute : attributes.all()) sorted.push_back(&attribute);
+  std::ranges::sort(sorted, {}, &Attribute::name);
+  core::Bytes bytes;
+  bytes.reserve(attributes.encoded_bytes());
+  for (const Attribute* attribute : sorted) put(bytes, *attribute);
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const std::byte byte : bytes)
+    hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3;
+  return std::max(static_cast<std::uint32_t>(hash ^ hash >> 32), std::uint32_t{1});
+}
+
+std::string first_difference(const Attributes& one, const Attributes& other) {
+  for (const auto& [a, b] : {std::pair(&one, &other), std::pair(&other, &one)})
+    for (const Attribute& attribute : a->all()) {
+      const Attribute* const found = b->find(attribute.name);
+      if (found == nullptr || encoded(*found) != encoded(attribute)) return attribute.name;
+    }
+  return {};
 }
 
 Attributes decode_attributes(core::BytesView bytes) {

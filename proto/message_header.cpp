@@ -16,11 +16,12 @@ namespace {
 
 constexpr std::uint32_t magic = 0x4C4D5254;  // "TRML" in the order of the bytes
 constexpr std::uint16_t version = 1;
-constexpr std::uint32_t has_time = 1, has_attributes = 2;  // flags
+// Flags. 2 was that of attributes which no other message was compared with.
+constexpr std::uint32_t has_time = 1, has_attributes = 4, has_hash = 8;
 
 namespace at {  // byte offsets, as drawn in WIRE_FORMAT.md
 constexpr std::size_t magic = 0, version = 4, kind = 6, link = 8, step = 16, payload_bytes = 24,
-                      fingerprint = 32, dropped = 40, time = 48, attribute_bytes = 56, flags = 60;
+                      fingerprint = 32, dropped = 40, time = 48, attributes = 56, flags = 60;
 }
 
 template <std::unsigned_integral T>
@@ -45,6 +46,34 @@ T take(core::BytesView bytes, std::size_t offset) noexcept {
                   part, expected, found));
 }
 
+/// Takes the time and the attributes of a step; other messages have neither.
+void take_metadata(core::BytesView bytes, MessageHeader& header) {
+  const bool is_step = header.kind == MessageKind::step;
+  const auto flags = take<std::uint32_t>(bytes, at::flags);
+  const std::uint32_t of_attributes = flags & ~has_time;
+  const bool is_known =
+      of_attributes == 0 || of_attributes == has_attributes || of_attributes == has_hash;
+  if (is_step ? !is_known : flags != 0)
+    reject("flags", is_step ? "0, 4 or 8, or 1 more" : "0", fmt::format("{}", flags));
+  const auto time = static_cast<std::int64_t>(take<std::uint64_t>(bytes, at::time));
+  if (flags & has_time)
+    header.time = time;
+  else if (time != 0)
+    reject("time", "0, as there is none", fmt::format("{}", time));
+  const auto attributes = take<std::uint32_t>(bytes, at::attributes);
+  if (of_attributes == has_hash) {
+    if (attributes == 0) reject("hash of attributes", "a number above 0", "0");
+    header.attribute_hash = attributes;
+    return;
+  }
+  const std::size_t least = of_attributes == has_attributes ? 1 : 0;
+  const std::size_t most = of_attributes == has_attributes ? max_attributes_bytes : 0;
+  if (attributes < least || attributes > most)
+    reject("bytes of attributes", fmt::format("{} to {}", least, most),
+           fmt::format("{}", attributes));
+  header.attribute_bytes = attributes;
+}
+
 }  // namespace
 
 void encode(const MessageHeader& header, std::span<std::byte, message_header_bytes> out) noexcept {
@@ -57,9 +86,11 @@ void encode(const MessageHeader& header, std::span<std::byte, message_header_byt
   put(out, at::fingerprint, header.fingerprint);
   put(out, at::dropped, header.dropped);
   put(out, at::time, static_cast<std::uint64_t>(header.time.value_or(0)));
-  put(out, at::attribute_bytes, header.attribute_bytes);
+  const bool is_hashed = header.attribute_hash > 0;
+  put(out, at::attributes, is_hashed ? header.attribute_hash : header.attribute_bytes);
   put(out, at::flags,
-      (header.time ? has_time : 0u) | (header.attribute_bytes > 0 ? has_attributes : 0u));
+      (header.time ? has_time : 0u) | (is_hashed ? has_hash : 0u) |
+          (header.attribute_bytes > 0 && !is_hashed ? has_attributes : 0u));
 }
 
 std::array<std::byte, message_header_bytes> encode(const MessageHeader& header) noexcept {
@@ -83,8 +114,7 @@ MessageHeader decode_message_header(core::BytesView bytes) {
                        .step = take<std::uint64_t>(bytes, at::step),
                        .payload_bytes = take<std::uint64_t>(bytes, at::payload_bytes),
                        .fingerprint = take<std::uint64_t>(bytes, at::fingerprint),
-                       .dropped = take<std::uint64_t>(bytes, at::dropped),
-                       .attribute_bytes = take<std::uint32_t>(bytes, at::attribute_bytes)};
+                       .dropped = take<std::uint64_t>(bytes, at::dropped)};
   if (header.link == 0) reject("link", "a number above 0", "0");
   const bool may_have_payload =
       header.kind == MessageKind::step || header.kind == MessageKind::wish;
@@ -98,20 +128,7 @@ MessageHeader decode_message_header(core::BytesView bytes) {
     reject("dropped steps", fmt::format("0 with kind {}", kind), fmt::format("{}", header.dropped));
   if (header.payload_bytes > std::numeric_limits<std::int64_t>::max())
     reject("payload bytes", "less than 2^63", fmt::format("{}", header.payload_bytes));
-  const auto flags = take<std::uint32_t>(bytes, at::flags);
-  const std::uint32_t most_flags = header.kind == MessageKind::step ? has_time | has_attributes : 0;
-  if (flags > most_flags)
-    reject("flags", fmt::format("at most {}", most_flags), fmt::format("{}", flags));
-  const auto time = static_cast<std::int64_t>(take<std::uint64_t>(bytes, at::time));
-  if (flags & has_time)
-    header.time = time;
-  else if (time != 0)
-    reject("time", "0, as there is none", fmt::format("{}", time));
-  const std::size_t least = flags & has_attributes ? 1 : 0;
-  const std::size_t most = flags & has_attributes ? max_attributes_bytes : 0;
-  if (header.attribute_bytes < least || header.attribute_bytes > most)
-    reject("bytes of attributes", fmt::format("{} to {}", least, most),
-           fmt::format("{}", header.attribute_bytes));
+  take_metadata(bytes, header);
   return header;
 }
 

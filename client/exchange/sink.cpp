@@ -7,9 +7,22 @@
 #include <span>
 #include <utility>
 
+#include "core/name.hpp"
+
 namespace tremula::client {
 
 using proto::MessageKind, proto::PartPlace;
+
+namespace {
+core::Error unequal_attributes(std::uint64_t step, std::string_view first, Rank first_rank,
+                               std::string_view second, Rank second_rank) {
+  return core::Error(
+      core::Errc::mismatch,
+      fmt::format("step {}: expected every rank of the producer to set the same attributes of the "
+                  "step; found {} on rank {} and {} on rank {}: set them on every rank, or on none",
+                  step, first, first_rank, second, second_rank));
+}
+}  // namespace
 
 Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, Queue queue,
            CopyThreads& threads, Paths paths)
@@ -178,10 +191,21 @@ void Sink::take_metadata(const Message& message, const proto::MessageHeader& hea
                       fmt::format("step {}: expected every rank of the producer to set the same "
                                   "time; found {} on rank {} and {} on rank {}",
                                   step_, text(time_), told_time_, text(header.time), message.peer));
-  if (header.attribute_bytes == 0) return;
-  if (!message.is_to_listener)
+  if (!message.is_to_listener && header.attribute_bytes > 0)
     throw protocol_error(message.peer, "no attributes, which another rank tells",
                          fmt::format("{} bytes of them", header.attribute_bytes));
+  if (message.is_to_listener && header.attribute_hash > 0)
+    throw protocol_error(message.peer, "attributes, which no other rank tells", "their hash");
+  if (!message.is_to_listener) {
+    if (!other_hash_) other_hash_ = {message.peer, header.attribute_hash};
+    if (other_hash_->hash == header.attribute_hash) return;
+    const auto word = [](std::uint32_t hash) { return hash == 0 ? "none" : "some"; };
+    const bool is_any_none = other_hash_->hash == 0 || header.attribute_hash == 0;
+    throw unequal_attributes(step_, word(other_hash_->hash), other_hash_->rank,
+                             is_any_none ? word(header.attribute_hash) : "others", message.peer);
+  }
+  attributes_of_ = message.peer;
+  if (header.attribute_bytes == 0) return;
   attribute_bytes_.resize(header.attribute_bytes);
   attribute_request_ = endpoint_.receive(message.peer, tags::attributes, attribute_bytes_);
 }
@@ -196,6 +220,20 @@ bool Sink::take_attributes() {
   attributes_ = proto::decode_attributes(attribute_bytes_);
   attribute_bytes_.clear();
   return true;
+}
+
+void Sink::check_attributes() const {
+  if (!other_hash_ || hash(attributes_) == other_hash_->hash) return;
+  constexpr std::size_t most = 200;
+  const bool is_none = attributes_.all().empty();
+  const std::string json = is_none ? "none" : proto::to_json(attributes_);
+  const std::string shown =
+      json.size() <= most ? json : core::printable(json.substr(0, most)) + "...";
+  throw unequal_attributes(step_, shown, attributes_of_,
+                           other_hash_->hash == 0 ? "none"
+                           : is_none              ? "some"
+                                                  : "others",
+                           other_hash_->rank);
 }
 
 void Sink::take_places(std::size_t message, core::BytesView bytes) {
@@ -238,7 +276,9 @@ void Sink::take_arrived() {
     in.has_arrived = true;
     ++arrived_;
   }
-  if (changing_ && arrived_ == plan_.messages.size() && ended_ == 0) changing_->plan_step();
+  if (arrived_ != plan_.messages.size() || ended_ != 0) return;
+  check_attributes();
+  if (changing_) changing_->plan_step();
 }
 
 Sink::State Sink::poll() {
@@ -435,6 +475,7 @@ void Sink::finish_step() {
   ++step_;
   begun_ = arrived_ = 0;
   attributes_.clear();
+  other_hash_.reset();
   // A source that has gone may have announced as many steps before as there are slots.
   if (!mappings_.forget_abandoned(turn_, slots_.size())) return;
   for (Peer& peer : peers_)

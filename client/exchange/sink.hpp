@@ -157,6 +157,9 @@ private:
   void take_metadata(const Message& message, const proto::MessageHeader& header);
   /// True when the attributes of the step in turn are here, or there are none.
   bool take_attributes();
+  /// Compares the attributes of the step in turn with what its other peers have set.
+  /// @throws core::Error mismatch naming two ranks of the source
+  void check_attributes() const;
   void tell(std::size_t message, proto::MessageKind kind, std::uint64_t step);
   /// True when a credit or a claim is on its way, or has failed: see unsent().
   bool poll_sent(transport::Request& answer) noexcept;
@@ -195,6 +198,13 @@ private:
   Rank told_time_ = 0;                               // first; it or that there is none
   proto::Attributes attributes_;                     // of it
   core::Bytes attribute_bytes_;                      // as they come; empty when they have
+  /// Hash of the attributes of a rank of the source.
+  struct OtherHash {
+    Rank rank;
+    std::uint32_t hash;
+  };
+  std::optional<OtherHash> other_hash_;  // of the first peer that does not send them
+  Rank attributes_of_ = 0;               // the peer that sends them
   transport::Request attribute_request_;
   std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above
 };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/attributes.hpp"
+
 namespace tremula::client {
 
 using proto::MessageKind, proto::PartPlace;
@@ -371,6 +373,10 @@ void Source::send(std::uint64_t step, const StepMetadata& metadata) {
   const std::size_t slot = slot_for(step);
   slots_[slot].time = metadata.time;
   slots_[slot].attributes.assign(metadata.attributes.begin(), metadata.attributes.end());
+  const bool needs_hash = !metadata.attributes.empty() &&
+                          !std::ranges::all_of(plan_.messages, &Message::is_to_listener);
+  slots_[slot].attribute_hash =
+      needs_hash ? hash(proto::decode_attributes(metadata.attributes)) : 0;
   for (std::size_t m = 0; m < plan_.messages.size(); ++m)
     core::expects(
         peers_[m].has_left || slots_[slot].told[m].parts_put == plan_.messages[m].parts.size(),
@@ -415,7 +421,8 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
                  .fingerprint = plan_.fingerprint,
                  .dropped = step - first_step_ - turn,
                  .time = slots_[slot].time,
-                 .attribute_bytes = static_cast<std::uint32_t>(attributes.size())},
+                 .attribute_bytes = static_cast<std::uint32_t>(attributes.size()),
+                 .attribute_hash = message.is_to_listener ? 0 : slots_[slot].attribute_hash},
                 told.bytes.first<proto::message_header_bytes>());
   told.sent_at = core::Deadline::Clock::now();
   if (!slots_[slot].told_at) slots_[slot].told_at = told.sent_at;

@@ -99,7 +99,7 @@ public:
   /// @throws core::Error unsupported if the array is not in host memory
   void put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend);
   /// Tells every peer of `step`. The attributes go to the peers that hear of the step in any case:
-  /// to each rank of the sink once, from one rank of the source.
+  /// to each rank of the sink once, from one rank of the source. The others get their hash.
   /// @pre every field of it was put
   void send(std::uint64_t step, const StepMetadata& metadata = {});
   /// True when the end may be sent behind all steps before `step`. Makes progress.
@@ -170,6 +170,7 @@ private:
     std::optional<core::Deadline::Clock::time_point> told_at;  // to the first peer
     std::optional<std::int64_t> time;
     core::Bytes attributes;
+    std::uint32_t attribute_hash = 0;
     std::vector<Told> told;  // parallel to plan_.messages
   };
   struct Peer {

@@ -3,10 +3,14 @@
 // what was lost, over which links the step goes; and serve(), which does the same between two steps.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "client/stream/out_stream.hpp"
+#include "core/name.hpp"
 
 namespace tremula::client {
 
@@ -22,6 +26,12 @@ namespace {
 core::Deadline earlier(core::Deadline one, const std::optional<core::Deadline>& other) {
   return other && other->at() < one.at() ? *other : one;
 }
+
+/// What rank 0 has set of the step that it ended last. It goes before its membership, in front of the attributes.
+struct LastStep {
+  std::uint64_t attribute_bytes = 0, has_time = 0;
+  std::int64_t time = 0;
+};
 }  // namespace
 
 bool OutStream::wait_for_consumers(std::optional<core::Deadline> until) {
@@ -66,18 +76,70 @@ wire::Membership OutStream::membership() {
   return membership;
 }
 
+wire::Membership OutStream::membership_of_root() {
+  if (session_.size() == 1) return membership();
+  // Until the next step begins, time and attributes are those of the last one.
+  const core::Bytes attributes = proto::encode(attributes_);
+  const auto tell = [&] {
+    const LastStep last{attributes.size(), time_ ? 1U : 0U, time_.value_or(0)};
+    const auto head = std::as_bytes(std::span(&last, 1));
+    const core::Bytes rest = to_bytes(membership());
+    core::Bytes out(head.begin(), head.end());
+    out.insert(out.end(), attributes.begin(), attributes.end());
+    out.insert(out.end(), rest.begin(), rest.end());
+    return out;
+  };
+  const core::Bytes told = session_.run_on_root(tell, session_.step_deadline());
+  LastStep last;
+  expects(told.size() >= sizeof last,
+          "rank 0 says of its last step at least whether it has a time");
+  std::memcpy(&last, told.data(), sizeof last);
+  const auto rest = std::span(told).subspan(sizeof last);
+  expects(rest.size() >= last.attribute_bytes, "rank 0 sends the attributes of its last step");
+  const auto of_0 = rest.first(last.attribute_bytes);
+  check_time(last.has_time != 0 ? std::optional(last.time) : std::nullopt);
+  if (!std::ranges::equal(of_0, attributes)) check_attributes(proto::decode_attributes(of_0));
+  return from_bytes<wire::Membership>(rest.subspan(last.attribute_bytes));
+}
+
+void OutStream::check_time(std::optional<std::int64_t> of_0) {
+  if (of_0 == time_) return;
+  const auto text = [](std::optional<std::int64_t> time) {
+    return time ? fmt::format("time {}", *time) : std::string("no time");
+  };
+  unequal_ = fmt::format(
+      "stream '{}', step {}: expected every rank of group '{}' to set the same time; found {} on "
+      "rank 0 and {} on rank {}",
+      name(), step() - 1, session_.name(), text(of_0), text(time_), session_.rank());
+  throw Error(Errc::mismatch, unequal_);
+}
+
+void OutStream::check_attributes(const proto::Attributes& of_0) {
+  const std::string differs = proto::first_difference(of_0, attributes_);
+  if (differs.empty()) return;  // in their order alone
+  const auto values = [&](const proto::Attributes& all) {
+    constexpr std::size_t most = 64;
+    const auto* const found = all.find(differs);
+    if (found == nullptr) return std::string("none");
+    const std::string text = proto::to_json(found->values);
+    return text.size() <= most ? text : core::printable(text.substr(0, most)) + "...";
+  };
+  unequal_ = fmt::format(
+      "stream '{}', step {}: expected every rank of group '{}' to set the same attributes of the "
+      "step, also '{}'; found {} on rank 0 and {} on rank {}: set it on every rank, with the same "
+      "values, or on none",
+      name(), step() - 1, session_.name(), differs, values(of_0), values(attributes_),
+      session_.rank());
+  throw Error(Errc::mismatch, unequal_);
+}
+
 const std::string& OutStream::why_lost() const noexcept {
   return links_.lost().empty() ? lost_before_rank_0_ : links_.lost();
 }
 
 OutStream::Admission OutStream::admit(bool begins, std::optional<core::Deadline> until) {
   // Rank 0 may come to a step much later than the others: it is data that they wait for.
-  const auto told = agreed([&] {
-    return session_.size() == 1
-               ? membership()
-               : from_bytes<wire::Membership>(session_.run_on_root(
-                     [&] { return to_bytes(membership()); }, session_.step_deadline()));
-  });
+  const auto told = agreed([&] { return membership_of_root(); });
   std::string lost = links_.take_lost();
   if (!told.lost().empty())
     lost_before_rank_0_.clear();

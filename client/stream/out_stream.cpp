@@ -63,11 +63,12 @@ OutStream::~OutStream() {
     close.set_stream(name());
     close.set_incarnation(incarnation());
     close.set_gave_up(true);
-    close.set_why(fmt::format("rank {} of group '{}' gave stream '{}' up {} without closing it",
+    close.set_why(fmt::format("rank {} of group '{}' gave stream '{}' up {} without closing it{}",
                               session_.rank(), session_.name(), name(),
                               state_ == State::in_step
                                   ? fmt::format("in step {}", step())
-                                  : fmt::format("after {} steps", links_.statistics().steps)));
+                                  : fmt::format("after {} steps", links_.statistics().steps),
+                              unequal_.empty() ? "" : ": " + unequal_));
     session_.control().call(std::move(message), core::Deadline::after(1));
   } catch (...) {
     session_.log().try_warn("client", [this] {

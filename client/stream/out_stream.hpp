@@ -123,6 +123,11 @@ private:
   /// @return false if there is no room by `until`
   bool admit_step(std::optional<core::Deadline> until);
   wire::Membership membership();
+  /// The membership of rank 0. Compares what both ranks have set of the step that was ended last.
+  /// @throws core::Error mismatch, which names rank 0 and this rank
+  wire::Membership membership_of_root();
+  void check_time(std::optional<std::int64_t> of_0);
+  void check_attributes(const proto::Attributes& of_0);
   std::string key() const override;
   bool is_producer() const noexcept override { return true; }
   int needed_consumers() const noexcept override { return config_.wait_for_consumers; }
@@ -174,6 +179,7 @@ private:
   proto::Attributes attributes_;  // of the step
   core::Bytes encoded_attributes_;
   std::optional<std::int64_t> time_, last_time_;  // of the step; of the one before
+  std::string unequal_;  // how they differ from those of rank 0, once that was found
   ConsumerLinks links_;
   std::string lost_before_rank_0_;  // why a consumer is gone that rank 0 had when it began the step
   LentArrays lent_;                 // what check_lent asks for

@@ -162,6 +162,7 @@ int main(int argc, char** argv) {
     headers.add(proto::encode(proto::MessageHeader{.kind = kind, .link = 1, .step = 2}));
   headers.add(proto::encode(
       proto::MessageHeader{.link = 1, .step = 2, .time = -7, .attribute_bytes = 4096}));
+  headers.add(proto::encode(proto::MessageHeader{.link = 1, .step = 2, .attribute_hash = 70000}));
   for (int kind = 0; kind <= static_cast<int>(proto::PartPlace::Kind::inlined); ++kind) {
     std::array<std::byte, proto::part_place_bytes> bytes{};
     proto::encode({.kind = static_cast<proto::PartPlace::Kind>(kind), .part = 3, .count = 2},

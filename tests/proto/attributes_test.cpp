@@ -181,6 +181,52 @@ TEST(Attributes, RejectForeignBytes) {
   EXPECT_NE(rejected(many), "");
 }
 
+Attributes made(const std::vector<Attribute>& all) {
+  Attributes attributes;
+  for (const auto& [name, values] : all) attributes.set(name, values);
+  return attributes;
+}
+
+TEST(Attributes, AreComparedByNameTypeAndBitsInAnyOrder) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Attributes some = made({{"a", Integers{1}}, {"b", Texts{"x"}}, {"c", Reals{nan}}});
+  const Attributes turned = made({{"c", Reals{nan}}, {"b", Texts{"x"}}, {"a", Integers{1}}});
+  EXPECT_EQ(first_difference(some, turned), "");
+  EXPECT_EQ(hash(some), hash(turned));
+  EXPECT_NE(hash(some), 0u);
+  EXPECT_EQ(hash(Attributes()), 0u);
+  EXPECT_EQ(first_difference(Attributes(), Attributes()), "");
+  const struct {
+    Attributes other;
+    const char* name;
+  } rows[] = {
+      {Attributes(), "a"},
+      {made({{"a", Integers{1}}, {"b", Texts{"x"}}}), "c"},
+      {made({{"a", Integers{1}}, {"b", Texts{"x"}}, {"c", Reals{nan}}, {"d", Texts{}}}), "d"},
+      {made({{"a", Reals{1}}, {"b", Texts{"x"}}, {"c", Reals{nan}}}), "a"},
+      {made({{"a", Integers{1, 1}}, {"b", Texts{"x"}}, {"c", Reals{nan}}}), "a"},
+      {made({{"a", Integers{1}}, {"b", Texts{"y"}}, {"c", Reals{nan}}}), "b"},
+      {made({{"a", Integers{1}}, {"b", Texts{"x"}}, {"c", Reals{0}}}), "c"},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(first_difference(some, row.other), row.name);
+    EXPECT_EQ(first_difference(row.other, some), row.name);
+    EXPECT_NE(hash(some), hash(row.other)) << row.name;
+  }
+  // Values that change places.
+  EXPECT_NE(hash(made({{"a", Texts{"x"}}, {"b", Texts{"y"}}})),
+            hash(made({{"a", Texts{"y"}}, {"b", Texts{"x"}}})));
+}
+
+// FNV-1a of "01 00 01 00 01 00 00 00 'n' 02 00 .. 00", its halves together.
+TEST(Attributes, HaveTheHashOfTheWireFormat) {
+  std::uint64_t expected = 0xcbf29ce484222325;
+  for (const int byte : {1, 0, 1, 0, 1, 0, 0, 0, int{'n'}, 2, 0, 0, 0, 0, 0, 0, 0})
+    expected = (expected ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3;
+  EXPECT_EQ(hash(made({{"n", Integers{2}}})),
+            static_cast<std::uint32_t>(expected ^ (expected >> 32)));
+}
+
 TEST(Attributes, AreShownAsJson) {
   Attributes attributes;
   attributes.set("units", Texts{"K"});

@@ -25,7 +25,7 @@ Raw drawn() {
                                  0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0xf1,  // fingerprint
                                  3,    0,    0,    0,    0,    0,    0,    0,     // dropped
                                  0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,  // time -2
-                                 0x39, 0x30, 0,    0,    3,    0,    0,    0};    // attributes
+                                 0x39, 0x30, 0,    0,    5,    0,    0,    0};    // attributes
   Raw out;
   static_assert(sizeof bytes == message_header_bytes);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::byte{bytes[i]};
@@ -42,6 +42,19 @@ const MessageHeader drawn_header{.kind = MessageKind::step,
 
 TEST(MessageHeader, IsWrittenAsDrawn) { EXPECT_EQ(encode(drawn_header), drawn()); }
 TEST(MessageHeader, IsReadAsDrawn) { EXPECT_EQ(decode_message_header(drawn()), drawn_header); }
+
+TEST(MessageHeader, HasBytesOrTheHashOfAttributesInTheSamePlace) {
+  MessageHeader header = drawn_header;
+  header.attribute_bytes = 0;
+  header.attribute_hash = 0xfedcba98;
+  const Raw raw = encode(header);
+  Raw expected = drawn();
+  expected[56] = std::byte{0x98}, expected[57] = std::byte{0xba};
+  expected[58] = std::byte{0xdc}, expected[59] = std::byte{0xfe};
+  expected[60] = std::byte{9};
+  EXPECT_EQ(raw, expected);
+  EXPECT_EQ(decode_message_header(raw), header);
+}
 
 TEST(MessageHeader, OverwritesWhateverWasThere) {
   Raw out;
@@ -66,8 +79,10 @@ TEST(MessageHeader, RoundTrips) {
     if (header.kind != MessageKind::step) header.payload_bytes = 0;
     if (header.kind == MessageKind::step && random() % 2 == 0)
       header.time = static_cast<std::int64_t>(random());
-    if (header.kind == MessageKind::step)
+    if (header.kind == MessageKind::step && random() % 2 == 0)
       header.attribute_bytes = static_cast<std::uint32_t>(random() % 65537);
+    else if (header.kind == MessageKind::step)
+      header.attribute_hash = static_cast<std::uint32_t>(random());
     if (header.kind > MessageKind::end_of_stream) header.dropped = 0;
     ASSERT_EQ(decode_message_header(encode(header)), header);
   }
@@ -98,6 +113,11 @@ TEST(MessageHeader, NamesThePartThatIsWrong) {
     out.resize(bytes);
     return out;
   };
+  const auto without_attributes = [&](unsigned char flags) {
+    core::Bytes out = with(60, flags);
+    out[56] = out[57] = std::byte{0};
+    return out;
+  };
   const auto of_kind_2 = [](std::size_t at, unsigned char value) {
     const auto bytes = encode({.kind = MessageKind::end_of_stream, .link = 1, .step = 2});
     core::Bytes out(bytes.begin(), bytes.end());
@@ -124,13 +144,17 @@ TEST(MessageHeader, NamesThePartThatIsWrong) {
       {with(6, 4), "message header, payload bytes: expected 0 with kind 4, found 8589934592"},
       {with(31, 0x80),
        "message header, payload bytes: expected less than 2^63, found 9223372045444710400"},
-      {with(60, 2), "message header, time: expected 0, as there is none, found -2"},
+      {with(60, 4), "message header, time: expected 0, as there is none, found -2"},
       {with(60, 1), "message header, bytes of attributes: expected 0 to 0, found 12345"},
-      {with(60, 4), "message header, flags: expected at most 3, found 4"},
-      {with(63, 255), "message header, flags: expected at most 3, found 4278190083"},
+      {with(60, 3), "message header, flags: expected 0, 4 or 8, or 1 more, found 3"},
+      {with(60, 13), "message header, flags: expected 0, 4 or 8, or 1 more, found 13"},
+      {with(63, 255), "message header, flags: expected 0, 4 or 8, or 1 more, found 4278190085"},
       {with(58, 1), "message header, bytes of attributes: expected 1 to 65536, found 77881"},
-      {of_kind_2(60, 1), "message header, flags: expected at most 0, found 1"},
-      {of_kind_2(60, 2), "message header, flags: expected at most 0, found 2"},
+      {without_attributes(9),
+       "message header, hash of attributes: expected a number above 0, found 0"},
+      {of_kind_2(60, 1), "message header, flags: expected 0, found 1"},
+      {of_kind_2(60, 4), "message header, flags: expected 0, found 4"},
+      {of_kind_2(60, 8), "message header, flags: expected 0, found 8"},
       {of_kind_2(56, 1), "message header, bytes of attributes: expected 0 to 0, found 1"},
       {of_kind_2(48, 1), "message header, time: expected 0, as there is none, found 1"},
   };

@@ -122,6 +122,89 @@ class MetadataTest(unittest.TestCase):
         self.assertEqual({(p.group, p.rank) for _, peers in made for p in peers}, {("consumer", 0), ("consumer", 1)})
         self.assertEqual({p.path for _, peers in made for p in peers}, {"inlined"})
 
+    def attributes_on_both_sides(self, producers, consumers, transport, set_by):
+        """Runs a stream of three steps in which every rank sets what set_by(rank, producers) says in step 1. Between as many
+        ranks as ranks each rank receives from a single one; between others a field changes its extent.
+
+        :return: the text of the error of each rank and, of each rank of the consumer, the attributes of the steps it has had
+        """
+
+        changes = producers != consumers
+
+        def errors_of(work):
+            def caught(session):
+                had = []
+                try:
+                    work(session, had)
+                except tremula.Error as error:
+                    return f"{type(error).__name__}: {error}", had
+                return "", had
+
+            return caught
+
+        def produce(session, _):
+            with session.out_stream("s") as out:
+                x = out.field("x", "f64", Layout.block((12, 4), (session.size, 1)))
+                whole = out.field("whole", "i32", Layout.on_mesh((5,), (session.size,), [tremula.Replicate()]))
+                ident = out.field("id", "i64", Layout(f"shape=* grid={session.size}")) if changes else None
+                for number in range(3):
+                    with out.step() as step:
+                        if number == 1:
+                            step.attributes.update(set_by(session.rank, session.size))
+                        step[x] = np.full((12 // session.size, 4), number, "f8")
+                        step[whole] = np.arange(5, dtype="i4") + number
+                        if changes:
+                            step[ident] = np.arange(number + session.rank)
+
+        def consume(session, had):
+            with session.in_stream("s") as stream:
+                x = stream.field("x", "f64", Layout.block((12, 4), (session.size, 1)))
+                whole = stream.field("whole", "i32", Layout.on_mesh((5,), (session.size,), [tremula.Replicate()]))
+                ident = stream.field("id", "i64", Layout(f"shape=* grid={session.size}")) if changes else None
+                for step in stream:
+                    had.append(dict(step.attributes))
+                    self.assertTrue((step[x] == step.number).all())
+                    self.assertEqual(step[whole].tolist(), [i + step.number for i in range(5)])
+                    if changes:
+                        step[ident]
+
+        roles = ("producer", producers, errors_of(produce)), ("consumer", consumers, errors_of(consume))
+        return support.run(*roles, options={"transport": transport})
+
+    JOBS = [(m, n, transport) for m, n in ((3, 2), (2, 3), (2, 2)) for transport in ("local", "tcp")]
+
+    def test_attributes_that_all_ranks_set_in_any_order_come_to_all_ranks(self):
+        wanted = {"dt": 0.5, "names": ["a", "b"], "n": 3}
+
+        def turned(rank, _):
+            items = list(wanted.items())
+            return dict(items[rank % 3 :] + items[: rank % 3])
+
+        for m, n, transport in self.JOBS:
+            with self.subTest(producers=m, consumers=n, transport=transport):
+                made, got = self.attributes_on_both_sides(m, n, transport, turned)
+                self.assertEqual([error for error, _ in made], [""] * m)
+                self.assertEqual(got, [("", [{}, wanted, {}])] * n)
+
+    def test_attributes_that_some_ranks_set_end_the_stream_everywhere(self):
+        cases = {
+            "rank 0 alone": lambda rank, size: {"dt": 0.5} if rank == 0 else {},
+            "the last rank alone": lambda rank, size: {"dt": 0.5} if rank == size - 1 else {},
+            "other values": lambda rank, size: {"n": 3, "dt": 0.25 if rank == size - 1 else 0.5},
+        }
+        shown = {"rank 0 alone": ("0.5", "none"), "the last rank alone": ("none", "0.5"), "other values": ("0.5", "0.25")}
+        for m, n, transport in self.JOBS:
+            for case, set_by in cases.items():
+                with self.subTest(producers=m, consumers=n, transport=transport, case=case):
+                    made, got = self.attributes_on_both_sides(m, n, transport, set_by)
+                    for error, _ in made + got:
+                        self.assertRegex(error, "step 1: expected every rank of .* to set the same attributes of the step")
+                        self.assertRegex(error, r"on rank \d and .* on rank \d: set (it|them) on every rank, .*or on none")
+                    first, last = shown[case]
+                    found = f"also 'dt'; found {first} on rank 0 and {last} on rank {m - 1}: set it"
+                    self.assertIn(found, made[m - 1][0])
+                    self.assertTrue(made[m - 1][0].startswith("Mismatch"), made[m - 1][0])
+
     def test_describe_says_how_long_it_has_waited(self):
         def ask(session):
             for seconds in (0.7, 1.2):

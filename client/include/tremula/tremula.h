@@ -389,9 +389,13 @@ TREMULA_API tremula_status tremula_out_serve(tremula_out_stream* out, double sec
 TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready);
 /* Sets an attribute: a name, and `count` values of one type. of: a field's number or
  * TREMULA_OF_STREAM, like the fields before the first begin_step of any stream of the session; or
- * TREMULA_OF_STEP, between begin_step and end_step, for that step alone. Every rank sets the same. A
- * name that is set again gets the new values. At most 64 KiB, names included, and 1024 attributes of
- * a step, of a stream, of a field; at most 1 MiB of all fields.
+ * TREMULA_OF_STEP, between begin_step and end_step, for that step alone. Every rank sets the same, in
+ * any order: where one has set another value, or none, the stream ends on all ranks of both sides with
+ * an error that names two ranks (TREMULA_MISMATCH, or TREMULA_PEER_LOST where another rank has found it).
+ * It comes with the step on ranks of a consumer that receive from several ranks of the producer. Others
+ * may take the step, and get the error in one of their next calls, before the end of the stream at the
+ * latest. A name that is set again gets the new values. At most 64 KiB, names included, and 1024
+ * attributes of a step, of a stream, of a field; at most 1 MiB of all fields.
  * By convention fields have "units", "long_name", "fill_value" and "coordinates" (names of other
  * fields). "time_unit", one text such as "s" or "day", is the unit of the stream's time: with it
  * every step has a time. Not collective. */
@@ -597,8 +601,8 @@ TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t
  * TREMULA_INVALID_ARGUMENT if the stream has none. */
 TREMULA_API tremula_status tremula_in_time(const tremula_in_stream* in, int64_t* time);
 /* What the producer has set; of: a field that this side has declared or TREMULA_OF_STREAM, after the
- * first begin_step; or TREMULA_OF_STEP, between begin_step and end_step. A copy, to be freed. Rank q
- * gets those attributes of a step that rank q modulo M of the M ranks of the producer has set. */
+ * first begin_step; or TREMULA_OF_STEP, between begin_step and end_step. A copy, to be freed. All ranks
+ * get the same, as all ranks of the producer set the same; see tremula_out_attribute where they do not. */
 TREMULA_API tremula_status tremula_in_attributes(const tremula_in_stream* in, int of,
                                                  tremula_attributes** attributes);
 /* The layout of a field's array: as declared or, where its extent changes with every step (`*` in the

@@ -732,7 +732,8 @@ public:
   void attribute(Field<T> field, const std::string& name, const Value& value) {
     detail::set_attribute(handle_.get(), field.number, name, value);
   }
-  /// The same of the step, between begin_step and end_step.
+  /// Sets an attribute of the step, between begin_step and end_step. Every rank sets the same, or none:
+  /// otherwise the stream ends with an error on all ranks of both sides. See tremula_out_attribute.
   template <class Value>
   void step_attribute(const std::string& name, const Value& value) {
     detail::set_attribute(handle_.get(), TREMULA_OF_STEP, name, value);

@@ -203,8 +203,10 @@ void ProducerLinks::throw_cause(const Error& e, const std::function<void()>& loo
   if (e.code() == Errc::deadlock || e.code() == Errc::interrupted)
     throw e;        // nothing is wrong with the stream
   is_lost_ = true;  // what comes next cannot be trusted
-  if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
   const Link& link = links_[at_].link;
+  if (e.code() == Errc::mismatch)  // all ranks of both sides learn of it
+    tell_server(link.number, Farewell::gave_up, fmt::format("failed: {}", e.what()));
+  if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
   // Perhaps because the producer died: the server knows within a moment. Or the producer was told of
   // a circle first, and is gone.
   std::optional<Control::LinkEnd> end;

@@ -409,6 +409,172 @@ TEST(Metadata, OfAStepThatDiffersBetweenRanksEndsTheStream) {
   world.join();
 }
 
+/// What the ranks of a producer set differently, and what the last rank's error shows of it.
+struct Unequal {
+  const char* what;
+  std::function<void(OutStream& out, Rank rank, Rank ranks)> set;
+  const char* shown;  // on rank 0 and on the rank that finds it
+};
+const Unequal unequals[] = {
+    {"rank 0 alone",
+     [](OutStream& out, Rank rank, Rank) {
+       if (rank == 0) out.set_attribute(of_step, "dt", Reals{0.5});
+     },
+     "also 'dt'; found 0.5 on rank 0 and none on rank "},
+    {"the last rank alone",
+     [](OutStream& out, Rank rank, Rank ranks) {
+       if (rank == ranks - 1) out.set_attribute(of_step, "dt", Reals{0.5});
+     },
+     "also 'dt'; found none on rank 0 and 0.5 on rank "},
+    {"other values",
+     [](OutStream& out, Rank rank, Rank ranks) {
+       out.set_attribute(of_step, "n", Integers{1});
+       out.set_attribute(of_step, "dt", Reals{rank == ranks - 1 ? 0.25 : 0.5});
+     },
+     "also 'dt'; found 0.5 on rank 0 and 0.25 on rank "},
+};
+constexpr const char* unequal_text = "to set the same attributes of the step";
+
+// With blocks alike each consumer rank of two gets elements of one producer rank alone.
+TEST(Metadata, OfAStepThatSomeRanksSetEndsTheStreamOnAllRanksOfBothSides) {
+  const struct {
+    Rank producers, consumers;
+    core::Index block;
+  } shapes[] = {{3, 2, 7}, {2, 3, 7}, {2, 2, 30}};
+  for (const auto& [producers, consumers, block] : shapes)
+    for (const Unequal& unequal : unequals)
+      for (const auto way : {World::Way::loopback, World::Way::local}) {
+        SCOPED_TRACE(fmt::format("{} to {}, {}, {}", producers, consumers, unequal.what,
+                                 way == World::Way::local ? "local" : "loopback"));
+        World world(8192, way);
+        std::atomic<int> left = 0, taken = 0;
+        world.start("producer", producers, [&](Session& s) {
+          OutStream out(s, "s", {});
+          Part part(s, 60, block);
+          out.declare(part.field());
+          for (int step = 0; step < 3; ++step) {
+            out.begin_step();
+            while (step == 1 && taken < consumers) std::this_thread::yield();  // all are linked
+            if (step == 1) unequal.set(out, s.rank(), s.size());
+            out.put(0, part.bytes());
+            out.end_step();
+          }
+          out.close();
+        });
+        world.start("consumer", consumers, [&](Session& s) {
+          InStream in(s, "s", {});
+          Part part(s, 60, block);
+          in.declare(part.field());
+          while (in.begin_step()) {
+            in.get(0, part.bytes());
+            in.end_step();
+            ++taken;
+          }
+          ++left;
+        });
+        const auto errors = world.join();
+        EXPECT_EQ(errors.size(), static_cast<std::size_t>(producers + consumers))
+            << text_of(errors);
+        EXPECT_EQ(left, 0);
+        bool is_shown = false;
+        for (const auto& [who, error] : errors) {
+          const std::string text = error.what();
+          EXPECT_NE(text.find("step 1: expected every rank of"), std::string::npos) << who << text;
+          EXPECT_NE(text.find(unequal_text), std::string::npos) << who << ": " << text;
+          const bool is_last = who == fmt::format("producer.{}", producers - 1);
+          if (!is_last) continue;
+          EXPECT_EQ(error.code(), Errc::mismatch);
+          is_shown = text.find(unequal.shown + std::to_string(producers - 1)) != std::string::npos;
+          EXPECT_TRUE(is_shown) << text;
+        }
+        EXPECT_TRUE(is_shown) << text_of(errors);
+      }
+}
+
+// No step follows, and the consumer's ranks cannot compare.
+TEST(Metadata, OfTheLastStepIsComparedBeforeTheEndIsAnnounced) {
+  for (const int depth : {0, 2}) {
+    SCOPED_TRACE(depth);
+    World world;
+    std::atomic<int> ended = 0;
+    world.start("producer", 2, [&](Session& s) {
+      OutStream out(s, "s", {.queue_depth = depth});
+      Part part(s, 60, 30);
+      out.declare(part.field());
+      out.set_attribute(of_stream, "time_unit", Texts{"s"});
+      out.begin_step();
+      out.set_time(depth == 0 ? s.rank() : 7);
+      if (depth != 0 && s.rank() == 1) out.set_attribute(of_step, "last", Integers{1});
+      out.put(0, part.bytes());
+      out.end_step();
+      out.close();
+      ++ended;
+    });
+    world.start("consumer", 2, [&](Session& s) {
+      InStream in(s, "s", {});
+      Part part(s, 60, 30);
+      in.declare(part.field());
+      ASSERT_TRUE(in.begin_step());
+      in.get(0, part.bytes());
+      in.end_step();
+      in.begin_step();
+      ++ended;
+    });
+    const auto errors = world.join();
+    EXPECT_EQ(ended, 0);
+    EXPECT_EQ(errors.size(), 4u) << text_of(errors);
+    for (const auto& [who, error] : errors)
+      EXPECT_NE(
+          std::string(error.what())
+              .find(depth == 0
+                        ? "stream 's', step 0: expected every rank of group 'producer' to set the "
+                          "same time; found time 0 on rank 0 and time 1 on rank 1"
+                        : "stream 's', step 0: expected every rank of group 'producer' to set the "
+                          "same attributes of the step, also 'last'; found none on rank 0 and 1 on "
+                          "rank 1: set it on every rank, with the same values, or on none"),
+          std::string::npos)
+          << who << ": " << error.what();
+  }
+}
+
+TEST(Metadata, OfAStepMayBeSetInAnotherOrderOnEveryRank) {
+  World world;
+  std::atomic<int> seen = 0;
+  world.start("producer", 3, [&](Session& s) {
+    OutStream out(s, "s", {});
+    Part part(s, 60, 7);
+    out.declare(part.field());
+    for (int step = 0; step < 4; ++step) {
+      out.begin_step();
+      for (int i = 0; step % 2 == 1 && i < 3; ++i) {
+        const auto number = (i + s.rank()) % 3;
+        out.set_attribute(of_step, fmt::format("n{}", number), Integers{number + step});
+      }
+      out.put(0, part.bytes());
+      out.end_step();
+    }
+    out.close();
+  });
+  world.start("consumer", 2, [&](Session& s) {
+    InStream in(s, "s", {});
+    Part part(s, 60, 11);
+    in.declare(part.field());
+    while (in.begin_step()) {
+      std::map<std::string, AttributeValues> expected;
+      const auto step = static_cast<std::int64_t>(in.step());
+      for (std::int64_t i = 0; step % 2 == 1 && i < 3; ++i)
+        expected[fmt::format("n{}", i)] = Integers{i + step};
+      EXPECT_EQ(as_map(in.attributes(of_step)), expected);
+      in.get(0, part.bytes());
+      in.end_step();
+      ++seen;
+    }
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(seen, 8);
+}
+
 // Messages by tag, of two producers and five consumers.
 std::map<transport::Tag, int> messages_of_a_step(const StepMetadata& metadata) {
   Network network;
@@ -443,6 +609,47 @@ TEST(Metadata, CostsOneMessageARankWhereThereAreAttributesAndNoneElse) {
   const core::Bytes bytes = proto::encode(attributes);
   plain[tags::attributes] = 5;
   EXPECT_EQ(messages_of_a_step({.time = 3, .attributes = bytes}), plain);
+}
+
+/// The error of the one sink of sources that send these attributes; "" if there is none.
+std::string error_of_sources(const std::vector<std::vector<proto::Attribute>>& all) {
+  Network network;
+  const auto sources = fmt::format("shape=12x4 grid={}x1", all.size());
+  Coupling k(network, field(sources), field("shape=12x4 grid=1x1"));
+  const std::vector<std::int64_t> data(48 / all.size());
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    proto::Attributes attributes;
+    for (const auto& [name, values] : all[r]) attributes.set(name, values);
+    const auto bytes = proto::encode(attributes);
+    k.outs[r]->put(0, 0, std::as_bytes(std::span(data)), false);
+    k.outs[r]->send(0, {.time = {}, .attributes = bytes});
+  }
+  try {
+    for (int i = 0; i < 100; ++i) k.ins[0]->poll_complete();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Errc::mismatch);
+    return e.what();
+  }
+  EXPECT_TRUE(k.ins[0]->poll_complete());
+  return "";
+}
+
+TEST(Metadata, OfAStepIsComparedByEachRankThatReceivesFromSeveral) {
+  const proto::Attribute a{"a", Integers{1}}, b{"b", Texts{"x"}}, c{"b", Texts{"y"}};
+  const auto text = [](std::string_view found) {
+    return fmt::format(
+        "step 0: expected every rank of the producer to set the same attributes of the step; found "
+        "{}: set them on every rank, or on none",
+        found);
+  };
+  EXPECT_EQ(error_of_sources({{}, {}, {}}), "");
+  EXPECT_EQ(error_of_sources({{a, b}, {b, a}, {a, b}}), "");
+  EXPECT_EQ(error_of_sources({{a}, {}, {}}), text("{\"a\": 1} on rank 0 and none on rank 1"));
+  EXPECT_EQ(error_of_sources({{a, b}, {a, c}, {a, c}}),
+            text("{\"a\": 1, \"b\": \"x\"} on rank 0 and others on rank 1"));
+  EXPECT_EQ(error_of_sources({{}, {a}, {a}}), text("none on rank 0 and some on rank 1"));
+  EXPECT_EQ(error_of_sources({{a}, {a}, {}}), text("some on rank 1 and none on rank 2"));
+  EXPECT_EQ(error_of_sources({{a}, {a}, {b}}), text("some on rank 1 and others on rank 2"));
 }
 
 TEST(Metadata, OfForeignBytesIsRefused) {
