@@ -23,6 +23,10 @@ namespace {
 constexpr double patience_seconds = 10;
 /// Bounds how long it takes until the server knows of a rank that has left.
 constexpr double known_within_seconds = 2;
+/// All ranks of a group may ask the server for such a rank: each asks half a dozen times in all.
+constexpr std::chrono::milliseconds first_between_questions{50};
+/// Between looks at what the server has sent unasked.
+constexpr std::chrono::milliseconds between_looks{20};
 
 core::Deadline patient(core::Deadline deadline) {
   return core::Deadline::after(deadline.remaining() + patience_seconds);
@@ -122,6 +126,7 @@ Headed split_head(core::BytesView bytes) {
 }
 
 std::string text_of(const CollectiveCall& call) {
+  if (call.stream.empty()) return call.name;
   return fmt::format("{} of stream '{}', step {}", call.name, call.stream, call.step);
 }
 
@@ -255,8 +260,8 @@ bool is_of_data_path(const Error& error) {
 }  // namespace
 
 WatchedGroup::WatchedGroup(std::unique_ptr<transport::Group> group, Control& control,
-                           std::string name)
-    : group_(std::move(group)), control_(control), name_(std::move(name)) {
+                           std::string name, const CollectiveCall& call)
+    : group_(std::move(group)), control_(control), name_(std::move(name)), call_(call) {
   group_->watch(
       [this] {
         control_.report_agreement(number_);
@@ -270,7 +275,10 @@ template <class Call>
 auto WatchedGroup::watched(bool is_of_root, Call&& call) {
   const auto describe = [&] {
     wire::Wait wait;
-    wait.set_call(std::string(own_agreement));
+    wait.set_call(call_.name.empty() ? std::string(own_agreement)
+                                     : fmt::format("{} in {}", own_agreement, call_.name));
+    wait.set_stream(call_.stream);
+    wait.set_step(call_.step);
     wait.set_group(name_);
     wait.set_count(begun_ - 1);
     wait.set_is_for_all_ranks(!is_of_root);
@@ -278,39 +286,48 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     return wait;
   };
   LongWait wait(control_.waits(), describe, true);
-  struct Present {  // the check of the group finds it
+  struct Present {  // the check of the group finds it; the server learns that it is over
     LongWait*& at;
-    Present(LongWait*& a, LongWait& w) : at(a) { at = &w; }
-    ~Present() { at = nullptr; }
-  } const present(wait_, wait);
+    Control& control;
+    bool stays_reported = false;
+    Present(LongWait*& a, LongWait& w, Control& c) : at(a), control(c) { at = &w; }
+    ~Present() {
+      at = nullptr;
+      if (!stays_reported) control.report_agreement(0);
+    }
+  } present(wait_, wait, control_);
   try {
-    auto result = call();
-    control_.report_agreement(0);
-    return result;
+    return call();
   } catch (const Error& error) {
     wire::Explain question;
     question.set_agreement(number_);
-    // Asks the server for the rank that has left the group, if one has: another rank, which waits
-    // for it in vain, may be all that this one sees.
-    const auto until = core::Deadline::after(known_within_seconds);
-    while (is_of_data_path(error) && control_.is_served() && !until.expired()) {
-      check_();
+    if (is_of_data_path(error)) name_rank_that_left(question);
+    if (error.code() != Errc::timed_out) throw;
+    present.stays_reported = true;  // a rank whose time limit ends next does not miss this one
+    const auto explained = control_.explain(question);
+    if (explained.text().empty()) throw;
+    throw Error(error.code(),
+                fmt::format("{}; {}of group '{}' {}: {}", error.what(),
+                            call_.name.empty() ? "" : fmt::format("to {}, ", text_of(call_)), name_,
+                            explained.is_warning() ? "found" : "did not come", explained.text()));
+  }
+}
+
+void WatchedGroup::name_rank_that_left(const wire::Explain& question) {
+  const auto until = core::Deadline::after(known_within_seconds);
+  auto between = first_between_questions;
+  auto next = core::Deadline::Clock::now();
+  while (control_.is_served() && !until.expired()) {
+    check_();
+    if (core::Deadline::Clock::now() >= next) {
       if (const auto explained = control_.explain(question); explained.is_warning())
         throw Error(Errc::peer_lost, fmt::format("group '{}': expected all ranks in an agreement; "
                                                  "found {}",
                                                  name_, explained.text()));
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      next = core::Deadline::Clock::now() + between;
+      between *= 2;
     }
-    if (error.code() != Errc::timed_out) {
-      control_.report_agreement(0);
-      throw;
-    }
-    // The number stays reported: a rank whose time limit ends next does not miss this one.
-    const auto explained = control_.explain(question);
-    if (explained.text().empty()) throw;
-    throw Error(error.code(),
-                fmt::format("{}; of group '{}' {}: {}", error.what(), name_,
-                            explained.is_warning() ? "found" : "did not come", explained.text()));
+    std::this_thread::sleep_for(between_looks);
   }
 }
 

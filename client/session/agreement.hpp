@@ -31,12 +31,22 @@ Message from_bytes(core::BytesView bytes) {
   return message;
 }
 
+/// The call in which a rank comes to an agreement: equal on all ranks that make the same calls in
+/// the same order. Without a name it is not compared.
+struct CollectiveCall {
+  std::string name, stream;
+  std::uint64_t step = 0;
+  friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
+};
+
 /// The ranks of a group whose agreements are known to the server: one that does not end in time names
 /// the ranks that have not come to it.
 class WatchedGroup final : public transport::Group {
 public:
-  /// @param control  must outlive this object
-  WatchedGroup(std::unique_ptr<transport::Group> group, Control& control, std::string name);
+  /// @param call  the rank's latest one
+  /// @pre control and call outlive this object
+  WatchedGroup(std::unique_ptr<transport::Group> group, Control& control, std::string name,
+               const CollectiveCall& call);
   core::Rank rank() const noexcept override { return group_->rank(); }
   core::Rank size() const noexcept override { return group_->size(); }
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
@@ -53,20 +63,18 @@ private:
   template <class Call>
   auto watched(bool is_of_root, Call&& call);
 
+  /// The way to another rank has failed, which may only wait for a third one in vain: asks the server, now and then
+  /// within a moment, for the rank that has left the group.
+  /// @throws core::Error peer_lost naming it, if there is one
+  void name_rank_that_left(const wire::Explain& question);
+
   std::unique_ptr<transport::Group> group_;
   Control& control_;
   std::string name_;
+  const CollectiveCall& call_;
   std::uint64_t number_ = 0;  // of the agreement; the same on all ranks
   std::uint64_t begun_ = 0;   // agreements of the session, with this one
   LongWait* wait_ = nullptr;  // while there is one
-};
-
-/// The call in which a rank comes to an agreement: equal on all ranks that make the same calls in
-/// the same order. Without a name it is not compared.
-struct CollectiveCall {
-  std::string name, stream;
-  std::uint64_t step = 0;
-  friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };
 
 /// Where a rank has left an agreement of a stream that is lost. Other ranks may come to that yet: the

@@ -219,7 +219,8 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
   session->make_log(rank);
   session->control_ = session->join(rank, size, job_from_environment(host_name()));
   session->group_ = std::make_unique<WatchedGroup>(
-      std::make_unique<ServerGroup>(*session->control_, rank, size), *session->control_, group);
+      std::make_unique<ServerGroup>(*session->control_, rank, size), *session->control_, group,
+      session->call_);
   session->complete_config();
   session->transports_ = network_transports(session->config_);
   session->agree_on_offers();
@@ -254,8 +255,8 @@ std::unique_ptr<Session> Session::open(const std::string& group,
       session->control_ = session->join(
           rank, size, std::string(reinterpret_cast<const char*>(job.data()), job.size()));
   });
-  session->group_ =
-      std::make_unique<WatchedGroup>(std::move(session->group_), *session->control_, group);
+  session->group_ = std::make_unique<WatchedGroup>(std::move(session->group_), *session->control_,
+                                                   group, session->call_);
   session->watch_own_group();
   session->run_collectively([&] {
     session->complete_config();
@@ -371,7 +372,7 @@ void Session::link_own_ranks() {
   const std::span all(addresses);
   run_collectively([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
   group_ = std::make_unique<WatchedGroup>(
-      std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size()), *control_, name_);
+      std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size()), *control_, name_, call_);
   watch_own_group();
 }
 
