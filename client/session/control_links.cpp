@@ -62,6 +62,11 @@ wire::LinkChoice Control::take_choice(std::uint64_t link, core::Deadline deadlin
   return take(link, &KnownLink::choice, "the other side's choices", deadline);
 }
 
+std::optional<wire::LinkChoice> Control::find_choice(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  return find(link, &KnownLink::choice);
+}
+
 wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
   return take(link, &KnownLink::addresses, "the other side's addresses", deadline);
 }

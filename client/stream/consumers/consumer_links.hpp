@@ -179,10 +179,25 @@ private:
   /// The first step that goes over a new link.
   std::uint64_t first_over(const wire::Matched& matched, std::uint64_t next) const;
   LinkTerms terms(std::uint64_t first) const;
-  /// Whether the link is set up beside the stream. Collective.
+  /// A link that is set up beside the stream, until that is begun.
+  struct Queued {
+    wire::Matched matched;
+    bool awaits_choice = false;  // what the server chooses of both sides' choices
+    std::string settled{};       // that choice; empty: the offer leaves none
+    core::Deadline until = core::Deadline::after(0);  // for it
+  };
+
+  /// Returns whether the link can be set up beside the stream; the same on all ranks.
   bool opens_beside(const wire::Matched& matched);
+  /// Returns whether the stream waits for a further consumer. Collective.
+  bool is_needed();
+  /// Rank 0 looks until `until` for the choices that queued links await; all ranks take note. Collective.
+  void take_choices(core::Deadline until);
+  void note_choice(const wire::ToClient& event);
+  /// Begins those that await nothing, as far as there is room. Collective.
+  void begin_queued(std::uint64_t next);
   /// Begins to set the link up beside the stream. Collective.
-  void begin_beside(const wire::Matched& matched, std::uint64_t next);
+  void begin_beside(const Queued& queued, std::uint64_t next);
   void let_in(const wire::Matched& matched, Link link, std::uint64_t first, std::uint64_t next);
   /// Of rank 0, while links are set up anew: the next one whose consumer has come; empty: no other is left.
   /// @throws core::Error deadlock
@@ -235,7 +250,7 @@ private:
   std::vector<Open> links_;
   std::vector<std::unique_ptr<Opening>>
       openings_;                      // of links that are set up; the same on all ranks
-  std::deque<wire::Matched> queued_;  // until there are fewer of them; likewise
+  std::deque<Queued> queued_;         // until they can be begun; likewise
   std::vector<LinkTurns> reopening_;  // of links that are set up anew
   core::Deadline brief_ = core::Deadline::after(0);  // for the newest of them
   bool is_agreed_ = false, has_told_end_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of ConsumerLinks for a group that joins: its link is set up by all ranks at once or, where a stream
-// runs already and the link needs no call of this side, beside it (opening.hpp), and let in when all ranks have
-// proved it. What fails costs the producer nothing else.
+// has the consumers that it needs and the link needs no call of this side, beside it (opening.hpp), and let in
+// when all ranks have proved it. What fails costs the producer nothing else.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,51 +57,71 @@ bool ConsumerLinks::opens_beside(const wire::Matched& matched) {
   const bool has_addresses =  // of the consumer, on every rank
       std::int64_t{session_.size()} * matched.peer_size() <= proto::max_addresses_to_all;
   // A consumer of several groups is told by each with which step it begins, when it is linked.
-  if (std::ranges::any_of(fields_.all(), is_special) || !has_addresses ||
-      std::ranges::any_of(matched.fields(), is_listed) || !session_.connects_alone(matched.offer()))
-    return false;
+  return std::ranges::none_of(fields_.all(), is_special) && has_addresses &&
+         std::ranges::none_of(matched.fields(), is_listed) &&
+         session_.connects_alone(matched.offer());
+}
+
+bool ConsumerLinks::is_needed() {
   const auto needed = session_.run_on_root(
       [this] {
         const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
         return core::Bytes(links_.size() < least ? 1 : 0);
       },
       session_.deadline());
-  return needed.empty();
+  return !needed.empty();
 }
 
 void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
   const std::uint64_t first = first_over(matched, next);
   try {
-    if (!opens_beside(matched))
+    if (!opens_beside(matched) || is_needed())
       return let_in(matched, open_link(session_, matched, fields_.all(), terms(first)), first,
                     next);
+    Queued queued{.matched = matched, .awaits_choice = session_.has_choices(matched.offer())};
+    if (queued.awaits_choice) send_choices(session_, matched);
+    queued.until = core::Deadline::after(
+        std::min(session_.config().timeout, links_.empty() ? no_limit : usual_patience));
+    queued_.push_back(std::move(queued));
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
     refuse(matched, e.what());
     if (e.code() == Errc::interrupted) throw;
     return;
   }
-  if (openings_.size() < most_openings)
-    begin_beside(matched, next);
-  else
-    queued_.push_back(matched);
+  begin_queued(next);
+  if (openings() == 1 && patience_ == usual_patience)
+    brief_ = core::Deadline::after(brief_seconds);
 }
 
-void ConsumerLinks::begin_beside(const wire::Matched& matched, std::uint64_t next) {
+void ConsumerLinks::begin_queued(std::uint64_t next) {
+  for (std::size_t i = 0; i < queued_.size() && openings_.size() < most_openings;) {
+    if (queued_[i].awaits_choice) {
+      ++i;
+      continue;
+    }
+    const Queued queued = std::move(queued_[i]);
+    queued_.erase(queued_.begin() + static_cast<std::ptrdiff_t>(i));
+    begin_beside(queued, next);
+  }
+}
+
+void ConsumerLinks::begin_beside(const Queued& queued, std::uint64_t next) {
+  const wire::Matched& matched = queued.matched;
   try {
     auto terms_beside = terms(first_over(matched, next));
-    // All ranks wait for what begins a link, as for its transport's choices; nobody for the rest.
+    terms_beside.settled = queued.settled;
+    // All ranks wait for what begins a link; none for the rest.
     Link link = begin_link(session_, matched, fields_.all(), terms_beside);
+    const bool is_full = std::ranges::any_of(
+        queued_, [](const Queued& other) { return !other.awaits_choice; });
     if (!links_.empty())
-      terms_beside.most_seconds =
-          queued_.empty() ? usual_patience : std::max(patience_, least_in_turn);
+      terms_beside.most_seconds = is_full ? std::max(patience_, least_in_turn) : usual_patience;
     const auto until =
         core::Deadline::after(std::min(session_.config().timeout, terms_beside.most_seconds));
     session_.run_collectively([&] {
       openings_.push_back(
           std::make_unique<Opening>(session_, matched, std::move(link), terms_beside, until));
     });
-    if (openings_.size() == 1 && patience_ == usual_patience)
-      brief_ = core::Deadline::after(brief_seconds);
   } catch (const Error& e) {  // on every rank
     std::erase_if(openings_,
                   [&](const auto& opening) { return opening->matched().link() == matched.link(); });
@@ -168,6 +188,8 @@ void ConsumerLinks::refuse(const wire::Matched& matched, const std::string& why)
 }
 
 void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
+  take_choices(until);
+  begin_queued(next);
   using State = Opening::State;
   const auto is_under_way = [](const auto& opening) {
     return opening->state() == State::under_way;
@@ -214,11 +236,7 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
       if (e.code() == Errc::interrupted) throw;
     }
   }
-  while (!queued_.empty() && openings_.size() < most_openings) {
-    const wire::Matched matched = std::move(queued_.front());
-    queued_.pop_front();
-    begin_beside(matched, next);
-  }
+  begin_queued(next);
 }
 
 }  // namespace tremula::client

@@ -281,8 +281,8 @@ void ConsumerLinks::drop_all() {
     opening.reset();
     refuse(matched, "the stream has ended before it was");
   }
-  for (const wire::Matched& matched : std::exchange(queued_, {}))
-    refuse(matched, "the stream has ended before it was");
+  for (const Queued& queued : std::exchange(queued_, {}))
+    refuse(queued.matched, "the stream has ended before it was");
   const auto hold = session_.progress().hold();
   while (!links_.empty()) drop(0);
 }
@@ -293,8 +293,8 @@ void ConsumerLinks::forget() {
     opening.reset();
     session_.control().forget_link(link);
   }
-  for (const wire::Matched& matched : std::exchange(queued_, {}))
-    session_.control().forget_link(matched.link());
+  for (const Queued& queued : std::exchange(queued_, {}))
+    session_.control().forget_link(queued.matched.link());
   for (const Open& open : links_) session_.control().forget_link(open.link.number);
 }
 

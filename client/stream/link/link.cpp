@@ -35,17 +35,9 @@ wire::LinkChoice settle(Session& session, const wire::Matched& matched, const Li
   settled.set_choice(terms.settled.empty() ? matched.offer() : terms.settled);
   settled.set_why(matched.why());
   if (!terms.settled.empty() || !session.has_choices(matched.offer())) return settled;
-  const auto mine = session.choices(matched.offer());
+  send_choices(session, matched);
   return from_bytes<wire::LinkChoice>(session.run_on_root(
-      [&] {
-        wire::ToServer message;
-        auto& out = *message.mutable_link_choices();
-        out.set_link(matched.link());
-        out.mutable_choices()->Assign(mine.begin(), mine.end());
-        session.control().call(message, session.deadline());
-        return to_bytes(session.control().take_choice(matched.link(), deadline));
-      },
-      deadline));
+      [&] { return to_bytes(session.control().take_choice(matched.link(), deadline)); }, deadline));
 }
 
 /// Of rank 0: every rank's address to the server.
@@ -128,6 +120,20 @@ void tell_failure(Session& session, std::uint64_t link, const core::Error& error
 }
 
 }  // namespace
+
+void send_choices(Session& session, const wire::Matched& matched) {
+  const auto mine = session.choices(matched.offer());
+  session.run_on_root(
+      [&] {
+        wire::ToServer message;
+        auto& out = *message.mutable_link_choices();
+        out.set_link(matched.link());
+        out.mutable_choices()->Assign(mine.begin(), mine.end());
+        session.control().call(message, session.deadline());
+        return core::Bytes{};
+      },
+      session.deadline());
+}
 
 std::vector<transport::Address> addresses_in(const wire::LinkAddresses& message) {
   std::vector<transport::Address> addresses;

@@ -43,6 +43,11 @@ struct LinkTerms {
   std::string settled{};  ///< offer that both sides have agreed on before; empty: they have to
 };
 
+/// Sends the server this group's choices of what stands behind the offer of a link: it chooses when it has
+/// those of the other side. Collective.
+/// @pre session.has_choices(matched.offer())
+void send_choices(Session& session, const wire::Matched& matched);
+
 /// Exchanges addresses with the other side through the server, plans, connects, and proves that every
 /// pair of ranks of the plan reach each other. Collective over both groups.
 /// @param declared  the fields of this rank's stream

@@ -28,6 +28,22 @@ proto::Field field(Rank size) {
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
 }
+/// Leaves a choice to both sides, as libfabric leaves that of a provider.
+class Choosing final : public transport::Transport {
+public:
+  explicit Choosing(Network& network) : loopback_(network) {}
+  std::string_view name() const noexcept override { return loopback_.name(); }
+  std::vector<std::string> offers() const override { return loopback_.offers(); }
+  bool has_choices(std::string_view) const override { return true; }
+  std::vector<std::string> choices(std::string_view) override { return {"dear", "loopback"}; }
+  std::unique_ptr<transport::Endpoint> open(std::string_view offer, transport::Side side) override {
+    EXPECT_EQ(offer, "dear");
+    return loopback_.open("loopback", side);
+  }
+
+private:
+  transport::Loopback loopback_;
+};
 /// Element i of a step is 100 * i + step.
 std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
   const core::Index each = extent / s.size();
@@ -198,6 +214,39 @@ protected:
     EXPECT_EQ(text_of(world.join()), "");
     EXPECT_EQ(taken, 3 * put_steps);
   }
+  /// Strangers subscribe and say nothing more; a consumer that comes after them is linked all the same,
+  /// and they are sent away with `why`.
+  void come_after_strangers(const std::string& why) {
+    std::vector<std::unique_ptr<Stranger>> mute;  // more than are linked at a time
+    for (int i = 0; i < 20; ++i) {
+      mute.push_back(
+          std::make_unique<Stranger>(world, world.network(), fmt::format("mute{}", i), 2));
+      mute.back()->subscribe();
+    }
+    std::atomic<int> late = 0;
+    world.start(
+        "late", 2,
+        [&](Session& s) {
+          InStream in(s, "s");
+          in.declare(field(2));
+          for (int step = 0; step < 3; ++step) {
+            EXPECT_TRUE(in.begin_step());
+            std::vector<std::int64_t> data(static_cast<std::size_t>(extent / 2));
+            in.get(0, std::as_writable_bytes(std::span(data)));
+            EXPECT_EQ(data, part(s, in.step()));
+            in.end_step();
+          }
+          ++late;
+          in.close();
+        },
+        far_too_long);
+    EXPECT_TRUE(wait_for([&] { return late == 2; }, core::Deadline::after(60), [] {}).second);
+    for (const auto& stranger : mute) {
+      const auto end = stranger->await_end();
+      EXPECT_NE(end.find(why), std::string::npos) << end;
+    }
+    EXPECT_LT(longest_step, 8);
+  }
   World world;
 };
 
@@ -248,6 +297,11 @@ TEST_F(LinkLife, ManyConsumersThatNeverConnectStallNobody) {
     }
   });
   EXPECT_LT(longest_step, 8);
+}
+
+TEST_F(LinkLife, ManyConsumersThatNeverChooseStallNobody) {
+  world.other_way = [this] { return std::make_unique<Choosing>(world.network()); };
+  run([&] { come_after_strangers("expected the other side's choices in time"); });
 }
 
 TEST_F(LinkLife, AConsumerWhoseDataPathFailsIsDroppedAlone) {
