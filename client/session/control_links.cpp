@@ -229,7 +229,7 @@ void Control::on_notice(const wire::ToClient& message) {
     const auto& lost = message.group_lost();
     if (lost.links().empty()) own_group_lost_ = lost.why();
     for (const std::uint64_t number : lost.links())
-      if (KnownLink* const link = known(number))
+      if (KnownLink* const link = known(number); link && !(link->end && link->end->lost))
         link->end = LinkEnd{true, lost.why(), ends_told_++};
     any_end_.store(true, std::memory_order_release);
   }

@@ -203,10 +203,15 @@ void ProducerLinks::throw_cause(const Error& e, const std::function<void()>& loo
   if (e.code() == Errc::deadlock || e.code() == Errc::interrupted)
     throw e;        // nothing is wrong with the stream
   is_lost_ = true;  // what comes next cannot be trusted
+  if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
+    // This rank's own failure, e.g. for want of memory: all sides learn of it, and not of what the rank does next.
+    for (const Open& open : links_)
+      if (!open.has_left)
+        tell_server(open.link.number, Farewell::gave_up,
+                    fmt::format("lost the stream: {}", e.what()));
+    throw e;
+  }
   const Link& link = links_[at_].link;
-  if (e.code() == Errc::mismatch)  // all ranks of both sides learn of it
-    tell_server(link.number, Farewell::gave_up, fmt::format("failed: {}", e.what()));
-  if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
   // Perhaps because the producer died: the server knows within a moment. Or the producer was told of
   // a circle first, and is gone.
   std::optional<Control::LinkEnd> end;

@@ -251,12 +251,8 @@ void ProducerLinks::throw_uneven() {
                   "same step; found that group '{}' has ended it before this one, and group '{}' "
                   "has not",
                   stream(), step, first->link.peer_group, other->link.peer_group));
-  for (Open& open : links_) {  // all sides hear of this cause, and not of what this rank does next
+  for (Open& open : links_)  // the others learn of the cause: throw_cause()
     if (open.exchange->poll() == Sink::State::end) leave(open);
-    if (!open.has_left)
-      tell_server(open.link.number, Farewell::gave_up,
-                  fmt::format("lost the stream: {}", error.what()));
-  }
   throw error;
 }
 

@@ -84,37 +84,47 @@ TEST(OutOfMemory, OfOneRankInACollectiveCallIsToldToAll) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(OutOfMemory, OfAConsumerRankInAGetIsToldToItAndWhenItLeavesToAll) {
+// The rank lives on, and keeps its stream: nothing but its report can end the steps of the others.
+TEST(OutOfMemory, OfAConsumerRankInAStepIsReportedToAllRanksOfBothSides) {
+  constexpr std::size_t large = 50'000;
   World world;
-  world.step_timeout = 60;  // nobody waits so long
+  world.step_timeout = 60;  // no rank waits so long
   const auto begun = core::Deadline::Clock::now();
-  world.start("producer", 2, [](Session& s) {
+  std::atomic<int> judged = 0;
+  const auto judge = [&](const Error& error, bool is_culprit) {
+    EXPECT_HAS(error.what(), is_culprit
+                                 ? "out of memory"
+                                 : "rank 1 of group 'consumer' lost the stream: out of memory");
+    EXPECT_EQ(error.code(), is_culprit ? Errc::internal : Errc::peer_lost);
+    ++judged;
+    wait_for([&] { return judged == 4; }, core::Deadline::after(50), [] {});
+  };
+  world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {});
     out.declare(field(2));
     const std::vector<std::int64_t> part(extent / 2);
-    const auto error = error_of([&] {
-      for (;;) {
-        out.begin_step();
-        out.put(0, std::as_bytes(std::span(part)));
-        out.end_step();
-      }
-    });
-    EXPECT_EQ(error.code(), Errc::peer_lost) << error.what();
+    judge(error_of([&] {
+            for (;;) {
+              out.begin_step();
+              out.set_attribute(of_step, "note", std::vector<std::string>{std::string(large, 'x')});
+              out.put(0, std::as_bytes(std::span(part)));
+              out.end_step();
+            }
+          }),
+          false);
   });
-  world.start("consumer", 2, [](Session& s) {
+  world.start("consumer", 2, [&](Session& s) {
     InStream in(s, "s");
     in.declare(field(2));
     std::vector<std::int64_t> part(extent / 2);
     std::optional<NoMemory> none;
-    if (s.rank() == 1) none.emplace(65536);
-    const auto error = error_of([&] {
-      for (; in.begin_step(); in.end_step()) in.get(0, std::as_writable_bytes(std::span(part)));
-    });
-    if (s.rank() == 1) {
-      EXPECT_HAS(error.what(), "out of memory");
-    } else {
-      EXPECT_HAS(error.what(), "rank 1 of group 'consumer'");
-    }
+    judge(error_of([&] {
+            for (; in.begin_step(); in.end_step()) {
+              in.get(0, std::as_writable_bytes(std::span(part)));
+              if (s.rank() == 1 && !none) none.emplace(large);  // for the attributes of the next step
+            }
+          }),
+          s.rank() == 1);
   });
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
