@@ -6,11 +6,13 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <deque>
 #include <mutex>
@@ -38,19 +40,26 @@ spdlog::level::level_enum level_of(LogLevel level) {
 }
 
 /// How long a line waits for room in standard error, unless an earlier one has waited in vain.
-constexpr int most_milliseconds = 1000;
+constexpr std::chrono::milliseconds longest_wait{1000};
 
 /// Writes to standard error what it takes without blocking, or within a second. No thread: one that
 /// hangs in write() could not be ended.
 class DroppingSink final : public spdlog::sinks::base_sink<std::mutex> {
+  using Clock = std::chrono::steady_clock;
+
 public:
   explicit DroppingSink(WhenFull when_full)
       : waits_(when_full == WhenFull::wait), own_(waits_ ? -1 : open_again()) {}
   ~DroppingSink() override {
-    if (waits_) flush_();
+    if (waits_) write_kept(true);
     if (own_ >= 0) ::close(own_);
   }
   std::uint64_t dropped() const noexcept { return dropped_; }
+  /// Writes what can be written at once.
+  void write_without_waiting() {
+    const std::scoped_lock lock(mutex_);
+    write_kept(false);
+  }
 
 private:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -59,13 +68,13 @@ private:
     const std::size_t size = waits_ ? line.size() : std::min<std::size_t>(line.size(), PIPE_BUF);
     std::string text(line.data(), size);
     text.back() = '\n';
-    flush_();
+    write_kept(waits_);
     if (untold_ > 0 && kept_.empty())
       keep("- " + std::to_string(std::exchange(untold_, 0)) +
            " lines of this log were dropped, because nobody read them\n");
     if (kept_bytes_ + text.size() <= Log::kept_bytes) {
       keep(std::move(text));
-      flush_();
+      write_kept(waits_);
     } else {
       ++dropped_, ++untold_;
     }
@@ -76,13 +85,32 @@ private:
     kept_.push_back(std::move(text));
   }
 
-  void flush_() override {
-    while (!kept_.empty() && is_writable()) {
+  void flush_() override { write_kept(waits_); }
+
+  void write_kept(bool may_wait) {
+    const bool waits_now = may_wait && !is_stuck_;
+    const auto until = Clock::now() + (waits_now ? longest_wait : std::chrono::milliseconds{0});
+    write_until(until);
+    if (may_wait || kept_.empty()) is_stuck_ = !kept_.empty();
+  }
+
+  void write_until(Clock::time_point until) {
+    // Of several processes that see room in one pipe, the first may take it. Standard error may be another file by now.
+    const int again = waits_ && !kept_.empty() && is_pipe() ? open_again() : -1;
+    const int file = again >= 0 ? again : own_ >= 0 ? own_ : STDERR_FILENO;
+    write_to(file, until);
+    if (again >= 0) ::close(again);
+  }
+
+  void write_to(int file, Clock::time_point until) {
+    while (!kept_.empty() && is_writable(file, until)) {
       std::string& line = kept_.front();
-      // A pipe that is writable takes so much at once.
+      // A writable pipe accepts PIPE_BUF bytes without blocking.
       const ssize_t written =
-          ::write(file(), line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
-      if (written < 0 && (errno == EINTR || errno == EAGAIN)) return;
+          ::write(file, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+      const bool may_try_again = errno == EINTR || (errno == EAGAIN && Clock::now() < until);
+      if (written < 0 && may_try_again) continue;
+      if (written < 0 && errno == EAGAIN) return;
       const std::size_t done = written < 0 ? line.size() : static_cast<std::size_t>(written);
       if (written < 0) ++dropped_, ++untold_;  // nobody can read it any more
       kept_bytes_ -= done;
@@ -92,13 +120,19 @@ private:
   }
 
   /// Also if a write fails at once.
-  bool is_writable() {
-    pollfd standard_error{.fd = file(), .events = POLLOUT, .revents = 0};
-    const bool is_so = ::poll(&standard_error, 1, waits_ && !is_stuck_ ? most_milliseconds : 0) > 0;
-    is_stuck_ = !is_so;
-    return is_so;
+  static bool is_writable(int file, Clock::time_point until) {
+    pollfd standard_error{.fd = file, .events = POLLOUT, .revents = 0};
+    while (true) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+      const int found =
+          ::poll(&standard_error, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+      if (found >= 0 || errno != EINTR) return found > 0;
+    }
   }
-  int file() const noexcept { return own_ >= 0 ? own_ : STDERR_FILENO; }
+  static bool is_pipe() noexcept {
+    struct stat found {};
+    return ::fstat(STDERR_FILENO, &found) == 0 && S_ISFIFO(found.st_mode);
+  }
   /// Returns standard error once more, not blocking: a terminal is writable when it takes a single byte. The
   /// flags of the one that other processes share stay as they are.
   static int open_again() noexcept {
@@ -106,7 +140,7 @@ private:
   }
 
   const bool waits_;
-  bool is_stuck_ = false;  // the last line has waited in vain
+  bool is_stuck_ = false;  // the previous line has waited in vain
   const int own_;          // -1: standard error itself, with what else the process writes; poll() must do
   std::deque<std::string> kept_;
   std::size_t kept_bytes_ = 0;
@@ -142,7 +176,7 @@ bool Log::is_on(LogLevel level) const noexcept {
 }
 
 void Log::flush() const {
-  if (impl_->dropping) impl_->dropping->flush();
+  if (impl_->dropping) impl_->dropping->write_without_waiting();
 }
 
 std::uint64_t Log::dropped() const noexcept {

@@ -14,7 +14,7 @@ enum class LogLevel { off, error, warn, info, debug };
 
 /// What becomes of a line that standard error does not take at once, e.g. because its pipe is not read. It is
 /// kept until a later write or flush, at most Log::kept_bytes of them; further ones are dropped, and their
-/// number is written when there is room again. `wait`: the first such line waits a second for room before.
+/// number is written when there is room again. With `wait`, the first such line first waits up to a second for room.
 enum class WhenFull { wait, drop };
 
 /// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
@@ -25,7 +25,8 @@ public:
 
   /// @param name  "ocean.3" for rank 3 of group ocean, "server" for the server
   /// @param when_full  `drop` never blocks the caller; lines longer than a pipe takes at once (PIPE_BUF)
-  /// are cut. Colours are used on a terminal by `wait` alone, which waits for that. `drop`: SIGPIPE is ignored.
+  /// are cut, and SIGPIPE is ignored. Colours are used only by `wait`, on a terminal, where a line waits as
+  /// long as it must.
   Log(std::string name, LogLevel level, WhenFull when_full = WhenFull::wait);
   ~Log();
   Log(Log&&) noexcept;
