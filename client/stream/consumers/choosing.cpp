@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of ConsumerLinks for links that begin with the choice of a provider: rank 0 looks whether the server has
-// chosen whenever the stream comes to a step, and announces it to the other ranks. No rank waits for a consumer that
+// chosen at every step, and announces it to the other ranks. No rank waits for a consumer that
 // never sends its choices.
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ void ConsumerLinks::take_choices(core::Deadline until) {
   if (std::ranges::none_of(queued_, &Queued::awaits_choice)) return;
   Control& control = session_.control();
   const auto look = [&](const Queued& queued, wire::ToClient& found) {
-    if (!queued.awaits_choice || found.has_link_choice() || found.has_link_closed()) return true;
+    if (found.has_link_choice() || found.has_link_closed()) return true;
     const std::uint64_t link = queued.matched.link();
     std::string failure;
     try {
@@ -37,10 +37,12 @@ void ConsumerLinks::take_choices(core::Deadline until) {
   };
   const auto find = [&] {
     std::vector<wire::ToClient> found(queued_.size());
+    // One that is decided is begun at once, whoever is still awaited.
     const auto look_at_all = [&] {
-      bool is_all = true;
-      for (std::size_t i = 0; i < queued_.size(); ++i) is_all = look(queued_[i], found[i]) && is_all;
-      return is_all;
+      bool is_any = false;
+      for (std::size_t i = 0; i < queued_.size(); ++i)
+        is_any = (queued_[i].awaits_choice && look(queued_[i], found[i])) || is_any;
+      return is_any;
     };
     session_.waits_for(look_at_all, until);
     wire::SetUpTurn turn;
