@@ -412,12 +412,7 @@ void OutStream::close() {
     agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
   std::string lost =
       admit(false).lost;  // a consumer that has just come learns that the stream ends
-  // Queued links are begun after the first ones, as long as each turn finishes some.
-  for (std::size_t before = links_.openings() + 1; links_.has_openings();) {
-    if (links_.openings() >= before) break;  // the same on all ranks
-    before = links_.openings();
-    agreed([&] { links_.admit_openings(step(), links_.patience()); });
-  }
+  agreed([&] { links_.settle_openings(step()); });
   // No rank says that the stream has ended before every rank has come to its end. Consumers hear of
   // it before they have taken the last steps: one that looks ahead waits for that.
   wait_for_links([&](Source& exchange) { return exchange.poll_end(step()); }, "close",

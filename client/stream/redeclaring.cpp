@@ -38,7 +38,7 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
   });
   next.check_alike();
   links_.drop_ended();
-  while (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
+  agreed([&] { links_.settle_openings(step()); });
   links_.choose_all();
   set_up_anew("redeclare", &next, 0);
 }

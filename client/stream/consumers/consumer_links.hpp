@@ -49,8 +49,9 @@ public:
   /// Until then a call that does nothing else waits for a link that has just been begun; no call waits
   /// while others are under way, or after one that could not be linked.
   core::Deadline brief() const noexcept { return brief_; }
-  /// For which close() waits for links that are set up.
-  core::Deadline patience() const { return core::Deadline::after(patience_); }
+  /// Lets in all links that are set up beside the stream, and refuses those that are not there when the
+  /// time for one consumer is over. Collective.
+  void settle_openings(std::uint64_t next);
   std::size_t size() const noexcept { return links_.size(); }
   /// The step in turn: of which is put, or will be next.
   std::uint64_t step() const noexcept { return step_; }
@@ -179,6 +180,8 @@ private:
   /// The first step that goes over a new link.
   std::uint64_t first_over(const wire::Matched& matched, std::uint64_t next) const;
   LinkTerms terms(std::uint64_t first) const;
+  /// Drops all links that are set up beside the stream, or wait for that. The same on all ranks.
+  void refuse_openings(const std::string& why);
   /// A link that is set up beside the stream, until that is begun.
   struct Queued {
     wire::Matched matched;

@@ -187,6 +187,25 @@ void ConsumerLinks::refuse(const wire::Matched& matched, const std::string& why)
   }
 }
 
+void ConsumerLinks::refuse_openings(const std::string& why) {
+  for (auto& opening : std::exchange(openings_, {})) {
+    const wire::Matched matched = opening->matched();
+    opening.reset();
+    refuse(matched, why);
+  }
+  for (const Queued& queued : std::exchange(queued_, {})) refuse(queued.matched, why);
+}
+
+void ConsumerLinks::settle_openings(std::uint64_t next) {
+  const auto until = core::Deadline::after(patience_);
+  while (has_openings()) {
+    admit_openings(next, until);
+    const core::Bytes late = session_.run_on_root(
+        [&] { return core::Bytes(until.expired() ? 1 : 0); }, session_.step_deadline());
+    if (!late.empty()) refuse_openings("it had not connected when the stream waited no longer");
+  }
+}
+
 void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
   take_choices(until);
   begin_queued(next);

@@ -276,13 +276,7 @@ void ConsumerLinks::drop_ended() {
 }
 
 void ConsumerLinks::drop_all() {
-  for (auto& opening : std::exchange(openings_, {})) {
-    const wire::Matched matched = opening->matched();
-    opening.reset();
-    refuse(matched, "the stream has ended before it was");
-  }
-  for (const Queued& queued : std::exchange(queued_, {}))
-    refuse(queued.matched, "the stream has ended before it was");
+  refuse_openings("the stream has ended before it was");
   const auto hold = session_.progress().hold();
   while (!links_.empty()) drop(0);
 }
