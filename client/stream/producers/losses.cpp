@@ -18,6 +18,8 @@ using core::Errc, core::Error;
 namespace {
 /// For what a producer sent before it died.
 constexpr double grace_seconds = 0.5;
+/// Within which the producers of all links learn of a failure of this rank, if the server answers.
+constexpr double reported_within_seconds = 5;
 }  // namespace
 
 bool ProducerLinks::is_owed(const Open& open) const {
@@ -204,11 +206,7 @@ void ProducerLinks::throw_cause(const Error& e, const std::function<void()>& loo
     throw e;        // nothing is wrong with the stream
   is_lost_ = true;  // what comes next cannot be trusted
   if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
-    // This rank's own failure, e.g. for want of memory: all sides learn of it, and not of what the rank does next.
-    for (const Open& open : links_)
-      if (!open.has_left)
-        tell_server(open.link.number, Farewell::gave_up,
-                    fmt::format("lost the stream: {}", e.what()));
+    report_own_failure(e);
     throw e;
   }
   const Link& link = links_[at_].link;
@@ -226,6 +224,17 @@ void ProducerLinks::throw_cause(const Error& e, const std::function<void()>& loo
   if (!end)  // the others hear of this cause, and not of what this rank does next
     tell_server(link.number, Farewell::gave_up, fmt::format("lost the stream: {}", why));
   throw_lost(end ? end->why : why);
+}
+
+void ProducerLinks::report_own_failure(const Error& e) noexcept {
+  try {
+    const std::string what = fmt::format("lost the stream: {}", e.what());
+    const auto until = core::Deadline::after(reported_within_seconds);
+    for (const Open& open : links_)
+      if (!open.has_left && !until.expired())
+        tell_server(open.link.number, Farewell::gave_up, what);
+  } catch (...) {  // no memory for the text: the others learn that this rank leaves
+  }
 }
 
 void ProducerLinks::tell_server(std::uint64_t link, Farewell farewell,

@@ -204,6 +204,8 @@ private:
   void check_times() const;
   [[noreturn]] void throw_uneven();
   void report_waiting(bool waits);
+  /// Sends the failure of this rank to all sides, as far as the server answers.
+  void report_own_failure(const core::Error& e) noexcept;
   void tell_server(std::uint64_t link, Farewell farewell, const std::string& what) noexcept;
   const std::string& stream() const noexcept { return fields_.stream(); }
 
