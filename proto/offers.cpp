@@ -66,8 +66,7 @@ std::string why_not(std::string_view way, const Offering& a, const Offering& b) 
   if (way == memory)
     return fmt::format(
         "on host '{}' they are different users, in different containers, or versions of Tremula "
-        "that "
-        "do not share memory",
+        "that do not share memory",
         a.host);
   if (!is_network(way)) return "they have different ompi-servers";
   std::vector<std::string> bound;

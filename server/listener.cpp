@@ -355,7 +355,8 @@ struct Listener::Impl {
       if (stopped || stopping) return;
       if (const auto from = status_turns.next(now())) {
         Connection& connection = connections.at(*from);
-        serve_status(*from, *std::exchange(connection.held, std::nullopt));
+        const auto request = *std::exchange(connection.held, std::nullopt);
+        if (!connection.finished) serve_status(*from, request);
         connection.socket->resume();
       }
       await_turn();

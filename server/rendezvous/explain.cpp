@@ -19,7 +19,8 @@ namespace {
 // A text for people is bounded (WIRE_FORMAT.md): the first of many say enough.
 constexpr std::size_t most_names = 8, enough_bytes = 4000;
 
-// Components of one job come together: one that ended so many seconds before another came belongs to it.
+// Components of one job come together: a group that ended within so many seconds before another joined is assumed to
+// belong to it.
 constexpr double just_before = 10;
 
 std::string quoted(const std::set<std::string>& names) {
@@ -74,6 +75,7 @@ std::string describe_left(const Group& group, std::set<core::Rank> ranks) {
 std::string describe_agreements(const Groups& groups, const Group& asking) {
   std::string text;
   for (const auto& [name, group] : groups.all()) {
+    if (text.size() >= enough_bytes) break;
     if (group.owner != asking.owner || name == asking.name) continue;
     for (const core::Rank rank : {0, 1}) {
       const auto member = group.members.find(rank);

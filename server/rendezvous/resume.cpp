@@ -109,7 +109,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     // The ranks of a producer close a stream together, rank 0 among them; those of a copy do not.
     else if (!group.left.empty() && !one->is_copy &&
              (one->was_linked || message.presence().is_present()))
-      return lose_group(group, *group.left.begin(),
+      return lose_group(group, group.first_left,
                         fmt::format("left before its group had closed its stream '{}'", name),
                         call.now);
   }
@@ -150,7 +150,7 @@ void Rendezvous::free_names(const Group& group, const wire::Resume& message, dou
     const auto claim = claims_.find(name);
     const bool is_claimed = claim != claims_.end() && claim->second.owner != group.owner;
     if (others.empty() && !is_claimed) continue;
-    if (!has_seal(settings_.keys, group, link, true)) continue;  // looked at where it matters alone
+    if (!has_seal(settings_.keys, group, link, true)) continue;  // verified only where it matters
     for (Stream* const other : others)
       give_up(*other, *groups_.find(other->producer),
               fmt::format("stream '{}' is that of a group with another key, which has come back to "
@@ -256,7 +256,7 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
                         .held = hold(group, link_bytes + link.SpaceUsedLong()),
                         .told_held = hold(group, link.told().SpaceUsedLong())})
           .first->second;
-  restored.is_sealed = has_seal(settings_.keys, group, link, true);  // its memory is counted
+  restored.is_sealed = has_seal(settings_.keys, group, link, true);  // after its memory was counted
   stream.links.insert(link.link());
   if (link.serves()) stream.serving.insert(link.peer_group());
   stream.was_linked = true;

@@ -90,6 +90,7 @@ void FramedSocket::start() { read_prefix(0); }
 
 void FramedSocket::resume() {
   held_ = false;
+  last_heard_ = Clock::now();  // what came meanwhile was not read
   if (paused_ && !closed_) read_prefix(0);
 }
 
