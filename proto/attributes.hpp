@@ -56,7 +56,7 @@ Attributes decode_attributes(core::BytesView bytes);
 /// Returns 0 if there are none, else a number above 0 that depends on names, types and values, and not on
 /// the order in which they were set.
 std::uint32_t hash(const Attributes& attributes);
-/// Returns the name of an attribute that one of the two lacks, or has in another type or with other bits;
+/// Returns the name of an attribute that one of the two lacks, or holds with another type or different bits;
 /// empty if there is none.
 std::string first_difference(const Attributes& one, const Attributes& other);
 /// The bytes of a member of a control message.

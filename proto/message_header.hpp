@@ -33,8 +33,8 @@ struct MessageHeader {
   std::uint64_t dropped = 0;           ///< steps before this one that do not go over the link
   std::optional<std::int64_t> time{};  ///< of the step, in the unit of the stream
   std::uint32_t attribute_bytes = 0;   ///< of the step, in a message of their own
-  std::uint32_t attribute_hash = 0;  ///< of those of the step, where they do not follow; 0: it has
-                                     ///< none, or they follow
+  std::uint32_t attribute_hash = 0;  ///< of the step's attributes where they are not sent with
+                                     ///< this message, else 0
   friend bool operator==(const MessageHeader&, const MessageHeader&) = default;
 };
 

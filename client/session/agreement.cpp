@@ -25,7 +25,7 @@ constexpr double patience_seconds = 10;
 constexpr double known_within_seconds = 2;
 /// All ranks of a group may ask the server for such a rank: each asks half a dozen times in all.
 constexpr std::chrono::milliseconds first_between_questions{50};
-/// Between looks at what the server has sent unasked.
+/// Between two looks at what the server has sent unasked.
 constexpr std::chrono::milliseconds between_looks{20};
 
 core::Deadline patient(core::Deadline deadline) {

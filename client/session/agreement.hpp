@@ -63,8 +63,8 @@ private:
   template <class Call>
   auto watched(bool is_of_root, Call&& call);
 
-  /// The way to another rank has failed, which may only wait for a third one in vain: asks the server, now and then
-  /// within a moment, for the rank that has left the group.
+  /// Asks the server a few times which rank has left the group. For a connection to another rank that has failed,
+  /// perhaps because that rank itself gave up on a third one.
   /// @throws core::Error peer_lost naming it, if there is one
   void name_rank_that_left(const wire::Explain& question);
 

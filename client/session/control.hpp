@@ -72,12 +72,12 @@ public:
   void end_presence(core::Deadline deadline);
   /// What the server has chosen of both sides' choices.  @throws as take_addresses
   wire::LinkChoice take_choice(std::uint64_t link, core::Deadline deadline);
-  /// Returns it if it has come, and waits for nothing.  @throws as take_addresses, but for timed_out
+  /// Returns the choice if it has arrived. Never blocks.  @throws as take_addresses, but for timed_out
   std::optional<wire::LinkChoice> find_choice(std::uint64_t link);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
-  /// The same if they have come: waits for nothing.  @throws as take_addresses, but for timed_out
+  /// Returns them if they have arrived. Never blocks.  @throws as take_addresses, but for timed_out
   std::optional<wire::LinkAddresses> find_addresses(std::uint64_t link);
 
   /// Whether that would give them.  @throws as take_addresses, but for timed_out

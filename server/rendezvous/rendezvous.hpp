@@ -219,7 +219,7 @@ private:
     double at;
     std::string why;  // it was lost; empty: it was not
   };
-  /// A link that is gone, for a side that still sends something for it.
+  /// A closed link, remembered to answer late messages about it.
   struct GoneLink {
     struct End {
       std::string name;
@@ -399,7 +399,7 @@ private:
   bool was_linked(const std::string& consumer, const Stream& stream) const;
   /// Links the subscriptions of `about` and those to its streams where both groups are present; a
   /// group that alone is missing is told.
-  /// @param stream  that alone is new; null: look at all
+  /// @param stream  limits the search to this new stream; null: all streams
   void match_present(const Group& about, double now, const std::string* stream = nullptr);
   /// @param awaited  gets the groups that alone are missing
   /// @return whether the subscription is over: it has all its links, or is refused

@@ -63,7 +63,7 @@ struct Group {
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
   core::Rank first_left = 0;  ///< of these
-  /// Agreements in which ranks of `left` waited for others, or had waited until their time limit.
+  /// For each rank of `left`: the last agreement that it reported.
   std::map<core::Rank, std::uint64_t> left_in{};
   bool was_linked = false;  ///< a stream of it, or one that it has subscribed to
   /// Notices for all its ranks since the first one has come back, in order; none when all have.

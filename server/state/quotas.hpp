@@ -37,7 +37,7 @@ struct Limits {
   std::size_t group_bytes = std::size_t{256} << 20, held_bytes = std::size_t{1} << 30;
   /// Of the rows of one page of a status.
   std::size_t page_bytes = std::size_t{1} << 20;
-  double status_rest = 3;  ///< seconds without a status for each second that one has taken
+  double status_rest = 3;  ///< pause after a status, in multiples of the time that it took
 };
 
 /// Memory that a group makes the server keep, counted as long as this object lives.

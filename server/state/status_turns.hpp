@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whose request for a status is served next, and when. Statuses are the one answer that anybody may ask
+// Decides which request for a status is served next, and when. Statuses are the one answer that anybody may ask
 // for again and again and that takes long: they get a bounded share of the server's thread, and what
 // exceeds it waits. Pure: no sockets, no clock; time is an argument, in seconds since any moment.
 #include <cstdint>
@@ -24,7 +24,7 @@ public:
   bool is_free(double now) const { return turns_.empty() && now >= due_; }
   /// Adds a request that waits. @pre the connection has none
   void add(Owner owner, ConnectionId from);
-  /// Removes what waits of a connection that is gone.
+  /// Removes the waiting request of a closed connection.
   void remove(ConnectionId from);
   /// Takes the request whose turn it is; none if it is too early, or none waits.
   std::optional<ConnectionId> next(double now);

@@ -68,8 +68,8 @@ public:
   void limit_frames(std::size_t payload_bytes) { most_payload_bytes_ = payload_bytes; }
   /// Reads nothing more while more than so many bytes are queued.
   void pause_beyond(std::size_t queued_bytes) { pause_bytes_ = queued_bytes; }
-  /// Reads nothing more, from within on_frame or before start(): what comes stays with the network, an
-  /// end of the connection too. Until resume().
+  /// Stops reading until resume(), from within on_frame or before start(): incoming data and the end of
+  /// the connection stay in the kernel.
   void hold() { held_ = true; }
   void resume();
   /// Queues one frame: the payload, and behind it the tail.
@@ -136,7 +136,7 @@ private:
   std::optional<Clock::time_point> frame_since_;
   bool has_begun_ = false;  // the first bytes have come
   bool held_ = false;
-  bool paused_ = false;  // for either reason
+  bool paused_ = false;  // held, or too many bytes queued
   bool finishing_ = false;
   bool closed_ = false;
 };

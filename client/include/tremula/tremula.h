@@ -391,7 +391,7 @@ TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is
  * TREMULA_OF_STREAM, like the fields before the first begin_step of any stream of the session; or
  * TREMULA_OF_STEP, between begin_step and end_step, for that step alone. Every rank sets the same, in
  * any order: where one has set another value, or none, the stream ends on all ranks of both sides with
- * an error that names two ranks (TREMULA_MISMATCH, or TREMULA_PEER_LOST where another rank has found it).
+ * an error that names two ranks (TREMULA_MISMATCH; TREMULA_PEER_LOST on ranks that learn of it from another).
  * It comes with the step on ranks of a consumer that receive from several ranks of the producer. Others
  * may take the step, and get the error in one of their next calls, before the end of the stream at the
  * latest. A name that is set again gets the new values. At most 64 KiB, names included, and 1024
