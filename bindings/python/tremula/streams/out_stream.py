@@ -256,12 +256,7 @@ class OutStep:
 
     @property
     def attributes(self) -> StepAttributes:
-        """Set by step.attributes[name] = value: of this step alone.
-
-        Every rank sets the same, or none: otherwise the stream ends on all ranks of both sides with Mismatch or PeerLost,
-        which names two of the ranks. A consumer's rank that receives from a single rank of the producer may take the step,
-        and gets the error in one of its next calls, before the end of the stream at the latest.
-        """
+        """Set by step.attributes[name] = value: of this step alone. Every rank sets the same, or none."""
         return StepAttributes(self._stream)
 
 
