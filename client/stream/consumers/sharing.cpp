@@ -114,6 +114,7 @@ void ConsumerLinks::wait_for_shared_room(core::Deadline until) {
 }
 
 std::string ConsumerLinks::shared_group() const {
+  const auto hold = session_.progress().hold();
   const auto is_awaited = [this](const Open& open) {
     return config_.lends ? open.exchange->lent_since().has_value() : open.exchange->is_shared();
   };
