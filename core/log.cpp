@@ -95,7 +95,8 @@ private:
   }
 
   void write_until(Clock::time_point until) {
-    // Of several processes that see room in one pipe, the first may take it. Standard error may be another file by now.
+    // A write to a shared pipe would block where another process has just filled it. Opened anew each time, since the
+    // application may redirect standard error.
     const int again = waits_ && !kept_.empty() && is_pipe() ? open_again() : -1;
     const int file = again >= 0 ? again : own_ >= 0 ? own_ : STDERR_FILENO;
     write_to(file, until);

@@ -12,7 +12,7 @@ namespace tremula::core {
 
 enum class LogLevel { off, error, warn, info, debug };
 
-/// What becomes of a line that standard error does not take at once, e.g. because its pipe is not read. It is
+/// Decides about a line that standard error does not take at once, e.g. because its pipe is not read. It is
 /// kept until a later write or flush, at most Log::kept_bytes of them; further ones are dropped, and their
 /// number is written when there is room again. With `wait`, the first such line first waits up to a second for room.
 enum class WhenFull { wait, drop };

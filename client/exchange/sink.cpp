@@ -192,10 +192,10 @@ void Sink::take_metadata(const Message& message, const proto::MessageHeader& hea
                                   "time; found {} on rank {} and {} on rank {}",
                                   step_, text(time_), told_time_, text(header.time), message.peer));
   if (!message.is_to_listener && header.attribute_bytes > 0)
-    throw protocol_error(message.peer, "no attributes, which another rank tells",
+    throw protocol_error(message.peer, "no attributes, which another rank sends",
                          fmt::format("{} bytes of them", header.attribute_bytes));
   if (message.is_to_listener && header.attribute_hash > 0)
-    throw protocol_error(message.peer, "attributes, which no other rank tells", "their hash");
+    throw protocol_error(message.peer, "the attributes themselves", "their hash");
   if (!message.is_to_listener) {
     if (!other_hash_) other_hash_ = {message.peer, header.attribute_hash};
     if (other_hash_->hash == header.attribute_hash) return;

@@ -27,7 +27,7 @@ core::Deadline earlier(core::Deadline one, const std::optional<core::Deadline>& 
   return other && other->at() < one.at() ? *other : one;
 }
 
-/// What rank 0 has set of the step that it ended last. It goes before its membership, in front of the attributes.
+/// Head of a message of rank 0: the time of the step that it ended last. The attributes and its membership follow.
 struct LastStep {
   std::uint64_t attribute_bytes = 0, has_time = 0;
   std::int64_t time = 0;
@@ -80,7 +80,7 @@ wire::Membership OutStream::membership_of_root() {
   if (session_.size() == 1) return membership();
   // Until the next step begins, time and attributes are those of the last one.
   const core::Bytes attributes = proto::encode(attributes_);
-  const auto tell = [&] {
+  const auto encode_root = [&] {
     const LastStep last{attributes.size(), time_ ? 1U : 0U, time_.value_or(0)};
     const auto head = std::as_bytes(std::span(&last, 1));
     const core::Bytes rest = to_bytes(membership());
@@ -89,12 +89,12 @@ wire::Membership OutStream::membership_of_root() {
     out.insert(out.end(), rest.begin(), rest.end());
     return out;
   };
-  const core::Bytes told = session_.run_on_root(tell, session_.step_deadline());
+  const core::Bytes of_root = session_.run_on_root(encode_root, session_.step_deadline());
   LastStep last;
-  expects(told.size() >= sizeof last,
-          "rank 0 says of its last step at least whether it has a time");
-  std::memcpy(&last, told.data(), sizeof last);
-  const auto rest = std::span(told).subspan(sizeof last);
+  expects(of_root.size() >= sizeof last,
+          "rank 0 sends the head of its last step");
+  std::memcpy(&last, of_root.data(), sizeof last);
+  const auto rest = std::span(of_root).subspan(sizeof last);
   expects(rest.size() >= last.attribute_bytes, "rank 0 sends the attributes of its last step");
   const auto of_0 = rest.first(last.attribute_bytes);
   check_time(last.has_time != 0 ? std::optional(last.time) : std::nullopt);

@@ -632,8 +632,8 @@ TREMULA_API tremula_status tremula_in_redeclarations(const tremula_in_stream* in
 TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data,
                                           size_t bytes);
 /* *fills: 1 if tremula_in_get of the step begun last sets every element of this rank's part, whatever it
- * held; else 0, where an update has a beta other than 0 or writes a box of the part, or ranks of the producer
- * list what they own (TREMULA_PARTIAL) and none has an element that this rank wants. Memory that was never set keeps arbitrary numbers there:
+ * held; else 0: an update has a beta other than 0 or writes a box of the part, or no rank of a producer whose
+ * ranks list what they own (TREMULA_PARTIAL) has an element of it. Memory never set keeps arbitrary numbers:
  * set it before get. After the first begin_step. Waits for nothing. */
 TREMULA_API tremula_status tremula_in_fills(const tremula_in_stream* in, int field, int* fills);
 /* Gives the step back to the producer's queue. Collective with restart_timeout. */
