@@ -149,7 +149,10 @@ void check(const wire::Wait& m, bool turns) {
   check_range("Wait.ranks, count", m.ranks_size(), 0, max_wait_ranks);
   for (const int rank : m.ranks()) check_range("Wait.ranks", rank, 0, max_group_size - 1);
   check_range("Wait.consumers", m.consumers(), 0, 1000000);
+  if (m.has_words()) check_number("Wait.words.subject", m.words().subject());
   check_range("Wait.turns, count", m.turns_size(), 0, turns ? max_wait_turns : 0);
+  check_range("Wait.said, count", m.said_size(), 0, turns ? max_wait_turns : 0);
+  for (const wire::Said& said : m.said()) check_number("Wait.said.subject", said.subject());
 }
 
 void check(const wire::WaitStatus& m) {

@@ -281,6 +281,9 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     wait.set_step(call_.step);
     wait.set_group(name_);
     wait.set_count(begun_ - 1);
+    wait.set_over(call_.over);
+    wait.set_is_between_turns(call_.is_between_turns);
+    wait.set_is_after_loss(call_.is_after_loss);
     wait.set_is_for_all_ranks(!is_of_root);
     if (is_of_root && rank() != 0) wait.add_ranks(0);
     return wait;
@@ -317,10 +320,17 @@ void WatchedGroup::name_rank_that_left(const wire::Explain& question) {
   const auto until = core::Deadline::after(known_within_seconds);
   auto between = first_between_questions;
   auto next = core::Deadline::Clock::now();
+  // A rank that was notified that its calls differ leaves; this one was notified before that, if at all.
+  const auto look = [this] {
+    if (wait_ != nullptr) wait_->look();
+  };
   while (control_.is_served() && !until.expired()) {
+    look();
     check_();
     if (core::Deadline::Clock::now() >= next) {
-      if (const auto explained = control_.explain(question); explained.is_warning())
+      const auto explained = control_.explain(question);
+      look();
+      if (explained.is_warning())
         throw Error(Errc::peer_lost, fmt::format("group '{}': expected all ranks in an agreement; "
                                                  "found {}",
                                                  name_, explained.text()));

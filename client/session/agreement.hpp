@@ -36,7 +36,12 @@ Message from_bytes(core::BytesView bytes) {
 struct CollectiveCall {
   std::string name, stream;
   std::uint64_t step = 0;
-  friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
+  // For the server, as in wire::Wait; not compared:
+  std::uint64_t over = 0;
+  bool is_between_turns = false, is_after_loss = false;
+  friend bool operator==(const CollectiveCall& one, const CollectiveCall& other) {
+    return one.name == other.name && one.stream == other.stream && one.step == other.step;
+  }
 };
 
 /// The ranks of a group whose agreements are known to the server: one that does not end in time names

@@ -218,9 +218,9 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
   std::unique_ptr<Session> session(new Session(group, config));
   session->make_log(rank);
   session->control_ = session->join(rank, size, job_from_environment(host_name()));
-  session->group_ = std::make_unique<WatchedGroup>(
-      std::make_unique<ServerGroup>(*session->control_, rank, size), *session->control_, group,
-      session->call_);
+  session->group_ =
+      std::make_unique<WatchedGroup>(std::make_unique<ServerGroup>(*session->control_, rank, size),
+                                     *session->control_, group, session->call_);
   session->complete_config();
   session->transports_ = network_transports(session->config_);
   session->agree_on_offers();
@@ -287,6 +287,12 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
       wire::Turns& turns = *wait.add_turns();
       turns.set_link(link);
       turns.set_count(count);
+    }
+    for (const auto& [subject, count] : words_.said()) {
+      if (wait.said_size() == proto::max_wait_turns) break;
+      wire::Said& said = *wait.add_said();
+      said.set_subject(subject);
+      said.set_count(count);
     }
   });
   if (config_.dump)
@@ -372,7 +378,8 @@ void Session::link_own_ranks() {
   const std::span all(addresses);
   run_collectively([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
   group_ = std::make_unique<WatchedGroup>(
-      std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size()), *control_, name_, call_);
+      std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size()), *control_, name_,
+      call_);
   watch_own_group();
 }
 
@@ -437,10 +444,12 @@ std::string Session::why_over() {
 
 std::vector<core::Bytes> Session::allgather_over(std::vector<std::uint64_t> links,
                                                  core::Bytes bytes, core::Deadline deadline) {
+  call_.over = links.size() == 1 ? links.front() : 0;
   struct Over {
     std::vector<std::uint64_t>& links;
-    ~Over() { links.clear(); }
-  } const over{over_ = std::move(links)};
+    std::uint64_t& link;
+    ~Over() { links.clear(), link = 0; }
+  } const over{over_ = std::move(links), call_.over};
   const auto why_lost = [this] {
     std::string why;
     waits_for([&] { return !(why = why_over()).empty(); },

@@ -105,8 +105,14 @@ public:
   /// different ones are told.
   void begin_call(std::string_view name, std::string_view stream, std::uint64_t step) {
     call_.name = name, call_.stream = stream, call_.step = step;
+    call_.is_between_turns = call_.is_after_loss = false;
     in_call_of_ = 0;
   }
+  /// Marks the call as one that every rank makes between the same two steps of a stream that it
+  /// consumes. This rank has not waited for the second of them.
+  void make_call_between_steps() noexcept { call_.is_between_turns = true; }
+  /// Marks the call as one that waits for the group because this rank has lost a producer.
+  void make_call_after_loss() noexcept { call_.is_after_loss = true; }
   /// The call is one of an own stream that is produced: another rank that leaves the stream before its
   /// end ends it.
   /// @param incarnation  of the stream; 0: it has none yet

@@ -32,6 +32,8 @@ using core::Errc, core::Error;
 namespace {
 /// Between two attempts to find a producer.
 constexpr double longest_pause = 2;
+/// How long the server's notice of different calls takes to reach all ranks that it concerns.
+constexpr double notified_within_seconds = 0.2;
 
 Begun begun_of(std::optional<bool> is_step) {
   return !is_step ? Begun::not_ready : *is_step ? Begun::step : Begun::end_of_stream;
@@ -96,7 +98,6 @@ void InStream::say(Fate fate, Errc code, const std::string& why) {
                         .code = code,
                         .why = why});
   said_ = fate;
-  agreement_ = session_.control().waits().begin_agreement();
 }
 
 void InStream::say_last(Fate fate, Errc code, const std::string& why) {
@@ -130,7 +131,9 @@ std::optional<InStream::Fate> InStream::hear(const char* call,
     wait.set_step(step_.value_or(0));
     wait.set_what("to tell what has become of the step");
     wait.set_group(session_.name());
-    wait.set_count(agreement_ - 1);
+    wait.mutable_words()->set_subject(subject_);
+    wait.mutable_words()->set_count(round_);
+    wait.set_is_after_loss(said_ == Fate::lost);
     wait.set_is_for_all_ranks(true);
     return wait;
   };
@@ -155,8 +158,18 @@ std::optional<InStream::Fate> InStream::hear(const char* call,
                 fmt::format("{}: waited {} s in {} for the other ranks of group '{}' to end the "
                             "step; is one of them stuck? step_timeout sets how long",
                             links_.place(), session_.config().step_timeout, call, session_.name()));
-  ++round_;
   const auto fate = static_cast<Fate>(all->value);
+  // Perhaps the other rank has left because it was notified that its calls differ from those of this one.
+  if (fate == Fate::failed && !until) try {
+      const auto look_again = [&] {
+        long_wait.look();
+        return false;
+      };
+      session_.waits_for(look_again, core::Deadline::after(notified_within_seconds));
+    } catch (const Error& e) {
+      if (e.code() == Errc::mismatch) throw failed_.emplace(e);
+    }
+  ++round_;
   has_served_ = false;
   const bool counts = fate <= Fate::in_part;
   if (*std::exchange(said_, {}) <= Fate::in_part && !counts) links_.uncount_step();
@@ -209,6 +222,7 @@ bool InStream::find_next_producer(std::optional<core::Deadline> until) {
 
 InStream::Attempt InStream::next_attempt(std::optional<core::Deadline> until) {
   session_.begin_call("begin_step", name(), 0);
+  session_.make_call_after_loss();
   const auto wait = [&] {
     const auto most =
         std::min(restart_->until.remaining(), until ? until->remaining() : longest_pause);

@@ -101,6 +101,7 @@ wire::ToServer InStream::introduction() const {
 
 bool InStream::find_producer(std::optional<core::Deadline> until) {
   session_.begin_call("begin_step", name(), 0);
+  if (restart_) session_.make_call_after_loss();
   is_held_ = false;
   if (!is_introduced() && !refusal_) fields_.check_alike();
   if (!refusal_) {
@@ -198,6 +199,7 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
   if (links_.is_lost()) links_.throw_lost("the producer was lost before");
   if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
   if (copy_ && !serve_until_step(until)) return std::nullopt;
+  has_waited_for_step_ = true;
   for (;;) {
     {
       const auto hold = session_.progress().hold();
@@ -351,6 +353,7 @@ void InStream::finish_step() {
               "send the rest of the step");
   links_.finish_step();
   state_ = State::between_steps;
+  has_waited_for_step_ = false;
   statistics_ = links_.statistics();
   of_last_step_ = statistics_.since(before_step_);
   before_step_ = statistics_;

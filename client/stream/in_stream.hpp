@@ -191,6 +191,7 @@ private:
   std::optional<std::uint64_t> step_;                   // opened last
   std::optional<std::int64_t> first_time_, last_time_;  // of the steps that were opened
   std::optional<std::int64_t> asked_time_;              // last, by begin_step_by
+  bool has_waited_for_step_ = false;                    // since a step ended last
   std::uint64_t epoch_ = 0;                             // of the links
   std::uint64_t least_epoch_ = 0;  // that it can be linked to; above 0: its producer was lost
   std::string token_;              // of the links, for the server
@@ -200,7 +201,6 @@ private:
   std::uint64_t round_ = 0;               // of them; one for each step
   std::optional<Fate> said_;              // in this one
   std::optional<std::uint64_t> unheard_;  // round that this rank has left
-  std::uint64_t agreement_ = 0;           // the same one, among all of the session
   std::optional<Restart> restart_;
   bool goes_on_ = false;               // the producer that was lost, as the next link has shown
   bool is_void_ = false;               // agreed: the producer is lost

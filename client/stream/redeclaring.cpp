@@ -123,6 +123,7 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
                                      : "after the end of the stream");
   });
   session_.begin_call("redeclare", name(), step_.value_or(0));
+  if (!has_waited_for_step_) session_.make_call_between_steps();
   const auto links = links_.numbers();
   const auto until = session_.deadline();
   const auto has_ended = [&] {

@@ -37,6 +37,7 @@ Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view
   if (needed == Needed::at && first_time_ && time < *first_time_)
     throw_too_early(time, *first_time_);
   if (last_time_ && *last_time_ >= time) return Begun::none_missing;
+  has_waited_for_step_ = true;
   for (;;) {
     const auto is_step = find_step(call, std::nullopt);
     if (!is_step)

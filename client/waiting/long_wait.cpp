@@ -29,6 +29,7 @@ void Waits::take(const wire::Deadlock& deadlock) {
   const std::scoped_lock lock(mutex_);
   circle_ = deadlock.text();
   in_circle_ = deadlock.wait();
+  is_of_one_group_ = deadlock.is_of_one_group();
 }
 
 void Waits::tell(wire::Wait wait, std::uint64_t number, Clock::time_point since) {
@@ -43,6 +44,11 @@ void Waits::tell(wire::Wait wait, std::uint64_t number, Clock::time_point since)
 void Waits::check() const {
   const std::scoped_lock lock(mutex_);
   if (!present_ || in_circle_ != present_->number()) return;
+  if (is_of_one_group_)
+    throw core::Error(core::Errc::mismatch,
+                      fmt::format("{}: expected all ranks of a group to make the same calls in the "
+                                  "same order; found that {}",
+                                  place_of(*present_), circle_));
   throw core::Error(
       core::Errc::deadlock,
       fmt::format("{}: expected the other side to come; found that the jobs wait for "

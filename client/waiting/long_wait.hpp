@@ -45,7 +45,8 @@ public:
 private:
   friend class LongWait;
   void tell(wire::Wait wait, std::uint64_t number, Clock::time_point since);
-  /// @throws core::Error deadlock if the server has found the present wait in a circle
+  /// @throws core::Error deadlock if the server has found the present wait in a circle; mismatch if the circle is of
+  ///                      ranks of one group
   void check() const;
   /// @param is_agreement  another rank may end it for all, and one that leaves it alone cannot agree any more: so it stays
   ///                      for a second
@@ -63,6 +64,7 @@ private:
   Clock::time_point since_;
   std::string circle_;
   std::uint64_t in_circle_ = 0;             // number of the wait
+  bool is_of_one_group_ = false;            // the circle
   std::optional<Clock::time_point> ended_;  // the present wait, by the application
 };
 
@@ -88,7 +90,7 @@ public:
   LongWait& operator=(const LongWait&) = delete;
 
   /// Called now and then as long as it lasts, also by what waits inside.
-  /// @throws core::Error deadlock if this one is the outermost; interrupted
+  /// @throws core::Error deadlock, mismatch if this one is the outermost; interrupted
   void look();
 
 private:

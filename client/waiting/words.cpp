@@ -31,6 +31,7 @@ core::Bytes encode(std::uint64_t subject, std::uint64_t round, const Word& word)
 
 void Words::say(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word) {
   word.from = group.rank();
+  subjects_.at(subject).said = round + 1;
   if (group.rank() == 0)
     gather(group, subject, round, std::move(word));
   else
@@ -39,7 +40,7 @@ void Words::say(transport::Group& group, std::uint64_t subject, std::uint64_t ro
 
 void Words::gather(transport::Group& group, std::uint64_t subject, std::uint64_t number,
                    Word word) {
-  Round& round = subjects_.at(subject)[number];
+  Round& round = subjects_.at(subject).rounds[number];
   if (round.is_over) return;
   round.said.insert(word.from);
   const bool is_final = word.is_final;
@@ -67,14 +68,15 @@ void Words::take_notes(transport::Group& group) {
     if (group.rank() == 0)
       gather(group, head.subject, head.round, std::move(word));
     else
-      subject->second[head.round] = Round{.said = {}, .greatest = std::move(word), .is_over = true};
+      subject->second.rounds[head.round] =
+          Round{.said = {}, .greatest = std::move(word), .is_over = true};
   }
 }
 
 std::optional<Word> Words::hear(transport::Group& group, std::uint64_t subject,
                                 std::uint64_t number) {
   take_notes(group);
-  Subject& rounds = subjects_.at(subject);
+  auto& rounds = subjects_.at(subject).rounds;
   const auto round = rounds.find(number);
   if (round == rounds.end() || !round->second.is_over) return std::nullopt;
   auto word = std::move(round->second.greatest);
@@ -82,6 +84,12 @@ std::optional<Word> Words::hear(transport::Group& group, std::uint64_t subject,
   round->second = Round{.said = {}, .greatest = std::nullopt, .is_over = true};
   rounds.erase(rounds.begin(), round);
   return word;
+}
+
+std::vector<std::pair<std::uint64_t, std::uint64_t>> Words::said() const {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
+  for (const auto& [number, subject] : subjects_) all.emplace_back(number, subject.said);
+  return all;
 }
 
 }  // namespace tremula::client

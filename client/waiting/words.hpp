@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "transport/group.hpp"
@@ -41,6 +42,8 @@ public:
   void say(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word);
   /// The word of all, once. Forgets earlier rounds.
   std::optional<Word> hear(transport::Group& group, std::uint64_t subject, std::uint64_t round);
+  /// Returns how many words this rank has said, by their subject.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> said() const;
 
 private:
   struct Round {
@@ -48,7 +51,10 @@ private:
     std::optional<Word> greatest;
     bool is_over = false;  // `greatest` counts
   };
-  using Subject = std::map<std::uint64_t, Round>;  // by the number of the round
+  struct Subject {
+    std::map<std::uint64_t, Round> rounds;  // by their numbers
+    std::uint64_t said = 0;                 // rounds in which this rank has said its word
+  };
   void take_notes(transport::Group& group);
   /// Of rank 0.
   void gather(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word);

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -39,37 +40,62 @@ bool is_same(wire::Wait one, wire::Wait other) {
   return one.SerializeAsString() == other.SerializeAsString();
 }
 
+std::optional<std::uint64_t> count_of_words(const wire::Wait& told, std::uint64_t subject) {
+  for (const wire::Said& said : told.said())
+    if (said.subject() == subject) return said.count();
+  return std::nullopt;
+}
+
+/// Returns the count that each rank has to exceed.
+std::uint64_t needed_count(const wire::Wait& wait) {
+  return wait.has_words() ? wait.words().count() : wait.count();
+}
+
 /// Whether `other` has not done, by its own numbers, what `wait` needs of it.
 bool owes(const wire::Wait& other, const wire::Wait& wait) {
-  const auto count = count_of(other, wait.link());
-  return count && *count <= wait.count();
+  const auto count = wait.has_words() ? count_of_words(other, wait.words().subject())
+                                      : count_of(other, wait.link());
+  return count && *count <= needed_count(wait);
+}
+
+/// Returns whether `other`, a rank of the same group, is past the point where the call of `wait` is made.
+bool has_passed(const wire::Wait& other, const wire::Wait& wait) {
+  if (!wait.is_between_turns() || wait.over() == 0) return false;
+  const auto theirs = count_of(other, wait.over()), here = count_of(wait, wait.over());
+  if (!theirs || !here) return false;
+  return *theirs > *here || (*theirs == *here && other.link() == wait.over());
 }
 
 /// Which ranks each rank needs. Nodes are ranks that wait, by their numbers in `waiters`.
 class Needs {
 public:
-  Needs(const Groups& groups, const AwaitedBy& awaited_by, const MayWait& may_wait) {
+  /// @param is_within  only needs within a group, of calls that every rank makes in the same order
+  Needs(const Groups& groups, const AwaitedBy& awaited_by, const MayWait& may_wait, bool is_within)
+      : is_within_(is_within) {
     for (const auto& [name, group] : groups.all())
       for (const auto& [rank, member] : group.members) {
         if (member.wait == nullptr) continue;
         number_[{name, rank}] = waiters_.size();
         in_group_[name].push_back(waiters_.size());
+        const wire::Wait& told = member.wait->told;
+        by_count_[{name, agreements}].emplace_back(told.agreements(), waiters_.size());
+        for (const wire::Said& said : told.said())
+          by_count_[{name, said.subject()}].emplace_back(said.count(), waiters_.size());
         waiters_.push_back({&group, rank, member.wait.get()});
       }
-    // Those that have come least far, of which an agreement may need something, are looked at first.
-    for (auto& [name, ranks] : in_group_)
-      std::ranges::sort(ranks, {}, [this](std::size_t i) {
-        return std::pair(waiters_[i].wait->told.agreements(), i);
-      });
+    for (auto& [of, ranks] : by_count_) std::ranges::sort(ranks);
     needed_.resize(waiters_.size()), needing_.resize(waiters_.size());
     set_up_.resize(waiters_.size());
     for (std::size_t i = 0; i < waiters_.size(); ++i) add(i, awaited_by, may_wait);
   }
 
   /// The numbers of the ranks in circles, and those of all that are stuck.
-  std::pair<std::set<std::size_t>, std::set<std::size_t>> search() {
+  /// @param without  ranks that are left out
+  std::pair<std::set<std::size_t>, std::set<std::size_t>> search(
+      const std::set<std::size_t>& without) {
     left_.assign(waiters_.size(), true);
     for (const auto& [group, ranks] : in_group_) left_in_[group] = ranks.size();
+    for (const std::size_t i : without) left_[i] = false, --left_in_[waiters_[i].group->name];
     take_away([this](std::size_t i) { return is_stuck(i); });
     const auto stuck = those_left();
     take_away([this](std::size_t i) { return is_needed(i); });
@@ -86,6 +112,7 @@ public:
 private:
   void add(std::size_t i, const AwaitedBy& awaited_by, const MayWait& may_wait) {
     const wire::Wait& wait = waiters_[i].wait->told;
+    if (is_within_ && (wait.incarnation() != 0 || wait.link() != 0 || wait.is_after_loss())) return;
     if (wait.incarnation() != 0) {
       const auto key = std::tuple(waiters_[i].group, wait.incarnation(), wait.consumers());
       auto known = awaited_.find(key);
@@ -98,14 +125,15 @@ private:
     if (!may_wait(*waiters_[i].group, wait)) return;
     const auto need = [&](std::size_t other) {
       if (other == i || !owes(waiters_[other].wait->told, wait)) return;
-      needed_[i].push_back(other);
-      needing_[other].push_back(i);
+      connect(i, other);
+      if (is_within_ && has_passed(waiters_[other].wait->told, wait)) connect(other, i);
     };
     if (wait.is_for_all_ranks()) {
       if (wait.link() != 0) return;  // all ranks of a group are needed in agreements alone
-      for (const std::size_t other : in_group_[waiters_[i].group->name]) {
-        if (needed_[i].size() == static_cast<std::size_t>(proto::max_wait_ranks) ||
-            waiters_[other].wait->told.agreements() > wait.count())
+      const auto subject = wait.has_words() ? wait.words().subject() : agreements;
+      for (const auto& [count, other] : by_count_[{waiters_[i].group->name, subject}]) {
+        if (needed_[i].size() >= static_cast<std::size_t>(proto::max_wait_ranks) ||
+            count > needed_count(wait))
           break;
         need(other);
       }
@@ -116,6 +144,10 @@ private:
         need(other->second);
   }
 
+  void connect(std::size_t i, std::size_t needed) {
+    needed_[i].push_back(needed);
+    needing_[needed].push_back(i);
+  }
   bool is_left(const std::string& group) const {
     const auto ranks = left_in_.find(group);
     return ranks != left_in_.end() && ranks->second > 0;
@@ -165,9 +197,17 @@ private:
     return numbers;
   }
 
+  static constexpr std::uint64_t agreements = 0;  // instead of a subject of words
+
+  bool is_within_;
   std::vector<Waiter> waiters_;
   std::map<std::pair<std::string, core::Rank>, std::size_t> number_;
   std::map<std::string, std::vector<std::size_t>> in_group_;
+  /// Counts and ranks, by group and subject. Ranks with the lowest count come first: they are the
+  /// ones that an agreement may need.
+  std::map<std::pair<std::string, std::uint64_t>,
+           std::vector<std::pair<std::uint64_t, std::size_t>>>
+      by_count_;
   std::vector<std::vector<std::size_t>> needed_, needing_;
   std::map<std::tuple<const Group*, std::uint64_t, int>, Awaited> awaited_;  // of set-ups
   std::vector<const Awaited*> set_up_;                                       // null: no set-up
@@ -226,12 +266,9 @@ std::string text_for(Owner owner, const std::map<Line, OfLine>& lines) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-}  // namespace
-
-std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by,
-                                     const MayWait& may_wait, double now) {
-  Needs needs(groups, awaited_by, may_wait);
-  const auto [in_circles, stuck] = needs.search();
+/// Returns the circles in which every wait is old, with their texts.
+std::vector<WaitCircle> circles_of(const Needs& needs, const std::set<std::size_t>& in_circles,
+                                   const std::set<std::size_t>& stuck, double now) {
   const auto& waiters = needs.waiters();
   Families families;
   std::map<std::string, std::map<Line, OfLine>> lines;  // by the name of a group
@@ -243,7 +280,7 @@ std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awai
     for (const std::size_t other : needs.needed(i)) {
       if (!in_circles.contains(other)) continue;
       others.insert(waiters[other].group->name);
-      ranks.insert(waiters[other].rank);
+      if (waiters[other].group->name == told.group()) ranks.insert(waiters[other].rank);
     }
     for (const std::string& other : needs.awaited(i).groups) others.insert(other);
     for (const std::string& other : others) families.unite(group->name, other);
@@ -251,8 +288,10 @@ std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awai
       told.set_group(fmt::format("{}", fmt::join(others, "', '")));
       told.set_what("to come to a call that opens links");
     }
-    told.mutable_ranks()->Assign(ranks.begin(), ranks.end());
-    told.set_is_for_all_ranks(false);
+    if (!ranks.empty()) {
+      told.mutable_ranks()->Assign(ranks.begin(), ranks.end());
+      told.set_is_for_all_ranks(false);
+    }
     OfLine& of = lines[group->name][{group->name, proto::wait_text(told)}];
     of.owner = group->owner;
     of.ranks.insert(rank);
@@ -272,6 +311,20 @@ std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awai
         circle.first.texts.emplace(owner, proto::cut(text_for(owner, circle.second)));
     found.push_back(std::move(circle.first));
   }
+  return found;
+}
+
+}  // namespace
+
+std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by,
+                                     const MayWait& may_wait, double now) {
+  Needs within(groups, awaited_by, may_wait, true);
+  const auto [in_own, stuck_by_own] = within.search({});
+  auto found = circles_of(within, in_own, stuck_by_own, now);
+  for (WaitCircle& circle : found) circle.is_of_one_group = true;
+  Needs all(groups, awaited_by, may_wait, false);
+  const auto [in_circles, stuck] = all.search(stuck_by_own);
+  std::ranges::move(circles_of(all, in_circles, stuck, now), std::back_inserter(found));
   return found;
 }
 
@@ -325,7 +378,13 @@ Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
 }
 
 bool Rendezvous::may_wait(const Group& group, const wire::Wait& wait) const {
-  if (wait.link() == 0) return wait.group() == group.name;
+  if (wait.link() == 0) {
+    if (wait.group() != group.name || wait.over() == 0) return wait.group() == group.name;
+    // A rank leaves an agreement over a link that has ended when it hears of the end.
+    const auto over = links_.find(wait.over());
+    return over != links_.end() && is_consumed_by(over->second, group) &&
+           streams_.at(over->second.stream).producer != group.name;
+  }
   const auto link = links_.find(wait.link());
   if (link == links_.end()) return false;
   const std::string& producer = streams_.at(link->second.stream).producer;
@@ -339,12 +398,14 @@ void Rendezvous::check_waits(double now) {
       groups_,
       [this](const Group& group, const wire::Wait& wait) { return awaited_by(group, wait); },
       [this](const Group& group, const wire::Wait& wait) { return may_wait(group, wait); }, now);
-  for (const auto& [texts, waiters] : circles) {
-    for (const auto& [owner, text] : texts) log(fmt::format("deadlock text={}", text));
+  for (const auto& [texts, waiters, is_of_one_group] : circles) {
+    for (const auto& [owner, text] : texts)
+      log(fmt::format("{} text={}", is_of_one_group ? "different_calls" : "deadlock", text));
     for (const auto& [group, rank, wait] : waiters) {
       wire::ToClient notice;
       notice.mutable_deadlock()->set_wait(wait->told.number());
       notice.mutable_deadlock()->set_text(texts.at(group->owner));
+      notice.mutable_deadlock()->set_is_of_one_group(is_of_one_group);
       output_.messages.push_back({group->members.at(rank).connection, std::move(notice)});
     }
   }
@@ -376,6 +437,7 @@ wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from
       row.set_pid(member->second.pid);
       *row.mutable_wait() = wait.told;
       row.mutable_wait()->clear_turns();
+      row.mutable_wait()->clear_said();
       row.mutable_wait()->set_seconds(wait.told.seconds() + now - wait.last_told);
       const std::size_t bytes = row.ByteSizeLong() + 8;
       if (bytes > room && out.waits_size() > 0) {

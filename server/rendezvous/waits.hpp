@@ -3,9 +3,10 @@
 // Circles of ranks that wait for each other. Pure.
 //
 // A rank that waits has told what it needs (wire::Wait): that each of some ranks counts more than n,
-// of turns of a link or of agreements of its group; or that other groups come to a call that opens
-// links. And how far it has come itself, as the same numbers. A rank that waits in a call with a time
-// limit, or computes, or is stopped in a debugger outside such a call, has told nothing.
+// of turns of a link, of agreements of its group or of words about a subject; or that other groups come
+// to a call that opens links. And how far it has come itself, as the same numbers. A rank that waits in
+// a call with a time limit, or computes, or is stopped in a debugger outside such a call, has told
+// nothing.
 //
 // Definition. A set of ranks is stuck if each has told a wait, and needs of another one of the set
 // what that one, by its own numbers, has not done.
@@ -22,6 +23,13 @@
 //
 // The largest stuck set is what is left when ranks are taken away that need nothing of those left. Its
 // circles are what is left of it when ranks are taken away of which nobody left needs anything.
+//
+// A circle within one group means that its ranks make different calls: if all made the same calls in
+// the same order, the rank in the earliest call would wait for no other. Calls that wait for the group
+// only because their rank has lost a producer are left out, since other ranks may not know of the loss.
+// Two ranks count as such a circle, too: one in a call that every rank makes between the same turns of a
+// link, and one that has not come to that call but has taken another turn, or waits for it. The second
+// may go on, but the first waits in vain.
 #include <functional>
 #include <map>
 #include <string>
@@ -51,10 +59,12 @@ struct Waiter {
 struct WaitCircle {
   /// For groups of each key: a line for each kind of wait in it, those of other keys being counted.
   std::map<Owner, std::string> texts;
-  std::vector<Waiter> waiters;  ///< all ranks of its groups that are stuck
+  std::vector<Waiter> waiters;   ///< all ranks of its groups that are stuck
+  bool is_of_one_group = false;  ///< its ranks make different calls
 };
 
-/// Circles in which every wait is old. Groups that have to do with each other make one circle.
+/// Returns the circles in which every wait is old: first those within a group, then those of all other
+/// ranks, where groups that have to do with each other make one circle.
 /// Cost: linear in what was told, but for agreements, of which each counts at most 64 ranks, and for
 /// set-ups, of which each counts the groups that it awaits.
 /// @param awaited_by  asked once for each group and incarnation

@@ -216,6 +216,19 @@ private:
     for (int count = in_.below(3); count > 0; --count) m.add_ranks(in_.below(2));
     m.set_link(in_.flag() ? 0 : link());
     m.set_count(in_.number());
+    // Taken from bytes that are there already: the corpus stays what it is.
+    const std::uint64_t subject = 1 + m.count() % 2;
+    if (m.count() % 8 > 4) {
+      m.mutable_words()->set_subject(subject);
+      m.mutable_words()->set_count(m.count() % 3);
+    }
+    for (const wire::Turns& turns : m.turns()) {
+      wire::Said& said = *m.add_said();
+      said.set_subject(subject);
+      said.set_count(turns.count());
+      m.set_over(turns.link());
+    }
+    m.set_is_between_turns(m.count() % 4 == 2);
   }
 
   /// Of a session that comes to stay.

@@ -85,6 +85,10 @@ const std::vector<std::string> to_server{
     "heartbeat { " + counters + "agreement: 2 }",
     "heartbeat { " + wait + turns + "}",
     "heartbeat { wait { number: 2 call: 'serve' incarnation: 1 consumers: 2 } }",
+    "heartbeat { wait { number: 3 call: 'end_step' stream: 's' group: 'g' is_for_all_ranks: true "
+    "words { subject: 1 count: 4 } said { subject: 1 count: 5 } } }",
+    "heartbeat { wait { number: 4 call: 'redeclare' stream: 's' group: 'g' is_for_all_ranks: true "
+    "count: 3 agreements: 4 over: 4294967297 is_between_turns: true } }",
     "close_stream { stream: 's' gave_up: true why: 'thrown' incarnation: 1 }",
     "goodbye {}",
     "status { ranks: true }",

@@ -370,6 +370,10 @@ TEST(Convert, NamesThePartOfAHeartbeat) {
       {"heartbeat { counters { stream: 's' waits_for: '\\t' } }",
        "Counters.waits_for: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
        "found '?'"},
+      {"heartbeat { wait { number: 1 call: 'c' words {} } }",
+       "Wait.words.subject: expected 1 to 18446744073709551615, found 0"},
+      {"heartbeat { wait { number: 1 call: 'c' said { count: 3 } } }",
+       "Wait.said.subject: expected 1 to 18446744073709551615, found 0"},
   });
 }
 

@@ -178,6 +178,105 @@ TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
       << text;
 }
 
+std::string waits(const std::string& told) {
+  return "wait { number: 7 seconds: 5 call: 'c' stream: 's' group: 'a' " + told + " }";
+}
+/// Returns a wait for the words of all ranks of the group in that round, of which this rank has said its own.
+std::string hears(int round, int agreements, const std::string& more = "") {
+  return waits(
+      fmt::format("is_for_all_ranks: true words {{ subject: 5 count: {} }} said {{ "
+                  "subject: 5 count: {} }} agreements: {} {}",
+                  round, round + 1, agreements, more));
+}
+/// Returns a wait for all ranks of the group in that agreement, having said so many words.
+std::string agrees(int agreement, int said, const std::string& more = "") {
+  return waits(
+      fmt::format("is_for_all_ranks: true count: {} agreements: {} said {{ subject: 5 count: {} }} "
+                  "{}",
+                  agreement - 1, agreement, said, more));
+}
+/// Returns what agrees() does, in a call to which all ranks come between the same turns of link 3, from c to a.
+std::string agrees_between_turns(int count, bool is_certain = true) {
+  return agrees(
+      9, 2,
+      fmt::format("over: 3 is_between_turns: {} turns {{ link: 3 count: {} }}", is_certain, count));
+}
+
+TEST_F(Waiting, ForWordsAndInAnAgreementRanksOfOneGroupMakeDifferentCalls) {
+  const Output output = tell_for(8, {{1, hears(2, 8)}, {2, agrees(9, 2)}});
+  EXPECT_EQ(output.messages.size(), 2u);
+  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2}));
+  const wire::Deadlock& notice = output.messages[0].message.deadlock();
+  EXPECT_TRUE(notice.is_of_one_group());
+  for (const char* part : {"rank 0 of group 'a' waits in c of stream 's', step 0, for rank 1 of",
+                           "rank 1 of group 'a' waits in c of stream 's', step 0, for rank 0 of"})
+    EXPECT_NE(notice.text().find(part), std::string::npos) << notice.text();
+}
+
+// The others know of no loss, and may be in calls that come before.
+TEST_F(Waiting, ForWordsAfterALossIsADeadlockAndNoDifferentCall) {
+  const Output output = tell_for(8, {{1, hears(2, 8, "is_after_loss: true")}, {2, agrees(9, 2)}});
+  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2}));
+  for (const Outgoing& out : output.messages)
+    EXPECT_FALSE(out.message.deadlock().is_of_one_group());
+}
+
+TEST_F(Waiting, ForWordsThatAreSaidIsNoReason) {
+  EXPECT_TRUE(tell_for(8, {{1, hears(2, 8)}, {2, agrees(9, 3)}}).messages.empty());
+  EXPECT_TRUE(tell_for(8, {{1, hears(2, 9)}, {2, agrees(9, 2)}}).messages.empty())
+      << "it has come to the agreement before";
+}
+
+TEST_F(Waiting, ForTheNextStepWhereAllRanksComeToACallBeforeItIsADifferentCall) {
+  const auto waits_for_step = [](int count) {
+    return needs(3, "c", count, "agreements: 8 " + turns(3, count));
+  };
+  EXPECT_TRUE(tell_for(8, {{1, waits_for_step(3)}, {2, agrees_between_turns(4)}}).messages.empty())
+      << "it waits for the step before the call";
+  EXPECT_TRUE(
+      tell_for(8, {{1, waits_for_step(4)}, {2, agrees_between_turns(4, false)}}).messages.empty())
+      << "the other one has waited for the step, too";
+  const auto past = needs(3, "c", 4, "agreements: 9 " + turns(3, 4));
+  EXPECT_TRUE(tell_for(8, {{1, past}, {2, agrees_between_turns(4)}}).messages.empty())
+      << "it has come to the call before";
+  for (const int count : {4, 5}) {
+    tell_for(0, {{1, ""}, {2, ""}});
+    const Output output = tell_for(4, {{1, waits_for_step(count)}, {2, agrees_between_turns(4)}});
+    EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2})) << count;
+    ASSERT_FALSE(output.messages.empty());
+    const wire::Deadlock& notice = output.messages[0].message.deadlock();
+    EXPECT_TRUE(notice.is_of_one_group());
+    EXPECT_NE(notice.text().find(fmt::format("rank 0 of group 'a' waits in begin_step of stream "
+                                             "'s3', step {}, for ranks 0-1 of group 'c' to",
+                                             count)),
+              std::string::npos)
+        << notice.text();
+  }
+}
+
+// Rank 0 of a waits for c, which waits for rank 1 of a.
+TEST_F(Waiting, OtherGroupsAreToldOfACircleOnlyWhereNoneHasMadeDifferentCalls) {
+  for (const bool is_certain : {true, false}) {
+    const Output output = tell_for(4, {{1, needs(3, "c", 4, "agreements: 8 " + turns(3, 4))},
+                                       {2, agrees_between_turns(4, is_certain)},
+                                       {21, needs(3, "a", 4, turns(3, 4))}});
+    EXPECT_EQ(told(output),
+              is_certain ? (std::set<ConnectionId>{1, 2}) : (std::set<ConnectionId>{1, 2, 21}));
+    for (const Outgoing& out : output.messages)
+      EXPECT_EQ(out.message.deadlock().is_of_one_group(), is_certain);
+    tell_for(0, {{1, ""}, {2, ""}, {21, ""}});
+  }
+}
+
+// The rank in the call hears of the end, and leaves it.
+TEST_F(Waiting, InACallOverALinkThatHasEndedIsNoReason) {
+  const std::map<ConnectionId, std::string> waits{{1, hears(2, 8)}, {2, agrees_between_turns(4)}};
+  EXPECT_EQ(told(tell_for(4, waits)), (std::set<ConnectionId>{1, 2}));
+  tell_for(0, {{1, ""}, {2, ""}});
+  play.receive(1, "request: 3 close_link { link: 3 gave_up: true why: 'cut' }");
+  EXPECT_TRUE(tell_for(8, waits).messages.empty());
+}
+
 // What a rank claims to wait for counts only where it has that to do with the other.
 TEST_F(Waiting, AClaimThatCannotBeIsNoReason) {
   const std::string of_a = needs(3, "c", 0, turns(1, 0) + turns(3, 0));

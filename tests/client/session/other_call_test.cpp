@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of one group that make different calls are told which, and so is the other side.
+#include <array>
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <utility>
+
 #include "client/session/endpoint_group.hpp"
+#include "client/stream/describe.hpp"
 #include "tests/client/world.hpp"
 
 namespace tremula::client {
@@ -125,6 +133,175 @@ TEST(OtherCall, IsToldOverAnEndpointGroupWhicheverAgreementItMeets) {
       }
       thread.join();
     }
+}
+
+/// Puts two steps, and those of `more`; then stays in no call until the consumer has ended.
+void produce(World& world, Rank size, const std::atomic<bool>& is_over,
+             const std::function<void(Session&, const std::function<void()>& put)>& more) {
+  world.start("producer", size, [&is_over, more, size](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 4});
+    out.declare(field(size));
+    const std::vector<std::int64_t> part(static_cast<std::size_t>(60 / size));
+    const auto put = [&] {
+      out.begin_step();
+      out.put(0, std::as_bytes(std::span(part)));
+      out.end_step();
+    };
+    put(), put();
+    more(s, put);
+    while (!is_over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+}
+const auto nothing_more = [](Session&, const auto&) {};
+
+void end(InStream& in) {
+  std::vector<std::int64_t> part(30);
+  in.get(0, std::as_writable_bytes(std::span(part)));
+  in.end_step();
+}
+void take(InStream& in) {
+  EXPECT_EQ(in.begin(std::nullopt), Begun::step);
+  end(in);
+}
+void redeclare(InStream& in) {
+  const std::pair<int, index_calc::Layout> layout{
+      0, index_calc::Layout::parse("shape=60 grid=2 block=10")};
+  in.redeclare(std::span(&layout, 1));
+}
+void allgather_numbers(Session& s) {
+  s.begin_call("session_allgather", "", 0);
+  s.allgather(core::Bytes(8), s.deadline());
+}
+
+using Errors = std::array<std::optional<Error>, 2>;
+/// Two ranks of a consumer, which reach each other as those of separate processes do, do `work` after two
+/// steps.
+Errors consume(const World& world, double restart_timeout,
+               const std::function<void(Session&, InStream&)>& work) {
+  Errors errors;
+  std::vector<std::thread> ranks;
+  for (Rank rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      try {
+        auto config = world.config_of("consumer", rank, 30);
+        config.transport = "local";
+        const auto session = Session::open("consumer", rank, 2, config);
+        InStream in(*session, "s", {.restart_timeout = restart_timeout});
+        in.declare(field(2));
+        take(in), take(in);
+        work(*session, in);
+        in.close();
+      } catch (const Error& e) {
+        errors[static_cast<std::size_t>(rank)] = e;
+      }
+    });
+  for (auto& rank : ranks) rank.join();
+  return errors;
+}
+void expect_mismatch(const Errors& errors, const std::vector<std::string>& calls) {
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), Errc::mismatch) << error->what();
+    for (const std::string& call : calls) EXPECT_HAS(error->what(), call);
+  }
+}
+void expect_none(const Errors& errors) {
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+/// The limits of a consumer with that restart_timeout.
+class CallBesideAStep : public testing::TestWithParam<double> {
+protected:
+  CallBesideAStep() { world.step_timeout = 60; }
+  Errors consume(const std::function<void(Session&, InStream&)>& work) {
+    const auto errors = client::consume(world, GetParam(), work);
+    is_over = true;
+    EXPECT_EQ(text_of(world.join()), "");
+    is_over = false;
+    return errors;
+  }
+  std::atomic<bool> is_over = false;
+  World world{8192, World::Way::local};
+};
+INSTANTIATE_TEST_SUITE_P(RestartTimeout, CallBesideAStep, testing::Values(0.0, 60.0));
+
+/// The producer may put that step at any time: no rank waits in a circle.
+TEST_P(CallBesideAStep, ToDeclareLayoutsAgainIsTold) {
+  for (const Rank rank : {0, 1}) {
+    produce(world, 1, is_over, nothing_more);
+    const auto errors = consume([&](Session& s, InStream& in) {
+      if (s.rank() == rank) return redeclare(in);
+      in.begin(std::nullopt);
+    });
+    expect_mismatch(
+        errors, {fmt::format("rank {} of group 'consumer' waits in an agreement of its group in "
+                             "redeclare of stream 's', step 1",
+                             rank),
+                 fmt::format("rank {} of group 'consumer' waits in begin_step of stream 's', step "
+                             "2",
+                             1 - rank)});
+  }
+}
+
+TEST_P(CallBesideAStep, OfARankThatIsAheadIsNone) {
+  produce(world, 2, is_over, [](Session& s, const auto& put) {
+    if (s.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    put();
+  });
+  expect_none(consume([](Session&, InStream& in) {
+    take(in);
+    redeclare(in);
+  }));
+}
+
+TEST_P(CallBesideAStep, ThatComesLateIsNone) {
+  produce(world, 1, is_over, [](Session&, const auto& put) {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    put();
+  });
+  expect_none(consume([](Session& s, InStream& in) {
+    if (s.rank() == 1) allgather_numbers(s);
+    EXPECT_EQ(in.begin(std::nullopt), Begun::step);
+    if (s.rank() == 0) allgather_numbers(s);
+    end(in);
+  }));
+}
+
+/// Each rank gives that step up at its own moment.
+TEST_P(CallBesideAStep, ThatEveryRankHasWaitedForIsNone) {
+  produce(world, 1, is_over, nothing_more);
+  expect_none(consume([](Session& s, InStream& in) {
+    const auto until = core::Deadline::after(s.rank() == 0 ? 2.5 : 0.5);
+    bool is_given_up = false;
+    s.control().waits().ask_by(
+        [&] { return until.expired() && !std::exchange(is_given_up, true); });
+    EXPECT_EQ(error_of([&] { in.begin(std::nullopt); }).code(), Errc::interrupted);
+    s.control().waits().ask_by({});
+    redeclare(in);
+  }));
+}
+
+/// With a restart_timeout, end_step waits for the word of every rank.
+TEST(CallBesideTheEndOfAStep, IsTold) {
+  const auto describe_stream = [](Session& s) { describe(s, "s", s.deadline()); };
+  const std::vector<std::tuple<Rank, std::string, std::function<void(Session&)>>> calls{
+      {0, "session_allgather", allgather_numbers},
+      {1, "session_allgather", allgather_numbers},
+      {1, "describe", describe_stream}};  // rank 0 waits for no other there
+  for (const auto& [rank, name, call] : calls) {
+    World world(8192, World::Way::local);
+    world.step_timeout = 60;
+    std::atomic<bool> is_over = false;
+    produce(world, 1, is_over, [](Session&, const auto& put) { put(); });
+    const auto errors = consume(world, 60, [&, of = rank, make = call](Session& s, InStream& in) {
+      if (s.rank() == of) return make(s);
+      take(in);
+    });
+    is_over = true;
+    EXPECT_EQ(text_of(world.join()), "");
+    expect_mismatch(errors, {"in an agreement of its group in " + name,
+                             "in end_step of stream 's', step 2, for rank"});
+  }
 }
 
 }  // namespace

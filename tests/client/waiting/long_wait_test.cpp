@@ -9,7 +9,7 @@ namespace tremula::client {
 namespace {
 
 /// Returns the error of a wait that the server has found in that circle.
-std::string error_of(const std::string& circle) {
+std::string error_of(const std::string& circle, bool is_of_one_group = false) {
   Waits waits;
   waits.count_by([](wire::Wait&) {});
   const auto describe = [] { return wire::Wait(); };
@@ -18,11 +18,12 @@ std::string error_of(const std::string& circle) {
   wire::Deadlock deadlock;
   deadlock.set_wait(1);
   deadlock.set_text(circle);
+  deadlock.set_is_of_one_group(is_of_one_group);
   waits.take(deadlock);
   try {
     wait.look();
   } catch (const core::Error& error) {
-    EXPECT_EQ(error.code(), core::Errc::deadlock);
+    EXPECT_EQ(error.code(), is_of_one_group ? core::Errc::mismatch : core::Errc::deadlock);
     return error.what();
   }
   return "no error";
@@ -42,6 +43,14 @@ TEST(LongWait, InACircleThroughAnAgreementAdvisesToMakeTheSameCallsFirst) {
               std::string::npos)
         << text;
   }
+}
+
+TEST(LongWait, InACircleOfOneGroupIsAMismatchOfItsCalls) {
+  const auto text = error_of("rank 1 of group 'a' waits", true);
+  EXPECT_NE(text.find("expected all ranks of a group to make the same calls in the same order; "
+                      "found that rank 1 of group 'a' waits"),
+            std::string::npos)
+      << text;
 }
 
 }  // namespace

@@ -58,6 +58,21 @@ TEST_F(Words3, TheGreatestCountsWhenAllHaveSaidTheirs) {
   }
 }
 
+TEST_F(Words3, ThatARankHasSaidAreCounted) {
+  using Said = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  words_[1].open(subject + 1);
+  EXPECT_EQ(words_[1].said(), (Said{{subject, 0}, {subject + 1, 0}}));
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    say(1, round, 1);
+    EXPECT_EQ(words_[1].said(), (Said{{subject, round + 1}, {subject + 1, 0}}));
+    say(2, round, 0), say(0, round, 0);
+    EXPECT_EQ(hear(0, round), 1);
+    EXPECT_EQ(hear(1, round), 1);
+  }
+  words_[1].close(subject);
+  EXPECT_EQ(words_[1].said(), (Said{{subject + 1, 0}}));
+}
+
 TEST_F(Words3, OneThatIsFinalCountsAtOnce) {
   say(1, 0, 3, true);
   say(2, 0, 9);
