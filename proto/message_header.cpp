@@ -108,7 +108,7 @@ MessageHeader decode_message_header(core::BytesView bytes) {
   if (const auto found = take<std::uint16_t>(bytes, at::version); found != version)
     reject("version", fmt::format("{}", version), fmt::format("{}", found));
   const auto kind = take<std::uint16_t>(bytes, at::kind);
-  if (kind < 1 || kind > 8) reject("kind", "1 to 8", fmt::format("{}", kind));
+  if (kind < 1 || kind > 10) reject("kind", "1 to 10", fmt::format("{}", kind));
   MessageHeader header{.kind = static_cast<MessageKind>(kind),
                        .link = take<std::uint64_t>(bytes, at::link),
                        .step = take<std::uint64_t>(bytes, at::step),

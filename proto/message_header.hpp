@@ -21,6 +21,9 @@ enum class MessageKind : std::uint16_t {
   sign_of_life = 6,   ///< both ways: the sender is there; `step` is for how long it may be silent
   claim = 7,          ///< sink to source: asks for a step, having taken `step` of them
   redeclared = 8,     ///< source to sink: as end_of_stream, but steps follow, in other layouts
+  begins_later =
+      9,        ///< source to sink: a sign of life of one that sends `begins` before its first step
+  begins = 10,  ///< source to sink: the steps that go over the link begin with `step`
 };
 
 struct MessageHeader {
@@ -33,8 +36,8 @@ struct MessageHeader {
   std::uint64_t dropped = 0;           ///< steps before this one that do not go over the link
   std::optional<std::int64_t> time{};  ///< of the step, in the unit of the stream
   std::uint32_t attribute_bytes = 0;   ///< of the step, in a message of their own
-  std::uint32_t attribute_hash = 0;  ///< of the step's attributes where they are not sent with
-                                     ///< this message, else 0
+  std::uint32_t attribute_hash = 0;    ///< of the step's attributes where they are not sent with
+                                       ///< this message, else 0
   friend bool operator==(const MessageHeader&, const MessageHeader&) = default;
 };
 

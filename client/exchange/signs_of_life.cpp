@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tremula::client {
 
@@ -30,7 +31,7 @@ std::uint64_t milliseconds(double seconds) {
 }  // namespace
 
 SignsOfLife::SignsOfLife(const ExchangePlan& plan, transport::Endpoint& endpoint,
-                         std::uint64_t link, double may_be_silent)
+                         std::uint64_t link, double may_be_silent, bool sends_begin)
     : endpoint_(endpoint),
       link_(link),
       fingerprint_(plan.fingerprint),
@@ -48,31 +49,76 @@ SignsOfLife::SignsOfLife(const ExchangePlan& plan, transport::Endpoint& endpoint
     peer.hears_more = std::isfinite(may_be_silent) && endpoint_.survives_lost_peers() &&
                       endpoint_.needs_calls(peer.rank);
     peer.receive = endpoint_.receive(peer.rank, tags::sign, peer.sign);
+    peer.awaits_begin = sends_begin;
     send(peer);
   }
 }
 
 void SignsOfLife::send(Peer& peer) {
   const bool is_judged = peer.hears_more || (peer.is_near && std::isfinite(may_be_silent_));
-  peer.own_sign = proto::encode({.kind = MessageKind::sign_of_life,
+  peer.own_sign = proto::encode(
+      {.kind = peer.awaits_begin ? MessageKind::begins_later : MessageKind::sign_of_life,
+       .link = link_,
+       .step = is_judged ? milliseconds(may_be_silent_) : 0,
+       .payload_bytes = 0,
+       .fingerprint = fingerprint_});
+  peer.send = endpoint_.send(peer.rank, tags::sign, peer.own_sign);
+}
+
+void SignsOfLife::begin(std::uint64_t first_step) {
+  first_step_ = first_step;
+  for (Peer& peer : peers_) {
+    if (peer.has_ended || !peer.failure.empty()) continue;
+    try {
+      send_begin(peer);
+    } catch (...) {
+      peer.failure = core::current_error().what();
+      peer.heard = looked_;
+    }
+  }
+}
+
+void SignsOfLife::send_begin(Peer& peer) {
+  if (!peer.awaits_begin || !first_step_ || !peer.send.test()) return;
+  peer.awaits_begin = false;
+  peer.own_sign = proto::encode({.kind = MessageKind::begins,
                                  .link = link_,
-                                 .step = is_judged ? milliseconds(may_be_silent_) : 0,
+                                 .step = *first_step_,
                                  .payload_bytes = 0,
                                  .fingerprint = fingerprint_});
   peer.send = endpoint_.send(peer.rank, tags::sign, peer.own_sign);
+}
+
+bool SignsOfLife::take_begin(Peer& peer, const proto::MessageHeader& sign) {
+  if (sign.kind == MessageKind::begins_later && !peer.is_proved) {
+    peer.begins_later = begins_later_ = true;
+    ++awaited_;
+  }
+  if (sign.kind != MessageKind::begins) return true;
+  if (!peer.begins_later || std::exchange(peer.has_begun, true))
+    throw protocol_error(peer.rank, "the first step of a link once, if it was promised",
+                         fmt::format("step {}", sign.step));
+  --awaited_;
+  if (first_step_.value_or(sign.step) != sign.step)
+    throw protocol_error(peer.rank, fmt::format("a link that begins with step {}", *first_step_),
+                         fmt::format("one that begins with step {}", sign.step));
+  first_step_ = sign.step;
+  return false;
 }
 
 void SignsOfLife::take(Peer& peer) {
   while (peer.receive.test()) {
     const auto sign =
         decode_from(peer.rank, link_, std::span(peer.sign).first(peer.receive.bytes()));
-    if (sign.kind != MessageKind::sign_of_life)
+    if (sign.kind != MessageKind::sign_of_life && sign.kind != MessageKind::begins_later &&
+        sign.kind != MessageKind::begins)
       throw protocol_error(peer.rank, "a sign of life",
                            fmt::format("kind {}", static_cast<int>(sign.kind)));
     if (sign.fingerprint != fingerprint_)
       throw protocol_error(peer.rank, fmt::format("plan {:016x}", fingerprint_),
                            fmt::format("plan {:016x}", sign.fingerprint));
-    peer.may_be_silent = sign.step == 0 ? forever : static_cast<double>(sign.step) / 1000;
+    if (take_begin(peer, sign))
+      peer.may_be_silent = sign.step == 0 ? forever : static_cast<double>(sign.step) / 1000;
     peer.heard = looked_;
     peer.is_proved = true;
     peer.receive = endpoint_.receive(peer.rank, tags::sign, peer.sign);
@@ -82,7 +128,7 @@ void SignsOfLife::take(Peer& peer) {
 void SignsOfLife::advance() {
   const auto now = Clock::now();
   const auto since_last = now - looked_;
-  if (is_proved_ && since_last < look_every_) return;
+  if (is_proved_ && !awaits_begin() && since_last < look_every_) return;
   looked_ = now;
   // While this rank did not look, e.g. because it was stopped itself, it could hear nothing.
   if (is_proved_ && since_last > send_every_)
@@ -94,6 +140,7 @@ void SignsOfLife::advance() {
     if (peer.is_near && is_due && !endpoint_.is_stopped(peer.rank)) peer.heard = now;
     try {
       take(peer);
+      send_begin(peer);
       // The one before may still wait for room: then there is no use in another one.
       if (peer.send.test() && is_due && peer.hears_more) send(peer);
     } catch (...) {

@@ -23,8 +23,9 @@ public:
   /// @param endpoint     connected; must outlive this object
   /// @param may_be_silent  seconds for which this rank may be silent before its peers judge it;
   ///                     infinite: it says something only inside calls, so silence tells nothing
+  /// @param sends_begin  this rank, a source, sends begin() before its first step
   SignsOfLife(const ExchangePlan& plan, transport::Endpoint& endpoint, std::uint64_t link,
-              double may_be_silent);
+              double may_be_silent, bool sends_begin = false);
   SignsOfLife(const SignsOfLife&) = delete;
 
   /// Sends what is due and takes in what has come. Never blocks; reads a clock at most. Makes no
@@ -34,6 +35,15 @@ public:
   void advance();
   /// The first peer whose pair is not proved; none: the link is.
   std::optional<Rank> unproved() const;
+  /// Sends the number of the first step that goes over the link to all peers that await it.
+  void begin(std::uint64_t first_step);
+  /// Returns whether the source announced, with its first sign, that it sends begin(): once the link is proved,
+  /// the same on all ranks of a sink, and for good.
+  bool begins_later() const noexcept { return begins_later_; }
+  /// Returns whether a peer has yet to send begin().
+  bool awaits_begin() const noexcept { return awaited_ > 0; }
+  /// Returns the first step, as begin() of all peers of a sink has it; none before.
+  std::optional<std::uint64_t> first_step() const noexcept { return first_step_; }
   /// Bytes of the link's peers have come: for now none of them is judged.
   void heard_all() noexcept;
   /// What is wrong with the peer of message `message`: the way to it has failed, or it has been silent
@@ -57,24 +67,34 @@ private:
   struct Peer {
     Rank rank = 0;
     bool is_proved = false, has_ended = false;
-    bool is_near = false;     // its process is looked at instead
-    bool hears_more = false;  // of this rank, after the first sign
-    Clock::time_point heard;  // last
+    bool is_near = false;                          // its process is looked at instead
+    bool hears_more = false;                       // of this rank, after the first sign
+    bool begins_later = false, has_begun = false;  // as it said
+    bool awaits_begin = false;                     // this rank owes it begin()
+    Clock::time_point heard;                       // last
     double may_be_silent = std::numeric_limits<double>::infinity();  // as it says
     std::string failure;
     HeaderBytes sign{}, own_sign{};
     transport::Request receive, send;
   };
   void take(Peer& peer);
+  /// Takes what `sign` says of the first step.
+  /// @return whether it says for how long the peer may be silent, too
+  bool take_begin(Peer& peer, const proto::MessageHeader& sign);
   void send(Peer& peer);
+  /// Sends begin(), once the sign before is sent.
+  void send_begin(Peer& peer);
 
   transport::Endpoint& endpoint_;
   std::uint64_t link_, fingerprint_;
   double may_be_silent_;
   Clock::duration send_every_, look_every_;
   bool is_proved_ = false;
-  Clock::time_point looked_, sent_;  // last
-  std::vector<Peer> peers_;          // parallel to the plan's messages; never grows
+  bool begins_later_ = false;                // the peers
+  std::size_t awaited_ = 0;                  // peers that have not begun
+  std::optional<std::uint64_t> first_step_;  // as begin() says
+  Clock::time_point looked_, sent_;          // last
+  std::vector<Peer> peers_;                  // parallel to the plan's messages; never grows
 };
 
 }  // namespace tremula::client

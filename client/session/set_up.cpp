@@ -22,6 +22,8 @@ namespace {
 
 /// So often the server is asked why nothing comes.
 constexpr double turn_seconds = 0.4;
+/// How long one turn waits for a producer that is linked to let a consumer in: no word of the server ends that.
+constexpr double begin_turn_seconds = 0.02;
 /// For the server to answer.
 constexpr double least_patience = 1;
 /// What people are told of one call that waits.
@@ -49,11 +51,12 @@ bool is_of_stream(const Error& error) {
 }  // namespace
 
 struct SetUp::Wait {
-  const StreamEnd& own;
+  StreamEnd& own;
   bool begins;
   const std::function<bool()>& is_done;
   std::optional<core::Deadline> until;
   core::Deadline none_came, is_busy;  // the other side
+  core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
   bool is_present = false, has_left = false;
   LongWait* longer = nullptr;  // none if it is to end by itself
   std::string found{};
@@ -182,6 +185,8 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .is_busy = session_.step_deadline()};
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
   const auto describe = [&] {
+    if (own.has_awaited_begin())
+      if (auto begin = own.awaited_begin()) return *std::move(begin);
     wire::Wait told;
     told.set_call("begin_step");
     told.set_stream(own.name());
@@ -219,8 +224,11 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   std::optional<wire::ToClient> event;
   bool is_leaving = !wait.has_left && wait.is_done();
   if (!is_leaving && !wait.has_left) {
-    event = control.next_event(core::Deadline::after(turn_until(wait.until)));
-    is_leaving = !event && ((wait.until && wait.until->expired()) || is_late(wait));
+    const auto begin = wait.own.awaited_begin();
+    const double most = begin ? begin_turn_seconds : turn_seconds;
+    event = control.next_event(core::Deadline::after(std::min(most, turn_until(wait.until))));
+    is_leaving = !event && ((wait.until && wait.until->expired()) ||
+                            (begin ? is_late(wait, *begin) : is_late(wait)));
   }
   if (is_leaving) {
     control.end_presence(session_.deadline());
@@ -228,7 +236,7 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   }
   for (; event || (event = control.next_event(core::Deadline::after(0))); event.reset())
     *turn.add_events() = std::move(*event);
-  turn.set_has_begun(wait.has_begun);
+  turn.set_has_begun(wait.has_begun || wait.own.has_awaited_begin());
   // Nothing follows the end of presence; what came before it may be what was waited for.
   turn.set_is_over(wait.has_left && turn.events().empty());
   if (turn.is_over()) {
@@ -259,6 +267,15 @@ bool SetUp::is_late(Wait& wait) {
                         fmt::format("waiting stream={} for={} found=\"{}\"", wait.own.name(),
                                     wait.own.is_producer() ? "consumer" : "producer", wait.found));
   return (wait.has_come ? wait.is_busy : wait.none_came).expired();
+}
+
+bool SetUp::is_late(Wait& wait, const wire::Wait& begin) {
+  wait.has_come = true;
+  wait.found = fmt::format("group '{}' is linked, but has not begun its next step", begin.group());
+  if (wait.is_said.expired() && wait.said.insert(wait.found).second)
+    session_.log().warn("client", fmt::format("waiting stream={} for=producer found=\"{}\"",
+                                              wait.own.name(), wait.found));
+  return wait.is_busy.expired();
 }
 
 void SetUp::carry_out(const wire::ToClient& event) {

@@ -43,6 +43,11 @@ public:
   virtual double patience(double timeout) const { return timeout; }
   /// The producers that a consumer is still to be linked to are in the midst of the stream.
   virtual void others_have_begun() {}
+  /// Returns the wait of a consumer whose links are all open, one of whose producers has yet to let it in; none if it
+  /// waits for nothing of that kind. Moves the session.
+  virtual std::optional<wire::Wait> awaited_begin() { return std::nullopt; }
+  /// Returns whether that lasts so long that this producer is in the midst of the stream, too.
+  virtual bool has_awaited_begin() const { return false; }
   /// Whether a consumer takes no further steps over the links that it has had.
   virtual bool has_lost_links() { return true; }
 
@@ -103,6 +108,8 @@ private:
   /// Asks the server what is known; says it once if people should hear of it.
   /// @return whether the call has waited long enough
   bool is_late(Wait& wait);
+  /// Returns the same for a wait for a producer that is linked: no word of the server is needed.
+  bool is_late(Wait& wait, const wire::Wait& begin);
   void carry_out(const wire::ToClient& event);
   void join_without_end(const wire::Matched& matched);
 

@@ -108,7 +108,12 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
     const Waiting waiting(session_.control(), name(), "a producer");
     const auto outcome = session_.set_up().run(
         *this, false,
-        [&] { return links_.is_complete() || refusal_.has_value() || links_.find_end(); }, until);
+        [&] {
+          links_.await_begin();
+          return links_.is_complete() || links_.can_begin() || refusal_.has_value() ||
+                 links_.find_end();
+        },
+        until);
     if (const auto why = end_of_a_link(); !why.empty()) {
       if (session_.rank() == 0) withdraw();
       refuse(Error(Errc::peer_lost, fmt::format("stream '{}': {}", name(), why)));
@@ -123,6 +128,7 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
                               "found {}; is it stuck? step_timeout sets how long a step may take",
                               name(), session_.config().step_timeout, outcome.found));
     if (!outcome.is_done) throw no_producer(name(), outcome.found, session_.config().timeout);
+    if (!refusal_ && !links_.is_complete() && !begin_links(until)) return false;
   }
   if (refusal_) throw *std::exchange(refusal_, {});
   return true;
@@ -178,10 +184,29 @@ void InStream::join(const wire::Matched& matched) {
     refuse(e);
     return;
   }
-  if (!links_.is_complete()) return;
+  if (links_.is_complete()) end_set_up();
+}
+
+bool InStream::begin_links(std::optional<core::Deadline> until) {
+  try {
+    if (!links_.begin(until)) return false;
+    end_set_up();
+  } catch (const Error& e) {
+    if (e.code() == Errc::interrupted) throw;
+    refuse(e);
+  }
+  return true;
+}
+
+void InStream::end_set_up() {
   if (outlives_producer() && subject_ == 0) session_.words().open(subject_ = incarnation());
   statistics_ = links_.statistics();
   state_ = State::between_steps;
+}
+
+std::optional<wire::Wait> InStream::awaited_begin() {
+  if (!links_.awaits_begin()) return std::nullopt;
+  return links_.describe_wait("begin_step", "let this group in");
 }
 
 void InStream::check_may_begin() const {

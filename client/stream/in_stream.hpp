@@ -166,6 +166,10 @@ private:
   bool find_producer(std::optional<core::Deadline> until);
   /// Why a link has ended while others are missing; empty: none has. Collective.
   std::string end_of_a_link();
+  /// Begins the links, once all are open and have begun as rank 0 sees it. Keeps what fails, as refuse() does.
+  /// @return false if `until` has passed before
+  bool begin_links(std::optional<core::Deadline> until);
+  void end_set_up();
   void withdraw() noexcept;
   std::string key() const override;
   bool is_producer() const noexcept override { return false; }
@@ -176,6 +180,8 @@ private:
   void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
   void others_have_begun() override { links_.let_pass(); }
+  std::optional<wire::Wait> awaited_begin() override;
+  bool has_awaited_begin() const override { return links_.has_awaited_begin(); }
   bool has_lost_links() override;
   void end() noexcept;  ///< no call of the session concerns the stream any more
   const std::string& name() const noexcept override { return fields_.stream(); }

@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
   Seeds headers(folder, "message_header"), places(folder, "part_place");
   for (const auto kind :
        {proto::MessageKind::step, proto::MessageKind::end_of_stream, proto::MessageKind::credit,
-        proto::MessageKind::leaving, proto::MessageKind::wish})
+        proto::MessageKind::leaving, proto::MessageKind::wish, proto::MessageKind::begins})
     headers.add(proto::encode(proto::MessageHeader{.kind = kind, .link = 1, .step = 2}));
   headers.add(proto::encode(
       proto::MessageHeader{.link = 1, .step = 2, .time = -7, .attribute_bytes = 4096}));

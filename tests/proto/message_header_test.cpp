@@ -70,7 +70,7 @@ TEST(MessageHeader, RoundTrips) {
   SCOPED_TRACE("TREMULA_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int i = 0; i < 10'000; ++i) {
-    MessageHeader header{.kind = static_cast<MessageKind>(1 + random() % 4),
+    MessageHeader header{.kind = static_cast<MessageKind>(1 + random() % 10),
                          .link = (random() >> random() % 64) | 1,
                          .step = random() >> random() % 64,
                          .payload_bytes = random() >> (1 + random() % 63),
@@ -134,9 +134,9 @@ TEST(MessageHeader, NamesThePartThatIsWrong) {
       {with(3, 0), "message header, magic: expected 0x4c4d5254, found 0x004d5254"},
       {with(4, 2), "message header, version: expected 1, found 2"},
       {with(5, 1), "message header, version: expected 1, found 257"},
-      {with(6, 0), "message header, kind: expected 1 to 8, found 0"},
-      {with(6, 9), "message header, kind: expected 1 to 8, found 9"},
-      {with(7, 1), "message header, kind: expected 1 to 8, found 257"},
+      {with(6, 0), "message header, kind: expected 1 to 10, found 0"},
+      {with(6, 11), "message header, kind: expected 1 to 10, found 11"},
+      {with(7, 1), "message header, kind: expected 1 to 10, found 257"},
       {no_link(), "message header, link: expected a number above 0, found 0"},
       {with(6, 2), "message header, payload bytes: expected 0 with kind 2, found 8589934592"},
       {with(6, 3), "message header, payload bytes: expected 0 with kind 3, found 8589934592"},

@@ -160,6 +160,8 @@ void ConsumerLinks::list_turns(std::vector<LinkTurns>& turns) const {
   turns.insert(turns.end(), reopening_.begin(), reopening_.end());
   for (const Open& open : links_)
     turns.push_back({open.link.number, open.turns_before + open.exchange->turns()});
+  // Behind the links: of one that is just let in the first number counts.
+  turns.insert(turns.end(), opening_turns_.begin(), opening_turns_.end());
 }
 
 void ConsumerLinks::list_lags(wire::Counters& counters) const {

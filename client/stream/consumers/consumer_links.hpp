@@ -190,6 +190,11 @@ private:
     core::Deadline until = core::Deadline::after(0);  // for it
   };
 
+  /// Returns whether other groups may produce the rest of the arrays, so that a consumer waits for the first
+  /// step of each group.
+  bool has_parts() const;
+  /// Keeps for list_turns() that nothing has gone over the links that are set up.
+  void note_openings();
   /// Returns whether the link can be set up beside the stream; the same on all ranks.
   bool opens_beside(const wire::Matched& matched);
   /// Returns whether the stream waits for a further consumer. Collective.
@@ -252,9 +257,10 @@ private:
   KeptSteps kept_;  // may be lent to links
   std::vector<Open> links_;
   std::vector<std::unique_ptr<Opening>>
-      openings_;                      // of links that are set up; the same on all ranks
-  std::deque<Queued> queued_;         // until they can be begun; likewise
-  std::vector<LinkTurns> reopening_;  // of links that are set up anew
+      openings_;                          // of links that are set up; the same on all ranks
+  std::deque<Queued> queued_;             // until they can be begun; likewise
+  std::vector<LinkTurns> reopening_;      // of links that are set up anew
+  std::vector<LinkTurns> opening_turns_;  // of links that are set up, or wait for that
   core::Deadline brief_ = core::Deadline::after(0);  // for the newest of them
   bool is_agreed_ = false, has_told_end_ = false;
   std::string lost_;

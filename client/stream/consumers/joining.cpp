@@ -42,24 +42,39 @@ std::uint64_t ConsumerLinks::first_over(const wire::Matched& matched, std::uint6
 LinkTerms ConsumerLinks::terms(std::uint64_t first) const {
   return {.side = transport::Side::producer,
           .first_step = first,
-          .most_seconds = links_.empty() ? no_limit : patience_,
+          .most_seconds = links_.empty()                     ? no_limit
+                          : openings_.size() < most_openings ? patience_
+                                                             : least_patience,
           .answers_between_calls = config_.progress != Progress::calls};
 }
 
 bool ConsumerLinks::opens_beside(const wire::Matched& matched) {
-  // Such a link is set up by all ranks together.
-  const auto is_special = [](const proto::Field& field) {
-    return !field.whole.empty() || field.layout.listing;
-  };
+  // Lists are matched by all ranks together.
+  const auto has_list = [](const proto::Field& field) { return field.layout.listing.has_value(); };
   const auto is_listed = [](const auto& field) {
     return field.layout().find(" lists=") != std::string::npos;
   };
   const bool has_addresses =  // of the consumer, on every rank
       std::int64_t{session_.size()} * matched.peer_size() <= proto::max_addresses_to_all;
-  // A consumer of several groups is told by each with which step it begins, when it is linked.
-  return std::ranges::none_of(fields_.all(), is_special) && has_addresses &&
+  // A consumer of parts opens one link after the other: one that waits for a choice or for its turn may
+  // depend on steps of another group that the consumer holds up.
+  const bool has_turn =
+      !has_parts() || (openings_.size() < most_openings && !session_.has_choices(matched.offer()));
+  return std::ranges::none_of(fields_.all(), has_list) && has_addresses && has_turn &&
          std::ranges::none_of(matched.fields(), is_listed) &&
          session_.connects_alone(matched.offer());
+}
+
+bool ConsumerLinks::has_parts() const {
+  return std::ranges::any_of(fields_.all(),
+                             [](const proto::Field& field) { return !field.whole.empty(); });
+}
+
+void ConsumerLinks::note_openings() {
+  const auto hold = session_.progress().hold();
+  opening_turns_.clear();
+  for (const auto& opening : openings_) opening_turns_.push_back({opening->matched().link(), 0});
+  for (const Queued& queued : queued_) opening_turns_.push_back({queued.matched.link(), 0});
 }
 
 bool ConsumerLinks::is_needed() {
@@ -89,8 +104,8 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
     return;
   }
   begin_queued(next);
-  if (openings() == 1 && patience_ == usual_patience)
-    brief_ = core::Deadline::after(brief_seconds);
+  note_openings();
+  if (openings() == 1 && patience_ == usual_patience) brief_ = core::Deadline::after(brief_seconds);
 }
 
 void ConsumerLinks::begin_queued(std::uint64_t next) {
@@ -110,10 +125,11 @@ void ConsumerLinks::begin_beside(const Queued& queued, std::uint64_t next) {
   try {
     auto terms_beside = terms(first_over(matched, next));
     terms_beside.settled = queued.settled;
+    terms_beside.begins_later = has_parts();
     // All ranks wait for what begins a link; none for the rest.
     Link link = begin_link(session_, matched, fields_.all(), terms_beside);
-    const bool is_full = std::ranges::any_of(
-        queued_, [](const Queued& other) { return !other.awaits_choice; });
+    const bool is_full =
+        std::ranges::any_of(queued_, [](const Queued& other) { return !other.awaits_choice; });
     if (!links_.empty())
       terms_beside.most_seconds = is_full ? std::max(patience_, least_in_turn) : usual_patience;
     const auto until =
@@ -165,6 +181,7 @@ void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_
   });
   const auto hold = session_.progress().hold();
   links_.push_back(std::move(open));
+  links_.back().link.signs->begin(first);
   patience_ = usual_patience;
   try {
     feed(links_.back());
@@ -194,6 +211,7 @@ void ConsumerLinks::refuse_openings(const std::string& why) {
     refuse(matched, why);
   }
   for (const Queued& queued : std::exchange(queued_, {})) refuse(queued.matched, why);
+  note_openings();
 }
 
 void ConsumerLinks::settle_openings(std::uint64_t next) {
@@ -256,6 +274,7 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
     }
   }
   begin_queued(next);
+  note_openings();
 }
 
 }  // namespace tremula::client

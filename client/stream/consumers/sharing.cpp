@@ -128,6 +128,7 @@ std::string_view ConsumerLinks::shared_wait_text() const noexcept {
 }
 
 wire::Wait ConsumerLinks::describe_shared_wait(const char* call) const {
+  const auto hold = session_.progress().hold();
   const auto is_shared = [](const Open& open) { return open.exchange->is_shared(); };
   if (std::ranges::count_if(links_, is_shared) == 1)
     return describe_wait(*std::ranges::find_if(links_, is_shared), call, "take an earlier step");

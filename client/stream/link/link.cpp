@@ -150,7 +150,8 @@ void send_first_signs(const Session& session, Link& link, const LinkTerms& terms
   link.endpoint->expect_only(peers);
   const double silence = session.config().silence > 0 ? session.config().silence : usual_silence;
   link.signs = std::make_unique<SignsOfLife>(link.plan, *link.endpoint, link.number,
-                                             terms.answers_between_calls ? silence : no_limit);
+                                             terms.answers_between_calls ? silence : no_limit,
+                                             terms.begins_later);
 }
 
 core::Error unproved(const Link& link, Rank missing, core::Deadline::Clock::time_point since) {

@@ -40,7 +40,8 @@ struct LinkTerms {
   std::uint64_t first_step = 0;    ///< of a producer: that goes over the link
   double most_seconds = no_limit;  ///< that a producer gives the link, within the session's timeout
   bool answers_between_calls = true;  ///< else its peers do not judge its silence
-  std::string settled{};  ///< offer that both sides have agreed on before; empty: they have to
+  bool begins_later = false;  ///< of a producer: it sends the first step when it lets the link in
+  std::string settled{};      ///< offer that both sides have agreed on before; empty: they have to
 };
 
 /// Sends the server this group's choices of what stands behind the offer of a link: it chooses when it has

@@ -90,18 +90,22 @@ void ProducerLinks::throw_lost(const std::string& why) {
 }
 
 wire::Wait ProducerLinks::describe_wait(const char* call, std::string_view what) const {
+  const auto hold = session_.progress().hold();
   const auto is_awaited = [](const Open& open) {
     for (std::size_t m = 0; m < open.exchange->plan().messages.size(); ++m)
       if (open.exchange->is_awaited(m)) return true;
     return false;
   };
-  const auto first = std::ranges::find_if(links_, is_awaited);
+  const auto has_not_begun = [](const Open& open) { return open.link.signs->awaits_begin(); };
+  auto first = is_complete_ ? links_.end() : std::ranges::find_if(links_, has_not_begun);
+  if (first == links_.end()) first = std::ranges::find_if(links_, is_awaited);
   const Open& open = first == links_.end() ? links_.front() : *first;
   wire::Wait wait;
   wait.set_call(call);
   wait.set_stream(stream());
   const std::uint64_t ahead = open.exchange->looks_ahead() ? 1 : 0;
-  wait.set_step(std::max(open.link.first_step, open.exchange->step()) + ahead);
+  const std::uint64_t begins = open.link.signs->first_step().value_or(open.link.first_step);
+  wait.set_step(std::max(begins, open.exchange->step()) + ahead);
   wait.set_what(fmt::format("to {}", what));
   wait.set_group(open.link.peer_group);
   wait.set_link(open.link.number);

@@ -18,6 +18,9 @@ using core::Errc, core::Error;
 namespace {
 /// To copy so much, of one field or of many, takes longer than a look at all that is under way.
 constexpr std::size_t bytes_between_looks = std::size_t{64} << 10;
+/// How long steps are kept while another group has yet to let this one in. That group is inside a step then, and
+/// may wait for what these steps hold up.
+constexpr double kept_seconds = 0.25;
 }  // namespace
 
 void ProducerLinks::open(const wire::Matched& matched) {
@@ -52,7 +55,14 @@ void ProducerLinks::open(const wire::Matched& matched, const LinkTerms& terms,
     session_.control().forget_link(matched.link());
     throw;
   }
-  if (matched.missing() == 0) complete();
+  if (matched.missing() > 0) return;
+  const auto begins_later = [this] {
+    const auto hold = session_.progress().hold();
+    return std::ranges::any_of(links_,
+                               [](const Open& open) { return open.link.signs->begins_later(); });
+  };
+  is_open_ = true;
+  if (links_.size() == 1 || !begins_later()) complete();
 }
 
 void ProducerLinks::complete() {
@@ -78,6 +88,44 @@ void ProducerLinks::complete() {
   is_complete_ = true;
 }
 
+bool ProducerLinks::awaits_begin() {
+  if (!is_open_ || is_complete_) return false;
+  const auto hold = session_.progress().hold();
+  session_.progress().advance();
+  return std::ranges::any_of(links_,
+                             [](const Open& open) { return open.link.signs->awaits_begin(); });
+}
+
+bool ProducerLinks::can_begin() { return is_open_ && !is_complete_ && !awaits_begin(); }
+
+void ProducerLinks::await_begin() {
+  if (is_open_ && !is_complete_ && !kept_until_) kept_until_ = core::Deadline::after(kept_seconds);
+}
+
+bool ProducerLinks::begin(std::optional<core::Deadline> until) {
+  core::expects(is_open_, "links begin when all of them are open");
+  bool has_begun = false;
+  session_.run_collectively([&] {
+    std::optional<Control::LinkEnd> end;
+    const auto is_over = [&] {
+      return (has_begun = !awaits_begin()) || (end = find_end()).has_value();
+    };
+    session_.waits_for(is_over, until.value_or(session_.deadline()));
+    if (end) throw Error(Errc::peer_lost, fmt::format("stream '{}': {}", stream(), end->why));
+  });
+  const auto all = session_.allgather({static_cast<std::byte>(has_begun)}, session_.deadline());
+  const auto missing = std::ranges::find(all, core::Bytes{std::byte{0}});
+  if (missing != all.end() && until) return false;
+  if (missing != all.end())
+    throw Error(Errc::timed_out,
+                fmt::format("stream '{}': expected each group that produces it to send its first "
+                            "step to all ranks of group '{}' in time; found that one has not sent "
+                            "it to rank {}",
+                            stream(), session_.name(), missing - all.begin()));
+  complete();
+  return true;
+}
+
 void ProducerLinks::let_pass() {
   const auto hold = session_.progress().hold();
   if (!links_.empty() && !is_complete_) pass_until_ = std::numeric_limits<std::uint64_t>::max();
@@ -98,7 +146,8 @@ void ProducerLinks::drop_all() {
   const auto hold = session_.progress().hold();
   forget();
   links_.clear();
-  is_complete_ = false;
+  is_open_ = is_complete_ = false;
+  kept_until_.reset();
   pass_until_ = 0;
 }
 
@@ -119,7 +168,7 @@ bool ProducerLinks::advance() noexcept {
       open.link.signs->advance();
       catch_up(open);
       // A producer may close while this rank waits for something else of that producer.
-      if (open.exchange->poll() == Sink::State::end) {
+      if (open.exchange->poll() == Sink::State::end && !open.link.signs->awaits_begin()) {
         if (open.exchange->is_redeclared())
           answer(open);
         else
@@ -140,7 +189,7 @@ void ProducerLinks::list_waits(WaitWords& words) {
 
 bool ProducerLinks::catch_up(Open& open) {
   while (open.next() < pass_until_) {
-    if (!open.exchange->poll_finish()) return false;
+    if (open.link.signs->awaits_begin() || !open.exchange->poll_finish()) return false;
     open.exchange->finish_step();
   }
   return true;
@@ -230,6 +279,7 @@ void ProducerLinks::check_times() const {
 }
 
 std::string ProducerLinks::place() const {
+  const auto hold = session_.progress().hold();
   if (links_.empty()) return fmt::format("stream '{}', first step", stream());
   const Open& open = links_.front();
   return fmt::format("stream '{}', step {}", stream(),

@@ -29,6 +29,9 @@ namespace tremula::client {
 ///     links open     'west' from step 10 on      'east' from step 12 on
 ///     first step     10 and 11 of 'west' go by, then both are at 12, on every rank
 ///
+/// A group that had other consumers lets this one in while its stream runs, and then sends with which step:
+/// so links are open, then begun, then complete.
+///
 /// ../README.md tells why no group waits for another in a circle meanwhile.
 class ProducerLinks {
 public:
@@ -41,8 +44,24 @@ public:
   /// @throws core::Error on every rank; the links that were opened before are still there
   void open(const wire::Matched& matched);
   bool is_empty() const noexcept { return links_.empty(); }
-  /// All links that the stream has are open.
+  /// Returns whether all links that the stream has are open, and begin with one step.
   bool is_complete() const noexcept { return is_complete_; }
+  /// Returns whether all links are open, and a group has yet to let this one in. Moves the session.
+  bool awaits_begin();
+  /// Returns whether all links are open and begun, but not complete: begin() is next. Moves the session.
+  bool can_begin();
+  /// Notes that this rank waits for a group that has yet to let this one in, if it does.
+  void await_begin();
+  /// Returns whether that lasts so long that the group is in the midst of a step, and may wait for those of others.
+  bool has_awaited_begin() const noexcept {
+    return !is_complete_ && kept_until_ && kept_until_->expired();
+  }
+  /// Waits until all groups have let in this rank, too, and agrees with the other ranks on the first step.
+  /// Collective.  @pre can_begin() on rank 0
+  /// @param until  from then on it does not wait
+  /// @return false on every rank if `until` has passed before on one
+  /// @throws core::Error on every rank; the links are still there
+  bool begin(std::optional<core::Deadline> until);
   /// Until is_complete(), all steps go by.
   void let_pass();
   /// Steps before that one go by: they were had over an earlier link.
@@ -168,11 +187,13 @@ private:
     bool needs_calls = false;        // bytes come only inside calls
     std::uint64_t moved = 0;         // when the peers were judged last
     /// Of the step in turn. Only where nothing is dropped: `step` is not known before it has come.
-    std::uint64_t next() const noexcept { return link.first_step + exchange->steps(); }
+    std::uint64_t next() const noexcept {
+      return link.signs->first_step().value_or(link.first_step) + exchange->steps();
+    }
   };
 
   void open(const wire::Matched& matched, const LinkTerms& terms, const Before& before);
-  /// All links are open: agrees with the other ranks at which step they begin.
+  /// Agrees with the other ranks on the first step: the greatest of any link of any rank. All links are open.
   void complete();
   /// Finishes the steps that go by, as far as they have come.
   /// @return whether the step in turn is one that the application gets
@@ -215,14 +236,15 @@ private:
   std::vector<Open> links_;
   std::size_t at_ = 0;             // the link that a call is about: if it throws, it is of that one
   std::uint64_t incarnation_ = 0;  // of the stream, as the server knows it
-  bool is_complete_ = false;
-  std::atomic<bool> is_lost_ = false;     // the application's thread tells that of the engine
-  std::uint64_t pass_until_ = 0;          // steps before this one go by
-  std::uint64_t had_before_ = 0;          // likewise
-  std::uint64_t steps_ = 0, passed_ = 0;  // that the application has had, has not asked for
-  std::optional<std::int64_t> time_;      // of the last of them
-  std::size_t got_bytes_ = 0;             // since all of the session was moved
-  Statistics ended_;                      // of links that are no more
+  bool is_open_ = false, is_complete_ = false;  // all links
+  std::optional<core::Deadline> kept_until_;    // steps of links that wait for others to begin
+  std::atomic<bool> is_lost_ = false;           // the application's thread tells that of the engine
+  std::uint64_t pass_until_ = 0;                // steps before this one go by
+  std::uint64_t had_before_ = 0;                // likewise
+  std::uint64_t steps_ = 0, passed_ = 0;        // that the application has had, has not asked for
+  std::optional<std::int64_t> time_;            // of the last of them
+  std::size_t got_bytes_ = 0;                   // since all of the session was moved
+  Statistics ended_;                            // of links that are no more
   double wait_seconds_ = 0;
   core::Deadline::Clock::time_point next_report_;
 };

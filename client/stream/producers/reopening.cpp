@@ -52,7 +52,7 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
       open.link.signs.reset();
       old_endpoint = std::move(open.link.endpoint);
       links_.clear();
-      is_complete_ = false;
+      is_open_ = is_complete_ = false;
     }
     adopt(told);
     this->open(matched, terms, before);

@@ -172,6 +172,7 @@ protected:
   LinkLife() { world.step_timeout = far_too_long; }
   double producer_timeout = far_too_long;
   std::atomic<double> longest_step = 0;  // seconds
+  bool has_parts = false;                // other groups may produce the rest of the array
   void run(const std::function<void()>& strangers) {
     std::atomic<bool> is_linked = false, is_over = false;
     std::uint64_t put_steps = 0;
@@ -179,7 +180,9 @@ protected:
         "producer", 2,
         [&](Session& s) {
           OutStream out(s, "s", {});
-          out.declare(field(2));
+          proto::Field declared = field(2);
+          if (has_parts) declared.origin = {0}, declared.whole = {extent};
+          out.declare(declared);
           const auto is_enough = [&] {  // as rank 0 sees it
             const std::byte mine{is_over.load()};
             return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
@@ -302,6 +305,11 @@ TEST_F(LinkLife, ManyConsumersThatNeverConnectStallNobody) {
 TEST_F(LinkLife, ManyConsumersThatNeverChooseStallNobody) {
   world.other_way = [this] { return std::make_unique<Choosing>(world.network()); };
   run([&] { come_after_strangers("expected the other side's choices in time"); });
+}
+
+TEST_F(LinkLife, ManyConsumersOfPartsThatNeverAnswerStallNobody) {
+  has_parts = true;
+  run([&] { come_after_strangers("expected the other side's addresses in time"); });
 }
 
 TEST_F(LinkLife, AConsumerWhoseDataPathFailsIsDroppedAlone) {

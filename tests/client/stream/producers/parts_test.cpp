@@ -271,6 +271,112 @@ TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
   }
 }
 
+// With a time limit, all ranks of a consumer get one answer until they have the first step, whenever each of
+// them is let in: they may do other things together in between.
+TEST(Parts, AnswerAllRanksOfALateConsumerAlikeWithinATimeLimit) {
+  const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
+                               {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
+  World world(8192, World::Way::local);
+  std::atomic<bool> is_under_way = false, is_late_done = false;
+  for (const Owner& owner : two)
+    world.start(owner.name, owner.size, [&](Session& s) {
+      OutStream out(s, "s", {.queue_depth = 1});
+      Piece piece(owner.layout, owner.row, owner.column, s.rank());
+      out.declare(field_of(owner));
+      const auto is_over = [&] {  // as rank 0 sees it
+        const std::byte mine{is_late_done.load()};
+        return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
+      };
+      for (std::uint64_t step = 0; !is_over(); ++step) {
+        out.begin_step();
+        piece.fill(step);
+        out.put(0, piece.bytes());
+        out.end_step();
+        is_under_way = step > 2;
+        std::this_thread::sleep_for(std::chrono::milliseconds(owner.name == "east" ? 30 : 1));
+      }
+    });
+  world.start("first", 2, [&](Session& s) {
+    try {
+      consume(s, "shape=12x20 grid=2x1");
+    } catch (const Error&) {  // its producers leave without an end, each at a step of its own
+    }
+  });
+  world.start("late", 2, [&](Session& s) {
+    for (int i = 0; i < 20000 && !is_under_way; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    InStream in(s, "s");
+    Piece piece("shape=12x20 grid=1x2", 0, 0, s.rank());
+    in.declare({.name = "u", .type = core::ElementType::i64, .layout = piece.layout});
+    std::vector<core::Bytes> have;  // the step; once linked, each rank gets it when it is here
+    for (bool has = false; std::ranges::find(have, core::Bytes{std::byte{1}}) == have.end() ||
+                           std::ranges::find(have, core::Bytes{std::byte{0}}) != have.end();) {
+      has = has || in.begin(core::Deadline::after(0.01 * (1 + s.rank()))) == Begun::step;
+      have = s.group().allgather({static_cast<std::byte>(has)}, s.deadline());
+    }
+    in.get(0, piece.bytes());
+    piece.check(in.step());
+    in.end_step();
+    in.close();
+    is_late_done = true;
+  });
+  EXPECT_EQ(text_of(world.join()).find("late."), std::string::npos);
+}
+
+// The late consumer would put what west waits for when it has a step of west, which puts none before.
+TEST(Parts, ThatWaitForALateConsumerOfThemGetDeadlock) {
+  World world(8192, World::Way::local);
+  world.step_timeout = 300;  // far longer than that takes
+  std::atomic<int> reported = 0;
+  std::atomic<bool> is_under_way = false;
+  const auto scalar = [] {
+    return proto::Field{
+        .name = "v", .type = core::ElementType::i64, .layout = Layout::parse("shape=1 grid=1")};
+  };
+  const std::vector<Owner> two{{"west", 1, "shape=12x8 grid=1x1", 0, 0},
+                               {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
+  for (const Owner& owner : two)
+    world.start(owner.name, owner.size, [&](Session& s) {
+      produce(s, owner, 8, {.queue_depth = 4}, [&](const Owner& o, std::uint64_t step) {
+        if (o.name != "west" || step != 3) return;
+        InStream in(s, "t");
+        in.declare(scalar());
+        is_under_way = true;
+        try {
+          in.begin_step();
+          ADD_FAILURE() << "expected an error";
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code(), Errc::deadlock) << e.what();
+          ++reported;
+        }
+        in.close();
+      });
+    });
+  world.start("first", 1, [&](Session& s) { consume(s, "shape=12x20 grid=1x1"); });
+  world.start("late", 1, [&](Session& s) {
+    for (int i = 0; i < 20000 && !is_under_way; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    OutStream out(s, "t", {.wait_for_consumers = 0});
+    out.declare(scalar());
+    InStream in(s, "s");
+    in.declare({.name = "u",
+                .type = core::ElementType::i64,
+                .layout = Layout::parse("shape=12x20 grid=1x1")});
+    try {
+      in.begin_step();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::deadlock) << e.what();
+      ++reported;
+    }
+    for (int i = 0; i < 5000 && reported < 2; ++i)  // else west finds the end of the stream instead
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    in.close();
+    out.close();
+  });
+  world.join();
+  EXPECT_EQ(reported, 2);
+}
+
 // Each producer begins when it has one consumer: two consumers that come to one of them each would
 // wait for the other one for ever.
 TEST(Parts, LetAConsumerInThatComesLaterThanTheirFirstStep) {
