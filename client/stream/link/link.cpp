@@ -85,20 +85,27 @@ std::size_t queue_bytes(const Link& link, transport::Side side) {
 /// @throws core::Error timed_out naming the first peer that is not; what the server has told of the
 ///         link meanwhile
 void prove(Session& session, Link& link, const LinkTerms& terms, core::Deadline deadline) {
-  send_first_signs(session, link, terms);
   std::optional<Control::LinkEnd> end;
+  const auto has_ended = [&] {
+    return (end = session.control().link_end(link.number)).has_value();
+  };
   const auto start = core::Deadline::Clock::now();
-  session.waits_for(
-      [&] {
-        link.endpoint->progress();
-        link.signs->advance();
-        return !link.signs->unproved() || (end = session.control().link_end(link.number));
-      },
-      deadline);
-  const auto missing = link.signs->unproved();
-  if (!missing) return;
+  try {
+    send_first_signs(session, link, terms);
+    const auto look = [&] {
+      link.endpoint->progress();
+      link.signs->advance();
+      return !link.signs->unproved() || has_ended();
+    };
+    session.waits_for(look, deadline);
+  } catch (const core::Error& e) {  // perhaps because a peer has failed: the server knows why in a moment
+    if (e.code() != core::Errc::transport && e.code() != core::Errc::peer_lost) throw;
+    session.waits_for(has_ended, core::Deadline::after(explained_within_seconds));
+    if (!end) throw;
+  }
   if (end) throw core::Error(end->lost ? core::Errc::peer_lost : core::Errc::cancelled, end->why);
-  throw unproved(link, *missing, start);
+  const auto missing = link.signs->unproved();
+  if (missing) throw unproved(link, *missing, start);
 }
 
 /// The other ranks of both groups need not wait for what this one knows already.
