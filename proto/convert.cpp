@@ -58,6 +58,7 @@ void check(const wire::Hello& m) {
   check_name("Hello.version", m.version());
   if (!(m.silence_seconds() == 0 || m.silence_seconds() >= 0.01))
     reject("Hello.silence_seconds", "0, or 0.01 or more", fmt::format("{}", m.silence_seconds()));
+  check_text("Hello.seal", m.seal(), max_token_bytes);
 }
 
 void check_when_full(std::string_view part, wire::WhenFull policy, int queue_depth) {
@@ -93,6 +94,7 @@ void check(const wire::Announce& m) {
   check_range("Announce.is_state", m.is_state() ? 1 : 0, is_of_state ? 1 : 0, 1);
   check_number("Announce.incarnation", m.incarnation());
   check_attributes("Announce.attributes", m.attributes());
+  check_text("Announce.seal", m.seal(), max_token_bytes);
 }
 
 void check(const wire::Subscribe& m) {
@@ -189,6 +191,7 @@ void check(const wire::Matched& m) {
   check_range("Matched.epoch", m.epoch(), std::uint64_t{0}, max_epoch);
   check_text("Matched.token", m.token(), max_token_bytes);
   check_text("Matched.seal", m.seal(), max_token_bytes);
+  check_text("Matched.peer_mark", m.peer_mark(), max_token_bytes);
   check_range("Matched.host_of_rank, count", m.host_of_rank_size(), 0, max_group_size);
   const int peers = m.host_of_rank_size() > 0 ? m.peer_size() : 0;
   check_range("Matched.peer_host_of_rank, count", m.peer_host_of_rank_size(), peers, peers);
@@ -248,12 +251,17 @@ void check(const wire::Described& m) {
     check_range("Described.host_of_rank", host, 0, m.hosts_size() - 1);
 }
 
+void check(const wire::Done& m) {
+  for (const std::string& seal : m.seals()) check_text("Done.seals", seal, max_token_bytes);
+}
+
 void check(const wire::Welcome& m) {
   check_text("Welcome.version", m.version(), core::max_name_bytes);
   check_text("Welcome.outward_address", m.outward_address(), core::max_name_bytes);
   check_seconds("Welcome.heartbeat_seconds", m.heartbeat_seconds());
   if (m.heartbeat_seconds() < 0.001 || m.heartbeat_seconds() > 3600)
     reject("Welcome.heartbeat_seconds", "0.001 to 3600", fmt::format("{}", m.heartbeat_seconds()));
+  check_text("Welcome.seal", m.seal(), max_token_bytes);
 }
 
 void check(const wire::GroupLost& m) {
@@ -409,6 +417,9 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
 wire::ToClient parse_to_client(core::BytesView bytes) {
   auto message = parse<wire::ToClient>(bytes, "message from the server");
   switch (message.body_case()) {
+    case wire::ToClient::kDone:
+      check(message.done());
+      break;
     case wire::ToClient::kWelcome:
       check(message.welcome());
       break;
@@ -453,7 +464,6 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       check(message.redeclare_link());
       break;
     case wire::ToClient::kAwaited:
-    case wire::ToClient::kDone:
     case wire::ToClient::kExplained:
     case wire::ToClient::kRefused:
     case wire::ToClient::kShared:

@@ -291,6 +291,27 @@ TEST(Convert, NamesThePartOfAHello) {
   });
 }
 
+// Each of them is kept, and shown again.
+TEST(Convert, NamesASealThatIsTooLong) {
+  const std::string seal = "'" + std::string(65, 's') + "'",
+                    found = ": expected at most 64 bytes, found 65";
+  const std::string matched = "link: 1 stream: 's' peer_group: 'p' peer_size: 3 " + fields +
+                              "offer: 'o' queue_depth: 1 incarnation: 1 ";
+  expect_faults_to_server({
+      {"request: 1 hello {" + hello + " seal: " + seal + " }", "Hello.seal" + found},
+      {"request: 1 announce { stream: 's' incarnation: 1 " + fields + offers + "seal: " + seal +
+           " }",
+       "Announce.seal" + found},
+      {"request: 1 resume { links { " + matched + "peer_mark: " + seal + " } }",
+       "Matched.peer_mark" + found},
+  });
+  expect_faults_to_client({
+      {"welcome { heartbeat_seconds: 1 seal: " + seal + " }", "Welcome.seal" + found},
+      {"done { seals: '' seals: " + seal + " }", "Done.seals" + found},
+      {"matched { " + matched + "peer_mark: " + seal + " }", "Matched.peer_mark" + found},
+  });
+}
+
 TEST(Convert, NamesThePartOfAnAnnounce) {
   expect_faults_to_server({
       {"request: 1 announce { " + fields + offers + "}", "Announce.stream: " + rule},
