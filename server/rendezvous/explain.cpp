@@ -224,7 +224,8 @@ std::string Rendezvous::describe_waits(const std::string& group, Owner asking) c
   for (const auto& [id, stream] : streams_)
     if (!stream.closed && stream.producer == group) tell(stream, stream.produced);
   for (const auto& [id, link] : links_)
-    if (link.consumer == group) tell(streams_.at(link.stream), link.consumed);
+    if (is_consumed_by(link, groups_.all().at(group)))
+      tell(streams_.at(link.stream), link.consumed);
   return text;
 }
 

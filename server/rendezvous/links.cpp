@@ -63,7 +63,11 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
   const bool is_of_rank = message.of_rank() || message.gave_up();
   const Seat seat = is_of_rank ? seat_of(call) : rank_0_of(call, "CloseLink");
   const Group& group = *seat.group;
-  Link* link = link_of(group, message.link());
+  // A consumer whose key is not known has to come back first.
+  const auto restored = links_.find(message.link());
+  const bool is_early = restored != links_.end() && !is_end_of(restored->second, group) &&
+                        may_consume(restored->second, group);
+  Link* link = is_early ? nullptr : link_of(group, message.link());
   if (link != nullptr && is_of_rank && !message.gave_up() && link->consumer != group.name)
     throw Error(Errc::refused,
                 fmt::format("CloseLink of one rank: expected from a rank of consumer '{}', found "
@@ -137,8 +141,7 @@ Rendezvous::Link* Rendezvous::link_of(const Group& group, LinkId id) {
   const bool is_of_earlier_server = id >> 32 != settings_.number;
   const bool was_closed = it == links_.end() && (id <= last_link_ || is_of_earlier_server);
   if (was_closed) return nullptr;
-  if (it == links_.end() ||
-      (!is_consumed_by(it->second, group) && !streams_.at(it->second.stream).is_produced_by(group)))
+  if (it == links_.end() || !is_end_of(it->second, group))
     throw Error(Errc::refused,
                 fmt::format("link {}: expected a link of group '{}', found none", id, group.name));
   return &it->second;

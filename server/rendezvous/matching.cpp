@@ -288,6 +288,7 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
           .emplace(id, Link{.id = id,
                             .stream = stream.id,
                             .consumer = consumer.name,
+                            .consumer_owner = consumer.owner,
                             .incarnation = subscription.incarnation,
                             .offer = offer,
                             .why = proto::cut(fmt::format(

@@ -96,7 +96,8 @@ private:
     LinkId id;
     StreamId stream;
     std::string consumer;
-    std::uint64_t incarnation;  // as the consumer calls the stream
+    std::optional<Owner> consumer_owner;  // null: it has not come back, and its key is not known
+    std::uint64_t incarnation;            // as the consumer calls the stream
     std::string offer, why;
     proto::WireFields fields;  // of the consumer
     int queue_depth = 0;
@@ -125,6 +126,7 @@ private:
   /// A link of a consumer that came back before its producer.
   struct AwaitedLink {
     std::string consumer, producer;
+    Owner consumer_owner;
     std::uint64_t incarnation;  // as the consumer calls the stream
     double since;
     Hold held;
@@ -261,9 +263,20 @@ private:
     const auto it = owners_.find(connection);
     return it == owners_.end() ? 0 : it->second;
   }
-  /// The name of a link's consumer may have gone to a group of another key meanwhile.
+  /// Returns whether the group is the link's consumer: the name alone may have gone to a group of another key meanwhile.
+  /// As long as the key of the consumer is not known, that of the producer counts as it.
   bool is_consumed_by(const Link& link, const Group& group) const {
-    return link.consumer == group.name && streams_.at(link.stream).is_readable_by(group.owner);
+    const Owner producer = streams_.at(link.stream).owner;
+    return link.consumer == group.name && link.consumer_owner.value_or(producer) == group.owner;
+  }
+  /// Returns whether the group is its consumer or its producer.
+  bool is_end_of(const Link& link, const Group& group) const {
+    return is_consumed_by(link, group) || streams_.at(link.stream).is_produced_by(group);
+  }
+  /// Returns whether the group may be the link's consumer, which a Resume shows.
+  bool may_consume(const Link& link, const Group& group) const {
+    return link.consumer == group.name && streams_.at(link.stream).is_readable_by(group.owner) &&
+           link.consumer_owner.value_or(group.owner) == group.owner;
   }
   /// @throws core::Error refused if the connection belongs to no group
   Seat seat_of(const Call& call);
@@ -365,8 +378,13 @@ private:
   void resume_as_consumer(const Group& group, const wire::Matched& link, double now);
   void resume_as_producer(const Group& group, Stream& stream, const wire::Matched& link,
                           double now);
-  /// True if it was given up; the group is told.
-  bool was_given_up(const Group& group, const wire::Matched& link, bool is_producer);
+  /// Ends the link for both sides if it was given up.
+  /// @param stream  as of free_link
+  /// @return whether it was
+  bool end_given_up(const Group& group, const wire::Matched& link, Stream* stream);
+  /// Returns the record of a group that has given the link up and is believed; null if there is none.
+  const GivenUpLink* find_given_up(const Group& group, const wire::Matched& link,
+                                   bool is_producer) const;
   /// Loses what has not come back in time.
   void check_come_back(double now);
   /// What the group claims to come back with is another one's: it loses that link.

@@ -71,10 +71,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
         continue;
       }
     }
-    if (was_given_up(group, link, stream != nullptr)) {
-      if (stream != nullptr) stream->left.insert(link.peer_group());
-      continue;
-    }
+    if (end_given_up(group, link, stream)) continue;
     group.was_linked = true;
     if (stream != nullptr)
       resume_as_producer(group, *stream, link, call.now);
@@ -198,6 +195,7 @@ void Rendezvous::resume_as_consumer(const Group& group, const wire::Matched& lin
     if (awaited_.contains(link.link())) return tell_not_its_own(group, link.link());
     AwaitedLink awaited{group.name,
                         link.peer_group(),
+                        group.owner,
                         link.incarnation(),
                         now,
                         hold(group, link_bytes + link.redeclare().SpaceUsedLong()),
@@ -210,8 +208,9 @@ void Rendezvous::resume_as_consumer(const Group& group, const wire::Matched& lin
   }
   Link& its = restored->second;
   const Stream& of = streams_.at(its.stream);
-  if (!is_consumed_by(its, group) || of.producer != link.peer_group() || of.name != link.stream())
+  if (!may_consume(its, group) || of.producer != link.peer_group() || of.name != link.stream())
     return tell_not_its_own(group, link.link());
+  its.consumer_owner = group.owner;
   its.incarnation = link.incarnation(), its.is_missed = false;
   if (const Group* const producer = other_side(its, group))
     tell_again(its, *producer, group, told(link));
@@ -234,6 +233,8 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
                    Link{.id = link.link(),
                         .stream = stream.id,
                         .consumer = link.peer_group(),
+                        .consumer_owner =
+                            is_back ? std::optional(awaited->second.consumer_owner) : std::nullopt,
                         .incarnation = is_back ? awaited->second.incarnation : 0,
                         .offer = link.offer(),
                         .why = link.why(),
@@ -297,7 +298,8 @@ void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::str
   if (is_awaited && awaited->second.consumer != by.name)
     if (const Group* const consumer = groups_.find(awaited->second.consumer))
       notify(*consumer, notice);
-  if (!links_.contains(id)) notify(by, notice);
+  const auto link = links_.find(id);
+  if (link == links_.end() || !is_end_of(link->second, by)) notify(by, notice);
 }
 
 void Rendezvous::remember_given_up(const Group& by, LinkId id, const std::string& why, double now) {
@@ -334,7 +336,26 @@ void Rendezvous::tell_not_its_own(const Group& group, LinkId link) {
   notify(group, notice);
 }
 
-bool Rendezvous::was_given_up(const Group& group, const wire::Matched& link, bool is_producer) {
+bool Rendezvous::end_given_up(const Group& group, const wire::Matched& link, Stream* stream) {
+  const GivenUpLink* const given_up = find_given_up(group, link, stream != nullptr);
+  if (given_up == nullptr) return false;
+  wire::ToClient notice;
+  notice.mutable_link_closed()->set_link(link.link());
+  notice.mutable_link_closed()->set_why(given_up->why);
+  notice.mutable_link_closed()->set_lost(true);
+  notify(group, notice);
+  if (stream != nullptr) stream->left.insert(link.peer_group());
+  const auto restored = links_.find(link.link());
+  if (stream != nullptr || restored == links_.end() || !may_consume(restored->second, group))
+    return true;
+  if (const Group* const producer = other_side(restored->second, group)) notify(*producer, notice);
+  drop_link(link.link());
+  return true;
+}
+
+const Rendezvous::GivenUpLink* Rendezvous::find_given_up(const Group& group,
+                                                         const wire::Matched& link,
+                                                         bool is_producer) const {
   // Whoever has taken the name of either group since the restart can say that it gives the link up.
   const auto counts = [&](const auto& found) {
     return found != given_up_.end() &&
@@ -343,13 +364,7 @@ bool Rendezvous::was_given_up(const Group& group, const wire::Matched& link, boo
   };
   auto found = given_up_.find({link.link(), group.name});
   if (!counts(found)) found = given_up_.find({link.link(), link.peer_group()});
-  if (!counts(found)) return false;
-  wire::ToClient notice;
-  notice.mutable_link_closed()->set_link(link.link());
-  notice.mutable_link_closed()->set_why(found->second.why);
-  notice.mutable_link_closed()->set_lost(true);
-  notify(group, notice);
-  return true;
+  return counts(found) ? &found->second : nullptr;
 }
 
 void Rendezvous::check_come_back(double now) {

@@ -138,7 +138,8 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       for (auto link_id = stream.links.upper_bound(from.after()); link_id != stream.links.end();
            ++link_id) {
         const Link& link = links_.at(*link_id);
-        if (!sees(stream.owner) && !sees_group(link.consumer)) continue;
+        const bool sees_consumer = link.consumer_owner && sees(*link.consumer_owner);
+        if (!sees(stream.owner) && !sees_consumer) continue;
         if (is_full(link.consumer.size() + link.offer.size() + link.why.size(), &link.fields))
           return answer;
         wire::LinkStatus& consumer = *row.add_consumers();

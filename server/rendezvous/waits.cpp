@@ -388,9 +388,8 @@ bool Rendezvous::may_wait(const Group& group, const wire::Wait& wait) const {
   const auto link = links_.find(wait.link());
   if (link == links_.end()) return false;
   const std::string& producer = streams_.at(link->second.stream).producer;
-  const std::string& consumer = link->second.consumer;
-  return (producer == group.name && consumer == wait.group()) ||
-         (consumer == group.name && producer == wait.group());
+  return (producer == group.name && link->second.consumer == wait.group()) ||
+         (is_consumed_by(link->second, group) && producer == wait.group());
 }
 
 void Rendezvous::check_waits(double now) {

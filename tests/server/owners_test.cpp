@@ -524,6 +524,50 @@ TEST_F(SealedLinks, HoldThoughAGroupWithAnotherKeySaysThatItGivesThemUp) {
   expect_link("given up by another");
 }
 
+// The consumer of a link is whoever comes back with it, not whoever has its name meanwhile.
+TEST_F(SealedLinks, AreNoneOfAGroupThatHasTheNameOfAConsumer) {
+  const std::uint64_t link = matched.at(ocean).link();
+  const auto is_refused_or_for_itself = [&](const std::string& message) {
+    for (const Outgoing& out : after.receive(squatter, message).messages)
+      EXPECT_EQ(out.to, squatter) << message;
+  };
+  for (const std::string& mark : {matched.at(ocean).peer_mark(), std::string()}) {
+    after = Play(5, {}, keys);
+    start(after, {1, 2, 3});
+    closed.clear();
+    matched.at(ocean).set_peer_mark(mark);
+    ocean_comes_back();
+    say_hello(after, squatter, "viewer", 0);
+    take(after, squatter,
+         fmt::format("heartbeat {{ counters {{ stream: 'sst' link: {} steps: 9 }} }}", link));
+    is_refused_or_for_itself(
+        fmt::format("request: 5 link_addresses {{ link: {} addresses: 'a' }}", link));
+    EXPECT_EQ(after.status_for(3).streams(0).consumers_size(), 0);
+    for (const std::string how : {"", "of_rank: true", "gave_up: true why: 'w'"})
+      is_refused_or_for_itself(fmt::format("request: 6 close_link {{ link: {} {} }}", link, how));
+    take(after, squatter, "request: 7 goodbye {}");
+    viewer_comes_back();
+    expect_link("the name of its consumer was taken");
+    EXPECT_EQ(after.status().streams(0).consumers(0).consumed().steps(), 0u);
+    EXPECT_EQ(after.status_for(2).streams(0).consumers_size(), 1);
+  }
+}
+
+// A rank of the consumer that gives it up before rank 0 is back is believed as soon as that is.
+TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
+  const std::uint64_t link = matched.at(ocean).link();
+  matched.at(ocean).clear_peer_mark();
+  ocean_comes_back();
+  say_hello(after, viewer, "viewer", 4);
+  take(after, viewer,
+       fmt::format("request: 5 close_link {{ link: {} gave_up: true why: 'w' }}", link));
+  EXPECT_TRUE(closed[viewer].contains(link));
+  wire::ToServer resume = Play::parsed("request: 6 resume { presence {} }");
+  *resume.mutable_resume()->add_links() = matched.at(viewer);
+  take(after, viewer, resume);
+  EXPECT_TRUE(closed[ocean].contains(link));
+}
+
 TEST_F(SealedLinks, HoldWhenKeysAreAddedAndChangePlaces) {
   std::vector<std::string> others(keys.rbegin(), keys.rend());
   others.insert(others.begin(), "carol: another key of nobody but carol");
