@@ -186,6 +186,10 @@ struct Listener::Impl {
                     .listens_on = transport::to_string(address),
                     .heartbeat_seconds = config.heartbeat_seconds,
                     .number = config.number,
+                    .started = static_cast<std::uint64_t>(
+                        std::chrono::duration_cast<std::chrono::microseconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count()),
                     .outward_address = is_outward() ? address.host : "",
                     .limits = limits,
                     .keys = keys}),

@@ -124,6 +124,8 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
   server_outward_address_ = welcome.welcome().outward_address();
   const bool comes_back = hello_.left_server() != 0;
   hello_.set_left_server(welcome.welcome().server());  // which counts this rank from now on
+  hello_.set_seal(welcome.welcome().seal());           // for the next server
+  hello_.set_sealed_at(welcome.welcome().sealed_at());
   if (comes_back && hello_.rank() == 0) {
     for (wire::Resume& part : resume()) {
       *message.mutable_resume() = std::move(part);

@@ -90,17 +90,29 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
                             "server broke; start its job again",
                             hello.rank(), hello.group()));
   const Owner owner = owner_of(call.from);
-  if (const Group* const held = groups_.find(hello.group()); held && held->owner != owner)
-    throw Error(Errc::refused,
-                fmt::format("group '{}': the name is held by a job with another key; choose "
-                            "another name",
-                            hello.group()));
+  const Group* const held = groups_.find(hello.group());
+  const bool is_known = held != nullptr && held->owner == owner && held->shown >= hello.sealed_at();
+  const std::uint64_t shown = is_known ? 0 : time_of_seal(settings_.keys, owner, hello);
+  if (held != nullptr && held->owner != owner) take_name(*held, shown, call.now);
   if (WaitingHello waiting{call, hello}; has_to_wait(waiting, call.now)) {
     waits_for_name_.emplace(call.from, hello.group());
     waiting_hellos_.insert_or_assign({hello.group(), call.from}, std::move(waiting));
     return;
   }
-  const Seat seat = groups_.join(call.from, hello, call.now, owner);
+  Group& group = *groups_.join(call.from, hello, call.now, owner).group;
+  group.shown = std::max(group.shown, shown);
+  welcome(call, hello, group);
+  for (const auto& missed : group.missed)
+    output_.messages.push_back({.to = call.from, .message = {}, .common = missed});
+  if (static_cast<core::Rank>(group.members.size()) == group.size)
+    log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
+                    hello.size(), group.host, group.pid, hello.version()));
+  if (!group.is_back || group.is_awaited()) return;
+  group.missed.clear();
+  match_present(group, call.now);
+}
+
+void Rendezvous::welcome(const Call& call, const wire::Hello& hello, Group& group) {
   wire::Welcome& welcome = *reply(call).mutable_welcome();
   welcome.set_version(settings_.version);
   welcome.set_server(settings_.number);
@@ -109,14 +121,24 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
           ? std::min(settings_.heartbeat_seconds, hello.silence_seconds() / silent_heartbeats)
           : settings_.heartbeat_seconds);
   welcome.set_outward_address(settings_.outward_address);
-  for (const auto& missed : seat.group->missed)
-    output_.messages.push_back({.to = call.from, .message = {}, .common = missed});
-  if (static_cast<core::Rank>(seat.group->members.size()) == seat.group->size)
-    log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
-                    hello.size(), seat.group->host, seat.group->pid, hello.version()));
-  if (!seat.group->is_back || seat.group->is_awaited()) return;
-  seat.group->missed.clear();
-  match_present(*seat.group, call.now);
+  const std::uint64_t sealed_at = clock(group.since);
+  welcome.set_seal(seal_of_group(settings_.keys, group, sealed_at));
+  if (!welcome.seal().empty()) welcome.set_sealed_at(sealed_at);
+}
+
+void Rendezvous::take_name(const Group& holder, std::uint64_t shown, double now) {
+  if (shown <= holder.shown || now > come_back_seconds)
+    throw Error(Errc::refused,
+                fmt::format("group '{}': the name is held by a job with another key; choose "
+                            "another name",
+                            holder.name));
+  const core::Rank rank =
+      holder.members.empty() ? holder.first_left : holder.members.begin()->first;
+  // Ranks that wait for the name are refused at the next look, when it is held again.
+  remove_lost_group(holder, rank,
+                    "has lost the name of its group to a job with another key, which had it before "
+                    "the server was started again, and has come back; choose another name",
+                    now);
 }
 
 void Rendezvous::share(const Call& call, const wire::Share& message) {
@@ -274,11 +296,20 @@ void Rendezvous::end_group(const Group& group, double now) {
   }
   erase_streams([](const Stream& stream) { return stream.is_over(); });
   if (!group.was_linked) remember_gone(group, {}, now);
-  remove_group(group.name, now);
+  const std::string name = group.name;
+  remove_group(name);
+  look_at_waiting_hellos(now, &name);
 }
 
 void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::string& why,
                             double now) {
+  const std::string name = group.name;
+  remove_lost_group(group, rank, why, now);
+  look_at_waiting_hellos(now, &name);
+}
+
+void Rendezvous::remove_lost_group(const Group& group, core::Rank rank, const std::string& why,
+                                   double now) {
   const auto lost = group.members.find(rank);  // not there if it has not come back
   const std::string place =
       lost == group.members.end()
@@ -315,7 +346,7 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
   for (const LinkId id : over) drop_link(id);
   erase_streams([&](const Stream& stream) { return stream.is_produced_by(group); });
   remember_gone(group, text, now);
-  remove_group(group.name, now);
+  remove_group(group.name);
 }
 
 void Rendezvous::remember_gone(const Group& group, const std::string& why, double now) {
@@ -323,13 +354,12 @@ void Rendezvous::remember_gone(const Group& group, const std::string& why, doubl
   gone_.push_back({group.name, group.owner, now, why.substr(0, most_gone_bytes)});
 }
 
-void Rendezvous::remove_group(std::string name, double now) {
+void Rendezvous::remove_group(std::string name) {
   groups_.remove(name);
   std::erase_if(subscriptions_, [&](const Subscription& s) { return s.consumer == name; });
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second.consumer == name; });
   end_claims(name);
   for (auto& [id, stream] : streams_) stream.left.erase(name);  // another job may take the name
-  look_at_waiting_hellos(now, &name);
 }
 
 bool Rendezvous::has_to_wait(const WaitingHello& waiting, double now) const {

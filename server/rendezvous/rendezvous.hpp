@@ -35,6 +35,7 @@ public:
     std::string listens_on;  ///< for status
     double heartbeat_seconds = 1;
     std::uint32_t number = 0;          ///< of this server, another one each time it is started
+    std::uint64_t started = 0;         ///< microseconds since 1970, for the seals of names
     std::string outward_address = {};  ///< numeric, by which other hosts reach it; empty: loopback
     Limits limits = {};                ///< group_bytes and held_bytes
     transport::ServerExchange::Keys keys = {};  ///< by the numbers of their owners; null: none
@@ -239,6 +240,11 @@ private:
 
   void dispatch(const Call& call, const wire::ToServer& message);
   void hello(const Call& call, const wire::Hello& hello);
+  void welcome(const Call& call, const wire::Hello& hello, Group& group);
+  /// Takes the name from a group for one with another key, which has come back with a newer seal of it.
+  /// @param shown  when that seal was made; 0: there is none
+  /// @throws core::Error refused if the group keeps the name
+  void take_name(const Group& holder, std::uint64_t shown, double now);
   void announce(const Call& call, const wire::Announce& message);
   void subscribe(const Call& call, const wire::Subscribe& message);
   void unsubscribe(const Call& call, const wire::Unsubscribe& message);
@@ -482,16 +488,22 @@ private:
   /// Removes the link, and its stream if that has ended.
   void drop_link(LinkId id);
   void end_group(const Group& group, double now);
+  /// Reports the group as lost to all that know it and removes it, and lets in ranks that wait for its name.
   void lose_group(const Group& group, core::Rank rank, const std::string& why, double now);
-  /// Removes the group, its streams, links and subscriptions, and lets in ranks that wait for its
-  /// name.
-  void remove_group(std::string name, double now);
+  /// Does the same, but leaves those ranks waiting.
+  void remove_lost_group(const Group& group, core::Rank rank, const std::string& why, double now);
+  /// Removes the group, its links and subscriptions.
+  void remove_group(std::string name);
 
   /// Returns whether a rank has to wait until it is known what becomes of those that hold its group's name.
   bool has_to_wait(const WaitingHello& waiting, double now) const;
   /// Lets in ranks that wait for a name that is free now, and refuses those whose name is held after all.
   /// @param name  of a group; null: of all
   void look_at_waiting_hellos(double now, const std::string* name = nullptr);
+  /// Returns the time by the server's clock, in microseconds since 1970.
+  std::uint64_t clock(double now) const {
+    return settings_.started + static_cast<std::uint64_t>(now * 1e6);
+  }
   double usual_limit() const {
     return std::max(usual_silence, silent_heartbeats * settings_.heartbeat_seconds);
   }

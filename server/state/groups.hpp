@@ -60,6 +60,8 @@ struct Group {
   double since = 0;
   bool is_back = false;     ///< it was joined to an earlier server: all its ranks must come back
   bool is_resumed = false;  ///< rank 0 has told what the group has
+  /// When the newest seal of its name was made that a rank of it has shown; 0: it has shown none.
+  std::uint64_t shown = 0;
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
   core::Rank first_left = 0;  ///< of these

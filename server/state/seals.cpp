@@ -10,37 +10,66 @@
 namespace tremula::server {
 
 namespace {
-transport::Seal seal(const core::Key& key, const Group& group, const wire::Matched& link,
-                     bool is_producer) {
-  const std::string text = fmt::format(
-      "{}/{}/{}/{}/{}{}{}", link.link(), is_producer ? "producer" : "consumer",
-      link.stream().size(), group.name.size(), link.stream(), group.name, link.peer_group());
-  return transport::seal(key, "tremula link 1: ", std::as_bytes(std::span(text)));
-}
-}  // namespace
+using Keys = transport::ServerExchange::Keys;
 
-std::string seal_of_link(const transport::ServerExchange::Keys& keys, const Group& group,
-                         const wire::Matched& link, bool is_producer) {
+/// What a seal is of.
+struct Sealed {
+  std::string_view label;  // of its kind
+  std::string text;
+  transport::Seal by(const core::Key& key) const {
+    return transport::seal(key, label, std::as_bytes(std::span(text)));
+  }
+};
+
+Sealed of_link(const Group& group, const wire::Matched& link, bool is_producer) {
+  return {"tremula link 1: ",
+          fmt::format("{}/{}/{}/{}/{}{}{}", link.link(), is_producer ? "producer" : "consumer",
+                      link.stream().size(), group.name.size(), link.stream(), group.name,
+                      link.peer_group())};
+}
+
+Sealed of_group(const std::string& group, std::uint64_t sealed_at) {
+  return {"tremula group 1: ", fmt::format("{}/{}", sealed_at, group)};
+}
+
+std::string seal_for(const Keys& keys, Owner owner, const Sealed& sealed) {
   if (!keys || keys->size() < 2) return {};
   // Takes the key with the smallest bytes: it stays the maker when keys change places in the file.
   std::optional<std::size_t> maker;
   for (std::size_t i = 0; i < keys->size(); ++i) {
-    if (i == group.owner) continue;
+    if (i == owner) continue;
     if (!maker || std::ranges::lexicographical_compare((*keys)[i].bytes(), (*keys)[*maker].bytes()))
       maker = i;
   }
-  const auto made = seal((*keys)[*maker], group, link, is_producer);
+  const auto made = sealed.by((*keys)[*maker]);
   return {reinterpret_cast<const char*>(made.data()), made.size()};
 }
 
-bool has_seal(const transport::ServerExchange::Keys& keys, const Group& group,
-              const wire::Matched& link, bool is_producer) {
-  if (!keys || link.seal().empty()) return false;
-  const auto shown = std::as_bytes(std::span(link.seal()));
+bool is_seal(const Keys& keys, Owner owner, const Sealed& sealed, std::string_view seal) {
+  if (!keys || seal.empty()) return false;
+  const auto shown = std::as_bytes(std::span(seal));
   for (std::size_t i = 0; i < keys->size(); ++i)
-    if (i != group.owner && transport::is_same(shown, seal((*keys)[i], group, link, is_producer)))
-      return true;
+    if (i != owner && transport::is_same(shown, sealed.by((*keys)[i]))) return true;
   return false;
+}
+}  // namespace
+
+std::string seal_of_link(const Keys& keys, const Group& group, const wire::Matched& link,
+                         bool is_producer) {
+  return seal_for(keys, group.owner, of_link(group, link, is_producer));
+}
+
+bool has_seal(const Keys& keys, const Group& group, const wire::Matched& link, bool is_producer) {
+  return is_seal(keys, group.owner, of_link(group, link, is_producer), link.seal());
+}
+
+std::string seal_of_group(const Keys& keys, const Group& group, std::uint64_t sealed_at) {
+  return seal_for(keys, group.owner, of_group(group.name, sealed_at));
+}
+
+std::uint64_t time_of_seal(const Keys& keys, Owner owner, const wire::Hello& hello) {
+  const Sealed sealed = of_group(hello.group(), hello.sealed_at());
+  return is_seal(keys, owner, sealed, hello.seal()) ? hello.sealed_at() : 0;
 }
 
 }  // namespace tremula::server

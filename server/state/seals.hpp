@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Makes and checks the seals of links. A group gets a seal with each link and shows it to a server
-// that is started again; by it the server distinguishes links that the group had from links that
-// others claim. A seal is made under a key that is not the group's own, so that a job with one key
-// of the server cannot make a seal for itself.
+// Makes and checks seals. A group gets one with its name and one with each link, and shows them to a server that is
+// started again, which so distinguishes what the group had from what others claim. A seal is made under a key that is
+// not the group's own, so that a job with one key of the server cannot make a seal for itself.
 //
 //     with one key, or none            everybody is equal: there is no seal
 //     the keys' order has changed      the seal holds: any other key of the file may be the one that made it
-//     that key has left the file       the seal does not hold, and the link is as one that shows none
+//     that key has left the file       the seal does not hold, and what it is for is as without one
+//
+// A link is of two groups for ever. A name goes from one group to another, so its seal says when it was made, and of
+// two groups that show one the newer seal holds.
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "proto/control.pb.h"
 #include "server/state/groups.hpp"
@@ -25,5 +28,13 @@ std::string seal_of_link(const transport::ServerExchange::Keys& keys, const Grou
 /// Returns whether another key of the server than the group's has made the seal that the link shows.
 bool has_seal(const transport::ServerExchange::Keys& keys, const Group& group,
               const wire::Matched& link, bool is_producer);
+
+/// Returns the seal of a group's name; empty if no key but the group's own can make it.
+/// @param sealed_at  when it is made, in microseconds since 1970
+std::string seal_of_group(const transport::ServerExchange::Keys& keys, const Group& group,
+                          std::uint64_t sealed_at);
+/// Returns when the name of the group was sealed; 0 if no other key of the server than `owner` has made the seal.
+std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, Owner owner,
+                           const wire::Hello& hello);
 
 }  // namespace tremula::server

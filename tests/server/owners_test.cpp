@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -353,13 +354,29 @@ protected:
   static void start(Play& play, std::array<Owner, 3> owners) {
     play.own(ocean, owners[0]), play.own(viewer, owners[1]), play.own(squatter, owners[2]);
   }
-  void say_hello(Play& play, ConnectionId from, const std::string& group, int left_server) {
-    const auto answer = play.receive(
-        from,
+  /// Shows the seal that the connection got from the server before, if it was there.
+  wire::ToServer hello(ConnectionId from, const std::string& group, int left_server) {
+    wire::ToServer message = Play::parsed(
         fmt::format("request: 1 hello {{ protocol: 1 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
                     "version: '0.1' group: '{}' left_server: {} }}",
                     group, left_server));
-    ASSERT_TRUE(answer.messages.at(0).message.has_welcome());
+    if (left_server == 0) return message;
+    message.mutable_hello()->set_seal(welcomed[from].seal());
+    message.mutable_hello()->set_sealed_at(welcomed[from].sealed_at());
+    return message;
+  }
+  void say_hello(Play& play, ConnectionId from, const std::string& group, int left_server) {
+    welcome.reset();
+    take(play, from, hello(from, group, left_server));
+    ASSERT_TRUE(welcome) << group;
+    if (left_server == 0 && &play == &before) welcomed[from] = *welcome;
+  }
+  void expect_refusal(ConnectionId from, const wire::ToServer& hello) {
+    const Output answer = after.receive(from, hello);
+    ASSERT_EQ(answer.messages.size(), 1u);
+    EXPECT_NE(answer.messages.at(0).message.refused().text().find("a job with another key"),
+              std::string::npos)
+        << answer.messages.at(0).message.ShortDebugString();
   }
   void take(Play& play, ConnectionId from, const std::string& message) {
     take(play, from, Play::parsed(message));
@@ -367,6 +384,8 @@ protected:
   void take(Play& play, ConnectionId from, const wire::ToServer& message) {
     for (const Outgoing& out : play.receive(from, message).messages) {
       const wire::ToClient& told = out.common ? *out.common : out.message;
+      if (told.has_welcome()) welcome = told.welcome();
+      if (told.has_group_lost()) lost[out.to] = told.group_lost().why();
       if (told.has_matched()) matched[out.to] = told.matched();
       if (told.has_link_closed()) closed[out.to].insert(told.link_closed().link());
       if (told.has_stream_given_up()) given_up[out.to] = told.stream_given_up().why();
@@ -405,6 +424,9 @@ protected:
     }
     EXPECT_EQ(shown, fmt::format("ocean: viewer by {}", matched.at(ocean).link())) << what;
   }
+  std::optional<wire::Welcome> welcome;
+  std::map<ConnectionId, wire::Welcome> welcomed;
+  std::map<ConnectionId, std::string> lost;
   std::map<ConnectionId, wire::Matched> matched;
   std::map<ConnectionId, std::set<std::uint64_t>> closed;
   std::map<ConnectionId, std::string> given_up;
@@ -441,6 +463,97 @@ TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverClaimsThemFirst) {
         expect_link(what);
         EXPECT_TRUE(closed[squatter].contains(link)) << what;
       }
+}
+
+TEST_F(SealedLinks, GoOnWhoeverHasTakenTheNameOfAGroup) {
+  ASSERT_EQ(welcomed[ocean].seal().size(), 32u);
+  for (const std::string name : {"ocean", "viewer"})
+    for (const bool is_ocean_first : {false, true}) {
+      after = Play(5, {}, keys);
+      start(after, {1, 2, 3});
+      closed.clear(), lost.clear();
+      say_hello(after, squatter, name, 0);
+      take(after, squatter,
+           "request: 2 announce { stream: 'other' queue_depth: 1 incarnation: 7 " + field + "}");
+      both_come_back(is_ocean_first);
+      expect_link(name);
+      EXPECT_EQ(lost.size(), 1u);
+      EXPECT_NE(lost[squatter].find("has lost the name of its group to a job with another key"),
+                std::string::npos)
+          << lost[squatter];
+      EXPECT_EQ(after.status().groups_size(), 2);
+      EXPECT_EQ(after.status().streams_size(), 1);
+      expect_refusal(32, hello(32, name, 0));
+    }
+}
+
+TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneThatHasItForLong) {
+  say_hello(after, squatter, "ocean", 0);
+  after.at(31);
+  after.record_heard(squatter);
+  expect_refusal(ocean, hello(ocean, "ocean", 4));
+}
+
+// A seal is of one name and one time, and no job with one key can make one.
+TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneWithoutASealOfIt) {
+  say_hello(after, squatter, "ocean", 0);
+  wire::ToServer claim = hello(viewer, "ocean", 4);
+  expect_refusal(viewer, claim);
+  for (const std::string& seal : {std::string(), std::string(32, 'x'), std::string(64, 'x')}) {
+    claim.mutable_hello()->set_seal(seal);
+    expect_refusal(viewer, claim);
+  }
+  claim = hello(ocean, "ocean", 4);
+  claim.mutable_hello()->set_sealed_at(claim.hello().sealed_at() + 1);
+  expect_refusal(ocean, claim);
+  say_hello(after, ocean, "ocean", 4);
+}
+
+// A name goes from group to group: whoever had it last has it.
+TEST_F(SealedLinks, GoWithTheNewestSealOfTheNameOfAGroup) {
+  take(before, viewer, "request: 8 goodbye {}");
+  before.at(100);
+  say_hello(before, squatter, "viewer", 0);
+  for (const bool is_newer_first : {false, true}) {
+    after = Play(5, {}, keys);
+    start(after, {1, 2, 3});
+    lost.clear();
+    if (!is_newer_first) say_hello(after, viewer, "viewer", 4);
+    say_hello(after, squatter, "viewer", 4);
+    if (is_newer_first) expect_refusal(viewer, hello(viewer, "viewer", 4));
+    EXPECT_FALSE(lost.contains(squatter));
+    EXPECT_EQ(lost.contains(viewer), !is_newer_first);
+  }
+}
+
+// The next server but one knows that as well.
+TEST_F(SealedLinks, GoWithANameThatWasTakenBackToTheServerAfter) {
+  say_hello(after, squatter, "viewer", 0);
+  const wire::Welcome of_squatter = *welcome;
+  after.at(10);
+  viewer_comes_back();
+  welcomed[viewer] = *welcome, welcomed[squatter] = of_squatter;
+  after = Play(6, {}, keys);
+  start(after, {1, 2, 3});
+  say_hello(after, squatter, "viewer", 5);
+  say_hello(after, viewer, "viewer", 5);
+  EXPECT_TRUE(lost.contains(squatter));
+}
+
+// A job that waits for the name of one with its key does not get it when that loses it.
+TEST_F(SealedLinks, GiveTheNameOfAGroupToNoneThatWaitsForIt) {
+  say_hello(after, squatter, "viewer", 0);
+  after.own(31, 3);
+  after.at(5);  // it may be lost
+  wire::ToServer other = hello(31, "viewer", 0);
+  other.mutable_hello()->set_job("k");
+  ASSERT_TRUE(after.receive(31, other).messages.empty());
+  viewer_comes_back();
+  const Output answer = after.check_silence();
+  ASSERT_EQ(answer.messages.size(), 1u);
+  EXPECT_EQ(answer.messages.at(0).to, 31u);
+  EXPECT_TRUE(answer.messages.at(0).message.has_refused());
+  EXPECT_TRUE(after.is_member(viewer));
 }
 
 TEST_F(SealedLinks, GiveTheNameOfAStreamBackToItsProducer) {

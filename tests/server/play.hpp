@@ -29,6 +29,7 @@ public:
                      .listens_on = "here:1",
                      .heartbeat_seconds = 1,
                      .number = number,
+                     .started = std::uint64_t{number} * 1'000'000'000,
                      .limits = limits,
                      .keys = keys_of(keys)}) {}
 
@@ -157,6 +158,10 @@ private:
     for (const Outgoing& out : output.messages) {
       wire::ToClient message = out.message;
       if (out.common) message.MergeFrom(*out.common);
+      if (message.has_welcome()) {  // tests that are about seals look at them themselves
+        message.mutable_welcome()->clear_seal();
+        message.mutable_welcome()->clear_sealed_at();
+      }
       found.push_back(
           fmt::format("{}{}: {}", out.to, out.is_last ? " last" : "", message.ShortDebugString()));
     }

@@ -189,45 +189,58 @@ std::string output_of(const coupled::Arguments& command, const std::filesystem::
 }
 
 // A server with a key for each of its users: what one has is not another's.
-TEST(ServerWithSeveralKeys, KeepsTheirJobsApart) {
-  coupled::Stage stage;
-  const auto path = [&](const std::string& name) { return (stage.directory() / name).string(); };
-  std::string all;
-  for (const std::string user : {"operator", "alice", "bob"}) {
-    const std::string line = user + ": 0123456789abcdef of " + user + "\n";
-    std::ofstream(path(user)) << line;
-    std::filesystem::permissions(path(user), std::filesystem::perms(0600));
-    all += line;
+class ServerWithSeveralKeys : public testing::Test {
+protected:
+  ServerWithSeveralKeys() {
+    std::string all;
+    for (const std::string user : {"operator", "alice", "bob"})
+      all += write(user, user + ": 0123456789abcdef of " + user + "\n");
+    write("all", all);
+    start();
   }
-  std::ofstream(path("all")) << all;
-  std::filesystem::permissions(path("all"), std::filesystem::perms(0600));
-  const auto& server = stage.start_server({"--key-file", path("all"), "--log", "debug"});
-
-  const auto open = [&](const char* group, const std::string& user, tremula_session** session) {
-    const std::string options =
-        "{server: '" + stage.server() + "', transport: local, key_file: '" + path(user) + "'}";
+  void start() { server = &stage.start_server({"--key-file", path("all"), "--log", "debug"}); }
+  std::string path(const std::string& name) const { return (stage.directory() / name).string(); }
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(path(name)) << text;
+    std::filesystem::permissions(path(name), std::filesystem::perms(0600));
+    return text;
+  }
+  /// @param at  the server; empty: by its address
+  int open(const char* group, const std::string& user, tremula_session** session,
+           const std::string& at = "") {
+    const std::string options = "{server: '" + (at.empty() ? stage.server() : at) +
+                                "', transport: local, key_file: '" + path(user) + "'}";
     return tremula_session_open(group, 0, 1, options.c_str(), session);
-  };
+  }
+  static int put_step(tremula_out_stream* out) {
+    const std::array<double, 4> data{};
+    if (const int status = tremula_out_begin_step(out); status != TREMULA_OK) return status;
+    if (const int status = tremula_out_put(out, 0, data.data(), sizeof data); status != TREMULA_OK)
+      return status;
+    return tremula_out_end_step(out);
+  }
+  static tremula_out_stream* announce(tremula_session* session, const char* stream,
+                                      const char* options) {
+    tremula_out_stream* out = nullptr;
+    tremula_layout* layout = nullptr;
+    int field = -1;
+    EXPECT_EQ(tremula_layout_parse("shape=4 grid=1", &layout), TREMULA_OK);
+    EXPECT_EQ(tremula_out_open(session, stream, options, &out), TREMULA_OK);
+    EXPECT_EQ(tremula_out_field(out, "f", TREMULA_F64, layout, &field), TREMULA_OK);
+    EXPECT_EQ(put_step(out), TREMULA_OK) << tremula_last_error();
+    tremula_layout_free(layout);
+    return out;
+  }
+  coupled::Stage stage;
+  coupled::Process* server = nullptr;
+};
+
+TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
   const auto status_of = [&](const std::string& user) {
     return output_of(
         {TREMULA_PROGRAM, "status", "--json", "--server", stage.server(), "--key-file", path(user)},
         path("status of " + user));
   };
-  const auto announce = [&](tremula_session* session, const char* stream, const char* options) {
-    tremula_out_stream* out = nullptr;
-    tremula_layout* layout = nullptr;
-    int field = -1;
-    const std::array<double, 4> data{};
-    EXPECT_EQ(tremula_layout_parse("shape=4 grid=1", &layout), TREMULA_OK);
-    EXPECT_EQ(tremula_out_open(session, stream, options, &out), TREMULA_OK);
-    EXPECT_EQ(tremula_out_field(out, "f", TREMULA_F64, layout, &field), TREMULA_OK);
-    EXPECT_EQ(tremula_out_begin_step(out), TREMULA_OK) << tremula_last_error();
-    EXPECT_EQ(tremula_out_put(out, field, data.data(), sizeof data), TREMULA_OK);
-    EXPECT_EQ(tremula_out_end_step(out), TREMULA_OK) << tremula_last_error();
-    tremula_layout_free(layout);
-    return out;
-  };
-
   tremula_session *alice = nullptr, *bob = nullptr, *twin = nullptr;
   ASSERT_EQ(open("ocean", "alice", &alice), TREMULA_OK) << tremula_last_error();
   tremula_out_stream* const own = announce(alice, "sst", "{wait_for_consumers: 0}");
@@ -270,10 +283,7 @@ TEST(ServerWithSeveralKeys, KeepsTheirJobsApart) {
   }
 
   // What happened to bob is nothing to alice.
-  const std::array<double, 4> more{};
-  EXPECT_EQ(tremula_out_begin_step(own), TREMULA_OK) << tremula_last_error();
-  EXPECT_EQ(tremula_out_put(own, 0, more.data(), sizeof more), TREMULA_OK);
-  EXPECT_EQ(tremula_out_end_step(own), TREMULA_OK) << tremula_last_error();
+  EXPECT_EQ(put_step(own), TREMULA_OK) << tremula_last_error();
   tremula_in_free(in);
   for (tremula_out_stream* out : {own, shared}) {
     EXPECT_EQ(tremula_out_close(out), TREMULA_OK) << tremula_last_error();
@@ -282,8 +292,32 @@ TEST(ServerWithSeveralKeys, KeepsTheirJobsApart) {
   for (tremula_session* session : {alice, bob})
     EXPECT_EQ(tremula_session_close(session), TREMULA_OK) << tremula_last_error();
   stage.stop_server(SIGTERM);
-  EXPECT_NE(server.output().find("key=alice"), std::string::npos) << server.output();
-  EXPECT_EQ(server.output().find("0123456789"), std::string::npos) << server.output();
+  EXPECT_NE(server->output().find("key=alice"), std::string::npos) << server->output();
+  EXPECT_EQ(server->output().find("0123456789"), std::string::npos) << server->output();
+}
+
+// Bob is at the server that was started again before alice, who finds it when its port is in her file.
+TEST_F(ServerWithSeveralKeys, GivesTheNameOfAGroupBackAfterItWasStartedAgain) {
+  const std::filesystem::path port = path("alice.port");
+  std::filesystem::copy_file(path("server.port"), port);
+  tremula_session *alice = nullptr, *bob = nullptr;
+  ASSERT_EQ(open("ocean", "alice", &alice, "file:" + port.string()), TREMULA_OK)
+      << tremula_last_error();
+  std::filesystem::remove(port);
+  stage.stop_server(SIGKILL);
+  start();
+  ASSERT_EQ(open("ocean", "bob", &bob), TREMULA_OK) << tremula_last_error();
+  std::filesystem::copy_file(path("server.port"), port);
+  tremula_out_stream* const late = announce(alice, "late", "{wait_for_consumers: 0}");
+  tremula_description* description = nullptr;
+  EXPECT_EQ(tremula_describe(bob, "late", 10, &description), TREMULA_PEER_LOST);
+  EXPECT_NE(std::string(tremula_last_error()).find("has lost the name of its group"),
+            std::string::npos)
+      << tremula_last_error();
+  EXPECT_EQ(tremula_out_close(late), TREMULA_OK) << tremula_last_error();
+  tremula_out_free(late);
+  EXPECT_EQ(tremula_session_close(alice), TREMULA_OK) << tremula_last_error();
+  tremula_session_close(bob);
 }
 
 }  // namespace
