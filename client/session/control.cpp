@@ -260,8 +260,21 @@ std::vector<wire::Resume> Control::resume() const {
   return parts;
 }
 
-void Control::note(const wire::ToServer& message) {
+void Control::note_seals(const wire::ToServer& message, const wire::Done& done) {
+  const auto keep = [&](const wire::Announce& announce, int i) {
+    const auto announced = announced_.find(announce.stream());
+    if (announced == announced_.end() || announced->second.incarnation() != announce.incarnation())
+      return;
+    announced->second.set_seal(i < done.seals_size() ? done.seals(i) : "");
+    announced->second.set_sealed_at(done.sealed_at());
+  };
+  if (message.has_announce()) keep(message.announce(), 0);
+  for (int i = 0; i < message.resume().streams_size(); ++i) keep(message.resume().streams(i), i);
+}
+
+void Control::note(const wire::ToServer& message, const wire::ToClient& answer) {
   if (message.has_announce()) announced_[message.announce().stream()] = message.announce();
+  note_seals(message, answer.done());
   if (message.has_redeclare() && message.redeclare().fields_size() > 0) {
     *announced_[message.redeclare().stream()].mutable_fields() = message.redeclare().fields();
     for (auto& [number, link] : links_)
@@ -549,7 +562,7 @@ void Control::on_frame(core::BytesView frame) {
     on_notice(message);
   } else if (const auto waiting = requests_.find(message.request()); waiting != requests_.end()) {
     waiting->second.reply = message;
-    if (!message.has_refused()) note(*waiting->second.message);
+    if (!message.has_refused()) note(*waiting->second.message, message);
   }
   changed_.notify_all();
 }

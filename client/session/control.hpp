@@ -179,7 +179,9 @@ private:
   /// rest.
   void add_counters(wire::Heartbeat& heartbeat);
   /// What a message that was answered changes of that.
-  void note(const wire::ToServer& message);
+  void note(const wire::ToServer& message, const wire::ToClient& answer);
+  /// Keeps the seals of streams for the next server.
+  void note_seals(const wire::ToServer& message, const wire::Done& done);
   void tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
   /// Waits until `is_ready`, called with the lock held, says so.
   /// @return false if the deadline has passed before

@@ -176,8 +176,7 @@ private:
     bool was_linked = false;
     bool closed = false;         // by its producer; consumers may still read
     bool producer_gone = false;  // after goodbye
-    bool is_sealed =
-        false;  // its producer has shown the seal of a link that it had at an earlier server
+    std::uint64_t shown = 0;     // when the seal was made that its producer has shown; 0: none
     // Of several groups that own parts of one array, each announces a stream of the same name.
     bool is_covered = true;   // together with the others it is the whole array
     bool lacks_part = false;  // it was linked, and another part has ended since
@@ -254,6 +253,9 @@ private:
   void redeclare_link(const Call& call, const wire::RedeclareLink& message);
   void link_addresses(const Call& call, const wire::LinkAddresses& message);
   void resume(const Call& call, const wire::Resume& message);
+  void resume_link(Group& group, const wire::Matched& link, double now);
+  /// Ends streams that ranks gave up or left before all of the Resume had come, and opens links.
+  void complete_resume(Group& group, const wire::Presence& presence, double now);
   void share(const Call& call, const wire::Share& message);
   void close_link(const Call& call, const wire::CloseLink& message);
   void close_stream(const Call& call, const wire::CloseStream& message);
@@ -376,8 +378,12 @@ private:
   /// Restores a stream, or gives it up for the group where its name belongs to another key meanwhile: null.
   Stream* resume_stream(Group& group, const wire::Announce& message, double now);
   /// Gives the name of a stream back to the group that shows that it had it at the server before: what a group with
-  /// another key has announced under it meanwhile, or has claimed, ends.
-  void free_names(const Group& group, const wire::Resume& message, double now);
+  /// another key has announced under it meanwhile, or has claimed, ends, unless it has shown a newer seal.
+  void free_name(const Group& group, const wire::Announce& message, double now);
+  /// Returns the answer to a group that has announced these streams: seals of their names, if the server makes any.
+  /// @param streams  null: one that could not be restored
+  wire::Done seal_names(const Group& group, std::span<const Stream* const> streams,
+                        double now) const;
   /// Ends what groups have claimed of a link without a seal, and is not as the group says, if that shows one.
   /// @param stream  of the group; null: it consumes it
   void free_link(const Group& group, const wire::Matched& link, const Stream* stream);

@@ -50,50 +50,32 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     proto::decode(link.redeclare().fields());
     check_told(link, group);
   }
-  free_names(group, message, call.now);
-  std::vector<Stream*> streams;
+  std::vector<const Stream*> streams;
   for (const wire::Announce& announced : message.streams())
-    if (Stream* const stream = resume_stream(group, announced, call.now)) streams.push_back(stream);
-  for (const wire::Matched& link : message.links()) {
-    Stream* stream = open_stream(link.stream(), group);
-    // A group that serves a copy consumes a stream of the same name.
-    if (stream != nullptr && stream->is_copy && stream->incarnation != link.incarnation())
-      stream = nullptr;
-    if (stream != nullptr) stream->epoch = std::max(stream->epoch, link.epoch());
-    free_link(group, link, stream);
-    if (stream == nullptr) {
-      const auto why = group.gave_up.find(link.incarnation());
-      if (why != group.gave_up.end()) {  // of a stream that could not be restored
-        give_up_earlier_link(group, link.link(), why->second, call.now);
-        if (const auto awaited = awaited_.find(link.link());
-            awaited != awaited_.end() && awaited->second.is_of(group))
-          awaited_.erase(awaited);
-        continue;
-      }
-    }
-    if (end_given_up(group, link, stream)) continue;
-    group.was_linked = true;
-    if (stream != nullptr)
-      resume_as_producer(group, *stream, link, call.now);
-    else
-      resume_as_consumer(group, link, call.now);
-  }
+    streams.push_back(resume_stream(group, announced, call.now));
+  for (const wire::Matched& link : message.links()) resume_link(group, link, call.now);
+  const wire::Done sealed = seal_names(group, streams, call.now);
+  std::erase(streams, nullptr);
   std::vector<std::string> names;  // of streams that may be waited for after a loss
   for (const Stream* const stream : streams) names.push_back(stream->name);
   for (const wire::Subscribe& subscription : message.subscriptions()) {
     names.push_back(subscription.stream());
     resume_subscription(group, subscription);
   }
-  reply(call).mutable_done();
+  *reply(call).mutable_done() = sealed;
   log(fmt::format("group_back group={} streams={} links={}", group.name, message.streams_size(),
                   message.links_size()));
   for (const Stream* const stream : streams) refuse_waiting(*stream);
   for (const wire::Subscribe& subscription : message.subscriptions())
     for (const Stream* const stream : offered(subscription.stream())) refuse_waiting(*stream);
   for (const std::string& name : names) keep_epochs(name);
-  group.is_present = message.presence().is_present() && group.left.empty();
-  group.begins = message.presence().incarnation();
-  if (!message.has_presence()) return;  // more is to come
+  if (message.has_presence())  // else more is to come
+    complete_resume(group, message.presence(), call.now);
+}
+
+void Rendezvous::complete_resume(Group& group, const wire::Presence& presence, double now) {
+  group.is_present = presence.is_present() && group.left.empty();
+  group.begins = presence.incarnation();
   group.is_resumed = true;
   std::set<std::string> its;
   for (const auto& [id, each] : streams_)
@@ -102,21 +84,59 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     Stream* const one = open_stream(name, group);
     if (one == nullptr) continue;
     if (const auto why = group.gave_up.find(one->incarnation); why != group.gave_up.end())
-      give_up(*one, group, why->second, std::nullopt, call.now);
+      give_up(*one, group, why->second, std::nullopt, now);
     // The ranks of a producer close a stream together, rank 0 among them; those of a copy do not.
-    else if (!group.left.empty() && !one->is_copy &&
-             (one->was_linked || message.presence().is_present()))
+    else if (!group.left.empty() && !one->is_copy && (one->was_linked || presence.is_present()))
       return lose_group(group, group.first_left,
-                        fmt::format("left before its group had closed its stream '{}'", name),
-                        call.now);
+                        fmt::format("left before its group had closed its stream '{}'", name), now);
   }
-  match_present(group, call.now);
+  match_present(group, now);
+}
+
+void Rendezvous::resume_link(Group& group, const wire::Matched& link, double now) {
+  Stream* stream = open_stream(link.stream(), group);
+  // A group that serves a copy consumes a stream of the same name.
+  if (stream != nullptr && stream->is_copy && stream->incarnation != link.incarnation())
+    stream = nullptr;
+  if (stream != nullptr) stream->epoch = std::max(stream->epoch, link.epoch());
+  free_link(group, link, stream);
+  const auto why = group.gave_up.find(link.incarnation());
+  if (stream == nullptr && why != group.gave_up.end()) {  // of a stream that could not be restored
+    give_up_earlier_link(group, link.link(), why->second, now);
+    if (const auto awaited = awaited_.find(link.link());
+        awaited != awaited_.end() && awaited->second.is_of(group))
+      awaited_.erase(awaited);
+    return;
+  }
+  if (end_given_up(group, link, stream)) return;
+  group.was_linked = true;
+  if (stream != nullptr)
+    resume_as_producer(group, *stream, link, now);
+  else
+    resume_as_consumer(group, link, now);
+}
+
+wire::Done Rendezvous::seal_names(const Group& group, std::span<const Stream* const> streams,
+                                  double now) const {
+  wire::Done done;
+  const std::uint64_t sealed_at = clock(now);
+  for (const Stream* const stream : streams) {
+    std::string& seal = *done.add_seals();
+    if (stream == nullptr || stream->is_copy) continue;
+    seal = seal_of_stream(settings_.keys, group, stream->name, sealed_at);
+    if (!seal.empty()) done.set_sealed_at(sealed_at);
+  }
+  if (done.sealed_at() == 0) done.clear_seals();
+  return done;
 }
 
 Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce& message,
                                               double now) {
+  free_name(group, message, now);
   try {
-    return &add_stream(group, message, now, true);
+    Stream& stream = add_stream(group, message, now, true);
+    stream.shown = time_of_seal(settings_.keys, group, message);  // after its memory was counted
+    return &stream;
   } catch (const core::Error& error) {
     const std::string& name = message.stream();
     const auto is_of_others = [&](const Stream* other) { return other->owner != group.owner; };
@@ -136,29 +156,26 @@ Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce
   }
 }
 
-void Rendezvous::free_names(const Group& group, const wire::Resume& message, double now) {
-  if (now > come_back_seconds) return;  // who comes later finds the names taken
-  for (const wire::Matched& link : message.links()) {
-    const std::string& name = link.stream();
-    std::vector<Stream*> others = offered(name);
-    std::erase_if(others, [&](const Stream* other) {
-      return other->owner == group.owner || other->is_sealed;
-    });
-    const auto claim = claims_.find(name);
-    const bool is_claimed = claim != claims_.end() && claim->second.owner != group.owner;
-    if (others.empty() && !is_claimed) continue;
-    if (!has_seal(settings_.keys, group, link, true)) continue;  // verified only where it matters
-    for (Stream* const other : others)
-      give_up(*other, *groups_.find(other->producer),
-              fmt::format("stream '{}' is that of a group with another key, which has come back to "
-                          "the server that was started again; choose another name",
-                          name),
-              std::nullopt, now);
-    // Giving it up may have claimed the name for the consumers of another key.
-    if (const auto its = claims_.find(name);
-        its != claims_.end() && its->second.owner != group.owner)
-      claims_.erase(its);
-  }
+void Rendezvous::free_name(const Group& group, const wire::Announce& message, double now) {
+  if (now > come_back_seconds || message.is_copy()) return;  // who comes later finds the name taken
+  const std::string& name = message.stream();
+  std::vector<Stream*> others = offered(name);
+  std::erase_if(others, [&](const Stream* other) { return other->owner == group.owner; });
+  const auto is_newer = [&](const Stream* other) { return other->shown >= message.sealed_at(); };
+  const auto claim = claims_.find(name);
+  const bool is_claimed = claim != claims_.end() && claim->second.owner != group.owner;
+  if ((others.empty() && !is_claimed) || std::ranges::any_of(others, is_newer)) return;
+  // The seal is verified only where it matters.
+  if (time_of_seal(settings_.keys, group, message) == 0) return;
+  for (Stream* const other : others)
+    give_up(*other, *groups_.find(other->producer),
+            fmt::format("stream '{}' is that of a group with another key, which has come back to "
+                        "the server that was started again; choose another name",
+                        name),
+            std::nullopt, now);
+  // Giving it up may have claimed the name for the consumers of another key.
+  if (const auto its = claims_.find(name); its != claims_.end() && its->second.owner != group.owner)
+    claims_.erase(its);
 }
 
 void Rendezvous::free_link(const Group& group, const wire::Matched& link, const Stream* stream) {
@@ -261,7 +278,6 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
   stream.links.insert(link.link());
   if (link.serves()) stream.serving.insert(link.peer_group());
   stream.was_linked = true;
-  stream.is_sealed = stream.is_sealed || restored.is_sealed;
   if (!is_back) return;
   if (awaited->second.redeclare) pass_on(restored, *awaited->second.redeclare);
   if (const Group* const consumer = other_side(restored, group))

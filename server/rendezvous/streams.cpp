@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "core/error.hpp"
@@ -79,7 +80,7 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
 void Rendezvous::announce(const Call& call, const wire::Announce& message) {
   const Group& group = whole_group_of(call, "Announce");
   const Stream& stream = add_stream(group, message, call.now, false);
-  reply(call).mutable_done();
+  *reply(call).mutable_done() = seal_names(group, std::array{&stream}, call.now);
   refuse_waiting(stream);
   match_present(group, call.now, &message.stream());
 }

@@ -32,6 +32,11 @@ Sealed of_group(const std::string& group, std::uint64_t sealed_at) {
   return {"tremula group 1: ", fmt::format("{}/{}", sealed_at, group)};
 }
 
+Sealed of_stream(const Group& group, const std::string& stream, std::uint64_t sealed_at) {
+  return {"tremula stream 1: ",
+          fmt::format("{}/{}/{}{}", sealed_at, stream.size(), stream, group.name)};
+}
+
 std::string seal_for(const Keys& keys, Owner owner, const Sealed& sealed) {
   if (!keys || keys->size() < 2) return {};
   // Takes the key with the smallest bytes: it stays the maker when keys change places in the file.
@@ -70,6 +75,16 @@ std::string seal_of_group(const Keys& keys, const Group& group, std::uint64_t se
 std::uint64_t time_of_seal(const Keys& keys, Owner owner, const wire::Hello& hello) {
   const Sealed sealed = of_group(hello.group(), hello.sealed_at());
   return is_seal(keys, owner, sealed, hello.seal()) ? hello.sealed_at() : 0;
+}
+
+std::string seal_of_stream(const Keys& keys, const Group& group, const std::string& stream,
+                           std::uint64_t sealed_at) {
+  return seal_for(keys, group.owner, of_stream(group, stream, sealed_at));
+}
+
+std::uint64_t time_of_seal(const Keys& keys, const Group& group, const wire::Announce& announce) {
+  const Sealed sealed = of_stream(group, announce.stream(), announce.sealed_at());
+  return is_seal(keys, group.owner, sealed, announce.seal()) ? announce.sealed_at() : 0;
 }
 
 }  // namespace tremula::server

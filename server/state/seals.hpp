@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Makes and checks seals. A group gets one with its name and one with each link, and shows them to a server that is
+// Makes and checks seals. A group gets one with its name and one with each stream and link, and shows them to a server that is
 // started again, which so distinguishes what the group had from what others claim. A seal is made under a key that is
 // not the group's own, so that a job with one key of the server cannot make a seal for itself.
 //
@@ -36,5 +36,12 @@ std::string seal_of_group(const transport::ServerExchange::Keys& keys, const Gro
 /// Returns when the name of the group was sealed; 0 if no other key of the server than `owner` has made the seal.
 std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, Owner owner,
                            const wire::Hello& hello);
+
+/// Returns the seal of the name of a stream of that group, as seal_of_group.
+std::string seal_of_stream(const transport::ServerExchange::Keys& keys, const Group& group,
+                           const std::string& stream, std::uint64_t sealed_at);
+/// Returns when the name of the stream was sealed for that group; 0 as above.
+std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, const Group& group,
+                           const wire::Announce& announce);
 
 }  // namespace tremula::server

@@ -345,7 +345,7 @@ protected:
   SealedLinks() : before(4, {}, keys), after(5, {}, keys) {
     start(before, {1, 2, 3});
     say_hello(before, ocean, "ocean", 0), say_hello(before, viewer, "viewer", 0);
-    take(before, ocean, "request: 2 announce { " + announced + "}");
+    sst = announce(before, ocean, announced);
     take(before, viewer, "request: 2 subscribe { stream: 'sst' incarnation: 9 " + field + "}");
     take(before, ocean, "request: 3 presence { is_present: true incarnation: 7 }");
     take(before, viewer, "request: 3 presence { is_present: true }");
@@ -378,6 +378,29 @@ protected:
               std::string::npos)
         << answer.messages.at(0).message.ShortDebugString();
   }
+  /// Returns what the group resumes at the next server: the stream with its seal.
+  wire::Announce announce(Play& play, ConnectionId from, const std::string& stream) {
+    const wire::ToServer message = Play::parsed("request: 2 announce { " + stream + "}");
+    take(play, from, message);
+    wire::Announce sealed = message.announce();
+    if (done.seals_size() > 0) sealed.set_seal(done.seals(0));
+    sealed.set_sealed_at(done.sealed_at());
+    return sealed;
+  }
+  /// Comes back with these streams alone.
+  void resume(ConnectionId from, const std::vector<wire::Announce>& streams) {
+    wire::ToServer message = Play::parsed("request: 2 resume { presence {} }");
+    message.mutable_resume()->mutable_streams()->Assign(streams.begin(), streams.end());
+    take(after, from, message);
+  }
+  /// Groups that have a stream of that name.
+  std::string producers(const std::string& name) const {
+    std::string shown;
+    const wire::Status status = after.status();
+    for (const auto& stream : status.streams())
+      if (stream.name() == name) shown += stream.producer() + " ";
+    return shown;
+  }
   void take(Play& play, ConnectionId from, const std::string& message) {
     take(play, from, Play::parsed(message));
   }
@@ -385,6 +408,7 @@ protected:
     for (const Outgoing& out : play.receive(from, message).messages) {
       const wire::ToClient& told = out.common ? *out.common : out.message;
       if (told.has_welcome()) welcome = told.welcome();
+      if (told.has_done()) done = told.done();
       if (told.has_group_lost()) lost[out.to] = told.group_lost().why();
       if (told.has_matched()) matched[out.to] = told.matched();
       if (told.has_link_closed()) closed[out.to].insert(told.link_closed().link());
@@ -394,8 +418,8 @@ protected:
   }
   void ocean_comes_back() {
     say_hello(after, ocean, "ocean", 4);
-    wire::ToServer resume =
-        Play::parsed("request: 2 resume { streams { " + announced + "} presence {} }");
+    wire::ToServer resume = Play::parsed("request: 2 resume { presence {} }");
+    *resume.mutable_resume()->add_streams() = sst;
     *resume.mutable_resume()->add_links() = matched.at(ocean);
     take(after, ocean, resume);
   }
@@ -425,6 +449,8 @@ protected:
     EXPECT_EQ(shown, fmt::format("ocean: viewer by {}", matched.at(ocean).link())) << what;
   }
   std::optional<wire::Welcome> welcome;
+  wire::Done done;
+  wire::Announce sst;
   std::map<ConnectionId, wire::Welcome> welcomed;
   std::map<ConnectionId, std::string> lost;
   std::map<ConnectionId, wire::Matched> matched;
@@ -577,18 +603,94 @@ TEST_F(SealedLinks, LeaveTheNameOfAStreamToAGroupThatHasItForLong) {
   take(after, squatter, "request: 2 announce { " + announced + "}");
   after.at(31);
   after.record_heard(squatter);
-  say_hello(after, ocean, "ocean", 4);
-  wire::ToServer resume =
-      Play::parsed("request: 2 resume { streams { " + announced + "} presence {} }");
-  *resume.mutable_resume()->add_links() = matched.at(ocean);
-  take(after, ocean, resume);
+  ocean_comes_back();
   EXPECT_FALSE(given_up.contains(squatter));
   EXPECT_NE(given_up[ocean].find("announced by group 'squatter' already"), std::string::npos)
       << given_up[ocean];
   EXPECT_TRUE(closed[ocean].contains(matched.at(ocean).link()));
 }
 
-// A stream without a link has no seal: it alone is over where its name was taken.
+// A stream needs no link for that, nor need it be in the first part of a Resume.
+TEST_F(SealedLinks, GiveTheNameOfAStreamWithoutLinksBackToItsProducer) {
+  const wire::Announce other =
+      announce(before, ocean,
+               "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field);
+  EXPECT_EQ(other.seal().size(), 32u);
+  say_hello(after, squatter, "squatter", 0);
+  announce(after, squatter, "stream: 'other' queue_depth: 1 incarnation: 7 " + field);
+  say_hello(after, ocean, "ocean", 4);
+  wire::ToServer first = Play::parsed("request: 2 resume {}");
+  *first.mutable_resume()->add_streams() = sst;
+  take(after, ocean, first);
+  EXPECT_FALSE(given_up.contains(squatter));
+  resume(ocean, {other});
+  EXPECT_EQ(producers("other"), "ocean ");
+  EXPECT_FALSE(given_up.contains(ocean));
+  EXPECT_NE(given_up[squatter].find("a group with another key, which has come back"),
+            std::string::npos)
+      << given_up[squatter];
+}
+
+// Bob's group had it once, and no seal of another name, group or time is one of it.
+TEST_F(SealedLinks, GiveTheNameOfAStreamToTheNewestSealOfItAlone) {
+  const auto stream = [&](const std::string& name) {
+    return "stream: '" + name + "' queue_depth: 1 incarnation: 8 " + field;
+  };
+  const wire::Announce old = announce(before, viewer, stream("other"));
+  const wire::Announce mine = announce(before, viewer, stream("mine"));
+  take(before, viewer, "request: 4 close_stream { stream: 'other' }");
+  before.at(50);
+  const wire::Announce other = announce(before, ocean, stream("other"));
+  ASSERT_GT(other.sealed_at(), old.sealed_at());
+  wire::Announce of_mine = old, of_time = old;
+  of_mine.set_seal(mine.seal());
+  of_time.set_sealed_at(other.sealed_at() + 1);
+  for (const wire::Announce& claim : {old, of_mine, of_time})
+    for (const bool is_ocean_first : {false, true}) {
+      after = Play(5, {}, keys);
+      start(after, {1, 2, 3});
+      say_hello(after, viewer, "viewer", 4), say_hello(after, ocean, "ocean", 4);
+      if (is_ocean_first) resume(ocean, {other});
+      resume(viewer, {claim});
+      if (!is_ocean_first) resume(ocean, {other});
+      EXPECT_EQ(producers("other"), "ocean ") << claim.ShortDebugString();
+    }
+}
+
+// The next server but one knows that as well.
+TEST_F(SealedLinks, GoWithTheNameOfAStreamToTheServerAfter) {
+  say_hello(after, squatter, "squatter", 0);
+  const wire::Announce taken = announce(after, squatter, announced);
+  after.at(10);
+  ocean_comes_back();
+  ASSERT_EQ(done.seals_size(), 1);
+  sst.set_seal(done.seals(0)), sst.set_sealed_at(done.sealed_at());
+  for (const bool is_ocean_first : {false, true}) {
+    after = Play(6, {}, keys);
+    start(after, {1, 2, 3});
+    say_hello(after, squatter, "squatter", 5), say_hello(after, ocean, "ocean", 5);
+    if (is_ocean_first) resume(ocean, {sst});
+    resume(squatter, {taken});
+    if (!is_ocean_first) resume(ocean, {sst});
+    EXPECT_EQ(producers("sst"), "ocean ");
+  }
+}
+
+// A stream that could not be restored gets no seal: its name is that of another group now.
+TEST_F(SealedLinks, AreOfStreamsThatWereRestoredAlone) {
+  say_hello(after, squatter, "squatter", 0);
+  announce(after, squatter, "stream: 'other' queue_depth: 1 incarnation: 7 " + field);
+  say_hello(after, ocean, "ocean", 4);
+  wire::Announce other = sst;
+  other.set_stream("other"), other.set_incarnation(8);  // the seal is not of it
+  resume(ocean, {other, sst});
+  ASSERT_EQ(done.seals_size(), 2);
+  EXPECT_EQ(done.seals(0).size(), 0u);
+  EXPECT_EQ(done.seals(1).size(), 32u);
+  EXPECT_TRUE(given_up.contains(ocean));
+}
+
+// A stream that comes without a seal is over alone where its name was taken.
 TEST_F(SealedLinks, HoldWhereTheNameOfAnotherStreamIsTaken) {
   const std::string other =
       "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field;

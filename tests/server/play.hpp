@@ -162,6 +162,7 @@ private:
         message.mutable_welcome()->clear_seal();
         message.mutable_welcome()->clear_sealed_at();
       }
+      if (message.has_done()) message.mutable_done()->Clear();
       found.push_back(
           fmt::format("{}{}: {}", out.to, out.is_last ? " last" : "", message.ShortDebugString()));
     }

@@ -297,6 +297,39 @@ TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
 }
 
 // Bob is at the server that was started again before alice, who finds it when its port is in her file.
+TEST_F(ServerWithSeveralKeys, GivesTheNameOfAStreamBackAfterItWasStartedAgain) {
+  const std::filesystem::path port = path("alice.port");
+  tremula_session *alice = nullptr, *bob = nullptr;
+  std::filesystem::copy_file(path("server.port"), port);
+  ASSERT_EQ(open("ocean", "alice", &alice, "file:" + port.string()), TREMULA_OK)
+      << tremula_last_error();
+  tremula_out_stream* const own = announce(alice, "sst", "{wait_for_consumers: 0}");
+  for (const char* group : {"one", "two"}) {  // alice shows the second server the seal of the first
+    std::filesystem::remove(port);
+    stage.stop_server(SIGKILL);
+    start();
+    ASSERT_EQ(open(group, "bob", &bob), TREMULA_OK) << tremula_last_error();
+    tremula_out_stream* const taken = announce(bob, "sst", "{wait_for_consumers: 0}");
+    std::filesystem::copy_file(path("server.port"), port);
+    tremula_out_stream* const late = announce(alice, "late", "{wait_for_consumers: 0}");
+    EXPECT_EQ(put_step(own), TREMULA_OK) << tremula_last_error();
+    int status = TREMULA_OK;
+    for (const auto until = core::Deadline::after(30); status == TREMULA_OK && !until.expired();)
+      status = put_step(taken);
+    EXPECT_EQ(status, TREMULA_PEER_LOST);
+    EXPECT_NE(std::string(tremula_last_error()).find("a group with another key, which has come"),
+              std::string::npos)
+        << tremula_last_error();
+    EXPECT_EQ(tremula_out_close(late), TREMULA_OK) << tremula_last_error();
+    tremula_out_free(late);
+    tremula_out_free(taken);
+    tremula_session_close(bob);
+  }
+  EXPECT_EQ(tremula_out_close(own), TREMULA_OK) << tremula_last_error();
+  tremula_out_free(own);
+  EXPECT_EQ(tremula_session_close(alice), TREMULA_OK) << tremula_last_error();
+}
+
 TEST_F(ServerWithSeveralKeys, GivesTheNameOfAGroupBackAfterItWasStartedAgain) {
   const std::filesystem::path port = path("alice.port");
   std::filesystem::copy_file(path("server.port"), port);
