@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -134,15 +135,18 @@ private:
     std::optional<wire::RedeclareLink> redeclare{};  // that the producer is to hear of
     std::optional<wire::LinkAddresses> told{};       // likewise
     Hold told_held{};
-    std::set<core::Rank> finished{};  // as of the Link that it becomes
-    bool is_sealed = false;           // its consumer has shown the seal
+    std::set<core::Rank> finished{};        // as of the Link that it becomes
+    bool is_sealed = false;                 // its consumer has shown the seal
+    std::optional<Owner> producer_owner{};  // null: its consumer has shown no mark of it
+    bool may_be_produced_by(const Group& group) const {
+      return group.name == producer && producer_owner.value_or(group.owner) == group.owner;
+    }
     bool is_of(const Group& group) const {
-      return group.name == consumer || group.name == producer;
+      return group.name == consumer || may_be_produced_by(group);
     }
   };
   /// A link of an earlier server that a rank has given up, before the other side has told of it.
   struct GivenUpLink {
-    Owner owner;
     std::string why;
     double since;
     Hold held;
@@ -384,6 +388,11 @@ private:
   /// @param streams  null: one that could not be restored
   wire::Done seal_names(const Group& group, std::span<const Stream* const> streams,
                         double now) const;
+  /// Returns whether the link's other side may be of that key: the mark that the link shows says so, or it shows none.
+  bool may_be_peer(Owner owner, const Group& group, const wire::Matched& link,
+                   bool is_producer) const {
+    return owner_of_peer(settings_.keys, group, link, is_producer).value_or(owner) == owner;
+  }
   /// Ends what groups have claimed of a link without a seal, and is not as the group says, if that shows one.
   /// @param stream  of the group; null: it consumes it
   void free_link(const Group& group, const wire::Matched& link, const Stream* stream);
@@ -531,8 +540,8 @@ private:
   std::map<LinkId, Link> links_;
   std::map<std::string, Claim> claims_;  // by the name of the stream
   std::map<LinkId, AwaitedLink> awaited_;
-  std::map<std::pair<LinkId, std::string>, GivenUpLink>
-      given_up_;  // by the group too; most_given_up of each owner
+  /// By the name and the owner of the group as well; most_given_up of each owner.
+  std::map<std::tuple<LinkId, std::string, Owner>, GivenUpLink> given_up_;
   std::vector<Subscription> subscriptions_;
   std::deque<GoneGroup> gone_;       // the last ones
   std::deque<GoneLink> gone_links_;  // the last ones

@@ -185,7 +185,11 @@ void Rendezvous::free_link(const Group& group, const wire::Matched& link, const 
   const auto shows_seal = [&] { return has_seal(settings_.keys, group, link, stream != nullptr); };
   if (const auto awaited = awaited_.find(id); awaited != awaited_.end()) {
     const AwaitedLink& its = awaited->second;
-    if (its.is_sealed || (its.consumer == consumer && its.producer == producer)) return;
+    const bool is_as_shown =
+        its.consumer == consumer && its.producer == producer &&
+        (stream == nullptr ||
+         (its.may_be_produced_by(group) && may_be_peer(its.consumer_owner, group, link, true)));
+    if (its.is_sealed || is_as_shown) return;
     if (!shows_seal()) return;
     if (const Group* const other = groups_.find(its.consumer)) tell_not_its_own(*other, id);
     awaited_.erase(awaited);
@@ -196,7 +200,7 @@ void Rendezvous::free_link(const Group& group, const wire::Matched& link, const 
   const Stream& of = streams_.at(its.stream);
   const bool is_of_gone = stream != nullptr && of.producer_gone;  // though of the same name
   if (!is_of_gone && its.consumer == consumer && of.producer == producer &&
-      of.name == link.stream())
+      of.name == link.stream() && (stream != nullptr || may_be_peer(of.owner, group, link, false)))
     return;
   if (!shows_seal()) return;
   const Group* const claimer = of.producer_gone ? nullptr : groups_.find(of.producer);
@@ -220,6 +224,7 @@ void Rendezvous::resume_as_consumer(const Group& group, const wire::Matched& lin
                         told(link),
                         hold(group, link.told().SpaceUsedLong())};
     awaited.is_sealed = has_seal(settings_.keys, group, link, false);
+    awaited.producer_owner = owner_of_peer(settings_.keys, group, link, false);
     awaited_.emplace(link.link(), std::move(awaited));
     return;
   }
@@ -241,8 +246,10 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
                             link.peer_group(), group.name);
   const auto awaited = awaited_.find(link.link());
   const bool is_back = awaited != awaited_.end();  // its consumer
-  const bool is_of_others = is_back && (awaited->second.consumer != link.peer_group() ||
-                                        awaited->second.producer != group.name);
+  const bool is_of_others =
+      is_back && (awaited->second.consumer != link.peer_group() ||
+                  !awaited->second.may_be_produced_by(group) ||
+                  !may_be_peer(awaited->second.consumer_owner, group, link, true));
   if (is_of_others || links_.contains(link.link())) return tell_not_its_own(group, link.link());
   Link& restored =
       links_
@@ -274,7 +281,9 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
                         .held = hold(group, link_bytes + link.SpaceUsedLong()),
                         .told_held = hold(group, link.told().SpaceUsedLong())})
           .first->second;
-  restored.is_sealed = has_seal(settings_.keys, group, link, true);  // after its memory was counted
+  // After its memory was counted.
+  restored.is_sealed = has_seal(settings_.keys, group, link, true);
+  if (!is_back) restored.consumer_owner = owner_of_peer(settings_.keys, group, link, true);
   stream.links.insert(link.link());
   if (link.serves()) stream.serving.insert(link.peer_group());
   stream.was_linked = true;
@@ -319,7 +328,9 @@ void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::str
 }
 
 void Rendezvous::remember_given_up(const Group& by, LinkId id, const std::string& why, double now) {
-  const auto is_of_owner = [&](const auto& each) { return each.second.owner == by.owner; };
+  const auto is_of_owner = [&](const auto& each) {
+    return std::get<Owner>(each.first) == by.owner;
+  };
   if (std::cmp_greater_equal(std::ranges::count_if(given_up_, is_of_owner), most_given_up)) return;
   const auto awaited = awaited_.find(id);
   const auto link = links_.find(id);
@@ -328,11 +339,11 @@ void Rendezvous::remember_given_up(const Group& by, LinkId id, const std::string
        awaited->second.consumer == by.name) ||
       (link != links_.end() && link->second.is_sealed && link->second.consumer != by.name);
   try {
-    GivenUpLink given_up{by.owner, why, now, hold(by, link_bytes + why.size()), is_sealed};
+    GivenUpLink given_up{why, now, hold(by, link_bytes + why.size()), is_sealed};
     if (is_sealed)
-      given_up_.insert_or_assign({id, by.name}, std::move(given_up));
+      given_up_.insert_or_assign({id, by.name, by.owner}, std::move(given_up));
     else
-      given_up_.try_emplace({id, by.name}, std::move(given_up));
+      given_up_.try_emplace({id, by.name, by.owner}, std::move(given_up));
   } catch (const core::Error& error) {  // no memory for it
     log(fmt::format("given_up_left_out link={} group={} why={}", id, by.name, error.what()));
   }
@@ -372,15 +383,18 @@ bool Rendezvous::end_given_up(const Group& group, const wire::Matched& link, Str
 const Rendezvous::GivenUpLink* Rendezvous::find_given_up(const Group& group,
                                                          const wire::Matched& link,
                                                          bool is_producer) const {
-  // Whoever has taken the name of either group since the restart can say that it gives the link up.
-  const auto counts = [&](const auto& found) {
-    return found != given_up_.end() &&
-           (found->second.owner == group.owner || found->second.is_sealed ||
-            !has_seal(settings_.keys, group, link, is_producer));
-  };
-  auto found = given_up_.find({link.link(), group.name});
-  if (!counts(found)) found = given_up_.find({link.link(), link.peer_group()});
-  return counts(found) ? &found->second : nullptr;
+  // A group that has taken the name of either one since the restart can say that it gives the link up.
+  for (auto each = given_up_.lower_bound({link.link(), {}, {}});
+       each != given_up_.end() && std::get<LinkId>(each->first) == link.link(); ++each) {
+    const auto& [id, name, owner] = each->first;
+    if (name != group.name && name != link.peer_group()) continue;
+    const auto peer = owner_of_peer(settings_.keys, group, link, is_producer);
+    const bool is_peer = name == link.peer_group() && peer == owner;
+    if (each->second.is_sealed || owner == group.owner || is_peer ||
+        (!peer && !has_seal(settings_.keys, group, link, is_producer)))
+      return &each->second;
+  }
+  return nullptr;
 }
 
 void Rendezvous::check_come_back(double now) {

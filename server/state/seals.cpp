@@ -12,6 +12,8 @@ namespace tremula::server {
 namespace {
 using Keys = transport::ServerExchange::Keys;
 
+constexpr std::string_view peer_label = "tremula peer 1: ";
+
 /// What a seal is of.
 struct Sealed {
   std::string_view label;  // of its kind
@@ -21,11 +23,11 @@ struct Sealed {
   }
 };
 
-Sealed of_link(const Group& group, const wire::Matched& link, bool is_producer) {
-  return {"tremula link 1: ",
-          fmt::format("{}/{}/{}/{}/{}{}{}", link.link(), is_producer ? "producer" : "consumer",
-                      link.stream().size(), group.name.size(), link.stream(), group.name,
-                      link.peer_group())};
+Sealed of_link(const Group& group, const wire::Matched& link, bool is_producer,
+               std::string_view label = "tremula link 1: ") {
+  return {label, fmt::format("{}/{}/{}/{}/{}{}{}", link.link(),
+                             is_producer ? "producer" : "consumer", link.stream().size(),
+                             group.name.size(), link.stream(), group.name, link.peer_group())};
 }
 
 Sealed of_group(const std::string& group, std::uint64_t sealed_at) {
@@ -66,6 +68,27 @@ std::string seal_of_link(const Keys& keys, const Group& group, const wire::Match
 
 bool has_seal(const Keys& keys, const Group& group, const wire::Matched& link, bool is_producer) {
   return is_seal(keys, group.owner, of_link(group, link, is_producer), link.seal());
+}
+
+std::string mark_of_peer(const Keys& keys, Owner peer, const Group& group,
+                         const wire::Matched& link, bool is_producer) {
+  if (!keys || keys->size() < 2) return {};
+  const auto made = of_link(group, link, is_producer, peer_label).by(keys->at(peer));
+  return {reinterpret_cast<const char*>(made.data()), made.size()};
+}
+
+std::optional<Owner> owner_of_peer(const Keys& keys, const Group& group, const wire::Matched& link,
+                                   bool is_producer) {
+  if (!keys || link.peer_mark().empty()) return std::nullopt;
+  const auto shown = std::as_bytes(std::span(link.peer_mark()));
+  const Sealed marked = of_link(group, link, is_producer, peer_label);
+  const auto is_by = [&](const core::Key& key) {
+    return transport::is_same(shown, marked.by(key));
+  };
+  if (group.owner < keys->size() && is_by((*keys)[group.owner])) return group.owner;  // most are
+  const auto key = std::ranges::find_if(*keys, is_by);
+  if (key == keys->end()) return std::nullopt;
+  return static_cast<Owner>(key - keys->begin());
 }
 
 std::string seal_of_group(const Keys& keys, const Group& group, std::uint64_t sealed_at) {

@@ -8,9 +8,15 @@
 //     the keys' order has changed      the seal holds: any other key of the file may be the one that made it
 //     that key has left the file       the seal does not hold, and what it is for is as without one
 //
-// A link is of two groups for ever. A name goes from one group to another, so its seal says when it was made, and of
-// two groups that show one the newer seal holds.
+// A link is of two groups for ever. Beside its seal each of them gets the mark of the other one, made under the key of
+// that one: what a group with a third key says about the link, under the name of either, does not count after a restart.
+// A group can make a mark with its own key, which says that the other side has that key as well: it harms its own link.
+//
+// A name goes from one group to another, so its seal says when it was made, by the clock of the server, and of two
+// groups that show one the newer seal holds. A group that takes a name before its holder is back gets a seal of it, too:
+// it keeps the name if the server is started once more before that holder has come.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +34,14 @@ std::string seal_of_link(const transport::ServerExchange::Keys& keys, const Grou
 /// Returns whether another key of the server than the group's has made the seal that the link shows.
 bool has_seal(const transport::ServerExchange::Keys& keys, const Group& group,
               const wire::Matched& link, bool is_producer);
+
+/// Returns the mark of a link's other side for one of its groups; empty if the server has one key at most.
+/// @param peer  of the other side
+std::string mark_of_peer(const transport::ServerExchange::Keys& keys, Owner peer,
+                         const Group& group, const wire::Matched& link, bool is_producer);
+/// Returns whose key has made the mark that the link shows; nullopt if it shows none of a key of this server.
+std::optional<Owner> owner_of_peer(const transport::ServerExchange::Keys& keys, const Group& group,
+                                   const wire::Matched& link, bool is_producer);
 
 /// Returns the seal of a group's name; empty if no key but the group's own can make it.
 /// @param sealed_at  when it is made, in microseconds since 1970

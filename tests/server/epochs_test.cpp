@@ -86,12 +86,13 @@ protected:
   }
   /// What viewer is told when it enters a call that opens links.
   void expect_matched(std::uint64_t link, int epoch) {
-    std::string found, seal;
+    std::string found, seal, peer_mark;
     for (const Outgoing& out :
          play.receive(viewer, "request: 9 presence { is_present: true }").messages)
       if (out.to == viewer && out.message.has_matched()) {
         token = out.message.matched().token();
-        seal = out.message.matched().seal();  // owners_test judges it
+        seal = out.message.matched().seal();  // owners_test judges both
+        peer_mark = out.message.matched().peer_mark();
         found = fmt::format("{}: {}", viewer, out.message.ShortDebugString());
       }
     EXPECT_EQ(token.size(), 32u);
@@ -101,6 +102,7 @@ protected:
         << text;
     wanted.mutable_matched()->set_token(token);
     wanted.mutable_matched()->set_seal(seal);
+    wanted.mutable_matched()->set_peer_mark(peer_mark);
     wanted.mutable_matched()->clear_epoch();  // 0 is not written
     if (epoch > 0) wanted.mutable_matched()->set_epoch(static_cast<std::uint64_t>(epoch));
     EXPECT_EQ(found, fmt::format("{}: {}", viewer, wanted.ShortDebugString()));

@@ -406,15 +406,18 @@ protected:
   }
   void take(Play& play, ConnectionId from, const wire::ToServer& message) {
     for (const Outgoing& out : play.receive(from, message).messages) {
-      const wire::ToClient& told = out.common ? *out.common : out.message;
-      if (told.has_welcome()) welcome = told.welcome();
-      if (told.has_done()) done = told.done();
-      if (told.has_group_lost()) lost[out.to] = told.group_lost().why();
-      if (told.has_matched()) matched[out.to] = told.matched();
-      if (told.has_link_closed()) closed[out.to].insert(told.link_closed().link());
-      if (told.has_stream_given_up()) given_up[out.to] = told.stream_given_up().why();
+      note(out);
       EXPECT_FALSE(out.message.has_refused()) << out.message.ShortDebugString();
     }
+  }
+  void note(const Outgoing& out) {
+    const wire::ToClient& told = out.common ? *out.common : out.message;
+    if (told.has_welcome()) welcome = told.welcome();
+    if (told.has_done()) done = told.done();
+    if (told.has_group_lost()) lost[out.to] = told.group_lost().why();
+    if (told.has_matched()) matched[out.to] = told.matched();
+    if (told.has_link_closed()) closed[out.to].insert(told.link_closed().link());
+    if (told.has_stream_given_up()) given_up[out.to] = told.stream_given_up().why();
   }
   void ocean_comes_back() {
     say_hello(after, ocean, "ocean", 4);
@@ -433,6 +436,24 @@ protected:
     if (is_ocean_first) ocean_comes_back();
     viewer_comes_back();
     if (!is_ocean_first) ocean_comes_back();
+  }
+  /// Claims the link under the name of one of its groups, with all that this one would show but its seals.
+  void claim_as(const std::string& name) {
+    const bool is_producer = name == "ocean";
+    say_hello(after, squatter, name, 0);
+    wire::ToServer claim = Play::parsed("request: 2 resume { presence {} }");
+    if (is_producer) *claim.mutable_resume()->add_streams() = sst;
+    *claim.mutable_resume()->add_links() = matched.at(is_producer ? ocean : viewer);
+    for (auto& stream : *claim.mutable_resume()->mutable_streams()) stream.clear_seal();
+    for (auto& link : *claim.mutable_resume()->mutable_links())
+      link.clear_seal(), link.clear_peer_mark();
+    take(after, squatter, claim);
+  }
+  /// It may be refused, where the link is not of the group.
+  void give_up(ConnectionId from) {
+    const std::string message = fmt::format(
+        "request: 5 close_link {{ link: {} gave_up: true why: 'w' }}", matched.at(ocean).link());
+    for (const Outgoing& out : after.receive(from, message).messages) note(out);
   }
   /// 'sst' goes on as if nobody had claimed it.
   void expect_link(const std::string& what) {
@@ -781,6 +802,72 @@ TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
   *resume.mutable_resume()->add_links() = matched.at(viewer);
   take(after, viewer, resume);
   EXPECT_TRUE(closed[ocean].contains(link));
+}
+
+// Whether the other side is back or not, and whichever comes back first.
+TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverHasTheirNames) {
+  ASSERT_EQ(matched.at(ocean).peer_mark().size(), 32u);
+  ASSERT_NE(matched.at(ocean).peer_mark(), matched.at(viewer).peer_mark());
+  for (const std::string name : {"ocean", "viewer"})
+    for (const bool is_ocean_first : {false, true})
+      for (const bool is_other_back : {false, true}) {
+        const bool is_ocean_back = is_other_back && name == "viewer";
+        const bool is_viewer_back = is_other_back && name == "ocean";
+        after = Play(5, {}, keys);
+        start(after, {1, 2, 3});
+        closed.clear(), lost.clear();
+        if (is_ocean_back) ocean_comes_back();
+        if (is_viewer_back) viewer_comes_back();
+        claim_as(name);
+        if (is_other_back) give_up(squatter);
+        if (!is_ocean_back && is_ocean_first) ocean_comes_back();
+        if (!is_viewer_back) viewer_comes_back();
+        if (!is_ocean_back && !is_ocean_first) ocean_comes_back();
+        expect_link(fmt::format("{}, ocean first: {}, other back: {}", name, is_ocean_first,
+                                is_other_back));
+      }
+}
+
+// A rank gives a link up as soon as it is back, whether rank 0 of its group or the other side is or not.
+TEST_F(SealedLinks, EndWhenEitherSideGivesThemUpBeforeItsResume) {
+  const std::uint64_t link = matched.at(ocean).link();
+  for (const bool is_by_ocean : {false, true})
+    for (const bool is_other_back : {false, true})
+      for (const bool is_squatter_first : {false, true}) {
+        after = Play(5, {}, keys);
+        start(after, {1, 2, 3});
+        closed.clear();
+        const auto other_comes_back = [&] {
+          if (is_by_ocean)
+            viewer_comes_back();
+          else
+            ocean_comes_back();
+        };
+        const std::string name = is_by_ocean ? "ocean" : "viewer";
+        if (is_other_back) other_comes_back();
+        if (is_squatter_first) say_hello(after, squatter, name, 4), give_up(squatter);
+        EXPECT_FALSE(closed[is_by_ocean ? viewer : ocean].contains(link));
+        say_hello(after, is_by_ocean ? ocean : viewer, name, 4);
+        give_up(is_by_ocean ? ocean : viewer);
+        if (!is_other_back) other_comes_back();
+        EXPECT_TRUE(closed[is_by_ocean ? viewer : ocean].contains(link))
+            << name << is_other_back << is_squatter_first;
+      }
+}
+
+// A session of an earlier version shows neither marks nor seals.
+TEST_F(SealedLinks, AreRestoredWithoutMarksAndSeals) {
+  for (const ConnectionId each : {ocean, viewer}) {
+    matched.at(each).clear_peer_mark(), matched.at(each).clear_seal();
+    welcomed[each].Clear();
+  }
+  sst.clear_seal(), sst.clear_sealed_at();
+  for (const bool is_ocean_first : {false, true}) {
+    after = Play(5, {}, keys);
+    start(after, {1, 2, 3});
+    both_come_back(is_ocean_first);
+    expect_link("without marks");
+  }
 }
 
 TEST_F(SealedLinks, HoldWhenKeysAreAddedAndChangePlaces) {
