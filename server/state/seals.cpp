@@ -14,9 +14,9 @@ using Keys = transport::ServerExchange::Keys;
 
 constexpr std::string_view peer_label = "tremula peer 1: ";
 
-/// What a seal is of.
+/// The text that a seal is made over.
 struct Sealed {
-  std::string_view label;  // of its kind
+  std::string_view label;  // label of the kind of seal
   std::string text;
   transport::Seal by(const core::Key& key) const {
     return transport::seal(key, label, std::as_bytes(std::span(text)));
@@ -39,8 +39,16 @@ Sealed of_stream(const Group& group, const std::string& stream, std::uint64_t se
           fmt::format("{}/{}/{}{}", sealed_at, stream.size(), stream, group.name)};
 }
 
-std::string seal_for(const Keys& keys, Owner owner, const Sealed& sealed) {
+/// Puts in front what identifies the key of the owner, wherever it stands in the file.
+void name_owner(const core::Key& key, Sealed& sealed) {
+  constexpr std::size_t name_bytes = 16;
+  const auto name = transport::seal(key, "tremula owner 1: ", {});
+  sealed.text.insert(0, reinterpret_cast<const char*>(name.data()), name_bytes);
+}
+
+std::string seal_for(const Keys& keys, Owner owner, Sealed sealed) {
   if (!keys || keys->size() < 2) return {};
+  name_owner(keys->at(owner), sealed);
   // Takes the key with the smallest bytes: it stays the maker when keys change places in the file.
   std::optional<std::size_t> maker;
   for (std::size_t i = 0; i < keys->size(); ++i) {
@@ -52,8 +60,9 @@ std::string seal_for(const Keys& keys, Owner owner, const Sealed& sealed) {
   return {reinterpret_cast<const char*>(made.data()), made.size()};
 }
 
-bool is_seal(const Keys& keys, Owner owner, const Sealed& sealed, std::string_view seal) {
-  if (!keys || seal.empty()) return false;
+bool is_seal(const Keys& keys, Owner owner, Sealed sealed, std::string_view seal) {
+  if (!keys || seal.empty() || owner >= keys->size()) return false;
+  name_owner((*keys)[owner], sealed);
   const auto shown = std::as_bytes(std::span(seal));
   for (std::size_t i = 0; i < keys->size(); ++i)
     if (i != owner && transport::is_same(shown, sealed.by((*keys)[i]))) return true;

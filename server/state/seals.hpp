@@ -2,7 +2,8 @@
 #pragma once
 // Makes and checks seals. A group gets one with its name and one with each stream and link, and shows them to a server that is
 // started again, which so distinguishes what the group had from what others claim. A seal is made under a key that is
-// not the group's own, so that a job with one key of the server cannot make a seal for itself.
+// not the group's own, so that a job with one key of the server cannot make a seal for itself. Its text names the group's
+// key, so that it is of no use to a job with another key that has seen it.
 //
 //     with one key, or none            everybody is equal: there is no seal
 //     the keys' order has changed      the seal holds: any other key of the file may be the one that made it

@@ -556,6 +556,33 @@ TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneWithoutASealOfIt) {
   say_hello(after, ocean, "ocean", 4);
 }
 
+// Nor is it of use to a job with another key that has seen it.
+TEST_F(SealedLinks, AreOfUseToTheKeyThatTheyWereMadeForAlone) {
+  welcomed[squatter] = welcomed[ocean];
+  say_hello(after, squatter, "ocean", 4);
+  both_come_back(true);
+  expect_link("the seal of a group");
+  EXPECT_TRUE(lost.contains(squatter));
+
+  after = Play(5, {}, keys);
+  start(after, {1, 2, 3});
+  say_hello(after, viewer, "viewer", 4), say_hello(after, squatter, "ocean", 0);
+  announce(after, viewer, announced);
+  resume(squatter, {sst});
+  EXPECT_EQ(producers("sst"), "viewer ");
+
+  after = Play(5, {}, keys);
+  start(after, {1, 2, 3});
+  say_hello(after, squatter, "viewer", 0);
+  wire::ToServer claim = Play::parsed("request: 2 resume { presence {} }");
+  *claim.mutable_resume()->add_links() = matched.at(viewer);
+  take(after, squatter, claim);
+  give_up(squatter);
+  closed.clear();
+  both_come_back(true);
+  expect_link("the seal of a link");
+}
+
 // A name goes from group to group: whoever had it last has it.
 TEST_F(SealedLinks, GoWithTheNewestSealOfTheNameOfAGroup) {
   take(before, viewer, "request: 8 goodbye {}");
