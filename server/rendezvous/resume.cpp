@@ -40,6 +40,11 @@ void check_told(const wire::Matched& link, const Group& group) {
 
 void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   Group& group = *rank_0_of(call, "Resume").group;
+  if (group.is_resumed)
+    throw core::Error(core::Errc::refused,
+                      fmt::format("group '{}': expected one Resume with its presence, the last; "
+                                  "found another one after it",
+                                  group.name));
   for (const wire::Matched& link : message.links()) {
     if (link.link() >> 32 == settings_.number)
       throw core::Error(core::Errc::refused,
@@ -123,7 +128,7 @@ wire::Done Rendezvous::seal_names(const Group& group, std::span<const Stream* co
   for (const Stream* const stream : streams) {
     std::string& seal = *done.add_seals();
     if (stream == nullptr || stream->is_copy) continue;
-    seal = seal_of_stream(settings_.keys, group, stream->name, sealed_at);
+    seal = seal_of_stream(settings_.keys, settings_.number, group, stream->name, sealed_at);
     if (!seal.empty()) done.set_sealed_at(sealed_at);
   }
   if (done.sealed_at() == 0) done.clear_seals();
@@ -135,7 +140,8 @@ Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce
   free_name(group, message, now);
   try {
     Stream& stream = add_stream(group, message, now, true);
-    stream.shown = time_of_seal(settings_.keys, group, message);  // after its memory was counted
+    // After its memory was counted.
+    stream.shown = time_of_seal(settings_.keys, settings_.number, group, message);
     return &stream;
   } catch (const core::Error& error) {
     const std::string& name = message.stream();
@@ -166,7 +172,7 @@ void Rendezvous::free_name(const Group& group, const wire::Announce& message, do
   const bool is_claimed = claim != claims_.end() && claim->second.owner != group.owner;
   if ((others.empty() && !is_claimed) || std::ranges::any_of(others, is_newer)) return;
   // The seal is verified only where it matters.
-  if (time_of_seal(settings_.keys, group, message) == 0) return;
+  if (time_of_seal(settings_.keys, settings_.number, group, message) == 0) return;
   for (Stream* const other : others)
     give_up(*other, *groups_.find(other->producer),
             fmt::format("stream '{}' is that of a group with another key, which has come back to "

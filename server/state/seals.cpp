@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace tremula::server {
 
@@ -68,6 +69,30 @@ bool is_seal(const Keys& keys, Owner owner, Sealed sealed, std::string_view seal
     if (i != owner && transport::is_same(shown, sealed.by((*keys)[i]))) return true;
   return false;
 }
+
+std::string bytes_of(std::uint32_t server) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(server >> shift & 0xff);
+  return bytes;
+}
+
+/// Returns the number of the server that makes it, and the seal of that and the name.
+std::string seal_for_name(const Keys& keys, std::uint32_t server, Owner owner, Sealed sealed) {
+  const std::string number = bytes_of(server);
+  sealed.text.insert(0, number);
+  const std::string seal = seal_for(keys, owner, std::move(sealed));
+  return seal.empty() ? seal : number + seal;
+}
+
+/// Returns whether another server has made the seal of the name.
+bool is_earlier_seal(const Keys& keys, std::uint32_t server, Owner owner, Sealed sealed,
+                     std::string_view seal) {
+  const std::string own = bytes_of(server);
+  const std::string_view number = seal.substr(0, own.size());
+  if (number.size() < own.size() || number == own) return false;
+  sealed.text.insert(0, number);
+  return is_seal(keys, owner, std::move(sealed), seal.substr(number.size()));
+}
 }  // namespace
 
 std::string seal_of_link(const Keys& keys, const Group& group, const wire::Matched& link,
@@ -100,23 +125,29 @@ std::optional<Owner> owner_of_peer(const Keys& keys, const Group& group, const w
   return static_cast<Owner>(key - keys->begin());
 }
 
-std::string seal_of_group(const Keys& keys, const Group& group, std::uint64_t sealed_at) {
-  return seal_for(keys, group.owner, of_group(group.name, sealed_at));
+std::string seal_of_group(const Keys& keys, std::uint32_t server, const Group& group,
+                          std::uint64_t sealed_at) {
+  return seal_for_name(keys, server, group.owner, of_group(group.name, sealed_at));
 }
 
-std::uint64_t time_of_seal(const Keys& keys, Owner owner, const wire::Hello& hello) {
-  const Sealed sealed = of_group(hello.group(), hello.sealed_at());
-  return is_seal(keys, owner, sealed, hello.seal()) ? hello.sealed_at() : 0;
+std::uint64_t time_of_seal(const Keys& keys, std::uint32_t server, Owner owner,
+                           const wire::Hello& hello) {
+  Sealed sealed = of_group(hello.group(), hello.sealed_at());
+  const bool is_valid = is_earlier_seal(keys, server, owner, std::move(sealed), hello.seal());
+  return is_valid ? hello.sealed_at() : 0;
 }
 
-std::string seal_of_stream(const Keys& keys, const Group& group, const std::string& stream,
-                           std::uint64_t sealed_at) {
-  return seal_for(keys, group.owner, of_stream(group, stream, sealed_at));
+std::string seal_of_stream(const Keys& keys, std::uint32_t server, const Group& group,
+                           const std::string& stream, std::uint64_t sealed_at) {
+  return seal_for_name(keys, server, group.owner, of_stream(group, stream, sealed_at));
 }
 
-std::uint64_t time_of_seal(const Keys& keys, const Group& group, const wire::Announce& announce) {
-  const Sealed sealed = of_stream(group, announce.stream(), announce.sealed_at());
-  return is_seal(keys, group.owner, sealed, announce.seal()) ? announce.sealed_at() : 0;
+std::uint64_t time_of_seal(const Keys& keys, std::uint32_t server, const Group& group,
+                           const wire::Announce& announce) {
+  Sealed sealed = of_stream(group, announce.stream(), announce.sealed_at());
+  const bool is_valid =
+      is_earlier_seal(keys, server, group.owner, std::move(sealed), announce.seal());
+  return is_valid ? announce.sealed_at() : 0;
 }
 
 }  // namespace tremula::server

@@ -15,7 +15,8 @@
 //
 // A name goes from one group to another, so its seal says when it was made, by the clock of the server, and of two
 // groups that show one the newer seal holds. A group that takes a name before its holder is back gets a seal of it, too:
-// it keeps the name if the server is started once more before that holder has come.
+// it keeps the name if the server is started once more before that holder has come. Until then such a seal does not count:
+// the seal of a name begins with the number of the server that made it, which takes none of its own.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,18 +46,21 @@ std::optional<Owner> owner_of_peer(const transport::ServerExchange::Keys& keys, 
                                    const wire::Matched& link, bool is_producer);
 
 /// Returns the seal of a group's name; empty if no key but the group's own can make it.
+/// @param server     number of the one that makes it
 /// @param sealed_at  when it is made, in microseconds since 1970
-std::string seal_of_group(const transport::ServerExchange::Keys& keys, const Group& group,
-                          std::uint64_t sealed_at);
-/// Returns when the name of the group was sealed; 0 if no other key of the server than `owner` has made the seal.
-std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, Owner owner,
-                           const wire::Hello& hello);
+std::string seal_of_group(const transport::ServerExchange::Keys& keys, std::uint32_t server,
+                          const Group& group, std::uint64_t sealed_at);
+/// Returns when the name of the group was sealed; 0 if no earlier server has made the seal for `owner`, with another key.
+/// @param server  number of this one
+std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, std::uint32_t server,
+                           Owner owner, const wire::Hello& hello);
 
 /// Returns the seal of the name of a stream of that group, as seal_of_group.
-std::string seal_of_stream(const transport::ServerExchange::Keys& keys, const Group& group,
-                           const std::string& stream, std::uint64_t sealed_at);
-/// Returns when the name of the stream was sealed for that group; 0 as above.
-std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, const Group& group,
-                           const wire::Announce& announce);
+std::string seal_of_stream(const transport::ServerExchange::Keys& keys, std::uint32_t server,
+                           const Group& group, const std::string& stream, std::uint64_t sealed_at);
+/// Returns when the name of the stream was sealed for that group; 0 if no earlier server has made the seal, with another
+/// key than the group's.
+std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, std::uint32_t server,
+                           const Group& group, const wire::Announce& announce);
 
 }  // namespace tremula::server

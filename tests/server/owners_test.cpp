@@ -513,7 +513,7 @@ TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverClaimsThemFirst) {
 }
 
 TEST_F(SealedLinks, GoOnWhoeverHasTakenTheNameOfAGroup) {
-  ASSERT_EQ(welcomed[ocean].seal().size(), 32u);
+  ASSERT_EQ(welcomed[ocean].seal().size(), 36u);
   for (const std::string name : {"ocean", "viewer"})
     for (const bool is_ocean_first : {false, true}) {
       after = Play(5, {}, keys);
@@ -581,6 +581,55 @@ TEST_F(SealedLinks, AreOfUseToTheKeyThatTheyWereMadeForAlone) {
   closed.clear();
   both_come_back(true);
   expect_link("the seal of a link");
+}
+
+// A job that takes a name gets a seal of it, too: not for the server that has made it.
+TEST_F(SealedLinks, AreOfTheServerBeforeAndNotOfTheOneThatIsThere) {
+  for (const bool is_by_second_rank : {true, false}) {
+    after = Play(5, {}, keys);
+    start(after, {1, 2, 3}), after.own(31, 3);
+    lost.clear();
+    wire::ToServer claim = hello(squatter, "ocean", 0);
+    if (is_by_second_rank) claim.mutable_hello()->set_size(2);
+    take(after, squatter, claim);
+    if (is_by_second_rank)
+      claim.mutable_hello()->set_rank(1), claim.mutable_hello()->set_left_server(4);
+    else
+      take(after, squatter, "request: 2 goodbye {}");
+    claim.mutable_hello()->set_seal(welcome->seal());
+    claim.mutable_hello()->set_sealed_at(welcome->sealed_at());
+    ASSERT_EQ(welcome->seal().size(), 36u);
+    take(after, 31, claim);
+    ocean_comes_back();
+    EXPECT_TRUE(lost.contains(31));
+    EXPECT_EQ(producers("sst"), "ocean ");
+  }
+  after = Play(5, {}, keys);
+  start(after, {1, 2, 3});
+  say_hello(after, squatter, "squatter", 0);
+  const wire::Announce taken = announce(after, squatter, announced);
+  ASSERT_EQ(taken.seal().size(), 36u);
+  take(after, squatter, "request: 3 close_stream { stream: 'sst' }");
+  resume(squatter, {taken});
+  ocean_comes_back();
+  EXPECT_EQ(producers("sst"), "ocean ");
+  // Nor does it free the name for one that has closed it.
+  after = Play(5, {}, keys);
+  start(after, {1, 2, 3});
+  say_hello(after, squatter, "squatter", 0);
+  const wire::Announce closed_again = announce(after, squatter, announced);
+  take(after, squatter, "request: 3 close_stream { stream: 'sst' }");
+  ocean_comes_back();
+  resume(squatter, {closed_again});
+  EXPECT_EQ(producers("sst"), "ocean ");
+}
+
+// What a group comes back with ends with its presence.
+TEST_F(SealedLinks, AreShownBeforeAGroupIsBackAltogether) {
+  ocean_comes_back();
+  const Output answer = after.receive(ocean, "request: 3 resume { presence {} }");
+  ASSERT_EQ(answer.messages.size(), 1u);
+  EXPECT_TRUE(answer.messages.at(0).message.has_refused());
 }
 
 // A name goes from group to group: whoever had it last has it.
@@ -663,7 +712,7 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamWithoutLinksBackToItsProducer) {
   const wire::Announce other =
       announce(before, ocean,
                "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field);
-  EXPECT_EQ(other.seal().size(), 32u);
+  EXPECT_EQ(other.seal().size(), 36u);
   say_hello(after, squatter, "squatter", 0);
   announce(after, squatter, "stream: 'other' queue_depth: 1 incarnation: 7 " + field);
   say_hello(after, ocean, "ocean", 4);
@@ -734,7 +783,7 @@ TEST_F(SealedLinks, AreOfStreamsThatWereRestoredAlone) {
   resume(ocean, {other, sst});
   ASSERT_EQ(done.seals_size(), 2);
   EXPECT_EQ(done.seals(0).size(), 0u);
-  EXPECT_EQ(done.seals(1).size(), 32u);
+  EXPECT_EQ(done.seals(1).size(), 36u);
   EXPECT_TRUE(given_up.contains(ocean));
 }
 
