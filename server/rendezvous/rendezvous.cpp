@@ -122,7 +122,7 @@ void Rendezvous::welcome(const Call& call, const wire::Hello& hello, Group& grou
           ? std::min(settings_.heartbeat_seconds, hello.silence_seconds() / silent_heartbeats)
           : settings_.heartbeat_seconds);
   welcome.set_outward_address(settings_.outward_address);
-  const std::uint64_t sealed_at = clock(group.since);
+  const std::uint64_t sealed_at = newer_than(group.shown, clock(group.since));
   welcome.set_seal(seal_of_group(settings_.keys, settings_.number, group, sealed_at));
   if (!welcome.seal().empty()) welcome.set_sealed_at(sealed_at);
 }

@@ -124,7 +124,9 @@ void Rendezvous::resume_link(Group& group, const wire::Matched& link, double now
 wire::Done Rendezvous::seal_names(const Group& group, std::span<const Stream* const> streams,
                                   double now) const {
   wire::Done done;
-  const std::uint64_t sealed_at = clock(now);
+  std::uint64_t sealed_at = clock(now);  // one for all
+  for (const Stream* const stream : streams)
+    if (stream != nullptr) sealed_at = newer_than(stream->shown, sealed_at);
   for (const Stream* const stream : streams) {
     std::string& seal = *done.add_seals();
     if (stream == nullptr || stream->is_copy) continue;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -94,6 +95,11 @@ bool is_earlier_seal(const Keys& keys, std::uint32_t server, Owner owner, Sealed
   return is_seal(keys, owner, std::move(sealed), seal.substr(number.size()));
 }
 }  // namespace
+
+std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now) {
+  if (shown < now) return now;
+  return shown == std::numeric_limits<std::uint64_t>::max() ? shown : shown + 1;
+}
 
 std::string seal_of_link(const Keys& keys, const Group& group, const wire::Matched& link,
                          bool is_producer) {

@@ -28,6 +28,9 @@
 
 namespace tremula::server {
 
+/// Returns when a name is sealed anew: later than the seal that its group has shown, though the clock was set back.
+std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now);
+
 /// Returns the seal of a link for one of its groups; empty if no key but the group's own can make it.
 /// @param keys         by the numbers of their owners; null: none
 /// @param is_producer  the group, of the stream

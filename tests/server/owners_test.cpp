@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -661,6 +662,17 @@ TEST_F(SealedLinks, GoWithANameThatWasTakenBackToTheServerAfter) {
   say_hello(after, squatter, "viewer", 5);
   say_hello(after, viewer, "viewer", 5);
   EXPECT_TRUE(lost.contains(squatter));
+}
+
+// The clock of a server may be set back.
+TEST_F(SealedLinks, AreNewerThanThoseThatTheirGroupHasShown) {
+  after = Play(1, {}, keys);  // and started before the other one
+  start(after, {1, 2, 3});
+  ocean_comes_back();
+  EXPECT_EQ(welcome->sealed_at(), welcomed[ocean].sealed_at() + 1);
+  EXPECT_EQ(done.sealed_at(), sst.sealed_at() + 1);
+  const std::uint64_t latest = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(newer_than(latest, 5), latest);
 }
 
 // A job that waits for the name of one with its key does not get it when that loses it.
