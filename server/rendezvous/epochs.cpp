@@ -82,17 +82,18 @@ void Rendezvous::claim_for_consumers(const Stream& lost) {
     const Link& link = links_.at(id);
     const Group* const consumer = groups_.find(link.consumer);
     if (link.outlives && !link.is_missed && consumer != nullptr && is_consumed_by(link, *consumer))
-      claim(lost.name, lost.owner, lost.epoch + 1, *consumer);
+      claim(lost.name, {.owner = lost.owner, .epoch = lost.epoch + 1, .shown = lost.shown},
+            *consumer);
   }
 }
 
-void Rendezvous::claim(const std::string& stream, Owner owner, std::uint64_t epoch,
-                       const Group& consumer) {
+void Rendezvous::claim(const std::string& stream, const Claim& by, const Group& consumer) {
   try {
     Hold held = hold(consumer, claim_bytes + stream.size());
-    Claim& claim = claims_.try_emplace(stream, Claim{.owner = owner, .epoch = 0}).first->second;
-    if (claim.owner != owner) return;  // a claim for another key was first
-    claim.epoch = std::max(claim.epoch, std::min(epoch, proto::max_epoch));
+    Claim& claim = claims_.try_emplace(stream, Claim{.owner = by.owner, .epoch = 0}).first->second;
+    if (claim.owner != by.owner) return;  // a claim for another key was first
+    claim.epoch = std::max(claim.epoch, std::min(by.epoch, proto::max_epoch));
+    claim.shown = std::max(claim.shown, by.shown);
     claim.consumers.try_emplace(consumer.name, std::move(held));
   } catch (const Error& error) {  // no memory for it: the name is free, as all others are
     log(fmt::format("claim_left_out stream={} consumer={} why={}", stream, consumer.name,
@@ -143,7 +144,8 @@ void Rendezvous::keep_epochs(const std::string& stream) {
     if (s.stream != stream || s.least_epoch == 0) continue;
     for (Stream* const each : streams)
       each->epoch = std::max(each->epoch, s.least_epoch - (has_lost(s, *each) ? 1 : 0));
-    claim(stream, s.owner, streams.empty() ? s.least_epoch : streams.front()->epoch + 1,
+    claim(stream,
+          {.owner = s.owner, .epoch = streams.empty() ? s.least_epoch : streams.front()->epoch + 1},
           *groups_.find(s.consumer));
   }
 }

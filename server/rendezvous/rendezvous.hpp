@@ -216,6 +216,7 @@ private:
   struct Claim {
     Owner owner;
     std::uint64_t epoch;                      // of the stream that is announced next
+    std::uint64_t shown = 0;                  // as of the stream that was lost; 0: by tokens alone
     std::map<std::string, Hold> consumers{};  // that have no link yet
   };
   /// A group that was lost, or has left before it had a link: for those that wait for it.
@@ -327,8 +328,8 @@ private:
   /// The stream has ended before its end: its name is kept for the consumers that outlive it.
   void claim_for_consumers(const Stream& lost);
   /// If there is memory for it.
-  /// @param epoch  that the consumer can be linked to, at least
-  void claim(const std::string& stream, Owner owner, std::uint64_t epoch, const Group& consumer);
+  /// @param by  its epoch is one that the consumer can be linked to, at least
+  void claim(const std::string& stream, const Claim& by, const Group& consumer);
   /// The consumer does not wait any more.
   void end_claim(const std::string& stream, const std::string& consumer);
   void end_claims(const std::string& consumer);

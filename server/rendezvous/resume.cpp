@@ -173,6 +173,7 @@ void Rendezvous::free_name(const Group& group, const wire::Announce& message, do
   const auto claim = claims_.find(name);
   const bool is_claimed = claim != claims_.end() && claim->second.owner != group.owner;
   if ((others.empty() && !is_claimed) || std::ranges::any_of(others, is_newer)) return;
+  if (is_claimed && claim->second.shown >= message.sealed_at()) return;
   // The seal is verified only where it matters.
   if (time_of_seal(settings_.keys, settings_.number, group, message) == 0) return;
   for (Stream* const other : others)

@@ -17,6 +17,9 @@
 // groups that show one the newer seal holds. A group that takes a name before its holder is back gets a seal of it, too:
 // it keeps the name if the server is started once more before that holder has come. Until then such a seal does not count:
 // the seal of a name begins with the number of the server that made it, which takes none of its own.
+//
+// A name that waits for the producer of a lost stream goes to a newer seal than that producer has shown. Where the tokens of
+// consumers alone keep it, or the producer has shown none, it goes to any seal.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -766,6 +766,41 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamToTheNewestSealOfItAlone) {
     }
 }
 
+// Nor does an older seal take a name that is kept for the consumers of a lost stream.
+TEST_F(SealedLinks, LeaveTheNameOfALostStreamToTheNewestSealOfIt) {
+  take(before, ocean, "request: 8 close_stream { stream: 'sst' }");
+  take(before, ocean, "request: 9 goodbye {}");
+  take(before, viewer,
+       fmt::format("request: 8 close_link {{ link: {} }}", matched.at(viewer).link()));
+  before.at(50);
+  say_hello(before, squatter, "squatter", 0);
+  const std::string other = "stream: 'sst' queue_depth: 1 incarnation: 7 " + field;
+  const wire::Announce newer = announce(before, squatter, other);
+  before.own(31, 3);
+  say_hello(before, 31, "reader", 0);
+  take(before, 31,
+       "request: 2 subscribe { stream: 'sst' outlives: true incarnation: 9 " + field + "}");
+  take(before, squatter, "request: 3 presence { is_present: true incarnation: 7 }");
+  take(before, 31, "request: 3 presence { is_present: true }");
+  for (const bool is_newer_shown : {true, false}) {
+    after = Play(5, {}, keys);
+    start(after, {1, 2, 3}), after.own(31, 3);
+    for (const ConnectionId from : {squatter, ConnectionId{31}}) {
+      say_hello(after, from, from == 31 ? "reader" : "squatter", 4);
+      wire::ToServer resume = Play::parsed("request: 2 resume { presence {} }");
+      *resume.mutable_resume()->add_links() = matched.at(from);
+      if (from == squatter) *resume.mutable_resume()->add_streams() = newer;
+      if (!is_newer_shown)
+        for (auto& stream : *resume.mutable_resume()->mutable_streams()) stream.clear_seal();
+      take(after, from, resume);
+    }
+    take(after, squatter, "request: 9 goodbye {}");
+    say_hello(after, ocean, "ocean", 4);
+    resume(ocean, {sst});
+    EXPECT_EQ(producers("sst"), is_newer_shown ? "" : "ocean ");
+  }
+}
+
 // The next server but one knows that as well.
 TEST_F(SealedLinks, GoWithTheNameOfAStreamToTheServerAfter) {
   say_hello(after, squatter, "squatter", 0);
