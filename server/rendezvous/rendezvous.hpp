@@ -384,6 +384,7 @@ private:
   Stream* resume_stream(Group& group, const wire::Announce& message, double now);
   /// Gives the name of a stream back to the group that shows that it had it at the server before: what a group with
   /// another key has announced under it meanwhile, or has claimed, ends, unless it has shown a newer seal.
+  /// @throws core::Error mismatch, refused if the group has no room for the stream, or cannot have such a one
   void free_name(const Group& group, const wire::Announce& message, double now);
   /// Returns the answer to a group that has announced these streams: seals of their names, if the server makes any.
   /// @param streams  null: one that could not be restored

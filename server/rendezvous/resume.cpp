@@ -139,8 +139,8 @@ wire::Done Rendezvous::seal_names(const Group& group, std::span<const Stream* co
 
 Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce& message,
                                               double now) {
-  free_name(group, message, now);
   try {
+    free_name(group, message, now);
     Stream& stream = add_stream(group, message, now, true);
     // After its memory was counted.
     stream.shown = time_of_seal(settings_.keys, settings_.number, group, message);
@@ -165,7 +165,8 @@ Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce
 }
 
 void Rendezvous::free_name(const Group& group, const wire::Announce& message, double now) {
-  if (now > come_back_seconds || message.is_copy()) return;  // who comes later finds the name taken
+  // A group that comes later finds the name taken.
+  if (now > come_back_seconds || message.is_copy()) return;
   const std::string& name = message.stream();
   std::vector<Stream*> others = offered(name);
   std::erase_if(others, [&](const Stream* other) { return other->owner == group.owner; });
@@ -176,6 +177,11 @@ void Rendezvous::free_name(const Group& group, const wire::Announce& message, do
   if (is_claimed && claim->second.shown >= message.sealed_at()) return;
   // The seal is verified only where it matters.
   if (time_of_seal(settings_.keys, settings_.number, group, message) == 0) return;
+  // What the group cannot announce ends nothing of others.
+  const std::vector<proto::Field> fields = proto::decode(message.fields());
+  proto::check_fits_group(fields, group.size, name, group.name);
+  const std::size_t bytes = memory_bytes(fields, message.fields()) + message.attributes().size();
+  hold(group, bytes);  // and lets it go: the stream takes it
   for (Stream* const other : others)
     give_up(*other, *groups_.find(other->producer),
             fmt::format("stream '{}' is that of a group with another key, which has come back to "

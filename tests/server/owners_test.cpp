@@ -766,6 +766,29 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamToTheNewestSealOfItAlone) {
     }
 }
 
+// A group that cannot announce its stream after all takes the name from nobody.
+TEST_F(SealedLinks, LeaveTheNameOfAStreamWhereItsProducerCannotAnnounceIt) {
+  std::array<wire::Announce, 3> wrong{sst, sst, sst};
+  wrong[0].mutable_fields(0)->set_layout("nonsense");
+  wrong[1].mutable_fields(0)->set_layout("shape=8 grid=4");  // and the group has one rank
+  wrong[2].set_attributes(std::string(10'000, 'x'));
+  for (const wire::Announce& stream : wrong) {
+    Limits limits;
+    limits.group_bytes = 10'000;
+    after = Play(5, limits, keys);
+    start(after, {1, 2, 3});
+    given_up.clear();
+    say_hello(after, squatter, "squatter", 0);
+    announce(after, squatter, announced);
+    say_hello(after, ocean, "ocean", 4);
+    wire::ToServer resume = Play::parsed("request: 2 resume { presence {} }");
+    *resume.mutable_resume()->add_streams() = stream;
+    after.receive(ocean, resume);
+    EXPECT_EQ(producers("sst"), "squatter ");
+    EXPECT_FALSE(given_up.contains(squatter));
+  }
+}
+
 // Nor does an older seal take a name that is kept for the consumers of a lost stream.
 TEST_F(SealedLinks, LeaveTheNameOfALostStreamToTheNewestSealOfIt) {
   take(before, ocean, "request: 8 close_stream { stream: 'sst' }");
