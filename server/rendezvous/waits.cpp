@@ -387,9 +387,10 @@ bool Rendezvous::may_wait(const Group& group, const wire::Wait& wait) const {
   }
   const auto link = links_.find(wait.link());
   if (link == links_.end()) return false;
-  const std::string& producer = streams_.at(link->second.stream).producer;
-  return (producer == group.name && link->second.consumer == wait.group()) ||
-         (is_consumed_by(link->second, group) && producer == wait.group());
+  const Stream& stream = streams_.at(link->second.stream);
+  if (link->second.is_missed || stream.producer_gone) return false;  // its name may be another's
+  return (stream.producer == group.name && link->second.consumer == wait.group()) ||
+         (is_consumed_by(link->second, group) && stream.producer == wait.group());
 }
 
 void Rendezvous::check_waits(double now) {

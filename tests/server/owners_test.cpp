@@ -935,6 +935,59 @@ TEST_F(SealedLinks, AreNoneOfAGroupThatHasTheNameOfAConsumer) {
   }
 }
 
+// Nor does a rank of the producer wait for it, or for one that has the name of a producer that has left.
+TEST_F(SealedLinks, LetNobodyWaitForAGroupThatHasTheNameOfTheOther) {
+  struct Wait {
+    ConnectionId from;
+    std::string group;
+    std::uint64_t link;
+  };
+  const auto is_circle = [&](const Wait& one, const Wait& other) {
+    bool is_told = false;
+    for (int second = 0; second < 9; ++second) {
+      after.at(second);
+      for (const Wait& wait : {one, other})
+        take(after, wait.from,
+             fmt::format("heartbeat {{ wait {{ number: 1 seconds: 5 call: 'x' stream: 'sst' group: "
+                         "'{}' ranks: 0 link: {} turns {{ link: {} }} turns {{ link: {} }} }} }}",
+                         wait.group, wait.link, one.link, other.link));
+      for (const Outgoing& out : after.check_silence().messages)
+        is_told = is_told || out.message.has_deadlock();
+    }
+    return is_told;
+  };
+  const wire::Matched of_ocean = matched.at(ocean);
+  const std::uint64_t link = of_ocean.link();
+  both_come_back(true);
+  EXPECT_TRUE(is_circle({ocean, "viewer", link}, {viewer, "ocean", link}));
+  for (const std::string& mark : {of_ocean.peer_mark(), std::string()})
+    for (const Owner owner : {1u, 3u}) {
+      after = Play(5, {}, keys);
+      start(after, {1, 2, owner});
+      matched.at(ocean) = of_ocean, matched.at(ocean).set_peer_mark(mark);
+      ocean_comes_back();
+      say_hello(after, squatter, "viewer", 0);
+      EXPECT_FALSE(is_circle({ocean, "viewer", link}, {squatter, "ocean", link})) << owner;
+      // Though the other one has a link of its own to the same group.
+      announce(after, ocean,
+               "stream: 'more' queue_depth: 1 incarnation: 8 readable_by_all: true " + field);
+      take(after, squatter, "request: 3 subscribe { stream: 'more' incarnation: 9 " + field + "}");
+      take(after, ocean, "request: 4 presence { is_present: true incarnation: 8 }");
+      take(after, squatter, "request: 4 presence { is_present: true }");
+      const std::uint64_t more = matched.at(squatter).link();
+      EXPECT_FALSE(is_circle({ocean, "viewer", link}, {squatter, "ocean", more})) << owner;
+      EXPECT_TRUE(is_circle({ocean, "viewer", more}, {squatter, "ocean", more})) << owner;
+    }
+  matched.at(ocean) = of_ocean;
+  after = Play(5, {}, keys);
+  start(after, {1, 2, 3});
+  both_come_back(true);
+  take(after, ocean, "request: 8 close_stream { stream: 'sst' }");
+  take(after, ocean, "request: 9 goodbye {}");
+  say_hello(after, squatter, "ocean", 0);
+  EXPECT_FALSE(is_circle({viewer, "ocean", link}, {squatter, "viewer", link}));
+}
+
 // A rank of the consumer that gives it up before rank 0 is back is believed as soon as that is.
 TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
   const std::uint64_t link = matched.at(ocean).link();
