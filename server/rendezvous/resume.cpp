@@ -351,8 +351,10 @@ void Rendezvous::remember_given_up(const Group& by, LinkId id, const std::string
   const auto link = links_.find(id);
   const bool is_sealed =
       (awaited != awaited_.end() && awaited->second.is_sealed &&
-       awaited->second.consumer == by.name) ||
-      (link != links_.end() && link->second.is_sealed && link->second.consumer != by.name);
+       awaited->second.consumer == by.name && awaited->second.consumer_owner == by.owner) ||
+      (link != links_.end() && link->second.is_sealed &&
+       streams_.at(link->second.stream).owner == by.owner &&
+       streams_.at(link->second.stream).is_produced_by(by));
   try {
     GivenUpLink given_up{why, now, hold(by, link_bytes + why.size()), is_sealed};
     if (is_sealed)

@@ -1003,6 +1003,21 @@ TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
   EXPECT_TRUE(closed[ocean].contains(link));
 }
 
+// Nor does one that has the name of their producer when that has closed its stream and left.
+TEST_F(SealedLinks, HoldWhenAnotherKeysGroupGivesThemUpUnderTheNameOfAProducerThatHasLeft) {
+  ocean_comes_back();
+  take(after, ocean, "request: 8 close_stream { stream: 'sst' }");
+  take(after, ocean, "request: 9 goodbye {}");
+  say_hello(after, squatter, "ocean", 4);
+  take(after, squatter, "request: 2 close_stream { stream: 'sst' gave_up: true incarnation: 7 }");
+  wire::ToServer claim = Play::parsed("request: 3 resume { presence {} }");
+  *claim.mutable_resume()->add_links() = matched.at(ocean);
+  take(after, squatter, claim);
+  closed.clear();
+  viewer_comes_back();
+  EXPECT_FALSE(closed.contains(viewer));
+}
+
 // Whether the other side is back or not, and whichever comes back first.
 TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverHasTheirNames) {
   ASSERT_EQ(matched.at(ocean).peer_mark().size(), 32u);
