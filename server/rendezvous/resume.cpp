@@ -401,17 +401,24 @@ const Rendezvous::GivenUpLink* Rendezvous::find_given_up(const Group& group,
                                                          const wire::Matched& link,
                                                          bool is_producer) const {
   // A group that has taken the name of either one since the restart can say that it gives the link up.
+  std::vector<const decltype(given_up_)::value_type*> doubtful;
   for (auto each = given_up_.lower_bound({link.link(), {}, {}});
        each != given_up_.end() && std::get<LinkId>(each->first) == link.link(); ++each) {
     const auto& [id, name, owner] = each->first;
     if (name != group.name && name != link.peer_group()) continue;
-    const auto peer = owner_of_peer(settings_.keys, group, link, is_producer);
-    const bool is_peer = name == link.peer_group() && peer == owner;
-    if (each->second.is_sealed || owner == group.owner || is_peer ||
-        (!peer && !has_seal(settings_.keys, group, link, is_producer)))
-      return &each->second;
+    if (each->second.is_sealed || owner == group.owner) return &each->second;
+    doubtful.push_back(&*each);
   }
-  return nullptr;
+  if (doubtful.empty()) return nullptr;
+  const auto peer = owner_of_peer(settings_.keys, group, link, is_producer);
+  if (!peer && !has_seal(settings_.keys, group, link, is_producer))
+    return &doubtful.front()->second;
+  const auto is_by_peer = [&](const auto* each) {
+    return std::get<std::string>(each->first) == link.peer_group() &&
+           std::get<Owner>(each->first) == peer;
+  };
+  const auto by_peer = std::ranges::find_if(doubtful, is_by_peer);
+  return by_peer == doubtful.end() ? nullptr : &(*by_peer)->second;
 }
 
 void Rendezvous::check_come_back(double now) {
