@@ -74,6 +74,8 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
                             "one of producer '{}'",
                             link->consumer, group.name));
   reply(call).mutable_done();
+  if (is_early && message.of_rank() && !message.gave_up())
+    restored->second.finished.insert(seat.rank);
   if (message.gave_up() && (link == nullptr || link->is_missed))
     give_up_earlier_link(group, message.link(), core::printable(message.why()), call.now);
   const auto is_finished = [&](std::set<core::Rank>& ranks) {

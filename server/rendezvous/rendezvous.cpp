@@ -359,6 +359,8 @@ void Rendezvous::remove_group(std::string name) {
   groups_.remove(name);
   std::erase_if(subscriptions_, [&](const Subscription& s) { return s.consumer == name; });
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second.consumer == name; });
+  for (auto& [id, link] : links_)  // whoever comes back with the link has finished nothing yet
+    if (link.is_missed && link.consumer == name) link.finished.clear();
   end_claims(name);
   for (auto& [id, stream] : streams_) stream.left.erase(name);  // another job may take the name
 }

@@ -1003,6 +1003,38 @@ TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
   EXPECT_TRUE(closed[ocean].contains(link));
 }
 
+// A rank of the consumer that has finished before rank 0 is back has finished, unless its group was lost.
+TEST_F(SealedLinks, EndWhenAllRanksOfTheConsumerHaveFinishedThem) {
+  const std::uint64_t link = matched.at(ocean).link();
+  matched.at(ocean).clear_peer_mark();
+  const auto finish = [&](ConnectionId from) {
+    take(after, from, fmt::format("request: 5 close_link {{ link: {} of_rank: true }}", link));
+  };
+  for (const bool is_lost : {false, true}) {
+    after = Play(5, {}, keys);
+    start(after, {1, 2, 2});
+    closed.clear();
+    ocean_comes_back();
+    wire::ToServer rank = hello(viewer, "viewer", 4);
+    rank.mutable_hello()->set_size(2), rank.mutable_hello()->set_rank(1);
+    take(after, squatter, rank);
+    finish(squatter);
+    if (is_lost) {
+      for (const Outgoing& out : after.closed(squatter).messages) note(out);
+      after.own(31, 2);
+      take(after, 31, rank);
+    }
+    rank.mutable_hello()->set_rank(0);
+    take(after, viewer, rank);
+    wire::ToServer resume = Play::parsed("request: 2 resume { presence {} }");
+    *resume.mutable_resume()->add_links() = matched.at(viewer);
+    take(after, viewer, resume);
+    EXPECT_FALSE(closed[ocean].contains(link));
+    finish(viewer);
+    EXPECT_EQ(closed[ocean].contains(link), !is_lost);
+  }
+}
+
 // Nor does one that has the name of their producer when that has closed its stream and left.
 TEST_F(SealedLinks, HoldWhenAnotherKeysGroupGivesThemUpUnderTheNameOfAProducerThatHasLeft) {
   ocean_comes_back();

@@ -55,6 +55,7 @@ public:
     compare(fmt::format("close {}", connection), rendezvous_.closed(connection, "reset", now_),
             expected, where);
   }
+  Output closed(ConnectionId connection) { return rendezvous_.closed(connection, "reset", now_); }
   void close_in_any_order(ConnectionId connection, const Answers& expected,
                           Where where = Where::current()) {
     Output output = rendezvous_.closed(connection, "reset", now_);
