@@ -178,7 +178,7 @@ private:
   /// Adds the latest counters as far as a heartbeat may hold them, with the lock held; the next one begins with the
   /// rest.
   void add_counters(wire::Heartbeat& heartbeat);
-  /// What a message that was answered changes of that.
+  /// Records what an answered message changes for the next server.
   void note(const wire::ToServer& message, const wire::ToClient& answer);
   /// Keeps the seals of streams for the next server.
   void note_seals(const wire::ToServer& message, const wire::Done& done);

@@ -9,14 +9,17 @@
 //     the keys' order has changed      the seal holds: any other key of the file may be the one that made it
 //     that key has left the file       the seal does not hold, and what it is for is as without one
 //
-// A link is of two groups for ever. Beside its seal each of them gets the mark of the other one, made under the key of
-// that one: what a group with a third key says about the link, under the name of either, does not count after a restart.
-// A group can make a mark with its own key, which says that the other side has that key as well: it harms its own link.
+// A link belongs to the same two groups for its whole life. Beside its seal each of them gets the mark of the other one, made
+// under the key of that one: what a group with a third key says about the link, under the name of either, does not count after
+// a restart. A group can make a mark with its own key, which says that the other side has that key, too: it harms its own link.
 //
 // A name goes from one group to another, so its seal says when it was made, by the clock of the server, and of two
 // groups that show one the newer seal holds. A group that takes a name before its holder is back gets a seal of it, too:
 // it keeps the name if the server is started once more before that holder has come. Until then such a seal does not count:
 // the seal of a name begins with the number of the server that made it, which takes none of its own.
+//
+// Seals do not expire. However old it is, a seal takes a name from each holder that has shown none: a job that has the name
+// for the first time, or the job of an earlier version.
 //
 // A name that waits for the producer of a lost stream goes to a newer seal than that producer has shown. Where the tokens of
 // consumers alone keep it, or the producer has shown none, it goes to any seal.
@@ -44,7 +47,7 @@ bool has_seal(const transport::ServerExchange::Keys& keys, const Group& group,
               const wire::Matched& link, bool is_producer);
 
 /// Returns the mark of a link's other side for one of its groups; empty if the server has one key at most.
-/// @param peer  of the other side
+/// @param peer  owner of the other side's key
 std::string mark_of_peer(const transport::ServerExchange::Keys& keys, Owner peer,
                          const Group& group, const wire::Matched& link, bool is_producer);
 /// Returns whose key has made the mark that the link shows; nullopt if it shows none of a key of this server.
