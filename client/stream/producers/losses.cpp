@@ -211,7 +211,12 @@ void ProducerLinks::throw_cause(const Error& e, const std::function<void()>& loo
   is_lost_ = true;  // what comes next cannot be trusted
   if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
     report_own_failure(e);
-    throw e;
+    // The text of a link names the step alone; the other ranks name the stream when they hear of it.
+    const std::string text = e.what();
+    const bool is_named = text.starts_with("stream '");
+    const Error named(e.code(), is_named ? text : fmt::format("stream '{}': {}", stream(), text),
+                      e.where());
+    throw named;
   }
   const Link& link = links_[at_].link;
   // Perhaps because the producer died: the server knows within a moment. Or the producer was told of

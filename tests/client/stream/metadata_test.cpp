@@ -400,7 +400,7 @@ TEST(Metadata, OfAStepThatDiffersBetweenRanksEndsTheStream) {
       EXPECT_EQ(e.code(), Errc::mismatch);
       text = e.what();
     }
-    EXPECT_NE(text.find("step 1: expected every rank of the producer to set the same "
+    EXPECT_NE(text.find("stream 's': step 1: expected every rank of the producer to set the same "
                         "time; found time 20"),
               std::string::npos)
         << text;
