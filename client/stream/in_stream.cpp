@@ -111,12 +111,12 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
         [&] {
           links_.await_begin();
           return links_.is_complete() || links_.can_begin() || refusal_.has_value() ||
-                 links_.find_end();
+                 links_.find_end() || links_.why_not_begun();
         },
         until);
-    if (const auto why = end_of_a_link(); !why.empty()) {
+    if (const auto end = end_of_a_link()) {
       if (session_.rank() == 0) withdraw();
-      refuse(Error(Errc::peer_lost, fmt::format("stream '{}': {}", name(), why)));
+      refuse(Error(end->code(), fmt::format("stream '{}': {}", name(), end->what())));
       throw *std::exchange(refusal_, {});
     }
     if (!outcome.is_done && until) return false;
@@ -134,16 +134,16 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
   return true;
 }
 
-std::string InStream::end_of_a_link() {
-  if (links_.is_empty() || links_.is_complete()) return {};
-  const auto why = session_.run_on_root(
-      [&] {
-        const auto end = links_.find_end();
-        const auto bytes = std::as_bytes(std::span(end ? end->why : std::string_view()));
-        return core::Bytes(bytes.begin(), bytes.end());
-      },
-      session_.deadline());
-  return {reinterpret_cast<const char*>(why.data()), why.size()};
+std::optional<Error> InStream::end_of_a_link() {
+  if (links_.is_empty() || links_.is_complete()) return std::nullopt;
+  const auto find = [&] {
+    const auto end = links_.find_end();
+    const auto found = end ? Error(Errc::peer_lost, end->why) : links_.why_not_begun();
+    return to_bytes(found ? proto::encode(*found) : wire::Refused{});
+  };
+  const auto told = from_bytes<wire::Refused>(session_.run_on_root(find, session_.deadline()));
+  if (told.code() == 0) return std::nullopt;
+  return proto::decode(told);
 }
 
 void InStream::refuse(const Error& error) {
@@ -267,7 +267,9 @@ void InStream::enter_step() {
 
 bool InStream::poll_ready() {
   if (links_.is_lost()) return true;
-  if (state_ != State::between_steps) return state_ != State::declaring || refusal_;
+  // One that a call of another stream has linked needs a call of its own to begin.
+  if (state_ == State::declaring) return refusal_ || links_.can_begin() || links_.poll_failed();
+  if (state_ != State::between_steps) return true;
   const auto hold = session_.progress().hold();
   session_.progress().advance(this);
   return links_.poll_ready();

@@ -164,8 +164,8 @@ private:
   [[noreturn]] void throw_too_early(std::int64_t time, std::int64_t first) const;
   /// Waits until all that produce the stream have come and are linked.
   bool find_producer(std::optional<core::Deadline> until);
-  /// Why a link has ended while others are missing; empty: none has. Collective.
-  std::string end_of_a_link();
+  /// Returns why a link has ended while others are missing or have not begun; none: none has. Collective.
+  std::optional<core::Error> end_of_a_link();
   /// Begins the links, once all are open and have begun as rank 0 sees it. Keeps what fails, as refuse() does.
   /// @return false if `until` has passed before
   bool begin_links(std::optional<core::Deadline> until);
@@ -179,7 +179,10 @@ private:
   wire::ToServer introduction() const override;
   void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
-  void others_have_begun() override { links_.let_pass(); }
+  void others_have_begun() override {
+    links_.let_pass();
+    links_.report_not_begun();
+  }
   std::optional<wire::Wait> awaited_begin() override;
   bool has_awaited_begin() const override { return links_.has_awaited_begin(); }
   bool has_lost_links() override;

@@ -42,9 +42,7 @@ std::uint64_t ConsumerLinks::first_over(const wire::Matched& matched, std::uint6
 LinkTerms ConsumerLinks::terms(std::uint64_t first) const {
   return {.side = transport::Side::producer,
           .first_step = first,
-          .most_seconds = links_.empty()                     ? no_limit
-                          : openings_.size() < most_openings ? patience_
-                                                             : least_patience,
+          .most_seconds = links_.empty() ? no_limit : patience_,
           .answers_between_calls = config_.progress != Progress::calls};
 }
 
@@ -90,9 +88,14 @@ bool ConsumerLinks::is_needed() {
 void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
   const std::uint64_t first = first_over(matched, next);
   try {
-    if (!opens_beside(matched) || is_needed())
-      return let_in(matched, open_link(session_, matched, fields_.all(), terms(first)), first,
-                    next);
+    const bool is_crowded = has_parts() && openings_.size() >= most_openings;
+    const bool is_beside = opens_beside(matched);
+    const bool needs_it = (is_beside || is_crowded) && is_needed();
+    if (!is_beside || needs_it) {
+      auto in_call = terms(first);
+      if (is_crowded && !needs_it && !links_.empty()) in_call.most_seconds = least_patience;
+      return let_in(matched, open_link(session_, matched, fields_.all(), in_call), first, next);
+    }
     Queued queued{.matched = matched, .awaits_choice = session_.has_choices(matched.offer())};
     if (queued.awaits_choice) send_choices(session_, matched);
     queued.until = core::Deadline::after(

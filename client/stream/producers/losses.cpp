@@ -42,8 +42,9 @@ std::string ProducerLinks::complaint_of_any() {
     if (std::exchange(open.moved, open.exchange->moved()) != open.exchange->moved())
       open.link.signs->heard_all();
     if (open.has_left) continue;
-    auto found =
-        complaint(session_, open.link, [&](std::size_t m) { return open.exchange->is_owed(m); });
+    const bool owes_begin = !is_complete_ && open.link.signs->awaits_begin();
+    auto found = complaint(session_, open.link,
+                           [&](std::size_t m) { return owes_begin || open.exchange->is_owed(m); });
     if (!found.empty()) return found;
   }
   at_ = 0;

@@ -102,15 +102,53 @@ void ProducerLinks::await_begin() {
   if (is_open_ && !is_complete_ && !kept_until_) kept_until_ = core::Deadline::after(kept_seconds);
 }
 
+std::optional<Error> ProducerLinks::why_not_begun() {
+  if (!awaits_begin()) return std::nullopt;
+  const auto hold = session_.progress().hold();
+  const auto of_group = [](const Open& open, Errc code, std::string_view text) {
+    return Error(code, fmt::format("producer group '{}': {}", open.link.peer_group, text));
+  };
+  for (const Open& open : links_) {
+    if (!open.failure) continue;
+    try {
+      std::rethrow_exception(open.failure);
+    } catch (...) {
+      const Error e = core::current_error();
+      if (e.code() != Errc::transport && e.code() != Errc::peer_lost)
+        return of_group(open, e.code(), e.what());
+      // Perhaps because the producer died: the server knows within a moment.
+      if (!explained_by_) explained_by_ = core::Deadline::after(explained_within_seconds);
+      if (explained_by_->expired()) return of_group(open, Errc::peer_lost, e.what());
+    }
+  }
+  const std::string wrong = complaint_of_any();
+  if (wrong.empty()) return std::nullopt;
+  return of_group(links_[std::exchange(at_, 0)], Errc::peer_lost, wrong);
+}
+
+void ProducerLinks::report_not_begun() noexcept {
+  try {
+    if (is_not_begun_reported_ || find_end()) return;
+    const auto why = why_not_begun();
+    if (!why) return;
+    is_not_begun_reported_ = true;
+    report_own_failure(*why);
+  } catch (...) {  // no memory for the text: the others wait until the time of their call is up
+  }
+}
+
 bool ProducerLinks::begin(std::optional<core::Deadline> until) {
   core::expects(is_open_, "links begin when all of them are open");
   bool has_begun = false;
   session_.run_collectively([&] {
     std::optional<Control::LinkEnd> end;
+    std::optional<Error> wrong;
     const auto is_over = [&] {
-      return (has_begun = !awaits_begin()) || (end = find_end()).has_value();
+      return (has_begun = !awaits_begin()) || (end = find_end()).has_value() ||
+             (wrong = why_not_begun()).has_value();
     };
     session_.waits_for(is_over, until.value_or(session_.deadline()));
+    if (wrong) throw Error(wrong->code(), fmt::format("stream '{}': {}", stream(), wrong->what()));
     if (end) throw Error(Errc::peer_lost, fmt::format("stream '{}': {}", stream(), end->why));
   });
   const auto all = session_.allgather({static_cast<std::byte>(has_begun)}, session_.deadline());
@@ -146,8 +184,9 @@ void ProducerLinks::drop_all() {
   const auto hold = session_.progress().hold();
   forget();
   links_.clear();
-  is_open_ = is_complete_ = false;
+  is_open_ = is_complete_ = is_not_begun_reported_ = false;
   kept_until_.reset();
+  explained_by_.reset();
   pass_until_ = 0;
 }
 
@@ -164,8 +203,9 @@ bool ProducerLinks::advance() noexcept {
   for (Open& open : links_) {
     if (open.failure) continue;
     try {
+      open.link.signs
+          ->advance();  // what it says of the first step holds, whatever is wrong with that
       const bool is_idle = open.exchange->advance();
-      open.link.signs->advance();
       catch_up(open);
       // A producer may close while this rank waits for something else of that producer.
       if (open.exchange->poll() == Sink::State::end && !open.link.signs->awaits_begin()) {

@@ -56,6 +56,11 @@ public:
   bool has_awaited_begin() const noexcept {
     return !is_complete_ && kept_until_ && kept_until_->expired();
   }
+  /// Returns what is wrong with a link while a group has yet to let this one in, as this rank finds it and once the
+  /// server has had time to report the cause; none: nothing.
+  std::optional<core::Error> why_not_begun();
+  /// Sends it to all sides, once.
+  void report_not_begun() noexcept;
   /// Waits until all groups have let in this rank, too, and agrees with the other ranks on the first step.
   /// Collective.  @pre can_begin() on rank 0
   /// @param until  from then on it does not wait
@@ -238,6 +243,8 @@ private:
   std::uint64_t incarnation_ = 0;  // of the stream, as the server knows it
   bool is_open_ = false, is_complete_ = false;  // all links
   std::optional<core::Deadline> kept_until_;    // steps of links that wait for others to begin
+  bool is_not_begun_reported_ = false;
+  std::optional<core::Deadline> explained_by_;  // why a link has failed while it waited to begin
   std::atomic<bool> is_lost_ = false;           // the application's thread tells that of the engine
   std::uint64_t pass_until_ = 0;                // steps before this one go by
   std::uint64_t had_before_ = 0;                // likewise
