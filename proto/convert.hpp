@@ -19,7 +19,7 @@
 
 namespace tremula::proto {
 
-inline constexpr std::uint32_t protocol_version = 1;                     ///< Hello.protocol
+inline constexpr std::uint32_t protocol_version = 2;                     ///< Hello.protocol
 inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< of one frame's payload
 /// Of an Announce, Subscribe, Redeclare or RedeclareLink: the server tells the other side of them, and of more.
 inline constexpr std::size_t max_declaration_bytes = max_message_bytes - (std::size_t{1} << 20);

@@ -302,7 +302,7 @@ class World:
         """A job with another version of the library is refused, and told which versions have met."""
         told = subprocess.run([str(self.programs / "chaos_version"), self.server_address], capture_output=True,
                               timeout=PATIENCE).stdout.decode()
-        for words in ("expected protocol 1 of Tremula", "found protocol 2 of Tremula 99.0"):
+        for words in ("expected protocol 2 of Tremula", "found protocol 3 of Tremula 99.0"):
             require(words in told, f"expected that another version is told '{words}', found: {told}")
 
     def slow_consumer(self):

@@ -99,7 +99,7 @@ protected:
         "transport: 't' offer: 'tcp' } incarnation: 1";
     for (auto* group : {&ocean, &viewer})
       (*group)->tell(fmt::format(
-          "request: 1 hello {{ protocol: 1 group: '{}' size: 1 job: 'j' host: 'h' version: 'v' }}",
+          "request: 1 hello {{ protocol: 2 group: '{}' size: 1 job: 'j' host: 'h' version: 'v' }}",
           group == &ocean ? "ocean" : "viewer"));
     ocean->tell("request: 2 announce { queue_depth: 2 " + what + " }");
     viewer->tell("request: 2 subscribe { " + what + " }");
@@ -142,7 +142,7 @@ TEST_F(Tremula, KnowsItsVersion) {
   EXPECT_EQ(option.output(), text.output());
   EXPECT_EQ(text.output().find("tremula "), 0u);
   EXPECT_EQ(json.wait(), 0);
-  EXPECT_NE(json.output().find("\"protocol\": 1"), std::string::npos);
+  EXPECT_NE(json.output().find("\"protocol\": 2"), std::string::npos);
 }
 
 // Options that a table of fields does not look at are not left out in silence.
@@ -236,7 +236,7 @@ TEST_F(Tremula, ShowsOneStream) {
   link();
   Rank other(port_file);
   other.tell(
-      "request: 1 hello { protocol: 1 group: 'other' size: 1 job: 'j' host: 'h' version: 'v' }");
+      "request: 1 hello { protocol: 2 group: 'other' size: 1 job: 'j' host: 'h' version: 'v' }");
   other.tell(
       "request: 2 announce { stream: 'another' queue_depth: 2 incarnation: 1 fields { name: 'w' "
       "element_type: 9 "
@@ -543,7 +543,7 @@ TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
   Process watch({"status", "--watch", "0.05", "--port-file", port_file});
   EXPECT_TRUE(soon([&] { return watch.output() == "no streams yet\n"; })) << watch.errors();
   Rank late(port_file);
-  late.tell("request: 1 hello { protocol: 1 group: 'g' size: 1 job: 'j' host: 'h' version: 'v' }");
+  late.tell("request: 1 hello { protocol: 2 group: 'g' size: 1 job: 'j' host: 'h' version: 'v' }");
   late.tell(
       "request: 2 announce { stream: 's' queue_depth: 2 fields { name: 'u' element_type: 10 "
       "layout: 'shape=8 grid=1' } "

@@ -237,7 +237,7 @@ private:
     switch (in_.below(5)) {
       case 0: {
         auto& hello = *m.mutable_hello();
-        hello.set_protocol(in_.below(32) == 0 ? 2 : proto::protocol_version);
+        hello.set_protocol(in_.below(32) == 0 ? 1 : proto::protocol_version);
         hello.set_group(name('g'));
         hello.set_size(1 + in_.below(2));
         hello.set_rank(in_.below(2));

@@ -65,7 +65,7 @@ const std::string counters =
     "counters { stream: 's' link: 1 steps: 3 packages: 6 bytes: 1000 wait_seconds: 0.5 time: -3 } ";
 
 const std::vector<std::string> to_server{
-    "hello { protocol: 1 group: 'g' rank: 0 size: 2 job: 'j' host: 'h' pid: 9 version: '0.1' }",
+    "hello { protocol: 2 group: 'g' rank: 0 size: 2 job: 'j' host: 'h' pid: 9 version: '0.1' }",
     "announce { " + announce + "}",
     "announce { stream: 's' " + part + offer +
         "queue_depth: 2 incarnation: 1 readable_by_all: true }",

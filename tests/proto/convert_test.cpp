@@ -39,7 +39,7 @@ core::Bytes raw(const Message& of) {
 }
 
 const std::string hello =
-    "group: 'ocean' rank: 1 size: 4 job: 'j' host: 'nid1' pid: 7 version: '0.1' protocol: 1";
+    "group: 'ocean' rank: 1 size: 4 job: 'j' host: 'nid1' pid: 7 version: '0.1' protocol: 2";
 const std::string fields = "fields { name: 'u' element_type: 10 layout: 'shape=8 grid=2' }";
 const std::string offers = "offers { transport: 'ofi' offer: 'ofi:tcp;ofi_rxm' }";
 

@@ -134,7 +134,7 @@ private:
 
 std::string hello(const std::string& group, int rank, int size, double silence = 0) {
   return fmt::format(
-      "request: 1 hello {{ protocol: 1 group: '{}' rank: {} size: {} job: 'j' host: 'h' pid: 5 "
+      "request: 1 hello {{ protocol: 2 group: '{}' rank: {} size: {} job: 'j' host: 'h' pid: 5 "
       "version: '0.1' silence_seconds: {} }}",
       group, rank, size, silence);
 }

@@ -150,7 +150,7 @@ TEST(Load, TenThousandSessionsAndAThousandStreams) {
     ASSERT_TRUE(peers.back()->is_connected()) << "after " << i << " connections";
     const int stream = i / 10, rank = i % 10;
     peers.back()->tell(fmt::format(
-        "request: 1 hello {{ protocol: 1 group: '{}{}' rank: {} size: {} job: 'j' host: 'h' pid: 5 "
+        "request: 1 hello {{ protocol: 2 group: '{}{}' rank: {} size: {} job: 'j' host: 'h' pid: 5 "
         "version: '0.1' }}",
         rank == 0 ? "producer" : "consumer", stream, rank == 0 ? 0 : rank - 1, rank == 0 ? 1 : 9));
   }

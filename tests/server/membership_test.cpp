@@ -32,11 +32,11 @@ TEST(Membership, IsAnsweredWithWelcome) {
 TEST(Membership, NeedsTheSameProtocol) {
   Play play;
   play.tell(1,
-            "request: 1 hello { protocol: 2 group: 'g' rank: 0 size: 1 job: 'j' host: 'h' version: "
+            "request: 1 hello { protocol: 3 group: 'g' rank: 0 size: 1 job: 'j' host: 'h' version: "
             "'9.9' }",
             {Play::refused(1, -7,
-                           "group 'g', rank 0: expected protocol 1 of Tremula 0.1, found protocol "
-                           "2 of Tremula 9.9; install "
+                           "group 'g', rank 0: expected protocol 2 of Tremula 0.1, found protocol "
+                           "3 of Tremula 9.9; install "
                            "the same version on both sides")});
   EXPECT_FALSE(play.is_member(1));
 }
@@ -252,7 +252,7 @@ TEST(Membership, TakesAnyByteForASignOfLife) {
 TEST(Membership, LetsASessionSayHowLongARankMayBeSilent) {
   Play play;
   const auto hello = [](const std::string& group, const std::string& seconds) {
-    return "request: 1 hello { protocol: 1 group: '" + group +
+    return "request: 1 hello { protocol: 2 group: '" + group +
            "' size: 1 job: 'j' host: 'node' pid: 100 version: '0.1' silence_seconds: " + seconds +
            " }";
   };

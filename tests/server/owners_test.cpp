@@ -315,7 +315,7 @@ TEST_F(Owners, ACircleIsToldWithoutTheStreamsOfOthers) {
 TEST(OwnersAfterARestart, ALinkOfTheFutureIsRefused) {
   Play play(5);
   play.receive(10,
-               "request: 1 hello { protocol: 1 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
+               "request: 1 hello { protocol: 2 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
                "version: '0.1' group: 'ocean' left_server: 4 }");
   const std::uint64_t link = std::uint64_t{5} << 32 | 1;
   play.tell(
@@ -358,7 +358,7 @@ protected:
   /// Shows the seal that the connection got from the server before, if it was there.
   wire::ToServer hello(ConnectionId from, const std::string& group, int left_server) {
     wire::ToServer message = Play::parsed(
-        fmt::format("request: 1 hello {{ protocol: 1 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
+        fmt::format("request: 1 hello {{ protocol: 2 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
                     "version: '0.1' group: '{}' left_server: {} }}",
                     group, left_server));
     if (left_server == 0) return message;
@@ -1152,7 +1152,7 @@ TEST(OwnersAfterARestart, ALinkIsNoneOfAnotherKeysGroupOfThatName) {
   Play play(5);
   play.own(10, 1), play.own(20, 2);
   const std::string back =
-      "protocol: 1 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 version: '0.1' ";
+      "protocol: 2 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 version: '0.1' ";
   play.receive(20, "request: 1 hello { " + back + "group: 'viewer' }");
   play.receive(10, "request: 1 hello { " + back + "group: 'ocean' left_server: 4 }");
   const std::string link = std::to_string(std::uint64_t{4} << 32 | 1);

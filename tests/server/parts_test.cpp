@@ -292,7 +292,7 @@ TEST_F(Parts, ThatComeBackToAServerAreLinkedToWhomTheyWereNot) {
   const std::uint64_t base = std::uint64_t{7} << 32, before = std::uint64_t{3} << 32;
   const auto hello = [](const std::string& group) {
     return fmt::format(
-        "request: 1 hello {{ protocol: 1 group: '{}' rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
+        "request: 1 hello {{ protocol: 2 group: '{}' rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
         "version: '0.1' left_server: 3 }}",
         group);
   };

@@ -107,7 +107,7 @@ public:
   static std::string hello(const std::string& group, int rank, int size,
                            const std::string& job = "j", const std::string& host = "node") {
     return fmt::format(
-        "request: 1 hello {{ protocol: 1 group: '{}' rank: {} size: {} job: '{}' host: '{}' pid: "
+        "request: 1 hello {{ protocol: 2 group: '{}' rank: {} size: {} job: '{}' host: '{}' pid: "
         "{} "
         "version: '0.1' }}",
         group, rank, size, job, host, 100 + rank);

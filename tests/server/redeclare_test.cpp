@@ -190,7 +190,7 @@ TEST_F(Redeclare, OfAConsumerOfAStateIsRefused) {
 /// Both sides have a link of an earlier server; the consumer wants other layouts of it.
 TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
   const std::string again =
-      "hello { protocol: 1 group: '%' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: "
+      "hello { protocol: 2 group: '%' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: "
       "'0.1' left_server: 1 }";
   const std::string link =
       "links { link: 4294967297 stream: 's' peer_size: 1 offer: 't' why: 'w' queue_depth: 3 "
@@ -244,7 +244,7 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
 TEST(RedeclareAgain, IsTakenUpByTheNextServer) {
   const std::string number = "4294967297";
   const auto hello = [&](const std::string& group) {
-    return "request: 1 hello { protocol: 1 group: '" + group +
+    return "request: 1 hello { protocol: 2 group: '" + group +
            "' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: '0.1' left_server: 1 }";
   };
   const auto addresses = [&](char side, int again) {
@@ -321,7 +321,7 @@ TEST(RedeclareAgain, RefusesFieldsThatTheProducerHasNot) {
   for (const bool is_consumer_first : {true, false}) {
     Play play(2);
     const auto begin = [&](ConnectionId from, const std::string& group) {
-      play.receive(from, "request: 1 hello { protocol: 1 group: '" + group +
+      play.receive(from, "request: 1 hello { protocol: 2 group: '" + group +
                              "' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: '0.1' "
                              "left_server: 1 }");
     };

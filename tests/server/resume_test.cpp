@@ -13,7 +13,7 @@ constexpr std::uint64_t base = std::uint64_t{7} << 32;  // of the links of serve
 
 std::string hello_again(const std::string& group, int rank, int size, int left_server = 3) {
   return fmt::format(
-      "request: 1 hello {{ protocol: 1 group: '{}' rank: {} size: {} job: 'j' host: 'node' pid: {} "
+      "request: 1 hello {{ protocol: 2 group: '{}' rank: {} size: {} job: 'j' host: 'node' pid: {} "
       "version: '0.1' left_server: {} }}",
       group, rank, size, 100 + rank, left_server);
 }

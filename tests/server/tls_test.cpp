@@ -104,7 +104,7 @@ private:
 
 std::string hello(const std::string& group) {
   return fmt::format(
-      "request: 1 hello {{ protocol: 1 group: '{}' rank: 0 size: 1 job: 'j' host: 'h' pid: 5 "
+      "request: 1 hello {{ protocol: 2 group: '{}' rank: 0 size: 1 job: 'j' host: 'h' pid: 5 "
       "version: '0.1' }}",
       group);
 }

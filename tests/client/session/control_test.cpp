@@ -155,7 +155,7 @@ private:
 
 wire::Hello hello_of(const std::string& group) {
   wire::Hello hello;
-  hello.set_protocol(1);
+  hello.set_protocol(proto::protocol_version);
   hello.set_group(group);
   hello.set_size(1);
   hello.set_job("job");
