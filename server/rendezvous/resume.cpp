@@ -177,7 +177,7 @@ void Rendezvous::free_name(const Group& group, const wire::Announce& message, do
   if (is_claimed && claim->second.shown >= message.sealed_at()) return;
   // The seal is verified only where it matters.
   if (time_of_seal(settings_.keys, settings_.number, group, message) == 0) return;
-  // What the group cannot announce ends nothing of others.
+  // A stream that cannot be announced must end none of another group.
   const std::vector<proto::Field> fields = proto::decode(message.fields());
   proto::check_fits_group(fields, group.size, name, group.name);
   const std::size_t bytes = memory_bytes(fields, message.fields()) + message.attributes().size();

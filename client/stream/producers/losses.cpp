@@ -212,7 +212,7 @@ void ProducerLinks::throw_cause(const Error& e, const std::function<void()>& loo
   is_lost_ = true;  // what comes next cannot be trusted
   if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
     report_own_failure(e);
-    // The text of a link names the step alone; the other ranks name the stream when they hear of it.
+    // A link's own text names only the step. The other ranks add the stream to what is reported to them.
     const std::string text = e.what();
     const bool is_named = text.starts_with("stream '");
     const Error named(e.code(), is_named ? text : fmt::format("stream '{}': {}", stream(), text),

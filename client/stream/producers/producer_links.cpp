@@ -203,8 +203,8 @@ bool ProducerLinks::advance() noexcept {
   for (Open& open : links_) {
     if (open.failure) continue;
     try {
-      open.link.signs
-          ->advance();  // what it says of the first step holds, whatever is wrong with that
+      // First, so that a failed step does not hide which step the link begins with.
+      open.link.signs->advance();
       const bool is_idle = open.exchange->advance();
       catch_up(open);
       // A producer may close while this rank waits for something else of that producer.

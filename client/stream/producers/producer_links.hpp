@@ -245,7 +245,7 @@ private:
   std::optional<core::Deadline> kept_until_;    // steps of links that wait for others to begin
   bool is_not_begun_reported_ = false;
   std::optional<core::Deadline> explained_by_;  // why a link has failed while it waited to begin
-  std::atomic<bool> is_lost_ = false;           // the application's thread tells that of the engine
+  std::atomic<bool> is_lost_ = false;           // the application sets it, the engine reads it
   std::uint64_t pass_until_ = 0;                // steps before this one go by
   std::uint64_t had_before_ = 0;                // likewise
   std::uint64_t steps_ = 0, passed_ = 0;        // that the application has had, has not asked for
