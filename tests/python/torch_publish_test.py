@@ -284,6 +284,49 @@ def consume(rank, name, dies, is_over):
                 is_over.value = 1
 
 
+def produce_to_the_end(rank, ranks, outlives, lost, is_closing):
+    """Two steps. A consumer keeps the first one, so that close waits for it. lost: what close says to be lost, if it does"""
+    with tremula.Session("simulation", rank, ranks) as session:
+        out = session.out_stream("field", queue_depth=4, outlives_consumers=outlives)
+        u = out.field("u", "f64", tremula.Layout.parse(f"shape=4 grid={ranks}"))
+        for number in range(2):
+            out.put(u, np.full(4 // ranks, float(number)))
+        with is_closing:
+            is_closing.value += 1
+        found = ""
+        try:
+            out.close()
+        except tremula.PeerLost as error:
+            found = str(error)
+        assert lost in found and bool(lost) == bool(found) == out.is_open, (found, out.is_open)
+        out.give_up()
+
+
+def produce_for_two(rank, is_first_dead):
+    """The next step after the first consumer is lost: the second one keeps the room that it needs."""
+    with tremula.Session("simulation", 0, 1, step_timeout=3) as session:
+        out = session.out_stream("field", queue_depth=1, wait_for_consumers=2, outlives_consumers=True)
+        u = out.field("u", "f64", tremula.Layout.parse("shape=4 grid=1"))
+        out.put(u, np.zeros(4))
+        torch_support.wait_until(lambda: is_first_dead.value)
+        try:
+            out.put(u, np.zeros(4))
+        except tremula.TimedOut as error:
+            assert "waited 3 s for consumer group 'second'" in str(error), error
+        else:
+            raise AssertionError("expected no room")
+        out.give_up()
+
+
+def keep(rank, name, has_step):
+    """Takes a step and never ends it."""
+    with tremula.Session(name, 0, 1) as session, session.in_stream("field") as stream:
+        stream.field("u", "f64", tremula.Layout.parse("shape=4 grid=1"))
+        for _ in stream:
+            has_step.value = 1
+            time.sleep(600)
+
+
 class Loss(unittest.TestCase):
     def test_a_producer_that_outlives_its_consumers_goes_on_without_an_error(self):
         for outlives, timeout in ((True, None), (True, 30), (False, None), (False, 30)):
@@ -293,6 +336,33 @@ class Loss(unittest.TestCase):
                 jobs.join(jobs.start(consume, "first", True, is_over), expected=9)
                 jobs.join(jobs.start(consume, "second", False, is_over))
                 jobs.join(producer)
+
+    def test_close_of_a_producer_that_outlives_its_consumers_fails_for_ranks_of_its_own_alone(self):
+        for outlives, ranks, lost in ((True, 1, ""), (True, 2, ""), (False, 1, "rank 0 of group 'training'"),
+                                      (False, 2, "rank 0 of group 'training'"), (True, 2, "rank 1 of group 'simulation'")):
+            is_closing, has_step = multiprocessing.Value("b", 0), multiprocessing.Value("b", 0)
+            with torch_support.Server(), torch_support.Jobs() as jobs:
+                producers = jobs.start(produce_to_the_end, ranks, outlives, lost, is_closing, ranks=ranks)
+                consumer, = jobs.start(keep, "training", has_step)
+                torch_support.wait_until(lambda: is_closing.value == ranks and has_step.value, [*producers, consumer])
+                time.sleep(0.3)  # close waits by now
+                jobs.kill(producers.pop() if "simulation" in lost else consumer)
+                jobs.join(producers)
+                if consumer.is_alive():
+                    jobs.kill(consumer)
+
+    def test_what_fails_after_a_loss_is_raised_as_what_it_is(self):
+        is_first_dead = multiprocessing.Value("b", 0)
+        have_steps = [multiprocessing.Value("b", 0) for _ in range(2)]
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            producer = jobs.start(produce_for_two, is_first_dead)
+            first, second = [jobs.start(keep, name, has_step)[0] for name, has_step in zip(("first", "second"), have_steps)]
+            torch_support.wait_until(lambda: all(has_step.value for has_step in have_steps), [*producer, first, second])
+            jobs.kill(first)
+            time.sleep(1)  # the producer is told
+            is_first_dead.value = 1
+            jobs.join(producer)
+            jobs.kill(second)
 
 
 class Rounding(unittest.TestCase):

@@ -107,7 +107,7 @@ class OutStream(Stream):
         """
         status = self._begin(self._handle) if timeout is None else self._wait(timeout)
         if status == _c.PEER_LOST and self._outlives_consumers:
-            status = self._begin_again(timeout)
+            status = self._again(lambda: self._begin(self._handle) if timeout is None else self._wait(timeout))
         if status < 0:
             self._fail(status)
         if status == _c.OK:

@@ -80,7 +80,7 @@ class Session:
         """Opens a stream that this group produces. Collective.
 
         :param outlives_consumers: True: the first step waits for consumers as `wait_for_consumers` says, and steps go on
-            when they are lost later, for those that are left or come; False: begin_step raises PeerLost once
+            when they are lost later, for those that are left or come; False: begin_step, or close, raises PeerLost once
         :param options: queue_depth, queue_bytes, when_full, keep_steps, kind, first_step, versions, lease,
             readers_serve, wait_for_consumers, readable_by, progress; tremula.h tells what they mean
         """

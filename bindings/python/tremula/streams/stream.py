@@ -88,6 +88,7 @@ class Stream:
     _within: Any
     _begin: Any
     _name = _side = ""
+    _outlives_consumers = False
 
     def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
         self.session, self.name = session, name
@@ -116,16 +117,21 @@ class Stream:
             raise InvalidArgument(f"stream '{self.name}' is closed: open it again for further steps")
         raise_error(status)
 
-    def _begin_again(self, timeout: float | None) -> int:
-        """Begins a step after a loss, which is reported once if it was a consumer's. If a rank of this group is lost,
-        raises the first error, which names that rank; the second one would name the ranks that wait for it."""
+    def _again(self, call: Callable[[], Any]) -> int:
+        """Repeats a call that has returned PEER_LOST, as it does once when consumers are lost. Returns the new status.
+
+        :raises PeerLost: it returns PEER_LOST again, as a rank of this group is lost. This is the first error, which
+            names that rank; the second one would name the ranks that wait for it
+        """
         try:
             self._fail(_c.PEER_LOST)
         except PeerLost as lost:
-            status: int = self._begin(self._handle) if timeout is None else self._wait(timeout)
-            if status < 0:
+            status: int = call()
+            if status == _c.PEER_LOST:
                 raise_pending()
                 raise lost from None
+            if status < 0:
+                self._fail(status)
             return status
 
     def _check(self, status: int) -> int:
@@ -179,11 +185,28 @@ class Stream:
         return f"stream '{self.name}': expected {self._side} within {seconds:g} s, found none; timeout sets how long"
 
     def close(self) -> None:
-        """See OutStream.close, InStream.close. Again: does nothing."""
+        """Ends the stream of a producer once consumers have taken all steps, or leaves that of another group. A second
+        call does nothing.
+
+        :raises PeerLost: too few consumers are left, unless the stream outlives them; or a rank of this group is lost
+        """
         if self._handle is None:
             return
-        self._check(self._close(self._handle))
+        status = self._close(self._handle)
+        if status == _c.PEER_LOST and self._outlives_consumers:
+            status = self._again(self._close_again)
+        self._check(status)
         self._forget()
+
+    def _close_again(self) -> int:
+        """Closes after a loss, which has ended the stream on every rank, whoever was lost.
+
+        :raises PeerLost: a rank of this group
+        """
+        status: int = self._close(self._handle)
+        if status == _c.OK:
+            self.session.allgather(b"")
+        return status
 
     def give_up(self) -> None:
         """Frees the stream without closing it: the other side gets an error. Waits for nobody."""
