@@ -153,12 +153,25 @@ class LayoutOf(unittest.TestCase):
         self.compare((7, 5), torch.arange(12).reshape(2, 3, 2), [Shard(0), Shard(1), Shard(0)], (2, 0, 1),
                      DTensorSpec(both))
 
+    def test_strides_and_a_shard_order_may_say_the_same(self):
+        mesh, placements = torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)]
+        spec = DTensorSpec((ShardOrderEntry(0, (1, 0)),))
+        six = tt.layout_of(DTensor((6,), DeviceMesh(mesh), placements, spec))
+        self.assertEqual([six.global_indices(rank, 0).tolist() for rank in range(4)], [[0, 1], [3, 4], [2], [5]])
+        for extent in range(1, 30):
+            self.compare((extent,), mesh, placements, (1, 0), spec)
+            for axes, factors in (((2, 1, 0), (6, 2)), ((2, 0, 1), (2, 2)), ((1, 2, 0), (6, 1)), ((1, 0, 2), (3, 1))):
+                self.compare((extent,), torch.arange(12).reshape(2, 3, 2),
+                             [_StridedShard(0, factors[0]), _StridedShard(0, factors[1]), Shard(0)], axes,
+                             DTensorSpec((ShardOrderEntry(0, axes),)))
+
     def test_orders_that_make_no_sense_are_refused(self):
         mesh = DeviceMesh(torch.arange(4).reshape(2, 2))
         for order, placements, text in (
                 (((0, (1,)),), [Shard(0), Shard(0)], r"expected the axes \[0, 1\] of the mesh.*found \[1\]"),
                 (((0, (0, 1)),), [Shard(0), Replicate()], r"expected the axes \[0\] of the mesh.*found \[0, 1\]"),
-                (((0, (1, 0)),), [_StridedShard(0, 2), Shard(0)], "found _StridedShard, which says an order")):
+                (((0, (1, 0)),), [_StridedShard(0, 4), Shard(0)], r"axes \[1, 0\], or .* factors \[1, 2\].*found \[1, 4\]"),
+                (((0, (0, 1)),), [_StridedShard(0, 2), Shard(0)], r"axes \[0, 1\], or .* factors \[1, 1\].*found \[2, 1\]")):
             with self.assertRaisesRegex(ValueError, text):
                 tt.layout_of(DTensor((8,), mesh, placements, DTensorSpec(order)))
 

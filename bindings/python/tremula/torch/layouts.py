@@ -98,16 +98,20 @@ def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], sp
 
 def _order_cuts(dim: int, order: Sequence[int], mesh: Sequence[int], cuts: Sequence[Optional[int]],
                 factors: List[int]) -> None:
-    """Notes in ``factors`` that axes cut dimension ``dim`` in this order, the outermost first."""
+    """Notes in ``factors`` that axes cut dimension ``dim`` in this order, the outermost first. ValueError: the
+    factors say another order."""
     cutting = [axis for axis, cut in enumerate(cuts) if cut == dim]
     if sorted(order) != cutting:
         raise ValueError(f"shard_order of dimension {dim}: expected the axes {cutting} of the mesh, which its "
                          f"placements name, in some order, found {list(order)}")
-    if any(factors[axis] != 1 for axis in order):
-        raise ValueError(f"shard_order of dimension {dim}: expected Shard() on its axes, found _StridedShard, which "
-                         "says an order of its own: give one of the two")
-    for axis in order:
-        factors[axis] = math.prod(mesh[before] for before in order[:order.index(axis)] if before > axis)
+    meant = [math.prod(mesh[before] for before in order[:at] if before > axis) for at, axis in enumerate(order)]
+    given = [factors[axis] for axis in order]
+    if given != meant and any(factor != 1 for factor in given):
+        raise ValueError(f"shard_order of dimension {dim}: expected Shard() on its axes {list(order)}, or "
+                         f"_StridedShard with the split factors {meant}, which say the same order, found {given}: "
+                         "give one of the two")
+    for axis, factor in zip(order, meant):
+        factors[axis] = factor
 
 
 def _refuse_uneven_strides(shape: Sequence[int], mesh: Sequence[int], cuts: Sequence[Optional[int]],
