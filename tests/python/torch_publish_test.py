@@ -100,6 +100,23 @@ class Names(unittest.TestCase):
             self.assertEqual(kind, "ValueError")
             self.assertRegex(text, "tensor 'w': expected it on every rank that has a part of it.*found none on rank 0")
 
+    def test_a_rank_without_elements_gives_an_empty_tensor_of_any_shape_or_none(self):
+        whole = torch.arange(16.0).reshape(2, 8)
+        layouts = {"w": "shape=2x8 grid=4x1"}
+        for given in ({}, {"w": torch.zeros(0)}, {"w": torch.zeros(0, 0)}, {"w": torch.zeros(0, 8)}):
+            def gives(session):
+                mine = {"w": whole[session.rank:session.rank + 1].clone()} if session.rank < 2 else given
+                return publishes(lambda _: {"x": torch.ones(1), **mine}, 2, layouts=layouts if mine else {})(session)
+
+            def gets(session):
+                tensor = torch.full((1, 8), -1.0) if session.rank < 2 else given.get("w", torch.zeros(0)).clone()
+                with tt.follow({"w": tensor}, "weights", session=session, layouts=layouts) as reader:
+                    reader.update()
+                return tensor.tolist()
+            _, found, parts = run(("trainer", 4, gives), ("reader", 1, follows({"w": (2, 8)})), ("parts", 4, gets))
+            self.assertEqual(found, [{"w": whole.tolist()}])
+            self.assertEqual(parts, [[whole[0].tolist()], [whole[1].tolist()], [], []])
+
     def test_a_list_that_one_rank_does_not_give_is_refused_on_all_ranks(self):
         def work(session):
             layouts = {"w": tremula.Layout.of_points((6,), 3, [session.rank * 2, session.rank * 2 + 1])} if session.rank else {}

@@ -114,9 +114,10 @@ def check_local(name: str, tensor: Any, layout: "tremula.Layout", rank: int) -> 
 
 
 def placed_array(tensor: torch.Tensor, layout: "tremula.Layout", rank: int) -> "np.ndarray[Any, Any]":
-    """The memory of a rank's part, in the shape that its layout gives it: where ranks list what they own, one row."""
+    """Returns the memory of a rank's part in the shape that its layout gives it: one row where ranks list what they
+    own. An empty tensor may have had any shape."""
     array = array_of(tensor)
-    return array.reshape(layout.local(rank).extents) if " lists=" in layout.text else array
+    return array.reshape(layout.local(rank).extents) if " lists=" in layout.text or array.size == 0 else array
 
 
 def refuse_flat(name: str, tensor: Any, ranks: int) -> None:
