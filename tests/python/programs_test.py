@@ -61,6 +61,21 @@ class ProgramsTest(unittest.TestCase):
         with self.assertRaises(tremula.NoServer):
             tremula.status("127.0.0.1:9")
 
+    def test_attributes_of_any_name_are_shown_as_they_are(self):
+        def produce(session):
+            with session.out_stream("attributed", wait_for_consumers=0) as out:
+                value = out.field("value", "int8", Layout("shape=8 grid=1"))
+                out.attribute("element_type", [1, 2])
+                out.attribute("element_type", "i8", of=value)
+                out.put(value, np.zeros(8, "int8"))
+                return tremula.status(support.server().address, "attributed")
+
+        ((found,),) = support.run(("attributer", 1, produce))
+        (stream,) = found["streams"]
+        (field,) = stream["fields"]
+        self.assertEqual(stream["attributes"], {"element_type": [1, 2]})
+        self.assertEqual((field["element_type"], field["attributes"]), ("int8", {"element_type": "i8"}))
+
     def test_a_server_ends_with_its_context(self):
         with tremula.Server(heartbeat=0.5) as server:
             self.assertRegex(server.endpoint, r"^127\.0\.0\.1:\d+$")

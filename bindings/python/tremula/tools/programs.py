@@ -60,14 +60,16 @@ def _options(keywords: dict[str, Any]) -> list[str]:
 
 
 def _named_as_in_numpy(found: Any) -> Any:
-    """Returns what the program has printed, with the names that Python has for element types."""
+    """Returns what the program has printed, with the names that Python has for element types. Leaves attributes alone,
+    whose names and values are those of applications."""
     if isinstance(found, list):
         return [_named_as_in_numpy(value) for value in found]
-    if isinstance(found, dict):
-        return {
-            key: python_name(value) if key == "element_type" else _named_as_in_numpy(value) for key, value in found.items()
-        }
-    return found
+    if not isinstance(found, dict):
+        return found
+    named = {key: value if key == "attributes" else _named_as_in_numpy(value) for key, value in found.items()}
+    if "element_type" in named:
+        named["element_type"] = python_name(named["element_type"])
+    return named
 
 
 def plan(from_: Layout | str, to: Layout | str, **options: Any) -> dict[str, Any]:
