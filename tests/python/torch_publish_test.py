@@ -393,12 +393,35 @@ class Rounding(unittest.TestCase):
         longs = torch.tensor([0, 257 * 2 ** 45 + 1, -(257 * 2 ** 45) - 1, 257 * 2 ** 45, 2 ** 62 + 2 ** 54 + 1, 2 ** 63 - 1, -2 ** 63,
                               2 ** 53 + 1, 2049, 65520, -65519, 257 * 2 ** 30 - 1], dtype=torch.int64)
         given = {"wide": wide, "special": special, "longs": longs, "ints": (longs % 2 ** 31).to(torch.int32)}
+        self.compare(given)
+
+    def test_hashes_of_16_bits_are_those_of_nans_that_keep_their_upper_bits(self):
+        rng = np.random.default_rng(41)
+
+        def nans(bits, exponent, count):
+            """Patterns whose exponent is all ones: of both signs, quiet and signalling, and with every bit of the payload."""
+            alone = [sign << (bits - 1) | exponent | 1 << bit for sign in (0, 1)
+                     for bit in range(bits - 1) if not exponent >> bit & 1]
+            payloads = rng.integers(1, 2 ** 52, count, np.int64).astype(np.uint64) & np.uint64((exponent & -exponent) - 1)
+            signs = rng.integers(0, 2, count, np.int64).astype(np.uint64) << np.uint64(bits - 1)
+            drawn = np.maximum(payloads, np.uint64(1)) | signs | np.uint64(exponent)
+            return np.concatenate([np.array(alone, np.uint64), drawn]).astype(f"u{bits // 8}")
+
+        halves = torch.from_numpy(nans(16, 0x7C00, 100).view(np.float16))
+        bfloats = torch.from_numpy(nans(16, 0x7F80, 100).view(np.int16)).view(torch.bfloat16)
+        self.compare({"doubles": torch.from_numpy(nans(64, 0x7FF << 52, 100).view(np.float64)),
+                      "floats": torch.from_numpy(nans(32, 0x7F800000, 100).view(np.float32)),
+                      "mixed": torch.tensor([1.0, float("nan"), -float("nan"), float("inf"), 1 + 2 ** -9]),
+                      "alone": torch.tensor(-float("nan")), "halves": halves, "bfloats": bfloats})
+
+    def compare(self, given):
+        """A reader of 16 bits finds the hashes that the writer sends."""
         for dtype in (torch.bfloat16, torch.float16):
             def reader(session):
                 tensors = {name: torch.zeros(tensor.shape, dtype=dtype) for name, tensor in given.items()}
                 with tt.follow(tensors, "weights", session=session, verify="all") as follower:
                     return follower.update()
-            _, found = run(("trainer", 1, publishes(lambda _: given, hashes=[dtype])), ("reader", 1, reader))
+            _, found = run(("trainer", 1, publishes(lambda _: given, hashes=["own", dtype])), ("reader", 1, reader))
             self.assertEqual(found, [0])
 
 

@@ -101,15 +101,20 @@ def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[tor
 
 
 def rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Converts, rounding once. torch converts to 16 bits by way of float32: of what float32 has not it would round twice.
+    """Converts as Tremula does: rounds once, and keeps the sign and the upper bits of a NaN. torch converts to 16 bits
+    by way of float32, so that it would round twice what float32 does not hold, and has NaNs of its own.
 
     >>> rounded(torch.tensor([1 + 2**-8 + 2**-30], dtype=torch.float64), torch.bfloat16)
     tensor([1.0078], dtype=torch.bfloat16)
     """
-    if dtype not in (torch.float16, torch.bfloat16) or tensor.dtype not in (torch.float64, torch.int64, torch.int32):
+    if dtype not in (torch.float16, torch.bfloat16) or tensor.dtype is dtype:
         return tensor.to(dtype)
-    if tensor.dtype is not torch.int64:
+    if tensor.is_floating_point():
+        return _in_16_bits(_to_odd(tensor) if tensor.dtype is torch.float64 else tensor.float(), dtype)
+    if tensor.dtype is torch.int32:
         return _to_odd(tensor.double()).to(dtype)
+    if tensor.dtype is not torch.int64:
+        return tensor.to(dtype)
     # More bits than float64 has: the lowest 20 become one that says whether any was set.
     is_wide = (tensor >= 2 ** 53) | (tensor <= -2 ** 53)
     high = (tensor >> 20) | (tensor & (2 ** 20 - 1) != 0)
@@ -125,6 +130,23 @@ def _to_odd(wide: torch.Tensor) -> torch.Tensor:
     is_between = (back != wide) & ~wide.isnan() & (bits & 1 == 0)
     step = torch.where(back.abs() < wide.abs(), 1, -1).to(torch.int32)
     return torch.where(is_between, bits + step, bits).view(torch.float32)
+
+
+def _in_16_bits(wide: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Converts float32. Makes a NaN quiet, as IEEE 754 wants, and keeps its sign and the upper bits of its payload.
+
+    >>> nans = torch.from_numpy(np.array([0xFFC00000, 0x7F800001, 0x7FC12345], np.uint32).view(np.float32))
+    >>> [[hex(bits & 0xFFFF) for bits in _in_16_bits(nans, dtype).view(torch.int16).tolist()]
+    ...  for dtype in (torch.bfloat16, torch.float16)]
+    [['0xffc0', '0x7fc0', '0x7fc1'], ['0xfe00', '0x7e00', '0x7e09']]
+    """
+    found = wide.to(dtype)
+    is_nan = wide.isnan()
+    if is_nan.any():
+        bits = wide[is_nan].view(torch.int32)
+        nans = bits >> 16 | 0x40 if dtype is torch.bfloat16 else bits >> 16 & -0x8000 | 0x7E00 | bits >> 13 & 0x3FF
+        found.view(torch.int16)[is_nan] = nans.to(torch.int16)
+    return found
 
 
 def differing(names: Sequence[str], told: "np.ndarray[Any, Any]", found: "np.ndarray[Any, Any]") -> List[str]:
