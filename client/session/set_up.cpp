@@ -55,7 +55,7 @@ struct SetUp::Wait {
   bool begins;
   const std::function<bool()>& is_done;
   std::optional<core::Deadline> until;
-  core::Deadline none_came, is_busy;  // the other side
+  core::Deadline none_came, is_busy;                               // the other side
   core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
   bool is_present = false, has_left = false;
   LongWait* longer = nullptr;  // none if it is to end by itself
@@ -201,7 +201,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
       const auto turn = from_bytes<wire::SetUpTurn>(
           session_.run_on_root([&] { return to_bytes(next_turn(wait)); }, session_.deadline()));
       for (const wire::ToClient& event : turn.events()) carry_out(event);
-      if (turn.has_begun()) own.others_have_begun();
+      own.end_turn(turn.has_begun());
       if (turn.is_over()) return {turn.is_done(), turn.found(), turn.has_come()};
     }
   } catch (...) {

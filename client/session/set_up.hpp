@@ -41,8 +41,9 @@ public:
   /// Seconds for which a call waits for the other side to come.
   /// @param timeout  of the session
   virtual double patience(double timeout) const { return timeout; }
-  /// The producers that a consumer is still to be linked to are in the midst of the stream.
-  virtual void others_have_begun() {}
+  /// Ends a turn of a call that waits for links of the stream, on each rank.
+  /// @param have_begun  the producers that a consumer is still to be linked to are in the midst of the stream
+  virtual void end_turn([[maybe_unused]] bool have_begun) {}
   /// Returns the wait of a consumer whose links are all open, one of whose producers has yet to let it in; none if it
   /// waits for nothing of that kind. Moves the session.
   virtual std::optional<wire::Wait> awaited_begin() { return std::nullopt; }

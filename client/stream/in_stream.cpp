@@ -136,6 +136,15 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
 
 std::optional<Error> InStream::end_of_a_link() {
   if (links_.is_empty() || links_.is_complete()) return std::nullopt;
+  try {  // that a peer is gone rank 0 learns with the cause
+    session_.run_collectively([&] {
+      const auto own = links_.why_not_begun();
+      if (own && own->code() != Errc::peer_lost && own->code() != Errc::transport) throw *own;
+    });
+  } catch (const Error& e) {
+    if (e.code() == Errc::interrupted) throw;
+    return e;
+  }
   const auto find = [&] {
     const auto end = links_.find_end();
     const auto found = end ? Error(Errc::peer_lost, end->why) : links_.why_not_begun();
@@ -268,7 +277,8 @@ void InStream::enter_step() {
 bool InStream::poll_ready() {
   if (links_.is_lost()) return true;
   // One that a call of another stream has linked needs a call of its own to begin.
-  if (state_ == State::declaring) return refusal_ || links_.can_begin() || links_.poll_failed();
+  if (state_ == State::declaring)
+    return refusal_ || links_.can_begin() || links_.find_end() || links_.why_not_begun();
   if (state_ != State::between_steps) return true;
   const auto hold = session_.progress().hold();
   session_.progress().advance(this);

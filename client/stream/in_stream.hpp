@@ -179,8 +179,8 @@ private:
   wire::ToServer introduction() const override;
   void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
-  void others_have_begun() override {
-    links_.let_pass();
+  void end_turn(bool have_begun) override {
+    if (have_begun) links_.let_pass();
     links_.report_not_begun();
   }
   std::optional<wire::Wait> awaited_begin() override;

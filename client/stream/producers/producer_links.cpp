@@ -103,8 +103,15 @@ void ProducerLinks::await_begin() {
 }
 
 std::optional<Error> ProducerLinks::why_not_begun() {
-  if (!awaits_begin()) return std::nullopt;
+  if (links_.empty() || is_complete_) return std::nullopt;
   const auto hold = session_.progress().hold();
+  session_.progress().advance();
+  if (is_open_ && !awaits_begin()) return std::nullopt;
+  if (!not_begun_) not_begun_ = find_failure();
+  return not_begun_;
+}
+
+std::optional<Error> ProducerLinks::find_failure() {
   const auto of_group = [](const Open& open, Errc code, std::string_view text) {
     return Error(code, fmt::format("producer group '{}': {}", open.link.peer_group, text));
   };
@@ -128,7 +135,7 @@ std::optional<Error> ProducerLinks::why_not_begun() {
 
 void ProducerLinks::report_not_begun() noexcept {
   try {
-    if (is_not_begun_reported_ || find_end()) return;
+    if (session_.rank() == 0 || is_not_begun_reported_ || find_end()) return;
     const auto why = why_not_begun();
     if (!why) return;
     is_not_begun_reported_ = true;
@@ -187,6 +194,7 @@ void ProducerLinks::drop_all() {
   is_open_ = is_complete_ = is_not_begun_reported_ = false;
   kept_until_.reset();
   explained_by_.reset();
+  not_begun_.reset();
   pass_until_ = 0;
 }
 

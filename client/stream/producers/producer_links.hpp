@@ -56,10 +56,10 @@ public:
   bool has_awaited_begin() const noexcept {
     return !is_complete_ && kept_until_ && kept_until_->expired();
   }
-  /// Returns what is wrong with a link while a group has yet to let this one in, as this rank finds it and once the
-  /// server has had time to report the cause; none: nothing.
+  /// Returns what is wrong with a link while a group has yet to come or to let this one in, as this rank found it first
+  /// and once the server has had time to report the cause; none: nothing. Moves the session.
   std::optional<core::Error> why_not_begun();
-  /// Sends it to all sides, once.
+  /// Sends it to all sides, once. Rank 0 has a call in which all ranks learn of what it finds.
   void report_not_begun() noexcept;
   /// Waits until all groups have let in this rank, too, and agrees with the other ranks on the first step.
   /// Collective.  @pre can_begin() on rank 0
@@ -222,6 +222,8 @@ private:
   /// @param look_for_circle  may throw, too
   [[noreturn]] void throw_cause(const core::Error& e, const std::function<void()>& look_for_circle);
   bool is_owed(const Open& open) const;
+  /// Returns what why_not_begun() keeps.  @pre the progress engine is held
+  std::optional<core::Error> find_failure();
   /// Groups that owe something, for people.
   std::string owing() const;
   /// What is wrong with a rank that owes something; empty: nothing.
@@ -245,6 +247,7 @@ private:
   std::optional<core::Deadline> kept_until_;    // steps of links that wait for others to begin
   bool is_not_begun_reported_ = false;
   std::optional<core::Deadline> explained_by_;  // why a link has failed while it waited to begin
+  std::optional<core::Error> not_begun_;        // for which others need not be waited for
   std::atomic<bool> is_lost_ = false;           // the application sets it, the engine reads it
   std::uint64_t pass_until_ = 0;                // steps before this one go by
   std::uint64_t had_before_ = 0;                // likewise

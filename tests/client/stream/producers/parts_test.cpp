@@ -377,6 +377,85 @@ TEST(Parts, ThatWaitForALateConsumerOfThemGetDeadlock) {
   EXPECT_EQ(reported, 2);
 }
 
+/// A late consumer, and what keeps one of its producers from letting it in.
+struct BadFirstStep {
+  Rank late;         // ranks
+  bool is_east_far;  // it has not come to a call that links the consumer
+  friend std::ostream& operator<<(std::ostream& out, const BadFirstStep& c) {
+    return out << c.late << " ranks, east " << (c.is_east_far ? "is not linked" : "has not begun");
+  }
+};
+class UnequalFirstStep : public ::testing::TestWithParam<BadFirstStep> {};
+
+// The ranks of west set different times for the step with which they let the consumer in. The consumer's last
+// rank alone gets parts of several of them.
+TEST_P(UnequalFirstStep, EndsTheWaitForOtherGroupsOnAllRanks) {
+  const auto [late_ranks, is_east_far] = GetParam();
+  World world(8192, World::Way::local);
+  world.step_timeout = 300;  // far longer than that takes
+  std::atomic<bool> has_east_put = false, is_late_there = false;
+  std::atomic<int> reported = 0;
+  const auto await = [](const auto& condition) {
+    for (int i = 0; i < 60000 && !condition(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const Owner west{"west", 2, "shape=12x8 grid=2x1", 0, 12},
+      east{"east", 1, "shape=12x12 grid=1x1", 0, 0};
+  world.start(west.name, west.size, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 1});
+    Piece piece(west.layout, west.row, west.column, s.rank());
+    out.declare(field_of(west));
+    out.set_attribute(of_stream, proto::time_unit, std::vector<std::string>{"s"});
+    out.begin_step();
+    out.set_time(s.rank());
+    piece.fill(0);
+    out.put(0, piece.bytes());
+    out.end_step();
+    await([&] { return reported == late_ranks; });
+  });
+  world.start(east.name, east.size, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
+    Piece piece(east.layout, east.row, east.column, s.rank());
+    out.declare(field_of(east));
+    out.begin_step();
+    out.put(0, piece.bytes());
+    out.end_step();
+    has_east_put = true;
+    await([&] { return is_late_there || is_east_far; });
+    InStream other(s, "t");  // links the consumer beside it
+    other.declare(
+        {.name = "v", .type = core::ElementType::i64, .layout = Layout::parse("shape=1 grid=1")});
+    await([&] {
+      if (!is_east_far) other.begin(core::Deadline::after(0.1));
+      return reported == late_ranks;
+    });
+  });
+  world.start("late", late_ranks, [&](Session& s) {
+    await([&] { return has_east_put.load(); });
+    InStream in(s, "s");
+    in.declare({.name = "u",
+                .type = core::ElementType::i64,
+                .layout = Layout::parse(fmt::format("shape=12x20 grid=1x{}", late_ranks))});
+    is_late_there = true;
+    try {
+      in.begin_step();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::mismatch) << e.what();
+      EXPECT_NE(std::string(e.what()).find("producer group 'west': step 0: expected every rank"),
+                std::string::npos)
+          << e.what();
+    }
+    ++reported;
+  });
+  world.join();
+  EXPECT_EQ(reported, late_ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, UnequalFirstStep,
+                         ::testing::Values(BadFirstStep{1, false}, BadFirstStep{2, false},
+                                           BadFirstStep{1, true}, BadFirstStep{2, true}));
+
 // Each producer begins when it has one consumer: two consumers that come to one of them each would
 // wait for the other one for ever.
 TEST(Parts, LetAConsumerInThatComesLaterThanTheirFirstStep) {
