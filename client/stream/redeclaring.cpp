@@ -164,6 +164,7 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
       return session_.allgather_over(links, std::move(mine), alike_until);
     });
   });
+  if (is_over) declare();  // perhaps not yet; begin_step compares what the ranks have declared
   asked_.push_back(std::move(next));
   const auto tell_server = [&] {
     wire::ToServer message;

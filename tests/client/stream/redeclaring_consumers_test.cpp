@@ -2,6 +2,7 @@
 // Streams whose consumers declare their layouts again between steps, and perhaps their producer, too.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <iostream>
 #include <random>
@@ -478,6 +479,93 @@ TEST(RedeclaringConsumersAlone, HoldsFromTheNextEpochOn) {
   });
   EXPECT_EQ(text_of(world.join()), "");
 }
+
+/// The ranks that know of the loss of the producer before they call redeclare.
+class RedeclaringAfterALoss : public testing::TestWithParam<std::vector<Rank>> {};
+
+TEST_P(RedeclaringAfterALoss, HoldsFromTheNextEpochOn) {
+  const auto& knowing = GetParam();
+  World world(8192, World::Way::local);
+  std::atomic<int> taken = 0, asked = 0;
+  const auto await = [](const auto& condition) {
+    const auto until = core::Deadline::after(60);
+    while (!condition() && !until.expired()) std::this_thread::yield();
+    EXPECT_TRUE(condition());
+  };
+  world.start("first", 2, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1});
+    out.declare(field_of(rows, s.rank()));
+    put_step(out, rows, s.rank(), 0);
+    await([&] { return taken == 2; });
+  });
+  world.start("consumer", 2, [&](Session& s) {
+    InStream in(s, "s", {.restart_timeout = 60});
+    in.declare(field_of(rows, s.rank()));
+    const std::vector<bool> all(16, true);
+    EXPECT_EQ(in.begin(std::nullopt), Begun::step);
+    take_step(in, rows, s.rank(), [&] { return all; });
+    ++taken;
+    if (std::ranges::find(knowing, s.rank()) != knowing.end())
+      await([&] { return s.control().link_end(1).has_value(); });
+    redeclare(in, columns, s.rank());
+    ++asked;
+    EXPECT_EQ(in.begin(std::nullopt), Begun::epoch);
+    EXPECT_EQ(in.begin(std::nullopt), Begun::step);
+    EXPECT_EQ(in.redeclarations(), 1u);
+    EXPECT_EQ(to_string(in.layout(0)),
+              to_string(columns.layout[static_cast<std::size_t>(s.rank())]));
+    take_step(in, columns, s.rank(), [&] { return all; });
+    EXPECT_EQ(in.begin(std::nullopt), Begun::end_of_stream);
+    in.close();
+  });
+  await([&] { return asked == 2; });
+  world.start("second", 2, [&](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field_of(rows, s.rank()));
+    put_step(out, rows, s.rank(), 0);
+    out.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST_P(RedeclaringAfterALoss, RefusesWhatItRefusesElse) {
+  const auto& knowing = GetParam();
+  World world(8192, World::Way::local);
+  std::atomic<int> taken = 0;
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1});
+    out.declare(field_of(rows, s.rank()));
+    put_step(out, rows, s.rank(), 0);
+    while (taken < 2 && !s.deadline().expired()) std::this_thread::yield();
+  });
+  world.start("consumer", 2, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field_of(rows, s.rank()));
+    const std::vector<bool> all(16, true);
+    EXPECT_TRUE(in.begin_step());
+    take_step(in, rows, s.rank(), [&] { return all; });
+    ++taken;
+    if (std::ranges::find(knowing, s.rank()) != knowing.end())
+      while (!s.control().link_end(1) && !s.deadline().expired()) std::this_thread::yield();
+    const std::pair<int, Layout> larger{0, Layout::parse("shape=4x5 grid=1x2")};
+    try {
+      in.redeclare(std::span(&larger, 1));
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::invalid_argument) << e.what();
+    }
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(KnownOn, RedeclaringAfterALoss,
+                         testing::Values(std::vector<Rank>{0, 1}, std::vector<Rank>{0},
+                                         std::vector<Rank>{1}),
+                         [](const auto& knowing) {
+                           return knowing.param.size() == 2    ? "all"
+                                  : knowing.param.front() == 0 ? "first"
+                                                               : "last";
+                         });
 
 /// Every pair of ranks that shares elements has one message a step; bytes are those of the array.
 TEST(RedeclaringConsumersAlone, CountersGoOn) {
