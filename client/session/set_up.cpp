@@ -55,7 +55,9 @@ struct SetUp::Wait {
   bool begins;
   const std::function<bool()>& is_done;
   std::optional<core::Deadline> until;
-  core::Deadline none_came, is_busy;                               // the other side
+  core::Deadline none_came;                   // the other side
+  std::optional<core::Deadline> is_busy;      // since it has come; none: it has not
+  std::optional<core::Deadline> is_kept_out;  // since all links are open; none: they are not
   core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
   bool is_present = false, has_left = false;
   LongWait* longer = nullptr;  // none if it is to end by itself
@@ -181,8 +183,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .begins = begins,
             .is_done = is_done,
             .until = until,
-            .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
-            .is_busy = session_.step_deadline()};
+            .none_came = core::Deadline::after(own.patience(session_.config().timeout))};
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
   const auto describe = [&] {
     if (own.has_awaited_begin())
@@ -266,7 +267,8 @@ bool SetUp::is_late(Wait& wait) {
     session_.log().warn("client",
                         fmt::format("waiting stream={} for={} found=\"{}\"", wait.own.name(),
                                     wait.own.is_producer() ? "consumer" : "producer", wait.found));
-  return (wait.has_come ? wait.is_busy : wait.none_came).expired();
+  if (!wait.has_come) wait.is_busy.reset();
+  return wait.has_come ? lasts_a_step(wait.is_busy) : wait.none_came.expired();
 }
 
 bool SetUp::is_late(Wait& wait, const wire::Wait& begin) {
@@ -275,7 +277,12 @@ bool SetUp::is_late(Wait& wait, const wire::Wait& begin) {
   if (wait.is_said.expired() && wait.said.insert(wait.found).second)
     session_.log().warn("client", fmt::format("waiting stream={} for=producer found=\"{}\"",
                                               wait.own.name(), wait.found));
-  return wait.is_busy.expired();
+  return lasts_a_step(wait.is_kept_out);
+}
+
+bool SetUp::lasts_a_step(std::optional<core::Deadline>& until) const {
+  if (!until) until = session_.step_deadline();
+  return until->expired();
 }
 
 void SetUp::carry_out(const wire::ToClient& event) {

@@ -86,9 +86,10 @@ public:
     bool has_come =
         false;  ///< if not: the other side is known, but has opened no link for step_timeout
   };
-  /// Tells the server of all ends that all ranks have declared alike, and opens links until is_done()
-  /// or, if the other side does not come, for own.patience(), or if it has come and does
-  /// something else, for its `step_timeout`. Collective.
+  /// Announces all ends that all ranks have declared alike to the server, and opens links until
+  /// is_done(). Waits until the other side comes, for own.patience(); from then on until it opens the
+  /// link, for `step_timeout`; and where it lets this side in later, from then on until it does so, for
+  /// `step_timeout`. Collective.
   /// @param own      whose call it is
   /// @param begins   the call begins a step of `own`
   /// @param is_done  asked on rank 0
@@ -111,6 +112,8 @@ private:
   bool is_late(Wait& wait);
   /// Returns the same for a wait for a producer that is linked: no word of the server is needed.
   bool is_late(Wait& wait, const wire::Wait& begin);
+  /// Returns whether what the first call begins has lasted for as long as a step may take.
+  bool lasts_a_step(std::optional<core::Deadline>& until) const;
   void carry_out(const wire::ToClient& event);
   void join_without_end(const wire::Matched& matched);
 

@@ -270,6 +270,36 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+TEST(SetUp, GivesAProducerThatComesLateItsFullTime) {
+  World world;
+  world.step_timeout_of["consumer.0"] = 1;
+  std::atomic<bool> is_told = false;
+  core::Deadline::Clock::time_point came;
+  core::Deadline::Seconds given{};
+  world.start(
+      "consumer", 1,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(1));
+        const Error e = error_of([&] { in.begin_step(); });
+        given = core::Deadline::Clock::now() - came;
+        is_told = true;
+        expect_has(e, "within 1 s; found group 'producer' offers it, but is in no call");
+      },
+      long_time);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // longer than a step may take
+  came = core::Deadline::Clock::now();
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", for_nobody);
+    OutStream other(s, "t", for_nobody);
+    out.declare(field(1)), other.declare(field(1));
+    s.set_up().introduce_producers();
+    while (!is_told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_GE(given.count(), 1);
+}
+
 TEST(SetUp, TwoJobsThatWaitForEachOtherAreToldAndGoOn) {
   World world;
   world.step_timeout = 300;  // far longer than it takes to be told

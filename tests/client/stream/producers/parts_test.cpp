@@ -456,6 +456,68 @@ INSTANTIATE_TEST_SUITE_P(Parts, UnequalFirstStep,
                          ::testing::Values(BadFirstStep{1, false}, BadFirstStep{2, false},
                                            BadFirstStep{1, true}, BadFirstStep{2, true}));
 
+// The consumer waits for longer than a step may take before its producers come.
+TEST(Parts, ThatComeLateHaveTheirFullTimeToLetAConsumerIn) {
+  World world(8192, World::Way::local);
+  world.step_timeout_of["consumer.0"] = 1;
+  const Owner west{"west", 1, "shape=12x8 grid=1x1", 0, 0},
+      east{"east", 1, "shape=12x12 grid=1x1", 0, 8};
+  std::atomic<bool> has_east_put = false, is_told = false;
+  core::Deadline::Clock::time_point came;
+  core::Deadline::Seconds given{};
+  const auto await = [](const std::atomic<bool>& flag) {
+    for (int i = 0; i < 60000 && !flag; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  world.start(
+      "consumer", 1,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare({.name = "u",
+                    .type = core::ElementType::i64,
+                    .layout = Layout::parse("shape=12x20 grid=1x1")});
+        try {
+          in.begin_step();
+          ADD_FAILURE() << "expected an error";
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code(), Errc::timed_out) << e.what();
+          EXPECT_NE(std::string(e.what()).find("group 'east' is linked, but has not begun"),
+                    std::string::npos)
+              << e.what();
+        }
+        given = core::Deadline::Clock::now() - came;
+        is_told = true;
+      },
+      60);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  came = core::Deadline::Clock::now();
+  world.start(east.name, east.size, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
+    Piece piece(east.layout, east.row, east.column, s.rank());
+    out.declare(field_of(east));
+    out.begin_step();
+    out.put(0, piece.bytes());
+    out.end_step();
+    has_east_put = true;
+    InStream other(s, "t");  // links the consumer beside the stream
+    other.declare(
+        {.name = "v", .type = core::ElementType::i64, .layout = Layout::parse("shape=1 grid=1")});
+    while (!is_told) other.begin(core::Deadline::after(0.1));
+  });
+  world.start(west.name, west.size, [&](Session& s) {
+    await(has_east_put);
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 1});
+    Piece piece(west.layout, west.row, west.column, s.rank());
+    out.declare(field_of(west));
+    out.begin_step();
+    out.put(0, piece.bytes());
+    out.end_step();
+    await(is_told);
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_GE(given.count(), 1);
+}
+
 // Each producer begins when it has one consumer: two consumers that come to one of them each would
 // wait for the other one for ever.
 TEST(Parts, LetAConsumerInThatComesLaterThanTheirFirstStep) {
