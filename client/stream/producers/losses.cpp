@@ -238,6 +238,7 @@ void ProducerLinks::throw_cause(const Error& e, const std::function<void()>& loo
 
 void ProducerLinks::report_own_failure(const Error& e) noexcept {
   try {
+    const auto hold = session_.progress().hold();  // the progress thread may leave a link
     const std::string what = fmt::format("lost the stream: {}", e.what());
     const auto until = core::Deadline::after(reported_within_seconds);
     for (const Open& open : links_)
