@@ -115,6 +115,7 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
             },
             deadline, check, [this] { return session_.progress().sleep(); });
         is_done = is_so;
+        if (!is_done) check();  // perhaps the first time: another link has used the time up
         if (seconds > 0) waited += seconds, slowest = i;
       }
     } catch (...) {

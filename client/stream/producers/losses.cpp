@@ -171,6 +171,7 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
   if (is_over) throw_lost(end->why);
   if (until && !find_end()) return false;
   if (until) return wait(poll, call, what);  // for what came before it was lost
+  if ((end = find_end())) throw_lost(end->why);
   const auto ranks = describe().ranks();
   throw Error(
       Errc::timed_out,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a producer says of a consumer that is lost.
+// What one side says of the other one that is lost.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -69,6 +69,59 @@ TEST(LostConsumer, IsNamedInOneWarningThoughTheStreamGoesOn) {
       << said;
 }
 
+// The stuck consumer is waited for first, until the time for both is up.
+TEST(LostConsumer, IsNamedWithItsCauseThoughAnotherHasUsedTheTimeUp) {
+  World world;
+  world.step_timeout = 300;
+  world.step_timeout_of["producer.0"] = 3;
+  constexpr std::uint64_t second_link = 2;  // as the server counts them
+  std::atomic<bool> is_steady = false, is_there = false, is_last = false, has_begun = false,
+                    is_over = false;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 0, .wait_for_consumers = 1});
+    out.declare(field(1));
+    while (!is_there) put(s, out);
+    is_last = true;
+    out.begin_step();
+    has_begun = true;
+    const auto has_failed = [&] { return s.control().link_end(second_link).has_value(); };
+    EXPECT_TRUE(wait_for(has_failed, core::Deadline::after(60), [] {}).second);
+    const std::vector<std::int64_t> data(24);
+    try {
+      out.put(0, std::as_bytes(std::span(data)));
+      out.end_step();
+      out.begin_step();  // none is left of those that it needs
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+      EXPECT_NE(std::string(e.what()).find("it has failed alone"), std::string::npos) << e.what();
+    }
+    is_over = true;
+  });
+  world.start("stuck", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field(1));
+    for (; in.begin_step() && !is_last; is_steady = true) in.end_step();
+    wait_until(is_over);
+  });
+  world.start("failed", 1, [&](Session& s) {
+    wait_until(is_steady);
+    InStream in(s, "s");
+    in.declare(field(1));
+    ASSERT_TRUE(in.begin_step());
+    is_there = true;
+    in.end_step();
+    wait_until(has_begun);
+    wire::ToServer message;
+    message.mutable_close_link()->set_link(second_link);
+    message.mutable_close_link()->set_gave_up(true);
+    message.mutable_close_link()->set_why("it has failed alone");
+    s.control().call(std::move(message), s.deadline());
+    wait_until(is_over);  // its endpoints stay as they are
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
   World world;
   world.other_way = [] { return std::make_unique<transport::Tcp>(); };
@@ -104,6 +157,43 @@ TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
   wait_until(is_there);
   world.stop_server();
   is_served = false;
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// What it sent before it was lost is awaited for a moment, which is longer here than a step may take.
+TEST(LostProducer, IsALostPeerThoughTheTimeForAStepEndsFirst) {
+  World world(8192, World::Way::local);
+  world.step_timeout_of["consumer.0"] = 0.2;
+  std::atomic<bool> has_taken = false;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1});
+    out.declare(field(1));
+    put(s, out);
+    wait_until(has_taken);
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field(1));
+    const auto has_begun = [&] {
+      try {
+        return in.begin_step();
+      } catch (const Error& e) {  // on a busy machine
+        if (e.code() != Errc::timed_out) throw;
+        return false;
+      }
+    };
+    ASSERT_TRUE(wait_for(has_begun, core::Deadline::after(60), [] {}).second);
+    in.end_step();
+    has_taken = true;
+    const auto is_lost = [&] { return s.control().link_end(1).has_value(); };
+    EXPECT_TRUE(wait_for(is_lost, core::Deadline::after(60), [] {}).second);
+    try {
+      in.begin_step();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+    }
+  });
   EXPECT_EQ(text_of(world.join()), "");
 }
 
