@@ -264,6 +264,7 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
   const bool is_of_others =
       is_back && (awaited->second.consumer != link.peer_group() ||
                   !awaited->second.may_be_produced_by(group) ||
+                  !stream.is_readable_by(awaited->second.consumer_owner) ||
                   !may_be_peer(awaited->second.consumer_owner, group, link, true));
   if (is_of_others || links_.contains(link.link())) return tell_not_its_own(group, link.link());
   Link& restored =

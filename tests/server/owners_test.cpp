@@ -1050,6 +1050,26 @@ TEST_F(SealedLinks, HoldWhenAnotherKeysGroupGivesThemUpUnderTheNameOfAProducerTh
   EXPECT_FALSE(closed.contains(viewer));
 }
 
+// A server that had one key has made no seals, and its file may name several when it is started again.
+TEST_F(SealedLinks, OfAPrivateStreamAreNoneOfAnotherKeysGroupThoughNothingIsSealed) {
+  matched.at(ocean).clear_peer_mark(), matched.at(ocean).clear_seal();
+  matched.at(viewer).clear_peer_mark(), matched.at(viewer).clear_seal();
+  sst.clear_seal(), sst.clear_sealed_at();
+  const std::uint64_t link = matched.at(ocean).link();
+  for (const bool is_private : {true, false})
+    for (const bool is_ocean_first : {true, false}) {
+      after = Play(5, {}, keys);
+      start(after, {1, 2, 3});
+      closed.clear();
+      sst.set_readable_by_all(!is_private);
+      for (const ConnectionId each : {ocean, viewer}) welcomed[each].Clear();
+      both_come_back(is_ocean_first);
+      if (!is_private) expect_link("all may read the stream");
+      const bool is_closed = closed[ocean].contains(link) || closed[viewer].contains(link);
+      EXPECT_EQ(is_closed, is_private) << is_ocean_first;
+    }
+}
+
 // Whether the other side is back or not, and whichever comes back first.
 TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverHasTheirNames) {
   ASSERT_EQ(matched.at(ocean).peer_mark().size(), 32u);
