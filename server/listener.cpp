@@ -163,7 +163,6 @@ struct Listener::Impl {
     std::optional<transport::ServerExchange>
         exchange{};  // until it has proved that it knows the key
     Owner owner = 0;
-    std::optional<wire::ToServer> held{};  // a request for a status that waits for its turn
   };
   /// What many messages have in common, as bytes.
   struct Common {
@@ -329,15 +328,14 @@ struct Listener::Impl {
     }
   }
 
-  void take(ConnectionId from, wire::ToServer message) {
+  void take(ConnectionId from, const wire::ToServer& message) {
     quotas.record_spoken(from, now());
     if (message.has_hello()) check_may_join(from, message.request());
     Connection& connection = connections.at(from);
     if (connection.finished) return;
     if (!message.has_status()) return deliver(rendezvous.receive(from, message, now()), from);
     if (status_turns.is_free(now())) return serve_status(from, message);
-    status_turns.add(connection.owner, from);
-    connection.held = std::move(message);
+    status_turns.add(connection.owner, from, message);
     connection.socket->hold();
     if (!is_turn_awaited) await_turn();
   }
@@ -357,10 +355,9 @@ struct Listener::Impl {
     turn_timer.expires_after(std::chrono::duration_cast<Clock::duration>(pause));
     turn_timer.async_wait([this](const error_code& stopped) {
       if (stopped || stopping) return;
-      if (const auto from = status_turns.next(now())) {
-        Connection& connection = connections.at(*from);
-        const auto request = *std::exchange(connection.held, std::nullopt);
-        if (!connection.finished) serve_status(*from, request);
+      if (const auto request = status_turns.next(now())) {
+        Connection& connection = connections.at(request->from);
+        if (!connection.finished) serve_status(request->from, request->message);
         connection.socket->resume();
       }
       await_turn();
@@ -506,7 +503,7 @@ struct Listener::Impl {
       const bool was_away = at - ticker.expiry() > 4 * tick_period;
       tick();
       for (const auto& [id, connection] : connections) {
-        const bool is_heard = was_away || connection.held;  // or what it has sent is not read
+        const bool is_heard = was_away || status_turns.has(id);  // or what it has sent is not read
         rendezvous.record_heard(id, seconds(is_heard ? at : connection.socket->last_heard()));
         if (!is_heard) close_if_idle(id, connection, at);
       }

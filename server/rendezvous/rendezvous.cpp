@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "server/state/known_part.hpp"
 
 namespace tremula::server {
 
@@ -95,16 +96,17 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
   const std::uint64_t shown =
       is_known ? 0 : time_of_seal(settings_.keys, settings_.number, owner, hello);
   if (held != nullptr && held->owner != owner) take_name(*held, shown, call.now);
-  if (WaitingHello waiting{call, hello}; has_to_wait(waiting, call.now)) {
+  if (has_to_wait(call.from, hello, call.now)) {
     waits_for_name_.emplace(call.from, hello.group());
-    waiting_hellos_.insert_or_assign({hello.group(), call.from}, std::move(waiting));
+    waiting_hellos_.insert_or_assign({hello.group(), call.from},
+                                     WaitingHello{call, known_part_of(hello)});
     return;
   }
   Group& group = *groups_.join(call.from, hello, call.now, owner).group;
   group.shown = std::max(group.shown, shown);
   welcome(call, hello, group);
   for (const auto& missed : group.missed)
-    output_.messages.push_back({.to = call.from, .message = {}, .common = missed});
+    output_.messages.push_back({.to = call.from, .message = {}, .common = missed.notice});
   if (static_cast<core::Rank>(group.members.size()) == group.size)
     log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
                     hello.size(), group.host, group.pid, hello.version()));
@@ -365,18 +367,18 @@ void Rendezvous::remove_group(std::string name) {
   for (auto& [id, stream] : streams_) stream.left.erase(name);  // another job may take the name
 }
 
-bool Rendezvous::has_to_wait(const WaitingHello& waiting, double now) const {
-  const auto held = groups_.all().find(waiting.hello.group());
-  return held != groups_.all().end() && held->second.owner == owner_of(waiting.call.from) &&
-         (groups_.is_leaving(waiting.hello) ||
-          groups_.may_be_lost(waiting.hello, now, missed_heartbeats * settings_.heartbeat_seconds,
+bool Rendezvous::has_to_wait(ConnectionId from, const wire::Hello& hello, double now) const {
+  const auto held = groups_.all().find(hello.group());
+  return held != groups_.all().end() && held->second.owner == owner_of(from) &&
+         (groups_.is_leaving(hello) ||
+          groups_.may_be_lost(hello, now, missed_heartbeats * settings_.heartbeat_seconds,
                               usual_limit()));
 }
 
 void Rendezvous::look_at_waiting_hellos(double now, const std::string* name) {
   auto next = name == nullptr ? waiting_hellos_.begin() : waiting_hellos_.lower_bound({*name, 0});
   while (next != waiting_hellos_.end() && (name == nullptr || next->first.first == *name)) {
-    if (has_to_wait(next->second, now)) {
+    if (has_to_wait(next->second.call.from, next->second.hello, now)) {
       ++next;
       continue;
     }
@@ -465,8 +467,12 @@ void Rendezvous::keep_notice(const Group& group,
   const std::size_t bytes = notice->SpaceUsedLong();
   if (its.missed_bytes + bytes > most_missed_bytes)
     return log(fmt::format("notice_left_out group={} limit={}", group.name, most_missed_bytes));
-  its.missed_bytes += bytes;
-  its.missed.push_back(notice);
+  try {
+    its.missed.push_back({notice, hold(its, bytes)});
+    its.missed_bytes += bytes;
+  } catch (const Error& error) {  // no memory for it
+    log(fmt::format("notice_left_out group={} why={}", group.name, error.what()));
+  }
 }
 
 void Rendezvous::notify_rank_0(const Group& group, wire::ToClient message) {

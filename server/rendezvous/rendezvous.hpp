@@ -301,6 +301,9 @@ private:
   /// Counts memory that the group makes the server keep.
   /// @throws core::Error refused if the group, or all, would take more than they may
   Hold hold(const Group& group, std::size_t bytes) const;
+  /// Returns what is kept of a stream that the group has given up and its Resume would restore.
+  /// @throws core::Error as hold()
+  GaveUp gave_up(const Group& group, std::string why) const;
   /// The stream that the group has announced last under that name; null if it is over.
   Stream* newest_stream(const std::string& name, const Group& producer);
   /// The same if it is not closed.
@@ -513,7 +516,7 @@ private:
   void remove_group(std::string name);
 
   /// Returns whether a rank has to wait until it is known what becomes of those that hold its group's name.
-  bool has_to_wait(const WaitingHello& waiting, double now) const;
+  bool has_to_wait(ConnectionId from, const wire::Hello& hello, double now) const;
   /// Lets in ranks that wait for a name that is free now, and refuses those whose name is held after all.
   /// @param name  of a group; null: of all
   void look_at_waiting_hellos(double now, const std::string* name = nullptr);

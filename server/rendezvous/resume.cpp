@@ -89,12 +89,13 @@ void Rendezvous::complete_resume(Group& group, const wire::Presence& presence, d
     Stream* const one = open_stream(name, group);
     if (one == nullptr) continue;
     if (const auto why = group.gave_up.find(one->incarnation); why != group.gave_up.end())
-      give_up(*one, group, why->second, std::nullopt, now);
+      give_up(*one, group, why->second.why, std::nullopt, now);
     // The ranks of a producer close a stream together, rank 0 among them; those of a copy do not.
     else if (!group.left.empty() && !one->is_copy && (one->was_linked || presence.is_present()))
       return lose_group(group, group.first_left,
                         fmt::format("left before its group had closed its stream '{}'", name), now);
   }
+  group.gave_up.clear();
   match_present(group, now);
 }
 
@@ -107,7 +108,7 @@ void Rendezvous::resume_link(Group& group, const wire::Matched& link, double now
   free_link(group, link, stream);
   const auto why = group.gave_up.find(link.incarnation());
   if (stream == nullptr && why != group.gave_up.end()) {  // of a stream that could not be restored
-    give_up_earlier_link(group, link.link(), why->second, now);
+    give_up_earlier_link(group, link.link(), why->second.why, now);
     if (const auto awaited = awaited_.find(link.link());
         awaited != awaited_.end() && awaited->second.is_of(group))
       awaited_.erase(awaited);
@@ -155,7 +156,7 @@ Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce
     // The rest of what the group has does not suffer.
     log(fmt::format("stream_not_restored stream={} producer={} text={}", name, group.name,
                     error.what()));
-    group.gave_up.insert_or_assign(message.incarnation(), error.what());
+    group.gave_up.insert_or_assign(message.incarnation(), gave_up(group, error.what()));
     wire::ToClient notice;
     notice.mutable_stream_given_up()->set_incarnation(message.incarnation());
     notice.mutable_stream_given_up()->set_why(error.what());

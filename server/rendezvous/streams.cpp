@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/name.hpp"
@@ -126,10 +127,21 @@ void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& messa
   reply(call).mutable_done();
   Stream* const stream = open_stream(message.stream(), group);
   if (stream != nullptr && stream->incarnation == message.incarnation())
-    give_up(*stream, group, core::printable(message.why()), seat.rank, call.now);
-  else if (group.is_back && !group.is_resumed && group.gave_up.size() < most_gave_up)
-    group.gave_up.try_emplace(message.incarnation(), core::printable(message.why()));
-  // else another rank has said so
+    return give_up(*stream, group, core::printable(message.why()), seat.rank, call.now);
+  if (!group.is_back || group.is_resumed || group.gave_up.size() >= most_gave_up ||
+      group.gave_up.contains(message.incarnation()))
+    return;  // another rank has said so
+  try {
+    group.gave_up.emplace(message.incarnation(), gave_up(group, core::printable(message.why())));
+  } catch (const Error& error) {  // no memory for it
+    log(fmt::format("gave_up_left_out group={} why={}", group.name, error.what()));
+  }
+}
+
+GaveUp Rendezvous::gave_up(const Group& group, std::string why) const {
+  constexpr std::size_t beside_text = 256;
+  Hold held = hold(group, beside_text + why.size());
+  return {std::move(why), std::move(held)};
 }
 
 void Rendezvous::give_up(Stream& stream, const Group& producer, const std::string& why,

@@ -46,6 +46,17 @@ struct PendingShare {
   Hold held;
 };
 
+/// A notice that ranks which are still to come back get.
+struct MissedNotice {
+  std::shared_ptr<const wire::ToClient> notice;
+  Hold held;
+};
+/// Why a stream of a group that comes back is over, though the group has not resumed it.
+struct GaveUp {
+  std::string why;
+  Hold held;
+};
+
 /// Number of the key that a connection has proved: whose the group is that it joins, and what this
 /// announces. The first is the operator's, which sees all in a status.
 using Owner = std::uint32_t;
@@ -69,11 +80,11 @@ struct Group {
   std::map<core::Rank, std::uint64_t> left_in{};
   bool was_linked = false;  ///< a stream of it, or one that it has subscribed to
   /// Notices for all its ranks since the first one has come back, in order; none when all have.
-  std::vector<std::shared_ptr<const wire::ToClient>> missed{};
+  std::vector<MissedNotice> missed{};
   std::size_t missed_bytes = 0;
   /// Streams that ranks gave up before rank 0 has told of them, or whose names others have taken, by their
-  /// incarnation: why.
-  std::map<std::uint64_t, std::string> gave_up{};
+  /// incarnation; none once the group is resumed.
+  std::map<std::uint64_t, GaveUp> gave_up{};
   double empty_since = 0;  ///< all ranks that have come back have left
   /// What Groups::has_missed found last: a rank that had missed heartbeats, or until when none can have.
   mutable core::Rank missed_by = 0;

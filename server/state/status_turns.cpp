@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/state/status_turns.hpp"
 
+#include <utility>
+
+#include "server/state/known_part.hpp"
+
 namespace tremula::server {
 
-void StatusTurns::add(Owner owner, ConnectionId from) {
+void StatusTurns::add(Owner owner, ConnectionId from, const wire::ToServer& message) {
   const Ticket ticket = ++last_ticket_;
-  turns_.emplace(from, Turn{owner, ticket});
+  turns_.emplace(from, Turn{owner, ticket, known_part_of(message)});
   waiting_[owner].emplace(ticket, from);
 }
 
@@ -18,14 +22,15 @@ void StatusTurns::remove(ConnectionId from) {
   turns_.erase(turn);
 }
 
-std::optional<ConnectionId> StatusTurns::next(double now) {
+std::optional<StatusTurns::Request> StatusTurns::next(double now) {
   if (waiting_.empty() || now < due_) return std::nullopt;
   auto owner = last_owner_ ? waiting_.upper_bound(*last_owner_) : waiting_.begin();
   if (owner == waiting_.end()) owner = waiting_.begin();
   last_owner_ = owner->first;
   const ConnectionId from = owner->second.begin()->second;
+  Request request{from, std::move(turns_.at(from).message)};
   remove(from);
-  return from;
+  return request;
 }
 
 }  // namespace tremula::server

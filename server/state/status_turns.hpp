@@ -8,6 +8,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "proto/control.pb.h"
 #include "server/state/groups.hpp"
 #include "server/state/output.hpp"
 
@@ -22,16 +23,23 @@ public:
 
   /// Returns whether a request that comes now is served at once; else it is to be added.
   bool is_free(double now) const { return turns_.empty() && now >= due_; }
-  /// Adds a request that waits. @pre the connection has none
-  void add(Owner owner, ConnectionId from);
+  /// Keeps a request that waits, without what this version does not know of it.
+  /// @pre the connection has none
+  void add(Owner owner, ConnectionId from, const wire::ToServer& message);
   /// Removes the waiting request of a closed connection.
   void remove(ConnectionId from);
-  /// Takes the request whose turn it is; none if it is too early, or none waits.
-  std::optional<ConnectionId> next(double now);
+  struct Request {
+    ConnectionId from;
+    wire::ToServer message;
+  };
+  /// Takes the request whose turn it is; nullopt if it is too early, or none waits.
+  std::optional<Request> next(double now);
   /// Records that one was served.
   void record(double begin, double end) { due_ = end + rest_ * (end - begin); }
 
   bool is_empty() const { return turns_.empty(); }
+  /// Returns whether a request of the connection waits.
+  bool has(ConnectionId from) const { return turns_.contains(from); }
   /// When the next one may be served.
   double due() const { return due_; }
 
@@ -40,6 +48,7 @@ private:
   struct Turn {
     Owner owner;
     Ticket ticket;
+    wire::ToServer message;
   };
   double rest_, due_ = 0;
   Ticket last_ticket_ = 0;

@@ -101,6 +101,48 @@ TEST(Limits, SubscriptionsAndSharesAreHeldUntilTheyAreOver) {
   EXPECT_EQ(play.held_bytes(), 0u);
 }
 
+// A group that waits for its other ranks, and for rank 0, which it need not have.
+TEST(Limits, WhatIsKeptForAGroupThatComesBackIsHeld) {
+  Play play(5, {.group_bytes = 50'000, .held_bytes = 80'000});
+  const auto come_back = [&](ConnectionId from, int rank) {
+    auto hello = Play::parsed(Play::hello("g", rank, 3));
+    hello.mutable_hello()->set_left_server(4);
+    EXPECT_TRUE(play.receive(from, hello).messages.at(0).message.has_welcome());
+  };
+  const auto give_up = [&](ConnectionId from, int incarnation) {
+    play.tell(from,
+              fmt::format("request: 2 close_stream {{ stream: 's' incarnation: {} gave_up: true "
+                          "why: '{}' }}",
+                          incarnation, std::string(15'000, 'x')),
+              {Play::done(from, 2)});
+  };
+  come_back(2, 1);
+  for (int incarnation = 1; incarnation <= 3; ++incarnation) {
+    give_up(2, incarnation), give_up(2, incarnation);
+    EXPECT_GT(play.held_bytes(), 15'000u * static_cast<std::size_t>(incarnation));
+  }
+  give_up(2, 4);  // is left out
+  EXPECT_LT(play.held_bytes(), 50'000u);
+  come_back(1, 0);
+  play.tell(1, "request: 3 resume { presence {} }", {Play::done(1, 3)});
+  EXPECT_EQ(play.held_bytes(), 0u) << "the streams are over";
+
+  // Rank 2 is to hear of those that are given up now.
+  for (int number = 1; number <= 4; ++number) {
+    const std::string stream = fmt::format("stream: 's' incarnation: {} ", number);
+    play.receive(1, "request: 2 announce { " + stream + Play::field("u", 10, "shape=8 grid=3") +
+                        Play::offers({"t"}) + "}");
+    const Output output =
+        play.receive(1, "request: 3 close_stream { " + stream + "gave_up: true why: '" +
+                            std::string(15'000, 'x') + "' }");
+    EXPECT_EQ(output.messages.size(), 2u);
+    EXPECT_GT(play.held_bytes(), 15'000u * static_cast<std::size_t>(std::min(number, 3)));
+    EXPECT_LT(play.held_bytes(), 50'000u);
+  }
+  come_back(3, 2);
+  EXPECT_EQ(play.held_bytes(), 0u);
+}
+
 TEST(Limits, AddressesThatAllRanksGetAreHeldOnce) {
   constexpr int producers = 1024, consumers = 64;
   static_assert(std::int64_t{producers} * consumers == proto::max_addresses_to_all);
