@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <compare>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -27,23 +28,10 @@ namespace {
 constexpr int old_heartbeats = 3;
 constexpr std::size_t most_lines = 12;
 
-std::optional<std::uint64_t> count_of(const wire::Wait& told, std::uint64_t link) {
-  if (link == 0) return told.agreements();
-  for (const wire::Turns& turns : told.turns())
-    if (turns.link() == link) return turns.count();
-  return std::nullopt;
-}
-
 /// But for how long they have lasted.
 bool is_same(wire::Wait one, wire::Wait other) {
   one.clear_seconds(), other.clear_seconds();
   return one.SerializeAsString() == other.SerializeAsString();
-}
-
-std::optional<std::uint64_t> count_of_words(const wire::Wait& told, std::uint64_t subject) {
-  for (const wire::Said& said : told.said())
-    if (said.subject() == subject) return said.count();
-  return std::nullopt;
 }
 
 /// Returns the count that each rank has to exceed.
@@ -51,39 +39,138 @@ std::uint64_t needed_count(const wire::Wait& wait) {
   return wait.has_words() ? wait.words().count() : wait.count();
 }
 
-/// Whether `other` has not done, by its own numbers, what `wait` needs of it.
-bool owes(const wire::Wait& other, const wire::Wait& wait) {
-  const auto count = wait.has_words() ? count_of_words(other, wait.words().subject())
-                                      : count_of(other, wait.link());
-  return count && *count <= needed_count(wait);
-}
+/// Something that ranks of a group count: agreements, turns of a link, or words about a subject.
+struct Counted {
+  enum class Kind { agreements, turns, words };
+  const Group* group;
+  Kind kind;
+  std::uint64_t number = 0;  // of the link or the subject
+  auto operator<=>(const Counted&) const = default;
+};
 
-/// Returns whether `other`, a rank of the same group, is past the point where the call of `wait` is made.
-bool has_passed(const wire::Wait& other, const wire::Wait& wait) {
-  if (!wait.is_between_turns() || wait.over() == 0) return false;
-  const auto theirs = count_of(other, wait.over()), here = count_of(wait, wait.over());
-  if (!theirs || !here) return false;
-  return *theirs > *here || (*theirs == *here && other.link() == wait.over());
-}
-
-/// Which ranks each rank needs. Nodes are ranks that wait, by their numbers in `waiters`.
-class Needs {
+/// The reports of the ranks that wait, which get numbers here. Keeps only those of their counts that some
+/// rank needs.
+class Reports {
 public:
-  /// @param is_within  only needs within a group, of calls that every rank makes in the same order
-  Needs(const Groups& groups, const AwaitedBy& awaited_by, const MayWait& may_wait, bool is_within)
-      : is_within_(is_within) {
+  struct Count {
+    std::uint64_t count;
+    std::size_t rank;  // number of the one that has counted it
+    auto operator<=>(const Count&) const = default;
+  };
+
+  explicit Reports(const Groups& groups) : groups_(groups) {
     for (const auto& [name, group] : groups.all())
       for (const auto& [rank, member] : group.members) {
         if (member.wait == nullptr) continue;
-        number_[{name, rank}] = waiters_.size();
-        in_group_[name].push_back(waiters_.size());
-        const wire::Wait& told = member.wait->told;
-        by_count_[{name, agreements}].emplace_back(told.agreements(), waiters_.size());
-        for (const wire::Said& said : told.said())
-          by_count_[{name, said.subject()}].emplace_back(said.count(), waiters_.size());
+        number_[{&group, rank}] = waiters_.size();
         waiters_.push_back({&group, rank, member.wait.get()});
       }
-    for (auto& [of, ranks] : by_count_) std::ranges::sort(ranks);
+    for (std::size_t i = 0; i < waiters_.size(); ++i) {
+      if (const auto what = needed_by(i)) needed_.push_back(*what);
+      if (const auto turns = between_turns(i)) needed_.push_back(*turns);
+    }
+    std::ranges::sort(needed_);
+    const auto same = std::ranges::unique(needed_);
+    needed_.erase(same.begin(), same.end());
+    columns_.resize(needed_.size());
+    for (std::size_t i = 0; i < waiters_.size(); ++i) record(i);
+    for (std::size_t i = 0; i < waiters_.size(); ++i)
+      if (waiters_[i].wait->told.is_for_all_ranks()) sort_for_all(i);
+  }
+
+  const std::vector<Waiter>& waiters() const { return waiters_; }
+  const wire::Wait& wait(std::size_t i) const { return waiters_[i].wait->told; }
+  /// Returns the number of a rank of that group; nullopt if it does not wait.
+  std::optional<std::size_t> number_of(const Group* group, core::Rank rank) const {
+    const auto found = number_.find({group, rank});
+    return found == number_.end() ? std::nullopt : std::optional(found->second);
+  }
+  /// Returns what rank `i` needs others to count more of; nullopt if it needs no such thing.
+  std::optional<Counted> needed_by(std::size_t i) const {
+    const wire::Wait& wait = this->wait(i);
+    if (wait.incarnation() != 0) return std::nullopt;
+    // All ranks of a group are needed in agreements, and for words, alone.
+    if (wait.is_for_all_ranks() && wait.link() != 0) return std::nullopt;
+    const Group* group = waiters_[i].group;
+    if (!wait.is_for_all_ranks()) {
+      const auto other = groups_.all().find(wait.group());
+      if (other == groups_.all().end()) return std::nullopt;
+      group = &other->second;
+    }
+    if (wait.has_words()) return Counted{group, Counted::Kind::words, wait.words().subject()};
+    if (wait.link() == 0) return Counted{group, Counted::Kind::agreements};
+    return Counted{group, Counted::Kind::turns, wait.link()};
+  }
+  /// Returns the turns between which all ranks make the call that rank `i` is in; nullopt if it is no such call.
+  std::optional<Counted> between_turns(std::size_t i) const {
+    const wire::Wait& wait = this->wait(i);
+    if (!wait.is_between_turns() || wait.over() == 0) return std::nullopt;
+    return Counted{waiters_[i].group, Counted::Kind::turns, wait.over()};
+  }
+  /// Returns how much rank `i` has counted; nullopt if it has not reported it.
+  /// @pre some rank needs it
+  std::optional<std::uint64_t> count(const Counted& what, std::size_t i) const {
+    const auto& counts = columns_[place_of(what)].counts;
+    const auto found = std::ranges::lower_bound(counts, i, {}, &Count::rank);
+    if (found == counts.end() || found->rank != i) return std::nullopt;
+    return found->count;
+  }
+  /// Returns all counts, the lowest first.
+  /// @pre some rank needs it of all ranks
+  const std::vector<Count>& lowest_first(const Counted& what) const {
+    return columns_[place_of(what)].lowest_first;
+  }
+
+private:
+  struct Column {
+    std::vector<Count> counts, lowest_first;  // by rank; and by count if a rank needs it of all
+  };
+
+  std::size_t place_of(const Counted& what) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(needed_, what) - needed_.begin());
+  }
+  void record(std::size_t i) {
+    const Group* const group = waiters_[i].group;
+    const wire::Wait& told = wait(i);
+    put({group, Counted::Kind::agreements}, {told.agreements(), i});
+    for (const wire::Turns& turns : told.turns())
+      put({group, Counted::Kind::turns, turns.link()}, {turns.count(), i});
+    for (const wire::Said& said : told.said())
+      put({group, Counted::Kind::words, said.subject()}, {said.count(), i});
+  }
+  /// Keeps the first of several counts that a rank has reported of the same.
+  void put(const Counted& what, const Count& count) {
+    const std::size_t place = place_of(what);
+    if (place == needed_.size() || needed_[place] != what) return;
+    auto& counts = columns_[place].counts;
+    if (counts.empty() || counts.back().rank != count.rank) counts.push_back(count);
+  }
+  void sort_for_all(std::size_t i) {
+    const auto what = needed_by(i);
+    if (!what) return;
+    Column& column = columns_[place_of(*what)];
+    if (!column.lowest_first.empty()) return;
+    column.lowest_first = column.counts;
+    std::ranges::sort(column.lowest_first);
+  }
+
+  const Groups& groups_;
+  std::vector<Waiter> waiters_;
+  std::map<std::pair<const Group*, core::Rank>, std::size_t> number_;
+  std::vector<Counted> needed_;  // in order, each once
+  std::vector<Column> columns_;  // one for each of these
+};
+
+/// Which ranks each rank needs. Nodes are ranks that wait, by their numbers.
+class Needs {
+public:
+  /// @param reports    must outlive this object
+  /// @param is_within  only needs within a group, of calls that every rank makes in the same order
+  Needs(const Reports& reports, const AwaitedBy& awaited_by, const MayWait& may_wait,
+        bool is_within)
+      : reports_(reports), waiters_(reports.waiters()), is_within_(is_within) {
+    for (std::size_t i = 0; i < waiters_.size(); ++i)
+      in_group_[waiters_[i].group->name].push_back(i);
     needed_.resize(waiters_.size()), needing_.resize(waiters_.size());
     set_up_.resize(waiters_.size());
     for (std::size_t i = 0; i < waiters_.size(); ++i) add(i, awaited_by, may_wait);
@@ -122,26 +209,34 @@ private:
       for (const std::string& group : known->second.groups) awaiting_[group].push_back(i);
       return;
     }
-    if (!may_wait(*waiters_[i].group, wait)) return;
+    const auto what = reports_.needed_by(i);
+    if (!what || !may_wait(*waiters_[i].group, wait)) return;
+    const std::uint64_t least = needed_count(wait);
     const auto need = [&](std::size_t other) {
-      if (other == i || !owes(waiters_[other].wait->told, wait)) return;
+      if (other == i) return;
       connect(i, other);
-      if (is_within_ && has_passed(waiters_[other].wait->told, wait)) connect(other, i);
+      if (is_within_ && has_passed(other, i)) connect(other, i);
     };
     if (wait.is_for_all_ranks()) {
-      if (wait.link() != 0) return;  // all ranks of a group are needed in agreements alone
-      const auto subject = wait.has_words() ? wait.words().subject() : agreements;
-      for (const auto& [count, other] : by_count_[{waiters_[i].group->name, subject}]) {
-        if (needed_[i].size() >= static_cast<std::size_t>(proto::max_wait_ranks) ||
-            count > needed_count(wait))
+      for (const auto& [count, other] : reports_.lowest_first(*what)) {
+        if (needed_[i].size() >= static_cast<std::size_t>(proto::max_wait_ranks) || count > least)
           break;
         need(other);
       }
       return;
     }
     for (const core::Rank rank : wait.ranks())
-      if (const auto other = number_.find({wait.group(), rank}); other != number_.end())
-        need(other->second);
+      if (const auto other = reports_.number_of(what->group, rank))
+        if (const auto count = reports_.count(*what, *other); count && *count <= least)
+          need(*other);
+  }
+  /// Returns whether `other`, a rank of the same group, is past the point where the call of `i` is made.
+  bool has_passed(std::size_t other, std::size_t i) const {
+    const auto turns = reports_.between_turns(i);
+    if (!turns) return false;
+    const auto theirs = reports_.count(*turns, other), here = reports_.count(*turns, i);
+    if (!theirs || !here) return false;
+    return *theirs > *here || (*theirs == *here && reports_.wait(other).link() == turns->number);
   }
 
   void connect(std::size_t i, std::size_t needed) {
@@ -197,17 +292,10 @@ private:
     return numbers;
   }
 
-  static constexpr std::uint64_t agreements = 0;  // instead of a subject of words
-
+  const Reports& reports_;
+  const std::vector<Waiter>& waiters_;
   bool is_within_;
-  std::vector<Waiter> waiters_;
-  std::map<std::pair<std::string, core::Rank>, std::size_t> number_;
   std::map<std::string, std::vector<std::size_t>> in_group_;
-  /// Counts and ranks, by group and subject. Ranks with the lowest count come first: they are the
-  /// ones that an agreement may need.
-  std::map<std::pair<std::string, std::uint64_t>,
-           std::vector<std::pair<std::uint64_t, std::size_t>>>
-      by_count_;
   std::vector<std::vector<std::size_t>> needed_, needing_;
   std::map<std::tuple<const Group*, std::uint64_t, int>, Awaited> awaited_;  // of set-ups
   std::vector<const Awaited*> set_up_;                                       // null: no set-up
@@ -318,11 +406,12 @@ std::vector<WaitCircle> circles_of(const Needs& needs, const std::set<std::size_
 
 std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by,
                                      const MayWait& may_wait, double now) {
-  Needs within(groups, awaited_by, may_wait, true);
+  const Reports reports(groups);
+  Needs within(reports, awaited_by, may_wait, true);
   const auto [in_own, stuck_by_own] = within.search({});
   auto found = circles_of(within, in_own, stuck_by_own, now);
   for (WaitCircle& circle : found) circle.is_of_one_group = true;
-  Needs all(groups, awaited_by, may_wait, false);
+  Needs all(reports, awaited_by, may_wait, false);
   const auto [in_circles, stuck] = all.search(stuck_by_own);
   std::ranges::move(circles_of(all, in_circles, stuck, now), std::back_inserter(found));
   return found;

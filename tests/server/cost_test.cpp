@@ -282,5 +282,40 @@ TEST(Cost, OfASearchForCirclesGrowsAsTheRanksThatWait) {
   expect_near_linear(once, four_times);
 }
 
+/// Returns the cost of a look at ranks of one group, each of which waits for words of all about a subject
+/// of its own, and has said so many that none waits for.
+Cost cost_of_words(core::Rank ranks, int said) {
+  Groups groups;
+  for (core::Rank rank = 0; rank < ranks; ++rank) {
+    const auto from = static_cast<ConnectionId>(rank + 1);
+    groups.join(from, Play::parsed(Play::hello("a group", rank, ranks)).hello(), 0);
+    auto& wait = groups.seat(from)->group->members.at(rank).wait;
+    wait = std::make_shared<RankWait>();
+    wait->is_old = true;
+    wait->told.set_call("begin_step");
+    wait->told.set_is_for_all_ranks(true);
+    wait->told.mutable_words()->set_subject(static_cast<std::uint64_t>(1 + rank));
+    for (int i = 0; i < said; ++i) {
+      wire::Said& other = *wait->told.add_said();
+      other.set_subject(static_cast<std::uint64_t>(1 + ranks + rank * said + i));
+      other.set_count(1);
+    }
+  }
+  return cost_of([&] {
+    const auto circles = find_circles(
+        groups, [](const Group&, const wire::Wait&) { return Awaited{}; },
+        [](const Group&, const wire::Wait&) { return true; }, 0);
+    EXPECT_TRUE(circles.empty());
+  });
+}
+
+TEST(Cost, OfASearchForCirclesDoesNotGrowWithWordsThatNoRankNeeds) {
+  const Cost few = cost_of_words(100, 1), many = cost_of_words(100, 1000);
+  EXPECT_LE(many.bytes, few.bytes);
+  EXPECT_LE(many.comparisons, few.comparisons);
+  EXPECT_LE(many.steps, few.steps);
+  expect_near_linear(many, cost_of_words(400, 1000));
+}
+
 }  // namespace
 }  // namespace tremula::server
