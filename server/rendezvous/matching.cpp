@@ -351,8 +351,8 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   matched.set_is_copy(stream.is_copy);
   matched.set_readable_by_all(subscription.serves && stream.is_readable_by_all);
   *matched.mutable_fields() = in_order_of(link.fields, stream.announced);
-  matched.set_seal(seal_of_link(settings_.keys, consumer, matched, false));
-  matched.set_peer_mark(mark_of_peer(settings_.keys, producer.owner, consumer, matched, false));
+  matched.set_seal(seals_.of_link(consumer, matched, false));
+  matched.set_peer_mark(seals_.mark_of_peer(producer.owner, consumer, matched, false));
   *notice.mutable_matched() = matched;
   notify_rank_0(consumer, notice);
 
@@ -366,8 +366,8 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   matched.set_incarnation(stream.incarnation);
   matched.set_peer_group(consumer.name);
   matched.set_peer_size(consumer.size);
-  matched.set_seal(seal_of_link(settings_.keys, producer, matched, true));
-  matched.set_peer_mark(mark_of_peer(settings_.keys, consumer.owner, producer, matched, true));
+  matched.set_seal(seals_.of_link(producer, matched, true));
+  matched.set_peer_mark(seals_.mark_of_peer(consumer.owner, producer, matched, true));
   *matched.mutable_fields() = link.fields;
   *notice.mutable_matched() = std::move(matched);
   notify_rank_0(producer, std::move(notice));

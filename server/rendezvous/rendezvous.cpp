@@ -93,8 +93,7 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
   const Owner owner = owner_of(call.from);
   const Group* const held = groups_.find(hello.group());
   const bool is_known = held != nullptr && held->owner == owner && held->shown >= hello.sealed_at();
-  const std::uint64_t shown =
-      is_known ? 0 : time_of_seal(settings_.keys, settings_.number, owner, hello);
+  const std::uint64_t shown = is_known ? 0 : seals_.time_of(owner, hello);
   if (held != nullptr && held->owner != owner) take_name(*held, shown, call.now);
   if (has_to_wait(call.from, hello, call.now)) {
     waits_for_name_.emplace(call.from, hello.group());
@@ -125,7 +124,7 @@ void Rendezvous::welcome(const Call& call, const wire::Hello& hello, Group& grou
           : settings_.heartbeat_seconds);
   welcome.set_outward_address(settings_.outward_address);
   const std::uint64_t sealed_at = newer_than(group.shown, clock(group.since));
-  welcome.set_seal(seal_of_group(settings_.keys, settings_.number, group, sealed_at));
+  welcome.set_seal(seals_.of_group(group, sealed_at));
   if (!welcome.seal().empty()) welcome.set_sealed_at(sealed_at);
 }
 

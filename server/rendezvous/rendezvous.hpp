@@ -60,7 +60,9 @@ public:
   static constexpr std::size_t most_missed_bytes = std::size_t{1} << 20;
 
   explicit Rendezvous(Settings settings)
-      : settings_(std::move(settings)), last_link_(LinkId{settings_.number} << 32) {}
+      : settings_(std::move(settings)),
+        seals_(settings_.keys, settings_.number),
+        last_link_(LinkId{settings_.number} << 32) {}
 
   /// The connection has proved that key. Before its first message; without it, it is the first one's.
   void set_owner(ConnectionId connection, Owner owner) {
@@ -396,7 +398,7 @@ private:
   /// Returns whether the link's other side may be of that key: the mark that the link shows says so, or it shows none.
   bool may_be_peer(Owner owner, const Group& group, const wire::Matched& link,
                    bool is_producer) const {
-    return owner_of_peer(settings_.keys, group, link, is_producer).value_or(owner) == owner;
+    return seals_.owner_of_peer(group, link, is_producer).value_or(owner) == owner;
   }
   /// Ends what groups have claimed of a link without a seal, and is not as the group says, if that shows one.
   /// @param stream  of the group; null: it consumes it
@@ -538,6 +540,7 @@ private:
   void log(const std::string& event) { output_.events.push_back(event); }
 
   Settings settings_;
+  Seals seals_;
   Groups groups_;
   std::shared_ptr<std::size_t> held_ = std::make_shared<std::size_t>(0);  // see Hold
   std::map<StreamId, Stream> streams_;

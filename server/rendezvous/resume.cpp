@@ -131,7 +131,7 @@ wire::Done Rendezvous::seal_names(const Group& group, std::span<const Stream* co
   for (const Stream* const stream : streams) {
     std::string& seal = *done.add_seals();
     if (stream == nullptr || stream->is_copy) continue;
-    seal = seal_of_stream(settings_.keys, settings_.number, group, stream->name, sealed_at);
+    seal = seals_.of_stream(group, stream->name, sealed_at);
     if (!seal.empty()) done.set_sealed_at(sealed_at);
   }
   if (done.sealed_at() == 0) done.clear_seals();
@@ -144,7 +144,7 @@ Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce
     free_name(group, message, now);
     Stream& stream = add_stream(group, message, now, true);
     // After its memory was counted.
-    stream.shown = time_of_seal(settings_.keys, settings_.number, group, message);
+    stream.shown = seals_.time_of(group, message);
     return &stream;
   } catch (const core::Error& error) {
     const std::string& name = message.stream();
@@ -177,7 +177,7 @@ void Rendezvous::free_name(const Group& group, const wire::Announce& message, do
   if ((others.empty() && !is_claimed) || std::ranges::any_of(others, is_newer)) return;
   if (is_claimed && claim->second.shown >= message.sealed_at()) return;
   // The seal is verified only where it matters.
-  if (time_of_seal(settings_.keys, settings_.number, group, message) == 0) return;
+  if (seals_.time_of(group, message) == 0) return;
   // A stream that cannot be announced must end none of another group.
   const std::vector<proto::Field> fields = proto::decode(message.fields());
   proto::check_fits_group(fields, group.size, name, group.name);
@@ -198,7 +198,7 @@ void Rendezvous::free_link(const Group& group, const wire::Matched& link, const 
   const LinkId id = link.link();
   const std::string& consumer = stream != nullptr ? link.peer_group() : group.name;
   const std::string& producer = stream != nullptr ? group.name : link.peer_group();
-  const auto shows_seal = [&] { return has_seal(settings_.keys, group, link, stream != nullptr); };
+  const auto shows_seal = [&] { return seals_.is_sealed(group, link, stream != nullptr); };
   if (const auto awaited = awaited_.find(id); awaited != awaited_.end()) {
     const AwaitedLink& its = awaited->second;
     const bool is_as_shown =
@@ -239,8 +239,8 @@ void Rendezvous::resume_as_consumer(const Group& group, const wire::Matched& lin
                         link.has_redeclare() ? std::optional(link.redeclare()) : std::nullopt,
                         told(link),
                         hold(group, link.told().SpaceUsedLong())};
-    awaited.is_sealed = has_seal(settings_.keys, group, link, false);
-    awaited.producer_owner = owner_of_peer(settings_.keys, group, link, false);
+    awaited.is_sealed = seals_.is_sealed(group, link, false);
+    awaited.producer_owner = seals_.owner_of_peer(group, link, false);
     awaited_.emplace(link.link(), std::move(awaited));
     return;
   }
@@ -299,8 +299,8 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
                         .told_held = hold(group, link.told().SpaceUsedLong())})
           .first->second;
   // After its memory was counted.
-  restored.is_sealed = has_seal(settings_.keys, group, link, true);
-  if (!is_back) restored.consumer_owner = owner_of_peer(settings_.keys, group, link, true);
+  restored.is_sealed = seals_.is_sealed(group, link, true);
+  if (!is_back) restored.consumer_owner = seals_.owner_of_peer(group, link, true);
   stream.links.insert(link.link());
   if (link.serves()) stream.serving.insert(link.peer_group());
   stream.was_linked = true;
@@ -412,9 +412,8 @@ const Rendezvous::GivenUpLink* Rendezvous::find_given_up(const Group& group,
     doubtful.push_back(&*each);
   }
   if (doubtful.empty()) return nullptr;
-  const auto peer = owner_of_peer(settings_.keys, group, link, is_producer);
-  if (!peer && !has_seal(settings_.keys, group, link, is_producer))
-    return &doubtful.front()->second;
+  const auto peer = seals_.owner_of_peer(group, link, is_producer);
+  if (!peer && !seals_.is_sealed(group, link, is_producer)) return &doubtful.front()->second;
   const auto is_by_peer = [&](const auto* each) {
     return std::get<std::string>(each->first) == link.peer_group() &&
            std::get<Owner>(each->first) == peer;

@@ -5,155 +5,158 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
+#include <numeric>
 #include <span>
 #include <utility>
 
 namespace tremula::server {
 
 namespace {
-using Keys = transport::ServerExchange::Keys;
+constexpr std::size_t fingerprint_bytes = 16;
 
-constexpr std::string_view peer_label = "tremula peer 1: ";
+core::BytesView bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-/// The text that a seal is made over.
-struct Sealed {
-  std::string_view label;  // label of the kind of seal
-  std::string text;
-  transport::Seal by(const core::Key& key) const {
-    return transport::seal(key, label, std::as_bytes(std::span(text)));
-  }
-};
-
-Sealed of_link(const Group& group, const wire::Matched& link, bool is_producer,
-               std::string_view label = "tremula link 1: ") {
-  return {label, fmt::format("{}/{}/{}/{}/{}{}{}", link.link(),
-                             is_producer ? "producer" : "consumer", link.stream().size(),
-                             group.name.size(), link.stream(), group.name, link.peer_group())};
+std::string_view text_of(const transport::Seal& seal) {
+  return {reinterpret_cast<const char*>(seal.data()), seal.size()};
 }
 
-Sealed of_group(const std::string& group, std::uint64_t sealed_at) {
-  return {"tremula group 1: ", fmt::format("{}/{}", sealed_at, group)};
-}
-
-Sealed of_stream(const Group& group, const std::string& stream, std::uint64_t sealed_at) {
-  return {"tremula stream 1: ",
-          fmt::format("{}/{}/{}{}", sealed_at, stream.size(), stream, group.name)};
-}
-
-/// Puts in front what identifies the key of the owner, wherever it stands in the file.
-void name_owner(const core::Key& key, Sealed& sealed) {
-  constexpr std::size_t name_bytes = 16;
-  const auto name = transport::seal(key, "tremula owner 1: ", {});
-  sealed.text.insert(0, reinterpret_cast<const char*>(name.data()), name_bytes);
-}
-
-std::string seal_for(const Keys& keys, Owner owner, Sealed sealed) {
-  if (!keys || keys->size() < 2) return {};
-  name_owner(keys->at(owner), sealed);
-  // Takes the key with the smallest bytes: it stays the maker when keys change places in the file.
-  std::optional<std::size_t> maker;
-  for (std::size_t i = 0; i < keys->size(); ++i) {
-    if (i == owner) continue;
-    if (!maker || std::ranges::lexicographical_compare((*keys)[i].bytes(), (*keys)[*maker].bytes()))
-      maker = i;
-  }
-  const auto made = sealed.by((*keys)[*maker]);
-  return {reinterpret_cast<const char*>(made.data()), made.size()};
-}
-
-bool is_seal(const Keys& keys, Owner owner, Sealed sealed, std::string_view seal) {
-  if (!keys || seal.empty() || owner >= keys->size()) return false;
-  name_owner((*keys)[owner], sealed);
-  const auto shown = std::as_bytes(std::span(seal));
-  for (std::size_t i = 0; i < keys->size(); ++i)
-    if (i != owner && transport::is_same(shown, sealed.by((*keys)[i]))) return true;
-  return false;
-}
-
-std::string bytes_of(std::uint32_t server) {
+/// Returns the number as 4 bytes, the highest first.
+std::string number_of(std::uint32_t server) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(server >> shift & 0xff);
   return bytes;
 }
-
-/// Returns the number of the server that makes it, and the seal of that and the name.
-std::string seal_for_name(const Keys& keys, std::uint32_t server, Owner owner, Sealed sealed) {
-  const std::string number = bytes_of(server);
-  sealed.text.insert(0, number);
-  const std::string seal = seal_for(keys, owner, std::move(sealed));
-  return seal.empty() ? seal : number + seal;
-}
-
-/// Returns whether another server has made the seal of the name.
-bool is_earlier_seal(const Keys& keys, std::uint32_t server, Owner owner, Sealed sealed,
-                     std::string_view seal) {
-  const std::string own = bytes_of(server);
-  const std::string_view number = seal.substr(0, own.size());
-  if (number.size() < own.size() || number == own) return false;
-  sealed.text.insert(0, number);
-  return is_seal(keys, owner, std::move(sealed), seal.substr(number.size()));
-}
 }  // namespace
+
+/// The text that a seal or a mark is made over.
+struct Seals::Text {
+  std::string_view label;  // of its kind
+  std::string text;
+
+  static Text of_link(std::string_view label, const Group& group, const wire::Matched& link,
+                      bool is_producer) {
+    return {label, fmt::format("{}/{}/{}/{}/{}{}{}", link.link(),
+                               is_producer ? "producer" : "consumer", link.stream().size(),
+                               group.name.size(), link.stream(), group.name, link.peer_group())};
+  }
+  static Text of_seal(const Group& group, const wire::Matched& link, bool is_producer) {
+    return of_link("tremula link 1: ", group, link, is_producer);
+  }
+  static Text of_mark(const Group& group, const wire::Matched& link, bool is_producer) {
+    return of_link("tremula peer 1: ", group, link, is_producer);
+  }
+  static Text of_group(const std::string& group, std::uint64_t sealed_at) {
+    return {"tremula group 1: ", fmt::format("{}/{}", sealed_at, group)};
+  }
+  static Text of_stream(const Group& group, const std::string& stream, std::uint64_t sealed_at) {
+    return {"tremula stream 1: ",
+            fmt::format("{}/{}/{}{}", sealed_at, stream.size(), stream, group.name)};
+  }
+};
 
 std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now) {
   if (shown < now) return now;
   return shown == std::numeric_limits<std::uint64_t>::max() ? shown : shown + 1;
 }
 
-std::string seal_of_link(const Keys& keys, const Group& group, const wire::Matched& link,
-                         bool is_producer) {
-  return seal_for(keys, group.owner, of_link(group, link, is_producer));
+Seals::Seals(Keys keys, std::uint32_t server) : keys_(std::move(keys)), server_(number_of(server)) {
+  if (!keys_) return;
+  for (Owner owner = 0; owner < keys_->size(); ++owner) {
+    const auto whole = hmac(owner, {"tremula owner 1: ", {}});
+    fingerprints_.emplace_back(text_of(whole).substr(0, fingerprint_bytes));
+    owner_of_.try_emplace(fingerprints_.back(), owner);
+  }
+  if (!makes_seals()) return;
+  // The keys with the smallest bytes: they stay the makers when keys change places in the file.
+  std::vector<Owner> owners(fingerprints_.size());
+  std::iota(owners.begin(), owners.end(), Owner{0});
+  std::ranges::partial_sort(owners, owners.begin() + 2, [this](Owner one, Owner other) {
+    return std::ranges::lexicographical_compare((*keys_)[one].bytes(), (*keys_)[other].bytes());
+  });
+  maker_ = owners[0], maker_for_that_ = owners[1];
 }
 
-bool has_seal(const Keys& keys, const Group& group, const wire::Matched& link, bool is_producer) {
-  return is_seal(keys, group.owner, of_link(group, link, is_producer), link.seal());
+transport::Seal Seals::hmac(Owner maker, const Text& text) const {
+  ++hmacs_;
+  return transport::seal(keys_->at(maker), text.label, bytes_of(text.text));
 }
 
-std::string mark_of_peer(const Keys& keys, Owner peer, const Group& group,
-                         const wire::Matched& link, bool is_producer) {
-  if (!keys || keys->size() < 2) return {};
-  const auto made = of_link(group, link, is_producer, peer_label).by(keys->at(peer));
-  return {reinterpret_cast<const char*>(made.data()), made.size()};
+std::string Seals::made_by(Owner maker, const Text& text) const {
+  return fingerprints_.at(maker) + std::string(text_of(hmac(maker, text)));
 }
 
-std::optional<Owner> owner_of_peer(const Keys& keys, const Group& group, const wire::Matched& link,
-                                   bool is_producer) {
-  if (!keys || link.peer_mark().empty()) return std::nullopt;
-  const auto shown = std::as_bytes(std::span(link.peer_mark()));
-  const Sealed marked = of_link(group, link, is_producer, peer_label);
-  const auto is_by = [&](const core::Key& key) {
-    return transport::is_same(shown, marked.by(key));
-  };
-  if (group.owner < keys->size() && is_by((*keys)[group.owner])) return group.owner;  // most are
-  const auto key = std::ranges::find_if(*keys, is_by);
-  if (key == keys->end()) return std::nullopt;
-  return static_cast<Owner>(key - keys->begin());
+std::optional<Owner> Seals::maker_of(std::string_view shown, const Text& text) const {
+  const auto maker = owner_of_.find(shown.substr(0, fingerprint_bytes));
+  if (maker == owner_of_.end()) return std::nullopt;
+  const auto seal = bytes_of(shown.substr(fingerprint_bytes));
+  return transport::is_same(seal, hmac(maker->second, text)) ? std::optional(maker->second)
+                                                             : std::nullopt;
 }
 
-std::string seal_of_group(const Keys& keys, std::uint32_t server, const Group& group,
-                          std::uint64_t sealed_at) {
-  return seal_for_name(keys, server, group.owner, of_group(group.name, sealed_at));
+void Seals::bind_to(Owner owner, Text& text) const { text.text.insert(0, fingerprints_.at(owner)); }
+
+std::string Seals::seal_for(Owner owner, Text text) const {
+  if (!makes_seals()) return {};
+  bind_to(owner, text);
+  return made_by(owner == maker_ ? maker_for_that_ : maker_, text);
 }
 
-std::uint64_t time_of_seal(const Keys& keys, std::uint32_t server, Owner owner,
-                           const wire::Hello& hello) {
-  Sealed sealed = of_group(hello.group(), hello.sealed_at());
-  const bool is_valid = is_earlier_seal(keys, server, owner, std::move(sealed), hello.seal());
-  return is_valid ? hello.sealed_at() : 0;
+bool Seals::is_seal_for(Owner owner, Text text, std::string_view shown) const {
+  if (owner >= fingerprints_.size()) return false;
+  bind_to(owner, text);
+  const auto maker = maker_of(shown, text);
+  return maker && *maker != owner;
 }
 
-std::string seal_of_stream(const Keys& keys, std::uint32_t server, const Group& group,
-                           const std::string& stream, std::uint64_t sealed_at) {
-  return seal_for_name(keys, server, group.owner, of_stream(group, stream, sealed_at));
+std::string Seals::name_seal_for(Owner owner, Text text) const {
+  text.text.insert(0, server_);
+  const std::string seal = seal_for(owner, std::move(text));
+  return seal.empty() ? seal : server_ + seal;
 }
 
-std::uint64_t time_of_seal(const Keys& keys, std::uint32_t server, const Group& group,
-                           const wire::Announce& announce) {
-  Sealed sealed = of_stream(group, announce.stream(), announce.sealed_at());
-  const bool is_valid =
-      is_earlier_seal(keys, server, group.owner, std::move(sealed), announce.seal());
-  return is_valid ? announce.sealed_at() : 0;
+bool Seals::is_earlier_seal(Owner owner, Text text, std::string_view shown) const {
+  const std::string_view number = shown.substr(0, server_.size());
+  if (number.size() < server_.size() || number == server_) return false;
+  text.text.insert(0, number);
+  return is_seal_for(owner, std::move(text), shown.substr(number.size()));
+}
+
+std::string Seals::of_link(const Group& group, const wire::Matched& link, bool is_producer) const {
+  return seal_for(group.owner, Text::of_seal(group, link, is_producer));
+}
+
+bool Seals::is_sealed(const Group& group, const wire::Matched& link, bool is_producer) const {
+  return is_seal_for(group.owner, Text::of_seal(group, link, is_producer), link.seal());
+}
+
+std::string Seals::mark_of_peer(Owner peer, const Group& group, const wire::Matched& link,
+                                bool is_producer) const {
+  if (!makes_seals()) return {};
+  return made_by(peer, Text::of_mark(group, link, is_producer));
+}
+
+std::optional<Owner> Seals::owner_of_peer(const Group& group, const wire::Matched& link,
+                                          bool is_producer) const {
+  return maker_of(link.peer_mark(), Text::of_mark(group, link, is_producer));
+}
+
+std::string Seals::of_group(const Group& group, std::uint64_t sealed_at) const {
+  return name_seal_for(group.owner, Text::of_group(group.name, sealed_at));
+}
+
+std::uint64_t Seals::time_of(Owner owner, const wire::Hello& hello) const {
+  const auto text = Text::of_group(hello.group(), hello.sealed_at());
+  return is_earlier_seal(owner, text, hello.seal()) ? hello.sealed_at() : 0;
+}
+
+std::string Seals::of_stream(const Group& group, const std::string& stream,
+                             std::uint64_t sealed_at) const {
+  return name_seal_for(group.owner, Text::of_stream(group, stream, sealed_at));
+}
+
+std::uint64_t Seals::time_of(const Group& group, const wire::Announce& announce) const {
+  const auto text = Text::of_stream(group, announce.stream(), announce.sealed_at());
+  return is_earlier_seal(group.owner, text, announce.seal()) ? announce.sealed_at() : 0;
 }
 
 }  // namespace tremula::server

@@ -6,8 +6,11 @@
 // key, so that it is of no use to a job with another key that has seen it.
 //
 //     with one key, or none            everybody is equal: there is no seal
-//     the keys' order has changed      the seal holds: any other key of the file may be the one that made it
+//     the keys' order has changed      the seal holds: it says which key made it, wherever that is in the file
 //     that key has left the file       the seal does not hold, and what it is for is as without one
+//
+// Seals and marks begin with the fingerprint of the key that made them, 16 bytes of an HMAC under it: each is checked under that
+// key alone, however many the server has.
 //
 // A link belongs to the same two groups for its whole life. Beside its seal each of them gets the mark of the other one, made
 // under the key of that one: what a group with a third key says about the link, under the name of either, does not count after
@@ -23,10 +26,14 @@
 //
 // A name that waits for the producer of a lost stream goes to a newer seal than that producer has shown. Where the tokens of
 // consumers alone keep it, or the producer has shown none, it goes to any seal.
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/control.pb.h"
 #include "server/state/groups.hpp"
@@ -37,39 +44,69 @@ namespace tremula::server {
 /// Returns when a name is sealed anew: later than the seal that its group has shown, though the clock was set back.
 std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now);
 
-/// Returns the seal of a link for one of its groups; empty if no key but the group's own can make it.
-/// @param keys         by the numbers of their owners; null: none
-/// @param is_producer  the group, of the stream
-std::string seal_of_link(const transport::ServerExchange::Keys& keys, const Group& group,
-                         const wire::Matched& link, bool is_producer);
-/// Returns whether another key of the server than the group's has made the seal that the link shows.
-bool has_seal(const transport::ServerExchange::Keys& keys, const Group& group,
-              const wire::Matched& link, bool is_producer);
+/// The seals and marks of one server. To make or to check one costs one HMAC.
+class Seals {
+public:
+  using Keys = transport::ServerExchange::Keys;
 
-/// Returns the mark of a link's other side for one of its groups; empty if the server has one key at most.
-/// @param peer  owner of the other side's key
-std::string mark_of_peer(const transport::ServerExchange::Keys& keys, Owner peer,
-                         const Group& group, const wire::Matched& link, bool is_producer);
-/// Returns whose key has made the mark that the link shows; nullopt if it shows none of a key of this server.
-std::optional<Owner> owner_of_peer(const transport::ServerExchange::Keys& keys, const Group& group,
-                                   const wire::Matched& link, bool is_producer);
+  /// Makes the fingerprint of each key, at the cost of one HMAC.
+  /// @param keys    by the numbers of their owners; null: none
+  /// @param server  number of the server
+  Seals(Keys keys, std::uint32_t server);
 
-/// Returns the seal of a group's name; empty if no key but the group's own can make it.
-/// @param server     number of the one that makes it
-/// @param sealed_at  when it is made, in microseconds since 1970
-std::string seal_of_group(const transport::ServerExchange::Keys& keys, std::uint32_t server,
-                          const Group& group, std::uint64_t sealed_at);
-/// Returns when the name of the group was sealed; 0 if no earlier server has made the seal for `owner`, with another key.
-/// @param server  number of this one
-std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, std::uint32_t server,
-                           Owner owner, const wire::Hello& hello);
+  /// Returns the seal of a link for one of its groups; empty if no key but the group's own can make it.
+  /// @param is_producer  the group, of the stream
+  std::string of_link(const Group& group, const wire::Matched& link, bool is_producer) const;
+  /// Returns whether another key of the server than the group's has made the seal that the link shows.
+  bool is_sealed(const Group& group, const wire::Matched& link, bool is_producer) const;
 
-/// Returns the seal of the name of a stream of that group, as seal_of_group.
-std::string seal_of_stream(const transport::ServerExchange::Keys& keys, std::uint32_t server,
-                           const Group& group, const std::string& stream, std::uint64_t sealed_at);
-/// Returns when the name of the stream was sealed for that group; 0 if no earlier server has made the seal, with another
-/// key than the group's.
-std::uint64_t time_of_seal(const transport::ServerExchange::Keys& keys, std::uint32_t server,
-                           const Group& group, const wire::Announce& announce);
+  /// Returns the mark of a link's other side for one of its groups; empty if the server has one key at most.
+  /// @param peer  owner of the other side's key
+  std::string mark_of_peer(Owner peer, const Group& group, const wire::Matched& link,
+                           bool is_producer) const;
+  /// Returns whose key has made the mark that the link shows; nullopt if it shows none of a key of this server.
+  std::optional<Owner> owner_of_peer(const Group& group, const wire::Matched& link,
+                                     bool is_producer) const;
+
+  /// Returns the seal of a group's name; empty if no key but the group's own can make it.
+  /// @param sealed_at  when it is made, in microseconds since 1970
+  std::string of_group(const Group& group, std::uint64_t sealed_at) const;
+  /// Returns when the name of the group was sealed; 0 if no earlier server has made the seal for `owner`, with another key.
+  std::uint64_t time_of(Owner owner, const wire::Hello& hello) const;
+
+  /// Returns the seal of the name of a stream of that group, as of_group.
+  std::string of_stream(const Group& group, const std::string& stream,
+                        std::uint64_t sealed_at) const;
+  /// Returns when the name of the stream was sealed for that group; 0 if no earlier server has made the seal, with another
+  /// key than the group's.
+  std::uint64_t time_of(const Group& group, const wire::Announce& announce) const;
+
+  /// Returns how many HMACs were made, for tests.
+  std::size_t hmacs() const { return hmacs_; }
+
+private:
+  struct Text;
+
+  bool makes_seals() const { return fingerprints_.size() > 1; }
+  transport::Seal hmac(Owner maker, const Text& text) const;
+  std::string made_by(Owner maker, const Text& text) const;
+  /// Returns whose key has made this of the text; nullopt if none of this server has.
+  std::optional<Owner> maker_of(std::string_view shown, const Text& text) const;
+  /// Puts the fingerprint of the owner's key in front of the text.
+  void bind_to(Owner owner, Text& text) const;
+  std::string seal_for(Owner owner, Text text) const;
+  bool is_seal_for(Owner owner, Text text, std::string_view shown) const;
+  /// Returns the number of this server, and the seal of that and the text.
+  std::string name_seal_for(Owner owner, Text text) const;
+  /// Returns whether another server has made the seal of a name.
+  bool is_earlier_seal(Owner owner, Text text, std::string_view shown) const;
+
+  Keys keys_;
+  std::string server_;                                  // its number, as bytes
+  std::vector<std::string> fingerprints_;               // of the keys
+  std::map<std::string, Owner, std::less<>> owner_of_;  // by these
+  Owner maker_ = 0, maker_for_that_ = 0;  // of seals for all other keys; for the maker's own
+  mutable std::size_t hmacs_ = 0;
+};
 
 }  // namespace tremula::server

@@ -482,13 +482,14 @@ protected:
 };
 
 TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverClaimsThemFirst) {
-  ASSERT_EQ(matched.at(ocean).seal().size(), 32u);
+  ASSERT_EQ(matched.at(ocean).seal().size(), 48u);
   ASSERT_NE(matched.at(ocean).seal(), matched.at(viewer).seal());
   const auto link = matched.at(ocean).link();
   for (const bool is_producer : {false, true})
     for (const bool is_ocean_first : {false, true})
       for (const std::string& seal :
-           {std::string(), std::string(32, 'x'), matched.at(ocean).seal()}) {
+           {std::string(), std::string(48, 'x'), matched.at(ocean).seal(),
+            matched.at(ocean).seal().substr(0, 16) + std::string(32, 'x')}) {
         after = Play(5, {}, keys);
         start(after, {1, 2, 3});
         closed.clear();
@@ -514,7 +515,7 @@ TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverClaimsThemFirst) {
 }
 
 TEST_F(SealedLinks, GoOnWhoeverHasTakenTheNameOfAGroup) {
-  ASSERT_EQ(welcomed[ocean].seal().size(), 36u);
+  ASSERT_EQ(welcomed[ocean].seal().size(), 52u);
   for (const std::string name : {"ocean", "viewer"})
     for (const bool is_ocean_first : {false, true}) {
       after = Play(5, {}, keys);
@@ -547,7 +548,10 @@ TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneWithoutASealOfIt) {
   say_hello(after, squatter, "ocean", 0);
   wire::ToServer claim = hello(viewer, "ocean", 4);
   expect_refusal(viewer, claim);
-  for (const std::string& seal : {std::string(), std::string(32, 'x'), std::string(64, 'x')}) {
+  const std::string right = claim.hello().seal();
+  const std::string named = right.substr(0, 20) + std::string(32, 'x');  // by the right key
+  for (const std::string& seal : {std::string(), right.substr(0, 19), right.substr(0, 20), named,
+                                  std::string(52, 'x'), std::string(64, 'x')}) {
     claim.mutable_hello()->set_seal(seal);
     expect_refusal(viewer, claim);
   }
@@ -599,7 +603,7 @@ TEST_F(SealedLinks, AreOfTheServerBeforeAndNotOfTheOneThatIsThere) {
       take(after, squatter, "request: 2 goodbye {}");
     claim.mutable_hello()->set_seal(welcome->seal());
     claim.mutable_hello()->set_sealed_at(welcome->sealed_at());
-    ASSERT_EQ(welcome->seal().size(), 36u);
+    ASSERT_EQ(welcome->seal().size(), 52u);
     take(after, 31, claim);
     ocean_comes_back();
     EXPECT_TRUE(lost.contains(31));
@@ -609,7 +613,7 @@ TEST_F(SealedLinks, AreOfTheServerBeforeAndNotOfTheOneThatIsThere) {
   start(after, {1, 2, 3});
   say_hello(after, squatter, "squatter", 0);
   const wire::Announce taken = announce(after, squatter, announced);
-  ASSERT_EQ(taken.seal().size(), 36u);
+  ASSERT_EQ(taken.seal().size(), 52u);
   take(after, squatter, "request: 3 close_stream { stream: 'sst' }");
   resume(squatter, {taken});
   ocean_comes_back();
@@ -724,7 +728,7 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamWithoutLinksBackToItsProducer) {
   const wire::Announce other =
       announce(before, ocean,
                "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field);
-  EXPECT_EQ(other.seal().size(), 36u);
+  EXPECT_EQ(other.seal().size(), 52u);
   say_hello(after, squatter, "squatter", 0);
   announce(after, squatter, "stream: 'other' queue_depth: 1 incarnation: 7 " + field);
   say_hello(after, ocean, "ocean", 4);
@@ -853,7 +857,7 @@ TEST_F(SealedLinks, AreOfStreamsThatWereRestoredAlone) {
   resume(ocean, {other, sst});
   ASSERT_EQ(done.seals_size(), 2);
   EXPECT_EQ(done.seals(0).size(), 0u);
-  EXPECT_EQ(done.seals(1).size(), 36u);
+  EXPECT_EQ(done.seals(1).size(), 52u);
   EXPECT_TRUE(given_up.contains(ocean));
 }
 
@@ -1072,7 +1076,7 @@ TEST_F(SealedLinks, OfAPrivateStreamAreNoneOfAnotherKeysGroupThoughNothingIsSeal
 
 // Whether the other side is back or not, and whichever comes back first.
 TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverHasTheirNames) {
-  ASSERT_EQ(matched.at(ocean).peer_mark().size(), 32u);
+  ASSERT_EQ(matched.at(ocean).peer_mark().size(), 48u);
   ASSERT_NE(matched.at(ocean).peer_mark(), matched.at(viewer).peer_mark());
   for (const std::string name : {"ocean", "viewer"})
     for (const bool is_ocean_first : {false, true})
