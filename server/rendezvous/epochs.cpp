@@ -14,7 +14,8 @@
 // No epoch that a linked consumer knows is changed by others that come from an earlier one.
 //
 // A consumer that subscribes after a loss says which epoch it had. It is believed for the token that
-// it got with its link: a seal, under the key of the lost producer, of stream, epoch and consumer.
+// it got with its link: a seal, under the key of the lost producer, of stream, epoch and consumer. It
+// begins with the fingerprint of that key, and is checked under it alone.
 // So a server that is started again, whose key file may name its keys in another order, finds by the
 // token alone of which key the stream was, and needs no secret that it would have to keep. What is shown:
 //
@@ -28,11 +29,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
 #include "core/error.hpp"
 #include "server/rendezvous/rendezvous.hpp"
-#include "transport/control/authentication.hpp"
 
 namespace tremula::server {
 
@@ -40,19 +39,12 @@ using core::Errc, core::Error;
 
 namespace {
 constexpr std::size_t claim_bytes = 512;
-
-transport::Seal seal_link(const core::Key& key, const std::string& stream, std::uint64_t epoch,
-                          const std::string& consumer) {
-  const std::string text = fmt::format("{}/{}/{}{}", epoch, stream.size(), stream, consumer);
-  return transport::seal(key, "tremula epoch 1: ", std::as_bytes(std::span(text)));
-}
 }  // namespace
 
 std::string Rendezvous::token(Owner owner, const std::string& stream, std::uint64_t epoch,
                               const std::string& consumer) const {
   if (!settings_.keys || settings_.keys->empty()) return {};
-  const auto seal = seal_link(settings_.keys->at(owner), stream, epoch, consumer);
-  return {reinterpret_cast<const char*>(seal.data()), seal.size()};
+  return seals_.token(owner, {stream, epoch, consumer});
 }
 
 Owner Rendezvous::owner_of_lost(const Group& group, const wire::Subscribe& message) const {
@@ -63,18 +55,15 @@ Owner Rendezvous::owner_of_lost(const Group& group, const wire::Subscribe& messa
                             "group '{}'; found that one: choose another name",
                             message.stream(), proto::max_epoch, group.name));
   if (!settings_.keys || settings_.keys->empty()) return group.owner;
-  const auto token = std::as_bytes(std::span(message.token()));
-  const auto key = std::ranges::find_if(*settings_.keys, [&](const core::Key& each) {
-    return transport::is_same(token, seal_link(each, message.stream(), lost, group.name));
-  });
-  if (key == settings_.keys->end())
+  const auto owner = seals_.owner_of_token(message.token(), {message.stream(), lost, group.name});
+  if (!owner)
     throw Error(
         Errc::refused,
         fmt::format("stream '{}': expected the token of a link that group '{}' had in epoch "
                     "{}; found one that no key of this server has made: has that of the "
                     "producer been changed? Open the stream again",
                     message.stream(), group.name, lost));
-  return static_cast<Owner>(key - settings_.keys->begin());
+  return *owner;
 }
 
 void Rendezvous::claim_for_consumers(const Stream& lost) {

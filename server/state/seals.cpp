@@ -52,6 +52,10 @@ struct Seals::Text {
     return {"tremula stream 1: ",
             fmt::format("{}/{}/{}{}", sealed_at, stream.size(), stream, group.name)};
   }
+  static Text of_token(const LinkInEpoch& link) {
+    return {"tremula epoch 1: ",
+            fmt::format("{}/{}/{}{}", link.epoch, link.stream.size(), link.stream, link.consumer)};
+  }
 };
 
 std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now) {
@@ -157,6 +161,14 @@ std::string Seals::of_stream(const Group& group, const std::string& stream,
 std::uint64_t Seals::time_of(const Group& group, const wire::Announce& announce) const {
   const auto text = Text::of_stream(group, announce.stream(), announce.sealed_at());
   return is_earlier_seal(group.owner, text, announce.seal()) ? announce.sealed_at() : 0;
+}
+
+std::string Seals::token(Owner owner, const LinkInEpoch& link) const {
+  return made_by(owner, Text::of_token(link));
+}
+
+std::optional<Owner> Seals::owner_of_token(std::string_view token, const LinkInEpoch& link) const {
+  return maker_of(token, Text::of_token(link));
 }
 
 }  // namespace tremula::server

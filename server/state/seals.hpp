@@ -81,6 +81,17 @@ public:
   /// key than the group's.
   std::uint64_t time_of(const Group& group, const wire::Announce& announce) const;
 
+  /// A link that a token is for: the consumer had it to the stream in that epoch.
+  struct LinkInEpoch {
+    std::string_view stream;
+    std::uint64_t epoch;
+    std::string_view consumer;
+  };
+  /// Returns the token of a link, made under the key of the stream's owner.  @pre the server has a key
+  std::string token(Owner owner, const LinkInEpoch& link) const;
+  /// Returns whose key has made the token of that link; nullopt if none of this server has.
+  std::optional<Owner> owner_of_token(std::string_view token, const LinkInEpoch& link) const;
+
   /// Returns how many HMACs were made, for tests.
   std::size_t hmacs() const { return hmacs_; }
 

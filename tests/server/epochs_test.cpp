@@ -95,7 +95,7 @@ protected:
         peer_mark = out.message.matched().peer_mark();
         found = fmt::format("{}: {}", viewer, out.message.ShortDebugString());
       }
-    EXPECT_EQ(token.size(), 32u);
+    EXPECT_EQ(token.size(), 48u);
     wire::ToClient wanted;
     const std::string text = matched(link, epoch);
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text.substr(text.find(' ')), &wanted))

@@ -43,13 +43,15 @@ TEST(Seals, AreMadeUnderOneKeyEach) {
     EXPECT_EQ(seals.mark_of_peer(1, group, link, true).size(), 48u);
     EXPECT_EQ(seals.of_group(group, 5).size(), 52u);
     EXPECT_EQ(seals.of_stream(group, "sst", 5).size(), 52u);
-    EXPECT_EQ(seals.hmacs() - before, 4u);
+    EXPECT_EQ(seals.token(owner, {"sst", 3, "viewer"}).size(), 48u);
+    EXPECT_EQ(seals.hmacs() - before, 5u);
   }
 }
 
 // Though the next server has its keys in another order.
 TEST(Seals, AreCheckedUnderOneKeyEach) {
   const Seals before(keys(many), 4), after(keys(many, true), 5);
+  const std::string stream = "sst", consumer = "viewer";
   for (const Owner owner : {Owner{0}, Owner{1}, many / 2, many - 1})
     for (const Owner peer : {Owner{0}, owner, many - 1}) {
       const Group group = group_of(owner), same = group_of(many - 1 - owner);
@@ -70,7 +72,9 @@ TEST(Seals, AreCheckedUnderOneKeyEach) {
       EXPECT_EQ(after.owner_of_peer(same, link, true), many - 1 - peer);
       EXPECT_EQ(after.time_of(same.owner, hello), 5u);
       EXPECT_EQ(after.time_of(same, announce), 5u);
-      EXPECT_EQ(after.hmacs() - hmacs, 4u);
+      const std::string token = before.token(owner, {stream, 3, consumer});
+      EXPECT_EQ(after.owner_of_token(token, {stream, 3, consumer}), same.owner);
+      EXPECT_EQ(after.hmacs() - hmacs, 5u);
     }
 }
 
