@@ -9,7 +9,6 @@
 #include <compare>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -183,9 +182,9 @@ public:
     left_.assign(waiters_.size(), true);
     for (const auto& [group, ranks] : in_group_) left_in_[group] = ranks.size();
     for (const std::size_t i : without) left_[i] = false, --left_in_[waiters_[i].group->name];
-    take_away([this](std::size_t i) { return is_stuck(i); });
+    take_away_those_that_go_on();
     const auto stuck = those_left();
-    take_away([this](std::size_t i) { return is_needed(i); });
+    take_away_those_not_needed();
     return {those_left(), stuck};
   }
 
@@ -243,46 +242,72 @@ private:
     needed_[i].push_back(needed);
     needing_[needed].push_back(i);
   }
+  bool is_set_up(std::size_t i) const { return waiters_[i].wait->told.incarnation() != 0; }
+  std::size_t count_left(const std::vector<std::size_t>& ranks) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(ranks, [this](std::size_t i) { return left_[i]; }));
+  }
   bool is_left(const std::string& group) const {
     const auto ranks = left_in_.find(group);
     return ranks != left_in_.end() && ranks->second > 0;
   }
-  bool is_stuck(std::size_t i) const {
-    if (waiters_[i].wait->told.incarnation() == 0)
-      return std::ranges::any_of(needed_[i], [this](std::size_t other) { return left_[other]; });
-    const auto& [groups, least] = awaited(i);
-    const auto blocked =
-        std::ranges::count_if(groups, [this](const auto& g) { return is_left(g); });
-    return groups.size() >= least && groups.size() - static_cast<std::size_t>(blocked) < least;
-  }
-  bool is_needed(std::size_t i) const {
-    const auto is_left_one = [this](std::size_t other) { return left_[other]; };
-    const auto awaiting = awaiting_.find(waiters_[i].group->name);
-    return std::ranges::any_of(needing_[i], is_left_one) ||
-           (awaiting != awaiting_.end() && std::ranges::any_of(awaiting->second, is_left_one));
-  }
 
-  /// Takes away all for which `stays` is false, and those for which it becomes so by that.
-  template <class Stays>
-  void take_away(const Stays& stays) {
-    std::vector<std::size_t> doubtful(waiters_.size());
-    std::iota(doubtful.begin(), doubtful.end(), std::size_t{0});
-    while (!doubtful.empty()) {
-      const std::size_t i = doubtful.back();
-      doubtful.pop_back();
-      if (!left_[i] || stays(i)) continue;
+  /// Takes away each rank that nothing left keeps waiting, until there is none.
+  void take_away_those_that_go_on() {
+    // For each rank: how many of the ranks that it needs, or of the groups that it awaits, are left.
+    std::vector<std::size_t> counts(waiters_.size());
+    const auto is_stuck = [&](std::size_t i) {
+      if (!is_set_up(i)) return counts[i] > 0;
+      const auto& [groups, least] = awaited(i);
+      return groups.size() >= least && groups.size() - counts[i] < least;
+    };
+    std::vector<std::size_t> gone;
+    const auto look_at = [&](std::size_t i) {
+      if (!left_[i] || is_stuck(i)) return;
       left_[i] = false;
-      doubtful.insert(doubtful.end(), needing_[i].begin(), needing_[i].end());
-      doubtful.insert(doubtful.end(), needed_[i].begin(), needed_[i].end());
+      gone.push_back(i);
+    };
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      counts[i] = !is_set_up(i)
+                      ? count_left(needed_[i])
+                      : static_cast<std::size_t>(std::ranges::count_if(
+                            awaited(i).groups, [this](const auto& g) { return is_left(g); }));
+    for (std::size_t i = 0; i < counts.size(); ++i) look_at(i);
+    while (!gone.empty()) {
+      const std::size_t i = gone.back();
+      gone.pop_back();
+      for (const std::size_t other : needing_[i])
+        if (!is_set_up(other)) --counts[other], look_at(other);
       const std::string& group = waiters_[i].group->name;
-      if (--left_in_[group] == 0)
-        if (const auto awaiting = awaiting_.find(group); awaiting != awaiting_.end())
-          doubtful.insert(doubtful.end(), awaiting->second.begin(), awaiting->second.end());
-      // Groups that no rank of this group awaits any more.
-      if (set_up_[i] != nullptr && left_in_[group] == 0)
-        for (const std::string& other : set_up_[i]->groups)
-          if (const auto ranks = in_group_.find(other); ranks != in_group_.end())
-            doubtful.insert(doubtful.end(), ranks->second.begin(), ranks->second.end());
+      if (--left_in_[group] > 0) continue;
+      if (const auto awaiting = awaiting_.find(group); awaiting != awaiting_.end())
+        for (const std::size_t other : awaiting->second) --counts[other], look_at(other);
+    }
+  }
+  /// Takes away each rank that no rank left needs, and whose group none awaits, until there is none.
+  void take_away_those_not_needed() {
+    // How many that are left need each rank, or await each group.
+    std::vector<std::size_t> counts(waiters_.size());
+    std::map<std::string, std::size_t> of_groups;
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = count_left(needing_[i]);
+    for (const auto& [group, ranks] : awaiting_) of_groups[group] = count_left(ranks);
+    std::vector<std::size_t> gone;
+    const auto look_at = [&](std::size_t i) {
+      if (!left_[i] || counts[i] > 0) return;
+      const auto group = of_groups.find(waiters_[i].group->name);
+      if (group != of_groups.end() && group->second > 0) return;
+      left_[i] = false;
+      gone.push_back(i);
+    };
+    for (std::size_t i = 0; i < counts.size(); ++i) look_at(i);
+    while (!gone.empty()) {
+      const std::size_t i = gone.back();
+      gone.pop_back();
+      for (const std::size_t other : needed_[i]) --counts[other], look_at(other);
+      for (const std::string& group : awaited(i).groups)
+        if (--of_groups[group] == 0)
+          if (const auto ranks = in_group_.find(group); ranks != in_group_.end())
+            for (const std::size_t other : ranks->second) look_at(other);
     }
   }
   std::set<std::size_t> those_left() const {
