@@ -21,6 +21,7 @@
 #include "core/deadline.hpp"
 #include "process.hpp"
 #include "proto/convert.hpp"
+#include "tests/transport/control/plain_server.hpp"
 #include "transport/control/control_connection.hpp"
 
 namespace tremula::cli {
@@ -460,6 +461,17 @@ TEST_F(QuickStart, IsClosedToOtherUsersOfTheHost) {
                 Process::Output::pipe, 12345);
   EXPECT_EQ(thief.wait(), 1);
   EXPECT_NE(thief.errors().find("Permission denied"), std::string::npos) << thief.errors();
+}
+
+TEST_F(QuickStart, IsSentNothingWithoutAKeyBeforeItAcceptsTheConnection) {
+  transport::PlainServer silent;
+  Process status({"status", "--server", to_string(silent.address()), "--timeout", "0.3"},
+                 {elsewhere});
+  EXPECT_EQ(status.wait(), 1);
+  EXPECT_NE(status.errors().find("nothing has accepted the connection in time"), std::string::npos)
+      << status.errors();
+  silent.accept();
+  EXPECT_EQ(silent.read(1), "");
 }
 
 TEST_F(QuickStart, TakesTheKeyThatAKilledServerHasLeft) {

@@ -19,6 +19,7 @@
 #include "core/thread.hpp"
 #include "transport/control/authentication.hpp"
 #include "transport/control/framed_socket.hpp"
+#include "transport/control/peer_owner.hpp"
 #include "transport/control/resolve.hpp"
 
 namespace tremula::transport {
@@ -50,15 +51,33 @@ error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::en
   return own == other ? asio::error::connection_refused : error_code{};
 }
 
-tcp::socket connect(asio::io_context& io, const HostPort& server, core::Deadline deadline) {
+/// Returns why the process at the other end is not to be used as a server; nullopt if it is.
+std::optional<core::Error> objection_to(const tcp::socket& socket, TrustedUsers users,
+                                        core::Deadline deadline) {
+  if (users == TrustedUsers::all) return std::nullopt;
+  error_code gone;
+  const tcp::endpoint own = socket.local_endpoint(gone), other = socket.remote_endpoint(gone);
+  if (gone) return std::nullopt;
+  return objection_to_peer(own, other, deadline);
+}
+
+tcp::socket connect(asio::io_context& io, const HostPort& server, core::Deadline deadline,
+                    TrustedUsers users) {
   const std::vector<tcp::endpoint> endpoints = resolve(server, deadline);
   error_code error = asio::error::host_not_found;
+  std::optional<core::Error> objection;
   for (std::size_t i = 0; i < endpoints.size(); ++i) {
     tcp::socket socket(io);
     const double share = deadline.remaining() / static_cast<double>(endpoints.size() - i);
-    error = connect_once(io, socket, endpoints[i], core::Deadline::after(share));
-    if (!error) return socket;
+    const core::Deadline until = core::Deadline::after(share);
+    error = connect_once(io, socket, endpoints[i], until);
+    if (error) continue;
+    objection = objection_to(socket, users, until);
+    if (!objection) return socket;
   }
+  if (objection)
+    throw core::Error(objection->code(),
+                      fmt::format("server {}: {}", to_string(server), objection->what()));
   const std::string found = error == asio::error::timed_out ? "no answer in time" : error.message();
   throw core::Error(
       core::Errc::no_server,
@@ -81,8 +100,8 @@ struct ControlConnection::Impl {
   explicit Impl(Handlers h) : handlers(std::move(h)) {}
 
   void open(const HostPort& server, core::Deadline deadline, const std::optional<core::Key>& key,
-            const TlsTrust& tls) {
-    tcp::socket connected = connect(io, server, deadline);
+            const TlsTrust& tls, TrustedUsers users) {
+    tcp::socket connected = connect(io, server, deadline, users);
     error_code gone;
     outward_address = outward(connected.local_endpoint(gone).address());
     socket = std::make_shared<FramedSocket>(
@@ -220,9 +239,9 @@ struct ControlConnection::Impl {
 
 ControlConnection::ControlConnection(const HostPort& server, Handlers handlers,
                                      core::Deadline deadline, const std::optional<core::Key>& key,
-                                     const TlsTrust& tls)
+                                     const TlsTrust& tls, TrustedUsers users)
     : impl_(std::make_unique<Impl>(std::move(handlers))) {
-  impl_->open(server, deadline, key, tls);
+  impl_->open(server, deadline, key, tls, users);
 }
 
 ControlConnection::~ControlConnection() { close(core::Deadline::after(1)); }

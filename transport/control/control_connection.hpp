@@ -15,6 +15,9 @@
 
 namespace tremula::transport {
 
+/// The users that may run the server of a connection.
+enum class TrustedUsers { all, own_and_root };
+
 /// One TCP connection that carries frames to a server and back, served by one background thread.
 /// Knows nothing of what the frames say.
 ///
@@ -33,11 +36,14 @@ public:
   /// Connects. Blocks until connected or `deadline`. With a key, nothing that is sent leaves and no
   /// frame is handed on before both ends have proved that they know it (authentication.hpp); if one
   /// does not, the connection ends, and refusal() tells why. With `tls`, all of that is inside TLS.
+  /// @param users  if not all, nothing is sent before one of these users has accepted the connection
+  /// @pre users is all, or `server` is at an address of loopback
   /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
-  /// answer in time. refused: the server is not the one that `tls` trusts, or speaks no TLS.
-  /// invalid_argument: of the file of `tls`
+  /// answer in time, accepted by another user or by none in time. refused: the server is not the one
+  /// that `tls` trusts, or speaks no TLS. invalid_argument: of the file of `tls`
   ControlConnection(const HostPort& server, Handlers handlers, core::Deadline deadline,
-                    const std::optional<core::Key>& key = std::nullopt, const TlsTrust& tls = {});
+                    const std::optional<core::Key>& key = std::nullopt, const TlsTrust& tls = {},
+                    TrustedUsers users = TrustedUsers::all);
   /// As close(), for a second at most.
   ~ControlConnection();
   ControlConnection(const ControlConnection&) = delete;

@@ -13,7 +13,6 @@
 
 #include "core/error.hpp"
 #include "transport/control/key_of_port.hpp"
-#include "transport/control/listener_owner.hpp"
 
 namespace tremula::transport {
 
@@ -65,22 +64,6 @@ PortFileContents find_address(const ServerName& server, const std::string& port_
   }
 }
 
-/// @throws Error no_server if another user listens there: the one that is meant may come later
-void check_listener(const ServerName& server, const HostPort& address) {
-  if (!is_loopback(address.host)) return;
-  if (const auto owner = foreign_listener(address))
-    throw with_origin(
-        server,
-        Error(
-            Errc::no_server,
-            fmt::format(
-                "server {}: expected one of this user, {}, or of root, as no key is named and none "
-                "was found; found that user {} listens there; let key_file (TREMULA_KEY_FILE, "
-                "--key-file) name the key of that server, or none where anybody may be the "
-                "server, or start a server of your own at another port",
-                to_string(address), ::geteuid(), *owner)));
-}
-
 /// @param port_file  empty: none
 Reading look_up(const ServerName& server, const std::string& port_file) {
   PortFileContents contents = find_address(server, port_file);
@@ -98,8 +81,6 @@ Reading look_up(const ServerName& server, const std::string& port_file) {
                             "--key-file) name the key of that server, or none where anybody may be "
                             "the server",
                             port_file, ::geteuid(), contents.owner));
-  } else {
-    check_listener(server, out.address);
   }
   return out;
 }
@@ -126,6 +107,12 @@ bool is_same_key(const std::optional<core::Key>& a, const std::optional<core::Ke
 
 std::filesystem::path key_file_beside(const std::filesystem::path& port_file) {
   return port_file.string() + ".key";
+}
+
+TrustedUsers trusted_users(const ServerName& server, const HostPort& address,
+                           const std::optional<core::Key>& key) {
+  const bool is_named = key || !server.key.file.empty();
+  return is_named || !is_loopback(address.host) ? TrustedUsers::all : TrustedUsers::own_and_root;
 }
 
 void try_server(const ServerName& server, const Attempt& attempt, Deadline deadline) {

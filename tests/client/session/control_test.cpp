@@ -306,6 +306,20 @@ TEST_F(ControlAndServer, DumpsCountsOfStreamsThatHaveSomeAlone) {
   EXPECT_EQ(control->dump().find("put"), std::string::npos) << control->dump();
 }
 
+TEST(Control, SendsNothingWithoutAKeyBeforeItsConnectionIsAccepted) {
+  transport::PlainServer server;
+  const core::Log log("test", core::LogLevel::off);
+  const std::string text = error_of(
+      [&] {
+        Control(transport::ServerName{to_string(server.address()), "test"}, hello_of("ocean"),
+                Deadline::after(0.3), log);
+      },
+      Errc::no_server);
+  EXPECT_NE(text.find("nothing has accepted the connection in time"), std::string::npos) << text;
+  server.accept();
+  EXPECT_EQ(server.read(1), "");
+}
+
 TEST(Control, SeesTheEndOfAServerThatEndsBehindItsAnswer) {
   const ServerThatEnds server;
   const core::Log log("test", core::LogLevel::off);

@@ -151,6 +151,20 @@ protected:
   const fs::path of_port = runtime / "tremula" / "7000.key";
 };
 
+TEST_F(ReachServer, TrustsThisUserAndRootAloneWhereNoKeyIsKnownOrNamed) {
+  const ServerName plain{"a:1", "there"},
+      anybodys{"a:1", "there", core::key_source("none", nullptr)};
+  for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3", "::1"}) {
+    const HostPort address{host, 7000};
+    EXPECT_EQ(trusted_users(plain, address, std::nullopt), TrustedUsers::own_and_root) << host;
+    EXPECT_EQ(trusted_users(plain, address, core::Key("a key that was found", "test")),
+              TrustedUsers::all);
+    EXPECT_EQ(trusted_users(anybodys, address, std::nullopt), TrustedUsers::all);
+  }
+  for (const char* host : {"10.0.0.1", "host", "::2"})
+    EXPECT_EQ(trusted_users(plain, {host, 7000}, std::nullopt), TrustedUsers::all) << host;
+}
+
 TEST_F(KeyOfAPort, IsFoundByAddressesOfLoopbackAlone) {
   core::make_key_file(of_port, core::Key("the key of port 7000", "test"));
   for (const char* address : {"localhost:7000", "127.0.0.1:7000", "127.1.2.3:7000", "[::1]:7000"})

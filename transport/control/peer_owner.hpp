@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <boost/asio/ip/tcp.hpp>
+#include <filesystem>
+#include <optional>
+
+#include "core/deadline.hpp"
+#include "core/error.hpp"
+
+namespace tremula::transport {
+
+/// Waits until a process has accepted the other end of a connection inside this host, and returns an
+/// error, no_server, if that process is neither this user's nor root's, or if there is none by the
+/// deadline. Returns nullopt if it is, if the other side has closed, or if its user cannot be known:
+/// another user namespace, a system without /proc.
+/// @param net  the folder in which the system lists its sockets
+std::optional<core::Error> objection_to_peer(const boost::asio::ip::tcp::endpoint& own,
+                                             const boost::asio::ip::tcp::endpoint& other,
+                                             core::Deadline deadline,
+                                             const std::filesystem::path& net = "/proc/net");
+
+}  // namespace tremula::transport
