@@ -110,15 +110,10 @@ void check(const wire::Subscribe& m) {
   check_range("Subscribe.lost_streams, count", m.lost_streams_size(), 0, max_lost_streams);
 }
 
-void check(const wire::LinkChoices& m) {
-  check_number("LinkChoices.link", m.link());
-  check_range("LinkChoices.choices, count", m.choices_size(), 1, max_offers);
-  for (const std::string& choice : m.choices()) check_name("LinkChoices.choices", choice);
-}
-
-void check(const wire::LinkChoice& m) {
-  check_number("LinkChoice.link", m.link());
-  check_name("LinkChoice.choice", m.choice());
+void check(const wire::OfferChoices& m) {
+  check_name("OfferChoices.offer", m.offer());
+  check_range("OfferChoices.choices, count", m.choices_size(), 0, max_offers);
+  for (const std::string& choice : m.choices()) check_name("OfferChoices.choices", choice);
 }
 
 void check(const wire::LinkAddresses& m) {
@@ -179,6 +174,7 @@ void check(const wire::Matched& m) {
   check_range("Matched.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Matched.", m.fields());
   check_name("Matched.offer", m.offer());
+  if (!m.choice().empty()) check_name("Matched.choice", m.choice());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
   if (m.queue_depth() > 0 ||
       m.when_full() != wire::WHEN_FULL_DROP_OLDEST)  // else versions are lent
@@ -378,8 +374,8 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kRedeclareLink:
       check(message.redeclare_link());
       break;
-    case wire::ToServer::kLinkChoices:
-      check(message.link_choices());
+    case wire::ToServer::kOfferChoices:
+      check(message.offer_choices());
       break;
     case wire::ToServer::kLinkAddresses:
       check(message.link_addresses());
@@ -432,8 +428,8 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
     case wire::ToClient::kDescribed:
       check(message.described());
       break;
-    case wire::ToClient::kLinkChoice:
-      check(message.link_choice());
+    case wire::ToClient::kChoicesWanted:
+      check_name("ChoicesWanted.offer", message.choices_wanted().offer());
       break;
     case wire::ToClient::kLinkAddresses:
       check(message.link_addresses());

@@ -18,11 +18,11 @@ void for_each_text(Message& message, Each&& each) {
   if constexpr (std::is_same_v<std::remove_const_t<Message>, wire::ToServer>) {
     if (message.has_close_link()) visit(message.close_link().why());
     if (message.has_close_stream()) visit(message.close_stream().why());
+    if (message.has_offer_choices()) visit(message.offer_choices().why());
     for (const wire::Matched& link : message.resume().links()) visit(link.why());
   } else {
     if (message.has_refused()) visit(message.refused().text());
     if (message.has_matched()) visit(message.matched().why());
-    if (message.has_link_choice()) visit(message.link_choice().why());
     if (message.has_link_closed()) visit(message.link_closed().why());
     if (message.has_group_lost()) visit(message.group_lost().why());
     if (message.has_described()) visit(message.described().missing());

@@ -38,7 +38,7 @@ constexpr std::size_t most_bytes_of_wait = 64 << 10;
 /// True if the next server does not learn what this message is about.
 bool is_for_one_server(const wire::ToServer& message) {
   return message.has_close_link() || message.has_close_stream() || message.has_unsubscribe() ||
-         message.has_goodbye() || message.has_link_choices() || message.has_link_addresses();
+         message.has_goodbye() || message.has_offer_choices() || message.has_link_addresses();
 }
 
 }  // namespace

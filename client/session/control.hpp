@@ -70,10 +70,6 @@ public:
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
   /// No event comes any more, but for those that have come.
   void end_presence(core::Deadline deadline);
-  /// What the server has chosen of both sides' choices.  @throws as take_addresses
-  wire::LinkChoice take_choice(std::uint64_t link, core::Deadline deadline);
-  /// Returns the choice if it has arrived. Never blocks.  @throws as take_addresses, but for timed_out
-  std::optional<wire::LinkChoice> find_choice(std::uint64_t link);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
@@ -229,7 +225,6 @@ private:
     /// How often it was set up anew: as many are Redeclared, which the producer has asked for and of
     /// which the consumer has seen the end.
     std::uint64_t again = 0;
-    std::optional<wire::LinkChoice> choice;
     std::optional<wire::LinkAddresses> addresses;
     std::optional<wire::LinkAddresses> told;  // this side's, when it was set up anew last
     std::optional<wire::Redeclared> redeclared;

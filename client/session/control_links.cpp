@@ -58,15 +58,6 @@ Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notic
   throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
 }
 
-wire::LinkChoice Control::take_choice(std::uint64_t link, core::Deadline deadline) {
-  return take(link, &KnownLink::choice, "the other side's choices", deadline);
-}
-
-std::optional<wire::LinkChoice> Control::find_choice(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  return find(link, &KnownLink::choice);
-}
-
 wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
   return take(link, &KnownLink::addresses, "the other side's addresses", deadline);
 }
@@ -184,7 +175,7 @@ Control::KnownLink* Control::known(std::uint64_t link) {
 }
 
 void Control::on_notice(const wire::ToClient& message) {
-  if (message.has_matched() || message.has_stream_refused()) {
+  if (message.has_matched() || message.has_stream_refused() || message.has_choices_wanted()) {
     events_.push_back(message);
     if (!message.has_matched()) return;
     if (KnownLink* const link = known(message.matched().link())) link->matched = message.matched();
@@ -192,14 +183,6 @@ void Control::on_notice(const wire::ToClient& message) {
     waits_.take(message.deadlock());
   } else if (message.has_awaited()) {
     is_awaited_.store(true, std::memory_order_release);
-  } else if (message.has_link_choice()) {
-    const auto& choice = message.link_choice();
-    KnownLink* const link = known(choice.link());
-    if (link == nullptr) return;
-    link->choice = choice;
-    if (!link->matched) return;
-    link->matched->set_offer(choice.choice());
-    link->matched->set_why(choice.why());
   } else if (message.has_link_addresses()) {
     if (KnownLink* const link = known(message.link_addresses().link()))
       link->addresses = message.link_addresses();

@@ -345,8 +345,10 @@ void Session::agree_on_offers() {
   for (std::size_t i = 0; i < first.offers.size(); ++i) {
     const auto has_it = [&](const RankOffers& theirs) { return theirs.has(first.offers[i]); };
     if (!std::ranges::all_of(of_all, has_it)) continue;
-    offers_.emplace_back().set_transport(first.transports[i]);
-    offers_.back().set_offer(first.offers[i]);
+    wire::Offer& offer = offers_.emplace_back();
+    offer.set_transport(first.transports[i]);
+    offer.set_offer(first.offers[i]);
+    offer.set_has_choices(has_choices(first.offers[i]));
   }
   if (!offers_.empty()) return;
   std::string why =

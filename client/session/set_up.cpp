@@ -24,6 +24,8 @@ namespace {
 constexpr double turn_seconds = 0.4;
 /// How long one turn waits for a producer that is linked to let a consumer in: no word of the server ends that.
 constexpr double begin_turn_seconds = 0.02;
+/// How long a call that has sent its choices of a provider goes on for those of the other side.
+constexpr double choice_seconds = 0.5;
 /// For the server to answer.
 constexpr double least_patience = 1;
 /// What people are told of one call that waits.
@@ -55,11 +57,13 @@ struct SetUp::Wait {
   bool begins;
   const std::function<bool()>& is_done;
   std::optional<core::Deadline> until;
-  core::Deadline none_came;                   // the other side
-  std::optional<core::Deadline> is_busy;      // since it has come; none: it has not
-  std::optional<core::Deadline> is_kept_out;  // since all links are open; none: they are not
+  core::Deadline none_came;                     // the other side
+  std::optional<core::Deadline> is_busy{};      // since it has come; none: it has not
+  std::optional<core::Deadline> is_kept_out{};  // since all links are open; none: they are not
   core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
   bool is_present = false, has_left = false;
+  /// Until then the other side may send its choices, too.
+  std::optional<core::Deadline> chosen_by{};
   LongWait* longer = nullptr;  // none if it is to end by itself
   std::string found{};
   bool has_come = false, has_begun = false;
@@ -223,13 +227,16 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   if (!std::exchange(wait.is_present, true))
     control.begin_presence(wait.begins ? wait.own.incarnation() : 0, session_.deadline());
   std::optional<wire::ToClient> event;
-  bool is_leaving = !wait.has_left && wait.is_done();
+  const bool is_chosen_soon = wait.chosen_by && !wait.chosen_by->expired();
+  bool is_leaving = !wait.has_left && !is_chosen_soon && wait.is_done();
   if (!is_leaving && !wait.has_left) {
     const auto begin = wait.own.awaited_begin();
     const double most = begin ? begin_turn_seconds : turn_seconds;
-    event = control.next_event(core::Deadline::after(std::min(most, turn_until(wait.until))));
-    is_leaving = !event && ((wait.until && wait.until->expired()) ||
-                            (begin ? is_late(wait, *begin) : is_late(wait)));
+    const double until = is_chosen_soon ? wait.chosen_by->remaining() : turn_until(wait.until);
+    event = control.next_event(core::Deadline::after(std::min(most, until)));
+    is_leaving =
+        !event && !is_chosen_soon &&
+        ((wait.until && wait.until->expired()) || (begin ? is_late(wait, *begin) : is_late(wait)));
   }
   if (is_leaving) {
     control.end_presence(session_.deadline());
@@ -238,6 +245,7 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   for (; event || (event = control.next_event(core::Deadline::after(0))); event.reset())
     *turn.add_events() = std::move(*event);
   turn.set_has_begun(wait.has_begun || wait.own.has_awaited_begin());
+  note_choices(wait, turn);
   // Nothing follows the end of presence; what came before it may be what was waited for.
   turn.set_is_over(wait.has_left && turn.events().empty());
   if (turn.is_over()) {
@@ -246,6 +254,16 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
     turn.set_has_come(wait.has_come);
   }
   return turn;
+}
+
+void SetUp::note_choices(Wait& wait, const wire::SetUpTurn& turn) {
+  const auto is_any = [&](auto has) { return std::ranges::any_of(turn.events(), has); };
+  if (is_any([](const wire::ToClient& e) { return e.has_matched(); })) wait.chosen_by.reset();
+  if (!is_any([](const wire::ToClient& e) { return e.has_choices_wanted(); })) return;
+  // Once for each offer: what the group is matched with when both sides have answered comes into this call, too.
+  const double left = wait.until ? std::max(0.0, wait.until->remaining()) : choice_seconds;
+  wait.chosen_by = core::Deadline::after(std::min(choice_seconds, left));
+  if (wait.has_left) wait.is_present = wait.has_left = false;
 }
 
 bool SetUp::is_late(Wait& wait) {
@@ -286,6 +304,7 @@ bool SetUp::lasts_a_step(std::optional<core::Deadline>& until) const {
 }
 
 void SetUp::carry_out(const wire::ToClient& event) {
+  if (event.has_choices_wanted()) return send_choices(event.choices_wanted().offer());
   const bool is_match = event.has_matched();
   const std::uint64_t incarnation =
       is_match ? event.matched().incarnation() : event.stream_refused().incarnation();
@@ -297,6 +316,31 @@ void SetUp::carry_out(const wire::ToClient& event) {
   } else {
     (*end)->refuse(proto::decode(event.stream_refused().refused()));
   }
+}
+
+void SetUp::send_choices(const std::string& offer) {
+  wire::ToServer message;
+  wire::OfferChoices& out = *message.mutable_offer_choices();
+  out.set_offer(offer);
+  try {
+    const auto choices = session_.choices(offer);
+    out.mutable_choices()->Assign(choices.begin(), choices.end());
+  } catch (const Error& error) {  // on every rank
+    if (error.code() != Errc::unsupported && error.code() != Errc::transport) throw;
+    out.set_why(error.what());
+  }
+  session_.run_on_root(
+      [&] {
+        try {
+          session_.control().call(std::move(message), session_.deadline());
+        } catch (const Error& error) {  // the next server asks for itself
+          if (error.code() != Errc::no_server && error.code() != Errc::refused) throw;
+          session_.log().debug(
+              "client", fmt::format("offer_choices offer={} error=\"{}\"", offer, error.what()));
+        }
+        return core::Bytes{};
+      },
+      session_.deadline());
 }
 
 void SetUp::join_without_end(const wire::Matched& matched) {

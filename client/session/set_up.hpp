@@ -107,6 +107,8 @@ private:
                  const std::function<void()>& look = {});
   void take_back(const StreamEnd& end);
   wire::SetUpTurn next_turn(Wait& wait);
+  /// Lets the call go on where the events of the turn ask for choices.
+  static void note_choices(Wait& wait, const wire::SetUpTurn& turn);
   /// Asks the server what is known; says it once if people should hear of it.
   /// @return whether the call has waited long enough
   bool is_late(Wait& wait);
@@ -116,6 +118,8 @@ private:
   bool lasts_a_step(std::optional<core::Deadline>& until) const;
   void carry_out(const wire::ToClient& event);
   void join_without_end(const wire::Matched& matched);
+  /// Sends the server the choices that all ranks have behind `offer`. Collective.
+  void send_choices(const std::string& offer);
 
   Session& session_;
   std::vector<StreamEnd*> ends_;

@@ -41,6 +41,14 @@ void add(std::string& text, const Make& make) {
   if (text.size() < enough_bytes) add(text, make());
 }
 
+/// Returns, for people, why a group that has come is not linked yet.
+std::string_view why_not_linked(const Group& group) {
+  const bool is_asked = std::ranges::any_of(
+      group.choices, [](const auto& choices) { return !choices.second.are_here; });
+  if (!group.opens_links()) return "is in no call that opens links";
+  return is_asked ? "has not sent its choices of a provider" : "is not linked yet";
+}
+
 /// Tells whether a rank that has reported `theirs` has come to an agreement, which may be two messages,
 /// each with a number.
 bool has_come(std::uint64_t theirs, std::uint64_t agreement) {
@@ -126,8 +134,8 @@ void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explain
       continue;
     }
     explained.set_has_come(true);
-    add(text,
-        fmt::format("group '{}' has subscribed, but is in no call that opens links", s.consumer));
+    add(text, fmt::format("group '{}' has subscribed, but {}", s.consumer,
+                          why_not_linked(groups_.all().at(s.consumer))));
     add(waits, [&] { return describe_waits(s.consumer, stream.owner); });
   }
   add(text, waits);
@@ -166,8 +174,8 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
       continue;
     }
     have_begun = have_begun && stream.produced.total().steps() > 0;
-    add(text,
-        fmt::format("group '{}' offers it, but is in no call that opens links", stream.producer));
+    add(text, fmt::format("group '{}' offers it, but {}", stream.producer,
+                          why_not_linked(groups_.all().at(stream.producer))));
     std::string its_waits;
     if (text.size() < enough_bytes) its_waits = describe_waits(stream.producer, owner);
     add(text, its_waits);

@@ -23,6 +23,14 @@ std::vector<std::string> Rendezvous::texts(
   return out;
 }
 
+std::set<std::string> Rendezvous::choosing(
+    const google::protobuf::RepeatedPtrField<wire::Offer>& offers) {
+  std::set<std::string> out;
+  for (const wire::Offer& offer : offers)
+    if (offer.has_choices()) out.insert(offer.offer());
+  return out;
+}
+
 proto::WireFields Rendezvous::in_order_of(const proto::WireFields& wanted,
                                           const proto::WireFields& offered) {
   std::map<std::string_view, const wire::Field*> by_name;
@@ -95,6 +103,7 @@ void Rendezvous::unsubscribe(const Call& call, const wire::Unsubscribe& message)
 void Rendezvous::presence(const Call& call, const wire::Presence& message) {
   Group& group = *rank_0_of(call, "Presence").group;
   if (message.is_present()) whole_group_of(call, "Presence");
+  if (message.is_present()) forget_questions(group);  // it has dropped those that it did not answer
   group.is_present = message.is_present();
   group.begins = message.incarnation();
   reply(call).mutable_done();
@@ -229,6 +238,14 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::s
         producer->opens_links() && (!comes_back || producer->begins == stream->incarnation);
     Stream* const source = source_for(s, *stream, is_ready, copies, now);
     const bool waits = consumer->opens_links();
+    bool is_known = false;
+    try {
+      is_known = are_choices_known(s, source != nullptr ? *source : *stream);
+    } catch (const Error& error) {  // no memory for them
+      tell_refused(s, *stream, error);
+      return true;
+    }
+    if (waits && source != nullptr && !is_known) continue;
     if (waits && source != nullptr)
       met.push_back(source);
     else if (waits || producer->opens_links())
@@ -240,8 +257,9 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::s
   for (Stream* const stream : met) {
     try {
       match(s, *stream, --missing, now);
-    } catch (const Error& error) {  // no memory for it
+    } catch (const Error& error) {  // no memory for it, or no choice in common
       tell_refused(s, *stream, error);
+      forget_failed_choices(s, *stream);
       return true;
     }
   }
@@ -279,6 +297,7 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   const std::uint64_t epoch =
       has_lost(subscription, original) ? subscription.least_epoch - 1 : stream.epoch;
   const std::string offer = check_match(subscription, stream);
+  const Choice chosen = choose(subscription, stream, offer);
   Hold held = missing == 0 ? std::move(subscription.held)
                            : hold(consumer, memory_bytes(subscription.fields, subscription.wanted));
   LinkId id = ++last_link_;
@@ -290,11 +309,8 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
                             .consumer = consumer.name,
                             .consumer_owner = consumer.owner,
                             .incarnation = subscription.incarnation,
-                            .offer = offer,
-                            .why = proto::cut(fmt::format(
-                                "the producer's first of {} that the consumer has too (it has {})",
-                                proto::short_offers(stream.offers),
-                                proto::short_offers(subscription.offers))),
+                            .offer = chosen.choice.empty() ? offer : chosen.choice,
+                            .why = chosen.why,
                             .fields = subscription.wanted,
                             .queue_depth = queue_depth(subscription, stream),
                             .when_full = subscription.wants_latest ? wire::WHEN_FULL_DROP_OLDEST
@@ -315,12 +331,14 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   stream.was_linked = true;
   end_claim(stream.name, consumer.name);
   log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,
-                  stream.name, producer.name, consumer.name, proto::short_offer(offer), link.why));
+                  stream.name, producer.name, consumer.name, proto::short_offer(link.offer),
+                  link.why));
 
   wire::Matched matched;
   matched.set_link(id);
   matched.set_stream(stream.name);
   matched.set_offer(offer);
+  matched.set_choice(chosen.choice);
   matched.set_why(link.why);
   matched.set_queue_depth(link.queue_depth);
   matched.set_when_full(link.when_full);

@@ -47,8 +47,8 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return redeclare(call, message.redeclare());
     case wire::ToServer::kRedeclareLink:
       return redeclare_link(call, message.redeclare_link());
-    case wire::ToServer::kLinkChoices:
-      return link_choices(call, message.link_choices());
+    case wire::ToServer::kOfferChoices:
+      return offer_choices(call, message.offer_choices());
     case wire::ToServer::kLinkAddresses:
       return link_addresses(call, message.link_addresses());
     case wire::ToServer::kShare:

@@ -111,8 +111,7 @@ private:
     bool outlives = false;  // its producer
     bool serves = false;
     Account consumed;
-    std::vector<std::string> producer_choices{}, consumer_choices{};  // none until they have come
-    bool is_answered = false;  // the producer has sent its choices or addresses
+    bool is_answered = false;  // the producer has sent its addresses
     bool has_producer_told = false, has_consumer_told = false;  // its addresses
     std::uint64_t again = 0, number = 0;                        // as in Redeclared
     /// By a producer that has come back, for a consumer that has not yet.
@@ -124,7 +123,6 @@ private:
     std::uint64_t max_lag = 0;  // steps, of any rank of the producer
     double held_up_seconds = 0;
     Hold held{};
-    Hold producer_held{}, consumer_held{};  // of the choices
     Hold told_held{};
   };
   /// A link of a consumer that came back before its producer.
@@ -161,6 +159,7 @@ private:
     proto::WireFields announced;      // the same, for those that ask
     std::string attributes;           // encoded
     std::vector<std::string> offers;  // best first
+    std::set<std::string> choosing;   // offers with several choices
     int queue_depth;
     bool is_proved;
     wire::WhenFull when_full;
@@ -255,7 +254,7 @@ private:
   void subscribe(const Call& call, const wire::Subscribe& message);
   void unsubscribe(const Call& call, const wire::Unsubscribe& message);
   void describe(const Call& call, const wire::Describe& message);
-  void link_choices(const Call& call, const wire::LinkChoices& message);
+  void offer_choices(const Call& call, const wire::OfferChoices& message);
   void redeclare(const Call& call, const wire::Redeclare& message);
   void redeclare_link(const Call& call, const wire::RedeclareLink& message);
   void link_addresses(const Call& call, const wire::LinkAddresses& message);
@@ -422,6 +421,9 @@ private:
                      const std::string& why);
   static std::vector<std::string> texts(
       const google::protobuf::RepeatedPtrField<wire::Offer>& offers);
+  /// Returns the offers that have several choices.
+  static std::set<std::string> choosing(
+      const google::protobuf::RepeatedPtrField<wire::Offer>& offers);
   /// The offered fields in the order of the wanted ones.
   static proto::WireFields in_order_of(const proto::WireFields& wanted,
                                        const proto::WireFields& offered);
@@ -452,7 +454,26 @@ private:
   bool is_matched(Subscription& subscription, const Group& about, std::set<std::string>& awaited,
                   double now);
   /// @param missing  links that the subscription has not after this one
+  /// @pre are_choices_known
   void match(Subscription& subscription, Stream& stream, int missing, double now);
+  /// Returns whether both groups have reported their choices behind the offer that they have in common, if it has any;
+  /// asks those that are in a call that opens links, once.
+  bool are_choices_known(const Subscription& subscription, const Stream& stream);
+  /// @throws core::Error refused if there is no memory for them
+  void ask_for_choices(Group& group, const std::string& offer);
+  /// Forgets that one of them had no choices: it may have some when it is asked for the next subscription.
+  void forget_failed_choices(const Subscription& subscription, const Stream& stream);
+  /// Forgets that the group was asked for what it has not answered.
+  static void forget_questions(Group& group);
+  /// The choice that a link is opened with, and the reason for it.
+  struct Choice {
+    std::string choice;  // of the offer; empty: it has none
+    std::string why;
+  };
+  /// Returns the producer's first choice that the consumer also has.  @pre are_choices_known
+  /// @throws core::Error unsupported, mismatch if there is none
+  Choice choose(const Subscription& subscription, const Stream& stream,
+                const std::string& offer) const;
   /// What people should know of a stream that is not linked.
   void explain_producer(const Stream& stream, wire::Explained& explained) const;
   void explain_consumer(const Subscription& subscription, wire::Explained& explained) const;

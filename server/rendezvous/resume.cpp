@@ -277,7 +277,7 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
                         .consumer_owner =
                             is_back ? std::optional(awaited->second.consumer_owner) : std::nullopt,
                         .incarnation = is_back ? awaited->second.incarnation : 0,
-                        .offer = link.offer(),
+                        .offer = link.choice().empty() ? link.offer() : link.choice(),
                         .why = link.why(),
                         .fields = link.fields(),
                         .queue_depth = link.queue_depth(),

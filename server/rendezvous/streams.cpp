@@ -51,6 +51,7 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .announced = message.fields(),
                                            .attributes = message.attributes(),
                                            .offers = texts(message.offers()),
+                                           .choosing = choosing(message.offers()),
                                            .queue_depth = message.queue_depth(),
                                            .is_proved = message.is_proved(),
                                            .when_full = message.when_full(),

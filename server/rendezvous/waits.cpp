@@ -460,6 +460,18 @@ void Rendezvous::record_wait(const Seat& seat, const wire::Heartbeat& message, d
   are_waits_due_ = are_waits_due_ || (wait->is_old && !is_known);
 }
 
+namespace {
+/// Returns whether two groups are in calls that open links, and one has yet to send its choices of a provider: they go
+/// on by themselves.
+bool is_about_to_choose(const Group& one, const Group& other) {
+  const auto is_asked = [](const Group& group) {
+    return std::ranges::any_of(group.choices,
+                               [](const auto& choices) { return !choices.second.are_here; });
+  };
+  return one.opens_links() && other.opens_links() && (is_asked(one) || is_asked(other));
+}
+}  // namespace
+
 Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
   Awaited awaited;
   std::set<std::string> groups;
@@ -471,6 +483,7 @@ Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
   for (const Subscription& s : subscriptions_) {
     if (s.consumer == group.name && s.incarnation == wait.incarnation()) {
       for (const Stream* const stream : offered(s.stream)) {
+        if (is_about_to_choose(group, *groups_.find(stream->producer))) return {};
         // Any group may bring a part that is missing, or serve a copy.
         if (!stream->is_covered || stream->readers_serve || !is_of_owner(stream->producer))
           return {};
@@ -481,7 +494,9 @@ Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
     } else if (s.consumer != group.name) {
       const Stream* const stream = open_stream(s.stream, group);
       if (stream == nullptr || stream->incarnation != wait.incarnation()) continue;
-      if (!stream->is_covered || !is_of_owner(s.consumer)) return {};
+      if (!stream->is_covered || !is_of_owner(s.consumer) ||
+          is_about_to_choose(group, *groups_.find(s.consumer)))
+        return {};
       const auto needed = static_cast<std::size_t>(wait.consumers());
       awaited.least = needed - std::min(needed, stream->links.size());
       if (!is_linked(s, *stream)) groups.insert(s.consumer);

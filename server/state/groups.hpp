@@ -46,12 +46,12 @@ struct PendingShare {
   Hold held;
 };
 
-/// A notice that ranks which are still to come back get.
+/// A notice for ranks that are still to come back.
 struct MissedNotice {
   std::shared_ptr<const wire::ToClient> notice;
   Hold held;
 };
-/// Why a stream of a group that comes back is over, though the group has not resumed it.
+/// The reason why a stream of a returning group is over before its Resume.
 struct GaveUp {
   std::string why;
   Hold held;
@@ -60,6 +60,14 @@ struct GaveUp {
 /// Number of the key that a connection has proved: whose the group is that it joins, and what this
 /// announces. The first is the operator's, which sees all in a status.
 using Owner = std::uint32_t;
+
+/// The choices of a group behind an offer that has several.
+struct OfferChoices {
+  bool are_here = false;            ///< else they were asked for
+  std::vector<std::string> list{};  ///< best first
+  std::string why_none{};
+  Hold held{};
+};
 
 struct Group {
   std::string name;
@@ -78,6 +86,7 @@ struct Group {
   core::Rank first_left = 0;  ///< of these
   /// For each rank of `left`: the last agreement that it reported.
   std::map<core::Rank, std::uint64_t> left_in{};
+  std::map<std::string, OfferChoices> choices{};  ///< by the offer
   bool was_linked = false;  ///< a stream of it, or one that it has subscribed to
   /// Notices for all its ranks since the first one has come back, in order; none when all have.
   std::vector<MissedNotice> missed{};
@@ -92,7 +101,7 @@ struct Group {
   std::uint64_t rounds = 0;  ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
   std::size_t share_bytes = 0;  ///< of these, also if they are too many and were dropped
-  /// Bytes that its streams, links, subscriptions and shares take.
+  /// Bytes that its streams, links, subscriptions, shares, choices, waits and what is kept for its return take.
   std::shared_ptr<std::size_t> held = std::make_shared<std::size_t>(0);
   bool lacks_counters = false;  ///< there was no room for those of some rank
   /// All its ranks are in a call that opens links, as rank 0 has told.

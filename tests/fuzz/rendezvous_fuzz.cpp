@@ -133,6 +133,7 @@ private:
       auto& offer = *offers.Add();
       offer.set_transport("t");
       offer.set_offer(in_.of(texts));
+      offer.set_has_choices(offer.offer() == "choice:ofi");
     }
   }
   void fill(wire::Announce& m) {
@@ -337,9 +338,9 @@ private:
         m.mutable_explain()->set_agreement(in_.flag() ? in_.number() : 0);
         break;
       case 10:
-        m.mutable_link_choices()->set_link(link());
+        m.mutable_offer_choices()->set_offer("choice:ofi");
         for (int count = in_.below(3); count >= 0; --count)
-          m.mutable_link_choices()->add_choices(name('c'));
+          m.mutable_offer_choices()->add_choices(name('c'));
         break;
       default:
         m.mutable_presence()->set_is_present(in_.flag());

@@ -96,7 +96,7 @@ const std::vector<std::string> to_server{
     "describe { stream: 's' }",
     "presence { is_present: true incarnation: 1 }",
     "explain { incarnation: 1 }",
-    "link_choices { link: 1 choices: 'ofi:tcp' choices: 'ofi:shm' }",
+    "offer_choices { offer: 'ofi' choices: 'ofi:tcp' choices: 'ofi:shm' }",
     "resume { streams { " + announce + "} links { " + matched + "} subscriptions { " + subscribe +
         "} presence { is_present: true } }",
     "redeclare { stream: 's' again: 1 link { link: 1 number: 2 " + field + "} }",
@@ -135,7 +135,7 @@ const std::vector<std::string> to_client{
     "stream_refused { incarnation: 1 refused { code: 3 text: 'no' } }",
     "awaited {}",
     "request: 1 explained { text: 'it sleeps' has_come: true }",
-    "link_choice { link: 1 choice: 'ofi:tcp' why: 'both' }"};
+    "choices_wanted { offer: 'ofi' }"};
 
 }  // namespace
 

@@ -62,7 +62,8 @@ const std::string to_server[] = {
     "request: 3 presence {}",
     "request: 3 explain { incarnation: 2 }",
     "request: 3 link_addresses { link: 1 addresses: '' addresses: '\\000\\377' }",
-    "request: 3 link_choices { link: 1 choices: 'ofi:verbs' choices: 'ofi:tcp;ofi_rxm' }",
+    "request: 3 offer_choices { offer: 'ofi' choices: 'ofi:verbs' choices: 'ofi:tcp;ofi_rxm' }",
+    "request: 3 offer_choices { offer: 'ofi' why: 'there is none' }",
     "request: 3 share { round: 1 bytes: '\\000\\001' }",
     "request: 3 close_link { link: 1 why: 'enough' }",
     "request: 3 close_stream { stream: 's' gave_up: true why: 'bad luck' incarnation: 2 }",
@@ -82,7 +83,7 @@ const std::string to_client[] = {
     "request: 1 refused { code: -8 text: 'no' }",
     "request: 1 welcome { version: '0.1' heartbeat_seconds: 1 }",
     "matched { link: 1 stream: 's' peer_group: 'p' peer_size: 3 offer: 'o' why: 'w' queue_depth: "
-    "1 incarnation: 2 " +
+    "1 incarnation: 2 choice: 'o:a' " +
         fields + "}",
     "stream_refused { incarnation: 2 refused { code: -8 text: 'no' } }",
     "awaited {}",
@@ -94,7 +95,7 @@ const std::string to_client[] = {
         fields + "}",
     "request: 1 described { group: 'p' size: 3 connected: 2 " + fields + "}",
     "link_addresses { link: 1 addresses: 'a' }",
-    "link_choice { link: 1 choice: 'ofi:tcp;ofi_rxm' why: 'the first' }",
+    "choices_wanted { offer: 'ofi' }",
     "request: 1 shared { bytes: '' bytes: 'b' }",
     "link_closed { link: 9 why: 'over' }",
     "stream_given_up { incarnation: 2 why: 'bad luck' }",
@@ -220,7 +221,7 @@ void expect_long_texts_are_cut(std::span<const std::string> samples,
 
 const std::string matched_sample =
     "link: 1 stream: 's' peer_group: 'p' peer_size: 1 offer: 'o' why: 'w' queue_depth: 1 "
-    "incarnation: 2 " +
+    "incarnation: 2 choice: 'o:a' " +
     fields;
 const std::string wait_sample =
     "wait { number: 1 seconds: 1 call: 'c' stream: 's' what: 'w' group: 'g' }";

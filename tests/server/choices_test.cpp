@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offers that leave a choice: server/rendezvous/choices.cpp. The producer "ocean" has the connections 1 and 2,
+// Offers that stand for several: server/rendezvous/choices.cpp. The producer "ocean" has the connections 1 and 2,
 // the consumer "viewer" 11.
 #include <gtest/gtest.h>
 
@@ -10,19 +10,18 @@ namespace {
 
 const std::string field = Play::field("u", 10, "shape=8 grid=2");
 const std::string wanted = Play::field("u", 10, "shape=8 grid=1");
-const std::string matched_why =
-    "why: \"the producer's first of ofi that the consumer has too (it has ofi)\" ";
-const std::string chosen =
-    "link_choice { link: 1 choice: 'ofi:tcp' why: \"the producer's first of ofi:verbs, ofi:tcp "
-    "that the consumer has too (it has ofi:tcp, ofi:net)\" }";
+const std::string offers = "offers { transport: 'ofi' offer: 'ofi' has_choices: true } ";
 
 std::string choices(const std::vector<std::string>& texts) {
-  std::string out = "request: 3 link_choices { link: 1 ";
+  std::string out = "request: 3 offer_choices { offer: 'ofi' ";
   for (const std::string& text : texts) out += "choices: '" + text + "' ";
   return out + "}";
 }
+std::string asked(ConnectionId rank_0) {
+  return fmt::format("{}: choices_wanted {{ offer: 'ofi' }}", rank_0);
+}
 
-/// Both groups are matched over the offer "ofi".
+/// Both groups could be linked over the offer "ofi".
 class Choices : public testing::Test {
 protected:
   Choices() {
@@ -32,39 +31,115 @@ protected:
     play.be_present(11);
     play.tell(
         1,
-        "request: 2 announce { stream: 's' queue_depth: 3 " + field + Play::offers({"ofi"}) + "}",
+        "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 1 " + field + offers + "}",
         {Play::done(1, 2)});
-    const std::string matched = "matched { link: 1 stream: 's' offer: 'ofi' queue_depth: 3 ";
-    play.tell(
-        11, "request: 2 subscribe { stream: 's' " + wanted + Play::offers({"ofi"}) + "}",
-        {Play::done(11, 2),
-         "11: " + matched + "peer_group: 'ocean' peer_size: 2 " + field + matched_why + "}",
-         "1: " + matched + "peer_group: 'viewer' peer_size: 1 " + wanted + matched_why + "}"});
+    play.tell(11, "request: 2 subscribe { stream: 's' incarnation: 1 " + wanted + offers + "}",
+              {Play::done(11, 2), asked(11), asked(1)});
   }
+  static std::string matched(ConnectionId to, const std::string& peer, const std::string& fields,
+                             int link = 1, const std::string& stream = "s") {
+    return fmt::format(
+        "{}: matched {{ link: {} stream: '{}' offer: 'ofi' choice: 'ofi:tcp' queue_depth: 3 "
+        "incarnation: {} {} {} "
+        "why: \"the producer's first of ofi:verbs, ofi:tcp that the consumer has too (it has "
+        "ofi:tcp, ofi:net)\" }}",
+        to, link, stream, link, peer, fields);
+  }
+  const std::string to_viewer = matched(11, "peer_group: 'ocean' peer_size: 2", field);
+  const std::string to_ocean = matched(1, "peer_group: 'viewer' peer_size: 1", wanted);
+  const std::string of_viewer = choices({"ofi:tcp", "ofi:net"});
+  const std::string of_ocean = choices({"ofi:verbs", "ofi:tcp"});
   Play play;
 };
 
 TEST_F(Choices, TheProducersFirstIsTakenThatTheConsumerHas) {
-  play.tell(11, choices({"ofi:tcp", "ofi:net"}), {Play::done(11, 3)});
-  play.tell(1, choices({"ofi:verbs", "ofi:tcp"}),
-            {Play::done(1, 3), "11: " + chosen, "1: " + chosen});
+  play.tell(11, of_viewer, {Play::done(11, 3)});
+  play.tell(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});
   EXPECT_EQ(play.status().streams(0).consumers(0).offer(), "ofi:tcp");
 }
 
 TEST_F(Choices, TheOrderInWhichTheyComeIsNoMatter) {
-  play.tell(1, choices({"ofi:verbs", "ofi:tcp"}), {Play::done(1, 3)});
-  play.tell(11, choices({"ofi:tcp", "ofi:net"}),
-            {Play::done(11, 3), "1: " + chosen, "11: " + chosen});
+  play.tell(1, of_ocean, {Play::done(1, 3)});
+  play.tell(11, of_viewer, {Play::done(11, 3), to_viewer, to_ocean});
+}
+
+TEST_F(Choices, AreAskedForOnceForAllLinksOfAGroup) {
+  play.tell(11, of_viewer, {Play::done(11, 3)});
+  play.tell(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});
+  play.tell(
+      1, "request: 4 announce { stream: 't' queue_depth: 3 incarnation: 2 " + field + offers + "}",
+      {Play::done(1, 4)});
+  play.tell(11, "request: 4 subscribe { stream: 't' incarnation: 2 " + wanted + offers + "}",
+            {Play::done(11, 4), matched(11, "peer_group: 'ocean' peer_size: 2", field, 2, "t"),
+             matched(1, "peer_group: 'viewer' peer_size: 1", wanted, 2, "t")});
+}
+
+// A producer waits for no consumer that never sends its own.
+TEST_F(Choices, LinkNobodyWhileOneSideLacksThem) {
+  play.tell(1, of_ocean, {Play::done(1, 3)});
+  play.tell(1, "request: 4 presence {}", {Play::done(1, 4)});
+  play.tell(1, "request: 5 presence { is_present: true }", {Play::done(1, 5)});
+  EXPECT_EQ(play.status().streams(0).consumers_size(), 0);
+  play.tell(
+      1, "request: 5 explain { incarnation: 1 }",
+      {"1: request: 5 explained { text: \"group 'viewer' has subscribed, but has not sent its "
+       "choices of a provider\" has_come: true }"});
+  play.tell(1, "request: 6 presence {}", {Play::done(1, 6)});
+  play.tell(11, of_viewer, {Play::done(11, 3), "1: awaited {}"});
+  play.tell(1, "request: 7 presence { is_present: true }", {Play::done(1, 7), to_viewer, to_ocean});
+}
+
+// The call of its producer may be short: it is asked before that begins.
+TEST(EarlyChoices, AreAskedOfAConsumerThatWaitsForItsProducer) {
+  Play play;
+  play.join("ocean", 2, 1);
+  play.join("viewer", 1, 11);
+  play.be_present(11);
+  play.tell(11, "request: 2 subscribe { stream: 's' incarnation: 1 " + wanted + offers + "}",
+            {Play::done(11, 2)});
+  play.tell(
+      1, "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 1 " + field + offers + "}",
+      {Play::done(1, 2), asked(11), "1: awaited {}"});
+}
+
+// It may have dropped the question.
+TEST_F(Choices, AreAskedForAgainInTheNextCallOfAGroupThatHasNotAnswered) {
+  play.tell(1, of_ocean, {Play::done(1, 3)});
+  play.tell(11, "request: 4 presence {}", {Play::done(11, 4)});
+  play.tell(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
+}
+
+// They go on by themselves when both have answered.
+TEST_F(Choices, ThatAreAskedForAreNoCircle) {
+  const std::string wait =
+      "heartbeat { wait { number: 1 seconds: 9 call: 'begin_step' stream: 's' ";
+  for (int beat = 0; beat < 8; ++beat) {
+    play.at(beat);
+    play.tell(1, wait + "consumers: 1 incarnation: 1 } }", {});
+    play.tell(11, wait + "incarnation: 1 } }", {});
+    play.check_silence({});
+  }
 }
 
 TEST_F(Choices, NamesBothSidesWhereNoneIsCommon) {
-  play.tell(11, choices({"ofi:tcp", "ofi:net"}), {Play::done(11, 3)});
-  play.tell(1, choices({"ofi:verbs@host"}),
-            {Play::refused(1, static_cast<int>(core::Errc::mismatch),
-                           "stream 's': producer 'ocean' can use ofi:verbs, consumer 'viewer' can "
-                           "use ofi:tcp, ofi:net, and none is on both lists; set 'ofi_provider' to "
-                           "one that both have, or choose another transport",
-                           3)});
+  play.tell(11, of_viewer, {Play::done(11, 3)});
+  const std::string refused = fmt::format(
+      "stream_refused {{ incarnation: 1 refused {{ code: {} text: \"stream 's': producer "
+      "'ocean' can use ofi:verbs, consumer 'viewer' can use ofi:tcp, ofi:net, and none is "
+      "on both lists; set 'ofi_provider' to one that both have, or choose another "
+      "transport\" }} }}",
+      static_cast<int>(core::Errc::mismatch));
+  play.tell(1, choices({"ofi:verbs@host"}), {Play::done(1, 3), "11: " + refused, "1: " + refused});
+}
+
+TEST_F(Choices, NamesAGroupThatHasNone) {
+  play.tell(11, of_viewer, {Play::done(11, 3)});
+  const std::string refused = fmt::format(
+      "stream_refused {{ incarnation: 1 refused {{ code: {} text: \"stream 's': group "
+      "'ocean' has no way to use 'ofi': no device\" }} }}",
+      static_cast<int>(core::Errc::unsupported));
+  play.tell(1, "request: 3 offer_choices { offer: 'ofi' why: 'no device' }",
+            {Play::done(1, 3), "11: " + refused, "1: " + refused});
 }
 
 // A session rejects longer texts, and loses the server by that.
@@ -75,29 +150,29 @@ TEST_F(Choices, AreToldAsFarAsATextGoes) {
   const Output output = play.receive(1, choices(most));
   ASSERT_EQ(output.messages.size(), 3u);
   for (const Outgoing& out : output.messages)
-    if (out.message.has_link_choice()) {
-      EXPECT_EQ(out.message.link_choice().why().size(), proto::max_text_bytes);
+    if (out.message.has_matched()) {
+      EXPECT_EQ(out.message.matched().why().size(), proto::max_text_bytes);
       EXPECT_NO_THROW(proto::parse_to_client(proto::serialise(out.message)));
     }
 }
 
-TEST_F(Choices, ComeFromRankZeroOfAnEndOfTheLink) {
+TEST_F(Choices, ComeFromRankZeroOfAGroupThatWasAsked) {
   play.join("stranger", 1, 21);
-  play.tell(2, choices({"ofi:tcp"}),
-            {Play::refused(2, static_cast<int>(core::Errc::refused),
-                           "LinkChoices: expected from rank 0 of group 'ocean', found rank 1", 3)});
+  play.tell(
+      2, choices({"ofi:tcp"}),
+      {Play::refused(2, static_cast<int>(core::Errc::refused),
+                     "OfferChoices: expected from rank 0 of group 'ocean', found rank 1", 3)});
   play.tell(21, choices({"ofi:tcp"}),
             {Play::refused(21, static_cast<int>(core::Errc::refused),
-                           "link 1: expected a link of group 'stranger', found none", 3)});
+                           "OfferChoices: expected an offer of group 'stranger' whose choices were "
+                           "asked for, found 'ofi'",
+                           3)});
 }
 
-TEST_F(Choices, ComeTooLateForALinkThatTheOtherSideHasClosed) {
-  play.tell(11, "request: 4 close_link { link: 1 why: 'enough' }",
-            {Play::done(11, 4), "1: link_closed { link: 1 why: 'enough' }",
-             "2: link_closed { link: 1 why: 'enough' }"});
-  play.tell(1, choices({"ofi:tcp"}),
-            {Play::refused(1, static_cast<int>(core::Errc::peer_lost),
-                           "link 1 was closed by the other side: enough", 3)});
+TEST_F(Choices, ComeTooLateForASubscriptionThatWasTakenBack) {
+  play.tell(11, "request: 4 unsubscribe { stream: 's' }", {Play::done(11, 4)});
+  play.tell(1, of_ocean, {Play::done(1, 3)});
+  play.tell(11, of_viewer, {Play::done(11, 3)});
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,11 +37,9 @@ public:
   /// wait for is only begun: admit_openings() lets it in.
   /// @param next  the step that is begun next; kept ones may go over the link before
   void open(const wire::Matched& matched, std::uint64_t next);
-  /// True while links are set up beside the stream, or wait for that; equal on all ranks.
-  bool has_openings() const noexcept { return openings() > 0; }
-  std::size_t openings() const noexcept { return openings_.size() + queued_.size(); }
-  /// Lets in the links that all ranks have proved, drops those that failed on any, and begins others in
-  /// their place. Collective.
+  /// True while links are set up beside the stream; equal on all ranks.
+  bool has_openings() const noexcept { return !openings_.empty(); }
+  /// Lets in the links that all ranks have proved, and drops those that failed on any. Collective.
   /// @param next   as of open()
   /// @param until  it waits for those that are under way
   void admit_openings(std::uint64_t next, core::Deadline until);
@@ -180,16 +177,8 @@ private:
   /// The first step that goes over a new link.
   std::uint64_t first_over(const wire::Matched& matched, std::uint64_t next) const;
   LinkTerms terms(std::uint64_t first) const;
-  /// Drops all links that are set up beside the stream, or wait for that. The same on all ranks.
+  /// Drops all links that are set up beside the stream; equal on all ranks.
   void refuse_openings(const std::string& why);
-  /// A link that is set up beside the stream, until that is begun.
-  struct Queued {
-    wire::Matched matched;
-    bool awaits_choice = false;  // what the server chooses of both sides' choices
-    std::string settled{};       // that choice; empty: the offer leaves none
-    core::Deadline until = core::Deadline::after(0);  // for it
-  };
-
   /// Returns whether other groups may produce the rest of the arrays, so that a consumer waits for the first
   /// step of each group.
   bool has_parts() const;
@@ -199,13 +188,8 @@ private:
   bool opens_beside(const wire::Matched& matched);
   /// Returns whether the stream waits for a further consumer. Collective.
   bool is_needed();
-  /// Rank 0 looks until `until` for the choices that queued links await; all ranks take note. Collective.
-  void take_choices(core::Deadline until);
-  void note_choice(const wire::ToClient& event);
-  /// Begins those that await nothing, as far as there is room. Collective.
-  void begin_queued(std::uint64_t next);
   /// Begins to set the link up beside the stream. Collective.
-  void begin_beside(const Queued& queued, std::uint64_t next);
+  void begin_beside(const wire::Matched& matched, std::uint64_t first);
   void let_in(const wire::Matched& matched, Link link, std::uint64_t first, std::uint64_t next);
   /// Of rank 0, while links are set up anew: the next one whose consumer has come; empty: no other is left.
   /// @throws core::Error deadlock
@@ -258,9 +242,8 @@ private:
   std::vector<Open> links_;
   std::vector<std::unique_ptr<Opening>>
       openings_;                          // of links that are set up; the same on all ranks
-  std::deque<Queued> queued_;             // until they can be begun; likewise
   std::vector<LinkTurns> reopening_;      // of links that are set up anew
-  std::vector<LinkTurns> opening_turns_;  // of links that are set up, or wait for that
+  std::vector<LinkTurns> opening_turns_;  // of links that are set up beside the stream
   core::Deadline brief_ = core::Deadline::after(0);  // for the newest of them
   bool is_agreed_ = false, has_told_end_ = false;
   std::string lost_;

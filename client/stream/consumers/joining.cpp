@@ -18,10 +18,10 @@ namespace {
 /// For which the calls of a stream wait, once, for a link that is set up beside it: a consumer that is
 /// not slow gets the step in turn.
 constexpr double brief_seconds = 0.5;
-/// Links that are set up at a time, each with a thread of its own; further ones wait for their turn.
-constexpr std::size_t most_openings = 16;
-/// Seconds that each of those gets at least, however many others could not be linked.
-constexpr double least_in_turn = 2;
+/// How many links are set up at a time, each by a thread of its own. A further one is set up in the call: it cannot be
+/// put off, because this group may next wait for something that depends on that consumer.
+constexpr std::size_t most_openings = 64;
+constexpr double crowded_seconds = 2;  // for such a further one
 
 /// Steps that were kept and go over a new link.
 /// @param put  steps that were
@@ -54,11 +54,7 @@ bool ConsumerLinks::opens_beside(const wire::Matched& matched) {
   };
   const bool has_addresses =  // of the consumer, on every rank
       std::int64_t{session_.size()} * matched.peer_size() <= proto::max_addresses_to_all;
-  // A consumer of parts opens one link after the other: one that waits for a choice or for its turn may
-  // depend on steps of another group that the consumer holds up.
-  const bool has_turn =
-      !has_parts() || (openings_.size() < most_openings && !session_.has_choices(matched.offer()));
-  return std::ranges::none_of(fields_.all(), has_list) && has_addresses && has_turn &&
+  return std::ranges::none_of(fields_.all(), has_list) && has_addresses &&
          std::ranges::none_of(matched.fields(), is_listed) &&
          session_.connects_alone(matched.offer());
 }
@@ -72,7 +68,6 @@ void ConsumerLinks::note_openings() {
   const auto hold = session_.progress().hold();
   opening_turns_.clear();
   for (const auto& opening : openings_) opening_turns_.push_back({opening->matched().link(), 0});
-  for (const Queued& queued : queued_) opening_turns_.push_back({queued.matched.link(), 0});
 }
 
 bool ConsumerLinks::is_needed() {
@@ -88,65 +83,38 @@ bool ConsumerLinks::is_needed() {
 void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
   const std::uint64_t first = first_over(matched, next);
   try {
-    const bool is_crowded = has_parts() && openings_.size() >= most_openings;
-    const bool is_beside = opens_beside(matched);
-    const bool needs_it = (is_beside || is_crowded) && is_needed();
-    if (!is_beside || needs_it) {
+    const bool may_be_beside = opens_beside(matched);
+    const bool needs_it = may_be_beside && is_needed();
+    if (!may_be_beside || needs_it || openings_.size() >= most_openings) {
       auto in_call = terms(first);
-      if (is_crowded && !needs_it && !links_.empty()) in_call.most_seconds = least_patience;
+      if (may_be_beside && !needs_it) in_call.most_seconds = crowded_seconds;
       return let_in(matched, open_link(session_, matched, fields_.all(), in_call), first, next);
     }
-    Queued queued{.matched = matched, .awaits_choice = session_.has_choices(matched.offer())};
-    if (queued.awaits_choice) send_choices(session_, matched);
-    queued.until = core::Deadline::after(
-        std::min(session_.config().timeout, links_.empty() ? no_limit : usual_patience));
-    queued_.push_back(std::move(queued));
+    begin_beside(matched, first);
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
-    refuse(matched, e.what());
-    if (e.code() == Errc::interrupted) throw;
-    return;
-  }
-  begin_queued(next);
-  note_openings();
-  if (openings() == 1 && patience_ == usual_patience) brief_ = core::Deadline::after(brief_seconds);
-}
-
-void ConsumerLinks::begin_queued(std::uint64_t next) {
-  for (std::size_t i = 0; i < queued_.size() && openings_.size() < most_openings;) {
-    if (queued_[i].awaits_choice) {
-      ++i;
-      continue;
-    }
-    const Queued queued = std::move(queued_[i]);
-    queued_.erase(queued_.begin() + static_cast<std::ptrdiff_t>(i));
-    begin_beside(queued, next);
-  }
-}
-
-void ConsumerLinks::begin_beside(const Queued& queued, std::uint64_t next) {
-  const wire::Matched& matched = queued.matched;
-  try {
-    auto terms_beside = terms(first_over(matched, next));
-    terms_beside.settled = queued.settled;
-    terms_beside.begins_later = has_parts();
-    // All ranks wait for what begins a link; none for the rest.
-    Link link = begin_link(session_, matched, fields_.all(), terms_beside);
-    const bool is_full =
-        std::ranges::any_of(queued_, [](const Queued& other) { return !other.awaits_choice; });
-    if (!links_.empty())
-      terms_beside.most_seconds = is_full ? std::max(patience_, least_in_turn) : usual_patience;
-    const auto until =
-        core::Deadline::after(std::min(session_.config().timeout, terms_beside.most_seconds));
-    session_.run_collectively([&] {
-      openings_.push_back(
-          std::make_unique<Opening>(session_, matched, std::move(link), terms_beside, until));
-    });
-  } catch (const Error& e) {  // on every rank
     std::erase_if(openings_,
                   [&](const auto& opening) { return opening->matched().link() == matched.link(); });
     refuse(matched, e.what());
     if (e.code() == Errc::interrupted) throw;
+    return;
   }
+  note_openings();
+  if (openings_.size() == 1 && patience_ == usual_patience)
+    brief_ = core::Deadline::after(brief_seconds);
+}
+
+void ConsumerLinks::begin_beside(const wire::Matched& matched, std::uint64_t first) {
+  auto terms_beside = terms(first);
+  terms_beside.begins_later = has_parts();
+  // All ranks wait for what begins a link; none for the rest.
+  Link link = begin_link(session_, matched, fields_.all(), terms_beside);
+  if (!links_.empty()) terms_beside.most_seconds = usual_patience;
+  const auto until =
+      core::Deadline::after(std::min(session_.config().timeout, terms_beside.most_seconds));
+  session_.run_collectively([&] {
+    openings_.push_back(
+        std::make_unique<Opening>(session_, matched, std::move(link), terms_beside, until));
+  });
 }
 
 void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_t first,
@@ -213,7 +181,6 @@ void ConsumerLinks::refuse_openings(const std::string& why) {
     opening.reset();
     refuse(matched, why);
   }
-  for (const Queued& queued : std::exchange(queued_, {})) refuse(queued.matched, why);
   note_openings();
 }
 
@@ -228,8 +195,6 @@ void ConsumerLinks::settle_openings(std::uint64_t next) {
 }
 
 void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
-  take_choices(until);
-  begin_queued(next);
   using State = Opening::State;
   const auto is_under_way = [](const auto& opening) {
     return opening->state() == State::under_way;
@@ -276,7 +241,6 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
       if (e.code() == Errc::interrupted) throw;
     }
   }
-  begin_queued(next);
   note_openings();
 }
 

@@ -288,8 +288,6 @@ void ConsumerLinks::forget() {
     opening.reset();
     session_.control().forget_link(link);
   }
-  for (const Queued& queued : std::exchange(queued_, {}))
-    session_.control().forget_link(queued.matched.link());
   for (const Open& open : links_) session_.control().forget_link(open.link.number);
 }
 

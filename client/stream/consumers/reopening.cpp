@@ -148,7 +148,6 @@ void ConsumerLinks::reopen(const char* call) {
       }
       wire::Reopening& link = left.emplace_back();
       *link.mutable_matched() = std::move(open.matched);
-      link.set_settled(open.link.offer);
       link.set_turns(turns);
     }
     std::erase_if(links_, [](const Open& open) { return open.is_chosen; });
@@ -170,11 +169,9 @@ void ConsumerLinks::reopen(const char* call) {
       if (!link.has_matched()) break;
       const std::uint64_t number = link.matched().link();
       std::erase_if(left, [&](const auto& other) { return other.matched().link() == number; });
-      auto terms_again = terms(step_);
-      terms_again.settled = link.settled();
       const auto was = before.extract(number);
       try {
-        let_in(link.matched(), open_link(session_, link.matched(), fields_.all(), terms_again),
+        let_in(link.matched(), open_link(session_, link.matched(), fields_.all(), terms(step_)),
                step_, step_);
         const auto hold = session_.progress().hold();
         Open& open = links_.back();

@@ -27,19 +27,6 @@ core::Deadline answer_deadline(Session& session, const LinkTerms& terms) {
              : session.step_deadline();
 }
 
-/// What the link is opened by: the offer, or what both sides have of its choices, found by the
-/// server.
-wire::LinkChoice settle(Session& session, const wire::Matched& matched, const LinkTerms& terms,
-                        core::Deadline deadline) {
-  wire::LinkChoice settled;
-  settled.set_choice(terms.settled.empty() ? matched.offer() : terms.settled);
-  settled.set_why(matched.why());
-  if (!terms.settled.empty() || !session.has_choices(matched.offer())) return settled;
-  send_choices(session, matched);
-  return from_bytes<wire::LinkChoice>(session.run_on_root(
-      [&] { return to_bytes(session.control().take_choice(matched.link(), deadline)); }, deadline));
-}
-
 /// Of rank 0: every rank's address to the server.
 void tell_addresses(Session& session, const Link& link,
                     const std::vector<transport::Address>& addresses) {
@@ -98,7 +85,8 @@ void prove(Session& session, Link& link, const LinkTerms& terms, core::Deadline 
       return !link.signs->unproved() || has_ended();
     };
     session.waits_for(look, deadline);
-  } catch (const core::Error& e) {  // perhaps because a peer has failed: the server knows why in a moment
+  } catch (const core::Error& e) {
+    // Perhaps because a peer has failed: the server knows why in a moment.
     if (e.code() != core::Errc::transport && e.code() != core::Errc::peer_lost) throw;
     session.waits_for(has_ended, core::Deadline::after(explained_within_seconds));
     if (!end) throw;
@@ -127,20 +115,6 @@ void tell_failure(Session& session, std::uint64_t link, const core::Error& error
 }
 
 }  // namespace
-
-void send_choices(Session& session, const wire::Matched& matched) {
-  const auto mine = session.choices(matched.offer());
-  session.run_on_root(
-      [&] {
-        wire::ToServer message;
-        auto& out = *message.mutable_link_choices();
-        out.set_link(matched.link());
-        out.mutable_choices()->Assign(mine.begin(), mine.end());
-        session.control().call(message, session.deadline());
-        return core::Bytes{};
-      },
-      session.deadline());
-}
 
 std::vector<transport::Address> addresses_in(const wire::LinkAddresses& message) {
   std::vector<transport::Address> addresses;
@@ -202,8 +176,7 @@ private:
 /// @param taken  set to those of `targets` that the link has, parallel to Link::mine
 Link prepare_link(Session& session, const wire::Matched& matched,
                   std::span<const proto::Field> declared, const LinkTerms& terms,
-                  std::span<const Target> targets, core::Deadline answered,
-                  std::vector<Target>& taken) {
+                  std::span<const Target> targets, std::vector<Target>& taken) {
   const transport::Side side = terms.side;
   Link link;
   link.number = matched.link();
@@ -212,8 +185,8 @@ Link prepare_link(Session& session, const wire::Matched& matched,
   const auto attributes = proto::bytes_of(matched.attributes());
   link.attributes.assign(attributes.begin(), attributes.end());
   link.first_step = terms.first_step;
-  const auto settled = settle(session, matched, terms, answered);
-  link.offer = settled.choice();
+  link.offer = matched.choice().empty() ? matched.offer() : matched.choice();
+  link.why = matched.why();
   link.transport = proto::short_offer(link.offer);
   link.queue = Queue(matched.queue_depth(), static_cast<WhenFull>(matched.when_full()),
                      matched.shares(), matched.wants_latest());
@@ -237,7 +210,6 @@ Link prepare_link(Session& session, const wire::Matched& matched,
                                 matched.peer_size(), LinkPlans(session, matched).cache(),
                                 plan_options(session), taken, matched.is_proved());
   });
-  link.why = settled.why();
   return link;
 }
 }  // namespace
@@ -245,8 +217,7 @@ Link prepare_link(Session& session, const wire::Matched& matched,
 Link begin_link(Session& session, const wire::Matched& matched,
                 std::span<const proto::Field> declared, const LinkTerms& terms) {
   std::vector<Target> none;
-  Link link =
-      prepare_link(session, matched, declared, terms, {}, answer_deadline(session, terms), none);
+  Link link = prepare_link(session, matched, declared, terms, {}, none);
   core::expects(!has_lists(link.mine, link.theirs), "begin_link: lists are matched by open_link");
   const auto mine = session.allgather(link.endpoint->address(), session.deadline());
   session.run_on_root([&] { return tell_addresses(session, link, mine), core::Bytes{}; },
@@ -258,9 +229,9 @@ Link open_link(Session& session, const wire::Matched& matched,
                std::span<const proto::Field> declared, const LinkTerms& terms,
                std::span<const Target> targets) {
   const transport::Side side = terms.side;
-  const auto answered = answer_deadline(session, terms);
   std::vector<Target> taken;
-  Link link = prepare_link(session, matched, declared, terms, targets, answered, taken);
+  Link link = prepare_link(session, matched, declared, terms, targets, taken);
+  const auto answered = answer_deadline(session, terms);
   const auto peers = exchange_addresses(session, link, answered);
   session.run_collectively([&] {
     const auto until = side == transport::Side::producer

@@ -41,13 +41,7 @@ struct LinkTerms {
   double most_seconds = no_limit;  ///< that a producer gives the link, within the session's timeout
   bool answers_between_calls = true;  ///< else its peers do not judge its silence
   bool begins_later = false;  ///< of a producer: it sends the first step when it lets the link in
-  std::string settled{};      ///< offer that both sides have agreed on before; empty: they have to
 };
-
-/// Sends the server this group's choices of what stands behind the offer of a link: it chooses when it has
-/// those of the other side. Collective.
-/// @pre session.has_choices(matched.offer())
-void send_choices(Session& session, const wire::Matched& matched);
 
 /// Exchanges addresses with the other side through the server, plans, connects, and proves that every
 /// pair of ranks of the plan reach each other. Collective over both groups.

@@ -14,7 +14,7 @@ using core::Errc, core::Error;
 
 namespace {
 /// Between two looks at what comes.
-constexpr auto nap_time = std::chrono::microseconds(500);
+constexpr auto nap_time = std::chrono::milliseconds(1);
 }  // namespace
 
 Opening::Opening(Session& session, const wire::Matched& matched, Link link, const LinkTerms& terms,

@@ -34,7 +34,7 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
     wire::Matched matched = links_.front().matched;
     *matched.mutable_fields() = told.fields();
     ended_ = statistics();
-    LinkTerms terms{.side = transport::Side::consumer};
+    const LinkTerms terms{.side = transport::Side::consumer};
     Before before;
     // Until the pairs are proved anew: then the producer has the credits that went over it.
     std::unique_ptr<transport::Endpoint> old_endpoint;
@@ -47,7 +47,6 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
       before.dropped += open.exchange->dropped();
       before.traffic += open.exchange->traffic();
       before.plan_seconds += open.exchange->plan().seconds;
-      terms.settled = open.link.offer;
       open.exchange.reset();
       open.link.signs.reset();
       old_endpoint = std::move(open.link.endpoint);

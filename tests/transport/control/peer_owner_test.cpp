@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <boost/asio/ip/address.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>

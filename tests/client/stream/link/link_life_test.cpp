@@ -93,19 +93,14 @@ public:
                                          hello, soon(), log_);
   }
   void subscribe() {
-    wire::ToServer message;
-    auto& subscribe = *message.mutable_subscribe();
-    subscribe.set_stream("s");
-    *subscribe.add_fields() = proto::encode(field(1));
-    auto& offer = *subscribe.add_offers();
-    offer.set_transport("loopback");
-    offer.set_offer("loopback");
-    subscribe.set_incarnation(1);
-    control_->call(message, soon());
-    control_->begin_presence(0, soon());
-    const auto event = control_->next_event(soon());
+    const auto event = subscribe_and_await();
     ASSERT_TRUE(event && event->has_matched());
     link_ = event->matched().link();
+  }
+  /// Subscribes, and ignores the request for its choices.
+  void subscribe_without_choosing() {
+    const auto event = subscribe_and_await();
+    EXPECT_TRUE(event && event->has_choices_wanted());
   }
   void tell_address() {
     wire::ToServer message;
@@ -152,6 +147,20 @@ public:
 
 private:
   static core::Deadline soon() { return core::Deadline::after(60); }
+  /// Returns the first event from the server.
+  std::optional<wire::ToClient> subscribe_and_await() {
+    wire::ToServer message;
+    auto& subscribe = *message.mutable_subscribe();
+    subscribe.set_stream("s");
+    *subscribe.add_fields() = proto::encode(field(1));
+    auto& offer = *subscribe.add_offers();
+    offer.set_transport("loopback");
+    offer.set_offer("loopback");
+    subscribe.set_incarnation(1);
+    control_->call(message, soon());
+    control_->begin_presence(0, soon());
+    return control_->next_event(soon());
+  }
 
   Network& network_;
   core::Log log_;
@@ -217,15 +226,19 @@ protected:
     EXPECT_EQ(text_of(world.join()), "");
     EXPECT_EQ(taken, 3 * put_steps);
   }
-  /// Strangers subscribe and say nothing more; a consumer that comes after them is linked all the same,
-  /// and they are sent away with `why`.
-  void come_after_strangers(const std::string& why) {
-    std::vector<std::unique_ptr<Stranger>> mute;  // more than are linked at a time
-    for (int i = 0; i < 20; ++i) {
+  /// @param subscribe  called for each stranger
+  std::vector<std::unique_ptr<Stranger>> strangers(
+      int count, const std::function<void(Stranger&)>& subscribe) {
+    std::vector<std::unique_ptr<Stranger>> mute;
+    for (int i = 0; i < count; ++i) {
       mute.push_back(
           std::make_unique<Stranger>(world, world.network(), fmt::format("mute{}", i), 2));
-      mute.back()->subscribe();
+      subscribe(*mute.back());
     }
+    return mute;
+  }
+  /// A consumer that comes after strangers is linked, and no step takes long.
+  void come_late() {
     std::atomic<int> late = 0;
     world.start(
         "late", 2,
@@ -244,11 +257,15 @@ protected:
         },
         far_too_long);
     EXPECT_TRUE(wait_for([&] { return late == 2; }, core::Deadline::after(60), [] {}).second);
-    for (const auto& stranger : mute) {
+    EXPECT_LT(longest_step, 8);
+  }
+  /// Expects that each stranger is refused with `why`.
+  static void expect_end(const std::vector<std::unique_ptr<Stranger>>& strangers,
+                         const std::string& why) {
+    for (const auto& stranger : strangers) {
       const auto end = stranger->await_end();
       EXPECT_NE(end.find(why), std::string::npos) << end;
     }
-    EXPECT_LT(longest_step, 8);
   }
   World world;
 };
@@ -286,30 +303,106 @@ TEST_F(LinkLife, AConsumerThatNeverAnswersStallsNobodyAndIsDroppedAlone) {
 }
 
 TEST_F(LinkLife, ManyConsumersThatNeverConnectStallNobody) {
-  run([&] {
-    std::vector<std::unique_ptr<Stranger>> mute;  // more than are linked at a time
-    for (int i = 0; i < 20; ++i) {
-      mute.push_back(
-          std::make_unique<Stranger>(world, world.network(), fmt::format("mute{}", i), 2));
-      mute.back()->subscribe();
-      mute.back()->tell_address();  // and nothing is ever sent from there
-    }
-    for (const auto& stranger : mute) {
-      const auto why = stranger->await_end();
-      EXPECT_NE(why.find("expected a first sign of life of rank 0"), std::string::npos) << why;
-    }
+  run([&] {  // more than are linked at a time
+    const auto mute = strangers(66, [](Stranger& each) {
+      each.subscribe();
+      each.tell_address();  // and nothing is ever sent from there
+    });
+    expect_end(mute, "expected a first sign of life of rank 0");
   });
   EXPECT_LT(longest_step, 8);
 }
 
+// The strangers are not matched, so the producer never learns of them.
 TEST_F(LinkLife, ManyConsumersThatNeverChooseStallNobody) {
   world.other_way = [this] { return std::make_unique<Choosing>(world.network()); };
-  run([&] { come_after_strangers("expected the other side's choices in time"); });
+  run([&] {
+    const auto mute = strangers(20, [](Stranger& each) { each.subscribe_without_choosing(); });
+    come_late();
+  });
 }
 
 TEST_F(LinkLife, ManyConsumersOfPartsThatNeverAnswerStallNobody) {
   has_parts = true;
-  run([&] { come_after_strangers("expected the other side's addresses in time"); });
+  run([&] {
+    const auto mute = strangers(20, [](Stranger& each) { each.subscribe(); });
+    come_late();
+    expect_end(mute, "expected the other side's addresses in time");
+  });
+}
+
+// Both sides are asked for their choices in the last call of the producer.
+TEST(LinkLifeAtItsEnd, BringsKeptStepsWhereAnOfferLeavesAChoice) {
+  World world;
+  world.step_timeout = far_too_long;
+  world.other_way = [&] { return std::make_unique<Choosing>(world.network()); };
+  std::atomic<bool> is_there = false;
+  world.start(
+      "producer", 2,
+      [&](Session& s) {
+        OutStream out(s, "s", {.wait_for_consumers = 0, .keep_steps = 3});
+        out.declare(field(2));
+        for (int step = 0; step < 3; ++step) put(s, out);
+        wait_for([&] { return is_there.load(); }, core::Deadline::after(60), [] {});
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it waits
+        out.close();
+      },
+      far_too_long);
+  world.start(
+      "consumer", 1,
+      [&](Session& s) {
+        InStream in(s, "s", {.start = Start::oldest});
+        in.declare(field(1));
+        is_there = true;
+        EXPECT_EQ(take_all(s, in), 3u);
+        in.close();
+      },
+      3);
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// The stream that the second group reads is linked beside a call of the first one, which then waits for data of the
+// second one.
+TEST(LinkLifeBothWays, MeetsWhereAnOfferLeavesAChoice) {
+  World world;
+  world.step_timeout = far_too_long;
+  world.other_way = [&] { return std::make_unique<Choosing>(world.network()); };
+  std::atomic<int> had = 0;
+  world.start(
+      "first", 2,
+      [&](Session& s) {
+        OutStream out(s, "s", {.wait_for_consumers = 0});
+        out.declare(field(2));
+        InStream in(s, "t");
+        in.declare(field(2));
+        EXPECT_TRUE(in.begin_step());
+        in.end_step();
+        const auto is_had = [&] {  // as rank 0 sees it
+          const std::byte mine{had == 1};
+          return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
+        };
+        while (!is_had()) put(s, out);
+        out.close();
+        in.close();
+      },
+      far_too_long);
+  world.start(
+      "second", 1,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(1));
+        OutStream out(s, "t", {});
+        out.declare(field(1));
+        put(s, out);
+        EXPECT_TRUE(in.begin_step());
+        in.end_step();
+        ++had;
+        in.close();
+        out.close();
+      },
+      far_too_long);
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(had, 1);
 }
 
 TEST_F(LinkLife, AConsumerWhoseDataPathFailsIsDroppedAlone) {
