@@ -29,7 +29,7 @@ StatusClient::StatusClient(const transport::ServerName& server, core::Deadline d
                   changed_.notify_all();
                 },
             .on_timer = {}},
-        until, key, server.tls, transport::trusted_users(server, address, key));
+        until, key, server.tls, transport::trusted_users(server, key));
   };
   const auto tell = [](const std::string& found) {
     fmt::print(stderr, "tremula: waits for a server: {}\n", found);

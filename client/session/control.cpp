@@ -95,7 +95,7 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
           .on_frame = [this](core::Bytes frame) { on_frame(frame); },
           .on_closed = [this](const std::string& why) { on_closed(why); },
           .on_timer = [this] { send_counters(); }},
-      connected, key, server_.tls, transport::trusted_users(server_, address, key));
+      connected, key, server_.tls, transport::trusted_users(server_, key));
   std::unique_lock lock(mutex_);
   connection_ = std::move(connection);
   wire::ToServer message;

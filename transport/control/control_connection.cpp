@@ -51,13 +51,20 @@ error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::en
   return own == other ? asio::error::connection_refused : error_code{};
 }
 
+/// Numeric; empty for loopback.
+std::string outward(asio::ip::address address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  return address.is_loopback() || address.is_unspecified() ? "" : address.to_string();
+}
+
 /// Returns why the process at the other end is not to be used as a server; nullopt if it is.
 std::optional<core::Error> objection_to(const tcp::socket& socket, TrustedUsers users,
                                         core::Deadline deadline) {
   if (users == TrustedUsers::all) return std::nullopt;
   error_code gone;
   const tcp::endpoint own = socket.local_endpoint(gone), other = socket.remote_endpoint(gone);
-  if (gone) return std::nullopt;
+  if (gone || !outward(other.address()).empty()) return std::nullopt;
   return objection_to_peer(own, other, deadline);
 }
 
@@ -85,13 +92,6 @@ tcp::socket connect(asio::io_context& io, const HostPort& server, core::Deadline
           "no server at {}: {}; start one with 'tremula serve' or name the address where one "
           "listens",
           to_string(server), found));
-}
-
-/// Numeric; empty for loopback.
-std::string outward(asio::ip::address address) {
-  if (address.is_v6() && address.to_v6().is_v4_mapped())
-    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
-  return address.is_loopback() || address.is_unspecified() ? "" : address.to_string();
 }
 
 }  // namespace

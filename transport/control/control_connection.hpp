@@ -15,7 +15,7 @@
 
 namespace tremula::transport {
 
-/// The users that may run the server of a connection.
+/// The users that may run the server of a connection inside this host.
 enum class TrustedUsers { all, own_and_root };
 
 /// One TCP connection that carries frames to a server and back, served by one background thread.
@@ -37,7 +37,7 @@ public:
   /// frame is handed on before both ends have proved that they know it (authentication.hpp); if one
   /// does not, the connection ends, and refusal() tells why. With `tls`, all of that is inside TLS.
   /// @param users  if not all, nothing is sent before one of these users has accepted the connection
-  /// @pre users is all, or `server` is at an address of loopback
+  /// @param users  judged where the connection is one inside this host
   /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
   /// answer in time, accepted by another user or by none in time. refused: the server is not the one
   /// that `tls` trusts, or speaks no TLS. invalid_argument: of the file of `tls`

@@ -133,7 +133,9 @@ std::optional<Error> objection_to_peer(const Endpoint& own, const Endpoint& othe
     if (!peer && !find(own, other, net) && ++looks_in_vain == most_looks_in_vain)
       return std::nullopt;
     if (deadline.expired())
-      return objection("nothing has accepted the connection in time (is it stopped?)");
+      return objection(
+          "no process of this network namespace has accepted the connection in time (is it "
+          "stopped, or is the port forwarded?)");
     std::this_thread::sleep_for(Deadline::Seconds(std::min(pause, deadline.remaining())));
     pause = std::min(2 * pause, longest_wait);
   }

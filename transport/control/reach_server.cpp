@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "transport/control/key_of_port.hpp"
+#include "transport/control/peer_owner.hpp"
 
 namespace tremula::transport {
 
@@ -91,6 +92,11 @@ bool is_about_key(const Error& e) {
          std::string_view(e.what()).find(ways_to_key) != std::string_view::npos;
 }
 
+/// Returns true if the error says that there is a connection, but not whose process accepts it, or whose.
+bool is_about_user(const Error& e) {
+  return std::string_view(e.what()).find(accepted_connection) != std::string_view::npos;
+}
+
 /// Adds which key of a port was refused, if one was.
 Error with_key(const Error& e, const std::filesystem::path& of_port) {
   if (of_port.empty()) return e;
@@ -109,10 +115,8 @@ std::filesystem::path key_file_beside(const std::filesystem::path& port_file) {
   return port_file.string() + ".key";
 }
 
-TrustedUsers trusted_users(const ServerName& server, const HostPort& address,
-                           const std::optional<core::Key>& key) {
-  const bool is_named = key || !server.key.file.empty();
-  return is_named || !is_loopback(address.host) ? TrustedUsers::all : TrustedUsers::own_and_root;
+TrustedUsers trusted_users(const ServerName& server, const std::optional<core::Key>& key) {
+  return key || !server.key.file.empty() ? TrustedUsers::all : TrustedUsers::own_and_root;
 }
 
 void try_server(const ServerName& server, const Attempt& attempt, Deadline deadline) {
@@ -132,7 +136,7 @@ void try_server(const ServerName& server, const Attempt& attempt, Deadline deadl
       }
       if (is_about_key(e)) throw with_key(e, is_file ? "" : now.found);
       if (e.code() != Errc::no_server) throw;
-      if (!is_file) throw with_origin(server, e);
+      if (!is_file || is_about_user(e)) throw with_origin(server, e);
       throw Error(e.code(),
                   fmt::format("port file '{0}' is stale: {1} (address from {2}); a server that was "
                               "killed leaves its file behind: start one with 'tremula serve "

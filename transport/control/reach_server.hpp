@@ -29,10 +29,9 @@ std::filesystem::path key_file_beside(const std::filesystem::path& port_file);
 using Attempt = std::function<void(const HostPort& address, const std::optional<core::Key>& key,
                                    core::Deadline deadline)>;
 
-/// Returns whose server `Attempt` may use: without a key, at an address of this host, only this user's
-/// and root's, unless the key file `none` is named.
-TrustedUsers trusted_users(const ServerName& server, const HostPort& address,
-                           const std::optional<core::Key>& key);
+/// Returns whose server `Attempt` may use inside this host: without a key only this user's and root's, unless the key
+/// file `none` is named.
+TrustedUsers trusted_users(const ServerName& server, const std::optional<core::Key>& key);
 
 /// One attempt at the address that `server` stands for now: its files are read each time.
 /// @throws core::Error what `attempt` throws; if that is no_server, also where the address was

@@ -35,8 +35,9 @@ std::string text_about(const std::string& found) {
          "anybody may be the server, or start a server of your own at another port";
 }
 const std::string of_another_user = text_about("user 12345 has accepted the connection"),
-                  of_none =
-                      text_about("nothing has accepted the connection in time (is it stopped?)");
+                  of_none = text_about(
+                      "no process of this network namespace has accepted the connection in time "
+                      "(is it stopped, or is the port forwarded?)");
 
 /// The system's lists of sockets, as this test writes them.
 class ListedPeer : public testing::Test {
@@ -136,7 +137,7 @@ TEST_F(ListedPeer, IsWaitedForIfTheListShowsThisEndAlone) {
 Attempt hello_to(const ServerName& server) {
   return [server](const HostPort& address, const std::optional<core::Key>& key, Deadline until) {
     ControlConnection connection(address, {.on_frame = [](const core::Bytes&) {}}, until, key, {},
-                                 trusted_users(server, address, key));
+                                 trusted_users(server, key));
     connection.send(core::Bytes(5));
   };
 }
