@@ -156,7 +156,11 @@ Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce
     // The rest of what the group has does not suffer.
     log(fmt::format("stream_not_restored stream={} producer={} text={}", name, group.name,
                     error.what()));
-    group.gave_up.insert_or_assign(message.incarnation(), gave_up(group, error.what()));
+    try {
+      group.gave_up.insert_or_assign(message.incarnation(), gave_up(group, error.what()));
+    } catch (const core::Error&) {  // no memory for it
+      group.gave_up.insert_or_assign(message.incarnation(), GaveUp{"its name was taken", {}});
+    }
     wire::ToClient notice;
     notice.mutable_stream_given_up()->set_incarnation(message.incarnation());
     notice.mutable_stream_given_up()->set_why(error.what());

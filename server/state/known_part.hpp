@@ -4,11 +4,11 @@
 
 namespace tremula::server {
 
-/// Returns the message without the fields that this version does not know, at any depth. A message
-/// that is kept for later is kept so: 64 KiB of unknown fields take eight times as much memory.
+/// Returns the message without fields that this version does not know, at any depth, to be kept for
+/// later: unknown fields take up to eight times their size on the wire.
 template <class Message>
 Message known_part_of(Message message) {
-  message.DiscardUnknownFields();  // which keeps the room that they took; a copy does not have it
+  message.DiscardUnknownFields();  // keeps their memory; a copy does not have it
   return Message(std::as_const(message));
 }
 

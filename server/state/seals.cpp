@@ -28,7 +28,7 @@ std::string number_of(std::uint32_t server) {
 }
 }  // namespace
 
-/// The text that a seal or a mark is made over.
+/// The text that a seal, mark or token is made over.
 struct Seals::Text {
   std::string_view label;  // of its kind
   std::string text;

@@ -9,8 +9,8 @@
 //     the keys' order has changed      the seal holds: it says which key made it, wherever that is in the file
 //     that key has left the file       the seal does not hold, and what it is for is as without one
 //
-// Seals and marks begin with the fingerprint of the key that made them, 16 bytes of an HMAC under it: each is checked under that
-// key alone, however many the server has.
+// Seals, marks and tokens contain the fingerprint of the key that made them, 16 bytes of an HMAC under it: each is checked under
+// that key alone, however many the server has.
 //
 // A link belongs to the same two groups for its whole life. Beside its seal each of them gets the mark of the other one, made
 // under the key of that one: what a group with a third key says about the link, under the name of either, does not count after
@@ -44,12 +44,12 @@ namespace tremula::server {
 /// Returns when a name is sealed anew: later than the seal that its group has shown, though the clock was set back.
 std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now);
 
-/// The seals and marks of one server. To make or to check one costs one HMAC.
+/// The seals, marks and tokens of one server. To make or to check one costs one HMAC.
 class Seals {
 public:
   using Keys = transport::ServerExchange::Keys;
 
-  /// Makes the fingerprint of each key, at the cost of one HMAC.
+  /// Makes the fingerprint of each key, at the cost of one HMAC per key.
   /// @param keys    by the numbers of their owners; null: none
   /// @param server  number of the server
   Seals(Keys keys, std::uint32_t server);

@@ -23,11 +23,12 @@ public:
 
   /// Returns whether a request that comes now is served at once; else it is to be added.
   bool is_free(double now) const { return turns_.empty() && now >= due_; }
-  /// Keeps a request that waits, without what this version does not know of it.
+  /// Keeps a request that waits, without fields that this version does not know.
   /// @pre the connection has none
   void add(Owner owner, ConnectionId from, const wire::ToServer& message);
   /// Removes the waiting request of a closed connection.
   void remove(ConnectionId from);
+  /// A request that has waited.
   struct Request {
     ConnectionId from;
     wire::ToServer message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of seals. Their use is tested by owners_test.
+// What seals cost. What they are good for is in owners_test.
 #include "server/state/seals.hpp"
 
 #include <fmt/format.h>
