@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of several keys that tell the server whatever they like in whatever order, come, fall
-// silent and go. The bytes choose. Every message passes proto on its way, and the server says nothing
-// that a session would reject.
+// Sessions of several keys that send the server whatever they like in whatever order, come, fall
+// silent and go. The bytes choose. The server is started again now and then, and what earlier ones have
+// sealed is shown to it by those that it was sealed for and by others. Every message passes proto on its
+// way, and the server says nothing that a session would reject.
 #include <array>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "proto/convert.hpp"
 #include "server/rendezvous/rendezvous.hpp"
@@ -15,7 +21,22 @@ using fuzz::Choices;
 namespace {
 
 constexpr int most_events = 300, connections = 8;
-constexpr std::uint32_t server_number = 7;
+constexpr std::uint32_t first_server = 7;
+constexpr std::size_t most_links = 8;
+
+/// Returns the keys of a server, by the numbers of their owners: as many as own the connections.
+const transport::ServerExchange::Keys& keys() {
+  static const auto all = std::make_shared<const std::vector<core::Key>>(std::vector{
+      core::Key("a: 0123456789abcdef", "fuzz"), core::Key("b: 123456789abcdef0", "fuzz"),
+      core::Key("c: 23456789abcdef01", "fuzz")});
+  return all;
+}
+
+/// A seal that a server has made.
+struct Sealed {
+  std::string seal;
+  std::uint64_t at = 0;
+};
 
 class Sessions {
 public:
@@ -27,18 +48,21 @@ public:
       auto& connection = connection_[static_cast<std::size_t>(number)];
       if (connection == 0) {
         connection = ++last_;
-        server_.set_owner(connection, static_cast<server::Owner>(number / 3));
+        server_->set_owner(connection, static_cast<server::Owner>(number / 3));
       }
       switch (in_.below(16)) {
         case 0:
-          deliver(server_.closed(std::exchange(connection, 0), "reset", now_));
+          deliver(server_->closed(std::exchange(connection, 0), "reset", now_));
           break;
         case 1:
           now_ += std::array{0.1, 1.0, 5.0, 31.0}[static_cast<std::size_t>(in_.below(4))];
-          deliver(server_.check_silence(now_));
+          deliver(server_->check_silence(now_));
           break;
         case 2:
-          server_.record_heard(connection, now_);
+          if (number == connections - 1)
+            start_again();
+          else
+            server_->record_heard(connection, now_);
           break;
         default:
           tell(connection, in_.flag() ? early_message() : late_message());
@@ -47,13 +71,53 @@ public:
     for (const server::Owner asking : {0u, 1u}) {
       wire::StatusRequest request;
       request.set_ranks(true);
-      accept(server_.status(now_, request, asking));
+      accept(server_->status(now_, request, asking));
       request.set_waits(true);
-      accept(server_.status(now_, request, asking));
+      accept(server_->status(now_, request, asking));
     }
   }
 
 private:
+  static std::unique_ptr<server::Rendezvous> server_of(std::uint32_t number) {
+    return std::make_unique<server::Rendezvous>(
+        server::Rendezvous::Settings{.version = "0.1",
+                                     .listens_on = "here:1",
+                                     .number = number,
+                                     .started = std::uint64_t{number} * 1'000'000'000,
+                                     .keys = keys()});
+  }
+
+  /// Starts the server again: no session is connected.
+  void start_again() {
+    server_ = server_of(++number_);
+    connection_.fill(0);
+    now_ = 0;
+  }
+
+  /// Keeps what the server has sealed in its answers to a message.
+  void keep_seals(server::ConnectionId from, const wire::ToServer& asked,
+                  const server::Output& output) {
+    for (const server::Outgoing& out : output.messages) {
+      const wire::ToClient& said = out.message;
+      if (said.has_matched()) {
+        if (links_.size() == most_links) links_.erase(links_.begin());
+        links_.push_back(said.matched());
+        if (const wire::Matched& link = said.matched(); !link.token().empty())
+          tokens_[link.stream()] = link.token();
+      }
+      if (out.to != from) continue;
+      if (said.has_welcome() && asked.has_hello())
+        group_seals_[asked.hello().group()] = {said.welcome().seal(), said.welcome().sealed_at()};
+      const wire::Done& done = said.done();
+      for (int i = 0; i < done.seals_size(); ++i) {
+        if (asked.has_announce())
+          stream_seals_[asked.announce().stream()] = {done.seals(i), done.sealed_at()};
+        if (i < asked.resume().streams_size())
+          stream_seals_[asked.resume().streams(i).stream()] = {done.seals(i), done.sealed_at()};
+      }
+    }
+  }
+
   void tell(server::ConnectionId from, wire::ToServer message) {
     message.set_request(in_.below(64) == 0 ? 0 : 1 + in_.byte());
     wire::ToServer parsed;
@@ -62,7 +126,9 @@ private:
     } catch (const core::Error&) {
       return;
     }
-    deliver(server_.receive(from, parsed, now_));
+    const server::Output output = server_->receive(from, parsed, now_);
+    keep_seals(from, parsed, output);
+    deliver(output);
   }
 
   void deliver(const server::Output& output) {
@@ -74,7 +140,7 @@ private:
       if (!out.is_last) continue;
       for (auto& connection : connection_)
         if (connection == out.to) connection = 0;
-      deliver(server_.closed(out.to, "finished", now_));
+      deliver(server_->closed(out.to, "finished", now_));
     }
   }
 
@@ -98,7 +164,7 @@ private:
     return std::array{0.0, 0.5, 1e9, -1.0}[static_cast<std::size_t>(in_.below(4))];
   }
   std::uint64_t link() {
-    return in_.flag() ? link_ : (std::uint64_t{server_number} << 32) + in_.number();
+    return in_.flag() ? link_ : (std::uint64_t{number_} << 32) + in_.number();
   }
   std::uint64_t incarnation() { return static_cast<std::uint64_t>(in_.below(4)); }
   void add_fields(proto::WireFields& fields) {
@@ -143,6 +209,10 @@ private:
     m.set_queue_depth(in_.below(4));
     m.set_incarnation(incarnation());
     m.set_number(m.incarnation());
+    if (const auto& sealed = stream_seals_[m.stream()]; !sealed.seal.empty()) {
+      m.set_seal(sealed.seal);
+      m.set_sealed_at(sealed.at);
+    }
     if (in_.flag()) return;
     m.set_when_full(static_cast<wire::WhenFull>(in_.below(4)));
     m.set_queue_bytes(static_cast<std::int64_t>(in_.number()));
@@ -160,6 +230,7 @@ private:
     m.set_outlives(m.incarnation() > 1);  // of the same bytes: the corpus stays what it is
     m.set_least_epoch(m.incarnation() / 2);
     if (m.incarnation() > 2) m.add_lost_streams(1);
+    m.set_token(tokens_[m.stream()]);
     m.set_serves(m.incarnation() == 2);
     if (in_.flag()) return;
     m.set_wants_latest(in_.flag());
@@ -180,6 +251,11 @@ private:
     m.set_epoch(static_cast<std::uint64_t>(m.queue_depth()));
     m.set_shares(in_.flag());
     m.set_missing(in_.below(3));
+    if (links_.empty() || m.missing() == 2) return;
+    // One of those that were matched, mostly as it was.
+    const auto changed = m.missing() == 1 ? m.peer_group() : std::string();
+    m = links_[static_cast<std::size_t>(m.link() % links_.size())];
+    if (!changed.empty()) m.set_peer_group(changed);
   }
   void fill(wire::Counters& m) {
     m.set_stream(name('s'));
@@ -248,6 +324,10 @@ private:
         hello.set_version("0.1");
         hello.set_silence_seconds(seconds());
         hello.set_left_server(static_cast<std::uint64_t>(in_.below(9)));
+        if (const auto& sealed = group_seals_[hello.group()]; !sealed.seal.empty()) {
+          hello.set_seal(sealed.seal);
+          hello.set_sealed_at(sealed.at);
+        }
         break;
       }
       case 1: {
@@ -349,10 +429,14 @@ private:
   }
 
   Choices in_;
-  server::Rendezvous server_{{.version = "0.1", .listens_on = "here:1", .number = server_number}};
+  std::uint32_t number_ = first_server;
+  std::unique_ptr<server::Rendezvous> server_ = server_of(number_);
   std::array<server::ConnectionId, connections> connection_{};  // 0: none yet
   server::ConnectionId last_ = 0;
-  std::uint64_t link_ = 1;  // matched last
+  std::uint64_t link_ = 1;                                    // matched last
+  std::vector<wire::Matched> links_;                          // matched last, by any server
+  std::map<std::string, Sealed> group_seals_, stream_seals_;  // by the names
+  std::map<std::string, std::string> tokens_;                 // of consumers, by the stream
   double now_ = 0;
 };
 
