@@ -214,8 +214,11 @@ private:
     const std::string name = report_.transport;
     std::unique_ptr<transport::Endpoint> endpoint;
     const auto side = is_producer_ ? transport::Side::producer : transport::Side::consumer;
+    // Each side has a network namespace of its own: an offer that is tied to one host does not reach the other.
+    const bool are_apart = !options_.consumer_site.network_namespace.empty();
     for (const auto& known : session.offers()) {
       const std::string& offer = known.offer();
+      if (are_apart && offer.find('@') != offer.npos) continue;
       const bool is_its = name.starts_with(offer.substr(0, offer.find('@')));
       if (endpoint != nullptr || !is_its) continue;
       const auto choices =
