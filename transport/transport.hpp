@@ -211,7 +211,7 @@ public:
   /// What both sides must have in common for a link, e.g. "ofi:tcp;ofi_rxm" or "local@<host
   /// identity>": equal texts can talk to each other. Best first.
   virtual std::vector<std::string> offers() const = 0;
-  /// Whether a link over `offer` begins with a choice: both sides take the first of the producer's
+  /// Returns whether `offer` stands for several choices: both sides take the first of the producer's
   /// choices() that the consumer has, too, and open that.
   virtual bool has_choices(std::string_view) const { return false; }
   /// What stands behind such an offer here, best first. May load a library and take a second.

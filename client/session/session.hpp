@@ -67,7 +67,7 @@ public:
 
   /// What every rank of the group can talk over, best first. Fixed when the session is opened.
   const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
-  /// Whether a link over `offer`, one of offers(), begins with a choice: see Transport.
+  /// Returns whether `offer`, one of offers(), stands for several choices: see Transport.
   bool has_choices(const std::string& offer) { return transport_of(offer).has_choices(offer); }
   /// Whether endpoints of `offer` connect in any thread: see Transport.
   bool connects_alone(const std::string& offer) { return transport_of(offer).connects_alone(); }

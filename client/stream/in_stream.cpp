@@ -136,7 +136,7 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
 
 std::optional<Error> InStream::end_of_a_link() {
   if (links_.is_empty() || links_.is_complete()) return std::nullopt;
-  try {  // that a peer is gone rank 0 learns with the cause
+  try {  // but for the loss of a peer, of which rank 0 hears the cause
     session_.run_collectively([&] {
       const auto own = links_.why_not_begun();
       if (own && own->code() != Errc::peer_lost && own->code() != Errc::transport) throw *own;

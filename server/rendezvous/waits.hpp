@@ -65,8 +65,8 @@ struct WaitCircle {
 
 /// Returns the circles in which every wait is old: first those within a group, then those of all other
 /// ranks, where groups that have to do with each other make one circle.
-/// Cost: one look at all that was told, of which what no rank needs is passed over and takes no memory;
-/// then each wait counts at most 64 ranks, and each set-up the groups that it awaits.
+/// Cost: one pass over all reports, in which counts that no rank needs take no memory; then at most 64
+/// ranks for each wait, and the awaited groups for each set-up.
 /// @param awaited_by  asked once for each group and incarnation
 /// @param now         seconds, as of first_told
 std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by,

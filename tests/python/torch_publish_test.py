@@ -376,7 +376,7 @@ class Loss(unittest.TestCase):
             first, second = [jobs.start(keep, name, has_step)[0] for name, has_step in zip(("first", "second"), have_steps)]
             torch_support.wait_until(lambda: all(has_step.value for has_step in have_steps), [*producer, first, second])
             jobs.kill(first)
-            time.sleep(1)  # the producer is told
+            time.sleep(1)  # the producer hears of it
             is_first_dead.value = 1
             jobs.join(producer)
             jobs.kill(second)

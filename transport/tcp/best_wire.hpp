@@ -11,7 +11,7 @@ namespace tremula::transport {
 /// TCP of our own.
 class BestWire final : public Transport {
 public:
-  /// @param other      one whose offers begin with a choice
+  /// @param other      one whose offers stand for several choices
   /// @param is_better  of its choices: goes before TCP
   /// @param may_have_better  whether there is any use in asking it first
   BestWire(Tcp tcp, std::unique_ptr<Transport> other,

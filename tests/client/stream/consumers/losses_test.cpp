@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one side says of the other one that is lost.
+// The error of one side when it has lost the other one.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -160,7 +160,7 @@ TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// What it sent before it was lost is awaited for a moment, which is longer here than a step may take.
+// A consumer waits a moment for what a lost producer had sent, which is longer here than a step may take.
 TEST(LostProducer, IsALostPeerThoughTheTimeForAStepEndsFirst) {
   World world(8192, World::Way::local);
   world.step_timeout_of["consumer.0"] = 0.2;
