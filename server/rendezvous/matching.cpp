@@ -85,6 +85,7 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
       .serves = message.serves()};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
   subscription.held = hold(group, memory_bytes(subscription.fields, subscription.wanted) +
+                                      memory_bytes(subscription.offers) +
                                       subscription.lost_streams.size() * sizeof(std::uint64_t));
   if (offered(message.stream()).empty())
     log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));

@@ -63,7 +63,8 @@ void Rendezvous::redeclare(const Call& call, const wire::Redeclare& message) {
   }
   std::vector<Again> again = links_again(*stream, group, fields, message);
   if (is_of_stream) {
-    Hold held = hold(group, memory_bytes(fields, message.fields()) + stream->attributes.size());
+    Hold held = hold(group, memory_bytes(fields, message.fields()) + stream->attributes.size() +
+                                memory_bytes(stream->offers));
     stream->fields = std::move(fields);
     stream->announced = message.fields();
     stream->held = std::move(held);

@@ -185,7 +185,8 @@ void Rendezvous::free_name(const Group& group, const wire::Announce& message, do
   // A stream that cannot be announced must end none of another group.
   const std::vector<proto::Field> fields = proto::decode(message.fields());
   proto::check_fits_group(fields, group.size, name, group.name);
-  const std::size_t bytes = memory_bytes(fields, message.fields()) + message.attributes().size();
+  const std::size_t bytes = memory_bytes(fields, message.fields()) + message.attributes().size() +
+                            memory_bytes(texts(message.offers()));
   hold(group, bytes);  // and lets it go: the stream takes it
   for (Stream* const other : others)
     give_up(*other, *groups_.find(other->producer),

@@ -26,6 +26,13 @@ std::size_t Rendezvous::memory_bytes(std::span<const proto::Field> fields,
   return bytes;
 }
 
+std::size_t Rendezvous::memory_bytes(std::span<const std::string> offers) {
+  constexpr std::size_t beside_text = 96;  // a string and a node of a set
+  std::size_t bytes = 0;
+  for (const std::string& offer : offers) bytes += 2 * offer.size() + beside_text;
+  return bytes;
+}
+
 std::string Rendezvous::producer_as_seen_by(const Group& group, const Stream& stream) {
   return stream.is_readable_by(group.owner) ? fmt::format("group '{}'", stream.producer)
                                             : "a group with another key";
@@ -37,7 +44,8 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
   check_announced(group, message, fields, is_back);
   proto::check_fits_group(fields, group.size, message.stream(), group.name);
 
-  Hold held = hold(group, memory_bytes(fields, message.fields()) + message.attributes().size());
+  Hold held = hold(group, memory_bytes(fields, message.fields()) + message.attributes().size() +
+                              memory_bytes(texts(message.offers())));
   // What was announced before is no new epoch: its links and those that wait for it know. A copy has that
   // of its original.
   const std::uint64_t epoch = is_back || message.is_copy() ? 0 : next_epoch(message.stream());

@@ -101,6 +101,27 @@ TEST(Limits, SubscriptionsAndSharesAreHeldUntilTheyAreOver) {
   EXPECT_EQ(play.held_bytes(), 0u);
 }
 
+TEST(Limits, OffersAreHeld) {
+  std::string offers;
+  for (int i = 0; i < proto::max_offers; ++i)
+    offers += fmt::format("offers {{ transport: 'ofi' offer: '{:*>250}' has_choices: true }} ", i);
+  constexpr std::size_t bytes_of_texts = std::size_t{proto::max_offers} * 250;
+  Play play;
+  play.join("a", 1, 1);
+  play.tell(1,
+            "request: 1 announce { queue_depth: 1 stream: 's' incarnation: 1 " +
+                Play::field("u", 10, "shape=8 grid=1") + offers + "}",
+            {Play::done(1)});
+  EXPECT_GT(play.held_bytes(), 2 * bytes_of_texts);  // in order, and those that have choices
+  play.join("b", 1, 2);
+  const std::size_t before = play.held_bytes();
+  play.tell(2,
+            "request: 1 subscribe { stream: 't' incarnation: 1 " +
+                Play::field("u", 10, "shape=8 grid=1") + offers + "}",
+            {Play::done(2)});
+  EXPECT_GT(play.held_bytes() - before, bytes_of_texts);
+}
+
 // A group that waits for its other ranks, and for rank 0, which it need not have.
 TEST(Limits, WhatIsKeptForAGroupThatComesBackIsHeld) {
   Play play(5, {.group_bytes = 50'000, .held_bytes = 80'000});
