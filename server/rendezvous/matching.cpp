@@ -186,7 +186,8 @@ void Rendezvous::tell_refused(const Subscription& subscription, const Stream& st
   *refused.mutable_refused() = proto::encode(error);
   refused.set_incarnation(subscription.incarnation);
   notify_rank_0(*groups_.find(subscription.consumer), notice);
-  if (!stream.is_readable_by(groups_.find(subscription.consumer)->owner)) return;
+  // A producer that waits for consumers gives up where one does not fit, for which a stranger must not be enough.
+  if (groups_.find(subscription.consumer)->owner != stream.owner) return;
   refused.set_incarnation(stream.incarnation);
   notify_rank_0(*groups_.find(stream.producer), notice);
 }

@@ -123,6 +123,26 @@ TEST_F(Owners, AStreamMayBeForAllToRead) {
                            "another name or announce it when that group has closed it")});
 }
 
+// Its producer may wait for another consumer, and would fail.
+TEST_F(Owners, AStrangerWhoseFieldsDoNotFitIsRefusedAlone) {
+  play.join("guest", 1, 20);
+  play.join("viewer", 1, 11);
+  const auto subscribe_other = [](std::uint64_t incarnation) {
+    return fmt::format("request: 1 subscribe {{ stream: 'open' incarnation: {} {} {} }}",
+                       incarnation, Play::field("other", 10, "shape=8 grid=1"),
+                       Play::offers({"local"}));
+  };
+  play.tell(10, announce("open", "readable_by_all: true "), {Play::done(10)});
+  const auto told = [&](ConnectionId from) {
+    std::vector<ConnectionId> refused_on;
+    for (const Outgoing& out : play.receive(from, subscribe_other(8)).messages)
+      if (out.message.has_stream_refused()) refused_on.push_back(out.to);
+    return refused_on;
+  };
+  EXPECT_EQ(told(20), (std::vector<ConnectionId>{20}));
+  EXPECT_EQ(told(11), (std::vector<ConnectionId>{11, 10}));
+}
+
 TEST_F(Owners, AStatusShowsWhatIsOfItsKeyAndTheOperatorsAll) {
   play.join("viewer", 1, 11);
   play.join("lonely", 1, 20);
