@@ -418,20 +418,26 @@ void Control::begin_presence(std::uint64_t begins, core::Deadline deadline) {
   tell_presence(lock, deadline);
 }
 
-void Control::end_presence(core::Deadline deadline) {
+bool Control::end_presence(core::Deadline deadline, bool unless_choosing) {
   std::unique_lock lock(mutex_);
+  const wire::Presence now = presence_;
   presence_.Clear();
-  tell_presence(lock, deadline);
+  presence_.set_unless_choosing(unless_choosing);
+  const bool is_choosing = tell_presence(lock, deadline);
+  presence_.Clear();
+  if (is_choosing) presence_ = now;
+  return is_choosing;
 }
 
-void Control::tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline) {
+bool Control::tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline) {
   wait(lock, deadline, [this] { return is_ != Server::joining || own_group_lost_ || refused_; });
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (is_ != Server::here) return;
+  if (is_ != Server::here) return false;
   wire::ToServer message;
   *message.mutable_presence() = presence_;
   const auto reply = ask(lock, message, deadline, true);
   if (reply && reply->has_refused()) throw proto::decode(reply->refused());
+  return reply && reply->done().is_choosing();
 }
 
 bool Control::has_key() {

@@ -69,7 +69,10 @@ public:
   /// @param begins  the own stream whose next step the call begins; 0: none
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
   /// No event comes any more, but for those that have come.
-  void end_presence(core::Deadline deadline);
+  /// @param unless_choosing  the presence goes on while a group that could otherwise be linked has
+  ///                         yet to send its choices of a provider
+  /// @return whether it does
+  bool end_presence(core::Deadline deadline, bool unless_choosing = false);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
@@ -178,7 +181,7 @@ private:
   void note(const wire::ToServer& message, const wire::ToClient& answer);
   /// Keeps the seals of streams for the next server.
   void note_seals(const wire::ToServer& message, const wire::Done& done);
-  void tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
+  bool tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
   /// Waits until `is_ready`, called with the lock held, says so.
   /// @return false if the deadline has passed before
   bool wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,

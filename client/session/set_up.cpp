@@ -24,8 +24,8 @@ namespace {
 constexpr double turn_seconds = 0.4;
 /// How long one turn waits for a producer that is linked to let a consumer in: no word of the server ends that.
 constexpr double begin_turn_seconds = 0.02;
-/// How long a call that has sent its choices of a provider goes on for those of the other side.
-constexpr double choice_seconds = 0.5;
+/// So often a call that could return asks whether a group has yet to send its choices of a provider.
+constexpr double choice_turn_seconds = 0.05;
 /// For the server to answer.
 constexpr double least_patience = 1;
 /// What people are told of one call that waits.
@@ -62,8 +62,8 @@ struct SetUp::Wait {
   std::optional<core::Deadline> is_kept_out{};  // since all links are open; none: they are not
   core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
   bool is_present = false, has_left = false;
-  /// Until then the other side may send its choices, too.
-  std::optional<core::Deadline> chosen_by{};
+  core::Deadline chosen_by;  // until then it goes on for groups that have yet to send their choices
+  bool is_choosing = false;  // so it was when the call last was about to return
   LongWait* longer = nullptr;  // none if it is to end by itself
   std::string found{};
   bool has_come = false, has_begun = false;
@@ -159,7 +159,8 @@ void SetUp::take_back(const StreamEnd& end) {
 }
 
 SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
-                          std::optional<core::Deadline> until) {
+                          std::optional<core::Deadline> until,
+                          std::optional<core::Deadline> chosen_by) {
   const auto from_now = [&] {
     return core::Deadline::after(std::max(least_patience, own.patience(session_.config().timeout)));
   };
@@ -187,7 +188,8 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .begins = begins,
             .is_done = is_done,
             .until = until,
-            .none_came = core::Deadline::after(own.patience(session_.config().timeout))};
+            .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
+            .chosen_by = chosen_by.value_or(until.value_or(session_.step_deadline()))};
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
   const auto describe = [&] {
     if (own.has_awaited_begin())
@@ -227,25 +229,27 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   if (!std::exchange(wait.is_present, true))
     control.begin_presence(wait.begins ? wait.own.incarnation() : 0, session_.deadline());
   std::optional<wire::ToClient> event;
-  const bool is_chosen_soon = wait.chosen_by && !wait.chosen_by->expired();
-  bool is_leaving = !wait.has_left && !is_chosen_soon && wait.is_done();
+  const bool is_choosing = std::exchange(wait.is_choosing, false);
+  bool is_leaving = !wait.has_left && !is_choosing && wait.is_done();
   if (!is_leaving && !wait.has_left) {
     const auto begin = wait.own.awaited_begin();
-    const double most = begin ? begin_turn_seconds : turn_seconds;
-    const double until = is_chosen_soon ? wait.chosen_by->remaining() : turn_until(wait.until);
-    event = control.next_event(core::Deadline::after(std::min(most, until)));
-    is_leaving =
-        !event && !is_chosen_soon &&
-        ((wait.until && wait.until->expired()) || (begin ? is_late(wait, *begin) : is_late(wait)));
+    const double most = is_choosing ? choice_turn_seconds
+                        : begin     ? begin_turn_seconds
+                                    : turn_seconds;
+    const double left = is_choosing ? wait.chosen_by.remaining() : turn_until(wait.until);
+    event = control.next_event(core::Deadline::after(std::min(most, left)));
+    if (!event && is_choosing && wait.is_done()) is_leaving = true;
+    if (!event && !is_leaving)
+      is_leaving = begin ? is_over(wait) || is_late(wait, *begin) : is_late_or_over(wait);
   }
   if (is_leaving) {
-    control.end_presence(session_.deadline());
-    wait.has_left = true;
+    // Links to groups that have yet to send their choices may come into this call, too.
+    wait.is_choosing = control.end_presence(session_.deadline(), !wait.chosen_by.expired());
+    wait.has_left = !wait.is_choosing;
   }
   for (; event || (event = control.next_event(core::Deadline::after(0))); event.reset())
     *turn.add_events() = std::move(*event);
   turn.set_has_begun(wait.has_begun || wait.own.has_awaited_begin());
-  note_choices(wait, turn);
   // Nothing follows the end of presence; what came before it may be what was waited for.
   turn.set_is_over(wait.has_left && turn.events().empty());
   if (turn.is_over()) {
@@ -256,26 +260,24 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   return turn;
 }
 
-void SetUp::note_choices(Wait& wait, const wire::SetUpTurn& turn) {
-  const auto is_any = [&](auto has) { return std::ranges::any_of(turn.events(), has); };
-  if (is_any([](const wire::ToClient& e) { return e.has_matched(); })) wait.chosen_by.reset();
-  if (!is_any([](const wire::ToClient& e) { return e.has_choices_wanted(); })) return;
-  // Once for each offer: what the group is matched with when both sides have answered comes into this call, too.
-  const double left = wait.until ? std::max(0.0, wait.until->remaining()) : choice_seconds;
-  wait.chosen_by = core::Deadline::after(std::min(choice_seconds, left));
-  if (wait.has_left) wait.is_present = wait.has_left = false;
+bool SetUp::is_over(const Wait& wait) { return wait.until && wait.until->expired(); }
+
+bool SetUp::is_late_or_over(Wait& wait) {
+  if (!is_over(wait)) return is_late(wait);
+  // A consumer whose calls are all shorter than a turn has to learn, too, that its producers are in the midst of the
+  // stream: it lets steps go by, which they may wait for.
+  std::optional<core::Deadline>& look = wait.own.look_at_;
+  const bool looks = !wait.own.is_producer() && look && look->expired();
+  if (!look || looks) look = core::Deadline::after(turn_seconds);
+  if (looks) is_late(wait);
+  return true;
 }
 
 bool SetUp::is_late(Wait& wait) {
   Control& control = session_.control();
   const bool is_served = control.wait_for_server(core::Deadline::after(turn_until(wait.until)));
   if (!is_served && (wait.until || !wait.none_came.expired())) return false;
-  wire::ToServer message;
-  message.mutable_explain()->set_incarnation(wait.own.incarnation());
-  const auto reply =
-      control.call(std::move(message), is_served ? session_.deadline() : core::Deadline::after(0),
-                   [&] { wait.longer != nullptr ? wait.longer->look() : void(); });
-  const wire::Explained& explained = reply.explained();
+  const wire::Explained explained = explain(wait, is_served);
   // What one look finds may be gone at the next, as a group whose ranks come one after another.
   const bool lasts = std::exchange(wait.found, explained.text()) == explained.text();
   wait.has_come = explained.has_come();
@@ -287,6 +289,16 @@ bool SetUp::is_late(Wait& wait) {
                                     wait.own.is_producer() ? "consumer" : "producer", wait.found));
   if (!wait.has_come) wait.is_busy.reset();
   return wait.has_come ? lasts_a_step(wait.is_busy) : wait.none_came.expired();
+}
+
+wire::Explained SetUp::explain(const Wait& wait, bool is_served) {
+  wire::ToServer message;
+  message.mutable_explain()->set_incarnation(wait.own.incarnation());
+  if (is_over(wait)) return session_.control().explain(message.explain());
+  return session_.control()
+      .call(std::move(message), is_served ? session_.deadline() : core::Deadline::after(0),
+            [&] { wait.longer != nullptr ? wait.longer->look() : void(); })
+      .explained();
 }
 
 bool SetUp::is_late(Wait& wait, const wire::Wait& begin) {

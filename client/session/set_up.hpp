@@ -58,6 +58,8 @@ protected:
 
 private:
   friend class SetUp;
+  /// When a consumer whose calls are all short asks the server next why links are missing.
+  std::optional<core::Deadline> look_at_;
 };
 
 /// The calls of one rank that open links. README.md of this folder tells why they cannot wait for
@@ -95,8 +97,11 @@ public:
   /// @param is_done  asked on rank 0
   /// @param until    a moment, perhaps past, from which on the call does not wait, as rank 0 sees it,
   ///                 for the server neither
+  /// @param chosen_by  until then the call goes on all the same while the server says that a group
+  ///                   which could be linked has yet to send its choices of a provider; none: `until`
   Outcome run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
-              std::optional<core::Deadline> until = std::nullopt);
+              std::optional<core::Deadline> until = std::nullopt,
+              std::optional<core::Deadline> chosen_by = std::nullopt);
 
 private:
   struct Wait;
@@ -107,11 +112,14 @@ private:
                  const std::function<void()>& look = {});
   void take_back(const StreamEnd& end);
   wire::SetUpTurn next_turn(Wait& wait);
-  /// Lets the call go on where the events of the turn ask for choices.
-  static void note_choices(Wait& wait, const wire::SetUpTurn& turn);
+  static bool is_over(const Wait& wait);
+  /// Returns whether the call has waited long enough, or its time is over.
+  bool is_late_or_over(Wait& wait);
   /// Asks the server what is known; says it once if people should hear of it.
   /// @return whether the call has waited long enough
   bool is_late(Wait& wait);
+  /// Returns what the server knows; little where the time of the call is over and the server is gone.
+  wire::Explained explain(const Wait& wait, bool is_served);
   /// Returns the same for a wait for a producer that is linked: no word of the server is needed.
   bool is_late(Wait& wait, const wire::Wait& begin);
   /// Returns whether what the first call begins has lasted for as long as a step may take.

@@ -91,8 +91,7 @@ wire::Membership OutStream::membership_of_root() {
   };
   const core::Bytes of_root = session_.run_on_root(encode_root, session_.step_deadline());
   LastStep last;
-  expects(of_root.size() >= sizeof last,
-          "rank 0 sends the head of its last step");
+  expects(of_root.size() >= sizeof last, "rank 0 sends the head of its last step");
   std::memcpy(&last, of_root.data(), sizeof last);
   const auto rest = std::span(of_root).subspan(sizeof last);
   expects(rest.size() >= last.attribute_bytes, "rank 0 sends the attributes of its last step");
@@ -151,7 +150,8 @@ OutStream::Admission OutStream::admit(bool begins, std::optional<core::Deadline>
     if (session_.size() > 1)
       agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
     session_.set_up().run(
-        *this, begins, [] { return true; }, core::Deadline::after(0));
+        *this, begins, [] { return true; }, core::Deadline::after(0),
+        until.value_or(session_.step_deadline()));
   }
   if (links_.has_openings())
     agreed([&] { links_.admit_openings(next_step(), earlier(links_.brief(), until)); });

@@ -14,25 +14,78 @@ namespace tremula::server {
 
 using core::Errc, core::Error;
 
-bool Rendezvous::are_choices_known(const Subscription& subscription, const Stream& stream) {
-  if (stream.choosing.empty()) return true;
+namespace {
+/// How long a call that could return goes on for a group that was asked for its choices, counted from the question. To
+/// look for providers takes a second or two.
+constexpr double answer_seconds = 3;
+/// Of the reason for a link.
+constexpr std::size_t most_why_bytes = 1024;
+}  // namespace
+
+const std::string* Rendezvous::offer_to_choose_of(const Subscription& subscription,
+                                                  const Stream& stream) {
+  if (stream.choosing.empty()) return nullptr;
   const auto offer = std::ranges::find_first_of(stream.offers, subscription.offers);
   if (offer == stream.offers.end() || !stream.choosing.contains(*offer) ||
       !stream.is_readable_by(groups_.find(subscription.consumer)->owner))
-    return true;
+    return nullptr;
+  return &*offer;
+}
+
+bool Rendezvous::are_choices_known(const Subscription& subscription, const Stream& stream,
+                                   double now) {
+  const std::string* const offer = offer_to_choose_of(subscription, stream);
+  if (offer == nullptr) return true;
   bool are_known = true;
   for (const std::string& name : {subscription.consumer, stream.producer}) {
     Group& group = *groups_.find(name);
     const auto known = group.choices.find(*offer);
     are_known = are_known && known != group.choices.end() && known->second.are_here;
-    if (known == group.choices.end() && group.opens_links()) ask_for_choices(group, *offer);
+    const bool is_asked = known != group.choices.end() && !known->second.is_dropped;
+    if (!is_asked && group.opens_links()) ask_for_choices(group, *offer, now);
   }
   return are_known;
 }
 
-void Rendezvous::ask_for_choices(Group& group, const std::string& offer) {
-  group.choices.emplace(offer,
-                        OfferChoices{.held = hold(group, sizeof(OfferChoices) + offer.size())});
+bool Rendezvous::is_choosing(const Group& group, double now) {
+  const auto is_asked = [now](const auto& choices) {
+    return !choices.second.are_here && now - choices.second.asked < answer_seconds;
+  };
+  const auto has_question = [&](const auto& named) {
+    return std::ranges::any_of(named.second.choices, is_asked);
+  };
+  if (!group.opens_links() || std::ranges::none_of(groups_.all(), has_question)) return false;
+  const auto is_asked_for = [&](const Group& one, const std::string& offer) {
+    const auto choices = one.choices.find(offer);
+    return choices != one.choices.end() && is_asked(*choices);
+  };
+  const auto is_due = [&](const Subscription& s, const Stream& stream) {
+    if (s.consumer != group.name && stream.producer != group.name) return false;
+    const std::string* const offer = offer_to_choose_of(s, stream);
+    if (offer == nullptr || is_linked(s, stream)) return false;
+    const Group& consumer = *groups_.find(s.consumer);
+    const Group& producer = *groups_.find(stream.producer);
+    // No group holds up those of another key.
+    return consumer.owner == producer.owner && consumer.opens_links() &&
+           lets_in(producer, s, stream) &&
+           (is_asked_for(consumer, *offer) || is_asked_for(producer, *offer));
+  };
+  return std::ranges::any_of(subscriptions_, [&](const Subscription& s) {
+    const Stream* const own = s.consumer == group.name ? nullptr : open_stream(s.stream, group);
+    if (own != nullptr && own->is_copy && is_due(s, *own)) return true;
+    const auto streams = offered(s.stream);
+    return !streams.empty() && streams.front()->is_covered &&
+           std::ranges::any_of(streams, [&](const Stream* stream) { return is_due(s, *stream); });
+  });
+}
+
+void Rendezvous::ask_for_choices(Group& group, const std::string& offer, double now) {
+  if (const auto known = group.choices.find(offer); known != group.choices.end())
+    known->second.is_dropped = false;
+  else
+    group.choices.emplace(
+        offer,
+        OfferChoices{.asked = now, .held = hold(group, sizeof(OfferChoices) + offer.size())});
   wire::ToClient notice;
   notice.mutable_choices_wanted()->set_offer(offer);
   notify_rank_0(group, notice);
@@ -45,8 +98,8 @@ void Rendezvous::forget_failed_choices(const Subscription& subscription, const S
     });
 }
 
-void Rendezvous::forget_questions(Group& group) {
-  std::erase_if(group.choices, [](const auto& choices) { return !choices.second.are_here; });
+void Rendezvous::drop_questions(Group& group) {
+  for (auto& [offer, choices] : group.choices) choices.is_dropped = !choices.are_here;
 }
 
 void Rendezvous::offer_choices(const Call& call, const wire::OfferChoices& message) {
@@ -73,9 +126,10 @@ void Rendezvous::offer_choices(const Call& call, const wire::OfferChoices& messa
 Rendezvous::Choice Rendezvous::choose(const Subscription& subscription, const Stream& stream,
                                       const std::string& offer) const {
   const auto why = [](const auto& producers, const auto& consumers) {
-    return proto::cut(
+    const std::string text =
         fmt::format("the producer's first of {} that the consumer has too (it has {})",
-                    proto::short_offers(producers), proto::short_offers(consumers)));
+                    proto::short_offers(producers), proto::short_offers(consumers));
+    return proto::cut(std::string_view(text).substr(0, most_why_bytes));
   };
   if (!stream.choosing.contains(offer)) return {{}, why(stream.offers, subscription.offers)};
   const OfferChoices& producer = groups_.all().at(stream.producer).choices.at(offer);

@@ -104,7 +104,9 @@ void Rendezvous::unsubscribe(const Call& call, const wire::Unsubscribe& message)
 void Rendezvous::presence(const Call& call, const wire::Presence& message) {
   Group& group = *rank_0_of(call, "Presence").group;
   if (message.is_present()) whole_group_of(call, "Presence");
-  if (message.is_present()) forget_questions(group);  // it has dropped those that it did not answer
+  if (message.unless_choosing() && is_choosing(group, call.now))
+    return reply(call).mutable_done()->set_is_choosing(true);
+  if (message.is_present()) drop_questions(group);
   group.is_present = message.is_present();
   group.begins = message.incarnation();
   reply(call).mutable_done();
@@ -199,6 +201,14 @@ bool Rendezvous::is_linked(const Subscription& subscription, const Stream& strea
   });
 }
 
+bool Rendezvous::lets_in(const Group& producer, const Subscription& subscription,
+                         const Stream& stream) const {
+  // A consumer that has left a stream and opens it again wants further steps: it joins again when the producer begins
+  // one, and else waits for the next stream of that name.
+  return producer.opens_links() &&
+         (!was_linked(subscription.consumer, stream) || producer.begins == stream.incarnation);
+}
+
 bool Rendezvous::was_linked(const std::string& consumer, const Stream& stream) const {
   return stream.left.contains(consumer) || std::ranges::any_of(stream.links, [&](LinkId id) {
            return links_.at(id).consumer == consumer;
@@ -233,16 +243,12 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::s
     if (is_linked(s, *stream)) continue;
     ++missing;
     const Group* const producer = groups_.find(stream->producer);
-    // A consumer that has left a stream and opens it again wants further steps: it joins again when
-    // the producer begins one, and else waits for the next stream of that name.
-    const bool comes_back = was_linked(s.consumer, *stream);
-    const bool is_ready =
-        producer->opens_links() && (!comes_back || producer->begins == stream->incarnation);
+    const bool is_ready = lets_in(*producer, s, *stream);
     Stream* const source = source_for(s, *stream, is_ready, copies, now);
     const bool waits = consumer->opens_links();
     bool is_known = false;
     try {
-      is_known = are_choices_known(s, source != nullptr ? *source : *stream);
+      is_known = are_choices_known(s, source != nullptr ? *source : *stream, now);
     } catch (const Error& error) {  // no memory for them
       tell_refused(s, *stream, error);
       return true;

@@ -447,6 +447,8 @@ private:
                     const core::Error& error);
   bool is_linked(const Subscription& subscription, const Stream& stream) const;
   bool was_linked(const std::string& consumer, const Stream& stream) const;
+  /// Returns whether the producer is in a call that opens the link.
+  bool lets_in(const Group& producer, const Subscription& subscription, const Stream& stream) const;
   /// Links the subscriptions of `about` and those to its streams where both groups are present; a
   /// group that alone is missing is told.
   /// @param stream  limits the search to this new stream; null: all streams
@@ -460,13 +462,18 @@ private:
   void match(Subscription& subscription, Stream& stream, int missing, double now);
   /// Returns whether both groups have reported their choices behind the offer that they have in common, if it has any;
   /// asks those that are in a call that opens links, once.
-  bool are_choices_known(const Subscription& subscription, const Stream& stream);
+  bool are_choices_known(const Subscription& subscription, const Stream& stream, double now);
+  /// Returns the offer that both have in common if it stands for several choices; null else.
+  const std::string* offer_to_choose_of(const Subscription& subscription, const Stream& stream);
+  /// Returns whether a link of the group to another one of its key, both of which open links now, lacks nothing but the
+  /// answer of one of them, which was asked for it a moment ago.
+  bool is_choosing(const Group& group, double now);
   /// @throws core::Error refused if there is no memory for them
-  void ask_for_choices(Group& group, const std::string& offer);
+  void ask_for_choices(Group& group, const std::string& offer, double now);
   /// Forgets that one of them had no choices: it may have some when it is asked for the next subscription.
   void forget_failed_choices(const Subscription& subscription, const Stream& stream);
-  /// Forgets that the group was asked for what it has not answered.
-  static void forget_questions(Group& group);
+  /// Notes that the group has dropped the questions that it has not answered.
+  static void drop_questions(Group& group);
   /// The choice that a link is opened with, and the reason for it.
   struct Choice {
     std::string choice;  // of the offer; empty: it has none

@@ -465,8 +465,9 @@ namespace {
 /// on by themselves.
 bool is_about_to_choose(const Group& one, const Group& other) {
   const auto is_asked = [](const Group& group) {
-    return std::ranges::any_of(group.choices,
-                               [](const auto& choices) { return !choices.second.are_here; });
+    return std::ranges::any_of(group.choices, [](const auto& choices) {
+      return !choices.second.are_here && !choices.second.is_dropped;
+    });
   };
   return one.opens_links() && other.opens_links() && (is_asked(one) || is_asked(other));
 }

@@ -77,7 +77,14 @@ TEST_F(Choices, AreAskedForOnceForAllLinksOfAGroup) {
 // A producer waits for no consumer that never sends its own.
 TEST_F(Choices, LinkNobodyWhileOneSideLacksThem) {
   play.tell(1, of_ocean, {Play::done(1, 3)});
-  play.tell(1, "request: 4 presence {}", {Play::done(1, 4)});
+  const std::string end = "request: 4 presence { unless_choosing: true }";
+  play.tell(1, end, {"1: request: 4 done { is_choosing: true }"});
+  // It may ask again and again: the first question counts.
+  play.at(2);
+  play.tell(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
+  play.tell(1, end, {"1: request: 4 done { is_choosing: true }"});
+  play.at(3.1);
+  play.tell(1, end, {Play::done(1, 4)});
   play.tell(1, "request: 5 presence { is_present: true }", {Play::done(1, 5)});
   EXPECT_EQ(play.status().streams(0).consumers_size(), 0);
   play.tell(
@@ -100,6 +107,17 @@ TEST(EarlyChoices, AreAskedOfAConsumerThatWaitsForItsProducer) {
   play.tell(
       1, "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 1 " + field + offers + "}",
       {Play::done(1, 2), asked(11), "1: awaited {}"});
+}
+
+// A call that could return goes on for those that lack nothing but choices, whichever side is asked.
+TEST_F(Choices, HoldACallForBothSidesUntilTheyAreHere) {
+  const std::string end = "request: 4 presence { unless_choosing: true }";
+  const std::string goes_on = "request: 4 done { is_choosing: true }";
+  play.tell(11, of_viewer, {Play::done(11, 3)});
+  play.tell(11, end, {"11: " + goes_on});
+  play.tell(1, end, {"1: " + goes_on});
+  play.tell(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});  // both have stayed
+  play.tell(11, end, {Play::done(11, 4)});
 }
 
 // It may have dropped the question.
@@ -151,7 +169,7 @@ TEST_F(Choices, AreToldAsFarAsATextGoes) {
   ASSERT_EQ(output.messages.size(), 3u);
   for (const Outgoing& out : output.messages)
     if (out.message.has_matched()) {
-      EXPECT_EQ(out.message.matched().why().size(), proto::max_text_bytes);
+      EXPECT_EQ(out.message.matched().why().size(), 1024u);
       EXPECT_NO_THROW(proto::parse_to_client(proto::serialise(out.message)));
     }
 }

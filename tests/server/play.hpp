@@ -163,7 +163,10 @@ private:
         message.mutable_welcome()->clear_seal();
         message.mutable_welcome()->clear_sealed_at();
       }
-      if (message.has_done()) message.mutable_done()->Clear();
+      if (message.has_done()) {
+        message.mutable_done()->clear_seals();
+        message.mutable_done()->clear_sealed_at();
+      }
       found.push_back(
           fmt::format("{}{}: {}", out.to, out.is_last ? " last" : "", message.ShortDebugString()));
     }

@@ -31,11 +31,14 @@ proto::Field field(Rank size) {
 /// Leaves a choice to both sides, as libfabric leaves that of a provider.
 class Choosing final : public transport::Transport {
 public:
-  explicit Choosing(Network& network) : loopback_(network) {}
+  explicit Choosing(Network& network, double seconds = 0) : loopback_(network), seconds_(seconds) {}
   std::string_view name() const noexcept override { return loopback_.name(); }
   std::vector<std::string> offers() const override { return loopback_.offers(); }
   bool has_choices(std::string_view) const override { return true; }
-  std::vector<std::string> choices(std::string_view) override { return {"dear", "loopback"}; }
+  std::vector<std::string> choices(std::string_view) override {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
+    return {"dear", "loopback"};
+  }
   std::unique_ptr<transport::Endpoint> open(std::string_view offer, transport::Side side) override {
     EXPECT_EQ(offer, "dear");
     return loopback_.open("loopback", side);
@@ -43,6 +46,7 @@ public:
 
 private:
   transport::Loopback loopback_;
+  double seconds_;  // to look for what there is
 };
 /// Element i of a step is 100 * i + step.
 std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
@@ -331,34 +335,43 @@ TEST_F(LinkLife, ManyConsumersOfPartsThatNeverAnswerStallNobody) {
   });
 }
 
-// Both sides are asked for their choices in the last call of the producer.
+// Both sides are asked for their choices in the last call of the producer, or the consumer still looks for its own
+// when that begins.
 TEST(LinkLifeAtItsEnd, BringsKeptStepsWhereAnOfferLeavesAChoice) {
-  World world;
-  world.step_timeout = far_too_long;
-  world.other_way = [&] { return std::make_unique<Choosing>(world.network()); };
-  std::atomic<bool> is_there = false;
-  world.start(
-      "producer", 2,
-      [&](Session& s) {
-        OutStream out(s, "s", {.wait_for_consumers = 0, .keep_steps = 3});
-        out.declare(field(2));
-        for (int step = 0; step < 3; ++step) put(s, out);
-        wait_for([&] { return is_there.load(); }, core::Deadline::after(60), [] {});
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it waits
-        out.close();
-      },
-      far_too_long);
-  world.start(
-      "consumer", 1,
-      [&](Session& s) {
-        InStream in(s, "s", {.start = Start::oldest});
-        in.declare(field(1));
-        is_there = true;
-        EXPECT_EQ(take_all(s, in), 3u);
-        in.close();
-      },
-      3);
-  EXPECT_EQ(text_of(world.join()), "");
+  for (const double seconds : {0.0, 1.0}) {
+    SCOPED_TRACE(fmt::format("the consumer takes {} s to find its choices", seconds));
+    World world;
+    world.step_timeout = far_too_long;
+    std::atomic<int> made = 0;
+    world.other_way = [&] {
+      return std::make_unique<Choosing>(world.network(), made++ < 2 ? 0 : seconds);
+    };
+    std::atomic<bool> is_there = false;
+    const auto soon = [](const auto& is_so) { wait_for(is_so, core::Deadline::after(60), [] {}); };
+    world.start(
+        "producer", 2,
+        [&](Session& s) {
+          OutStream out(s, "s", {.wait_for_consumers = 0, .keep_steps = 3});
+          out.declare(field(2));
+          for (int step = 0; step < 3; ++step) put(s, out);
+          soon([&] { return is_there.load(); });
+          std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it waits
+          out.close();
+        },
+        far_too_long);
+    soon([&] { return made == 2; });
+    world.start(
+        "consumer", 1,
+        [&](Session& s) {
+          InStream in(s, "s", {.start = Start::oldest});
+          in.declare(field(1));
+          is_there = true;
+          EXPECT_EQ(take_all(s, in), 3u);
+          in.close();
+        },
+        3);
+    EXPECT_EQ(text_of(world.join()), "");
+  }
 }
 
 // The stream that the second group reads is linked beside a call of the first one, which then waits for data of the

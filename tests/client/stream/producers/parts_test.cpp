@@ -113,14 +113,21 @@ struct Had {
 };
 Had consume(
     Session& s, const std::string& layout, Index row = 0, Index column = 0,
-    std::uint64_t at_most = ~0ull, const std::function<void(std::uint64_t)>& after = [](auto) {}) {
+    std::uint64_t at_most = ~0ull, const std::function<void(std::uint64_t)>& after = [](auto) {},
+    std::optional<double> limit = {}) {
   InStream in(s, "s");
   Piece piece(layout, row, column, s.rank());
   proto::Field field{.name = "u", .type = core::ElementType::i64, .layout = piece.layout};
   if (shape(piece.layout) != std::vector<Index>{rows, columns}) field.origin = {row, column};
   in.declare(field);
+  const auto begins = [&] {
+    if (!limit) return in.begin_step();
+    Begun begun = Begun::not_ready;
+    while (begun == Begun::not_ready) begun = in.begin(core::Deadline::after(*limit));
+    return begun == Begun::step;
+  };
   Had had;
-  while (had.count < at_most && in.begin_step()) {
+  while (had.count < at_most && begins()) {
     if (had.count == 0) had.first = in.step();
     EXPECT_EQ(in.step(), had.first + had.count);
     std::ranges::fill(piece.data, -1);
@@ -232,13 +239,16 @@ TEST(Parts, ThatDoNotFitSpoilNoOtherFieldAndNoLaterStep) {
 }
 
 // East is a step ahead of west when the late consumer comes: it waits for the first consumer, which
-// waits for west, which waits for the late one unless that lets steps go by.
+// waits for west, which waits for the late one unless that lets steps go by, however short its calls are.
 TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
                                {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
   constexpr std::uint64_t meeting = 10, steps = 30;
-  for (const int queue_depth : {1, 2, 0}) {
-    SCOPED_TRACE(fmt::format("queue_depth {}", queue_depth));
+  for (const auto& [queue_depth, limit] :
+       std::initializer_list<std::pair<int, std::optional<double>>>{
+           {1, {}}, {2, {}}, {0, {}}, {1, 0.05}, {0, 0.05}}) {
+    SCOPED_TRACE(
+        fmt::format("queue_depth {}, seconds of a call {}", queue_depth, limit.value_or(0)));
     World world(8192, World::Way::local);
     std::atomic<bool> is_east_ahead = false, is_late_there = false;
     const auto soon = [](const std::atomic<bool>& flag) {
@@ -246,22 +256,24 @@ TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what follows is under way
     };
+    const std::uint64_t ahead = meeting + (queue_depth == 0 ? 0 : 1);
     const auto before = [&](const Owner& owner, std::uint64_t step) {
       const bool is_west = owner.name == "west";
       if (is_west && step == meeting) soon(is_late_there);
-      if (!is_west && step == meeting + (queue_depth == 0 ? 0 : 1)) is_east_ahead = true;
+      if (!is_west && step == ahead) is_east_ahead = true;
     };
     for (const Owner& owner : two)
-      world.start(owner.name, owner.size, [&, queue_depth](Session& s) {
-        produce(s, owner, steps, {.queue_depth = queue_depth}, before);
+      world.start(owner.name, owner.size, [&, depth = queue_depth](Session& s) {
+        produce(s, owner, steps, {.queue_depth = depth}, before);
       });
     world.start("first", 2,
                 [&](Session& s) { EXPECT_EQ(consume(s, "shape=12x20 grid=2x1").count, steps); });
     std::atomic<std::uint64_t> first[2] = {};
-    world.start("late", 2, [&](Session& s) {
+    world.start("late", 2, [&, limit = limit](Session& s) {
       soon(is_east_ahead);
       is_late_there = true;
-      const Had had = consume(s, "shape=12x20 grid=1x2");
+      const Had had = consume(
+          s, "shape=12x20 grid=1x2", 0, 0, ~0ull, [](auto) {}, limit);
       EXPECT_GE(had.first, meeting);
       EXPECT_EQ(had.first + had.count, steps);
       first[s.rank()] = had.first;
