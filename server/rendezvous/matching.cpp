@@ -235,6 +235,12 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::s
   if (s.consumer != about.name && std::ranges::none_of(streams, is_about) &&
       open_stream(s.stream, about) == nullptr)
     return false;
+  // How many links to parts are missing is known when all their groups have told of theirs.
+  const auto is_coming_back = [&](const Stream* each) {
+    const Group& producer = *groups_.find(each->producer);
+    return each->is_part() && producer.is_back && !producer.is_resumed;
+  };
+  if (std::ranges::any_of(streams, is_coming_back)) return false;
   const auto copies = copies_for(s, streams);
   const Group* const consumer = groups_.find(s.consumer);
   std::vector<Stream*> met;

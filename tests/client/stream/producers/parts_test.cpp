@@ -330,9 +330,65 @@ TEST(Parts, AnswerAllRanksOfALateConsumerAlikeWithinATimeLimit) {
     piece.check(in.step());
     in.end_step();
     in.close();
+    s.run_collectively([] {});  // the producers end without closing
     is_late_done = true;
   });
-  EXPECT_EQ(text_of(world.join()).find("late."), std::string::npos);
+  const std::string errors = text_of(world.join());
+  EXPECT_EQ(errors.find("late."), std::string::npos) << errors;
+}
+
+// The consumer is linked to one of two when its server ends: the next one links it to the other, too.
+TEST(Parts, AreAllFoundByAConsumerWhoseServerIsStartedAgain) {
+  World world(8192, World::Way::local);
+  world.step_timeout = 60;
+  world.stop_server();
+  world.start_server();
+  std::atomic<bool> is_announced = false, is_linked = false, is_again = false;
+  const auto soon = [](const std::atomic<bool>& flag) {
+    for (int i = 0; i < 30000 && !flag; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(flag);
+  };
+  constexpr std::uint64_t steps = 4;
+  constexpr double patience = 20;
+  const Owner west{"west", 2, "shape=12x8 grid=2x1", 0, 0};
+  const Owner east{"east", 1, "shape=12x12 grid=1x1", 0, 8};
+  world.start(
+      "west", 2,
+      [&](Session& s) {
+        produce(s, west, steps, {}, [&](const Owner&, std::uint64_t step) {
+          if (step == 0) soon(is_announced);
+          if (step == 1) is_linked = true;
+        });
+      },
+      patience);
+  world.start(
+      "east", 1,
+      [&](Session& s) {
+        OutStream other(s, "other", {.wait_for_consumers = 0});
+        other.declare({.name = "v",
+                       .type = core::ElementType::i64,
+                       .layout = Layout::parse("shape=1 grid=1")});
+        produce(s, east, steps, {}, [&](const Owner&, std::uint64_t step) {
+          if (step > 0) return;
+          const std::int64_t value = 0;
+          other.begin_step();  // announces both
+          other.put(0, std::as_bytes(std::span(&value, 1)));
+          other.end_step();
+          is_announced = true;
+          soon(is_again);
+        });
+        other.close();
+      },
+      patience);
+  world.start(
+      "viewer", 2, [&](Session& s) { EXPECT_EQ(consume(s, "shape=12x20 grid=2x1").count, steps); },
+      patience);
+  soon(is_linked);
+  world.stop_server();
+  world.start_server();
+  is_again = true;
+  EXPECT_EQ(text_of(world.join()), "");
 }
 
 // The late consumer would put what west waits for when it has a step of west, which puts none before.
