@@ -87,7 +87,7 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
     const bool needs_it = may_be_beside && is_needed();
     if (!may_be_beside || needs_it || openings_.size() >= most_openings) {
       auto in_call = terms(first);
-      if (may_be_beside && !needs_it) in_call.most_seconds = crowded_seconds;
+      if (may_be_beside && !needs_it) in_call.most_seconds = std::min(crowded_seconds, patience_);
       return let_in(matched, open_link(session_, matched, fields_.all(), in_call), first, next);
     }
     begin_beside(matched, first);

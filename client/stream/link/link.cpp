@@ -234,9 +234,11 @@ Link open_link(Session& session, const wire::Matched& matched,
   const auto answered = answer_deadline(session, terms);
   const auto peers = exchange_addresses(session, link, answered);
   session.run_collectively([&] {
-    const auto until = side == transport::Side::producer
-                           ? answered
-                           : core::Deadline::after(session.config().timeout + patience_seconds);
+    auto until = answered;
+    if (side == transport::Side::consumer)
+      until = core::Deadline::after(session.config().timeout + patience_seconds);
+    else if (terms.most_seconds == no_limit)  // a server that was away may have used up most of it
+      until = answer_deadline(session, terms);
     try {
       link.endpoint->connect(peers, until);
       if (has_lists(link.mine, link.theirs)) {
