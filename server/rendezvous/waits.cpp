@@ -484,7 +484,8 @@ Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
   for (const Subscription& s : subscriptions_) {
     if (s.consumer == group.name && s.incarnation == wait.incarnation()) {
       for (const Stream* const stream : offered(s.stream)) {
-        if (is_about_to_choose(group, *groups_.find(stream->producer))) return {};
+        // It needs all of them: one that goes on by itself does not end a circle through another one.
+        if (is_about_to_choose(group, *groups_.find(stream->producer))) continue;
         // Any group may bring a part that is missing, or serve a copy.
         if (!stream->is_covered || stream->readers_serve || !is_of_owner(stream->producer))
           return {};
