@@ -583,11 +583,13 @@ const std::string status_request = "request: 2 status {}";
 
 // The first status is over when its answer is here; no other one has a turn in this test.
 TEST(Listener, HoldsStatusesThatAreTooManyAndServesEverythingElse) {
-  const Running server(0.05, {.hello_seconds = 0.1, .stranger_seconds = 0.1, .status_rest = 1e15});
-  Client first(server), member(server), other(server), stranger(server);
+  const Running server(0.05, {.hello_seconds = 0.5, .stranger_seconds = 0.5, .status_rest = 1e15});
+  Client first(server);
   first.tell(status_request);
   ASSERT_EQ(first.answers(1).size(), 1u);
-  member.tell(hello("held", 0, 2, 0.2));
+  Client member(server), other(server),
+      stranger(server);  // each has half a second for its first message
+  member.tell(hello("held", 0, 2, 0.5));
   other.tell(hello("held", 1, 2, 1000));
   ASSERT_EQ(member.answer(0), welcome("0.05"));
   ASSERT_EQ(other.answer(0), welcome("0.05"));

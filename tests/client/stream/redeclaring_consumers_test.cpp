@@ -382,7 +382,10 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
   constexpr Rank ranks = 2;
   constexpr int servers = 25;
   std::atomic<bool> is_over = false;
+  constexpr double patience = 120;  // with a server that is gone for most of the time
   std::atomic<int> linked = 0, ended = 0;
+  std::atomic<std::uint64_t> taken = 0;  // steps
+  std::atomic<std::uint64_t> redeclared = 0;
   const auto seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   // Of the other side, which has not come back yet.
@@ -396,49 +399,63 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
       return false;
     }
   };
-  world.start("producer", ranks, [&](Session& s) {
-    OutStream out(s, "s", {.queue_depth = 2});
-    out.declare(field_of(rows, s.rank()));
-    const Side* side = &rows;
-    for (std::uint64_t step = 0;; ++step) {
-      if (!s.run_on_root([&] { return core::Bytes(is_over ? 1 : 0); }, s.deadline()).empty()) break;
-      put_step(out, *side, s.rank(), step);
-      const Side* const next = side == &rows ? &columns : &rows;
-      if (step % 3 == 2 && is_accepted(out, *next, s.rank())) side = next;
-    }
-    out.close();
-    ++ended;
-  });
-  world.start("consumer", ranks, [&](Session& s) {
-    InStream in(s, "s");
-    in.declare(field_of(rows, s.rank()));
-    const std::vector<bool> all(16, true);
-    std::uint64_t asked = 0, steps = 0;
-    const auto side_of = [](std::uint64_t number) -> const Side& {
-      return number % 2 == 0 ? rows : columns;
-    };
-    for (; in.begin_step(); ++steps) {
-      if (steps == 0) ++linked;
-      EXPECT_EQ(in.step(), steps);
-      take_step(in, side_of(in.redeclarations()), s.rank(), [&] { return all; });
-      if (steps % 2 == 1 && in.redeclarations() == asked &&
-          is_accepted(in, side_of(asked + 1), s.rank()))
-        ++asked;
-    }
-    in.close();
-    EXPECT_GT(in.redeclarations(), 1u);
-    ++ended;
-  });
+  world.start(
+      "producer", ranks,
+      [&](Session& s) {
+        OutStream out(s, "s", {.queue_depth = 2});
+        out.declare(field_of(rows, s.rank()));
+        const Side* side = &rows;
+        for (std::uint64_t step = 0;; ++step) {
+          if (!s.run_on_root([&] { return core::Bytes(is_over ? 1 : 0); }, s.deadline()).empty())
+            break;
+          put_step(out, *side, s.rank(), step);
+          const Side* const next = side == &rows ? &columns : &rows;
+          if (step % 3 == 2 && is_accepted(out, *next, s.rank())) side = next;
+        }
+        out.close();
+        ++ended;
+      },
+      patience);
+  world.start(
+      "consumer", ranks,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare(field_of(rows, s.rank()));
+        const std::vector<bool> all(16, true);
+        std::uint64_t asked = 0, steps = 0;
+        const auto side_of = [](std::uint64_t number) -> const Side& {
+          return number % 2 == 0 ? rows : columns;
+        };
+        for (; in.begin_step(); ++steps) {
+          if (steps == 0) ++linked;
+          EXPECT_EQ(in.step(), steps);
+          take_step(in, side_of(in.redeclarations()), s.rank(), [&] { return all; });
+          if (s.rank() == 0) ++taken, redeclared = in.redeclarations();
+          if (steps % 2 == 1 && in.redeclarations() == asked &&
+              is_accepted(in, side_of(asked + 1), s.rank()))
+            ++asked;
+        }
+        in.close();
+        ++ended;
+      },
+      patience);
   std::mt19937 random(seed);
-  const auto until = core::Deadline::after(60);  // a link that is set up first needs its server
-  while (linked < ranks && !until.expired())
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto until = core::Deadline::after(patience);
+  const auto is_soon = [&](const auto& is_so) {
+    while (!is_so() && !until.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return is_so();
+  };
+  EXPECT_TRUE(is_soon([&] { return linked == ranks; }))
+      << "a link that is set up first needs its server";
   for (int server = 0; server < servers && ended == 0; ++server) {
+    const std::uint64_t before = taken;
     std::this_thread::sleep_for(std::chrono::microseconds(100'000 + random() % 100'000));
+    EXPECT_TRUE(is_soon([&] { return taken > before || ended > 0; }));  // on a busy machine, too
     world.stop_server();
     world.start_server();
   }
   EXPECT_EQ(ended, 0);
+  EXPECT_TRUE(is_soon([&] { return redeclared > 1; }));
   is_over = true;
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_EQ(ended, 2 * ranks);
