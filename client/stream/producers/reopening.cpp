@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of ProducerLinks for a link that is set up anew, as one side has declared its layouts again:
 // ../consumers/reopening.cpp draws both sides.
+#include <fmt/format.h>
+
 #include <functional>
 #include <utility>
 
@@ -25,6 +27,7 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
   };
   wait([&] { return polled(is_answered()); }, nullptr, "take the credits");
   const std::uint64_t number = links_.front().link.number;
+  const std::string producer = links_.front().link.peer_group;
   try {
     const auto until = session_.step_deadline();
     session_.allgather_over(numbers(), {}, until);  // a rank that has lost the stream does not come
@@ -58,12 +61,14 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
   } catch (...) {
     is_lost_ = true;
     const Error e = core::current_error();
-    if (e.code() != Errc::transport) throw;
+    if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw;
     // Perhaps because the producer died: the server knows within a moment.
     std::optional<Control::LinkEnd> end;
     const auto knows = [&] { return (end = session_.control().link_end(number)).has_value(); };
     session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
-    throw_lost(end ? end->why : e.what());
+    throw_lost(end ? end->why
+                   : fmt::format("the link to producer group '{}' could not be set up anew: {}",
+                                 producer, e.what()));
   }
 }
 
