@@ -24,7 +24,7 @@ namespace {
 constexpr double turn_seconds = 0.4;
 /// How long one turn waits for a producer that is linked to let a consumer in: no word of the server ends that.
 constexpr double begin_turn_seconds = 0.02;
-/// So often a call that could return asks whether a group has yet to send its choices of a provider.
+/// How often a call that could return asks whether choices of a provider are still missing.
 constexpr double choice_turn_seconds = 0.05;
 /// For the server to answer.
 constexpr double least_patience = 1;
@@ -62,8 +62,8 @@ struct SetUp::Wait {
   std::optional<core::Deadline> is_kept_out{};  // since all links are open; none: they are not
   core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
   bool is_present = false, has_left = false;
-  core::Deadline chosen_by;  // until then it goes on for groups that have yet to send their choices
-  bool is_choosing = false;  // so it was when the call last was about to return
+  core::Deadline chosen_by;    // the server may hold the call until then
+  bool is_choosing = false;    // the server held the call when it last tried to return
   LongWait* longer = nullptr;  // none if it is to end by itself
   std::string found{};
   bool has_come = false, has_begun = false;
@@ -264,8 +264,8 @@ bool SetUp::is_over(const Wait& wait) { return wait.until && wait.until->expired
 
 bool SetUp::is_late_or_over(Wait& wait) {
   if (!is_over(wait)) return is_late(wait);
-  // A consumer whose calls are all shorter than a turn has to learn, too, that its producers are in the midst of the
-  // stream: it lets steps go by, which they may wait for.
+  // A consumer that polls with short calls must learn, too, that its producers are in the middle of the stream: they
+  // may be waiting for it to let steps go by.
   std::optional<core::Deadline>& look = wait.own.look_at_;
   const bool looks = !wait.own.is_producer() && look && look->expired();
   if (!look || looks) look = core::Deadline::after(turn_seconds);

@@ -58,7 +58,7 @@ protected:
 
 private:
   friend class SetUp;
-  /// When a consumer whose calls are all short asks the server next why links are missing.
+  /// When a consumer that polls with short calls next asks the server why links are missing.
   std::optional<core::Deadline> look_at_;
 };
 
@@ -118,10 +118,10 @@ private:
   /// Asks the server what is known; says it once if people should hear of it.
   /// @return whether the call has waited long enough
   bool is_late(Wait& wait);
-  /// Returns what the server knows; little where the time of the call is over and the server is gone.
-  wire::Explained explain(const Wait& wait, bool is_served);
   /// Returns the same for a wait for a producer that is linked: no word of the server is needed.
   bool is_late(Wait& wait, const wire::Wait& begin);
+  /// Returns what the server knows of missing links; nothing if the call's time is over and no server answers.
+  wire::Explained explain(const Wait& wait, bool is_served);
   /// Returns whether what the first call begins has lasted for as long as a step may take.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;
   void carry_out(const wire::ToClient& event);

@@ -15,10 +15,9 @@ namespace tremula::server {
 using core::Errc, core::Error;
 
 namespace {
-/// How long a call that could return goes on for a group that was asked for its choices, counted from the question. To
-/// look for providers takes a second or two.
+/// How long a call may be held for choices, counted from the question. Looking for providers takes a second or two.
 constexpr double answer_seconds = 3;
-/// Of the reason for a link.
+/// Longest text that says why a link uses its offer.
 constexpr std::size_t most_why_bytes = 1024;
 }  // namespace
 

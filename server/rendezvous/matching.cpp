@@ -188,7 +188,7 @@ void Rendezvous::tell_refused(const Subscription& subscription, const Stream& st
   *refused.mutable_refused() = proto::encode(error);
   refused.set_incarnation(subscription.incarnation);
   notify_rank_0(*groups_.find(subscription.consumer), notice);
-  // A producer that waits for consumers gives up where one does not fit, for which a stranger must not be enough.
+  // A refusal ends the producer's wait for consumers. A group with another key must not be able to do that.
   if (groups_.find(subscription.consumer)->owner != stream.owner) return;
   refused.set_incarnation(stream.incarnation);
   notify_rank_0(*groups_.find(stream.producer), notice);
@@ -235,7 +235,7 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::s
   if (s.consumer != about.name && std::ranges::none_of(streams, is_about) &&
       open_stream(s.stream, about) == nullptr)
     return false;
-  // How many links to parts are missing is known when all their groups have told of theirs.
+  // Until each producer of a part has resumed, the number of missing links is unknown.
   const auto is_coming_back = [&](const Stream* each) {
     const Group& producer = *groups_.find(each->producer);
     return each->is_part() && producer.is_back && !producer.is_resumed;

@@ -430,7 +430,7 @@ private:
   /// What a stream or subscription with these fields takes.
   static std::size_t memory_bytes(std::span<const proto::Field> fields,
                                   const proto::WireFields& wire);
-  /// What the offers of a stream or subscription take: a stream keeps those that stand for several choices twice.
+  /// Returns the bytes that offers take. A stream keeps offers with several choices twice.
   static std::size_t memory_bytes(std::span<const std::string> offers);
   /// For messages to the group.
   static std::string producer_as_seen_by(const Group& group, const Stream& stream);

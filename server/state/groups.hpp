@@ -64,7 +64,7 @@ using Owner = std::uint32_t;
 /// The choices of a group behind an offer that has several.
 struct OfferChoices {
   double asked = 0;                 ///< when the server asked for them first
-  bool is_dropped = false;          ///< the group no longer knows of the question
+  bool is_dropped = false;          ///< the group returned without answering
   bool are_here = false;            ///< else the group has yet to answer
   std::vector<std::string> list{};  ///< best first
   std::string why_none{};
