@@ -12,7 +12,8 @@
 //     --steps N             to produce
 //     --pause SECONDS       in every step
 //     --pause-until FILE    ... that begins before the file is there
-//     --rest-file FILE      waits after step 0 until FILE.r is there, as a producer that computes
+//     --rest-file FILE --rest-step S   waits after the step until FILE.r is there, as a producer that
+//                           computes; after step 0
 //     --buffer BYTES        more than the layout needs, on all ranks
 //     --buffer-rank R       ... or on this one alone
 //     --leave-after N       steps, then close
@@ -157,7 +158,9 @@ private:
   }
   void rest() const {
     const std::string file = options_.text("rest-file");
-    if (step_ == 0 && !file.empty() && wait_for(own(file))) write("rested", TREMULA_OK);
+    if (step_ != options_.number("rest-step", 0) || file.empty()) return;
+    write("rests", TREMULA_OK);
+    if (wait_for(own(file))) write("rested", TREMULA_OK);
   }
   bool is_to_abandon() const { return options_.number("abandon-rank", -1) == rank_; }
   bool abandons() const { return options_.number("abandon-rank", rank_) == rank_; }
