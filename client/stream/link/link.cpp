@@ -27,29 +27,30 @@ core::Deadline answer_deadline(Session& session, const LinkTerms& terms) {
              : session.step_deadline();
 }
 
-/// Of rank 0: every rank's address to the server.
-void tell_addresses(Session& session, const Link& link,
-                    const std::vector<transport::Address>& addresses) {
-  wire::ToServer message;
-  auto& out = *message.mutable_link_addresses();
-  out.set_link(link.number);
-  out.set_first_step(link.first_step);
-  out.set_again(session.control().times_again(link.number));
-  for (const auto& address : addresses) out.add_addresses(address.data(), address.size());
-  session.control().call(message, session.deadline());
+/// Sends every rank's address to the server, which may be away for a while.
+void send_addresses(Session& session, const Link& link) {
+  const auto addresses = session.allgather(link.endpoint->address(), session.deadline());
+  session.run_on_root(
+      [&] {
+        wire::ToServer message;
+        auto& out = *message.mutable_link_addresses();
+        out.set_link(link.number);
+        out.set_first_step(link.first_step);
+        out.set_again(session.control().times_again(link.number));
+        for (const auto& address : addresses) out.add_addresses(address.data(), address.size());
+        session.control().call(message, session.deadline());
+        return core::Bytes{};
+      },
+      session.deadline());
 }
 
-/// Every rank's address to the server, every peer's address back, and with them the link's first
-/// step.
-std::vector<transport::Address> exchange_addresses(Session& session, Link& link,
-                                                   core::Deadline deadline) {
-  const auto mine = session.allgather(link.endpoint->address(), session.deadline());
-  const auto reply = session.run_on_root(
-      [&] {
-        tell_addresses(session, link, mine);
-        return to_bytes(session.control().take_addresses(link.number, deadline));
-      },
-      deadline);
+/// Returns every peer's address, and sets the link's first step, which comes with them.
+std::vector<transport::Address> take_addresses(Session& session, Link& link,
+                                               core::Deadline deadline) {
+  const auto take = [&] {
+    return to_bytes(session.control().take_addresses(link.number, deadline));
+  };
+  const auto reply = session.run_on_root(take, deadline);
   const auto message = from_bytes<wire::LinkAddresses>(reply);
   link.first_step = std::max(link.first_step, message.first_step());  // a consumer says 0
   return addresses_in(message);
@@ -219,9 +220,7 @@ Link begin_link(Session& session, const wire::Matched& matched,
   std::vector<Target> none;
   Link link = prepare_link(session, matched, declared, terms, {}, none);
   core::expects(!has_lists(link.mine, link.theirs), "begin_link: lists are matched by open_link");
-  const auto mine = session.allgather(link.endpoint->address(), session.deadline());
-  session.run_on_root([&] { return tell_addresses(session, link, mine), core::Bytes{}; },
-                      session.deadline());
+  send_addresses(session, link);
   return link;
 }
 
@@ -231,13 +230,14 @@ Link open_link(Session& session, const wire::Matched& matched,
   const transport::Side side = terms.side;
   std::vector<Target> taken;
   Link link = prepare_link(session, matched, declared, terms, targets, taken);
+  send_addresses(session, link);
   const auto answered = answer_deadline(session, terms);
-  const auto peers = exchange_addresses(session, link, answered);
+  const auto peers = take_addresses(session, link, answered);
   session.run_collectively([&] {
     auto until = answered;
     if (side == transport::Side::consumer)
       until = core::Deadline::after(session.config().timeout + patience_seconds);
-    else if (terms.most_seconds == no_limit)  // a server that was away may have used up most of it
+    else if (terms.most_seconds == no_limit)  // the wait for addresses may have used most of it
       until = answer_deadline(session, terms);
     try {
       link.endpoint->connect(peers, until);

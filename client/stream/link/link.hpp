@@ -37,8 +37,9 @@ struct Link {
 /// How a rank takes part in a link.
 struct LinkTerms {
   transport::Side side = transport::Side::producer;
-  std::uint64_t first_step = 0;    ///< of a producer: that goes over the link
-  double most_seconds = no_limit;  ///< that a producer gives the link, within the session's timeout
+  std::uint64_t first_step = 0;  ///< of a producer: that goes over the link
+  /// How long a producer waits, within `timeout`; no_limit: `timeout` for the addresses, and again to connect.
+  double most_seconds = no_limit;
   bool answers_between_calls = true;  ///< else its peers do not judge its silence
   bool begins_later = false;  ///< of a producer: it sends the first step when it lets the link in
 };
