@@ -24,35 +24,10 @@ constexpr double kept_seconds = 0.25;
 }  // namespace
 
 void ProducerLinks::open(const wire::Matched& matched) {
-  open(matched, {.side = transport::Side::consumer}, {});
-}
-
-void ProducerLinks::open(const wire::Matched& matched, const LinkTerms& terms,
-                         const Before& before) {
-  incarnation_ = matched.incarnation();
   try {
-    Open open;
-    open.link = open_link(session_, matched, fields_.all(), terms, fields_.targets());
-    open.matched = matched;
-    open.before = before;
-    session_.run_collectively([&] {  // staging may not fit into memory
-      open.exchange =
-          std::make_unique<Sink>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
-                                 open.link.queue, session_.copy_threads());
-      const ExchangePlan& plan = open.exchange->plan();
-      open.needs_calls =
-          !plan.changing.empty() || std::ranges::any_of(plan.messages, [&](const Message& m) {
-            return open.link.endpoint->needs_calls(m.peer);
-          });
-      if (open.needs_calls) session_.progress().start_thread();
-      const auto hold = session_.progress().hold();
-      links_.reserve(links_.size() + 1);
-    });
-    const auto hold = session_.progress().hold();
-    links_.push_back(std::move(open));
+    add_link(matched, {});
   } catch (const Error& e) {
-    if (session_.rank() == 0) tell_server(matched.link(), Farewell::of_all, e.what());
-    session_.control().forget_link(matched.link());
+    give_up(matched.link(), e);
     throw;
   }
   if (matched.missing() > 0) return;
@@ -63,6 +38,35 @@ void ProducerLinks::open(const wire::Matched& matched, const LinkTerms& terms,
   };
   is_open_ = true;
   if (links_.size() == 1 || !begins_later()) complete();
+}
+
+void ProducerLinks::add_link(const wire::Matched& matched, const Before& before) {
+  incarnation_ = matched.incarnation();
+  Open open;
+  open.link = open_link(session_, matched, fields_.all(), {.side = transport::Side::consumer},
+                        fields_.targets());
+  open.matched = matched;
+  open.before = before;
+  session_.run_collectively([&] {  // staging may not fit into memory
+    open.exchange =
+        std::make_unique<Sink>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
+                               open.link.queue, session_.copy_threads());
+    const ExchangePlan& plan = open.exchange->plan();
+    open.needs_calls =
+        !plan.changing.empty() || std::ranges::any_of(plan.messages, [&](const Message& m) {
+          return open.link.endpoint->needs_calls(m.peer);
+        });
+    if (open.needs_calls) session_.progress().start_thread();
+    const auto hold = session_.progress().hold();
+    links_.reserve(links_.size() + 1);
+  });
+  const auto hold = session_.progress().hold();
+  links_.push_back(std::move(open));
+}
+
+void ProducerLinks::give_up(std::uint64_t link, const Error& error) {
+  if (session_.rank() == 0) tell_server(link, Farewell::of_all, error.what());
+  session_.control().forget_link(link);
 }
 
 void ProducerLinks::complete() {

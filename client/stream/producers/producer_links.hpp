@@ -197,7 +197,10 @@ private:
     }
   };
 
-  void open(const wire::Matched& matched, const LinkTerms& terms, const Before& before);
+  /// Opens one more link, over which `before` has come.  @throws core::Error on every rank: see give_up()
+  void add_link(const wire::Matched& matched, const Before& before);
+  /// Closes a link that could not be opened, for all ranks.
+  void give_up(std::uint64_t link, const core::Error& error);
   /// Agrees with the other ranks on the first step: the greatest of any link of any rank. All links are open.
   void complete();
   /// Finishes the steps that go by, as far as they have come.

@@ -27,7 +27,8 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
   };
   wait([&] { return polled(is_answered()); }, nullptr, "take the credits");
   const std::uint64_t number = links_.front().link.number;
-  const std::string producer = links_.front().link.peer_group;
+  const std::string producer = links_.front().link.peer_group, where = place();
+  bool is_added = true;
   try {
     const auto until = session_.step_deadline();
     session_.allgather_over(numbers(), {}, until);  // a rank that has lost the stream does not come
@@ -37,7 +38,6 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
     wire::Matched matched = links_.front().matched;
     *matched.mutable_fields() = told.fields();
     ended_ = statistics();
-    const LinkTerms terms{.side = transport::Side::consumer};
     Before before;
     // Until the pairs are proved anew: then the producer has the credits that went over it.
     std::unique_ptr<transport::Endpoint> old_endpoint;
@@ -57,18 +57,23 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
       is_open_ = is_complete_ = false;
     }
     adopt(told);
-    this->open(matched, terms, before);
+    is_added = false;
+    add_link(matched, before);
+    is_open_ = is_added = true;
+    complete();
   } catch (...) {
     is_lost_ = true;
     const Error e = core::current_error();
-    if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw;
-    // Perhaps because the producer died: the server knows within a moment.
+    const bool may_be_lost = e.code() == Errc::transport || e.code() == Errc::peer_lost;
+    // The producer may have died: the server reports it within a moment, unless the link is given up before.
     std::optional<Control::LinkEnd> end;
     const auto knows = [&] { return (end = session_.control().link_end(number)).has_value(); };
-    session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
-    throw_lost(end ? end->why
-                   : fmt::format("the link to producer group '{}' could not be set up anew: {}",
-                                 producer, e.what()));
+    if (may_be_lost) session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
+    if (!is_added) give_up(number, e);
+    if (!may_be_lost) throw;
+    throw Error(Errc::peer_lost,
+                fmt::format("{}: the link to producer group '{}' could not be set up anew: {}",
+                            where, producer, end ? end->why : e.what()));
   }
 }
 
