@@ -20,7 +20,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// So often the server is asked why nothing comes.
+/// How often the server is asked why nothing comes, in seconds.
 constexpr double turn_seconds = 0.4;
 /// How long one turn waits for a producer that is linked to let a consumer in: no word of the server ends that.
 constexpr double begin_turn_seconds = 0.02;
@@ -62,7 +62,8 @@ struct SetUp::Wait {
   std::optional<core::Deadline> is_kept_out{};  // since all links are open; none: they are not
   core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
   bool is_present = false, has_left = false;
-  core::Deadline chosen_by;    // the server may hold the call until then
+  /// The latest time to which the server may hold the call; none: that of a step from when the call could return.
+  std::optional<core::Deadline> chosen_by;
   bool is_choosing = false;    // the server held the call when it last tried to return
   LongWait* longer = nullptr;  // none if it is to end by itself
   std::string found{};
@@ -189,7 +190,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .is_done = is_done,
             .until = until,
             .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
-            .chosen_by = chosen_by.value_or(until.value_or(session_.step_deadline()))};
+            .chosen_by = chosen_by ? chosen_by : until};
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
   const auto describe = [&] {
     if (own.has_awaited_begin())
@@ -236,7 +237,7 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
     const double most = is_choosing ? choice_turn_seconds
                         : begin     ? begin_turn_seconds
                                     : turn_seconds;
-    const double left = is_choosing ? wait.chosen_by.remaining() : turn_until(wait.until);
+    const double left = is_choosing ? wait.chosen_by->remaining() : turn_until(wait.until);
     event = control.next_event(core::Deadline::after(std::min(most, left)));
     if (!event && is_choosing && wait.is_done()) is_leaving = true;
     if (!event && !is_leaving)
@@ -244,7 +245,8 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   }
   if (is_leaving) {
     // Links to groups that have yet to send their choices may come into this call, too.
-    wait.is_choosing = control.end_presence(session_.deadline(), !wait.chosen_by.expired());
+    if (!wait.chosen_by) wait.chosen_by = session_.step_deadline();
+    wait.is_choosing = control.end_presence(session_.deadline(), !wait.chosen_by->expired());
     wait.has_left = !wait.is_choosing;
   }
   for (; event || (event = control.next_event(core::Deadline::after(0))); event.reset())
