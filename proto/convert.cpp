@@ -476,8 +476,8 @@ wire::Refused encode(const core::Error& error) {
   return out;
 }
 
-std::string cut(std::string_view text) {
-  std::size_t end = std::min(text.size(), max_text_bytes);
+std::string cut(std::string_view text, std::size_t most_bytes) {
+  std::size_t end = std::min(text.size(), most_bytes);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
     --end;  // whole characters only
   std::string out;

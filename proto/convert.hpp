@@ -43,7 +43,8 @@ inline constexpr std::int64_t max_addresses_to_all = std::int64_t{1} << 16;
 inline constexpr int max_fields = 65536;  ///< of one stream
 inline constexpr int max_offers = 64;     ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
-inline constexpr int max_wait_ranks = 64, max_wait_turns = 1024;  ///< in one Wait; also the most words
+inline constexpr int max_wait_ranks = 64,
+                     max_wait_turns = 1024;  ///< in one Wait; also the most words
 
 using core::is_name, core::name_rule;
 
@@ -112,9 +113,9 @@ std::int64_t count_parts(const google::protobuf::Message& message);
 /// apart; 0 if it cannot be read.
 std::uint64_t request_number(core::BytesView bytes) noexcept;
 
-/// Returns a text for people as a message may hold it: at most max_text_bytes, with '?' for each byte that is
-/// not UTF-8.
-std::string cut(std::string_view text);
+/// Returns a text for people as a message may hold it: at most `most_bytes`, whole characters, with '?' for each byte
+/// that is not UTF-8.
+std::string cut(std::string_view text, std::size_t most_bytes = max_text_bytes);
 /// An error as the message that tells it to the other side.
 wire::Refused encode(const core::Error& error);
 /// The error that a refusal stands for; a code that this version does not know becomes

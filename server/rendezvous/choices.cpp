@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Rendezvous for offers that stand for several choices, of which both sides of a link need one in
-// common. The server asks each group for its choices once, before it first matches the group over such an offer. No
-// link waits for them; a group that never sends them is not linked over it.
+// common. The server asks a group for its choices before it first links it over such an offer, and again in a later call
+// if it has not answered or had none. A call may stay open for three seconds while an answer is to come; a group that
+// never answers is not linked over that offer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,12 +18,12 @@ using core::Errc, core::Error;
 namespace {
 /// How long a call may be held for choices, counted from the question. Looking for providers takes a second or two.
 constexpr double answer_seconds = 3;
-/// Longest text that says why a link uses its offer.
+/// Bounds the text that says why a link uses its transport, in bytes.
 constexpr std::size_t most_why_bytes = 1024;
 }  // namespace
 
-const std::string* Rendezvous::offer_to_choose_of(const Subscription& subscription,
-                                                  const Stream& stream) {
+const std::string* Rendezvous::shared_offer_with_choices(const Subscription& subscription,
+                                                         const Stream& stream) {
   if (stream.choosing.empty()) return nullptr;
   const auto offer = std::ranges::find_first_of(stream.offers, subscription.offers);
   if (offer == stream.offers.end() || !stream.choosing.contains(*offer) ||
@@ -33,7 +34,7 @@ const std::string* Rendezvous::offer_to_choose_of(const Subscription& subscripti
 
 bool Rendezvous::are_choices_known(const Subscription& subscription, const Stream& stream,
                                    double now) {
-  const std::string* const offer = offer_to_choose_of(subscription, stream);
+  const std::string* const offer = shared_offer_with_choices(subscription, stream);
   if (offer == nullptr) return true;
   bool are_known = true;
   for (const std::string& name : {subscription.consumer, stream.producer}) {
@@ -60,7 +61,7 @@ bool Rendezvous::is_choosing(const Group& group, double now) {
   };
   const auto is_due = [&](const Subscription& s, const Stream& stream) {
     if (s.consumer != group.name && stream.producer != group.name) return false;
-    const std::string* const offer = offer_to_choose_of(s, stream);
+    const std::string* const offer = shared_offer_with_choices(s, stream);
     if (offer == nullptr || is_linked(s, stream)) return false;
     const Group& consumer = *groups_.find(s.consumer);
     const Group& producer = *groups_.find(stream.producer);
@@ -106,8 +107,8 @@ void Rendezvous::offer_choices(const Call& call, const wire::OfferChoices& messa
   const auto wanted = group.choices.find(message.offer());
   if (wanted == group.choices.end())
     throw Error(Errc::refused,
-                fmt::format("OfferChoices: expected an offer of group '{}' whose choices were "
-                            "asked for, found '{}'",
+                fmt::format("OfferChoices: expected an offer that group '{}' was asked about, "
+                            "found '{}'",
                             group.name, message.offer()));
   OfferChoices& choices = wanted->second;
   choices.are_here = true;
@@ -128,7 +129,7 @@ Rendezvous::Choice Rendezvous::choose(const Subscription& subscription, const St
     const std::string text =
         fmt::format("the producer's first of {} that the consumer has too (it has {})",
                     proto::short_offers(producers), proto::short_offers(consumers));
-    return proto::cut(std::string_view(text).substr(0, most_why_bytes));
+    return proto::cut(text, most_why_bytes);
   };
   if (!stream.choosing.contains(offer)) return {{}, why(stream.offers, subscription.offers)};
   const OfferChoices& producer = groups_.all().at(stream.producer).choices.at(offer);

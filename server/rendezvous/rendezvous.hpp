@@ -374,7 +374,7 @@ private:
   void end_part(const Stream& ended, const std::string& why);
   /// @throws core::Error as check_announced
   Stream& add_stream(const Group& group, const wire::Announce& message, double now, bool is_back);
-  /// Ends for both sides what waits for the stream and cannot be linked to it.
+  /// Refuses the waiting subscriptions that cannot be linked to the stream.
   void refuse_waiting(const Stream& stream);
   /// Does not link it yet.
   /// @throws core::Error refused if the group has one for that stream
@@ -430,7 +430,8 @@ private:
   /// What a stream or subscription with these fields takes.
   static std::size_t memory_bytes(std::span<const proto::Field> fields,
                                   const proto::WireFields& wire);
-  /// Returns the bytes that offers take. A stream keeps offers with several choices twice.
+  /// Returns an upper bound on the bytes that offers take: each counts twice, because a stream keeps those with several
+  /// choices a second time.
   static std::size_t memory_bytes(std::span<const std::string> offers);
   /// For messages to the group.
   static std::string producer_as_seen_by(const Group& group, const Stream& stream);
@@ -441,13 +442,13 @@ private:
   std::string check_match(const Subscription& subscription, const Stream& stream);
   /// Of a link between them.
   static int queue_depth(const Subscription& subscription, const Stream& stream);
-  /// Ends the subscription for both sides at once if they cannot be linked.
+  /// Refuses the subscription if the two cannot be linked. Returns whether it did.
   bool is_refused(const Subscription& subscription, const Stream& stream);
   void tell_refused(const Subscription& subscription, const Stream& stream,
                     const core::Error& error);
   bool is_linked(const Subscription& subscription, const Stream& stream) const;
   bool was_linked(const std::string& consumer, const Stream& stream) const;
-  /// Returns whether the producer is in a call that opens the link.
+  /// Returns whether the producer can open a link for this subscription now.
   bool lets_in(const Group& producer, const Subscription& subscription, const Stream& stream) const;
   /// Links the subscriptions of `about` and those to its streams where both groups are present; a
   /// group that alone is missing is told.
@@ -460,19 +461,21 @@ private:
   /// @param missing  links that the subscription has not after this one
   /// @pre are_choices_known
   void match(Subscription& subscription, Stream& stream, int missing, double now);
-  /// Returns whether both groups have reported their choices behind the offer that they have in common, if it has any;
-  /// asks those that are in a call that opens links, once.
+  /// Returns whether both groups have sent their choices for the offer that they share, or need none. Asks those that
+  /// open links and have no question pending.
   bool are_choices_known(const Subscription& subscription, const Stream& stream, double now);
-  /// Returns the offer that both have in common if it stands for several choices; null else.
-  const std::string* offer_to_choose_of(const Subscription& subscription, const Stream& stream);
-  /// Returns whether a link of the group to another one of its key, both of which open links now, lacks nothing but the
-  /// answer of one of them, which was asked for it a moment ago.
+  /// Returns the offer that the two share, if it has several choices and the consumer may read the stream; null
+  /// otherwise.
+  const std::string* shared_offer_with_choices(const Subscription& subscription,
+                                               const Stream& stream);
+  /// Returns whether a link between this group and another one of its key lacks only choices that were asked for a
+  /// moment ago. Both groups must open links.
   bool is_choosing(const Group& group, double now);
   /// @throws core::Error refused if there is no memory for them
   void ask_for_choices(Group& group, const std::string& offer, double now);
-  /// Forgets that one of them had no choices: it may have some when it is asked for the next subscription.
+  /// Forgets empty answers of either group, which may have choices at the next subscription.
   void forget_failed_choices(const Subscription& subscription, const Stream& stream);
-  /// Notes that the group has dropped the questions that it has not answered.
+  /// Marks the questions that the group has not answered as dropped, so that they are asked again.
   static void drop_questions(Group& group);
   /// The choice that a link is opened with, and the reason for it.
   struct Choice {

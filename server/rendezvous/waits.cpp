@@ -461,8 +461,7 @@ void Rendezvous::record_wait(const Seat& seat, const wire::Heartbeat& message, d
 }
 
 namespace {
-/// Returns whether two groups are in calls that open links, and one has yet to send its choices of a provider: they go
-/// on by themselves.
+/// Returns whether both groups open links and one has yet to send its choices of a provider, so that neither is stuck.
 bool is_about_to_choose(const Group& one, const Group& other) {
   const auto is_asked = [](const Group& group) {
     return std::ranges::any_of(group.choices, [](const auto& choices) {
@@ -484,7 +483,7 @@ Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
   for (const Subscription& s : subscriptions_) {
     if (s.consumer == group.name && s.incarnation == wait.incarnation()) {
       for (const Stream* const stream : offered(s.stream)) {
-        // It needs all of them: one that goes on by itself does not end a circle through another one.
+        // A consumer needs all its producers: one that goes on by itself breaks no circle through another.
         if (is_about_to_choose(group, *groups_.find(stream->producer))) continue;
         // Any group may bring a part that is missing, or serve a copy.
         if (!stream->is_covered || stream->readers_serve || !is_of_owner(stream->producer))

@@ -64,8 +64,8 @@ using Owner = std::uint32_t;
 /// The choices of a group behind an offer that has several.
 struct OfferChoices {
   double asked = 0;                 ///< when the server asked for them first
-  bool is_dropped = false;          ///< the group returned without answering
-  bool are_here = false;            ///< else the group has yet to answer
+  bool is_dropped = false;          ///< it began another call without answering, and is asked again
+  bool are_here = false;            ///< the answer has arrived
   std::vector<std::string> list{};  ///< best first
   std::string why_none{};
   Hold held{};
@@ -103,7 +103,7 @@ struct Group {
   std::uint64_t rounds = 0;  ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
   std::size_t share_bytes = 0;  ///< of these, also if they are too many and were dropped
-  /// Bytes that its streams, links, subscriptions, shares, choices, waits and what is kept for its return take.
+  /// Bytes that its streams, links, subscriptions, shares, counters, choices, waits and what is kept for its return take.
   std::shared_ptr<std::size_t> held = std::make_shared<std::size_t>(0);
   bool lacks_counters = false;  ///< there was no room for those of some rank
   /// All its ranks are in a call that opens links, as rank 0 has told.

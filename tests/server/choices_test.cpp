@@ -79,7 +79,7 @@ TEST_F(Choices, LinkNobodyWhileOneSideLacksThem) {
   play.tell(1, of_ocean, {Play::done(1, 3)});
   const std::string end = "request: 4 presence { unless_choosing: true }";
   play.tell(1, end, {"1: request: 4 done { is_choosing: true }"});
-  // It may ask again and again: the first question counts.
+  // Entering another call does not extend the three seconds.
   play.at(2);
   play.tell(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
   play.tell(1, end, {"1: request: 4 done { is_choosing: true }"});
@@ -87,10 +87,9 @@ TEST_F(Choices, LinkNobodyWhileOneSideLacksThem) {
   play.tell(1, end, {Play::done(1, 4)});
   play.tell(1, "request: 5 presence { is_present: true }", {Play::done(1, 5)});
   EXPECT_EQ(play.status().streams(0).consumers_size(), 0);
-  play.tell(
-      1, "request: 5 explain { incarnation: 1 }",
-      {"1: request: 5 explained { text: \"group 'viewer' has subscribed, but has not sent its "
-       "choices of a provider\" has_come: true }"});
+  play.tell(1, "request: 5 explain { incarnation: 1 }",
+            {"1: request: 5 explained { text: \"group 'viewer' has subscribed, but has not yet "
+             "reported which providers it can use\" has_come: true }"});
   play.tell(1, "request: 6 presence {}", {Play::done(1, 6)});
   play.tell(11, of_viewer, {Play::done(11, 3), "1: awaited {}"});
   play.tell(1, "request: 7 presence { is_present: true }", {Play::done(1, 7), to_viewer, to_ocean});
@@ -182,8 +181,8 @@ TEST_F(Choices, ComeFromRankZeroOfAGroupThatWasAsked) {
                      "OfferChoices: expected from rank 0 of group 'ocean', found rank 1", 3)});
   play.tell(21, choices({"ofi:tcp"}),
             {Play::refused(21, static_cast<int>(core::Errc::refused),
-                           "OfferChoices: expected an offer of group 'stranger' whose choices were "
-                           "asked for, found 'ofi'",
+                           "OfferChoices: expected an offer that group 'stranger' was asked about, "
+                           "found 'ofi'",
                            3)});
 }
 
