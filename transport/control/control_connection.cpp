@@ -51,14 +51,14 @@ error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::en
   return own == other ? asio::error::connection_refused : error_code{};
 }
 
-/// Numeric; empty for loopback.
+/// Returns the numeric address; empty for loopback.
 std::string outward(asio::ip::address address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
   return address.is_loopback() || address.is_unspecified() ? "" : address.to_string();
 }
 
-/// Returns why the process at the other end is not to be used as a server; nullopt if it is.
+/// Returns why the process at the other end is not to be used as a server; nullopt if it may be.
 std::optional<core::Error> objection_to(const tcp::socket& socket, TrustedUsers users,
                                         core::Deadline deadline) {
   if (users == TrustedUsers::all) return std::nullopt;

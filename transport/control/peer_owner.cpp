@@ -89,7 +89,7 @@ bool has_closed(std::string_view state) {
   return std::ranges::find(closed, state) != closed.end();
 }
 
-/// Returns whether users have the numbers here that they have everywhere on this host.
+/// Returns whether user ids mean the same here as everywhere on this host.
 bool are_users_those_of_the_host() {
   std::istringstream map(
       (std::ostringstream() << std::ifstream("/proc/self/uid_map").rdbuf()).str());
@@ -101,9 +101,9 @@ bool are_users_those_of_the_host() {
 Error objection(std::string_view found) {
   return Error(Errc::no_server,
                fmt::format("expected one of this user, {}, or of root, as no key is named and none "
-                           "was found; found that {}; let key_file (TREMULA_KEY_FILE, --key-file) "
-                           "name the key of that server, or none where anybody may be the server, "
-                           "or start a server of your own at another port",
+                           "was found; found that {}; set key_file (TREMULA_KEY_FILE, --key-file) "
+                           "to the key of that server, or to none to accept any server, or start a "
+                           "server of your own at another port",
                            ::geteuid(), found));
 }
 

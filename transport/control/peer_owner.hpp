@@ -10,12 +10,12 @@
 
 namespace tremula::transport {
 
-/// A part of each error of objection_to_peer, and of no other.
+/// Text in every error of objection_to_peer, and in no other error.
 inline constexpr std::string_view accepted_connection = "has accepted the connection";
 
 /// Waits until a process has accepted the other end of a connection inside this host, and returns an
 /// error, no_server, if that process is neither this user's nor root's, or if there is none by the
-/// deadline. Returns nullopt if it is, if the other side has closed, or if its user cannot be known:
+/// deadline. Returns nullopt if it is one of theirs, if the other side has closed, or if its user cannot be known:
 /// another user namespace, a system without /proc. A port that is forwarded to another network namespace
 /// counts as not accepted.
 /// @param net  the folder in which the system lists its sockets

@@ -78,9 +78,9 @@ Reading look_up(const ServerName& server, const std::string& port_file) {
   } else if (contents.owner != ::geteuid() && contents.owner != 0) {
     throw Error(Errc::invalid_argument,
                 fmt::format("port file '{}': expected one of this user, {}, or of root, as no key "
-                            "is named; found one of user {}; let key_file (TREMULA_KEY_FILE, "
-                            "--key-file) name the key of that server, or none where anybody may be "
-                            "the server",
+                            "is named; found one of user {}; set key_file (TREMULA_KEY_FILE, "
+                            "--key-file) to the key of that server, or to none to accept any "
+                            "server",
                             port_file, ::geteuid(), contents.owner));
   }
   return out;
@@ -92,7 +92,7 @@ bool is_about_key(const Error& e) {
          std::string_view(e.what()).find(ways_to_key) != std::string_view::npos;
 }
 
-/// Returns true if the error says that there is a connection, but not whose process accepts it, or whose.
+/// Returns whether the error comes from objection_to_peer.
 bool is_about_user(const Error& e) {
   return std::string_view(e.what()).find(accepted_connection) != std::string_view::npos;
 }
