@@ -57,9 +57,8 @@ public:
   wire::ToClient call(wire::ToServer message, core::Deadline deadline,
                       const std::function<void()>& look = {});
 
-  /// What the server tells of streams that are not linked, in its order: Matched and StreamRefused.
-  /// Waits for one.
-  /// @return null at `deadline`
+  /// Returns the next Matched, StreamRefused or ChoicesWanted, in the server's order. Waits for one.
+  /// @return nullopt at `deadline`
   /// @throws core::Error peer_lost, no_server
   std::optional<wire::ToClient> next_event(core::Deadline deadline);
   /// Another group has waited for this one to open links, since begin_presence() was called last.
@@ -68,10 +67,9 @@ public:
   /// told, too: does not wait for one.
   /// @param begins  the own stream whose next step the call begins; 0: none
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
-  /// No event comes any more, but for those that have come.
-  /// @param unless_choosing  the presence goes on while a group that could otherwise be linked has
-  ///                         yet to send its choices of a provider
-  /// @return whether it does
+  /// Ends the presence: from then on there are no events but those that have arrived.
+  /// @param unless_choosing  the server may refuse while a link waits for choices of a provider
+  /// @return true if it has refused, and the presence goes on
   bool end_presence(core::Deadline deadline, bool unless_choosing = false);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
@@ -181,6 +179,7 @@ private:
   void note(const wire::ToServer& message, const wire::ToClient& answer);
   /// Keeps the seals of streams for the next server.
   void note_seals(const wire::ToServer& message, const wire::Done& done);
+  /// Sends presence_ to the server. Returns whether the answer says is_choosing.
   bool tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
   /// Waits until `is_ready`, called with the lock held, says so.
   /// @return false if the deadline has passed before

@@ -95,10 +95,10 @@ public:
   /// @param own      whose call it is
   /// @param begins   the call begins a step of `own`
   /// @param is_done  asked on rank 0
-  /// @param until    a moment, perhaps past, from which on the call does not wait, as rank 0 sees it,
-  ///                 for the server neither
-  /// @param chosen_by  until then the call goes on all the same while the server says that a group
-  ///                   which could be linked has yet to send its choices of a provider; none: `until`
+  /// @param until    when the call stops waiting, for the server, too, by the clock of rank 0; may be past;
+  ///                 nullopt: by its own limits
+  /// @param chosen_by  until when the server may hold the call open for choices of a provider that are
+  ///                   still to come; nullopt: `until`
   Outcome run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
               std::optional<core::Deadline> until = std::nullopt,
               std::optional<core::Deadline> chosen_by = std::nullopt);
@@ -115,12 +115,13 @@ private:
   static bool is_over(const Wait& wait);
   /// Returns whether the call has waited long enough, or its time is over.
   bool is_late_or_over(Wait& wait);
-  /// Asks the server what is known; says it once if people should hear of it.
+  /// Asks the server why links are missing, and logs a warning if that lasts.
   /// @return whether the call has waited long enough
   bool is_late(Wait& wait);
-  /// Returns the same for a wait for a producer that is linked: no word of the server is needed.
+  /// Returns whether the wait for a producer that is linked has lasted too long. Does not ask the server.
   bool is_late(Wait& wait, const wire::Wait& begin);
-  /// Returns what the server knows of missing links; nothing if the call's time is over and no server answers.
+  /// Returns what the server knows of missing links. Once the call's time is over it waits for one second more at most;
+  /// empty if no answer comes.
   wire::Explained explain(const Wait& wait, bool is_served);
   /// Returns whether what the first call begins has lasted for as long as a step may take.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;

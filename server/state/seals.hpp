@@ -41,7 +41,7 @@
 
 namespace tremula::server {
 
-/// Returns when a name is sealed anew: later than the seal that its group has shown, though the clock was set back.
+/// Returns when a name is sealed anew: later than the seal that its group has shown, even if the clock was set back.
 std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now);
 
 /// The seals, marks and tokens of one server. To make or to check one costs one HMAC.

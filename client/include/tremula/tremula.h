@@ -370,8 +370,8 @@ TREMULA_API tremula_status tremula_out_part(tremula_out_stream* out, const char*
                                             int* field);
 /* Starts a step. Blocks while queue_depth steps are under way, and before the first step until
  * wait_for_consumers groups have come. A consumer has come when it calls begin_step of any stream,
- * or puts: jobs that put to each other may both put first. When a consumer with the same key is
- * refused, because its fields do not fit, the call ends with the error that the consumer gets. */
+ * or puts: jobs that put to each other may both put first. If a consumer with the same key is
+ * refused because its fields do not fit, the call fails with the error that the consumer gets. */
 TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
 /* As tremula_out_begin_step, but waits at most `seconds` for consumers: TREMULA_OK, TREMULA_NOT_READY
  * or an error. 0 does not wait. Calls that follow a TREMULA_NOT_READY continue it; when the stream

@@ -59,7 +59,8 @@ long allocations_of_a_step(int fields, int queue_depth) {
   EXPECT_EQ(jobs.join(), "");
   std::array<long, counted_steps> steps{};
   for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = counts[i + 1] - counts[i];
-  // Counts two steps in a row, to find what only every other one allocates. The least pair has no heartbeat in it.
+  // Averages over two steps in a row, so that what only every other one allocates counts, too. The smallest pair has no
+  // heartbeat in it.
   long least = steps[0] + steps[1];
   for (std::size_t i = 2; i < steps.size(); ++i) least = std::min(least, steps[i - 1] + steps[i]);
   return least / 2;

@@ -118,15 +118,15 @@ class Stream:
         raise_error(status)
 
     def _again(self, call: Callable[[], Any]) -> int:
-        """Repeats a call that has returned PEER_LOST, as it does once when consumers are lost. Returns the new status.
+        """Repeats a call that has returned PEER_LOST, once for each consumer that is needed, as each may be lost on its
+        own. Each repetition has the full time limit of the call. Returns the last status.
 
-        :raises PeerLost: it returns PEER_LOST again and again, as a rank of this group is lost. This is the first
-            error, which names that rank; a later one would name the ranks that wait for it
+        :raises PeerLost: all of them returned PEER_LOST, as a rank of this group is lost. This is the first error, which
+            names that rank; later ones name the ranks that wait for it
         """
         try:
             self._fail(_c.PEER_LOST)
         except PeerLost as lost:
-            # Each of the consumers that are needed may be lost on its own.
             for _ in range(max(1, int(self._options.get("wait_for_consumers", 1)))):
                 status: int = call()
                 if status != _c.PEER_LOST:

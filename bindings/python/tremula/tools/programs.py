@@ -60,8 +60,8 @@ def _options(keywords: dict[str, Any]) -> list[str]:
 
 
 def _named_as_in_numpy(found: Any) -> Any:
-    """Returns what the program has printed, with the names that Python has for element types. Leaves attributes alone,
-    whose names and values are those of applications."""
+    """Returns the output of the program with Python's names for element types. Leaves attributes alone: their names and
+    values belong to applications."""
     if isinstance(found, list):
         return [_named_as_in_numpy(value) for value in found]
     if not isinstance(found, dict):

@@ -98,8 +98,8 @@ def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], sp
 
 def _order_cuts(dim: int, order: Sequence[int], mesh: Sequence[int], cuts: Sequence[Optional[int]],
                 factors: List[int]) -> None:
-    """Notes in ``factors`` that axes cut dimension ``dim`` in this order, the outermost first. ValueError: the
-    factors say another order."""
+    """Notes in ``factors`` the order in which axes cut dimension ``dim``, the outermost first. ValueError: the
+    factors give another order."""
     cutting = [axis for axis, cut in enumerate(cuts) if cut == dim]
     if sorted(order) != cutting:
         raise ValueError(f"shard_order of dimension {dim}: expected the axes {cutting} of the mesh, which its "
@@ -108,7 +108,7 @@ def _order_cuts(dim: int, order: Sequence[int], mesh: Sequence[int], cuts: Seque
     given = [factors[axis] for axis in order]
     if given != meant and any(factor != 1 for factor in given):
         raise ValueError(f"shard_order of dimension {dim}: expected Shard() on its axes {list(order)}, or "
-                         f"_StridedShard with the split factors {meant}, which say the same order, found {given}: "
+                         f"_StridedShard with the split factors {meant}, which give the same order, found {given}: "
                          "give one of the two")
     for axis, factor in zip(order, meant):
         factors[axis] = factor

@@ -102,7 +102,7 @@ def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[tor
 
 def rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Converts as Tremula does: rounds once, and keeps the sign and the upper bits of a NaN. torch converts to 16 bits
-    by way of float32, so that it would round twice what float32 does not hold, and has NaNs of its own.
+    through float32: it would round twice what float32 cannot represent, and it replaces NaNs with its own.
 
     >>> rounded(torch.tensor([1 + 2**-8 + 2**-30], dtype=torch.float64), torch.bfloat16)
     tensor([1.0078], dtype=torch.bfloat16)

@@ -46,7 +46,7 @@ public:
 
 private:
   transport::Loopback loopback_;
-  double seconds_;  // to look for what there is
+  double seconds_;  // that choices() takes
 };
 /// Element i of a step is 100 * i + step.
 std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
@@ -335,8 +335,8 @@ TEST_F(LinkLife, ManyConsumersOfPartsThatNeverAnswerStallNobody) {
   });
 }
 
-// Both sides are asked for their choices in the last call of the producer, or the consumer still looks for its own
-// when that begins.
+// The server asks both sides during the last call of the producer, or the consumer still looks for its choices when that
+// call begins.
 TEST(LinkLifeAtItsEnd, BringsKeptStepsWhereAnOfferLeavesAChoice) {
   for (const double seconds : {0.0, 1.0}) {
     SCOPED_TRACE(fmt::format("the consumer takes {} s to find its choices", seconds));

@@ -238,8 +238,8 @@ TEST(Parts, ThatDoNotFitSpoilNoOtherFieldAndNoLaterStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// East is a step ahead of west when the late consumer comes: it waits for the first consumer, which
-// waits for west, which waits for the late one unless that lets steps go by, however short its calls are.
+// East is a step ahead of west when the late consumer comes. East waits for the first consumer, which waits
+// for west, which waits for the late one unless that lets steps go by, however short its calls are.
 TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
                                {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
@@ -330,7 +330,7 @@ TEST(Parts, AnswerAllRanksOfALateConsumerAlikeWithinATimeLimit) {
     piece.check(in.step());
     in.end_step();
     in.close();
-    s.run_collectively([] {});  // the producers end without closing
+    s.run_collectively([] {});  // both ranks are done before the producers end, which do not close
     is_late_done = true;
   });
   const std::string errors = text_of(world.join());
