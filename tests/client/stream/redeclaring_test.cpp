@@ -7,6 +7,10 @@
 
 #include <atomic>
 #include <iostream>
+#include <memory>
+#include <utility>
+
+#include "transport/loopback/loopback.hpp"
 
 namespace tremula::client {
 namespace {
@@ -193,6 +197,60 @@ TEST(RedeclaringAlone, TheOnlyConsumerMayLeaveInstead) {
     while (!in.poll_ready()) std::this_thread::yield();  // the other layouts
     has_closed = true;
     in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+/// Opens one link of a consumer. The producer has gone when the next one is to be opened.
+class OpensOnce final : public transport::Transport {
+public:
+  explicit OpensOnce(transport::Network& network) : loopback_(network) {}
+  std::string_view name() const noexcept override { return loopback_.name(); }
+  std::vector<std::string> offers() const override { return loopback_.offers(); }
+  std::unique_ptr<transport::Endpoint> open(std::string_view offer, transport::Side side) override {
+    if (side == transport::Side::consumer && std::exchange(has_opened_, true))
+      throw core::Error(core::Errc::peer_lost, "it left before this side connected");
+    return loopback_.open(offer, side);
+  }
+
+private:
+  transport::Loopback loopback_;
+  bool has_opened_ = false;
+};
+
+TEST(RedeclaringAlone, ALinkThatCannotBeSetUpAnewIsReportedWithItsStepAndItsProducer) {
+  transport::Network network(8192);
+  World world;
+  world.other_way = [&] { return std::make_unique<OpensOnce>(network); };
+  world.start("producer", 2, [&](Session& s) {
+    const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
+    OutStream out(s, "s", {});
+    out.declare(field_of(rows, s.rank()));
+    for (std::uint64_t step = 0; step < 3; ++step) put_step(out, rows, s.rank(), step);
+    try {
+      redeclare(out, columns, s.rank());
+      put_step(out, columns, s.rank(), 3);
+      ADD_FAILURE() << "its consumer is there";
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::Errc::peer_lost) << e.what();
+    }
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
+    for (int taken = 0; taken < 3; ++taken) {
+      EXPECT_TRUE(in.begin_step());
+      in.end_step();
+    }
+    try {
+      in.begin_step();
+      ADD_FAILURE() << "the link was set up anew";
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::Errc::peer_lost);
+      EXPECT_STREQ(e.what(),
+                   "stream 's', step 3: the link to producer group 'producer' could not be set up "
+                   "anew: it left before this side connected");
+    }
   });
   EXPECT_EQ(text_of(world.join()), "");
 }
