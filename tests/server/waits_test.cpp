@@ -178,6 +178,30 @@ TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
       << text;
 }
 
+TEST_F(Waiting, AProducerThatHasYetToChooseHidesNoCircleThroughAnother) {
+  // a consumes parts of b, which waits for data of a, and of c, which has yet to send its choices of a provider.
+  const std::string of_c = "offers { transport: 'ofi' offer: 'ofi' has_choices: true } ";
+  const auto part = [](int origin) {
+    return fmt::format(
+        "fields {{ name: 'u' element_type: 10 layout: 'shape=4 grid=2' origin: {} "
+        "whole: 8 }} ",
+        origin);
+  };
+  const std::string announce = "request: 2 announce { stream: 'p' queue_depth: 3 incarnation: 5 ";
+  play.tell(11, announce + part(0) + Play::offers({"t"}) + "}", {Play::done(11, 2)});
+  play.tell(21, announce + part(4) + of_c + "}", {Play::done(21, 2)});
+  play.tell(1,
+            "request: 2 subscribe { stream: 'p' incarnation: 6 " +
+                Play::field("u", 10, "shape=8 grid=2") + Play::offers({"t"}) + of_c + "}",
+            {Play::done(1, 2)});
+  play.receive(1, "request: 3 presence { is_present: true }");
+  play.receive(21, "request: 3 presence { is_present: true }");
+  const std::map<ConnectionId, std::string> waits{
+      {1, "wait { number: 7 call: 'begin_step' stream: 'p' incarnation: 6 " + turns(1, 0) + " }"},
+      {11, needs(1, "a", 0, turns(1, 0))}};
+  EXPECT_EQ(told(tell_for(8, waits)), (std::set<ConnectionId>{1, 11}));
+}
+
 std::string waits(const std::string& told) {
   return "wait { number: 7 seconds: 5 call: 'c' stream: 's' group: 'a' " + told + " }";
 }
