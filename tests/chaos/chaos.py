@@ -170,6 +170,9 @@ class World:
         until(is_so, "the server that was started again does not learn of the jobs")
 
     def open_descriptors(self):
+        """By rank; by group where ranks exchange their parts, since a rank has as many connections as its part has peers."""
+        if self.round.deals:
+            return {group.name: sum(rank.descriptors() for rank in group.ranks) for group in (self.producer, self.steady)}
         return {rank.name: rank.descriptors() for rank in self.producer.ranks + self.steady.ranks}
 
     def check_descriptors(self):
@@ -177,14 +180,15 @@ class World:
         def are_few():
             now = self.open_descriptors()
             return all(now[name] <= before for name, before in self.open_before.items())
-        until(are_few, f"descriptors are left open: {self.open_before} became {self.open_descriptors()}")
+        until(are_few, f"descriptors are left open: {self.open_before} became {self.open_descriptors()}",
+              lambda: f": {self.open_descriptors()}")
 
     def check_nothing_is_left(self):
         for group in (self.producer, self.steady, self.victim):
             group.expect_end()
             group.judge_steps()
         until(lambda: self.server_descriptors() <= self.server_before,
-              f"the server keeps descriptors: {self.server_before} became {self.server_descriptors()}")
+              f"the server keeps descriptors: {self.server_before}", lambda: f": {self.server_descriptors()}")
         numbers = {str(rank.pid) for rank in self.all_ranks}
         left = [name for name in set(os.listdir("/dev/shm")) - self.shared_before
                 if name.replace("_", ":").split(":")[0] in numbers]

@@ -21,11 +21,12 @@ def require(holds, text):
         raise Failure(text)
 
 
-def until(is_so, text):
-    """Waits until it is true."""
+def until(is_so, text, more=lambda: ""):
+    """Waits until it is true. more: what there is to say when it has not become true."""
     deadline = time.monotonic() + PATIENCE
     while not is_so():
-        require(time.monotonic() < deadline, f"{text}, after {PATIENCE} s")
+        if time.monotonic() >= deadline:
+            raise Failure(f"{text}, after {PATIENCE} s{more()}")
         time.sleep(0.02)
 
 
