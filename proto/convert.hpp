@@ -43,8 +43,8 @@ inline constexpr std::int64_t max_addresses_to_all = std::int64_t{1} << 16;
 inline constexpr int max_fields = 65536;  ///< of one stream
 inline constexpr int max_offers = 64;     ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
-inline constexpr int max_wait_ranks = 64,
-                     max_wait_turns = 1024;  ///< in one Wait; also the most words
+inline constexpr int max_wait_ranks = 64;    ///< in one Wait
+inline constexpr int max_wait_turns = 1024;  ///< in one Wait; also the most words
 
 using core::is_name, core::name_rule;
 

@@ -98,7 +98,8 @@ public:
   /// @param until    when the call stops waiting, for the server, too, by the clock of rank 0; may be past;
   ///                 nullopt: by its own limits
   /// @param chosen_by  until when the server may hold the call open for choices of a provider that are
-  ///                   still to come; nullopt: `until`
+  ///                   still to come; nullopt: `until`, or if that is nullopt, too, for the time of
+  ///                   a step from when the call could return
   Outcome run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
               std::optional<core::Deadline> until = std::nullopt,
               std::optional<core::Deadline> chosen_by = std::nullopt);

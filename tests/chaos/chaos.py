@@ -170,9 +170,10 @@ class World:
         until(is_so, "the server that was started again does not learn of the jobs")
 
     def open_descriptors(self):
-        """By rank; by group where ranks exchange their parts, since a rank has as many connections as its part has peers."""
+        """By rank; by group where ranks exchange parts, since a rank has as many connections as its part has peers."""
         if self.round.deals:
-            return {group.name: sum(rank.descriptors() for rank in group.ranks) for group in (self.producer, self.steady)}
+            return {group.name: sum(rank.descriptors() for rank in group.ranks)
+                    for group in (self.producer, self.steady)}
         return {rank.name: rank.descriptors() for rank in self.producer.ranks + self.steady.ranks}
 
     def check_descriptors(self):

@@ -88,7 +88,7 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
     if (!may_be_beside || needs_it || openings_.size() >= most_openings) {
       auto in_call = terms(first);
       if (may_be_beside && !needs_it) in_call.most_seconds = std::min(crowded_seconds, patience_);
-      // Before the first step nobody else is held up, but each further one that fails has less time.
+      // Nobody takes steps yet. Once one could not be linked, the others have the usual time.
       if (needs_it && next == first_step() && patience_ == usual_patience)
         in_call.most_seconds = no_limit;
       return let_in(matched, open_link(session_, matched, fields_.all(), in_call), first, next);
