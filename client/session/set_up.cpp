@@ -62,7 +62,7 @@ struct SetUp::Wait {
   std::optional<core::Deadline> is_kept_out{};  // since all links are open; none: they are not
   core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
   bool is_present = false, has_left = false;
-  /// The latest time to which the server may hold the call; none: that of a step from when the call could return.
+  /// Until when the server may hold the call; nullopt: set to one step_timeout when the call could first return.
   std::optional<core::Deadline> chosen_by;
   bool is_choosing = false;    // the server held the call when it last tried to return
   LongWait* longer = nullptr;  // none if it is to end by itself
@@ -208,7 +208,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     for (;;) {
       const auto turn = from_bytes<wire::SetUpTurn>(
           session_.run_on_root([&] { return to_bytes(next_turn(wait)); }, session_.deadline()));
-      for (const wire::ToClient& event : turn.events()) carry_out(event);
+      for (const wire::ToClient& event : turn.events()) carry_out(event, own);
       own.end_turn(turn.has_begun());
       if (turn.is_over()) return {turn.is_done(), turn.found(), turn.has_come()};
     }
@@ -317,7 +317,7 @@ bool SetUp::lasts_a_step(std::optional<core::Deadline>& until) const {
   return until->expired();
 }
 
-void SetUp::carry_out(const wire::ToClient& event) {
+void SetUp::carry_out(const wire::ToClient& event, const StreamEnd& own) {
   if (event.has_choices_wanted()) return send_choices(event.choices_wanted().offer());
   const bool is_match = event.has_matched();
   const std::uint64_t incarnation =
@@ -326,7 +326,7 @@ void SetUp::carry_out(const wire::ToClient& event) {
   if (end == ends_.end()) {
     if (is_match) join_without_end(event.matched());
   } else if (is_match) {
-    (*end)->join(event.matched());
+    (*end)->join(event.matched(), *end == &own);
   } else {
     (*end)->refuse(proto::decode(event.stream_refused().refused()));
   }

@@ -34,8 +34,9 @@ public:
   virtual wire::ToServer introduction() const = 0;
   /// Opens a link. Collective; what fails is kept, the same on all ranks, for a later call of the
   /// stream.
+  /// @param is_in_own_call  the call that opens it is one of this stream
   /// @throws core::Error only if the group is of no use any more
-  virtual void join(const wire::Matched& matched) = 0;
+  virtual void join(const wire::Matched& matched, bool is_in_own_call) = 0;
   /// Keeps an error that the server has told, for a later call of the stream.
   virtual void refuse(const core::Error& error) = 0;
   /// Seconds for which a call waits for the other side to come.
@@ -95,11 +96,10 @@ public:
   /// @param own      whose call it is
   /// @param begins   the call begins a step of `own`
   /// @param is_done  asked on rank 0
-  /// @param until    when the call stops waiting, for the server, too, by the clock of rank 0; may be past;
-  ///                 nullopt: by its own limits
-  /// @param chosen_by  until when the server may hold the call open for choices of a provider that are
-  ///                   still to come; nullopt: `until`, or if that is nullopt, too, for the time of
-  ///                   a step from when the call could return
+  /// @param until    when the call stops waiting, also for a server, by rank 0's clock; may be in the past;
+  ///                 nullopt: its own limits apply
+  /// @param chosen_by  until when the server may hold the call for missing choices of a provider; nullopt:
+  ///                   `until`, or else one step_timeout from when the call could return
   Outcome run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
               std::optional<core::Deadline> until = std::nullopt,
               std::optional<core::Deadline> chosen_by = std::nullopt);
@@ -116,17 +116,18 @@ private:
   static bool is_over(const Wait& wait);
   /// Returns whether the call has waited long enough, or its time is over.
   bool is_late_or_over(Wait& wait);
-  /// Asks the server why links are missing, and logs a warning if that lasts.
+  /// Asks the server why links are missing, and logs a warning if the reason persists.
   /// @return whether the call has waited long enough
   bool is_late(Wait& wait);
   /// Returns whether the wait for a producer that is linked has lasted too long. Does not ask the server.
   bool is_late(Wait& wait, const wire::Wait& begin);
-  /// Returns what the server knows of missing links. Once the call's time is over it waits for one second more at most;
-  /// empty if no answer comes.
+  /// Returns what the server knows of missing links. Once the call's time is over, waits for at most one
+  /// more second; empty if no answer arrives.
   wire::Explained explain(const Wait& wait, bool is_served);
   /// Returns whether what the first call begins has lasted for as long as a step may take.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;
-  void carry_out(const wire::ToClient& event);
+  /// @param own  the stream whose call this is
+  void carry_out(const wire::ToClient& event, const StreamEnd& own);
   void join_without_end(const wire::Matched& matched);
   /// Sends the server the choices that all ranks have behind `offer`. Collective.
   void send_choices(const std::string& offer);

@@ -36,7 +36,8 @@ public:
   /// Collective. What fails is kept in lost(), the same on all ranks. A link that the stream does not
   /// wait for is only begun: admit_openings() lets it in.
   /// @param next  the step that is begun next; kept ones may go over the link before
-  void open(const wire::Matched& matched, std::uint64_t next);
+  /// @param is_in_own_call  see StreamEnd::join
+  void open(const wire::Matched& matched, std::uint64_t next, bool is_in_own_call);
   /// True while links are set up beside the stream; equal on all ranks.
   bool has_openings() const noexcept { return !openings_.empty(); }
   /// Lets in the links that all ranks have proved, and drops those that failed on any. Collective.

@@ -80,16 +80,16 @@ bool ConsumerLinks::is_needed() {
   return !needed.empty();
 }
 
-void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
+void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next, bool is_in_own_call) {
   const std::uint64_t first = first_over(matched, next);
   try {
     const bool may_be_beside = opens_beside(matched);
-    const bool needs_it = may_be_beside && is_needed();
+    const bool needs_it = is_needed();
     if (!may_be_beside || needs_it || openings_.size() >= most_openings) {
       auto in_call = terms(first);
       if (may_be_beside && !needs_it) in_call.most_seconds = std::min(crowded_seconds, patience_);
-      // Nobody takes steps yet. Once one could not be linked, the others have the usual time.
-      if (needs_it && next == first_step() && patience_ == usual_patience)
+      // No consumer of this stream takes steps yet, and no other stream waits. After a failed attempt, patience_ applies.
+      if (needs_it && is_in_own_call && next == first_step() && patience_ == usual_patience)
         in_call.most_seconds = no_limit;
       return let_in(matched, open_link(session_, matched, fields_.all(), in_call), first, next);
     }

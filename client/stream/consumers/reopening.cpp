@@ -153,7 +153,7 @@ void ConsumerLinks::reopen(const char* call) {
     std::erase_if(links_, [](const Open& open) { return open.is_chosen; });
   }
   for (const auto& [matched, why] : failed) refuse(matched, why);
-  patience_ = usual_patience;  // consumers that were never linked may have reduced it
+  patience_ = usual_patience;  // earlier refusals may have halved it
   const auto until = session_.step_deadline();
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
   const auto describe = [&] { return describe_reopening(call, left); };

@@ -27,7 +27,7 @@ core::Deadline answer_deadline(Session& session, const LinkTerms& terms) {
              : session.step_deadline();
 }
 
-/// Sends every rank's address to the server, which may be away for a while.
+/// Sends every rank's address to the server. Waits for a server that is away.
 void send_addresses(Session& session, const Link& link) {
   const auto addresses = session.allgather(link.endpoint->address(), session.deadline());
   session.run_on_root(
@@ -45,12 +45,14 @@ void send_addresses(Session& session, const Link& link) {
 }
 
 /// Returns every peer's address, and sets the link's first step, which comes with them.
+/// @param deadline  of rank 0, for which the other ranks wait: ranks may judge differently how long a consumer has
 std::vector<transport::Address> take_addresses(Session& session, Link& link,
                                                core::Deadline deadline) {
   const auto take = [&] {
     return to_bytes(session.control().take_addresses(link.number, deadline));
   };
-  const auto reply = session.run_on_root(take, deadline);
+  const double most = std::max(deadline.remaining(), session.deadline().remaining());
+  const auto reply = session.run_on_root(take, core::Deadline::after(most));
   const auto message = from_bytes<wire::LinkAddresses>(reply);
   link.first_step = std::max(link.first_step, message.first_step());  // a consumer says 0
   return addresses_in(message);

@@ -38,7 +38,7 @@ struct Link {
 struct LinkTerms {
   transport::Side side = transport::Side::producer;
   std::uint64_t first_step = 0;  ///< of a producer: that goes over the link
-  /// How long a producer waits, within `timeout`; no_limit: `timeout` for the addresses, and again to connect.
+  /// How long a producer waits in all, at most `timeout`; no_limit: `timeout` for the addresses, and again to connect.
   double most_seconds = no_limit;
   bool answers_between_calls = true;  ///< else its peers do not judge its silence
   bool begins_later = false;  ///< of a producer: it sends the first step when it lets the link in

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <numeric>
 #include <optional>
 #include <thread>
 
 #include "client/exchange/signs_of_life.hpp"
 #include "client/stream/link/link_plan.hpp"
+#include "index_calc/lists/index_list.hpp"
 #include "proto/convert.hpp"
 #include "tests/client/world.hpp"
 
@@ -31,23 +33,36 @@ proto::Field field(Rank size) {
 /// Leaves a choice to both sides, as libfabric leaves that of a provider.
 class Choosing final : public transport::Transport {
 public:
-  explicit Choosing(Network& network, double seconds = 0) : loopback_(network), seconds_(seconds) {}
+  using Look = std::function<void()>;
+  /// @param looks  called in choices()
+  /// @param opens  called before an endpoint is opened
+  explicit Choosing(Network& network, Look looks = {}, Look opens = {})
+      : loopback_(network), looks_(std::move(looks)), opens_(std::move(opens)) {}
   std::string_view name() const noexcept override { return loopback_.name(); }
   std::vector<std::string> offers() const override { return loopback_.offers(); }
   bool has_choices(std::string_view) const override { return true; }
   std::vector<std::string> choices(std::string_view) override {
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
+    if (looks_) looks_();
     return {"dear", "loopback"};
   }
   std::unique_ptr<transport::Endpoint> open(std::string_view offer, transport::Side side) override {
     EXPECT_EQ(offer, "dear");
+    if (opens_) opens_();
     return loopback_.open("loopback", side);
   }
 
 private:
   transport::Loopback loopback_;
-  double seconds_;  // that choices() takes
+  Look looks_, opens_;
 };
+void sleep_for(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+/// Waits until `is_so` returns true.
+template <class IsSo>
+void await(const IsSo& is_so) {
+  EXPECT_TRUE(wait_for(is_so, core::Deadline::after(60), [] {}).second);
+}
 /// Element i of a step is 100 * i + step.
 std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
   const core::Index each = extent / s.size();
@@ -335,8 +350,8 @@ TEST_F(LinkLife, ManyConsumersOfPartsThatNeverAnswerStallNobody) {
   });
 }
 
-// The server asks both sides during the last call of the producer, or the consumer still looks for its choices when that
-// call begins.
+// Either the server asks both sides during the producer's last call, or the consumer is still looking for its choices
+// when that call begins.
 TEST(LinkLifeAtItsEnd, BringsKeptStepsWhereAnOfferLeavesAChoice) {
   for (const double seconds : {0.0, 1.0}) {
     SCOPED_TRACE(fmt::format("the consumer takes {} s to find its choices", seconds));
@@ -344,22 +359,23 @@ TEST(LinkLifeAtItsEnd, BringsKeptStepsWhereAnOfferLeavesAChoice) {
     world.step_timeout = far_too_long;
     std::atomic<int> made = 0;
     world.other_way = [&] {
-      return std::make_unique<Choosing>(world.network(), made++ < 2 ? 0 : seconds);
+      return std::make_unique<Choosing>(world.network(), [=, is_consumer = made++ == 2] {
+        if (is_consumer) sleep_for(seconds);
+      });
     };
     std::atomic<bool> is_there = false;
-    const auto soon = [](const auto& is_so) { wait_for(is_so, core::Deadline::after(60), [] {}); };
     world.start(
         "producer", 2,
         [&](Session& s) {
           OutStream out(s, "s", {.wait_for_consumers = 0, .keep_steps = 3});
           out.declare(field(2));
           for (int step = 0; step < 3; ++step) put(s, out);
-          soon([&] { return is_there.load(); });
-          std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it waits
+          await([&] { return is_there.load(); });
+          sleep_for(0.2);  // it waits
           out.close();
         },
         far_too_long);
-    soon([&] { return made == 2; });
+    await([&] { return made == 2; });
     world.start(
         "consumer", 1,
         [&](Session& s) {
@@ -372,6 +388,177 @@ TEST(LinkLifeAtItsEnd, BringsKeptStepsWhereAnOfferLeavesAChoice) {
         3);
     EXPECT_EQ(text_of(world.join()), "");
   }
+}
+
+// A consumer has waited for its producer for longer than step_timeout when a reader of its own stream still looks for its
+// choices. The producer sends its step once that reader is linked.
+TEST(LinkLifeLate, ALongCallIsHeldForChoices) {
+  World world;
+  world.step_timeout = far_too_long;
+  world.step_timeout_of["middle.0"] = world.step_timeout_of["middle.1"] = 3;
+  std::atomic<bool> waits = false, is_asked = false, is_producer_linked = false, is_linked = false;
+  std::atomic<int> made = 0;
+  world.other_way = [&] {
+    const int number =
+        made++;  // after those of the two ranks in the middle: the reader's, the producer's
+    const auto looks = [&, number] {
+      if (number != 2) return;
+      is_asked = true;
+      await([&] { return is_producer_linked.load(); });
+      sleep_for(0.5);  // the call could return
+    };
+    const auto opens = [&, number] {
+      if (number == 2) is_linked = true;
+      if (number == 3) is_producer_linked = true;
+    };
+    return std::make_unique<Choosing>(world.network(), looks, opens);
+  };
+  world.start(
+      "middle", 2,
+      [&](Session& s) {
+        OutStream out(s, "s", {.wait_for_consumers = 0});
+        out.declare(field(2));
+        InStream in(s, "t");
+        in.declare(field(2));
+        waits = true;
+        EXPECT_TRUE(in.begin_step());
+        in.end_step();
+        put(s, out);
+        out.close();
+        in.close();
+      },
+      far_too_long);
+  await([&] { return waits.load(); });
+  sleep_for(3.5);
+  world.start(
+      "reader", 1,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(1));
+        EXPECT_EQ(take_all(s, in), 1u);
+        in.close();
+      },
+      far_too_long);
+  await([&] { return is_asked.load(); });
+  world.start(
+      "producer", 1,
+      [&](Session& s) {
+        OutStream out(s, "t", {});
+        out.declare(field(1));
+        out.begin_step();
+        await([&] { return is_linked.load(); });
+        const auto data = part(s, 0);
+        out.put(0, std::as_bytes(std::span(data)));
+        out.end_step();
+        out.close();
+      },
+      far_too_long);
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// Before the first step each consumer that the stream needs has the full `timeout`, whatever its layout and however many
+// are linked.
+TEST(LinkLifeLate, ANeededConsumerWithListsMayTakeLong) {
+  World world;
+  world.step_timeout = far_too_long;
+  std::atomic<bool> is_first_linked = false;
+  std::atomic<int> made = 0;
+  world.other_way = [&] {
+    const int number =
+        made++;  // after those of the producer's two ranks: the first consumer's, the second one's
+    return std::make_unique<Choosing>(world.network(), Choosing::Look(), [&, number] {
+      if (number == 2) is_first_linked = true;
+      if (number == 3) sleep_for(11);  // longer than consumers of a stream that is under way have
+    });
+  };
+  world.start(
+      "producer", 2,
+      [&](Session& s) {
+        OutStream out(s, "s", {.wait_for_consumers = 2});
+        out.declare(field(2));
+        for (int step = 0; step < 3; ++step) put(s, out);
+        out.close();
+      },
+      far_too_long);
+  const auto consume = [&](const std::string& group, const proto::Field& wanted) {
+    world.start(
+        group, 1,
+        [wanted](Session& s) {
+          InStream in(s, "s");
+          in.declare(wanted);
+          EXPECT_EQ(take_all(s, in), 3u) << s.name();
+          in.close();
+        },
+        far_too_long);
+  };
+  await([&] { return made == 2; });
+  consume("first", field(1));
+  await([&] { return is_first_linked.load(); });
+  std::vector<core::Index> points(extent);
+  std::iota(points.begin(), points.end(), 0);
+  proto::Field listed = field(1);
+  const core::Index shape[] = {extent};
+  listed.layout = index_calc::listed_layout(shape, 1, false, false,
+                                            index_calc::IndexList::of_points(shape, points));
+  consume("second", listed);
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// Rank 1 begins a step while the first consumer is there, rank 0 when it has gone: with no other one, the next consumer
+// has the full `timeout`, as rank 0 sees it.
+TEST(LinkLifeLate, RanksThatSeeOtherLinksWaitForRankZero) {
+  World world;
+  world.step_timeout = far_too_long;
+  std::atomic<bool> is_begun = false, has_left = false;
+  std::atomic<int> made = 0;
+  world.other_way = [&] {
+    const int number =
+        made++;  // after those of the producer's two ranks: the first consumer's, the second one's
+    return std::make_unique<Choosing>(world.network(), Choosing::Look(), [number] {
+      // Longer than consumers of a stream that has others have, and than another rank then waits for rank 0.
+      if (number == 3) sleep_for(22);
+    });
+  };
+  world.start(
+      "producer", 2,
+      [&](Session& s) {
+        OutStream out(s, "s", {});
+        out.declare(field(2));
+        put(s, out);
+        if (s.rank() == 0) {
+          await([&] { return has_left.load(); });
+          sleep_for(0.3);  // until both ranks know
+        }
+        is_begun = is_begun || s.rank() == 1;
+        for (int step = 0; step < 2; ++step) put(s, out);
+        out.close();
+      },
+      far_too_long);
+  await([&] { return made == 2; });
+  world.start(
+      "first", 1,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(1));
+        EXPECT_TRUE(in.begin_step());
+        in.end_step();
+        await([&] { return is_begun.load(); });
+        sleep_for(0.3);  // rank 1 waits for rank 0
+        in.close();
+        has_left = true;
+      },
+      far_too_long);
+  await([&] { return has_left.load(); });
+  world.start(
+      "second", 1,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(1));
+        EXPECT_EQ(take_all(s, in), 2u);
+        in.close();
+      },
+      far_too_long);
+  EXPECT_EQ(text_of(world.join()), "");
 }
 
 // The stream that the second group reads is linked beside a call of the first one, which then waits for data of the
