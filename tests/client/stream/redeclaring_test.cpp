@@ -8,6 +8,8 @@
 #include <atomic>
 #include <iostream>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "transport/loopback/loopback.hpp"
@@ -201,27 +203,35 @@ TEST(RedeclaringAlone, TheOnlyConsumerMayLeaveInstead) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// Opens one link of a consumer. The producer has gone when the next one is to be opened.
-class OpensOnce final : public transport::Transport {
+/// Loopback, of which a test watches each endpoint that this rank opens.
+class Watched final : public transport::Transport {
 public:
-  explicit OpensOnce(transport::Network& network) : loopback_(network) {}
+  /// @param look  called before the endpoint is opened, with how many this rank has then; it may throw
+  using Look = std::function<void(transport::Side side, int count)>;
+  Watched(transport::Network& network, Look look) : loopback_(network), look_(std::move(look)) {}
   std::string_view name() const noexcept override { return loopback_.name(); }
   std::vector<std::string> offers() const override { return loopback_.offers(); }
   std::unique_ptr<transport::Endpoint> open(std::string_view offer, transport::Side side) override {
-    if (side == transport::Side::consumer && std::exchange(has_opened_, true))
-      throw core::Error(core::Errc::peer_lost, "it left before this side connected");
+    look_(side, ++count_);
     return loopback_.open(offer, side);
   }
 
 private:
   transport::Loopback loopback_;
-  bool has_opened_ = false;
+  Look look_;
+  int count_ = 0;
 };
 
 TEST(RedeclaringAlone, ALinkThatCannotBeSetUpAnewIsReportedWithItsStepAndItsProducer) {
   transport::Network network(8192);
   World world;
-  world.other_way = [&] { return std::make_unique<OpensOnce>(network); };
+  world.step_timeout = 60;
+  world.other_way = [&] {
+    return std::make_unique<Watched>(network, [](transport::Side side, int count) {
+      if (side == transport::Side::consumer && count == 2)
+        throw Error(Errc::peer_lost, "it left before this side connected");
+    });
+  };
   world.start("producer", 2, [&](Session& s) {
     const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
     OutStream out(s, "s", {});
@@ -230,7 +240,7 @@ TEST(RedeclaringAlone, ALinkThatCannotBeSetUpAnewIsReportedWithItsStepAndItsProd
     try {
       redeclare(out, columns, s.rank());
       put_step(out, columns, s.rank(), 3);
-      ADD_FAILURE() << "its consumer is there";
+      ADD_FAILURE() << "expected peer_lost: the only consumer gave up the link";
     } catch (const core::Error& e) {
       EXPECT_EQ(e.code(), core::Errc::peer_lost) << e.what();
     }
@@ -253,6 +263,49 @@ TEST(RedeclaringAlone, ALinkThatCannotBeSetUpAnewIsReportedWithItsStepAndItsProd
     }
   });
   EXPECT_EQ(text_of(world.join()), "");
+}
+
+/// The server is away for longer than a stream waits for a consumer beside others, and than another rank then waits for
+/// rank 0, from when the second of two links is set up anew.
+TEST(RedeclaringAlone, SetsUpAllLinksAnewWhileTheServerIsAway) {
+  transport::Network network(8192);
+  World world;
+  world.step_timeout = 60;
+  world.stop_server();
+  world.start_server();  // with a number, as above
+  std::once_flag has_gone;
+  std::thread comes_back;
+  world.other_way = [&] {
+    return std::make_unique<Watched>(network, [&](transport::Side side, int count) {
+      if (side == transport::Side::consumer || count < 4) return;
+      std::call_once(has_gone, [&] {
+        world.stop_server();
+        comes_back = std::thread([&] {
+          std::this_thread::sleep_for(std::chrono::seconds(21));
+          world.start_server();
+        });
+      });
+    });
+  };
+  const auto produce = [](Session& s) {
+    const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
+    OutStream out(s, "s", {.wait_for_consumers = 2});
+    out.declare(field_of(rows, s.rank()));
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      if (step == 2) redeclare(out, columns, s.rank());
+      put_step(out, step < 2 ? rows : columns, s.rank(), step);
+    }
+    out.close();
+  };
+  world.start("producer", 2, produce, 60);
+  std::atomic<int> steps = 0;
+  for (const std::string name : {"one", "other"})
+    world.start(
+        name, 1, [&](Session& s) { take(s, 1000, [&] { ++steps; }); }, 60);
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(steps, 2 * 4);
+  ASSERT_TRUE(comes_back.joinable()) << "no second link was set up anew";
+  comes_back.join();
 }
 
 /// The extent changes with every step, and the ranks between steps.
