@@ -44,7 +44,7 @@ inline constexpr int max_fields = 65536;  ///< of one stream
 inline constexpr int max_offers = 64;     ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
 inline constexpr int max_wait_ranks = 64;    ///< in one Wait
-inline constexpr int max_wait_turns = 1024;  ///< in one Wait; also the most words
+inline constexpr int max_wait_turns = 1024;  ///< in one Wait; also limits Wait.said
 
 using core::is_name, core::name_rule;
 

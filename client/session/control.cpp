@@ -404,7 +404,7 @@ std::optional<wire::ToClient> Control::next_event(core::Deadline deadline) {
   if (events_.empty()) return std::nullopt;
   auto event = std::move(events_.front());
   events_.pop_front();
-  if (event.has_choices_wanted()) return event;  // of no subscription
+  if (event.has_choices_wanted()) return event;  // belongs to no subscription
   // The subscription still lacks links to other parts.
   if (event.has_matched() && event.matched().missing() > 0) return event;
   const std::uint64_t incarnation =

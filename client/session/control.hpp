@@ -68,8 +68,8 @@ public:
   /// @param begins  the own stream whose next step the call begins; 0: none
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
   /// Ends the presence: from then on there are no events but those that have arrived.
-  /// @param unless_choosing  the server may refuse while a link waits for choices of a provider
-  /// @return true if it has refused, and the presence goes on
+  /// @param unless_choosing  the server may keep it open while a link waits for choices of a provider
+  /// @return true if it is still open
   bool end_presence(core::Deadline deadline, bool unless_choosing = false);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Rendezvous for offers that stand for several choices, of which both sides of a link need one in
 // common. The server asks a group for its choices before it first links it over such an offer, and again in a later call
-// if it has not answered or had none. A call may stay open for three seconds while an answer is to come; a group that
+// if it has not answered or had none. A call may stay open for three seconds while an answer is pending; a group that
 // never answers is not linked over that offer.
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ using core::Errc, core::Error;
 namespace {
 /// How long a call may be held for choices, counted from the question. Looking for providers takes a second or two.
 constexpr double answer_seconds = 3;
-/// Bounds the text that says why a link uses its transport, in bytes.
+/// Upper limit, in bytes, of the text that explains the choice of transport.
 constexpr std::size_t most_why_bytes = 1024;
 }  // namespace
 
@@ -41,23 +41,23 @@ bool Rendezvous::are_choices_known(const Subscription& subscription, const Strea
     Group& group = *groups_.find(name);
     const auto known = group.choices.find(*offer);
     are_known = are_known && known != group.choices.end() && known->second.are_here;
-    const bool is_asked = known != group.choices.end() && !known->second.is_dropped;
-    if (!is_asked && group.opens_links()) ask_for_choices(group, *offer, now);
+    const bool needs_no_question = known != group.choices.end() && !known->second.is_dropped;
+    if (!needs_no_question && group.opens_links()) ask_for_choices(group, *offer, now);
   }
   return are_known;
 }
 
 bool Rendezvous::is_choosing(const Group& group, double now) {
-  const auto is_asked = [now](const auto& choices) {
+  const auto is_recent_question = [now](const auto& choices) {
     return !choices.second.are_here && now - choices.second.asked < answer_seconds;
   };
   const auto has_question = [&](const auto& named) {
-    return std::ranges::any_of(named.second.choices, is_asked);
+    return std::ranges::any_of(named.second.choices, is_recent_question);
   };
   if (!group.opens_links() || std::ranges::none_of(groups_.all(), has_question)) return false;
   const auto is_asked_for = [&](const Group& one, const std::string& offer) {
     const auto choices = one.choices.find(offer);
-    return choices != one.choices.end() && is_asked(*choices);
+    return choices != one.choices.end() && is_recent_question(*choices);
   };
   const auto is_due = [&](const Subscription& s, const Stream& stream) {
     if (s.consumer != group.name && stream.producer != group.name) return false;

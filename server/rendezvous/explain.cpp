@@ -43,10 +43,10 @@ void add(std::string& text, const Make& make) {
 
 /// Returns, for people, why a group that has come is not linked yet.
 std::string_view why_not_linked(const Group& group) {
-  const bool is_asked = std::ranges::any_of(
+  const bool lacks_answer = std::ranges::any_of(
       group.choices, [](const auto& choices) { return !choices.second.are_here; });
   if (!group.opens_links()) return "is in no call that opens links";
-  return is_asked ? "has not yet reported which providers it can use" : "is not linked yet";
+  return lacks_answer ? "has not yet reported which providers it can use" : "is not linked yet";
 }
 
 /// Tells whether a rank that has reported `theirs` has come to an agreement, which may be two messages,

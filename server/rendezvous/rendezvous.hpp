@@ -430,8 +430,8 @@ private:
   /// What a stream or subscription with these fields takes.
   static std::size_t memory_bytes(std::span<const proto::Field> fields,
                                   const proto::WireFields& wire);
-  /// Returns an upper bound on the bytes that offers take: each counts twice, because a stream keeps those with several
-  /// choices a second time.
+  /// Returns an upper bound on the bytes that offers take: their text counts twice, because a stream keeps that of offers
+  /// with several choices a second time.
   static std::size_t memory_bytes(std::span<const std::string> offers);
   /// For messages to the group.
   static std::string producer_as_seen_by(const Group& group, const Stream& stream);
@@ -462,18 +462,18 @@ private:
   /// @pre are_choices_known
   void match(Subscription& subscription, Stream& stream, int missing, double now);
   /// Returns whether both groups have sent their choices for the offer that they share, or need none. Asks those that
-  /// open links and have no question pending.
+  /// are opening links and have neither answered nor been asked in this call.
   bool are_choices_known(const Subscription& subscription, const Stream& stream, double now);
   /// Returns the offer that the two share, if it has several choices and the consumer may read the stream; null
   /// otherwise.
   const std::string* shared_offer_with_choices(const Subscription& subscription,
                                                const Stream& stream);
-  /// Returns whether a link between this group and another one of its key lacks only choices that were asked for a
-  /// moment ago. Both groups must open links.
+  /// Returns whether a link between this group and another of its key lacks only choices that were requested less than
+  /// three seconds ago; false unless both are opening links.
   bool is_choosing(const Group& group, double now);
   /// @throws core::Error refused if there is no memory for them
   void ask_for_choices(Group& group, const std::string& offer, double now);
-  /// Forgets empty answers of either group, which may have choices at the next subscription.
+  /// Forgets empty answers of both groups, which may have choices at the next subscription.
   void forget_failed_choices(const Subscription& subscription, const Stream& stream);
   /// Marks the questions that the group has not answered as dropped, so that they are asked again.
   static void drop_questions(Group& group);

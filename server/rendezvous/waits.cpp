@@ -463,12 +463,13 @@ void Rendezvous::record_wait(const Seat& seat, const wire::Heartbeat& message, d
 namespace {
 /// Returns whether both groups open links and one has yet to send its choices of a provider, so that neither is stuck.
 bool is_about_to_choose(const Group& one, const Group& other) {
-  const auto is_asked = [](const Group& group) {
+  const auto has_open_question = [](const Group& group) {
     return std::ranges::any_of(group.choices, [](const auto& choices) {
       return !choices.second.are_here && !choices.second.is_dropped;
     });
   };
-  return one.opens_links() && other.opens_links() && (is_asked(one) || is_asked(other));
+  return one.opens_links() && other.opens_links() &&
+         (has_open_question(one) || has_open_question(other));
 }
 }  // namespace
 

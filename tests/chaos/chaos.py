@@ -170,7 +170,7 @@ class World:
         until(is_so, "the server that was started again does not learn of the jobs")
 
     def open_descriptors(self):
-        """By rank; by group where ranks exchange parts, since a rank has as many connections as its part has peers."""
+        """Returns counts by rank, or by group where ranks exchange parts: a rank has as many connections as its part has peers."""
         if self.round.deals:
             return {group.name: sum(rank.descriptors() for rank in group.ranks)
                     for group in (self.producer, self.steady)}
@@ -181,7 +181,7 @@ class World:
         def are_few():
             now = self.open_descriptors()
             return all(now[name] <= before for name, before in self.open_before.items())
-        until(are_few, f"descriptors are left open: {self.open_before} became {self.open_descriptors()}",
+        until(are_few, f"descriptors are left open beyond {self.open_before}",
               lambda: f": {self.open_descriptors()}")
 
     def check_nothing_is_left(self):

@@ -22,7 +22,7 @@ def require(holds, text):
 
 
 def until(is_so, text, more=lambda: ""):
-    """Waits until it is true. more: what there is to say when it has not become true."""
+    """Waits until is_so() holds. more() is called on timeout; its text ends the message."""
     deadline = time.monotonic() + PATIENCE
     while not is_so():
         if time.monotonic() >= deadline:

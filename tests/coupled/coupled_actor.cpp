@@ -12,8 +12,8 @@
 //     --steps N             to produce
 //     --pause SECONDS       in every step
 //     --pause-until FILE    ... that begins before the file is there
-//     --rest-file FILE --rest-step S   waits after the step until FILE.r is there, as a producer that
-//                           computes; after step 0
+//     --rest-file FILE --rest-step S   after step S (default 0), waits until FILE.r exists, like a
+//                           producer that computes
 //     --buffer BYTES        more than the layout needs, on all ranks
 //     --buffer-rank R       ... or on this one alone
 //     --leave-after N       steps, then close

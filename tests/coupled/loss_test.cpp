@@ -161,12 +161,13 @@ TEST_P(CoupledLag, KeepsAllStepsThatHaveComeWhole) {
   const Actors in = act(consumer, "in", join(small(consumer), Arguments{"--hold-file", is_over}));
   const Actors out =
       act(producer, "out",
-          join(small(producer), Arguments{"--stream-options", "{queue_depth: 5}", "--die-rank", "0",
-                                          "--die-step", std::to_string(fatal_step), "--rest-step",
-                                          std::to_string(fatal_step - 1), "--rest-file",
-                                          (stage.directory() / "all-are-in").string()}));
+          join(small(producer),
+               Arguments{"--stream-options", "{queue_depth: 5}", "--die-rank", "0", "--die-step",
+                         std::to_string(fatal_step), "--rest-step", std::to_string(fatal_step - 1),
+                         "--rest-file", (stage.directory() / "all-are-in").string()}));
   ASSERT_TRUE(in.have_all("first_step"));
-  ASSERT_TRUE(out.have_all("rests")) << "a rank that is slower than the loss has not sent its part";
+  ASSERT_TRUE(out.have_all("rests"))
+      << "a rank of the producer did not rest after step " << fatal_step - 1;
   for (int r = 0; r < producer.ranks; ++r)
     std::ofstream(stage.directory() / ("all-are-in." + std::to_string(r))) << "\n";
   out.job->wait(Deadline::after(patience_seconds));

@@ -10,15 +10,19 @@ using namespace tremula;
 using index_calc::Layout;
 
 namespace {
-/// Returns whether a rank's part can be found at once. That of a skewed layout takes as long as it has blocks along
-/// all dimensions but the last, or along one of them.
+/// Returns whether a rank's part is found at once: that of a skewed layout takes as long as it has blocks along all
+/// dimensions but the last, or along one of them. Bounds their product.
 bool has_few_blocks(const Layout& layout) {
   if (!layout.skew) return true;
   core::Index most = 1 << 16;
-  for (const auto& dim : layout.dims)
-    if (const auto* const cyclic = std::get_if<index_calc::BlockCyclic>(&dim))
-      most /= cyclic->extent / cyclic->block + 1;
-  return most > 0;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    const auto& dim = std::get<index_calc::BlockCyclic>(layout.dims[d]);
+    const core::Index equal = layout.skew->equal[d];
+    const core::Index count = equal > 0 ? std::min(equal, dim.extent) : dim.extent / dim.block;
+    if (count >= most) return false;
+    most /= count + 1;
+  }
+  return true;
 }
 }  // namespace
 

@@ -51,7 +51,7 @@ error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::en
   return own == other ? asio::error::connection_refused : error_code{};
 }
 
-/// Returns the numeric address; empty for loopback.
+/// Returns the numeric address; empty if loopback or unspecified.
 std::string outward(asio::ip::address address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());

@@ -36,8 +36,8 @@ public:
   /// Connects. Blocks until connected or `deadline`. With a key, nothing that is sent leaves and no
   /// frame is handed on before both ends have proved that they know it (authentication.hpp); if one
   /// does not, the connection ends, and refusal() tells why. With `tls`, all of that is inside TLS.
-  /// @param users  who may run the server of a connection inside this host; unless `all`, nothing is sent before one of
-  ///               them has accepted it
+  /// @param users  who may run the server at the other end of a connection inside this host; unless `all`, nothing is
+  ///               sent before one of them has accepted the connection
   /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
   /// answer in time, accepted by another user or by none in time. refused: the server is not the one
   /// that `tls` trusts, or speaks no TLS. invalid_argument: of the file of `tls`

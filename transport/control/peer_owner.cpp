@@ -102,8 +102,8 @@ Error objection(std::string_view found) {
   return Error(Errc::no_server,
                fmt::format("expected one of this user, {}, or of root, as no key is named and none "
                            "was found; found that {}; set key_file (TREMULA_KEY_FILE, --key-file) "
-                           "to the key of that server, or to none to accept any server, or start a "
-                           "server of your own at another port",
+                           "to that server's key file, or to 'none' to accept any server, or start "
+                           "a server of your own at another port",
                            ::geteuid(), found));
 }
 

@@ -79,7 +79,7 @@ Reading look_up(const ServerName& server, const std::string& port_file) {
     throw Error(Errc::invalid_argument,
                 fmt::format("port file '{}': expected one of this user, {}, or of root, as no key "
                             "is named; found one of user {}; set key_file (TREMULA_KEY_FILE, "
-                            "--key-file) to the key of that server, or to none to accept any "
+                            "--key-file) to that server's key file, or to 'none' to accept any "
                             "server",
                             port_file, ::geteuid(), contents.owner));
   }

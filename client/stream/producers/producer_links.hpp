@@ -197,9 +197,10 @@ private:
     }
   };
 
-  /// Opens one more link, over which `before` has come.  @throws core::Error on every rank: see give_up()
+  /// Opens one more link; `before` counts what arrived over the one that it replaces.
+  /// @throws core::Error on every rank, which then calls give_up()
   void add_link(const wire::Matched& matched, const Before& before);
-  /// Closes a link that could not be opened, for all ranks.
+  /// Reports to the server that a link could not be opened, and forgets it. Called on every rank.
   void give_up(std::uint64_t link, const core::Error& error);
   /// Agrees with the other ranks on the first step: the greatest of any link of any rank. All links are open.
   void complete();

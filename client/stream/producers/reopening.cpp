@@ -28,7 +28,7 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
   wait([&] { return polled(is_answered()); }, nullptr, "take the credits");
   const std::uint64_t number = links_.front().link.number;
   const std::string producer = links_.front().link.peer_group, where = place();
-  bool is_added = true;
+  bool must_give_up = false;
   try {
     const auto until = session_.step_deadline();
     session_.allgather_over(numbers(), {}, until);  // a rank that has lost the stream does not come
@@ -57,19 +57,20 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
       is_open_ = is_complete_ = false;
     }
     adopt(told);
-    is_added = false;
+    must_give_up = true;
     add_link(matched, before);
-    is_open_ = is_added = true;
+    must_give_up = false;
+    is_open_ = true;
     complete();
   } catch (...) {
     is_lost_ = true;
     const Error e = core::current_error();
     const bool may_be_lost = e.code() == Errc::transport || e.code() == Errc::peer_lost;
-    // The producer may have died: the server reports it within a moment, unless the link is given up before.
+    // The producer may have died. The server reports that within a moment, but not after the link is given up.
     std::optional<Control::LinkEnd> end;
     const auto knows = [&] { return (end = session_.control().link_end(number)).has_value(); };
     if (may_be_lost) session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
-    if (!is_added) give_up(number, e);
+    if (must_give_up) give_up(number, e);
     if (!may_be_lost) throw;
     throw Error(Errc::peer_lost,
                 fmt::format("{}: the link to producer group '{}' could not be set up anew: {}",

@@ -15,8 +15,8 @@ namespace {
 
 using namespace tremula;
 
-/// Of a step of so many fields, both jobs together, once all that is kept has been made: the median of
-/// many steps, since on a busy machine a long wait is told to the server, which allocates.
+/// Returns the allocations of a step of so many fields by both jobs together, once everything that is kept has been made:
+/// the least of many steps, because on a busy machine a long wait is reported to the server, which allocates.
 long allocations_of_a_step(int fields, int queue_depth) {
   constexpr int first_steps = 5, counted_steps = 40;
   const auto layout = Layout::block({.shape = {16}, .grid = {1}});
@@ -59,8 +59,7 @@ long allocations_of_a_step(int fields, int queue_depth) {
   EXPECT_EQ(jobs.join(), "");
   std::array<long, counted_steps> steps{};
   for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = counts[i + 1] - counts[i];
-  // Averages over two steps in a row, so that what only every other one allocates counts, too. The smallest pair has no
-  // heartbeat in it.
+  // Averages consecutive pairs, so that allocations made every other step count. The smallest pair contains no heartbeat.
   long least = steps[0] + steps[1];
   for (std::size_t i = 2; i < steps.size(); ++i) least = std::min(least, steps[i - 1] + steps[i]);
   return least / 2;

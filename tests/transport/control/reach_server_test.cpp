@@ -217,7 +217,7 @@ TEST_F(ReachServer, BelievesNoPortFileOfAnotherUserUnlessAKeyIsNamed) {
       error_of([&] { try_server(by_file, attempt, Deadline::after(1)); }, Errc::invalid_argument);
   EXPECT_EQ(attempts, 0);
   for (const char* part : {"expected one of this user, 0, or of root", "found one of user 12345",
-                           "TREMULA_KEY_FILE", "or to none"})
+                           "TREMULA_KEY_FILE", "or to 'none'"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
   for (const core::KeySource& named :
        {core::key_source("none", nullptr), core::key_source("", "the key of a variable")})

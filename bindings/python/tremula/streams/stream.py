@@ -118,11 +118,11 @@ class Stream:
         raise_error(status)
 
     def _again(self, call: Callable[[], Any]) -> int:
-        """Repeats a call that has returned PEER_LOST, once for each consumer that is needed, as each may be lost on its
-        own. Each repetition has the full time limit of the call. Returns the last status.
+        """Repeats a call that returned PEER_LOST, at most once per needed consumer, because each may be lost separately.
+        Each repetition has the full time limit of the call. Returns the last status.
 
-        :raises PeerLost: all of them returned PEER_LOST, as a rank of this group is lost. This is the first error, which
-            names that rank; later ones name the ranks that wait for it
+        :raises PeerLost: every repetition returned PEER_LOST because a rank of this group is lost. Raises the first error,
+            which names that rank; later ones name the ranks that wait for it
         """
         try:
             self._fail(_c.PEER_LOST)
