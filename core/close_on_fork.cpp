@@ -16,13 +16,12 @@ namespace {
 
 constexpr std::size_t bits = 64, words = (std::size_t{1} << 20) / bits;
 
-// Process-wide, as descriptors are: a child runs nothing but the handler below, which gets no
-// argument. Atomic words and no lock: another thread may be changing them at the moment of the
-// fork.
+// Process-wide, as descriptors are: a child runs only the handler below, which gets no argument. Atomic words
+// instead of a lock: another thread may be changing them at the moment of the fork.
 constinit std::array<std::atomic<std::uint64_t>, words> marked{};
-constinit std::atomic<std::size_t> used = 0;  // words that may have a bit
+constinit std::atomic<std::size_t> used = 0;  // how many words may have a bit set
 
-/// Runs in a child. Everything here is safe in a signal handler.
+/// Closes the marked descriptors. Runs in a child; calls only functions that are safe in a signal handler.
 void close_marked() {
   for (std::size_t word = 0, end = used.load(); word < end; ++word)
     for (std::uint64_t rest = marked[word].exchange(0); rest != 0; rest &= rest - 1)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Connections belong to the process that made them. A child that fork has made holds them open,
-// too, even when its parent has closed them or has died: the other end would then see no end of the
-// connection.
+// Connections belong to the process that made them. A child made by fork also holds them open, even after its
+// parent has closed them or has died: the other end would then not notice the end of the connection.
 
 namespace tremula::core {
 
@@ -10,8 +9,8 @@ namespace tremula::core {
 /// other systems. O_CLOEXEC does so only for a child that executes another program. Without effect
 /// on a descriptor of 2^20 or above.
 void set_close_on_fork(int descriptor) noexcept;
-/// Takes set_close_on_fork() back. Call it before `descriptor` is closed: another file may have its
-/// number then.
+/// Undoes set_close_on_fork(). Must be called before `descriptor` is closed, since another file may get its number
+/// then.
 void clear_close_on_fork(int descriptor) noexcept;
 
 }  // namespace tremula::core

@@ -10,7 +10,7 @@
 namespace tremula::core {
 
 /// Type of an element of a field. The values are part of the wire format and of the C interface.
-/// Values above `opaque_types` are elements of that many bytes more, of which nothing is known.
+/// Values above `opaque_types` are opaque elements; the difference is their size in bytes.
 enum class ElementType : int {
   i8 = 1,
   i16 = 2,
@@ -30,7 +30,7 @@ enum class ElementType : int {
 };
 
 inline constexpr int opaque_types = 0x10000;
-inline constexpr std::size_t max_opaque_bytes = 0x4000;  // what any chunk of a message holds
+inline constexpr std::size_t max_opaque_bytes = 0x4000;  // fits into any chunk of a message
 
 namespace detail {
 struct ElementTypeRow {
@@ -62,7 +62,7 @@ inline constexpr std::string_view all_element_types =
     "i8 to i64, u8 to u64, f16, bf16, f32, f64, c64, c128, bool or opaque with a number of bytes "
     "from 1 to 16384";
 
-/// Elements of so many bytes, which are moved as they are: of a struct, say.
+/// Returns the type of opaque elements of `bytes` bytes, which are moved unchanged, e.g. structs.
 /// @pre 1 <= bytes <= max_opaque_bytes
 constexpr ElementType opaque(std::size_t bytes) noexcept {
   return static_cast<ElementType>(opaque_types + static_cast<int>(bytes));
@@ -70,12 +70,12 @@ constexpr ElementType opaque(std::size_t bytes) noexcept {
 constexpr bool is_opaque(ElementType type) noexcept {
   return static_cast<int>(type) > opaque_types;
 }
-/// True if `value` is an element type (for bytes that come from outside).
+/// Returns whether `value` is an element type. For values that come from outside.
 constexpr bool is_element_type(int value) noexcept {
   return (value >= 1 && value <= static_cast<int>(detail::element_types.size())) ||
          (value > opaque_types && value <= opaque_types + static_cast<int>(max_opaque_bytes));
 }
-/// @pre is_element_type(type)
+/// Returns the size of an element.  @pre is_element_type(type)
 constexpr std::size_t element_bytes(ElementType type) noexcept {
   if (is_opaque(type)) return static_cast<std::size_t>(static_cast<int>(type) - opaque_types);
   return detail::element_types[static_cast<std::size_t>(type) - 1].bytes;
@@ -83,13 +83,13 @@ constexpr std::size_t element_bytes(ElementType type) noexcept {
 constexpr bool is_complex(ElementType type) noexcept {
   return type == ElementType::c64 || type == ElementType::c128;
 }
-/// "f64" and so on, "opaque24".  @pre is_element_type(type)
+/// Returns the name of the type, e.g. "f64" or "opaque24".  @pre is_element_type(type)
 inline std::string to_string(ElementType type) {
   if (is_opaque(type))
     return std::string(detail::opaque_name) + std::to_string(element_bytes(type));
   return std::string(detail::element_types[static_cast<std::size_t>(type) - 1].name);
 }
-/// The inverse of to_string; empty for any other text.
+/// Returns the type that to_string() names so; nullopt for any other text.
 inline std::optional<ElementType> parse_element_type(std::string_view name) noexcept {
   for (const auto& row : detail::element_types)
     if (row.name == name) return row.type;

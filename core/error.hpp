@@ -12,22 +12,22 @@ namespace tremula::core {
 
 /// The kind of a failure. The values are the negative status codes of the C interface (tremula.h).
 enum class Errc : int {
-  invalid_argument = -1,  ///< the caller passed something that cannot be right
+  invalid_argument = -1,  ///< the caller passed an argument that cannot be right
   timed_out = -2,         ///< a deadline passed
   transport = -3,         ///< moving bytes failed
   protocol = -4,          ///< foreign bytes are not what the wire format allows
   peer_lost = -5,         ///< a process or group on the other side is gone
   no_server = -6,         ///< the rendezvous server cannot be reached
-  refused = -7,           ///< the server or the other side said no
+  refused = -7,           ///< the server or the other side has rejected the request
   mismatch = -8,          ///< the two sides disagree about shape, type or name
-  unsupported = -9,       ///< this build or this machine cannot do it
+  unsupported = -9,       ///< this build or this machine cannot perform the operation
   cancelled = -10,        ///< the caller closed the object that the operation belonged to
   deadlock = -11,         ///< groups wait for each other in a circle
   interrupted = -12,      ///< the caller has ended a wait
   internal = -99,         ///< a defect in Tremula
 };
 
-/// "peer_lost" and so on.
+/// Returns the name of the code, e.g. "peer_lost".
 constexpr std::string_view to_string(Errc code) noexcept {
   switch (code) {
     case Errc::invalid_argument:
@@ -60,8 +60,8 @@ constexpr std::string_view to_string(Errc code) noexcept {
   return "unknown";
 }
 
-/// The only exception type. `what()` tells what was expected, what was found and what to do;
-/// `where()` is for developers and stays out of the text.
+/// The only exception type. `what()` states what was expected, what was found and what to do;
+/// `where()` is for developers and is not part of the text.
 class Error : public std::runtime_error {
 public:
   Error(Errc code, const std::string& text,
@@ -75,7 +75,7 @@ private:
   std::source_location where_;
 };
 
-/// The exception that is being handled, of whatever type, as an Error.
+/// Returns the exception that is being handled, of any type, as an Error.
 /// @pre called inside a catch block
 inline Error current_error() {
   try {
@@ -98,7 +98,8 @@ inline void expects(bool ok, std::string_view text,
   if (!ok) throw Error(Errc::invalid_argument, std::string(text), where);
 }
 
-/// As above, for a text that is costly: `text` makes it and is called only if `ok` is false.
+/// Checks a precondition as above, with a text that is costly to make.
+/// @param text  returns the text; called only if `ok` is false
 template <std::invocable Text>
 void expects(bool ok, Text&& text, std::source_location where = std::source_location::current()) {
   if (!ok) throw Error(Errc::invalid_argument, text(), where);
@@ -106,7 +107,7 @@ void expects(bool ok, Text&& text, std::source_location where = std::source_loca
 
 }  // namespace tremula::core
 
-/// Internal invariant: checked in builds without NDEBUG.
+/// Checks an internal invariant, in builds without NDEBUG.
 #ifdef NDEBUG
 #define TREMULA_ASSERT(condition) static_cast<void>(0)
 #else

@@ -30,7 +30,7 @@ Error file_error(Errc code, const std::filesystem::path& path, const std::string
   return Error(code, std::string(key_file) + " '" + path.string() + "': " + text);
 }
 
-/// Text that is overwritten when it ends.
+/// A text that is overwritten when it is destroyed.
 struct Secret {
   std::string text;
   explicit Secret(std::string secret = {}) : text(std::move(secret)) {}
@@ -38,7 +38,7 @@ struct Secret {
   ~Secret() { ::explicit_bzero(text.data(), text.capacity()); }
 };
 
-/// 32 random bytes, in digits that can be copied.
+/// Returns a key of 32 random bytes, in hexadecimal digits that can be copied.
 Key random_key() {
   std::array<std::byte, 32> random{};
   fill_with_secret_bytes(random);
@@ -116,8 +116,8 @@ Secret read_secret(const std::filesystem::path& path) {
   return secret;
 }
 
-/// Adds the key of a line of several.
-/// @param number  of the line, counted from 1
+/// Adds the key of one line of a file with several keys.
+/// @param number  number of the line, counted from 1
 void add_key(std::vector<Key>& keys, std::string_view line, std::size_t number,
              const std::string& from) {
   Key key(line, from + ", line " + std::to_string(number));
@@ -180,7 +180,7 @@ std::optional<OwnFile> make_key_file(const std::filesystem::path& path, const Ke
   line.text.reserve(key.bytes().size() + 1);
   line.text.append(reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size());
   line.text += '\n';
-  // Of two servers that make it at once one wins.
+  // If two servers create the file at once, one of them wins.
   return Draft(key_file, path, line.text, 0600).place();
 }
 

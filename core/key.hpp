@@ -14,28 +14,28 @@
 
 namespace tremula::core {
 
-/// Fills `out` with random bytes of the system that nobody can foretell.
+/// Fills `out` with unpredictable random bytes of the system.
 void fill_with_secret_bytes(std::span<std::byte> out);
 
-/// Its bytes are overwritten when it ends. Nothing prints it, and no error shows it.
+/// A key. Its bytes are overwritten when it is destroyed. No function prints it, and no error shows it.
 class Key {
 public:
   static constexpr std::size_t least_bytes = 16, most_bytes = 1024;
 
-  /// @param text  KEY or `NAME: KEY`; white space at the end and empty lines in front are no part of it
-  /// @param from  where it was given, for the error
+  /// @param text  KEY or `NAME: KEY`; white space at the end and empty lines in front are not part of it
+  /// @param from  where the key was given, for the error
   /// @throws Error invalid_argument if it is too short or too long
   explicit Key(std::string_view text, const std::string& from);
   ~Key();
   Key(const Key&) = default;
   Key& operator=(Key other) noexcept {
     name_.swap(other.name_);
-    bytes_.swap(other.bytes_);  // the other one wipes them
+    bytes_.swap(other.bytes_);  // `other` wipes the old ones
     return *this;
   }
 
   BytesView bytes() const noexcept { return bytes_; }
-  /// Whose it is, for people; no secret, and not proved. May be empty.
+  /// Returns the name of the key's owner, for people; not secret, and not proved. May be empty.
   const std::string& name() const noexcept { return name_; }
 
 private:
@@ -48,28 +48,29 @@ private:
 /// than this user can read it, or if it does not hold one key
 Key read_key_file(const std::filesystem::path& path);
 /// Reads the keys of a server: one, or several, each a line `NAME: KEY`.
-/// @return at least one; names and keys differ
-/// @throws Error as read_key_file
+/// @return at least one key; names and keys are unique
+/// @throws Error as read_key_file() does
 std::vector<Key> read_key_list(const std::filesystem::path& path);
-/// Makes the file with a random key in it, readable by its owner alone, if it is missing.
-/// @return nullopt if there is a file already
+/// Creates a key file with a random key, readable only by its owner, if the file does not exist.
+/// @return nullopt if the file exists
 /// @throws Error invalid_argument with the system's text
 std::optional<OwnFile> make_key_file(const std::filesystem::path& path);
-/// Makes the file with that key in it, as above.
+/// Creates a key file with the given key, as above.
 std::optional<OwnFile> make_key_file(const std::filesystem::path& path, const Key& key);
 
 /// Where a process looks for its key. At most one of `key` and `file` is set.
 struct KeySource {
   std::optional<Key> key;        ///< TREMULA_KEY
   std::string file{};            ///< key_file; `none`: no key; empty: not set
-  std::string runtime_folder{};  ///< XDG_RUNTIME_DIR: where the key lies if neither is set
+  std::string runtime_folder{};  ///< XDG_RUNTIME_DIR: folder of the key if neither is set
 };
 inline constexpr std::string_view no_key_file = "none";
 
-/// @param file            key_file as given, if it was
-/// @param variable        TREMULA_KEY, nullptr if it is not set
-/// @param runtime_folder  XDG_RUNTIME_DIR, nullptr if it is not set
-/// @throws Error invalid_argument if both keys are given, or TREMULA_KEY is no key
+/// Returns the source of the key from the configuration.
+/// @param file            key_file as given; empty if it was not
+/// @param variable        TREMULA_KEY; nullptr if it is not set
+/// @param runtime_folder  XDG_RUNTIME_DIR; nullptr if it is not set
+/// @throws Error invalid_argument if both keys are given, or if TREMULA_KEY is not a valid key
 KeySource key_source(const std::string& file, const char* variable,
                      const char* runtime_folder = nullptr);
 

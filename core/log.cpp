@@ -39,10 +39,10 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::info;
 }
 
-/// How long a line waits for room in standard error, unless an earlier one has waited in vain.
+/// How long a line waits for room in standard error, unless the line before it has waited in vain.
 constexpr std::chrono::milliseconds longest_wait{1000};
 
-/// Writes to standard error what it takes without blocking, or within a second. No thread: one that
+/// Writes the lines that standard error takes without blocking, or within a second. Uses no thread: one that
 /// hangs in write() could not be ended.
 class DroppingSink final : public spdlog::sinks::base_sink<std::mutex> {
   using Clock = std::chrono::steady_clock;
@@ -55,7 +55,7 @@ public:
     if (own_ >= 0) ::close(own_);
   }
   std::uint64_t dropped() const noexcept { return dropped_; }
-  /// Writes what can be written at once.
+  /// Writes the kept lines that can be written at once.
   void write_without_waiting() {
     const std::scoped_lock lock(mutex_);
     write_kept(false);
@@ -69,14 +69,14 @@ private:
     std::string text(line.data(), size);
     text.back() = '\n';
     write_kept(waits_);
-    if (untold_ > 0 && kept_.empty())
-      keep("- " + std::to_string(std::exchange(untold_, 0)) +
-           " lines of this log were dropped, because nobody read them\n");
+    if (unreported_ > 0 && kept_.empty())
+      keep("- " + std::to_string(std::exchange(unreported_, 0)) +
+           " lines of this log were dropped, because they were not read\n");
     if (kept_bytes_ + text.size() <= Log::kept_bytes) {
       keep(std::move(text));
       write_kept(waits_);
     } else {
-      ++dropped_, ++untold_;
+      ++dropped_, ++unreported_;
     }
   }
 
@@ -113,14 +113,14 @@ private:
       if (written < 0 && may_try_again) continue;
       if (written < 0 && errno == EAGAIN) return;
       const std::size_t done = written < 0 ? line.size() : static_cast<std::size_t>(written);
-      if (written < 0) ++dropped_, ++untold_;  // nobody can read it any more
+      if (written < 0) ++dropped_, ++unreported_;  // it can no longer be read
       kept_bytes_ -= done;
       line.erase(0, done);
       if (line.empty()) kept_.pop_front();
     }
   }
 
-  /// Also if a write fails at once.
+  /// Waits until a write can proceed or would fail at once; false if neither by `until`.
   static bool is_writable(int file, Clock::time_point until) {
     pollfd standard_error{.fd = file, .events = POLLOUT, .revents = 0};
     while (true) {
@@ -134,19 +134,21 @@ private:
     struct stat found {};
     return ::fstat(STDERR_FILENO, &found) == 0 && S_ISFIFO(found.st_mode);
   }
-  /// Returns standard error once more, not blocking: a terminal is writable when it takes a single byte. The
-  /// flags of the one that other processes share stay as they are.
+  /// Opens standard error once more, without blocking: a terminal counts as writable when it takes a single byte. The
+  /// flags of the descriptor that other processes share stay as they are.
   static int open_again() noexcept {
     return ::open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   }
 
   const bool waits_;
   bool is_stuck_ = false;  // the previous line has waited in vain
-  const int own_;          // -1: standard error itself, with what else the process writes; poll() must do
+  /// Own descriptor; -1: standard error itself, in order with the process's other output; then only poll() prevents
+  /// blocking.
+  const int own_;
   std::deque<std::string> kept_;
   std::size_t kept_bytes_ = 0;
   std::atomic<std::uint64_t> dropped_ = 0;
-  std::uint64_t untold_ = 0;
+  std::uint64_t unreported_ = 0;  // dropped lines that no line has reported yet
 };
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One line an event: `time level group.rank room event key=value ...` on standard error.
+// A log with one line per event: `time level group.rank room event key=value ...` on standard error.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace tremula::core {
 
 enum class LogLevel { off, error, warn, info, debug };
 
-/// Decides about a line that standard error does not take at once, e.g. because its pipe is not read. It is
-/// kept until a later write or flush, at most Log::kept_bytes of them; further ones are dropped, and their
-/// number is written when there is room again. With `wait`, the first such line first waits up to a second for room.
+/// How a log treats a line that standard error does not take at once, e.g. because its pipe is not read. Such lines are
+/// kept until a later write or flush, at most Log::kept_bytes of them; further lines are dropped, and their number is
+/// written when there is room again. With `wait`, the first such line first waits up to a second for room.
 enum class WhenFull { wait, drop };
 
 /// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
-/// makes one and passes it down.
+/// makes one and passes it on.
 class Log {
 public:
   static constexpr std::size_t kept_bytes = std::size_t{1} << 20;
@@ -35,8 +35,9 @@ public:
   bool is_on(LogLevel level) const noexcept;
   /// Writes lines that were kept, as far as there is room now. Never blocks.
   void flush() const;
-  /// Lines that were dropped so far.
+  /// Returns how many lines have been dropped so far.
   std::uint64_t dropped() const noexcept;
+  /// Writes a line.
   /// @param room  the folder that writes the line, e.g. "client"
   /// @param text  "event key=value key=value"
   void write(LogLevel level, std::string_view room, std::string_view text) const;
@@ -52,13 +53,13 @@ public:
   void debug(std::string_view room, std::string_view text) const {
     write(LogLevel::debug, room, text);
   }
-  /// For destructors and what else may not throw: a line that cannot be made is left out.
-  /// @param text  makes it
+  /// Writes a warning from a destructor or other code that must not throw: a line that cannot be made is left out.
+  /// @param text  returns the text of the line
   template <std::invocable Text>
   void try_warn(std::string_view room, Text&& text) const noexcept {
     try {
       warn(room, text());
-    } catch (...) {  // out of memory: there is nobody to tell
+    } catch (...) {  // out of memory: the line cannot be reported
     }
   }
 
@@ -67,7 +68,8 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// "warn" and so on.  @throws Error invalid_argument for any other text, naming the levels
+/// Returns the level of that name, e.g. "warn".
+/// @throws Error invalid_argument for any other text, naming the levels
 LogLevel parse_log_level(std::string_view text);
 
 }  // namespace tremula::core

@@ -8,18 +8,18 @@
 namespace tremula::core {
 
 inline constexpr std::size_t max_name_bytes = 255;
-/// What a name must be, for error messages.
+/// The rule that names follow, for error messages.
 inline constexpr std::string_view name_rule =
     "1 to 255 bytes of printable UTF-8 text, not of blanks alone";
 
-/// The code point at the begin of `text`, which is cut off; nothing, and one byte is cut off, where
-/// the bytes are no UTF-8 (Unicode 15.0, table 3-7).
+/// Removes the first code point of `text` and returns it; nullopt if the bytes are not UTF-8 (Unicode 15.0, table
+/// 3-7), in which case one byte is removed.
 /// @pre text is not empty
 constexpr std::optional<char32_t> next_code_point(std::string_view& text) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
   const std::size_t bytes = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  constexpr char32_t least[] = {0, 0, 0x80, 0x800, 0x10000};  // shorter forms are no UTF-8
+  constexpr char32_t least[] = {0, 0, 0x80, 0x800, 0x10000};  // overlong forms are not UTF-8
   char32_t point = bytes == 1 ? first : first & (0x7fu >> bytes);
   bool is_good = first < 0x80 || (first >= 0xc2 && first < 0xf5);
   for (std::size_t i = 1; i < bytes && is_good; ++i) {
@@ -31,9 +31,9 @@ constexpr std::optional<char32_t> next_code_point(std::string_view& text) noexce
   return is_good ? std::optional(point) : std::nullopt;
 }
 
-/// False for what is not seen or changes how the text around it is seen: control and format
-/// characters (Unicode 15.0, categories Cc and Cf, among them all that turn the direction of
-/// writing), separators of lines and paragraphs, noncharacters.
+/// Returns false for characters that are invisible or change how the text around them is displayed: control and
+/// format characters (Unicode 15.0, categories Cc and Cf, including all that change the direction of writing),
+/// separators of lines and paragraphs, noncharacters.
 constexpr bool is_printable(char32_t point) noexcept {
   constexpr struct {
     char32_t first, last;
@@ -49,8 +49,8 @@ constexpr bool is_printable(char32_t point) noexcept {
   return true;
 }
 
-/// False for what is_printable refuses, and for what leaves a blank or a box: spaces (category Zs),
-/// fillers of Hangul, the blank of Braille, variation selectors, private use (category Co).
+/// Returns false for characters that is_printable() rejects, and for those that show as a blank or a box: spaces
+/// (category Zs), fillers of Hangul, the blank of Braille, variation selectors, private use (category Co).
 constexpr bool is_seen(char32_t point) noexcept {
   constexpr struct {
     char32_t first, last;
@@ -64,7 +64,7 @@ constexpr bool is_seen(char32_t point) noexcept {
   return is_printable(point);
 }
 
-/// True for a text that may be the name of a group, stream, field or host: see name_rule.
+/// Returns whether a text may be the name of a group, stream, field or host: see name_rule.
 constexpr bool is_name(std::string_view text) noexcept {
   if (text.size() > max_name_bytes) return false;
   bool has_seen = false;
@@ -76,7 +76,7 @@ constexpr bool is_name(std::string_view text) noexcept {
   return has_seen;
 }
 
-/// Foreign text as one line that is safe to show: '?' for what is_printable refuses.
+/// Returns foreign text as one line that is safe to show, with '?' for everything that is_printable() rejects.
 inline std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {

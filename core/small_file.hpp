@@ -17,22 +17,22 @@ struct SmallFile {
   std::uint32_t mode = 0;   ///< permission bits
 };
 
-/// Reads a whole file. Does not wait, whatever lies at that name.
-/// @param kind  what the file is to be, for errors: "key file"
+/// Reads a whole file. Does not wait, whatever kind of file is at that name.
+/// @param kind  what the file is meant to be, for errors: "key file"
 /// @return nullopt if there is no such file
 /// @throws Error invalid_argument if it is a pipe, a folder or the like, is longer than
 /// `most_bytes`, or cannot be read
 std::optional<SmallFile> read_small_file(std::string_view kind, const std::filesystem::path& path,
                                          std::size_t most_bytes);
 
-/// A file that this process has made.
+/// A file that this process has created.
 class OwnFile {
 public:
   /// @param file  descriptor of the file, which has its final contents
   OwnFile(std::filesystem::path path, int file);
 
   const std::filesystem::path& path() const noexcept { return path_; }
-  /// Removes the file if nothing else has taken its place since.
+  /// Removes the file if no other file has taken its place since.
   void remove() const noexcept;
 
 private:
@@ -41,13 +41,13 @@ private:
   timespec written_{};
 };
 
-/// A file under a name that nobody can foretell, until it gets its own: a reader of that one finds
-/// the whole file or none. Follows no links and opens nothing that exists.
+/// A file with an unpredictable name, until it gets its final name: a reader of the final name finds the whole file
+/// or none. Follows no links and opens no existing file.
 class Draft {
 public:
   /// @param kind  "key file", for errors
-  /// @param path  the name that it is to get
-  /// @param mode  permissions, of which those of the process's umask are taken away
+  /// @param path  the final name
+  /// @param mode  permissions, without those that the process's umask removes
   /// @throws Error invalid_argument with the system's text
   Draft(std::string_view kind, std::filesystem::path path, std::string_view text,
         std::uint32_t mode);
@@ -55,10 +55,10 @@ public:
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
 
-  /// Gives the file its name, and takes that name from the file that has it.
+  /// Gives the file its final name, and replaces any file that has it.
   /// @throws Error invalid_argument with the system's text
   OwnFile replace();
-  /// Gives the file its name unless there is a file of that name.
+  /// Gives the file its final name unless there is a file of that name.
   /// @return nullopt if there is one
   /// @throws Error invalid_argument with the system's text
   std::optional<OwnFile> place();

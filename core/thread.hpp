@@ -8,8 +8,8 @@
 
 namespace tremula::core {
 
-/// While it lives, the calling thread handles no signal. A thread that is begun meanwhile handles
-/// none for as long as it lives.
+/// While this object exists, the calling thread handles no signal. A thread that is started meanwhile never handles
+/// a signal.
 class SignalsBlocked {
 public:
   SignalsBlocked() noexcept {
@@ -25,7 +25,7 @@ private:
   sigset_t before_;
 };
 
-/// The only way in which the library begins a thread.
+/// Starts a thread that handles no signal. The library starts threads in no other way.
 /// @tparam Thread  std::thread or std::jthread
 /// @throws std::system_error if the system has no further thread
 template <class Thread = std::thread, class Work>

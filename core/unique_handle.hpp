@@ -27,7 +27,7 @@ public:
 
   Handle get() const noexcept { return handle_; }
   explicit operator bool() const noexcept { return handle_ != Traits::none(); }
-  /// Gives the handle up: the caller closes it.
+  /// Returns the handle and gives up its ownership: the caller closes it.
   Handle release() noexcept { return std::exchange(handle_, Traits::none()); }
   void reset() noexcept {
     if (handle_ != Traits::none()) Traits::close(std::exchange(handle_, Traits::none()));

@@ -18,10 +18,10 @@ namespace tremula::proto {
 
 namespace {
 
-constexpr std::size_t head_bytes = 8;  // in front of each name: its length, type, count
+constexpr std::size_t head_bytes = 8;  // precedes each name: its length, the type, the count
 constexpr std::size_t number_bytes = 8, text_head_bytes = 4;
 
-/// Foreign text of a message for people.
+/// Returns foreign text as it may be shown in a message for people.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 64;
   return core::printable(text.size() <= most ? text : text.substr(0, most));
@@ -111,7 +111,8 @@ public:
     const auto taken = bytes(count);
     return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
-  /// @return `count`, if there can be so many items of that size
+  /// Checks that there can be `count` items of that size.
+  /// @return `count`
   std::size_t items(std::size_t count, std::size_t least_bytes) const {
     if (count > rest_.size() / least_bytes)
       throw core::Error(
@@ -153,7 +154,7 @@ AttributeValues values_of(Reader& in, unsigned type, std::size_t count) {
 std::string json(std::int64_t value) { return fmt::format("{}", value); }
 
 /// Returns the shortest text that reads back as `value` and that readers of JSON take for a real
-/// number: "1.0", "1e+20". Infinities and NaN, which JSON has not, become texts.
+/// number: "1.0", "1e+20". Infinities and NaN, which JSON lacks, become texts.
 std::string json(double value) {
   if (!std::isfinite(value)) return fmt::format("\"{}\"", value);
   std::string text = fmt::format("{}", value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a message to the server may cost before anything is allocated for it. Bytes alone say
-// little: two of them make an empty submessage of a hundred.
+// Bounds on the cost of a message to the server, checked before anything is allocated for it. A bound on bytes alone
+// is not enough: two bytes on the wire make an empty submessage, which takes a hundred in memory.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
@@ -26,7 +26,7 @@ struct Bound {
   std::size_t bytes;
   std::int64_t parts;  // fields that are set, at any depth
 };
-/// Of messages that may be large; all others are small.
+/// Bounds of messages that may be large; all others are small.
 constexpr std::array large{
     Bound{Message::kHeartbeat, max_heartbeat_bytes, max_heartbeat_parts},
     Bound{Message::kAnnounce, max_message_bytes, max_parts},
@@ -44,9 +44,9 @@ Bound bound_of(int body) {
   return {static_cast<Message::BodyCase>(body), small, max_parts};
 }
 
-/// Counts `left` down for each field that is set, at any depth. Ends early when none is left, or
-/// where the bytes are no message.
-/// @pre the submessages of the type do not nest without end
+/// Decrements `left` for each field that is set, at any depth. Ends early when it would fall below 0, or where the
+/// bytes are not a message.
+/// @pre the submessages of the type nest only to a finite depth
 void count_parts(std::int64_t& left, CodedInputStream& in, const Descriptor& type) {
   while (const std::uint32_t tag = in.ReadTag()) {
     if (--left < 0) return;

@@ -13,7 +13,7 @@
 
 namespace tremula::proto {
 
-/// At most 64 bytes of foreign text, safe to print: other bytes than printable ASCII as '?'.
+/// Returns at most 64 bytes of foreign text, safe to print: bytes other than printable ASCII become '?'.
 inline std::string shown(std::string_view text) {
   constexpr std::size_t limit = 64;
   std::string out(text.substr(0, limit));
@@ -24,7 +24,7 @@ inline std::string shown(std::string_view text) {
 }
 
 inline std::string_view text_of(std::string_view part) { return part; }
-/// A name of several words is made only when it is needed.
+/// Returns the name of a part; a name that has to be composed is made only when it is needed.
 template <std::invocable Part>
 std::string text_of(const Part& part) {
   return part();
@@ -62,12 +62,12 @@ void check_attributes(const Part& part, const std::string& bytes) {
   }
 }
 
-/// What a message to the server may take, by its kind: bytes and, before anything is allocated for
-/// them, parts. Bytes that are no message are left to the parser.
+/// Checks the bytes and the number of parts of a message to the server against the bounds of its kind, before anything
+/// is allocated for it. Leaves bytes that are not a message to the parser.
 void check_bounds(core::BytesView bytes);
 
-/// All of fields but what their layouts say.
-/// @param part  in front of "fields[0].name"
+/// Checks fields, except the texts of their layouts.
+/// @param part  precedes "fields[0].name" in error texts
 void check_fields(std::string_view part, const WireFields& fields);
 
 }  // namespace tremula::proto

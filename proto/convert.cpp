@@ -29,7 +29,7 @@ void check_seconds(std::string_view part, double seconds) {
     reject(part, "seconds, 0 or more", fmt::format("{}", seconds));
 }
 
-/// Layouts that are shown as they come.
+/// Checks layouts that are shown without being decoded.
 void check_layouts(std::string_view part, const WireFields& fields) {
   try {
     decode(fields);
@@ -66,13 +66,13 @@ void check_when_full(std::string_view part, wire::WhenFull policy, int queue_dep
   check_range(part, static_cast<int>(policy), 0, most);
 }
 
-/// Consumers that share the steps begin with the next one: an earlier one may be another's.
+/// Checks a start. Consumers that share the steps begin with the next one: an earlier one may be another consumer's.
 void check_start(std::string_view part, wire::Start start, bool shares) {
   const int most = shares ? wire::START_NEXT : wire::Start_MAX;
   check_range(part, static_cast<int>(start), 0, most);
 }
 
-/// What it does not know counts as well: it is told on.
+/// Checks the size of a declaration, including unknown fields, which are forwarded as well.
 template <class Declaration>
 void check_size(std::string_view part, const Declaration& m) {
   if (m.ByteSizeLong() > max_declaration_bytes)
@@ -135,7 +135,8 @@ void check(const wire::Counters& m) {
     check_seconds("Counters.lags.waited_seconds", lag.waited_seconds());
 }
 
-/// @param turns  it may tell how far its rank has come
+/// Checks a wait.
+/// @param turns  the message may contain how far its rank has come
 void check(const wire::Wait& m, bool turns) {
   check_number("Wait.number", m.number());
   check_seconds("Wait.seconds", m.seconds());

@@ -15,7 +15,7 @@ namespace tremula::proto {
 
 namespace {
 
-/// A field by its number in a message: "Announce.fields[0].name".
+/// The name of a field's part, by the field's number in a message: "Announce.fields[0].name".
 struct FieldPart {
   std::string_view before;
   int number;
@@ -64,7 +64,7 @@ Field decode_at(const FieldPart& part, const wire::Field& field) {
   return out;
 }
 
-/// Calls each(part, field) for each field, whose names differ.
+/// Calls each(part, field) for each field. Checks that their names are unique.
 template <class Each>
 void for_each_field(std::string_view before, const WireFields& fields, Each&& each) {
   check_range([before] { return fmt::format("{}fields, count", before); }, fields.size(), 0,
@@ -97,14 +97,14 @@ std::string listed(std::span<const Field> fields) {
   return items.empty() ? "no field" : fmt::format("{}", fmt::join(items, ", "));
 }
 
-/// Returns whether two shapes differ in the order of their extents alone.
+/// Returns whether two shapes differ only in the order of their extents.
 bool is_permuted(std::vector<core::Index> one, std::vector<core::Index> other) {
   std::ranges::sort(one);
   std::ranges::sort(other);
   return one == other;
 }
 
-/// Does the part that is wanted lie in the array?
+/// Returns whether the wanted part lies inside the array.
 bool holds(const Field& have, const Field& want) {
   const auto outer = whole_shape(have), inner = index_calc::shape(want.layout);
   bool is_inside = outer.size() == inner.size();

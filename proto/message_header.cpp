@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t magic = 0x4C4D5254;  // "TRML" in the order of the bytes
 constexpr std::uint16_t version = 1;
-// Flags. 2 was that of attributes which no other message was compared with.
+// Flags. 2 marked attributes that were not compared with those of other messages.
 constexpr std::uint32_t has_time = 1, has_attributes = 4, has_hash = 8;
 
 namespace at {  // byte offsets, as drawn in WIRE_FORMAT.md
@@ -46,7 +46,7 @@ T take(core::BytesView bytes, std::size_t offset) noexcept {
                   part, expected, found));
 }
 
-/// Takes the time and the attributes of a step; other messages have neither.
+/// Reads the time and the attributes of a step; other messages have neither.
 void take_metadata(core::BytesView bytes, MessageHeader& header) {
   const bool is_step = header.kind == MessageKind::step;
   const auto flags = take<std::uint32_t>(bytes, at::flags);

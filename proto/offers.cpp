@@ -18,7 +18,7 @@ bool has(const Ways& ways, std::string_view way) {
   return std::ranges::find(ways, way) != ways.end();
 }
 
-/// "local" and the wires of one side, each once, best first.
+/// Returns "local" and the wires of one side, each once, best first.
 Ways ways_of(const Offering& side) {
   Ways found;
   const auto add = [&](std::string_view way) {
@@ -39,7 +39,7 @@ bool is_network(std::string_view way) {
   return way.starts_with(libfabric) || way.starts_with(sockets);
 }
 
-/// Ranks of other hosts cannot use it.
+/// Returns whether a side offers a wire only on loopback, so that ranks of other hosts cannot use it.
 bool is_on_loopback(const Offering& side, std::string_view way) {
   return is_network(way) && std::ranges::none_of(side.offers, [&](std::string_view offer) {
            if (offer.starts_with(hybrid)) offer.remove_prefix(hybrid.size());
@@ -51,7 +51,7 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
   return fmt::format("{}", fmt::join(texts, between));
 }
 
-/// "local, ofi:tcp;ofi_rxm (loopback alone)"
+/// Returns the wires of one side: "local, ofi:tcp;ofi_rxm (loopback alone)".
 std::string listed(const Offering& side) {
   std::vector<std::string> texts;
   for (const std::string_view way : ways_of(side))
@@ -59,7 +59,7 @@ std::string listed(const Offering& side) {
   return joined(texts, ", ");
 }
 
-/// Why a way that both sides have leads nowhere.
+/// Returns why a wire that both sides have cannot connect them.
 std::string why_not(std::string_view way, const Offering& a, const Offering& b) {
   if (way == memory && a.host != b.host)
     return fmt::format("they are on different hosts, '{}' and '{}'", a.host, b.host);
@@ -76,7 +76,7 @@ std::string why_not(std::string_view way, const Offering& a, const Offering& b) 
                      joined(bound, " and ") + (bound.size() > 1 ? " listen" : " listens"));
 }
 
-/// What a user sets so that there is a way.
+/// Returns what a user has to set so that the sides can be connected.
 std::string remedy(const std::array<const Offering*, 2>& sides, const std::array<Ways, 2>& ways) {
   std::vector<std::string> texts;
   const auto is_common_wire = [&](std::string_view way) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a part of a step lies, or shall go, when it does not travel in the message itself
-// (WIRE_FORMAT.md).
+// The place of a part of a step: where it is, or is to be written, when it does not travel in the message
+// itself (WIRE_FORMAT.md).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,29 +13,30 @@
 namespace tremula::proto {
 
 struct PartPlace {
-  /// The path; its number on the wire.
+  /// The path of the part; the values are the numbers on the wire.
   enum class Kind : std::uint16_t {
     on_demand = 0,  ///< sent in chunks when it is asked for
     shared = 1,     ///< packed, in memory that both sides map
     lent = 2,       ///< in a rank's local array, in memory that both sides map
-    ring = 3,       ///< comes through a ring in such memory when it is asked for
+    ring = 3,       ///< sent through a ring in such memory when it is asked for
     rma = 4,        ///< in a rank's local array, which the peer can read
     staged = 5,     ///< packed and sent
-    inlined = 6,    ///< behind this place, in the same message
+    inlined = 6,    ///< after this place, in the same message
   };
   Kind kind = Kind::on_demand;
-  std::uint64_t part = 0;                 ///< number in the message
-  std::uint64_t count = 1;                ///< parts from there on that go the same way
-  std::array<std::uint64_t, 4> memory{};  ///< the transport's; 0 where the path needs none
-  core::Index first = 0;                  ///< lent, rma: of the local part; ring: slots
-  core::Index allocated = 0;              ///< lent, rma: elements; ring: bytes of a slot
-  std::array<core::Index, index_calc::max_dimensions> stride{};  ///< lent, rma: as first
+  std::uint64_t part = 0;                 ///< number of the first part in the message
+  std::uint64_t count = 1;                ///< how many parts, from that one on, take this path
+  std::array<std::uint64_t, 4> memory{};  ///< memory of the transport; 0 if the path needs none
+  core::Index first = 0;      ///< lent, rma: first element of the local part; ring: slots
+  core::Index allocated = 0;  ///< lent, rma: elements of the array; ring: bytes of a slot
+  std::array<core::Index, index_calc::max_dimensions> stride{};  ///< lent, rma: strides, elements
   friend bool operator==(const PartPlace&, const PartPlace&) = default;
 };
 
 inline constexpr std::size_t part_place_bytes = 128;
 
 void encode(const PartPlace& place, std::span<std::byte, part_place_bytes> out) noexcept;
+/// Returns the place that encode() has encoded; for foreign bytes.
 /// @throws core::Error protocol naming what was expected and found: too short, an unknown kind
 PartPlace decode_part_place(core::BytesView bytes);
 

@@ -14,7 +14,7 @@ using core::Index;
 
 namespace {
 
-/// No more boxes that are missing are kept, nor told.
+/// How many missing boxes are kept, and reported, at most.
 constexpr std::size_t most_missing = 256;
 
 Index volume(std::span<const Index> extents) {
@@ -23,8 +23,7 @@ Index volume(std::span<const Index> extents) {
   return elements;
 }
 
-/// What is left of `box` without the elements of `part`: slices before and after it, one dimension
-/// after the other.
+/// Appends the rest of `box` without the elements of `part`: slices before and after it, one dimension after the other.
 void subtract(Box box, const Box& part, std::vector<Box>& rest) {
   for (std::size_t d = 0; d < box.origin.size(); ++d) {
     const Index begin = box.origin[d], end = begin + box.extents[d];

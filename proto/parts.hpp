@@ -18,26 +18,28 @@ using Box = index_calc::Selection;
 
 inline bool is_part(const Field& field) { return !field.whole.empty(); }
 
-/// That a part lies in its whole array, and both have elements, as many as 63 bits count.
+/// Checks that a part lies inside its whole array, and that both have elements, fewer than 2^63.
 /// @throws core::Error invalid_argument
 void check_part(const Field& field);
 
-/// Where the layout of a part lies in the whole array.
+/// Returns the box of the whole array that the layout of a part covers.
 Box box_of(const Field& field);
-/// "[0, 6) x [4, 8)"
+/// Returns a box as text: "[0, 6) x [4, 8)".
 std::string to_string(const Box& box);
 bool overlap(const Box& a, const Box& b);
 
-/// Boxes of the array that no part has; the first ones if they are many. Empty: the parts cover it.
-/// @param parts  disjoint, in an array of that shape
+/// Returns the boxes of the array that no part covers, or the first of them if they are many; empty if the parts cover
+/// the array.
+/// @param parts  disjoint boxes in an array of that shape
 std::vector<Box> missing(std::span<const core::Index> shape, std::span<const Box> parts);
 
-/// The elements that a consumer wants and a producer offers: one box, in the indices of either's
-/// layout. Extents of 0: they share none.
+/// The elements that a consumer wants and a producer offers: one box, in the indices of either side's layout. Extents
+/// of 0: there are none.
 struct SharedBox {
   Box of_offered, of_wanted;
 };
-/// @pre check_compatible
+/// Returns the elements that both fields share.
+/// @pre check_compatible(wanted, offered, ...)
 SharedBox shared_box(const Field& wanted, const Field& offered);
 
 }  // namespace tremula::proto

@@ -8,12 +8,12 @@
 
 namespace tremula::proto {
 
-/// Calls each(text) for each text for people of a message, a `std::string&` of a message that may change. A Status
-/// is left out: the server alone makes its texts.
+/// Calls each(text) for each text for people in a message; `text` is a `std::string&` unless the message is const. A
+/// Status is left out: only the server makes its texts.
 template <class Message, class Each>
 void for_each_text(Message& message, Each&& each) {
   using Text = std::conditional_t<std::is_const_v<Message>, const std::string&, std::string&>;
-  // The text is a member of a message that may change if `Message` may.
+  // The cast is safe: the text is a member of the message, which is not const if `Text` is not.
   const auto visit = [&](const std::string& text) { each(const_cast<Text>(text)); };
   if constexpr (std::is_same_v<std::remove_const_t<Message>, wire::ToServer>) {
     if (message.has_close_link()) visit(message.close_link().why());
@@ -33,7 +33,7 @@ void for_each_text(Message& message, Each&& each) {
   }
 }
 
-/// Whether cut() changes nothing of it.
+/// Returns whether cut() would leave the text unchanged.
 inline bool is_fit(std::string_view text) {
   if (text.size() > max_text_bytes) return false;
   while (!text.empty())
@@ -41,7 +41,7 @@ inline bool is_fit(std::string_view text) {
   return true;
 }
 
-/// Whether cut_texts() changes nothing of it.
+/// Returns whether cut_texts() would leave the message unchanged.
 template <class Message>
 bool has_fit_texts(const Message& message) {
   bool are_fit = true;
@@ -49,7 +49,7 @@ bool has_fit_texts(const Message& message) {
   return are_fit;
 }
 
-/// Cuts the texts for people that are too long: what they say is not worth a connection.
+/// Cuts the texts for people that are too long or not UTF-8; such a text is no reason to close the connection.
 template <class Message>
 void cut_texts(Message& message) {
   for_each_text(message, [](std::string& text) {

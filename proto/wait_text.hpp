@@ -8,9 +8,9 @@
 
 namespace tremula::proto {
 
-/// "rank 3", "ranks 0-2 and 5"; at most eight runs are named.
+/// Returns a text such as "rank 3" or "ranks 0-2 and 5"; names at most eight runs.
 std::string ranks_text(const std::set<core::Rank>& ranks);
-/// What a rank waits for, for people: "in begin_step of stream 's', step 4, for rank 1 of group 'b' to
+/// Returns what a rank waits for, for people: "in begin_step of stream 's', step 4, for rank 1 of group 'b' to
 /// send the next step".
 std::string wait_text(const wire::Wait& wait);
 

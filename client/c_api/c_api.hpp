@@ -12,20 +12,22 @@
 
 struct tremula_session {
   std::unique_ptr<tremula::client::Session> session;
-  /// Of every call of the session and its streams, handles of which may outlive it.
+  /// Admits the calls of the session and of its streams; shared with the streams' handles, which may outlive
+  /// the session.
   std::shared_ptr<tremula::client::Gate> gate;
 };
 struct tremula_out_stream {
   std::unique_ptr<tremula::client::OutStream> stream;
-  std::shared_ptr<tremula::client::Gate> gate;  ///< of the session
+  std::shared_ptr<tremula::client::Gate> gate;  ///< gate of the session
 };
 struct tremula_attributes {
   tremula::proto::Attributes value;
-  std::vector<std::vector<const char*>> texts;  ///< parallel to value; of those that are texts
+  /// Values of the attributes that are texts; parallel to value.
+  std::vector<std::vector<const char*>> texts;
 };
 struct tremula_in_stream {
   std::unique_ptr<tremula::client::InStream> stream;
-  std::shared_ptr<tremula::client::Gate> gate;  ///< of the session
+  std::shared_ptr<tremula::client::Gate> gate;  ///< gate of the session
 };
 
 namespace tremula::client {
@@ -33,7 +35,8 @@ namespace tremula::client {
 void make_attributes(proto::Attributes value, tremula_attributes** out);
 void make_layout(index_calc::Layout value, tremula_layout** out);
 
-/// As guarded(), inside the gate of the handle that the application calls its argument `name`.
+/// Runs `body` as guarded() does, inside the gate of the handle.
+/// @param name  the argument by which the application passes the handle, for error messages
 template <class Handle, class Body>
 tremula_status call(Handle* handle, const char* name, Body&& body) noexcept {
   return guarded([&] {
@@ -43,12 +46,13 @@ tremula_status call(Handle* handle, const char* name, Body&& body) noexcept {
   });
 }
 
-/// Frees the handle of a stream.
+/// Frees the handle of a stream; does nothing in a child process. Inside a call of the session, the handle is
+/// freed when that call has left.
 template <class Handle>
 void free_stream(Handle* handle) noexcept {
   if (handle == nullptr || !handle->gate->is_at_home()) return;
   if (handle->gate->is_inside()) return handle->gate->after_call([handle] { free_stream(handle); });
-  const auto gate = handle->gate;  // whose entry this is inside
+  const auto gate = handle->gate;  // outlives `entry`, which the handle may not
   const auto entry = gate->enter_to_free();
   delete handle;
 }

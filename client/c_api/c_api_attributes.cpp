@@ -10,10 +10,10 @@ static_assert(client::of_stream == TREMULA_OF_STREAM && client::of_step == TREMU
 
 namespace {
 
-/// Whole of what the application passes.
+/// Returns a copy of all values that the application passes.
 proto::AttributeValues values_from(tremula_attribute_type type, const void* values, size_t count) {
   if (count > 0) expects_pointer(values, "values");
-  // Longer ones are refused; a count that nobody has initialised is not read.
+  // More values are refused in any case; so an uninitialised count is never used to read them.
   core::expects(count <= proto::max_attributes_bytes, [&] {
     return fmt::format("count: expected at most {} values; found {}", proto::max_attributes_bytes,
                        count);

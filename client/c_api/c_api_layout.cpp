@@ -62,7 +62,8 @@ tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int 
 
 namespace {
 
-/// @param make  (shape, lists of numbers) -> IndexList
+/// Makes a layout whose ranks list their elements.
+/// @param make  (shape) -> IndexList of this rank
 template <class Make>
 tremula_status make_listed(int dimensions, const int64_t* shape, int ranks, unsigned options,
                            int64_t count, tremula_layout** layout, Make&& make) {
@@ -223,7 +224,7 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
     expects_pointer(hash, "hash");
     const std::size_t width = core::element_bytes(client::type_from(type));
     const auto& listing = layout->layout.listing;
-    // Of every member, local_part gives the list of the rank that has made the layout.
+    // Whichever member it is asked for, local_part gives the list of the rank that made the layout.
     const auto part = index_calc::local_part(
         layout->layout, listing ? index_calc::ranks_of(layout->layout).front() : rank);
     const std::size_t needed = static_cast<std::size_t>(part.allocated) * width;

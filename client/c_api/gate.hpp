@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What every call of a session passes: it comes from the process that opened the session, while no
-// other call is inside, and while the session's libraries are there.
+// The gate that every call of a session passes. It admits a call only from the process that opened the
+// session, while no other call is inside, and while the libraries that the session needs still work.
 #include <atomic>
 #include <functional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace tremula::client {
 
-/// Tells the process that made it from its children. A question costs one load.
+/// Distinguishes the process that made it from the children of that process. A check costs one load.
 class HomeProcess {
 public:
   HomeProcess();
@@ -23,18 +23,19 @@ public:
 private:
   int pid_;
   const volatile char* mark_ =
-      nullptr;  // a page that a child finds empty; null: not on this system
+      nullptr;  // a page that is zero in a child; null if this system cannot do that
 };
 
-/// One of a session, with all its streams, or of a communicator, with all its redistributions.
+/// Admits one call at a time: of a session with all its streams, or of a communicator with all its
+/// redistributions.
 class Gate {
 public:
-  /// @param owner  for messages, e.g. "session of group 'ocean'"
-  /// @param check  throws if what the owner needs is gone; called at every entry
+  /// @param owner  named in messages, e.g. "session of group 'ocean'"
+  /// @param check  throws if something that the owner needs is gone; called at every entry
   explicit Gate(
       std::string owner, std::function<void()> check = [] {});
 
-  /// Held as long as a call is inside.
+  /// Held while a call is inside.
   class Entry {
   public:
     explicit Entry(Gate& gate) noexcept : gate_(gate) {
@@ -47,18 +48,20 @@ public:
     Gate& gate_;
   };
 
-  /// @throws core::Error invalid_argument: a child of the process that opened it, another call is
-  /// inside; and what `check` throws
+  /// Admits a call.
+  /// @throws core::Error invalid_argument in a child of the process that opened the owner, or if another call
+  /// is inside; and whatever `check` throws
   Entry enter();
-  /// False in a child of that process: it may free nothing, because its parent uses it.
+  /// Returns whether this is the process that opened the owner. A child of it may free nothing, because the
+  /// parent still uses the handles.
   bool is_at_home() const noexcept { return home_.is_here(); }
-  /// Is this thread inside? So it is where a call asks the application whether to go on.
+  /// Returns whether this thread is inside a call, e.g. in a function by which the application ends a wait.
   bool is_inside() const noexcept {
     return inside_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
-  /// Done when the call that is inside has left.  @pre is_inside()
+  /// Runs `work` as soon as the call that is inside has left.  @pre is_inside()
   void after_call(std::function<void()> work) { later_.push_back(std::move(work)); }
-  /// For what frees a handle: waits until no other call is inside, and needs nothing else.
+  /// Admits a call that frees a handle: waits until no other call is inside, and checks nothing else.
   /// @pre is_at_home(), not is_inside()
   Entry enter_to_free() noexcept;
 

@@ -14,8 +14,8 @@ namespace tremula::client {
 /// Keeps `text` for tremula_last_error and returns `status`.
 tremula_status fail(tremula_status status, const std::string& text) noexcept;
 
-/// Runs the body of a C function: an exception becomes a status and tremula_last_error. A body that
-/// returns nothing is TREMULA_OK when it ends.
+/// Runs the body of a C function and turns an exception into a status and the text of tremula_last_error.
+/// A body that returns nothing gives TREMULA_OK when it ends.
 template <class Body>
 tremula_status guarded(Body&& body) noexcept {
   try {

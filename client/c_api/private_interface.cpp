@@ -15,7 +15,7 @@ namespace {
 
 using namespace tremula;
 
-/// The configured timeout; the default if the configuration has an error, which is reported later
+/// Returns the configured timeout; the default if the configuration has an error, which is reported later
 /// on all ranks.
 double own_timeout(const std::string& options) {
   try {
@@ -25,8 +25,8 @@ double own_timeout(const std::string& options) {
   }
 }
 
-/// Steps that can fail on one rank alone stand between two agreements, so that no rank waits for
-/// one that has failed.
+/// Opens a session of the communicator's ranks. Each step that can fail on a single rank is enclosed by
+/// agreements, so that no rank waits for one that has failed.
 std::unique_ptr<client::Session> open(const std::string& group, client::Communicator& communicator,
                                       const std::string& options) {
   const double timeout = own_timeout(options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What libtremula_mpi.so asks of libtremula.so, which exports one symbol more for it: the two are built and installed
-// together. Not for applications.
+// The interface by which libtremula_mpi.so uses libtremula.so, which exports one more symbol for it: the two are built
+// and installed together. Not for applications.
 #include <memory>
 #include <string>
 
@@ -15,31 +15,33 @@ namespace tremula::client {
 class Communicator {
 public:
   virtual ~Communicator() = default;
-  /// The ranks, and how they talk. Collective.
+  /// Returns the group of the communicator's ranks, by which they exchange messages. Collective.
   /// @throws core::Error, on all ranks
   virtual std::unique_ptr<transport::Group> group(double timeout) = 0;
-  /// A wire to another job; why_not tells what is missing, if it has no offers.
+  /// A transport to other jobs.
   struct Wire {
     std::unique_ptr<transport::Transport> transport;
-    std::string why_not;
+    std::string why_not;  ///< what is missing, if the transport has no offers
   };
-  /// Collective.
+  /// Makes the wire to other jobs. Collective.
   virtual Wire wire(double timeout) = 0;
-  /// @throws core::Error invalid_argument if the communicator is of no use any more
+  /// @throws core::Error invalid_argument if the communicator can no longer be used
   virtual void check() const = 0;
 };
 
-/// Goes up when anything changes that both libraries see: this header, tremula_layout, the transports.
+/// Version of everything that both libraries see: this header, tremula_layout, the transports. Incremented when
+/// any of it changes.
 inline constexpr int private_interface_number = 1;
 
 struct PrivateInterface {
-  // These two come first in every version, so that another one can say that it is another one.
+  // These two members come first in every version, so that a library of another version can still report
+  // that the versions differ.
   const char* version;
-  tremula_status (*fail)(tremula_status status, const char* text) noexcept;  ///< as client::fail
+  tremula_status (*fail)(tremula_status status, const char* text) noexcept;  ///< client::fail
 
-  int number;  ///< private_interface_number of that library
+  int number;  ///< private_interface_number of libtremula
 
-  /// Collective over the communicator.
+  /// Opens a session for the group of the communicator. Collective over the communicator.
   /// @throws core::Error
   tremula_session* (*open_session)(const std::string& group,
                                    std::shared_ptr<Communicator> communicator,
@@ -48,5 +50,5 @@ struct PrivateInterface {
 
 }  // namespace tremula::client
 
-/// Never null.
+/// Returns the interface; never null.
 extern "C" TREMULA_API const tremula::client::PrivateInterface* tremula_private_interface();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The structs of the C interface grow at their end, and begin with the bytes that they had when the
-// application was compiled. What both sides know is read and written, and nothing else.
+// The structs of the C interface grow at their end, and begin with their size in bytes as the application
+// was compiled. Only the members that both sides know are read and written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace tremula::client {
 
-/// Its `name`, and the `bytes` that it had in its first version: up to the end of the last member.
+/// The `name` of a struct, and the `bytes` that it had in its first version, up to the end of the last member.
 template <class Struct>
 struct FirstVersion;
 
@@ -37,7 +37,7 @@ struct FirstVersion<tremula_peer_statistics> {
       offsetof(tremula_peer_statistics, path) + sizeof(tremula_peer_statistics::path);
 };
 
-/// Bytes of `given` that the application and this library know.
+/// Returns how many bytes of `given` both the application and this library know.
 /// @throws core::Error invalid_argument for a size that no initialiser sets
 template <class Struct>
 std::size_t known_bytes(const Struct* given) {
@@ -45,7 +45,7 @@ std::size_t known_bytes(const Struct* given) {
   static_assert(std::is_trivially_copyable_v<Struct> && offsetof(Struct, size) == 0);
   static_assert(First::bytes % alignof(Struct) == 0,
                 "the next version's member would lie in the padding of the first version");
-  constexpr std::size_t most_bytes = 1 << 16;  // more is memory that nobody has initialised
+  constexpr std::size_t most_bytes = 1 << 16;  // a larger size is uninitialised memory
   core::expects(given->size >= First::bytes && given->size <= most_bytes, [&] {
     return fmt::format(
         "{0}.size: expected the bytes of the struct, at least {1}; found {2}: set every {0} to "
@@ -55,7 +55,7 @@ std::size_t known_bytes(const Struct* given) {
   return std::min(given->size, sizeof(Struct));
 }
 
-/// What the application has set, over `defaults` for what it does not know.
+/// Returns the members that the application has set, and `defaults` for those that it does not know.
 template <class Struct>
 Struct read_struct(const Struct* given, Struct defaults) {
   std::memcpy(&defaults, given, known_bytes(given));
@@ -63,7 +63,8 @@ Struct read_struct(const Struct* given, Struct defaults) {
   return defaults;
 }
 
-/// Leaves the size, and what this library does not know, as they are.
+/// Copies the members that both sides know; leaves the size, and members that this library does not know, as
+/// they are.
 template <class Struct>
 void write_struct(const Struct& from, Struct* to) {
   constexpr std::size_t begin = sizeof(Struct::size);
@@ -71,7 +72,7 @@ void write_struct(const Struct& from, Struct* to) {
               reinterpret_cast<const std::byte*>(&from) + begin, known_bytes(to) - begin);
 }
 
-/// Element i of an array of the application.
+/// Returns element i of an array of the application.
 /// @param stride  bytes from one element to the next
 /// @throws core::Error invalid_argument if the element is longer
 template <class Struct>

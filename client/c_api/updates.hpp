@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the C interface makes of layouts and of struct tremula_update. Compiled into libtremula.so and
+// Conversion of layouts and of struct tremula_update from the C interface. Compiled into libtremula.so and
 // libtremula_mpi.so.
 #include <mutex>
 #include <string>
@@ -19,18 +19,21 @@ struct tremula_layout {
 
 namespace tremula::client {
 
+/// Returns the element type.
 /// @throws core::Error invalid_argument
 core::ElementType type_from(tremula_type type);
-/// As far as the application knows the struct; the rest is as tremula_update_init sets it.
+/// Returns the members that the application knows; the others as tremula_update_init sets them.
 /// @throws core::Error invalid_argument
 tremula_update read_update(const tremula_update* given);
-/// Ignores its layouts and types.
-/// @param dimensions  of both sides
+/// Returns the update of a field; ignores the layouts and types of `update`.
+/// @param dimensions  number of dimensions of both sides
 /// @throws core::Error invalid_argument
 FieldUpdate update_from(const tremula_update& update, std::size_t dimensions);
 
+/// Returns the update of one array, with its layouts and types.
 /// @throws core::Error invalid_argument
 Update update_of(const tremula_update* given);
+/// Returns the updates of an array of structs.
 /// @param given  may be null if count is 0
 /// @throws core::Error invalid_argument
 std::vector<Update> updates_of(const tremula_update* given, std::size_t count, std::size_t stride);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The little of BLACS that is asked for: the application brings the library.
+// The few functions of BLACS that are used: the application brings the library.
 #include <mpi.h>
 
 namespace tremula::client::scalapack {
@@ -11,11 +11,11 @@ struct Grid {
   bool has_me() const noexcept { return my_row >= 0; }
 };
 
-/// All -1 for a context that this process is not in, e.g. -1.
+/// Returns the grid of a context; all members are -1 for a context that this process is not in, e.g. -1.
 Grid grid_of(int context);
 
-/// Exactly the processes of the grid. BLACS frees it at blacs_gridexit and sends on it: no
-/// other code may.
+/// Returns the communicator of exactly the processes of the grid. BLACS sends on it, and frees it at blacs_gridexit:
+/// no other code may.
 /// @pre grid_of(context).has_me()
 MPI_Comm comm_of(int context);
 

@@ -11,11 +11,11 @@ namespace tremula::client::scalapack {
 
 using redistribute::Job;
 
-/// What stays with a BLACS context until it ends.
+/// The job of a BLACS context, which is kept until the context ends.
 class ContextJob {
 public:
-  /// Collective over the context at the first call.
-  /// @pre this process is in it
+  /// Returns the job of a context. The first call is collective over the context.
+  /// @pre this process is in the context
   static ContextJob& of(int context) {
     return transport::mpi::companion<ContextJob>(comm_of(context));
   }
@@ -24,7 +24,7 @@ public:
   }
 
   Job& job() noexcept { return job_; }
-  /// The ranks of the context's own grid, row by row. Collective at the first call.
+  /// Returns the ranks of the context's own grid, row by row. The first call is collective.
   const std::vector<index_calc::RankRange>& members(const Grid& grid);
 
 private:

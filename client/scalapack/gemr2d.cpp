@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of the global context agree in one reduction on what only those of a grid know: its
-// matrix, and which rank has which cell. The lowest value wins over "unknown". Values are also sent
-// negated: the lowest and the highest show whether all processes of the grid agree.
+// The processes of the global context agree in one reduction on the values that only those of a grid know: its
+// matrix, and which rank has which cell. The reduction takes the lowest value, so any value wins over "unknown". Values
+// are also sent negated: the lowest and the highest show whether all processes of the grid agree.
 #include <fmt/format.h>
 
 #include <array>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
 
-/// The numbers that must be equal on all processes of a matrix. {}: its name.
+/// Names of the numbers that must be equal on all processes of a matrix. {}: the name of the matrix.
 constexpr std::array names{"rows of the grid of desc{}",
                            "columns of the grid of desc{}",
                            "i{}",
@@ -43,7 +43,8 @@ public:
       : size_(static_cast<std::size_t>(size)),
         values_(matrices * (2 * names.size() + size_), unknown) {}
 
-  void tell(std::size_t i, Matrix matrix, Rank me) {
+  /// Enters the values of matrix i that this process knows.
+  void contribute(std::size_t i, Matrix matrix, Rank me) {
     if (!matrix.grid.has_me()) return;
     const auto numbers = numbers_of(matrix);
     for (std::size_t k = 0; k < numbers.size(); ++k) {
@@ -54,6 +55,7 @@ public:
         std::int64_t{matrix.grid.my_row} * matrix.grid.columns + matrix.grid.my_column;
   }
 
+  /// Combines the values of all processes. Collective.
   void agree(MPI_Comm comm) {
     transport::mpi::check(
         MPI_Allreduce(MPI_IN_PLACE, values_.data(), static_cast<int>(values_.size()), MPI_INT64_T,
@@ -61,7 +63,7 @@ public:
         "MPI_Allreduce");
   }
 
-  /// Completes `matrix` with what the processes of its grid know.
+  /// Completes `matrix` with the values that the processes of its grid know.
   void complete(std::size_t i, Matrix& matrix) {
     const std::int64_t* value = at(i);
     core::expects(*value != unknown, [&] {
@@ -104,7 +106,7 @@ public:
   }
 
 private:
-  /// For each matrix its numbers, each followed by its negative, then the cell of each rank.
+  /// Returns the values of matrix i: its numbers, each followed by its negative, then the cell of each rank.
   std::int64_t* at(std::size_t i) { return values_.data() + i * (2 * names.size() + size_); }
 
   std::size_t size_;
@@ -125,7 +127,7 @@ void gemr2d(core::ElementType type, int m, int n, const void* a, int ia, int ja,
   std::array matrices{matrix_of('a', desca, ia, ja), matrix_of('b', descb, ib, jb)};
   Agreement agreement(matrices.size(), job.group().size());
   for (std::size_t i = 0; i < matrices.size(); ++i)
-    agreement.tell(i, matrices[i], job.group().rank());
+    agreement.contribute(i, matrices[i], job.group().rank());
   agreement.agree(job.group().comm());
   for (std::size_t i = 0; i < matrices.size(); ++i) agreement.complete(i, matrices[i]);
   move(job, {.m = m, .n = n, .transformation = {.from = type, .to = type}}, matrices[0], a,

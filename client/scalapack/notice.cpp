@@ -16,14 +16,15 @@
 namespace tremula::client::scalapack {
 namespace {
 
-/// The file that has the code at `address`; "" if none is known.
+/// Returns the file that has the code at `address`; "" if none is known.
 std::string library_of(const void* address) {
   Dl_info info{};
   return dladdr(address, &info) == 0 || info.dli_fname == nullptr ? "" : info.dli_fname;
 }
 std::string own_library() { return library_of(reinterpret_cast<const void*>(&own_library)); }
 
-/// MPI does not run yet: by what the launchers say. True for a process that none has started.
+/// Returns whether this is the first process of its job. Relies on the variables that launchers set, as MPI does not
+/// run yet; true for a process that no launcher has started.
 bool is_first_of_its_job() {
   constexpr std::array ranks{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
   return std::ranges::all_of(ranks, [](const char* name) {
@@ -32,7 +33,7 @@ bool is_first_of_its_job() {
   });
 }
 
-void tell_if_not_in_use() {
+void report_if_not_in_use() {
   const char* const level = std::getenv("TREMULA_LOG");
   if (level == nullptr || !is_first_of_its_job()) return;
   const core::Log log("scalapack", core::parse_log_level(level));
@@ -46,8 +47,8 @@ void tell_if_not_in_use() {
 
 [[gnu::constructor]] void when_loaded() {
   try {
-    tell_if_not_in_use();
-  } catch (const std::exception&) {  // the first call reads the same configuration and tells
+    report_if_not_in_use();
+  } catch (const std::exception&) {  // the first call reads the same text and reports the error
   }
 }
 

@@ -19,20 +19,21 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// A rank that waits for the outcome of another is this much more patient.
+/// How much longer a rank waits for the outcome of another rank than that rank has for its work.
 constexpr double patience_seconds = 10;
-/// Bounds how long it takes until the server knows of a rank that has left.
+/// How long it takes at most until the server knows of a rank that has left.
 constexpr double known_within_seconds = 2;
-/// All ranks of a group may ask the server for such a rank: each asks half a dozen times in all.
+/// Pause after the first question to the server for such a rank; it doubles after each. All ranks of a group may
+/// ask, so each asks only half a dozen times in all.
 constexpr std::chrono::milliseconds first_between_questions{50};
-/// Between two looks at what the server has sent unasked.
+/// Pause between two looks at notices of the server.
 constexpr std::chrono::milliseconds between_looks{20};
 
 core::Deadline patient(core::Deadline deadline) {
   return core::Deadline::after(deadline.remaining() + patience_seconds);
 }
 
-/// What `work` threw, if anything.
+/// Runs `work` and returns the error that it threw; nullopt if it threw none.
 template <class Work>
 std::optional<Error> error_of(Work&& work) {
   try {
@@ -43,7 +44,7 @@ std::optional<Error> error_of(Work&& work) {
   }
 }
 
-/// An error or some bytes, for the other ranks.
+/// Encodes an error or some bytes for the other ranks.
 core::Bytes encode_outcome(const std::optional<Error>& error, core::BytesView payload) {
   const std::int32_t code = error ? static_cast<std::int32_t>(error->code()) : 0;
   core::Bytes bytes(sizeof code);
@@ -53,7 +54,8 @@ core::Bytes encode_outcome(const std::optional<Error>& error, core::BytesView pa
   return bytes;
 }
 
-/// @throws core::Error if it was one
+/// Returns the bytes of an outcome.
+/// @throws core::Error the error, if the outcome is one
 core::Bytes decode_outcome(core::BytesView bytes) {
   std::int32_t code = 0;
   core::expects(bytes.size() >= sizeof code, "a rank of the own group sent less than an outcome");
@@ -65,13 +67,13 @@ core::Bytes decode_outcome(core::BytesView bytes) {
   return {payload.begin(), payload.end()};
 }
 
-/// What the bytes behind a head are.
+/// Meaning of the bytes that follow a head.
 enum class Kind : std::uint8_t {
-  told_by_root,
-  part_of_all,
-  part_of_stream,  ///< a rank that has lost the stream does not come
-  of_another_call,
-  of_lost_stream,  ///< in answer to part_of_stream
+  from_root,        ///< bytes of rank 0, for all ranks
+  part_of_all,      ///< bytes of every rank, for all ranks
+  part_of_stream,   ///< the same about a stream; a rank that has lost the stream does not take part
+  of_another_call,  ///< unused bytes: the sender is in another call than rank 0
+  of_lost_stream,   ///< no bytes, in answer to part_of_stream: the sender has lost the stream
 };
 
 template <class Value>
@@ -85,7 +87,7 @@ void append(core::Bytes& bytes, const std::string& text) {
   bytes.insert(bytes.end(), view.begin(), view.end());
 }
 
-/// Kind, step, name and stream of a call; then what is told.
+/// Returns a message: the kind; the step, name and stream of the call; then the payload.
 core::Bytes headed(Kind kind, const CollectiveCall& call, core::BytesView payload) {
   core::Bytes bytes;
   bytes.reserve(32 + call.name.size() + call.stream.size() + payload.size());
@@ -143,7 +145,9 @@ bool is_compared(const Circle& circle) {
   return circle.group.size() > 1 && !circle.call.name.empty();
 }
 
-/// A step of an agreement that this rank may leave, by an exception, or may not.
+/// Runs a step of an agreement and records where this rank leaves it if the step throws.
+/// @param may_leave  the agreement may be left; if not, an exception makes all later agreements useless
+/// @param at         the point of the agreement that the step belongs to
 template <class Step>
 auto leavable(const Circle& circle, bool may_leave, Left::At at, Step&& step) {
   Left& left = *circle.left;
@@ -154,7 +158,8 @@ auto leavable(const Circle& circle, bool may_leave, Left::At at, Step&& step) {
   return result;
 }
 
-/// The rest of an agreement that this rank has left; of another rank than 0, once it has its head.
+/// Completes an agreement that this rank has left. A rank other than 0 can do so only once it has the head; until
+/// then take_head() does.
 void finish_left(const Circle& circle, core::Deadline deadline) {
   using enum Left::At;
   transport::Group& group = circle.group;
@@ -169,32 +174,32 @@ void finish_left(const Circle& circle, core::Deadline deadline) {
   }
 }
 
-/// Of another rank than 0: what rank 0 says that it is in, and tells. Agreements about streams that this
-/// rank has lost come to their end without it.
-/// @param may_leave  this rank, the agreement in turn
+/// Returns the head that rank 0 has broadcast, with its payload. For ranks other than 0. Answers and skips
+/// agreements about streams that this rank has lost.
+/// @param may_leave  this rank may leave the current agreement
 core::Bytes take_head(const Circle& circle, bool may_leave, core::Deadline deadline) {
   using enum Left::At;
   transport::Group& group = circle.group;
   const CollectiveCall& call = circle.call;
   for (;;) {
-    core::Bytes told = std::exchange(circle.left->head, {});
-    if (told.empty() && circle.left->at == head)
-      told =
+    core::Bytes received = std::exchange(circle.left->head, {});
+    if (received.empty() && circle.left->at == head)
+      received =
           leavable(circle, true, head, [&] { return std::move(group.finish(deadline).front()); });
-    else if (told.empty())
-      told = leavable(circle, may_leave, head, [&] { return group.broadcast({}, deadline); });
-    const Headed root = split_head(told);
+    else if (received.empty())
+      received = leavable(circle, may_leave, head, [&] { return group.broadcast({}, deadline); });
+    const Headed root = split_head(received);
     const bool is_own = may_leave && root.call == call;
     const bool is_skipped =
         root.kind == Kind::part_of_stream && !is_own && (*circle.has_lost)(root.call.stream);
-    if (!is_skipped) return told;
+    if (!is_skipped) return received;
     leavable(circle, may_leave, parts,
              [&] { return group.allgather(headed(Kind::of_lost_stream, call, {}), deadline); });
   }
 }
 
-/// Rank 0 begins every agreement with a broadcast that says what it is in. So the ranks take part in
-/// the same one whatever call they are in, and nothing is taken for something else.
+/// Returns the bytes of rank 0 on every rank. Rank 0 begins every agreement with a broadcast of its call, so that
+/// all ranks take part in the same agreement whatever call they are in, and no message is mistaken for another.
 core::Bytes broadcast(const Circle& circle, core::Bytes bytes, core::Deadline deadline) {
   using enum Left::At;
   transport::Group& group = circle.group;
@@ -203,20 +208,21 @@ core::Bytes broadcast(const Circle& circle, core::Bytes bytes, core::Deadline de
   finish_left(circle, deadline);
   if (group.rank() == 0) {
     leavable(circle, false, head,
-             [&] { return group.broadcast(headed(Kind::told_by_root, call, bytes), deadline); });
+             [&] { return group.broadcast(headed(Kind::from_root, call, bytes), deadline); });
     return bytes;
   }
-  const auto told = take_head(circle, false, deadline);
-  const Headed root = split_head(told);
-  if (root.kind != Kind::told_by_root)
+  const auto received = take_head(circle, false, deadline);
+  const Headed root = split_head(received);
+  if (root.kind != Kind::from_root)
     leavable(circle, false, parts,
              [&] { return group.allgather(headed(Kind::of_another_call, call, {}), deadline); });
-  if (root.kind != Kind::told_by_root || root.call != call)
+  if (root.kind != Kind::from_root || root.call != call)
     throw_other_call(circle, group.rank(), call, root.call);
   return {root.payload.begin(), root.payload.end()};
 }
 
-/// @param why_lost  null: all ranks come
+/// Returns the bytes of every rank on every rank.
+/// @param why_lost  as in allgather_unless_lost(); null: all ranks take part
 std::vector<core::Bytes> gather(const Circle& circle, core::Bytes bytes,
                                 const std::function<std::string()>* why_lost,
                                 core::Deadline deadline) {
@@ -227,18 +233,18 @@ std::vector<core::Bytes> gather(const Circle& circle, core::Bytes bytes,
   finish_left(circle, deadline);
   const bool may_leave = why_lost != nullptr;
   const Kind kind = may_leave ? Kind::part_of_stream : Kind::part_of_all;
-  auto told = group.rank() == 0
-                  ? leavable(circle, may_leave, head,
-                             [&] { return group.broadcast(headed(kind, call, {}), deadline); })
-                  : take_head(circle, may_leave, deadline);
-  const Headed root = split_head(told);
+  auto received = group.rank() == 0
+                      ? leavable(circle, may_leave, head,
+                                 [&] { return group.broadcast(headed(kind, call, {}), deadline); })
+                      : take_head(circle, may_leave, deadline);
+  const Headed root = split_head(received);
   const bool is_own = root.kind == kind && root.call == call;
   if (may_leave && !is_own)
     if (const auto why = (*why_lost)(); !why.empty()) {
-      circle.left->head = std::move(told);
+      circle.left->head = std::move(received);
       throw Error(Errc::peer_lost, why);
     }
-  if (root.kind == Kind::told_by_root) throw_other_call(circle, group.rank(), call, root.call);
+  if (root.kind == Kind::from_root) throw_other_call(circle, group.rank(), call, root.call);
   const auto mine = headed(is_own ? kind : Kind::of_another_call, call, bytes);
   auto all = leavable(circle, may_leave, parts, [&] { return group.allgather(mine, deadline); });
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -289,7 +295,7 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     return wait;
   };
   LongWait wait(control_.waits(), describe, true);
-  struct Present {  // the check of the group finds it; the server learns that it is over
+  struct Present {  // lets the check of the group find the wait; reports its end to the server
     LongWait*& at;
     Control& control;
     bool stays_reported = false;
@@ -306,7 +312,7 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     question.set_agreement(number_);
     if (is_of_data_path(error)) name_rank_that_left(question);
     if (error.code() != Errc::timed_out) throw;
-    present.stays_reported = true;  // a rank whose time limit ends next does not miss this one
+    present.stays_reported = true;  // a rank that times out next must not find this one missing
     const auto explained = control_.explain(question);
     if (explained.text().empty()) throw;
     throw Error(error.code(),
@@ -320,7 +326,7 @@ void WatchedGroup::name_rank_that_left(const wire::Explain& question) {
   const auto until = core::Deadline::after(known_within_seconds);
   auto between = first_between_questions;
   auto next = core::Deadline::Clock::now();
-  // A rank that was notified that its calls differ leaves; this one was notified before that, if at all.
+  // A rank leaves when it is notified that the calls differ; this rank was notified before that, if at all.
   const auto look = [this] {
     if (wait_ != nullptr) wait_->look();
   };

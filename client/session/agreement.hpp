@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the ranks of a group fail together: what goes wrong on one rank is thrown on all of them, so
-// that none waits for another that has given up. Ranks that make different calls are told which.
+// How the ranks of a group fail together: an error of one rank is thrown on all of them, so that no rank
+// waits for another that has given up. Ranks that make different calls get an error that names both calls.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace tremula::client {
 
-/// Bytes of a protobuf message, for Group and back.
+/// Converts a protobuf message to bytes for a Group; from_bytes() converts it back.
 template <class Message>
 core::Bytes to_bytes(const Message& message) {
   core::Bytes bytes(message.ByteSizeLong());
@@ -31,12 +31,12 @@ Message from_bytes(core::BytesView bytes) {
   return message;
 }
 
-/// The call in which a rank comes to an agreement: equal on all ranks that make the same calls in
-/// the same order. Without a name it is not compared.
+/// The call in which a rank takes part in an agreement: equal on all ranks that make the same calls in
+/// the same order. A call without a name is not compared.
 struct CollectiveCall {
   std::string name, stream;
   std::uint64_t step = 0;
-  // For the server, as in wire::Wait; not compared:
+  // The following are for the server, as in wire::Wait, and are not compared:
   std::uint64_t over = 0;
   bool is_between_turns = false, is_after_loss = false;
   friend bool operator==(const CollectiveCall& one, const CollectiveCall& other) {
@@ -44,11 +44,11 @@ struct CollectiveCall {
   }
 };
 
-/// The ranks of a group whose agreements are known to the server: one that does not end in time names
-/// the ranks that have not come to it.
+/// The ranks of a group whose agreements the server knows: the error of an agreement that does not end in
+/// time names the ranks that have not joined it.
 class WatchedGroup final : public transport::Group {
 public:
-  /// @param call  the rank's latest one
+  /// @param call  the latest collective call of this rank
   /// @pre control and call outlive this object
   WatchedGroup(std::unique_ptr<transport::Group> group, Control& control, std::string name,
                const CollectiveCall& call);
@@ -61,89 +61,89 @@ public:
   std::optional<Note> take_note() override { return group_->take_note(); }
 
 private:
-  /// A call is begun.
+  /// Counts a call that begins.
   void count();
-  /// The call that was begun last.
-  /// @param is_of_root  it waits for rank 0 alone, and rank 0 for none
+  /// Runs the call that was counted last, while the server knows of it.
+  /// @param is_of_root  the call waits only for rank 0, and rank 0 waits for no rank
   template <class Call>
   auto watched(bool is_of_root, Call&& call);
 
-  /// Asks the server a few times which rank has left the group. For a connection to another rank that has failed,
+  /// Asks the server a few times which rank has left the group. Called when a connection to another rank has failed,
   /// perhaps because that rank itself gave up on a third one.
-  /// @throws core::Error peer_lost naming it, if there is one
+  /// @throws core::Error peer_lost naming the rank that has left, if there is one
   void name_rank_that_left(const wire::Explain& question);
 
   std::unique_ptr<transport::Group> group_;
   Control& control_;
   std::string name_;
   const CollectiveCall& call_;
-  std::uint64_t number_ = 0;  // of the agreement; the same on all ranks
-  std::uint64_t begun_ = 0;   // agreements of the session, with this one
-  LongWait* wait_ = nullptr;  // while there is one
+  std::uint64_t number_ = 0;  // number of the agreement; equal on all ranks
+  std::uint64_t begun_ = 0;   // how many agreements of the session have begun, including this one
+  LongWait* wait_ = nullptr;  // the wait of the agreement that is under way; null if none is
 };
 
-/// Where a rank has left an agreement of a stream that is lost. Other ranks may come to that yet: the
-/// next agreement, of whatever call, begins with the rest of it.
+/// The point at which a rank has left an agreement of a stream that is lost. Other ranks may still join that
+/// agreement: the next one, of whatever call, begins by completing it.
 struct Left {
   enum class At : std::uint8_t {
     nothing,
-    head,   ///< rank 0 tells, and the others hear, what the agreement is about
-    parts,  ///< every rank tells every rank
-    failed  ///< an agreement that is not to be left: no later one is of any use
+    head,   ///< rank 0 broadcasts what the agreement is about
+    parts,  ///< every rank sends its bytes to every rank
+    failed  ///< an agreement that must not be left: no later one is of any use
   };
   At at = At::nothing;
-  core::Bytes head;  ///< has come, and is of a later agreement of this rank; empty: none
+  core::Bytes head;  ///< head of a later agreement of this rank, if it has arrived; empty if not
 };
 
 /// The ranks of a group, and the call in which this rank is.
 struct Circle {
   transport::Group& group;
-  const std::string& name;  ///< of the group
+  const std::string& name;  ///< name of the group
   const CollectiveCall& call;
-  /// Of the session. Null where no call has a name.
+  /// The agreement of the session that this rank has left; null where no call has a name.
   Left* left = nullptr;
-  /// Whether this rank comes to no further agreement about the steps of a stream.
+  /// Returns whether this rank takes part in no further agreement about the steps of a stream.
   const std::function<bool(const std::string& stream)>* has_lost = nullptr;
 };
 
-/// Collective. Every rank gets the bytes of every rank. Shape of the result: [rank].
+/// Returns the bytes of every rank on every rank. Collective. Shape of the result: [rank].
 /// @throws core::Error mismatch on every rank if any is in another call than rank 0
 std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,
                                    core::Deadline deadline);
 
-/// The same about the steps of a stream, as long as no rank has lost it. A rank that has lost it need not
-/// come: the others are told so when it comes to its next agreement. And a rank that waits may leave when
-/// `check` of the group throws. Later agreements are as good as before.
-/// @param why_lost  asked when rank 0 is in another call; empty: the stream is alive
+/// Returns the bytes of every rank on every rank, for an agreement about the steps of a stream, as long as no
+/// rank has lost the stream. A rank that has lost it need not take part: the others learn of the loss when that
+/// rank comes to its next agreement. A rank that waits may leave when `check` of the group throws. Later
+/// agreements work as before.
+/// @param why_lost  asked when rank 0 is in another call; returns an empty text if the stream is alive
 /// @throws core::Error peer_lost if a rank has lost the stream; mismatch
 std::vector<core::Bytes> allgather_unless_lost(const Circle& circle, core::Bytes bytes,
                                                const std::function<std::string()>& why_lost,
                                                core::Deadline deadline);
 
-/// An agreement in which every rank tells its bytes.
+/// An agreement that gives every rank the bytes of every rank.
 using Gather = std::function<std::vector<core::Bytes>(core::Bytes mine, core::Deadline deadline)>;
 
-/// Collective. Runs `work` on rank 0 and gives all ranks its bytes; where it throws, all ranks
-/// throw that error. Rank 0 waits for none.
-/// @param deadline  of work; the other ranks wait a little longer for its outcome
-/// @throws core::Error mismatch on a rank that is in another call than rank 0, which does not know
-/// it
+/// Runs `work` on rank 0 and returns its bytes on all ranks; if it throws, all ranks throw that error.
+/// Collective. Rank 0 waits for no rank.
+/// @param deadline  deadline of `work`; the other ranks wait a little longer for its outcome
+/// @throws core::Error mismatch on a rank that is in another call than rank 0; rank 0 does not notice
 core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
                         core::Deadline deadline);
-/// The same by another agreement. Rank 0 may wait in it.
+/// Runs `work` on rank 0 as above, but uses `gather` to agree. Rank 0 may wait in it.
 core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
                         const Gather& gather, core::Deadline deadline);
 
-/// Collective. Runs `work` on every rank; where any rank throws, every rank throws the error of the
-/// lowest such rank, which is named.
-/// @throws core::Error mismatch, as allgather
+/// Runs `work` on every rank; if any rank throws, every rank throws the error of the lowest such rank, and the
+/// text names that rank. Collective.
+/// @throws core::Error mismatch, as allgather() does
 void run_collectively(const Circle& circle, const std::function<void()>& work,
                       core::Deadline deadline);
-/// The same by another agreement.
+/// Runs `work` on every rank as above, but uses `gather` to agree.
 void run_collectively(const Circle& circle, const std::function<void()>& work, const Gather& gather,
                       core::Deadline deadline);
 
-/// The same without a call to compare: before there are streams.
+/// Runs `work` on every rank as above, without a call to compare: for the time before there are streams.
 inline void run_collectively(transport::Group& group, const std::string& name,
                              const std::function<void()>& work, core::Deadline deadline) {
   run_collectively({group, name, CollectiveCall{}}, work, deadline);

@@ -25,7 +25,7 @@ namespace {
 
 using core::Errc, core::Error;
 
-/// A key and what to do with its text; `from` says where the text was found.
+/// Sets a key from its text; `from` names where the text was found, for messages.
 using Key = std::function<void(const std::string& text, const std::string& from)>;
 using Keys = std::map<std::string, Key, std::less<>>;
 
@@ -46,7 +46,7 @@ Key number(const std::string& key, Number& out, Number least, Number most) {
   };
 }
 
-/// Seconds, or `none`.
+/// Returns a key whose value is a number of seconds, or `none`.
 Key seconds(const std::string& key, double& out, double least) {
   return [&out, key, least](const std::string& text, const std::string& from) {
     constexpr double most = 1e8;
@@ -67,7 +67,7 @@ Key flag(const std::string& key, bool& out) {
 
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
-/// One of some words, each of which stands for a value.
+/// Returns a key whose text is one of several words, each of which stands for a value.
 template <class Value>
 Key one_of(const std::string& key, Value& out,
            const Choices<std::type_identity_t<Value>>& choices) {
@@ -85,7 +85,7 @@ Key one_of(const std::string& key, Value& out,
   };
 }
 
-/// A value whose parser throws Error with its own text.
+/// Returns a key whose value has a parser, which throws Error with its own text.
 template <class Value, class Parse>
 Key parsed(const std::string& key, Value& out, Parse parse) {
   return [&out, key, parse](const std::string& text, const std::string& from) {
@@ -163,7 +163,7 @@ void apply_environment(const Keys& keys) {
 }  // namespace
 
 namespace {
-/// All keys of a session; they write to `c`.
+/// Returns all keys of a session; they write to `c`.
 Keys session_keys(SessionConfig& c) {
   return {
       {"server",
@@ -225,8 +225,8 @@ SessionConfig load_session_config(const std::string& options) {
 }
 
 std::vector<std::string> unknown_variables() {
-  // What a session reads besides its keys, what the package for Python and the scripts of the examples read,
-  // and what the server reads, whose keys stand elsewhere.
+  // Variables that a session reads besides its keys, those that the package for Python and the scripts of the
+  // examples read, and those of the server, whose keys are defined elsewhere.
   std::vector<std::string> known{"TREMULA_CONFIG",
                                  "TREMULA_JOB",
                                  "TREMULA_KEY",

@@ -21,21 +21,21 @@ using core::Errc, core::Error;
 
 namespace {
 
-// Of one attempt; the next one may find another server.
+// Time limits of one attempt to join a server; the next attempt may find another one.
 constexpr double connect_seconds = 5, reconnect_seconds = 1, answer_seconds = 30;
 constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to come back
 
 constexpr double seconds_between_looks = 0.1;
 constexpr std::int64_t most_parts_of_presence = 8;
 
-/// Leaves room in a heartbeat for what stands beside counters: a Wait with all its ranks and turns.
+/// Room that a heartbeat leaves beside its counters, for a Wait with all its ranks and turns.
 constexpr std::int64_t most_parts_of_wait = 8192;
 constexpr std::int64_t parts_of_counters = 17, parts_of_lag = 4;  // at most
 constexpr std::int64_t most_lags =
     (proto::max_heartbeat_parts - most_parts_of_wait - parts_of_counters) / parts_of_lag;
 constexpr std::size_t most_bytes_of_wait = 64 << 10;
 
-/// True if the next server does not learn what this message is about.
+/// Returns whether the next server will not know the subject of this message.
 bool is_for_one_server(const wire::ToServer& message) {
   return message.has_close_link() || message.has_close_stream() || message.has_unsubscribe() ||
          message.has_goodbye() || message.has_offer_choices() || message.has_link_addresses();
@@ -83,7 +83,7 @@ void Control::check_key(const transport::HostPort& address, const std::optional<
 void Control::join(const transport::HostPort& address, const std::optional<core::Key>& key,
                    core::Deadline connected, core::Deadline answered) {
   check_key(address, key);
-  if (connection_) connection_->close(core::Deadline::after(1));  // of a server that is gone
+  if (connection_) connection_->close(core::Deadline::after(1));  // to a server that is gone
   connection_.reset();
   {
     const std::scoped_lock lock(mutex_);
@@ -123,7 +123,7 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
   own_outward_address_ = connection_->outward_address();
   server_outward_address_ = welcome.welcome().outward_address();
   const bool comes_back = hello_.left_server() != 0;
-  hello_.set_left_server(welcome.welcome().server());  // which counts this rank from now on
+  hello_.set_left_server(welcome.welcome().server());  // this server counts the rank from now on
   hello_.set_seal(welcome.welcome().seal());           // for the next server
   hello_.set_sealed_at(welcome.welcome().sealed_at());
   if (comes_back && hello_.rank() == 0) {
@@ -132,11 +132,11 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
       answer();
     }
   }
-  for (; !untold_.empty(); untold_.pop_front()) {
-    message = untold_.front();
+  for (; !unsent_.empty(); unsent_.pop_front()) {
+    message = unsent_.front();
     answer();
   }
-  if (is_ != Server::joining) throw_closed();  // behind its last answer: it is not told again
+  if (is_ != Server::joining) throw_closed();  // it was closed after its last answer
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
   has_key_ = key.has_value();
   misses_key_ = false;
@@ -176,7 +176,7 @@ Control::~Control() {
 
 void Control::come_back() {
   double pause = first_pause;
-  std::string failed;  // what this process lacks, e.g. memory: it may have it later
+  std::string failed;  // what this process lacked last, e.g. memory, which it may have later
   std::unique_lock lock(mutex_);
   const auto is_needed = [this] { return has_left() || is_ == Server::away; };
   for (;;) {
@@ -184,7 +184,7 @@ void Control::come_back() {
     if (has_left()) return;
     lock.unlock();
     std::optional<std::string> refused;
-    bool is_lost = false;  // the server that it comes back to has given this rank up
+    bool is_lost = false;  // the server has given this rank up
     try {
       transport::try_server(
           server_,
@@ -207,13 +207,13 @@ void Control::come_back() {
       failed = e.what();
     }
     if (refused && connection_) connection_->close(core::Deadline::after(1));
-    if (refused)  // without the lock: a pipe that nobody reads may hold the line up
+    if (refused)  // logged without the lock: the line may block in a pipe that is not read
       log_.warn("client",
                 fmt::format("server_refuses server={} why=\"{}\"", server_.text, *refused));
     lock.lock();
     if (refused) {
       refused_ = refused;
-      if (is_lost) {  // and has told the other side so: what a call waits for does not come
+      if (is_lost) {  // the server has reported it to the other side, too: what calls wait for will not come
         own_group_lost_ = refused;
         any_end_.store(true, std::memory_order_release);
       }
@@ -230,8 +230,8 @@ void Control::come_back() {
 
 std::vector<wire::Resume> Control::resume() const {
   std::vector<wire::Resume> parts(1);
-  std::size_t bytes = 0;       // of the last part
-  std::int64_t set_parts = 0;  // likewise: proto::max_parts
+  std::size_t bytes = 0;       // bytes of the last part
+  std::int64_t set_parts = 0;  // parts of it, as proto::max_parts counts them
   const auto with_room_for = [&](const auto& one) -> wire::Resume& {
     const std::int64_t more = proto::count_parts(one) + 1;
     if (bytes > 0 && (bytes + one.ByteSizeLong() > proto::max_declaration_bytes ||
@@ -244,14 +244,14 @@ std::vector<wire::Resume> Control::resume() const {
   };
   for (const auto& [name, announce] : announced_) *with_room_for(announce).add_streams() = announce;
   for (const auto& [number, link] : links_) {
-    if (!link.matched || !link.is_told || link.end) continue;
+    if (!link.matched || !link.has_sent_addresses || link.end) continue;
     wire::Matched open = *link.matched;
-    open.clear_host_of_rank();  // the server does not ask again
+    open.clear_host_of_rank();  // the server does not need the hosts
     open.clear_peer_host_of_rank();
     if (link.asked) *open.mutable_redeclare() = *link.asked;
     open.set_again(link.again);
     open.set_number(link.held);
-    if (link.told) *open.mutable_told() = *link.told;
+    if (link.sent_addresses) *open.mutable_told() = *link.sent_addresses;
     *with_room_for(open).add_links() = std::move(open);
   }
   for (const auto& [name, subscribe] : subscribed_)
@@ -281,13 +281,13 @@ void Control::note(const wire::ToServer& message, const wire::ToClient& answer) 
       if (link.matched && link.matched->stream() == message.redeclare().stream()) ++link.again;
   }
   if (message.redeclare().has_link())
-    if (KnownLink* const told = known(message.redeclare().link().link())) {
+    if (KnownLink* const entry = known(message.redeclare().link().link())) {
       const wire::RedeclareLink& link = message.redeclare().link();
-      if (told->matched) *told->matched->mutable_fields() = link.fields();
-      if (told->wanted && told->wanted->number() == link.number()) told->wanted.reset();
-      told->in_doubt.reset();
-      told->held = link.number();
-      told->again = message.redeclare().again();
+      if (entry->matched) *entry->matched->mutable_fields() = link.fields();
+      if (entry->wanted && entry->wanted->number() == link.number()) entry->wanted.reset();
+      entry->in_doubt.reset();
+      entry->held = link.number();
+      entry->again = message.redeclare().again();
     }
   if (message.has_redeclare_link())
     if (KnownLink* const link = known(message.redeclare_link().link()); link && link->matched)
@@ -296,8 +296,8 @@ void Control::note(const wire::ToServer& message, const wire::ToClient& answer) 
   if (!message.has_link_addresses()) return;
   const auto link = links_.find(message.link_addresses().link());
   if (link == links_.end()) return;
-  link->second.is_told = true;
-  if (message.link_addresses().again() > 0) link->second.told = message.link_addresses();
+  link->second.has_sent_addresses = true;
+  if (message.link_addresses().again() > 0) link->second.sent_addresses = message.link_addresses();
 }
 
 void Control::throw_away() const {
@@ -320,7 +320,7 @@ bool Control::wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,
     const bool is_under_way = move_();
     lock.lock();
     if (is_ready()) break;
-    // A notice ends the wait at once; a slice ends for the sake of what is under way.
+    // A notice ends the wait at once; slices keep the data under way moving.
     const auto slice = std::chrono::microseconds(is_under_way ? 100 : 2000);
     changed_.wait_until(lock, std::min(deadline.at(), core::Deadline::Clock::now() + slice));
   }
@@ -334,7 +334,7 @@ std::optional<wire::ToClient> Control::ask(std::unique_lock<std::mutex>& lock,
   message.set_request(number);
   Request& request = requests_.try_emplace(number, Request{&message}).first->second;
   const Server was = is_;
-  const std::uint64_t joined = joined_;  // by the next look it may have come back
+  const std::uint64_t joined = joined_;  // the rank may join another server before the next look
   if (was != Server::away) connection_->send(proto::serialise(message));
   const auto is_ended = [&] {
     return was == Server::away || is_ != was || joined_ != joined || request.reply ||
@@ -372,12 +372,12 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline,
     }
     if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
     if (is_ != Server::here && !refused_ && message.close_link().gave_up()) {
-      if (untold_.size() < most_forgotten) untold_.push_back(std::move(message));
+      if (unsent_.size() < most_forgotten) unsent_.push_back(std::move(message));
       return {};
     }
     if (is_ != Server::here || refused_) throw_away();
     const auto reply = ask(lock, message, deadline, true);
-    if (!reply) continue;  // the connection ended: once more, to the next server
+    if (!reply) continue;  // the connection ended: send it again, to the next server
     if (reply->has_refused()) throw proto::decode(reply->refused());
     return *reply;
   }
@@ -404,7 +404,7 @@ std::optional<wire::ToClient> Control::next_event(core::Deadline deadline) {
   if (events_.empty()) return std::nullopt;
   auto event = std::move(events_.front());
   events_.pop_front();
-  if (event.has_choices_wanted()) return event;  // belongs to no subscription
+  if (event.has_choices_wanted()) return event;  // concerns no subscription
   // The subscription still lacks links to other parts.
   if (event.has_matched() && event.matched().missing() > 0) return event;
   const std::uint64_t incarnation =
@@ -418,7 +418,7 @@ void Control::begin_presence(std::uint64_t begins, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   presence_.set_is_present(true);
   presence_.set_incarnation(begins);
-  tell_presence(lock, deadline);
+  send_presence(lock, deadline);
 }
 
 bool Control::end_presence(core::Deadline deadline, bool unless_choosing) {
@@ -426,13 +426,13 @@ bool Control::end_presence(core::Deadline deadline, bool unless_choosing) {
   const wire::Presence now = presence_;
   presence_.Clear();
   presence_.set_unless_choosing(unless_choosing);
-  const bool is_choosing = tell_presence(lock, deadline);
+  const bool is_choosing = send_presence(lock, deadline);
   presence_.Clear();
   if (is_choosing) presence_ = now;
   return is_choosing;
 }
 
-bool Control::tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline) {
+bool Control::send_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline) {
   wait(lock, deadline, [this] { return is_ != Server::joining || own_group_lost_ || refused_; });
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (is_ != Server::here) return false;
@@ -478,7 +478,7 @@ wire::Explained Control::explain(const wire::Explain& question) noexcept {
     wire::ToServer message;
     *message.mutable_explain() = question;
     return call(std::move(message), core::Deadline::after(1)).explained();
-  } catch (const std::exception& e) {  // what the caller knows must do
+  } catch (const std::exception& e) {  // the caller does without it
     log_.debug("client", fmt::format("explain error=\"{}\"", e.what()));
     return {};
   }
@@ -581,7 +581,7 @@ void Control::on_closed(const std::string& why) {
   const bool was_here = std::exchange(is_, Server::away) == Server::here;
   away_why_ = why;
   changed_.notify_all();
-  // The next server does not know of them: it tells again what is to be told.
+  // The next server does not know of these events and requests: it reports again those that still apply.
   for (const wire::ToClient& event : std::exchange(events_, {}))
     if (event.has_matched()) links_.erase(event.matched().link());
   for (auto& [number, link] : links_) {
@@ -590,7 +590,7 @@ void Control::on_closed(const std::string& why) {
     link.redeclared.reset();
   }
   is_awaited_ = false;
-  if (!was_here) return;  // join() says so
+  if (!was_here) return;  // join() reports it
   away_since_ = core::Deadline::Clock::now();
   if (has_left()) return;
   try {
@@ -598,7 +598,7 @@ void Control::on_closed(const std::string& why) {
   } catch (const std::system_error& e) {
     refused_ = fmt::format("no thread that looks for a server can be started: {}", e.what());
   }
-  lock.unlock();  // a pipe that nobody reads may hold the line up
+  lock.unlock();  // the log line may block in a pipe that is not read
   log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
                                   "peer that dies is not reported until the server is back",
                                   server_.text, why));

@@ -25,163 +25,170 @@
 
 namespace tremula::client {
 
-/// Thread-safe. A background thread (of the connection) takes in replies and notices and sends
-/// heartbeats; everything here is called from the application's thread, but for find_addresses and
-/// link_end, which any thread calls. When the server goes away,
-/// links that exist stay as they are: their data does not pass through the server. Another thread
-/// then looks for the server until it is there again, and tells it what the group has; calls wait
-/// for that.
+/// The connection of one rank to the server. Thread-safe. A background thread (of the connection) receives
+/// replies and notices and sends heartbeats; all functions are called from the application's thread, except
+/// find_addresses and link_end, which any thread calls. When the server goes away, existing links stay as they
+/// are: their data does not pass through the server. Another thread then looks for the server until it is there
+/// again, and reports to it what the group has; calls wait for that.
 class Control {
 public:
-  /// Connects and says hello. Waits for a server that is not there yet, and says so in the log.
+  /// Connects and sends Hello. Waits for a server that is not there yet, and logs that it waits.
   /// @throws core::Error no_server, refused, timed_out
   Control(const transport::ServerName& server, const wire::Hello& hello, core::Deadline deadline,
           const core::Log& log);
-  /// Says goodbye if the server is still there; waits at most a second.
+  /// Sends Goodbye if the server is still there; waits at most a second.
   ~Control();
   Control(const Control&) = delete;
 
-  /// Address of this end of the connection, and where other hosts reach the server; numeric, empty:
-  /// loopback alone. What Welcome says of the server is foreign text.
+  /// Returns the address of this end of the connection; server_outward_address() returns the address by which
+  /// other hosts reach the server. Both are numeric; empty: only loopback. The address of the server is foreign
+  /// text, from its Welcome.
   std::string own_outward_address();
   std::string server_outward_address();
-  /// Whether the server asked for a key, which both ends have proved to know.
+  /// Returns whether the server asked for a key, which both ends have then proved to each other.
   bool has_key();
 
   /// Sends `message` and waits for its reply; sends it again to a server that was started again.
-  /// Where there is no server, a message fails at once if the next server does not learn what it is
-  /// about: it takes leave (of a link, a stream, the server), or a link is being set up. A message
-  /// that gives a link up is answered at once, and kept for the next server.
+  /// Without a server, a message fails at once if the next server will not know its subject: if it leaves
+  /// a link, a stream or the server, or if a link is being set up. A message that gives a link up is answered
+  /// at once, and kept for the next server.
   /// @param look  called ten times a second while there is no server; may throw to end the wait
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline,
                       const std::function<void()>& look = {});
 
-  /// Returns the next Matched, StreamRefused or ChoicesWanted, in the server's order. Waits for one.
-  /// @return nullopt at `deadline`
+  /// Waits for the next Matched, StreamRefused or ChoicesWanted, and returns it. They come in the server's order.
+  /// @return nullopt if none arrives by `deadline`
   /// @throws core::Error peer_lost, no_server
   std::optional<wire::ToClient> next_event(core::Deadline deadline);
-  /// Another group has waited for this one to open links, since begin_presence() was called last.
+  /// Returns whether another group has waited for this one to open links since begin_presence() was last called.
   bool is_awaited() const noexcept { return is_awaited_.load(std::memory_order_acquire); }
-  /// All ranks of the group are in a call that opens links. Of rank 0. A server that comes later is
-  /// told, too: does not wait for one.
-  /// @param begins  the own stream whose next step the call begins; 0: none
+  /// Reports that all ranks of the group are in a call that opens links. Called on rank 0. Does not wait for a
+  /// server: one that comes later receives the report, too.
+  /// @param begins  incarnation of the own stream whose next step the call begins; 0: none
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
-  /// Ends the presence: from then on there are no events but those that have arrived.
+  /// Ends the presence: after that there are no events except those that have arrived.
   /// @param unless_choosing  the server may keep it open while a link waits for choices of a provider
   /// @return true if it is still open
   bool end_presence(core::Deadline deadline, bool unless_choosing = false);
-  /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
-  /// closed)
+  /// Waits for the other side's addresses and returns them.
+  /// @throws core::Error timed_out, peer_lost, cancelled (the link was closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
-  /// Returns them if they have arrived. Never blocks.  @throws as take_addresses, but for timed_out
+  /// Returns the other side's addresses; nullopt if they have not arrived. Never blocks.
+  /// @throws core::Error as take_addresses() does, except timed_out
   std::optional<wire::LinkAddresses> find_addresses(std::uint64_t link);
 
-  /// Whether that would give them.  @throws as take_addresses, but for timed_out
+  /// Returns whether find_addresses() would return addresses.
+  /// @throws core::Error as take_addresses() does, except timed_out
   bool poll_addresses(std::uint64_t link);
-  /// Of a consumer: its producer has ended the link in its old layouts, and it is set up anew. A producer
-  /// does that with Redeclare. What comes for such a link is of whatever server there is then, which each
-  /// side tells what it has told before.
+  /// Records on a consumer that its producer has ended the link in its old layouts, and that the link is set up
+  /// anew. (A producer records that when it sends Redeclare.) Notices for such a link come from whatever server
+  /// there is by then; each side sends that server what it has sent to the one before.
   void set_up_again(std::uint64_t link);
-  /// The other side has this one's addresses: no other server is told them.
+  /// Records that the other side has this side's addresses, which need not be sent to another server.
   void note_opened(std::uint64_t link);
-  /// How often it was set up anew. Of rank 0.
+  /// Returns how often the link was set up anew. Called on rank 0.
   std::uint64_t times_again(std::uint64_t link);
-  /// The fields that the producer of such a link has declared again.  @throws as take_addresses
+  /// Waits for the fields that the producer of such a link has declared again, and returns them.
+  /// @throws core::Error as take_addresses() does
   wire::Redeclared take_redeclared(std::uint64_t link, core::Deadline deadline);
-  /// The consumer of the link wants other layouts, and this group need not wait for its own ones of that
-  /// group first. One atomic load while none does.
+  /// Returns whether the consumer of the link wants other layouts, and this group has not itself asked that group
+  /// for layouts that go first. Costs one atomic load while no consumer does.
   bool wants_redeclared(std::uint64_t link);
-  /// What it wants, until the server has agreed to it.
+  /// Returns the layouts that the consumer of the link wants, until the server has agreed to them; nullopt if it
+  /// wants none.
   std::optional<wire::RedeclareLink> find_wanted(std::uint64_t link);
-  /// It is not wanted for so long.
-  /// @param in_doubt  what the server was told and has not answered in time: that is wanted until it does
+  /// Postpones the request of the consumer for `seconds`.
+  /// @param in_doubt  a request that was sent to the server and not answered in time: find_wanted() returns it
+  ///                  until the server answers
   void postpone_wanted(std::uint64_t link, double seconds,
                        const std::optional<wire::RedeclareLink>& in_doubt = {});
-  /// Whether a link of the stream has layouts in doubt.
+  /// Returns whether a link of the stream has layouts in doubt.
   bool has_doubt(const std::string& stream);
-  /// What this consumer has asked for up to that number holds; 0: nothing of it.
+  /// Records that the requests of this consumer up to `number` have taken effect; 0: none has.
   void note_agreed(std::uint64_t link, std::uint64_t number);
-  /// It will not hold.
+  /// Drops the request of this consumer, which will not take effect.
   void forget_asked(std::uint64_t link);
 
-  /// @param move  called again and again while a call waits: moves what this rank has under way,
-  ///              and says whether something is
+  /// Sets the function that moves this rank's data while a call waits.
+  /// @param move  called repeatedly while a call waits: moves the data under way, and returns whether there is any
   void while_waiting(std::function<bool()> move) { move_ = std::move(move); }
 
   /// @throws core::Error peer_lost if a rank of the own group is gone
   void check_own_group();
-  /// Why another rank of the own group has left the own stream `incarnation` before its end; empty if
-  /// none has, or not for `seconds`.
+  /// Returns why another rank of the own group has left the own stream `incarnation` before its end; empty if
+  /// none has, or if it has done so less than `seconds` ago.
   std::string given_up(std::uint64_t incarnation, double seconds = 0);
 
-  /// Waits for the server to be there.
-  /// @return false if it is not at `deadline`
-  /// @throws core::Error peer_lost, no_server (none takes this rank in again)
+  /// Waits until the server is there.
+  /// @return false if it is not there by `deadline`
+  /// @throws core::Error peer_lost, no_server (no server admits this rank again)
   bool wait_for_server(core::Deadline deadline);
 
-  /// Whether there is a server now.
+  /// Returns whether there is a server now.
   bool is_served();
 
-  /// Why a link has ended: closed in order by the other side, or lost.
+  /// The reason for the end of a link, which the other side has closed in order or which was lost.
   struct LinkEnd {
     bool lost = false;
     std::string why;
-    std::uint64_t order = ~std::uint64_t{0};  ///< in which the server told; the first has the cause
+    std::uint64_t order = ~std::uint64_t{0};  ///< in which the server reported the ends of links
   };
-  /// Empty while the link is alive as far as the server has told. Cheap: one atomic load while all
-  /// is well.
+  /// Returns the end of the link; nullopt while the server has reported none. Costs one atomic load while no link
+  /// has ended.
   std::optional<LinkEnd> link_end(std::uint64_t link);
 
-  /// The server's limit for one rank to be silent says how often this is sent; the latest values go
-  /// with it.
+  /// Sets the counters that the next heartbeats carry. The server's limit for the silence of a rank determines how
+  /// often heartbeats are sent.
   void report(const wire::Counters& counters);
-  /// What the call of this rank that waits tells of it.
+  /// Returns the waits of this rank, which heartbeats report.
   Waits& waits() noexcept { return waits_; }
-  /// For people, several lines: what this rank waits for, and how far it has come.
+  /// Returns what this rank waits for, and how far it has come: several lines, for people.
   std::string dump() const;
-  /// In which agreement this rank waits for others of its group; 0: none.
+  /// Sets the number of the agreement in which this rank waits for others of its group; 0: none.
   void report_agreement(std::uint64_t number) noexcept { agreement_ = number; }
-  /// What the server knows of a stream or an agreement; empty if it cannot be asked. Waits a second
-  /// at most.
+  /// Returns what the server knows of a stream or an agreement; empty if the server cannot be asked. Waits at most
+  /// a second.
   wire::Explained explain(const wire::Explain& question) noexcept;
-  /// Names the group that this rank waits for in `stream`; empty when it does not wait any more.
+  /// Sets the name of the group that this rank waits for in `stream`; empty once it no longer waits.
   void report_waiting(const std::string& stream, std::uint64_t link, const std::string& group);
   /// Sends the latest counters now, e.g. before a stream is closed.
   void send_counters();
-  /// Sends no more counters of `stream` and `link`.
+  /// Stops sending counters of `stream` and `link`.
   void forget(const std::string& stream, std::uint64_t link);
-  /// Holds nothing of a link any more; what the server still says of it soon after is ignored.
+  /// Drops all that is known of a link; later notices of the server about it are ignored.
   void forget_link(std::uint64_t link);
-  /// Links of which it holds something.
+  /// Returns how many links are known.
   std::size_t known_links();
 
 private:
-  /// Throws no_server if there is no key where there was one: another program may answer there.
+  /// Checks that there is still a key if this session has joined with one: without it another program may answer.
+  /// @throws core::Error no_server
   void check_key(const transport::HostPort& address, const std::optional<core::Key>& key);
-  /// Connects, says hello and, after an earlier server, what the group has.
+  /// Connects, sends Hello and, after an earlier server, what the group has.
   void join(const transport::HostPort& address, const std::optional<core::Key>& key,
             core::Deadline connected, core::Deadline answered);
-  /// Sends one message over the present connection. Moves nothing: any thread may wait so.
-  /// @return nothing if the connection ends before the answer comes
+  /// Sends one message over the present connection and waits for the answer.
+  /// @param moves  the wait moves this rank's data; if not, any thread may call this
+  /// @return nullopt if the connection ends before the answer comes
   std::optional<wire::ToClient> ask(std::unique_lock<std::mutex>& lock, wire::ToServer message,
                                     core::Deadline deadline, bool moves);
-  /// Of its own thread: joins a server again whenever there is none, until the session ends.
+  /// Runs in its own thread: joins a server again whenever there is none, until the session ends.
   void come_back();
   bool has_left() const { return is_over_ || own_group_lost_ || refused_; }
-  /// What the server is to know, as far as it was told before: in order, each part a message. A
-  /// stream is in no later part than its links; the presence is in the last one.
+  /// Returns what the next server must know, as far as the one before knew it: a message for each part, in the
+  /// order in which they are sent. A stream is in no later part than its links; the presence is in the last part.
   std::vector<wire::Resume> resume() const;
-  /// Adds the latest counters as far as a heartbeat may hold them, with the lock held; the next one begins with the
-  /// rest.
+  /// Adds the latest counters, as many as a heartbeat may hold; the next heartbeat begins with the rest. Called with
+  /// the lock held.
   void add_counters(wire::Heartbeat& heartbeat);
   /// Records what an answered message changes for the next server.
   void note(const wire::ToServer& message, const wire::ToClient& answer);
   /// Keeps the seals of streams for the next server.
   void note_seals(const wire::ToServer& message, const wire::Done& done);
   /// Sends presence_ to the server. Returns whether the answer says is_choosing.
-  bool tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
-  /// Waits until `is_ready`, called with the lock held, says so.
+  bool send_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
+  /// Waits until `is_ready`, called with the lock held, returns true.
   /// @return false if the deadline has passed before
   bool wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,
             const std::function<bool()>& is_ready);
@@ -200,65 +207,68 @@ private:
   std::condition_variable changed_;
   enum class Server {
     away,     ///< no connection
-    joining,  ///< connected, but it does not know yet what the group has
+    joining,  ///< connected, but the server does not know yet what the group has
     here,
   };
   Server is_ = Server::away;
-  std::uint64_t joined_ = 0;  // servers, one after the other
-  std::string away_why_;      // and since:
+  std::uint64_t joined_ = 0;  // how many servers this rank has joined, one after the other
+  std::string away_why_;      // why the server is away, and since when:
   core::Deadline::Clock::time_point away_since_;
-  std::optional<std::string> refused_;  // no server takes this rank in again
+  std::optional<std::string> refused_;  // why no server admits this rank again
   bool is_over_ = false;                // the session ends
-  bool has_key_ = false;                // it has joined with one
-  bool misses_key_ = false;             // and has reported that there is none now
+  bool has_key_ = false;                // the rank has joined with a key
+  bool misses_key_ = false;             // the rank has reported that there is no key now
   std::uint64_t last_request_ = 0;
   struct Request {
     const wire::ToServer* message;
     std::optional<wire::ToClient> reply{};
   };
-  std::map<std::uint64_t, Request> requests_;  // that a call waits for
+  std::map<std::uint64_t, Request> requests_;  // requests whose replies a call waits for
   std::deque<wire::ToClient> events_;
   std::atomic<bool> is_awaited_ = false;
   std::atomic<std::uint64_t> agreement_ = 0;
-  /// What the server has told of a link that is not forgotten.
+  /// The state of a link that is not forgotten, as the server has reported it.
   struct KnownLink {
-    std::optional<wire::Matched> matched;  // of rank 0
-    bool is_told = false;                  // its addresses: it is open, or about to be
-    /// How often it was set up anew: as many are Redeclared, which the producer has asked for and of
-    /// which the consumer has seen the end.
+    std::optional<wire::Matched> matched;  // on rank 0
+    bool has_sent_addresses = false;       // the server has this side's: it is open, or about to be
+    /// How often the link was set up anew. On the producer it counts the Redeclare that it has sent, on the
+    /// consumer the ends of old layouts that it has seen.
     std::uint64_t again = 0;
     std::optional<wire::LinkAddresses> addresses;
-    std::optional<wire::LinkAddresses> told;  // this side's, when it was set up anew last
+    /// Addresses of this side, sent when the link was last set up anew, until the other side has them.
+    std::optional<wire::LinkAddresses> sent_addresses;
     std::optional<wire::Redeclared> redeclared;
-    /// Layouts that the consumer wants: as the producer was told; as the consumer has told, and they do not
-    /// hold yet.
+    /// Layouts that the consumer wants: `wanted` as reported to this producer; `asked` as this consumer has asked
+    /// for them, until they hold.
     std::optional<wire::RedeclareLink> wanted, asked;
-    std::optional<wire::RedeclareLink> in_doubt;  // as in postpone_wanted
+    std::optional<wire::RedeclareLink> in_doubt;  // see postpone_wanted()
     core::Deadline wanted_from = core::Deadline::after(0);
-    std::uint64_t held = 0;  // number of the newest of them that holds, as both sides know it
+    std::uint64_t held = 0;  // number of the newest request that holds, as both sides know it
     std::optional<LinkEnd> end;
   };
   /// Waits for a notice on a link.
-  /// @param what  it is, for the text of the error
+  /// @param what  names the notice in the text of the error
   template <class Notice>
   Notice take(std::uint64_t link, std::optional<Notice> KnownLink::*notice, std::string_view what,
               core::Deadline deadline);
-  /// Its server is gone, and no other one knows it: it cannot be set up any more.
-  bool is_of_earlier_server(std::uint64_t link, const KnownLink& told) const;
-  /// With the lock held.  @throws core::Error why a notice that has not come will not
-  void check_may_come(std::uint64_t link, const KnownLink& told) const;
-  /// Whether it is here, and of the set-up that is under way.
+  /// Returns whether the server of the link is gone and no other one knows it: it can no longer be set up.
+  bool is_of_earlier_server(std::uint64_t link, const KnownLink& entry) const;
+  /// Checks that a notice which has not arrived may still come. Called with the lock held.
+  /// @throws core::Error why it will not come
+  void check_may_come(std::uint64_t link, const KnownLink& entry) const;
+  /// Returns whether the notice has arrived and belongs to the set-up that is under way.
   template <class Notice>
-  static bool has_come(const KnownLink& told, const std::optional<Notice>& notice);
-  /// With the lock held: the notice if it has come.  @throws as take_addresses, but for timed_out
+  static bool has_come(const KnownLink& entry, const std::optional<Notice>& notice);
+  /// Returns the notice; nullopt if it has not arrived. Called with the lock held.
+  /// @throws core::Error as take_addresses() does, except timed_out
   template <class Notice>
   std::optional<Notice> find(std::uint64_t link, std::optional<Notice> KnownLink::*notice);
-  /// Null if `link` was forgotten.
+  /// Returns the state of a link, which it makes if necessary; null if `link` was forgotten.
   KnownLink* known(std::uint64_t link);
-  static constexpr std::size_t most_forgotten = 256;  // notices follow within moments
+  static constexpr std::size_t most_forgotten = 256;  // notices about a forgotten link follow soon
   std::map<std::uint64_t, KnownLink> links_;
-  std::uint64_t ends_told_ = 0;
-  std::deque<std::uint64_t> forgotten_;  // the latest ones
+  std::uint64_t ends_reported_ = 0;
+  std::deque<std::uint64_t> forgotten_;  // the links forgotten last
   std::atomic<bool> any_end_ = false, any_wanted_ = false;
   std::optional<std::string> own_group_lost_;
   struct GivenUp {
@@ -267,24 +277,24 @@ private:
     GivenUp(std::string reason, core::Deadline::Clock::time_point at)
         : why(std::move(reason)), since(at) {}
   };
-  std::map<std::uint64_t, GivenUp> given_up_;  // by the incarnation of the stream; the latest ones
+  std::map<std::uint64_t, GivenUp> given_up_;  // the latest, by the incarnation of the stream
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
-  /// Keys of counters_ whose steps were reported; of others only what they wait for is known.
+  /// Keys of counters_ whose steps were reported; of the others only what they wait for is known.
   std::set<std::pair<std::string, std::uint64_t>> counted_;
-  std::pair<std::string, std::uint64_t>
-      next_counters_;  // the first ones that the next heartbeat holds
-  int first_lag_ = 0;  // likewise, of a stream with too many links for one
-  // Of rank 0: streams that are not closed, those that have no link yet, and what was told last.
+  std::pair<std::string, std::uint64_t> next_counters_;  // the first counters of the next heartbeat
+  int first_lag_ = 0;  // their first lag, if a stream has too many links for one heartbeat
+  // The following are used on rank 0: streams that are not closed, subscriptions that have no link yet, and the
+  // presence that was reported last.
   std::map<std::string, wire::Announce> announced_;
   std::map<std::string, wire::Subscribe> subscribed_;
-  std::deque<wire::ToServer> untold_;  // CloseLink of links that are given up
+  std::deque<wire::ToServer> unsent_;  // CloseLink of links that were given up without a server
   wire::Presence presence_;
   std::thread back_;  // runs come_back() once the first server has gone
   std::unique_ptr<transport::ControlConnection>
-      connection_;  // last: its thread calls into the above; null while there is no server
+      connection_;  // last: its thread calls into this object; may be null while there is no server
 };
 
-/// As long as it exists, the server is told that this rank waits for `group` in `stream`.
+/// Reports to the server, as long as it exists, that this rank waits for `group` in `stream`.
 class Waiting {
 public:
   Waiting(Control& control, const std::string& stream, const std::string& group)
@@ -294,7 +304,7 @@ public:
   ~Waiting() {
     try {
       control_.report_waiting(stream_, 0, "");
-    } catch (...) {  // out of memory: told a little longer
+    } catch (...) {  // out of memory: the wait is reported a little longer
     }
   }
   Waiting(const Waiting&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Control for links: what the server has told of each, and the calls that wait for it.
+// The part of Control for links: what the server has reported of each, and the calls that wait for reports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,31 +13,31 @@ namespace tremula::client {
 
 using core::Errc, core::Error;
 
-bool Control::is_of_earlier_server(std::uint64_t link, const KnownLink& told) const {
-  if (told.again > 0) return false;  // the next one is told
+bool Control::is_of_earlier_server(std::uint64_t link, const KnownLink& entry) const {
+  if (entry.again > 0) return false;  // the next server learns of it from Resume
   return is_ != Server::here || link >> 32 != hello_.left_server();
 }
 
 template <class Notice>
-bool Control::has_come(const KnownLink& told, const std::optional<Notice>& notice) {
+bool Control::has_come(const KnownLink& entry, const std::optional<Notice>& notice) {
   if constexpr (requires { notice->again(); })
-    return notice && notice->again() == told.again;
+    return notice && notice->again() == entry.again;
   else
     return notice.has_value();
 }
 
 template <class Notice>
 std::optional<Notice> Control::find(std::uint64_t link, std::optional<Notice> KnownLink::*notice) {
-  KnownLink& told = links_[link];
-  if (has_come(told, told.*notice)) return std::exchange(told.*notice, std::nullopt);
-  check_may_come(link, told);
+  KnownLink& entry = links_[link];
+  if (has_come(entry, entry.*notice)) return std::exchange(entry.*notice, std::nullopt);
+  check_may_come(link, entry);
   return std::nullopt;
 }
 
-void Control::check_may_come(std::uint64_t link, const KnownLink& told) const {
-  if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
+void Control::check_may_come(std::uint64_t link, const KnownLink& entry) const {
+  if (entry.end) throw Error(entry.end->lost ? Errc::peer_lost : Errc::cancelled, entry.end->why);
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (is_of_earlier_server(link, told))
+  if (is_of_earlier_server(link, entry))
     throw Error(Errc::no_server,
                 fmt::format("link {}: the server went away while the link was being "
                             "set up; begin again",
@@ -49,12 +49,12 @@ Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notic
                      std::string_view what, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   wait(lock, deadline, [&] {
-    const KnownLink& told = links_[link];
-    return has_come(told, told.*notice) || told.end || own_group_lost_ ||
-           is_of_earlier_server(link, told);
+    const KnownLink& entry = links_[link];
+    return has_come(entry, entry.*notice) || entry.end || own_group_lost_ ||
+           is_of_earlier_server(link, entry);
   });
   if (auto found = find(link, notice)) return std::move(*found);
-  if (is_ != Server::here) throw_away();  // from which it would have come
+  if (is_ != Server::here) throw_away();  // the notice would have come from it
   throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
 }
 
@@ -69,9 +69,9 @@ std::optional<wire::LinkAddresses> Control::find_addresses(std::uint64_t link) {
 
 bool Control::poll_addresses(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
-  const KnownLink& told = links_[link];
-  const bool is_here = has_come(told, told.addresses);
-  if (!is_here) check_may_come(link, told);
+  const KnownLink& entry = links_[link];
+  const bool is_here = has_come(entry, entry.addresses);
+  if (!is_here) check_may_come(link, entry);
   return is_here;
 }
 
@@ -82,7 +82,7 @@ void Control::set_up_again(std::uint64_t link) {
 
 void Control::note_opened(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
-  if (const auto told = links_.find(link); told != links_.end()) told->second.told.reset();
+  if (const auto at = links_.find(link); at != links_.end()) at->second.sent_addresses.reset();
 }
 
 std::uint64_t Control::times_again(std::uint64_t link) {
@@ -98,34 +98,34 @@ wire::Redeclared Control::take_redeclared(std::uint64_t link, core::Deadline dea
 bool Control::wants_redeclared(std::uint64_t link) {
   if (!any_wanted_.load(std::memory_order_acquire)) return false;
   const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (is_ != Server::here || told == links_.end() || !told->second.wanted ||
-      !told->second.wanted_from.expired())
+  const auto at = links_.find(link);
+  if (is_ != Server::here || at == links_.end() || !at->second.wanted ||
+      !at->second.wanted_from.expired())
     return false;
-  // Where two groups want other layouts of each other, each would wait for the other one to begin its step:
-  // that one goes first which has had fewer. Both know that of all links.
-  const std::string& consumer = told->second.matched->peer_group();
+  // If two groups want other layouts of each other, each would wait for the other to begin its step. So the
+  // group that has had fewer requests granted goes first. Both groups know that number of all links.
+  const std::string& consumer = at->second.matched->peer_group();
   return std::ranges::none_of(links_, [&](const auto& other) {
     const KnownLink& mine = other.second;
     return mine.asked && !mine.end && mine.matched->peer_group() == consumer &&
-           std::tie(mine.held, hello_.group()) < std::tie(told->second.held, consumer);
+           std::tie(mine.held, hello_.group()) < std::tie(at->second.held, consumer);
   });
 }
 
 std::optional<wire::RedeclareLink> Control::find_wanted(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (told == links_.end()) return std::nullopt;
-  return told->second.in_doubt ? told->second.in_doubt : told->second.wanted;
+  const auto at = links_.find(link);
+  if (at == links_.end()) return std::nullopt;
+  return at->second.in_doubt ? at->second.in_doubt : at->second.wanted;
 }
 
 void Control::postpone_wanted(std::uint64_t link, double seconds,
                               const std::optional<wire::RedeclareLink>& in_doubt) {
   const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (told == links_.end()) return;
-  told->second.wanted_from = core::Deadline::after(seconds);
-  told->second.in_doubt = in_doubt;
+  const auto at = links_.find(link);
+  if (at == links_.end()) return;
+  at->second.wanted_from = core::Deadline::after(seconds);
+  at->second.in_doubt = in_doubt;
 }
 
 bool Control::has_doubt(const std::string& stream) {
@@ -137,22 +137,22 @@ bool Control::has_doubt(const std::string& stream) {
 
 void Control::note_agreed(std::uint64_t link, std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (told == links_.end() || number == 0) return;
-  told->second.held = number;
-  if (told->second.asked && told->second.asked->number() <= number) told->second.asked.reset();
+  const auto at = links_.find(link);
+  if (at == links_.end() || number == 0) return;
+  at->second.held = number;
+  if (at->second.asked && at->second.asked->number() <= number) at->second.asked.reset();
 }
 
 void Control::forget_asked(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
-  if (const auto told = links_.find(link); told != links_.end()) told->second.asked.reset();
+  if (const auto at = links_.find(link); at != links_.end()) at->second.asked.reset();
 }
 
 std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
   if (!any_end_.load(std::memory_order_acquire)) return std::nullopt;
   const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (told != links_.end() && told->second.end) return told->second.end;  // the earlier reason
+  const auto at = links_.find(link);
+  if (at != links_.end() && at->second.end) return at->second.end;  // the earlier reason
   if (own_group_lost_) return LinkEnd{true, *own_group_lost_};
   return std::nullopt;
 }
@@ -201,7 +201,7 @@ void Control::on_notice(const wire::ToClient& message) {
   } else if (message.has_link_closed()) {
     const auto& closed = message.link_closed();
     KnownLink* const link = known(closed.link());
-    if (link && !link->end) link->end = LinkEnd{closed.lost(), closed.why(), ends_told_++};
+    if (link && !link->end) link->end = LinkEnd{closed.lost(), closed.why(), ends_reported_++};
     any_end_.store(true, std::memory_order_release);
   } else if (message.has_stream_given_up()) {
     const auto& notice = message.stream_given_up();
@@ -213,7 +213,7 @@ void Control::on_notice(const wire::ToClient& message) {
     if (lost.links().empty()) own_group_lost_ = lost.why();
     for (const std::uint64_t number : lost.links())
       if (KnownLink* const link = known(number); link && !(link->end && link->end->lost))
-        link->end = LinkEnd{true, lost.why(), ends_told_++};
+        link->end = LinkEnd{true, lost.why(), ends_reported_++};
     any_end_.store(true, std::memory_order_release);
   }
 }

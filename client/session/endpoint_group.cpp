@@ -21,7 +21,7 @@ namespace {
 constexpr transport::Tag length_tag = 1, bytes_tag = 2, note_tag = 3;
 constexpr std::uint64_t max_bytes = std::uint64_t{1} << 32;
 
-/// Several parts as one, each behind its length.
+/// Returns several parts as one, each preceded by its length.
 core::Bytes joined(const std::vector<core::Bytes>& parts) {
   core::Bytes all;
   for (const auto& part : parts) {
@@ -49,23 +49,23 @@ std::vector<core::Bytes> split(core::BytesView all) {
 
 }  // namespace
 
-/// One call of all ranks, as far as this one has come with it.
+/// The progress of this rank in one collective call.
 struct EndpointGroup::Round {
-  /// All messages of a step at once: lengths first, since the receiving rank does not know them.
+  /// All messages of a step are under way at once. Lengths are sent first, since the receiver does not know them.
   enum class Step : std::uint8_t { send, take_lengths, take };
   bool gathers;
-  std::vector<Step> steps;         // the last one first; those that have begun are no more in it
-  std::vector<core::Bytes> parts;  // shape: [rank] of rank 0 that gathers; else one
-  std::string_view what{};         // is waited for
+  std::vector<Step> steps;         // steps that have not begun yet, the last one first
+  std::vector<core::Bytes> parts;  // shape: [rank] on rank 0 of an allgather; else one part
+  std::string_view what{};         // what this rank waits for, for the text of an error
   core::Bytes sent{};
   std::vector<std::uint64_t> lengths{};
-  std::vector<core::Rank> ranks{};             // of the group, parallel to requests
-  std::vector<transport::Request> requests{};  // last: they use the above
+  std::vector<core::Rank> ranks{};             // ranks of the group, parallel to requests
+  std::vector<transport::Request> requests{};  // last: they use the members above
   void add(core::Rank rank, transport::Request request) {
     ranks.push_back(rank);
     requests.push_back(std::move(request));
   }
-  /// Where the peers' parts go.
+  /// Returns the parts that the peers' bytes are received into.
   std::span<core::Bytes> incoming(std::size_t peers) { return std::span(parts).last(peers); }
 };
 
@@ -87,7 +87,7 @@ void EndpointGroup::wait(Round& round, core::Deadline deadline) {
         is_all = round.requests[i].test();
       } catch (const core::Error& error) {
         if (error.code() != core::Errc::peer_lost) throw;
-        // Its words name the rank by its number in the link.
+        // The text of `error` names the rank by its number in the link.
         throw core::Error(core::Errc::peer_lost,
                           fmt::format("rank {} of {}: expected {}; found that rank {} has left",
                                       rank_, size_, round.what, round.ranks[i]));
@@ -111,7 +111,7 @@ void EndpointGroup::begin(Round& round) {
   round.steps.pop_back();
   round.requests.clear();
   round.ranks.clear();
-  const core::Rank first = rank_ == 0 ? 1 : 0;  // of the ranks that are peers
+  const core::Rank first = rank_ == 0 ? 1 : 0;  // the first rank that is a peer
   if (step == Round::Step::send) {
     round.what = "the other ranks to take a message";
     round.sent = rank_ == 0 && round.gathers ? joined(round.parts) : std::move(round.parts.front());
@@ -144,7 +144,7 @@ void EndpointGroup::begin(Round& round) {
 
 std::vector<core::Bytes> EndpointGroup::run(Round round, core::Deadline deadline) {
   if (round_) {
-    check_();  // a lost rank is the better reason
+    check_();  // the loss of a rank would be the better reason
     throw core::Error(
         core::Errc::timed_out,
         fmt::format("rank {} of {}: expected a usable group, but an earlier agreement "
@@ -194,7 +194,7 @@ void EndpointGroup::send_note(core::Rank to, core::BytesView bytes) {
   NoteOnItsWay& note = sent_.emplace_back(core::Bytes(bytes.begin(), bytes.end()));
   try {
     note.request = endpoint_->send(rank_ == 0 ? to - 1 : 0, note_tag, note.bytes);
-  } catch (const core::Error&) {  // the rank is gone, and so is the note
+  } catch (const core::Error&) {  // the receiver is gone, so the note is dropped
     sent_.pop_back();
   }
 }
@@ -203,7 +203,7 @@ void EndpointGroup::forget_sent() {
   const auto has_gone = [](NoteOnItsWay& note) {
     try {
       return note.request.test();
-    } catch (const core::Error&) {  // so has the rank
+    } catch (const core::Error&) {  // the receiver is gone
       return true;
     }
   };
@@ -211,7 +211,7 @@ void EndpointGroup::forget_sent() {
 }
 
 std::optional<transport::Group::Note> EndpointGroup::take_note() {
-  // A rank that has left in order sends no more; those that it has sent are here before.
+  // A rank that has left in order sends no more notes; those that it sent have arrived before.
   const auto receive_next = [this](std::size_t peer) {
     NoteOnItsWay& next = receiving_[peer];
     next.bytes.resize(most_note_bytes);

@@ -11,13 +11,13 @@
 
 namespace tremula::client {
 
-/// The ranks of a group that has no MPI, once each can reach the others over a transport: what they
-/// tell each other needs no server. Rank 0 gathers and tells.
-/// Cost: of a broadcast one message to each rank, of an allgather one more from each.
+/// The ranks of a group that has no MPI, once each can reach the others over a transport: they exchange
+/// messages without the server. Rank 0 gathers and sends the result to the others.
+/// Cost: a broadcast takes one message to each rank, an allgather one more from each.
 class EndpointGroup final : public transport::Group {
 public:
-  /// @param endpoint  of rank 0: the producer's end of a link to all other ranks, its peer i being
-  ///                  rank i + 1; of another rank: the consumer's end, its peer 0 being rank 0
+  /// @param endpoint  on rank 0: the producer's end of a link to all other ranks, its peer i being
+  ///                  rank i + 1; on any other rank: the consumer's end, its peer 0 being rank 0
   EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core::Rank rank, core::Rank size);
   ~EndpointGroup() override;
   core::Rank rank() const noexcept override { return rank_; }
@@ -30,6 +30,7 @@ public:
 
 private:
   struct Round;
+  /// Runs one collective call.
   /// @throws core::Error peer_lost or timed_out if an earlier call has not ended
   std::vector<core::Bytes> run(Round round, core::Deadline deadline);
   void begin(Round& round);
@@ -37,17 +38,17 @@ private:
 
   std::unique_ptr<transport::Endpoint> endpoint_;
   core::Rank rank_, size_;
-  std::vector<core::Rank> peers_;  // all of the link's
+  std::vector<core::Rank> peers_;  // all peers of the link
   std::unique_ptr<Round> round_;   // the call that has not ended; uses the endpoint
   struct NoteOnItsWay {
     core::Bytes bytes;
     transport::Request request{};
     bool is_over = false;  // the peer is gone
   };
-  /// Those that have gone.
+  /// Drops notes whose sending has ended from the front of sent_.
   void forget_sent();
-  std::deque<NoteOnItsWay> sent_;        // that have not gone, and perhaps some that have
-  std::vector<NoteOnItsWay> receiving_;  // the next one of each peer, once notes are taken
+  std::deque<NoteOnItsWay> sent_;        // notes being sent; may include some that have been sent
+  std::vector<NoteOnItsWay> receiving_;  // next note of each peer; empty before take_note()
 };
 
 }  // namespace tremula::client

@@ -11,10 +11,11 @@
 namespace tremula::client {
 
 namespace {
-/// Between two turns the core belongs to the application: longer, the longer nothing was begun.
+/// Pause between two turns, in which the core belongs to the application. It grows from the shortest to the
+/// longest while no transfer begins.
 constexpr auto shortest_nap = std::chrono::microseconds(20);
 constexpr auto longest_nap = std::chrono::microseconds(1000);
-/// Where nothing is under way: links have signs of life to tell.
+/// Pause while no data is under way, after which links send signs of life.
 constexpr auto idle_nap = std::chrono::milliseconds(100);
 }  // namespace
 
@@ -96,7 +97,7 @@ void ProgressEngine::run() {
     if (!is_awake_) {
       changed_.wait_for(lock, idle_nap, [this] { return is_awake_ || is_over_; });
       if (is_over_) return;
-      if (!is_awake_) is_any_begun_ = true;  // every link has signs of life to send, however many there are
+      if (!is_awake_) is_any_begun_ = true;  // every link has signs of life to send
     }
     if (std::exchange(is_new_, false)) nap = shortest_nap;
     is_awake_ = advance();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The one progress engine of a session: a rank that waits, in any call, moves everything of its
-// session; where a wire moves bytes only inside calls, a thread moves it between the calls, too.
+// The only progress engine of a session: a rank that waits, in any call, moves all data of its session.
+// Where a wire moves bytes only inside calls, a thread also moves the data between the calls.
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -13,11 +13,11 @@
 
 namespace tremula::client {
 
-/// What moves the steps of a stream between its calls.
+/// How the steps of a stream move between its calls.
 enum class Progress {
-  automatic,  ///< a thread, if a wire moves bytes only inside calls
-  calls,      ///< nothing: what is under way waits for the next call that may wait
-  thread,     ///< a thread of the session
+  automatic,  ///< by a thread, if a wire moves bytes only inside calls
+  calls,      ///< not at all: data under way waits for the next call that may wait
+  thread,     ///< by a thread of the session
 };
 
 /// How far a rank has come in a link: see wire::Turns.
@@ -25,14 +25,14 @@ struct LinkTurns {
   std::uint64_t link, count;
 };
 
-/// Something that has bytes under way: one end of a stream on one rank.
+/// A part of the session that may have bytes under way: one end of a stream on one rank.
 class Moving {
 public:
-  /// Moves on what is under way, without waiting. A failure is kept, and thrown by a later call of
-  /// the stream that it belongs to.
-  /// @return whether something may still be under way
+  /// Moves the data under way as far as possible without waiting. A failure is kept, and thrown by a later
+  /// call of the stream that it belongs to.
+  /// @return whether data may still be under way
   virtual bool advance() noexcept = 0;
-  /// Appends what changes when advance() can go on, where that is in memory that processes share.
+  /// Appends the words of shared memory that change when advance() can go on.
   virtual void list_waits(std::vector<transport::local::WaitWord>& words) = 0;
   virtual void list_turns(std::vector<LinkTurns>& turns) = 0;
 
@@ -44,7 +44,7 @@ protected:
 /// by the engine's own thread once that has been started.
 class ProgressEngine {
 public:
-  /// Idle ones that a turn looks at.
+  /// How many idle streams a turn looks at.
   static constexpr std::size_t most_idle = 32;
 
   ProgressEngine() = default;
@@ -55,26 +55,26 @@ public:
   void add(Moving& moving);
   void remove(Moving& moving) noexcept;
   bool is_empty() const noexcept { return all_.empty(); }
-  /// Moves everything that had something under way when it was moved last, and some of the rest,
-  /// each time others: the cost does not grow with the streams of a session, and the set-up of many
-  /// is not quadratic in them. Does nothing when called from inside itself.
-  /// @param except  advances by itself at this moment; may be null
-  /// @return whether something may still be under way
+  /// Moves all streams that had data under way when they were last moved, and some of the others, different
+  /// ones each time: so the cost does not grow with the number of streams of a session, and the set-up of many
+  /// streams is not quadratic in their number. Does nothing when called from inside itself.
+  /// @param except  a stream that is advancing itself at this moment; may be null
+  /// @return whether data may still be under way
   bool advance(const Moving* except = nullptr) noexcept;
 
-  /// Sleeps until something can go on, or for a moment.
-  /// @return false if nothing that is under way could wake this rank
+  /// Sleeps until some data can move, or for a moment.
+  /// @return false if none of the data under way could wake this rank
   bool sleep();
 
-  /// Of all links of the session.
+  /// Returns how far this rank has come in all links of the session.
   std::vector<LinkTurns> turns();
 
-  /// Starts the thread, once. It runs while something is under way and no call holds the engine.
+  /// Starts the thread, once. It runs while data is under way and no call holds the engine.
   void start_thread();
   using Hold = std::unique_lock<std::recursive_mutex>;
-  /// For a call that touches what advance() touches. Free of cost without the thread.
+  /// Locks the engine for a call that touches what advance() touches. Costs nothing without the thread.
   Hold hold() { return thread_.joinable() ? Hold(mutex_) : Hold(); }
-  /// Tells the thread that something is under way now.
+  /// Notifies the thread that data is now under way.
   void wake();
 
 private:
@@ -90,9 +90,9 @@ private:
   std::size_t next_idle_ = 0;  // the first of the idle ones that the next turn looks at
   std::vector<transport::local::WaitWord> words_;
   bool is_advancing_ = false, is_awake_ = false, is_over_ = false;
-  bool is_new_ = false;        // something was begun since the last turn
-  bool is_any_begun_ = false;  // likewise: the next turn looks at all
-  std::thread thread_;         // last: it uses the above
+  bool is_new_ = false;        // some transfer was begun since the last turn
+  bool is_any_begun_ = false;  // likewise: the next turn looks at all streams
+  std::thread thread_;         // last: it uses the members above
 };
 
 }  // namespace tremula::client

@@ -9,8 +9,8 @@
 
 namespace tremula::client {
 
-/// The ranks of a group that has no MPI: what they tell each other goes through the server.
-/// Cost of a call: one round trip to the server after the last rank has come.
+/// The ranks of a group that has no MPI, which exchange messages through the server.
+/// Cost of a call: one round trip to the server after the last rank has joined it.
 class ServerGroup final : public transport::Group {
 public:
   /// @param control  must outlive this object

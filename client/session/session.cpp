@@ -33,8 +33,8 @@ using core::Errc, core::Error, core::expects;
 
 namespace {
 
-/// For which an agreement goes on when a rank has left the stream that it is of: perhaps that rank had
-/// agreed before, or another one has a better reason.
+/// How long an agreement goes on after a rank has left the stream that it is about: that rank may already
+/// have agreed, or another one may have a better reason.
 constexpr double given_up_seconds = 0.5;
 
 std::string host_name() {
@@ -67,9 +67,9 @@ std::string environment(const char* variable) {
   return text ? text : "";
 }
 
-/// Returns what the ranks of one job without MPI have in common, and no other job has, as far as their
-/// launcher says. torchrun's run id is "none" unless one is given, for every job: the place where its
-/// ranks meet is not, if the host is known where that is the host itself.
+/// Returns a text that the ranks of one job without MPI share with no other job, as far as their launcher
+/// provides one. torchrun's run id is "none" for every job unless one is given. The address where its ranks
+/// meet distinguishes jobs, provided that the host replaces a loopback address.
 /// @throws core::Error invalid_argument if torchrun names neither
 std::string job_from_environment(const std::string& host) {
   if (const std::string job = environment("TREMULA_JOB"); !job.empty()) return job;
@@ -92,8 +92,8 @@ std::string job_from_environment(const std::string& host) {
   return "unnamed";
 }
 
-/// What one rank can be reached by, as it tells the others: its host, then the name of a transport
-/// and what it offers in turn, a line each.
+/// The offers by which a rank can be reached, as it sends them to the others: its host, then the name of a
+/// transport and an offer of it in turn, a line each.
 struct RankOffers {
   std::string host;
   std::vector<std::string> transports, offers;  // of equal length
@@ -118,13 +118,14 @@ struct RankOffers {
 };
 
 #ifdef TREMULA_HAS_OFI
-/// libfabric authenticates no peer: where jobs prove a key, it is used only if the user trusts the
-/// network.
+/// Returns whether libfabric must not be used: it authenticates no peer, so where jobs prove a key, it is used
+/// only if the user trusts the network.
 bool leaves_libfabric_out(const SessionConfig& config) {
   return config.has_key && !config.trust_network;
 }
 
-/// @throws core::Error invalid_argument if libfabric is asked for by name and left out
+/// Checks that libfabric is not asked for by name where it is left out.
+/// @throws core::Error invalid_argument
 void expect_trust(const SessionConfig& config) {
   if (!leaves_libfabric_out(config)) return;
   const bool is_named = config.transport == "auto" && !config.ofi_provider.empty();
@@ -133,7 +134,8 @@ void expect_trust(const SessionConfig& config) {
       Errc::invalid_argument,
       fmt::format(
           "{}: expected a wire on which ranks prove that they are of the link, because this job "
-          "has a key; found '{}', which takes messages from whoever reaches its port: choose "
+          "has a key; found '{}', which accepts messages from any program that reaches its port: "
+          "choose "
           "transport 'tcp' or 'auto'{}, or set trust_network: true where the network keeps "
           "strangers out",
           is_named ? "ofi_provider" : "transport",
@@ -153,7 +155,7 @@ Session::Session(std::string name, const SessionConfig& config)
 
 void Session::make_log(core::Rank rank) {
   log_ = std::make_unique<core::Log>(fmt::format("{}.{}", name_, rank), config_.log);
-  static std::once_flag once;  // there is one environment, whatever the number of sessions
+  static std::once_flag once;  // there is one environment, however many sessions there are
   std::call_once(once, [this] {
     for (const std::string& line : unknown_variables()) log_->warn("client", line);
   });
@@ -296,7 +298,8 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
     }
   });
   if (config_.dump)
-    dump_ = std::make_unique<DumpOnSignal>([&told = *control] { return told.dump(); });
+    dump_ =
+        std::make_unique<DumpOnSignal>([&conversation = *control] { return conversation.dump(); });
   return control;
 }
 

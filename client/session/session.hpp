@@ -24,29 +24,29 @@ namespace tremula::client {
 
 class Session {
 public:
-  /// A group that has no MPI: its ranks meet through the server, and then agree over a transport.
-  /// Collective.
+  /// Opens the session of a group that has no MPI: its ranks meet through the server, and then agree over a
+  /// transport. Collective.
   /// @param rank, size  both -1: RANK and WORLD_SIZE from the environment
   static std::unique_ptr<Session> open(const std::string& group, int rank, int size,
                                        const SessionConfig& config);
 
   using Transports = std::vector<std::unique_ptr<transport::Transport>>;
-  /// Makes the transports of one rank, as a configuration with an address in `ofi_bind` says.
+  /// Makes the transports of one rank from a configuration that has an address in `ofi_bind`.
   using MakeTransports = std::function<Transports(const SessionConfig&)>;
 
-  /// A group with a channel and transports of its own (MPI, or a test's). Collective over
+  /// Opens the session of a group with a channel and transports of its own (MPI, or a test's). Collective over
   /// `channel`.
-  /// @param make  called when the rank has joined the server, which decides what it listens on
+  /// @param make  called when the rank has joined the server, which determines the address it listens on
   static std::unique_ptr<Session> open(const std::string& group,
                                        std::unique_ptr<transport::Group> channel,
                                        const MakeTransports& make, const SessionConfig& config);
-  /// The same with transports that do not depend on the server.
+  /// Opens such a session with transports that do not depend on the server.
   static std::unique_ptr<Session> open(const std::string& group,
                                        std::unique_ptr<transport::Group> channel,
                                        Transports transports, const SessionConfig& config);
 
-  /// The transports that need no launcher, as `config.transport` says: local, tcp, and ofi where the
-  /// build has it; with auto each pair of ranks goes the way that it has.
+  /// Returns the transports that need no launcher, as `config.transport` says: local, tcp, and ofi where the
+  /// build has it; with auto each pair of ranks uses the best one available to it.
   /// @throws core::Error unsupported if the one asked for is not in this build; invalid_argument if
   /// libfabric is asked for where jobs have a key and the network is not trusted
   static Transports network_transports(const SessionConfig& config);
@@ -60,34 +60,35 @@ public:
   transport::Group& group() noexcept { return *group_; }
   core::Deadline deadline() const {
     return core::Deadline::after(config_.timeout);
-  }  ///< for set-up
+  }  ///< deadline of a set-up that begins now
   core::Deadline step_deadline() const {
     return core::Deadline::after(config_.step_timeout);
-  }  ///< for a step
+  }  ///< deadline of a step that begins now
 
-  /// What every rank of the group can talk over, best first. Fixed when the session is opened.
+  /// Returns the offers that every rank of the group has, best first. Fixed when the session is opened.
   const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
   /// Returns whether `offer`, one of offers(), stands for several choices: see Transport.
   bool has_choices(const std::string& offer) { return transport_of(offer).has_choices(offer); }
-  /// Whether endpoints of `offer` connect in any thread: see Transport.
+  /// Returns whether endpoints of `offer` connect in any thread: see Transport.
   bool connects_alone(const std::string& offer) { return transport_of(offer).connects_alone(); }
-  /// The choices of such an offer that every rank of the group has, best first. Collective.
+  /// Returns the choices of such an offer that every rank of the group has, best first. Collective.
   /// @throws core::Error unsupported if there is none
   std::vector<std::string> choices(const std::string& offer);
-  /// This rank's end of a new link over `offer`, one of offers().
-  /// @param choice  of its choices; the offer itself if it has none
+  /// Opens this rank's end of a new link over `offer`, one of offers().
+  /// @param choice  one of the choices of the offer; the offer itself if it has none
   std::unique_ptr<transport::Endpoint> open_endpoint(const std::string& offer,
                                                      const std::string& choice,
                                                      transport::Side side);
 
-  /// Of all streams of this rank.
+  /// Returns the plans that all streams of this rank share.
   index_calc::PlanCache& plans() noexcept { return plans_; }
+  /// Returns the threads that copy for all streams of this rank.
   CopyThreads& copy_threads() noexcept { return copy_threads_; }
-  /// What ranks agree on beside their collective calls; goes with group().
+  /// Returns the words by which ranks agree outside their collective calls; used with group().
   Words& words() noexcept { return words_; }
-  /// Moves all streams of this rank.
+  /// Returns the engine that moves all streams of this rank.
   ProgressEngine& progress() noexcept { return progress_; }
-  /// Links all streams of this rank.
+  /// Returns the set-up that links all streams of this rank.
   SetUp& set_up() noexcept { return set_up_; }
 
   /// Repeats `poll` until it is true, and moves all streams meanwhile.
@@ -101,25 +102,26 @@ public:
     return wait_for(moving_poll, deadline, [] {}).second;
   }
 
-  /// Every call of a stream in which ranks agree says first which one it is: ranks that are in
-  /// different ones are told.
+  /// Names the current call. Every call of a stream in which ranks agree begins with this, so that ranks in
+  /// different calls get an error that names both.
   void begin_call(std::string_view name, std::string_view stream, std::uint64_t step) {
     call_.name = name, call_.stream = stream, call_.step = step;
     call_.is_between_turns = call_.is_after_loss = false;
     in_call_of_ = 0;
   }
-  /// Marks the call as one that every rank makes between the same two steps of a stream that it
+  /// Marks the current call as one that every rank makes between the same two steps of a stream that it
   /// consumes. This rank has not waited for the second of them.
   void make_call_between_steps() noexcept { call_.is_between_turns = true; }
-  /// Marks the call as one that waits for the group because this rank has lost a producer.
+  /// Marks the current call as one that waits for the group because this rank has lost a producer.
   void make_call_after_loss() noexcept { call_.is_after_loss = true; }
-  /// The call is one of an own stream that is produced: another rank that leaves the stream before its
-  /// end ends it.
-  /// @param incarnation  of the stream; 0: it has none yet
+  /// Marks the current call as one of a stream that this group produces: it ends if another rank leaves the
+  /// stream before its end.
+  /// @param incarnation  incarnation of the stream; 0: it has none yet
   void end_call_with(std::uint64_t incarnation) noexcept { in_call_of_ = incarnation; }
-  /// Collective; see agreement.hpp.
+  /// Returns the bytes of every rank on every rank. Collective, as are the functions below; see agreement.hpp.
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline);
-  /// About the steps of a stream that is consumed over `links`: the end of one ends the wait.
+  /// Returns the bytes of every rank on every rank, for an agreement about the steps of a stream that is consumed
+  /// over `links`: the end of one of these ends the wait. The next two functions do likewise.
   std::vector<core::Bytes> allgather_over(std::vector<std::uint64_t> links, core::Bytes bytes,
                                           core::Deadline deadline);
   core::Bytes run_on_root_over(const std::vector<std::uint64_t>& links,
@@ -134,21 +136,24 @@ private:
   Session(std::string name, const SessionConfig& config);
   void make_log(core::Rank rank);
   std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job);
-  /// Adds what the server decides: the address to bind to, and whether there is a key. @pre this
-  /// rank has joined
+  /// Adds to the configuration what depends on the server: the address to bind to, and whether there is a key.
+  /// @pre this rank has joined
   void complete_config();
-  /// Replaces `ofi_bind` by an address, that by which the server is reached if nothing else is
-  /// configured; empty: loopback. @pre this rank has joined
+  /// Replaces `ofi_bind` by an address: the one by which the server is reached if nothing else is configured;
+  /// empty: loopback.
+  /// @pre this rank has joined
   void choose_bind_address();
   void agree_on_offers();
-  /// @throws core::Error protocol if `offer` is none of offers()
+  /// Returns the transport of an offer.
+  /// @throws core::Error protocol if `offer` is not one of offers()
   transport::Transport& transport_of(const std::string& offer);
-  /// While the ranks of this group wait for each other, what each has under way moves on.
+  /// Makes agreements of this group, while they wait, check for lost ranks, streams and links and move this rank's
+  /// data.
   void watch_own_group();
-  /// From here on the ranks of a group without MPI agree without the server.
+  /// Connects the ranks of a group without MPI, so that they agree without the server from then on.
   void link_own_ranks();
   Circle circle() { return {*group_, name_, call_, &left_, &has_lost_}; }
-  /// Why a link of the agreement that is under way has ended; empty: none has.
+  /// Returns why a link of the agreement that is under way has ended; empty if none has.
   std::string why_over();
 
   std::string name_;
@@ -156,9 +161,9 @@ private:
   std::unique_ptr<core::Log> log_;
   std::unique_ptr<Control> control_;
   Transports transports_;
-  std::unique_ptr<transport::Group> group_;  // after what it may talk through
-  CollectiveCall call_;                      // the latest one
-  std::uint64_t in_call_of_ = 0;             // incarnation of the stream that is produced in it
+  std::unique_ptr<transport::Group> group_;  // after the members that it may use
+  CollectiveCall call_;                      // the latest collective call
+  std::uint64_t in_call_of_ = 0;             // incarnation of the stream that the call produces
   std::vector<std::uint64_t> over_;          // links whose end ends the agreement that is under way
   Left left_;
   std::vector<wire::Offer> offers_;
@@ -169,8 +174,8 @@ private:
   const std::function<bool(const std::string&)> has_lost_ = [this](const std::string& stream) {
     return set_up_.has_lost(stream);
   };
-  ProgressEngine progress_;             // its thread uses the above
-  std::unique_ptr<DumpOnSignal> dump_;  // last: likewise
+  ProgressEngine progress_;             // its thread uses the members above
+  std::unique_ptr<DumpOnSignal> dump_;  // last: its thread uses them, too
 };
 
 }  // namespace tremula::client

@@ -20,15 +20,15 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// How often the server is asked why nothing comes, in seconds.
+/// Seconds between two questions to the server why no link comes.
 constexpr double turn_seconds = 0.4;
-/// How long one turn waits for a producer that is linked to let a consumer in: no word of the server ends that.
+/// Seconds that one turn waits until a linked producer admits a consumer: no notice of the server ends that wait.
 constexpr double begin_turn_seconds = 0.02;
-/// How often a call that could return asks whether choices of a provider are still missing.
+/// Seconds between two questions of a call that could return whether choices of a provider are still missing.
 constexpr double choice_turn_seconds = 0.05;
-/// For the server to answer.
+/// Seconds that the server has to answer in any case.
 constexpr double least_patience = 1;
-/// What people are told of one call that waits.
+/// How many warnings one call that waits logs at most.
 constexpr std::size_t most_warnings = 3;
 
 std::vector<std::string_view> lines_of(core::BytesView bytes) {
@@ -39,12 +39,12 @@ std::vector<std::string_view> lines_of(core::BytesView bytes) {
   return lines;
 }
 
-/// As long as one turn may wait.
+/// Returns how many seconds one turn may wait.
 double turn_until(const std::optional<core::Deadline>& until) {
   return until ? std::min(turn_seconds, until->remaining()) : turn_seconds;
 }
 
-/// It concerns the stream alone, not the session.
+/// Returns whether an error concerns only the stream, not the session.
 bool is_of_stream(const Error& error) {
   return error.code() == Errc::refused || error.code() == Errc::mismatch ||
          error.code() == Errc::invalid_argument || error.code() == Errc::unsupported;
@@ -57,15 +57,16 @@ struct SetUp::Wait {
   bool begins;
   const std::function<bool()>& is_done;
   std::optional<core::Deadline> until;
-  core::Deadline none_came;                     // the other side
-  std::optional<core::Deadline> is_busy{};      // since it has come; none: it has not
-  std::optional<core::Deadline> is_kept_out{};  // since all links are open; none: they are not
-  core::Deadline is_said = core::Deadline::after(least_patience);  // that a producer lets nobody in
+  core::Deadline none_came;                     // for the other side to come
+  std::optional<core::Deadline> is_busy{};      // set when the other side arrives, to open the link
+  std::optional<core::Deadline> is_kept_out{};  // set when all links are open, to be admitted
+  /// When to warn that a producer does not admit a consumer.
+  core::Deadline is_said = core::Deadline::after(least_patience);
   bool is_present = false, has_left = false;
   /// Until when the server may hold the call; nullopt: set to one step_timeout when the call could first return.
   std::optional<core::Deadline> chosen_by;
   bool is_choosing = false;    // the server held the call when it last tried to return
-  LongWait* longer = nullptr;  // none if it is to end by itself
+  LongWait* longer = nullptr;  // null if the call has a time limit of its own
   std::string found{};
   bool has_come = false, has_begun = false;
   std::set<std::string> said{};
@@ -114,10 +115,10 @@ void SetUp::introduce(bool with_consumers, core::Deadline deadline,
   const auto ends = alike(with_consumers);
   if (ends.empty()) return;
   for (StreamEnd* const end : ends) end->incarnation_ = ++last_incarnation_;
-  const auto tell = [&] {
-    wire::Introduced told;
+  const auto introduce_all = [&] {
+    wire::Introduced answers;
     for (StreamEnd* const end : ends) {
-      wire::Refused& refusal = *told.add_refusals();
+      wire::Refused& refusal = *answers.add_refusals();
       try {
         session_.control().call(end->introduction(), deadline, look);
       } catch (const Error& error) {
@@ -129,17 +130,17 @@ void SetUp::introduce(bool with_consumers, core::Deadline deadline,
         refusal = proto::encode(error);
       }
     }
-    return to_bytes(told);
+    return to_bytes(answers);
   };
-  wire::Introduced told;
+  wire::Introduced introduced;
   try {
-    told = from_bytes<wire::Introduced>(session_.run_on_root(tell, deadline));
+    introduced = from_bytes<wire::Introduced>(session_.run_on_root(introduce_all, deadline));
   } catch (...) {
     for (StreamEnd* const end : ends) end->incarnation_ = 0;
     throw;
   }
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    const wire::Refused& refusal = told.refusals(static_cast<int>(i));
+    const wire::Refused& refusal = introduced.refusals(static_cast<int>(i));
     if (refusal.code() == 0) continue;
     ends[i]->incarnation_ = 0;
     ends[i]->refuse(proto::decode(refusal));
@@ -154,7 +155,7 @@ void SetUp::take_back(const StreamEnd& end) {
     message.mutable_unsubscribe()->set_stream(end.name());
   try {
     session_.control().call(std::move(message), core::Deadline::after(1));
-  } catch (const Error& error) {  // perhaps the server has gone: the next one is not told
+  } catch (const Error& error) {  // the server may be gone; the next one does not learn of it
     session_.log().debug("client", fmt::format("take_back error=\"{}\"", error.what()));
   }
 }
@@ -169,7 +170,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
   const std::function<void()> look = [&] {
     if (!until) session_.control().waits().ask_whether_to_wait(own.name());
   };
-  for (;;) {  // until there is a server: introduce tells that there is none
+  for (;;) {  // until there is a server; if the time is up, introduce() reports that there is none
     const auto away = session_.run_on_root(
         [&] {
           if (!session_.control().is_served()) look();
@@ -182,7 +183,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     if (away.size() == 2 && until) return {};
     if (away.size() != 1) break;
   }
-  // A limit of its own may be longer. A server that has died may not have been missed yet.
+  // `until` may be later than the patience. The loss of a server may not have been noticed yet.
   introduce(true, until ? from_now() : patience, look);
   session_.end_call_with(own.is_producer() ? own.incarnation() : 0);
   Wait wait{.own = own,
@@ -191,16 +192,16 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .until = until,
             .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
             .chosen_by = chosen_by ? chosen_by : until};
-  // All ranks are here, and go when rank 0 says so: what it waits for, they do.
+  // All ranks are in this call, and return when rank 0 does: so they all wait for the same.
   const auto describe = [&] {
     if (own.has_awaited_begin())
       if (auto begin = own.awaited_begin()) return *std::move(begin);
-    wire::Wait told;
-    told.set_call("begin_step");
-    told.set_stream(own.name());
-    told.set_incarnation(own.incarnation());
-    told.set_consumers(own.needed_consumers());
-    return told;
+    wire::Wait awaited;
+    awaited.set_call("begin_step");
+    awaited.set_stream(own.name());
+    awaited.set_incarnation(own.incarnation());
+    awaited.set_consumers(own.needed_consumers());
+    return awaited;
   };
   std::optional<LongWait> long_wait;
   if (!until) wait.longer = &long_wait.emplace(session_.control().waits(), describe);
@@ -244,7 +245,7 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
       is_leaving = begin ? is_over(wait) || is_late(wait, *begin) : is_late_or_over(wait);
   }
   if (is_leaving) {
-    // Links to groups that have yet to send their choices may come into this call, too.
+    // Links to groups that have yet to send their choices may still be opened in this call.
     if (!wait.chosen_by) wait.chosen_by = session_.step_deadline();
     wait.is_choosing = control.end_presence(session_.deadline(), !wait.chosen_by->expired());
     wait.has_left = !wait.is_choosing;
@@ -252,7 +253,7 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   for (; event || (event = control.next_event(core::Deadline::after(0))); event.reset())
     *turn.add_events() = std::move(*event);
   turn.set_has_begun(wait.has_begun || wait.own.has_awaited_begin());
-  // Nothing follows the end of presence; what came before it may be what was waited for.
+  // No event follows the end of the presence; one that came before it may be the one that the call waits for.
   turn.set_is_over(wait.has_left && turn.events().empty());
   if (turn.is_over()) {
     turn.set_is_done(wait.is_done());
@@ -266,8 +267,8 @@ bool SetUp::is_over(const Wait& wait) { return wait.until && wait.until->expired
 
 bool SetUp::is_late_or_over(Wait& wait) {
   if (!is_over(wait)) return is_late(wait);
-  // A consumer that polls with short calls must learn, too, that its producers are in the middle of the stream: they
-  // may be waiting for it to let steps go by.
+  // A consumer that polls with short calls must also learn that its producers have begun the stream: they may be
+  // waiting for it to skip steps.
   std::optional<core::Deadline>& look = wait.own.look_at_;
   const bool looks = !wait.own.is_producer() && look && look->expired();
   if (!look || looks) look = core::Deadline::after(turn_seconds);
@@ -280,7 +281,7 @@ bool SetUp::is_late(Wait& wait) {
   const bool is_served = control.wait_for_server(core::Deadline::after(turn_until(wait.until)));
   if (!is_served && (wait.until || !wait.none_came.expired())) return false;
   const wire::Explained explained = explain(wait, is_served);
-  // What one look finds may be gone at the next, as a group whose ranks come one after another.
+  // The cause that one look finds may be gone at the next, e.g. of a group whose ranks come one after another.
   const bool lasts = std::exchange(wait.found, explained.text()) == explained.text();
   wait.has_come = explained.has_come();
   wait.has_begun = explained.has_begun();
@@ -347,7 +348,7 @@ void SetUp::send_choices(const std::string& offer) {
       [&] {
         try {
           session_.control().call(std::move(message), session_.deadline());
-        } catch (const Error& error) {  // the next server asks for itself
+        } catch (const Error& error) {  // the next server asks for the choices itself
           if (error.code() != Errc::no_server && error.code() != Errc::refused) throw;
           session_.log().debug(
               "client", fmt::format("offer_choices offer={} error=\"{}\"", offer, error.what()));
@@ -360,7 +361,7 @@ void SetUp::send_choices(const std::string& offer) {
 void SetUp::join_without_end(const wire::Matched& matched) {
   std::string why;
   try {
-    session_.run_collectively([&] {  // as open_link begins
+    session_.run_collectively([&] {  // the agreement with which open_link begins
       throw Error(Errc::cancelled,
                   fmt::format("stream '{}' was closed before it was linked", matched.stream()));
     });

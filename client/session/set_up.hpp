@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the streams of a session meet their other sides. Every collective call of a session that waits
-// for another group opens all links that both groups can open now, of whatever stream.
+// for another group opens all links that both groups can open now, whichever stream they belong to.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,38 +19,38 @@ class Session;
 /// One end of a stream on one rank, as the set-up sees it.
 class StreamEnd {
 public:
-  /// What the session calls the stream towards the server; 0 while the server does not know it.
+  /// Returns the number by which the session identifies the stream to the server; 0 while the server does not know
+  /// the stream.
   std::uint64_t incarnation() const noexcept { return incarnation_; }
   bool is_introduced() const noexcept { return incarnation_ != 0; }
 
-  /// Equal on two ranks if both have the same to tell the server. Empty if there is nothing to tell
-  /// now.
+  /// Returns a text that is equal on two ranks if both have declared the same; empty if there is nothing to
+  /// announce to the server now.
   virtual std::string key() const = 0;
   virtual bool is_producer() const noexcept = 0;
-  /// Links that the stream of a producer needs.
+  /// Returns how many links the stream of a producer needs.
   virtual int needed_consumers() const noexcept { return 0; }
   virtual const std::string& name() const noexcept = 0;
-  /// An Announce or a Subscribe.
+  /// Returns the Announce or Subscribe of the stream.
   virtual wire::ToServer introduction() const = 0;
-  /// Opens a link. Collective; what fails is kept, the same on all ranks, for a later call of the
-  /// stream.
+  /// Opens a link. Collective. A failure is kept, the same on all ranks, for a later call of the stream.
   /// @param is_in_own_call  the call that opens it is one of this stream
-  /// @throws core::Error only if the group is of no use any more
+  /// @throws core::Error only if the group can no longer be used
   virtual void join(const wire::Matched& matched, bool is_in_own_call) = 0;
-  /// Keeps an error that the server has told, for a later call of the stream.
+  /// Keeps an error that the server has reported, for a later call of the stream.
   virtual void refuse(const core::Error& error) = 0;
-  /// Seconds for which a call waits for the other side to come.
-  /// @param timeout  of the session
+  /// Returns how many seconds a call waits for the other side to come.
+  /// @param timeout  timeout of the session
   virtual double patience(double timeout) const { return timeout; }
-  /// Ends a turn of a call that waits for links of the stream, on each rank.
-  /// @param have_begun  the producers that a consumer is still to be linked to are in the midst of the stream
+  /// Ends a turn of a call that waits for links of the stream. Called on every rank.
+  /// @param have_begun  the producers that a consumer is not linked to yet have already begun the stream
   virtual void end_turn([[maybe_unused]] bool have_begun) {}
-  /// Returns the wait of a consumer whose links are all open, one of whose producers has yet to let it in; none if it
-  /// waits for nothing of that kind. Moves the session.
+  /// Returns the wait of a consumer whose links are all open, while one of its producers has yet to admit it; nullopt
+  /// if it does not wait so. Moves the session's data.
   virtual std::optional<wire::Wait> awaited_begin() { return std::nullopt; }
-  /// Returns whether that lasts so long that this producer is in the midst of the stream, too.
+  /// Returns whether that wait has lasted so long that the producer must have begun the stream, too.
   virtual bool has_awaited_begin() const { return false; }
-  /// Whether a consumer takes no further steps over the links that it has had.
+  /// Returns whether a consumer takes no further steps over the links that it has had.
   virtual bool has_lost_links() { return true; }
 
 protected:
@@ -59,11 +59,11 @@ protected:
 
 private:
   friend class SetUp;
-  /// When a consumer that polls with short calls next asks the server why links are missing.
+  /// Time at which a consumer that polls with short calls next asks the server why links are missing.
   std::optional<core::Deadline> look_at_;
 };
 
-/// The calls of one rank that open links. README.md of this folder tells why they cannot wait for
+/// The calls of one rank that open links. README.md of this folder explains why they cannot wait for
 /// each other in a circle.
 class SetUp {
 public:
@@ -74,26 +74,25 @@ public:
   void add(StreamEnd& end) { ends_.push_back(&end); }
   void remove(StreamEnd& end) noexcept { std::erase(ends_, &end); }
 
-  /// Names of the streams that are neither closed nor freed.
+  /// Returns the names of the streams that are neither closed nor freed.
   std::vector<std::string> open_streams() const;
 
-  /// Whether this rank takes no further steps of a stream: it has lost, closed or freed it.
+  /// Returns whether this rank takes no further steps of a stream: it has lost, closed or freed it.
   bool has_lost(const std::string& stream) const;
 
-  /// Tells the server of all producing ends that all ranks have declared alike. Collective.
+  /// Announces to the server all producing ends that all ranks have declared alike. Collective.
   void introduce_producers();
 
   struct Outcome {
     bool is_done = false;
-    std::string found;  ///< if not: what the server knows instead, for people
-    bool has_come =
-        false;  ///< if not: the other side is known, but has opened no link for step_timeout
+    std::string found;  ///< if not done: what the server knows instead, for people
+    /// If not done: the other side is known, but has opened no link for step_timeout.
+    bool has_come = false;
   };
-  /// Announces all ends that all ranks have declared alike to the server, and opens links until
-  /// is_done(). Waits until the other side comes, for own.patience(); from then on until it opens the
-  /// link, for `step_timeout`; and where it lets this side in later, from then on until it does so, for
-  /// `step_timeout`. Collective.
-  /// @param own      whose call it is
+  /// Announces to the server all ends that all ranks have declared alike, and opens links until is_done().
+  /// Waits at most own.patience() until the other side comes, then at most `step_timeout` until it opens the
+  /// link, and if it admits this side later, at most another `step_timeout` until it does so. Collective.
+  /// @param own      the stream whose call this is
   /// @param begins   the call begins a step of `own`
   /// @param is_done  asked on rank 0
   /// @param until    when the call stops waiting, also for a server, by rank 0's clock; may be in the past;
@@ -106,25 +105,28 @@ public:
 
 private:
   struct Wait;
+  /// Returns the ends that all ranks have declared alike and that have something to announce. Collective.
   std::vector<StreamEnd*> alike(bool with_consumers) const;
-  /// @param deadline  of the server
-  /// @param look      as of Control::call, on the first rank
+  /// Announces to the server all ends that all ranks have declared alike. Collective.
+  /// @param deadline  deadline of the server's answers
+  /// @param look      as for Control::call, on rank 0
   void introduce(bool with_consumers, core::Deadline deadline,
                  const std::function<void()>& look = {});
+  /// Withdraws the announcement of an end.
   void take_back(const StreamEnd& end);
   wire::SetUpTurn next_turn(Wait& wait);
   static bool is_over(const Wait& wait);
-  /// Returns whether the call has waited long enough, or its time is over.
+  /// Returns whether the call has waited long enough, or is past its own time limit.
   bool is_late_or_over(Wait& wait);
   /// Asks the server why links are missing, and logs a warning if the reason persists.
   /// @return whether the call has waited long enough
   bool is_late(Wait& wait);
   /// Returns whether the wait for a producer that is linked has lasted too long. Does not ask the server.
   bool is_late(Wait& wait, const wire::Wait& begin);
-  /// Returns what the server knows of missing links. Once the call's time is over, waits for at most one
-  /// more second; empty if no answer arrives.
+  /// Returns what the server knows of missing links; empty if no answer comes. Once the call's time is over, it waits
+  /// at most one more second.
   wire::Explained explain(const Wait& wait, bool is_served);
-  /// Returns whether what the first call begins has lasted for as long as a step may take.
+  /// Returns whether the time limit of a step has passed since the first call with `until`, which it sets.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;
   /// @param own  the stream whose call this is
   void carry_out(const wire::ToClient& event, const StreamEnd& own);
@@ -134,7 +136,7 @@ private:
 
   Session& session_;
   std::vector<StreamEnd*> ends_;
-  std::uint64_t last_incarnation_ = 0;  // the same on all ranks
+  std::uint64_t last_incarnation_ = 0;  // equal on all ranks
 };
 
 }  // namespace tremula::client

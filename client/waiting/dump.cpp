@@ -25,21 +25,21 @@ namespace tremula::client {
 
 namespace {
 
-// A process has one action for a signal, whatever the number of its sessions. What the handler reads
-// is written before it is there, and stays: it may still run on another thread when it is removed.
+// A process has one action for a signal, however many sessions it has. The variables that the handler reads are
+// set before the handler is, and are kept: it may still run on another thread when it is removed.
 int event = -1;
 pid_t home = -1;
 
 void write_event() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(event, &one, sizeof one);  // full: it is told anyhow
+  [[maybe_unused]] const auto written = write(event, &one, sizeof one);  // full: a dump is due
 }
 
 extern "C" void tremula_on_dump_signal(int number) {
   const int before = errno;
   if (getpid() == home) {
     write_event();
-  } else {  // a child that was forked has no thread that would hear of it
+  } else {  // a forked child has no thread that would react to the event
     signal(number, SIG_DFL);
     raise(number);
   }
@@ -58,8 +58,8 @@ bool is_ours(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == &tremula_on_dump_signal;
 }
 
-/// Drops what standard error does not take within a second, e.g. because nobody reads its pipe: a
-/// session that ends waits for this.
+/// Writes a text. Drops the rest of it if standard error takes nothing within a second, e.g. because its pipe is not
+/// read: a session that ends waits for this.
 void write_to_standard_error(const std::string& text) {
   constexpr int most_milliseconds = 1000;
   for (std::size_t at = 0; at < text.size();) {
@@ -67,7 +67,7 @@ void write_to_standard_error(const std::string& text) {
     const int found = poll(&room, 1, most_milliseconds);
     if (found < 0 && errno == EINTR) continue;
     if (found <= 0) return;
-    // A pipe that has room takes so much at once.
+    // A pipe that has room takes this many bytes at once.
     const auto written =
         write(STDERR_FILENO, text.data() + at, std::min<std::size_t>(text.size() - at, PIPE_BUF));
     if (written < 0 && errno != EINTR) return;
@@ -75,7 +75,7 @@ void write_to_standard_error(const std::string& text) {
   }
 }
 
-/// All that is to be told in this process, and the thread that tells it.
+/// The texts of all sessions of this process, and the thread that writes them.
 class Dumps {
 public:
   void add(const std::function<std::string()>& text) {
@@ -85,7 +85,7 @@ public:
       texts_.push_back(&text);
     }
     if (thread_.joinable() || !is_default(before_ = action_now())) return;
-    if (home != getpid()) event = -1;  // a child that was forked shares that one with its parent
+    if (home != getpid()) event = -1;  // a forked child shares the old one with its parent
     if (event < 0) event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event < 0) return;
     home = getpid();
@@ -128,7 +128,7 @@ private:
     }
   }
 
-  /// Returns the texts of all sessions, none unless they are asked for; nullopt once the dump has
+  /// Returns the texts of all sessions if they are asked for, else an empty text; nullopt once the dump has
   /// ended.
   std::optional<std::string> gather(bool is_asked) {
     const std::scoped_lock lock(mutex_);
@@ -145,8 +145,8 @@ private:
     return all;
   }
 
-  std::mutex changes_;  // one at a time
-  std::mutex mutex_;    // of the two that follow
+  std::mutex changes_;  // held by add() and remove()
+  std::mutex mutex_;    // guards the two members that follow
   std::vector<const std::function<std::string()>*> texts_;
   bool is_over_ = false;
   std::thread thread_;

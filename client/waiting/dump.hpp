@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// SIGUSR1 tells what the sessions of this process wait for.
+// SIGUSR1 prints what the sessions of this process wait for.
 #include <functional>
 #include <string>
 
 namespace tremula::client {
 
-/// As long as one lives in the process, SIGUSR1 writes the texts of all of them to standard error: if
-/// the signal had its default action when the first one came. An action that the application takes
-/// later stays.
+/// While such objects exist in the process, SIGUSR1 writes the texts of all of them to standard error, provided that
+/// the signal had its default action when the first one was made. An action that the application sets later stays.
 class DumpOnSignal {
 public:
-  /// @param text  called by a thread of its own while this object lives; may wait for nothing long
+  /// @param text  called by a thread of its own while this object exists; must not wait long
   explicit DumpOnSignal(std::function<std::string()> text);
   ~DumpOnSignal();
   DumpOnSignal(const DumpOnSignal&) = delete;

@@ -8,7 +8,7 @@
 namespace tremula::client {
 
 namespace {
-/// A heartbeat tells what was so at most so long ago.
+/// Age at most of the description that a heartbeat reports.
 constexpr std::chrono::milliseconds between_looks{100};
 
 std::string place_of(const wire::Wait& wait) {
@@ -32,7 +32,7 @@ void Waits::take(const wire::Deadlock& deadlock) {
   is_of_one_group_ = deadlock.is_of_one_group();
 }
 
-void Waits::tell(wire::Wait wait, std::uint64_t number, Clock::time_point since) {
+void Waits::set_present(wire::Wait wait, std::uint64_t number, Clock::time_point since) {
   wait.set_number(number);
   wait.set_agreements(agreements_);
   count_(wait);
@@ -97,7 +97,7 @@ void LongWait::look() {
     outermost.since_ = now;
   }
   outermost.next_ = now + between_looks;
-  waits_.tell(outermost.describe_(outermost.object_), outermost.number_, outermost.since_);
+  waits_.set_present(outermost.describe_(outermost.object_), outermost.number_, outermost.since_);
   waits_.ask(is_agreement_, now);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What this rank waits for: described by the call that waits, told to the server by the heartbeats,
-// and ended by an error where the server has found it in a circle.
+// The wait of this rank: the call that waits describes it, heartbeats report it to the server, and an error ends
+// it if the server has found it in a circle.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,35 +21,39 @@ class LongWait;
 /// Describes a wait of ranks for others of their own group, in wire::Wait and in the texts of the server.
 inline constexpr std::string_view own_agreement = "an agreement of its group";
 
-/// The waits of one rank, one after the other. Thread-safe, but for LongWait, which is of the
-/// application's thread.
+/// The waits of one rank, one after the other. Thread-safe, except for LongWait, which only the application's thread
+/// uses.
 class Waits {
 public:
   using Clock = std::chrono::steady_clock;
 
+  /// Sets the function that counts this rank's progress.
   /// @param count  adds to a description how far the rank has come in all its links
   void count_by(std::function<void(wire::Wait&)> count) { count_ = std::move(count); }
-  /// @param is_over  asked now and then in a long wait, of the application's thread: whether to end it
+  /// Sets the function by which the application can end a wait.
+  /// @param is_over  called now and then during a long wait, by the application's thread; returns true to end it
   void ask_by(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
-  /// Before there is a server, to which a wait could be told.
+  /// Asks the application whether to end a wait for the server, which cannot be reported to it.
   /// @throws core::Error interrupted if the application does not want to wait
   void ask_whether_to_wait(const std::string& stream) const;
-  /// Of the application's thread: the ranks of the group agree, once more.
-  /// @return how often they have, this time included; the same on all ranks
+  /// Counts an agreement of the ranks of the group that begins. Called by the application's thread.
+  /// @return how many agreements have begun, including this one; equal on all ranks
   std::uint64_t begin_agreement() noexcept { return ++agreements_; }
-  /// What the rank waits for, if it has done so for a while.
+  /// Returns what the rank waits for; nullopt if it does not wait, or not for long yet.
   std::optional<wire::Wait> present() const;
-  /// The server has found the wait in a circle.
+  /// Records that the server has found the wait in a circle.
   void take(const wire::Deadlock& deadlock);
 
 private:
   friend class LongWait;
-  void tell(wire::Wait wait, std::uint64_t number, Clock::time_point since);
-  /// @throws core::Error deadlock if the server has found the present wait in a circle; mismatch if the circle is of
-  ///                      ranks of one group
+  /// Makes `wait` the present wait, which heartbeats report.
+  void set_present(wire::Wait wait, std::uint64_t number, Clock::time_point since);
+  /// Throws if the server has found the present wait in a circle.
+  /// @throws core::Error deadlock; mismatch if all ranks of the circle are of one group
   void check() const;
-  /// @param is_agreement  another rank may end it for all, and one that leaves it alone cannot agree any more: so it stays
-  ///                      for a second
+  /// Asks the application whether to end the present wait.
+  /// @param is_agreement  the wait ends only a second after that: another rank may end it for all, and a rank that
+  ///                      leaves an agreement on its own can take part in no other
   /// @throws core::Error interrupted if the application has ended the present wait
   void ask(bool is_agreement, Clock::time_point now);
   void end() noexcept;
@@ -57,22 +61,22 @@ private:
   std::function<void(wire::Wait&)> count_ = [](wire::Wait&) {};
   std::function<bool()> is_over_;
   LongWait* outermost_ = nullptr;
-  std::uint64_t last_ = 0;  // number
+  std::uint64_t last_ = 0;  // number of the latest wait
   std::uint64_t agreements_ = 0;
   mutable std::mutex mutex_;
   std::optional<wire::Wait> present_;
   Clock::time_point since_;
   std::string circle_;
-  std::uint64_t in_circle_ = 0;             // number of the wait
-  bool is_of_one_group_ = false;            // the circle
-  std::optional<Clock::time_point> ended_;  // the present wait, by the application
+  std::uint64_t in_circle_ = 0;             // number of the wait in the circle
+  bool is_of_one_group_ = false;            // all ranks of the circle are of one group
+  std::optional<Clock::time_point> ended_;  // when the application ended the present wait
 };
 
-/// One call's wait, or an agreement's. Costs nothing until it is long.
+/// The wait of one call or of one agreement. Costs nothing until it is long.
 class LongWait {
 public:
-  /// @param describe      gives a wire::Wait without number, seconds and turns; outlives this object
-  /// @param is_agreement  of the ranks of a group, with nothing else
+  /// @param describe      returns a wire::Wait without number, seconds and turns; outlives this object
+  /// @param is_agreement  this is an agreement of the ranks of a group, and waits for nothing else
   template <class Describe>
   LongWait(Waits& waits, const Describe& describe, bool is_agreement = false)
       : waits_(waits),
@@ -89,8 +93,8 @@ public:
   LongWait(const LongWait&) = delete;
   LongWait& operator=(const LongWait&) = delete;
 
-  /// Called now and then as long as it lasts, also by what waits inside.
-  /// @throws core::Error deadlock, mismatch if this one is the outermost; interrupted
+  /// Describes the wait anew and checks whether it must end. Called now and then while it lasts, also by inner waits.
+  /// @throws core::Error deadlock, mismatch if this wait is the outermost; interrupted
   void look();
 
 private:
@@ -98,7 +102,7 @@ private:
   bool is_agreement_;
   const void* object_;
   wire::Wait (*describe_)(const void*);
-  std::uint64_t number_ = 0;  // 0: not told yet
+  std::uint64_t number_ = 0;  // 0: not reported yet
   Waits::Clock::time_point since_, next_;
 };
 

@@ -10,30 +10,29 @@
 
 namespace tremula::client {
 
-/// What a look at something that is waited for has shown.
+/// Result of one poll of the event that a rank waits for.
 enum class Polled {
   nothing,
-  moved,  ///< not there yet, but on its way: no time to sleep
+  moved,  ///< the event has not occurred, but data on its way has moved: the rank must not sleep yet
   done,
 };
 constexpr Polled polled(bool is_done) { return is_done ? Polled::done : Polled::nothing; }
 constexpr Polled polled(Polled p) { return p; }
 
-/// A rank that has seen something move sleeps only after this time: about what a peer needs to copy a
-/// chunk or two, and less than falling asleep and waking up cost.
+/// How long a rank stays awake after data has moved: about the time in which a peer copies a chunk or two, and
+/// less than it costs to fall asleep and wake up.
 inline constexpr std::chrono::microseconds awake_after_move{50};
-/// What tells nobody that it has come is looked at so often.
+/// How often to poll sources that cannot wake this rank.
 inline constexpr std::chrono::microseconds longest_sleep{200};
-/// Where all that can come tells, but the messages of the server.
+/// Poll interval when every event source except the server connection can wake this rank.
 inline constexpr std::chrono::microseconds longest_sleep_by_events{2000};
 
-/// Repeats `poll` until it says true (or `done`) or the deadline has passed. Spins a moment, then
-/// lets others run, then sleeps up to 0.1 ms at a time, so that waiting ranks do not take the cores
+/// Repeats `poll` until it returns true (or `done`) or the deadline has passed. Spins for a moment, then
+/// yields to other threads, then sleeps up to 0.1 ms at a time, so that waiting ranks do not take the cores
 /// from computing ones.
-/// @param sleep       sleeps a moment, until what is waited for may have come; false if it cannot
-/// @param is_patient  called now and then once the wait has become long (20 ms); may throw to end
-/// it
-/// @return            seconds waited, and whether poll said true
+/// @param sleep       sleeps for a moment, until the event may have occurred; returns false if it cannot
+/// @param is_patient  called every 20 ms once the wait has lasted 20 ms; may throw to end the wait
+/// @return            seconds waited, and whether poll returned true
 template <class Poll, class Patient, class Sleep>
 std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&& is_patient,
                                  Sleep&& sleep) {

@@ -9,7 +9,7 @@ namespace tremula::client {
 
 namespace {
 
-/// The beginning of a note; the rest is text.
+/// The beginning of a note; the rest is the text `why`.
 struct Head {
   std::uint64_t subject, round;
   std::int32_t from, code;
@@ -58,7 +58,7 @@ void Words::take_notes(transport::Group& group) {
     core::expects(note->bytes.size() >= sizeof head, "a rank of the own group sent half a word");
     std::memcpy(&head, note->bytes.data(), sizeof head);
     const auto subject = subjects_.find(head.subject);
-    if (subject == subjects_.end()) continue;  // this rank has left it
+    if (subject == subjects_.end()) continue;  // this rank has closed it
     const auto why = std::span(note->bytes).subspan(sizeof head);
     Word word{.value = head.value,
               .is_final = head.is_final != 0,

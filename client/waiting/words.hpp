@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the ranks of a group agree where no rank may wait for another in one call. Each says its word of a
-// round once, in whatever call it is, and hears later what counts for all:
+// How the ranks of a group agree when no rank may wait for another inside a call. Each rank says its word of a
+// round once, in whatever call it is, and gets the result later, the same as all other ranks:
 //
-//     rank 1   says 'lost'        goes on, comes back: nothing yet         hears 'lost'
-//     rank 2          says 'whole', waits                                  hears 'lost'
-//     rank 0                                        says 'whole', has all: tells, and hears 'lost'
+//     rank 1   says 'lost'        goes on, comes back: nothing yet         gets 'lost'
+//     rank 2          says 'whole', waits                                  gets 'lost'
+//     rank 0                                 says 'whole', has all words: sends the result, gets 'lost'
 //
-// The greatest word counts. One that is final counts before all have said theirs, for those that wait; a
-// rank that has said it need not hear of the round any more. Rank 0 gathers and tells, whenever it says or
-// asks something. Nothing here waits.
+// The result is the greatest word. A final word is the result even before all ranks have said theirs, for the ranks
+// that wait; a rank that has said a final word need not ask for the result. Rank 0 gathers words and sends results
+// whenever it says a word or asks for one. No function waits.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -28,35 +28,35 @@ struct Word {
   bool is_final = false;
   core::Rank from = 0;
   core::Errc code{};
-  std::string why{};  ///< what does not go into a note is left out
+  std::string why{};  ///< cut off where it does not fit into a note
 };
 
 /// One rank's side of all such agreements. Belongs to the application's thread.
 class Words {
 public:
-  /// From now on words of that subject are kept. Its number is the same on all ranks, and not used
-  /// again.
+  /// Keeps words of that subject from now on. Its number is equal on all ranks, and not used again.
   void open(std::uint64_t subject) { subjects_[subject]; }
   void close(std::uint64_t subject) noexcept { subjects_.erase(subject); }
+  /// Says this rank's word of a round.
   /// @pre `subject` is open, and rounds are said in their order, each once
   void say(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word);
-  /// The word of all, once. Forgets earlier rounds.
+  /// Returns the result of a round, once; nullopt if it is not known yet. Forgets earlier rounds.
   std::optional<Word> hear(transport::Group& group, std::uint64_t subject, std::uint64_t round);
   /// Returns how many words this rank has said, by their subject.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> said() const;
 
 private:
   struct Round {
-    std::set<core::Rank> said;  // of rank 0
+    std::set<core::Rank> said;  // on rank 0: the ranks that have said their word
     std::optional<Word> greatest;
-    bool is_over = false;  // `greatest` counts
+    bool is_over = false;  // `greatest` is the result
   };
   struct Subject {
     std::map<std::uint64_t, Round> rounds;  // by their numbers
     std::uint64_t said = 0;                 // rounds in which this rank has said its word
   };
   void take_notes(transport::Group& group);
-  /// Of rank 0.
+  /// Adds a word to a round, and sends the result once it is known. Called on rank 0.
   void gather(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word);
 
   std::map<std::uint64_t, Subject> subjects_;

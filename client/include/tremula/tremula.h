@@ -3,24 +3,25 @@
 #define TREMULA_H
 /*
  * The C interface of Tremula. Handles are opaque. Every function that can fail returns a status,
- * which is negative for an error; tremula_last_error() tells its text. "Collective" means that every
- * rank of the group makes the same calls in the same order; a rank that is in another call than
- * rank 0 gets TREMULA_MISMATCH, rank 0 that or TREMULA_PEER_LOST, with a text that names both calls.
+ * which is negative for an error; tremula_last_error() then returns its text. "Collective" means that
+ * every rank of the group makes the same calls in the same order. A rank that is in another call than
+ * rank 0 gets TREMULA_MISMATCH, and rank 0 gets TREMULA_MISMATCH or TREMULA_PEER_LOST; the text names
+ * both calls.
  *
- * A session takes one call at a time, of all its streams together. A second thread that calls while
- * the first is inside gets TREMULA_INVALID_ARGUMENT; what frees or closes a session or frees a
- * stream waits instead. A thread that is to work beside another opens a session of its own.
+ * A session runs one call at a time, counting the calls of all its streams. If a second thread calls
+ * while the first is inside, it gets TREMULA_INVALID_ARGUMENT; a call that closes a session or frees
+ * a stream waits instead. A thread that is to work concurrently opens a session of its own.
  * A session belongs to the process that opened it: in a child made by fork every call gets
  * TREMULA_INVALID_ARGUMENT, except those that close a session or free a handle, which do nothing.
  * After MPI_Finalize the calls of a session that was opened with a communicator get
- * TREMULA_INVALID_ARGUMENT, with the same exceptions, which do their work.
+ * TREMULA_INVALID_ARGUMENT, except those same calls, which still work.
  *
  * A struct begins with its size as the application was compiled. Its function tremula_..._init,
- * which is compiled into the application, sets it and all defaults; other languages set `size` to
- * the bytes of their struct and the members as that function does. Later versions add members at
- * the end, and a library reads and writes those alone that both sides know: an application runs with
- * libraries of other versions than that of its headers. An array of structs goes with its stride,
- * the bytes from one element to the next (in C the sizeof of an element).
+ * which is compiled into the application, sets the size and all defaults; other languages set `size`
+ * to the bytes of their struct, and the members to the values that this function sets. Later versions
+ * add members at the end, and a library reads and writes only the members that both sides know, so an
+ * application runs with libraries of other versions than that of its headers. An array of structs is
+ * passed with its stride, the bytes from one element to the next (in C the sizeof of an element).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -40,9 +41,9 @@ typedef enum tremula_status {
   TREMULA_OK = 0,
   TREMULA_END_OF_STREAM = 1, /* tremula_in_begin_step: the producer has closed the stream */
   TREMULA_NOT_READY = 2,     /* a begin_step_within: the time has passed; call it again */
-  TREMULA_NONE_MISSING =
-      3, /* tremula_in_begin_step_at, _around: no step is needed that was not had */
-  TREMULA_EPOCH_CHANGED = 4, /* tremula_in_begin_step: the stream goes on with another producer */
+  TREMULA_NONE_MISSING = 3,  /* tremula_in_begin_step_at, _around: this group has already begun
+                                every step that it needs */
+  TREMULA_EPOCH_CHANGED = 4, /* tremula_in_begin_step: another producer continues the stream */
   TREMULA_INVALID_ARGUMENT = -1,
   TREMULA_TIMED_OUT = -2,
   TREMULA_TRANSPORT = -3,
@@ -55,7 +56,7 @@ typedef enum tremula_status {
   TREMULA_CANCELLED = -10,
   TREMULA_DEADLOCK =
       -11, /* jobs wait for each other in a circle; the stream is as after TREMULA_TIMED_OUT */
-  TREMULA_INTERRUPTED = -12, /* tremula_session_ask: the application has ended the wait */
+  TREMULA_INTERRUPTED = -12, /* tremula_session_ask: the application ended the wait */
   TREMULA_INTERNAL = -99
 } tremula_status;
 
@@ -76,9 +77,9 @@ typedef enum tremula_type {
   TREMULA_BF16, /* the upper half of an f32 */
   TREMULA_BOOL, /* a byte that is 0 or 1 */
   TREMULA_OPAQUE_NONE = 0x10000,
-  TREMULA_OPAQUE_MOST = 0x1FFFF /* room for more than there are */
+  TREMULA_OPAQUE_MOST = 0x1FFFF /* leaves room for larger elements than there are now */
 } tremula_type;
-/* Elements of 1 to 16384 bytes that are moved as they are: structs, for example. */
+/* The type of elements of 1 to 16384 bytes that are moved unchanged, e.g. structs. */
 #define TREMULA_OPAQUE(bytes) ((tremula_type)(TREMULA_OPAQUE_NONE + (int)(bytes)))
 
 #define TREMULA_MAX_DIMENSIONS 8
@@ -86,10 +87,10 @@ typedef enum tremula_type {
 typedef enum tremula_attribute_type {
   TREMULA_INTEGER = 1, /* int64_t */
   TREMULA_REAL,        /* double */
-  TREMULA_TEXT         /* const char*: UTF-8 without control and format characters but \n, \t */
+  TREMULA_TEXT /* const char*: UTF-8 without control and format characters except \n and \t */
 } tremula_attribute_type;
 
-/* What an attribute belongs to, instead of the number of a field. */
+/* Owners of an attribute other than a field, passed in place of a field's number. */
 enum { TREMULA_OF_STREAM = -1, TREMULA_OF_STEP = -2 };
 
 typedef struct tremula_session tremula_session;
@@ -99,164 +100,174 @@ typedef struct tremula_in_stream tremula_in_stream;
 typedef struct tremula_description tremula_description;
 typedef struct tremula_attributes tremula_attributes;
 
-/* "0.1.0" */
+/* Returns the version of the library, e.g. "0.1.0". */
 TREMULA_API const char* tremula_version(void);
-/* Text of the last error of the calling thread: what was expected, what was found, what to do.
- * Valid until the next call of that thread. */
+/* Returns the text of the calling thread's last error: what was expected, what was found and what
+ * to do. Valid until the next call of that thread. */
 TREMULA_API const char* tremula_last_error(void);
-/* For libraries that stand on this one: returns `status`, and tremula_last_error() tells `text`. */
+/* Sets the text that tremula_last_error() returns and returns `status`. For libraries built on top of
+ * this one. NULL: no text. */
 TREMULA_API tremula_status tremula_fail(tremula_status status, const char* text);
 
 /* ---- session ---- */
 
-/* Joins rank `rank` of `size` of the group `group` to a server. Collective; blocks until the server
- * has answered. rank = size = -1: taken from RANK and WORLD_SIZE, as torchrun sets them. For a
- * group that has an MPI communicator see tremula_mpi.h.
+/* Joins rank `rank` of the `size` ranks of the group `group` to a server. Collective; blocks until
+ * the server has answered. rank = size = -1: taken from RANK and WORLD_SIZE, as torchrun sets them.
+ * For a group that has an MPI communicator see tremula_mpi.h.
  * options: NULL or a YAML mapping, e.g. "{server: localhost:7423, transport: auto, timeout: 60}";
  * the manual lists the keys. Precedence: options, TREMULA_* environment, YAML file TREMULA_CONFIG,
  * default. */
 TREMULA_API tremula_status tremula_session_open(const char* group, int rank, int size,
                                                 const char* options, tremula_session** session);
-/* Leaves the server and frees the handle. With a stream that is neither closed nor freed it does
- * neither: TREMULA_INVALID_ARGUMENT, and tremula_last_error names the streams. A handle of a stream
- * that was closed may be freed later. NULL is allowed. Collective. */
+/* Leaves the server and frees the handle. If a stream of the session is neither closed nor freed, the
+ * call does neither and returns TREMULA_INVALID_ARGUMENT; tremula_last_error names the streams. The
+ * handle of a closed stream may be freed later. NULL is allowed. Collective. */
 TREMULA_API tremula_status tremula_session_close(tremula_session* session);
-/* From now on a call of the session that has waited for 20 ms calls ask(context) about ten times a
- * second, in its own thread, unless the call has a time limit of its own: another answer than 0 ends
- * it with TREMULA_INTERRUPTED, e.g. after a Ctrl-C. `ask` makes no calls of the session. NULL: nothing
- * is asked any more. A begin_step may be called again; after another call the stream is as after
- * TREMULA_TIMED_OUT. What rank 0 ends in a begin_step that waits for the other side ends on all ranks;
- * otherwise the other ranks of the group go on waiting for this one. What is freed by `ask` is freed
- * when the call has ended. */
+/* Sets a function by which the application can end calls that wait, e.g. after a Ctrl-C. From now on
+ * a call of the session that has waited for 20 ms calls ask(context) about ten times a second, in the
+ * thread of the call, unless the call has a time limit of its own. If `ask` returns a value other than
+ * 0, the call ends with TREMULA_INTERRUPTED. An interrupted begin_step may be called again; after any
+ * other call the stream is as after TREMULA_TIMED_OUT. If rank 0 interrupts a begin_step that waits for
+ * the other side, it ends on all ranks; otherwise the other ranks of the group go on waiting for this
+ * one. `ask` must not call the session, but may free handles of its streams: they are released after
+ * the call has ended. ask: NULL removes the function. */
 typedef int (*tremula_ask)(void* context);
 TREMULA_API tremula_status tremula_session_ask(tremula_session* session, tremula_ask ask,
                                                void* context);
-/* This rank's number in the group, from 0, and how many ranks the group has; -1 for NULL. */
+/* Returns this rank's number in the group, counted from 0; tremula_session_size the number of ranks of the
+ * group. -1 for NULL. */
 TREMULA_API int tremula_session_rank(const tremula_session* session);
 TREMULA_API int tremula_session_size(const tremula_session* session);
-/* Every rank of the group gets the `bytes` bytes of every rank, for what a few numbers decide. Shape of
- * `all`: [size of the group][bytes]. Collective; waits at most the session's timeout. TREMULA_MISMATCH, on
- * all ranks: one passes another number of bytes. */
+/* Gives every rank of the group the `bytes` bytes that each rank passes, for decisions that depend on
+ * a few numbers. Shape of `all`: [size of the group][bytes]. Collective; waits at most the session's
+ * timeout. TREMULA_MISMATCH on all ranks if a rank passes another number of bytes. */
 TREMULA_API tremula_status tremula_session_allgather(tremula_session* session, const void* mine,
                                                      size_t bytes, void* all);
 
 /* ---- memory ---- */
 
-/* Allocates `bytes` of zeroed memory on a page boundary. Peers on the same machine copy straight
- * out of and into such memory: an element is copied once on its way from the array of a producer to
- * that of a consumer if either of the two arrays lies in it. For arrays that are put or got, with
- * one call for each array: every call takes a file descriptor. When a step fails before it was
- * taken, the memory of its arrays is replaced by a copy at the same address, and what other threads
- * write to it at that moment may be lost. Thread-safe. A child made by fork shares the memory with
- * its parent. */
+/* Allocates `bytes` of zeroed memory on a page boundary. Peers on the same machine copy directly out
+ * of and into such memory: an element is copied once on its way from the array of a producer to that
+ * of a consumer if either of the two arrays is in it. Meant for arrays that are put or got, with one
+ * call per array: every call takes a file descriptor. If a step fails before it has been taken, the
+ * memory of its arrays is replaced by a copy at the same address, and writes by other threads at that
+ * moment may be lost. Thread-safe. A child made by fork shares the memory with its parent. */
 TREMULA_API tremula_status tremula_allocate(size_t bytes, void** memory);
-/* NULL is allowed. No stream may use the memory any more: see tremula_out_put_async, queue_depth. */
+/* Frees memory of tremula_allocate, which no stream may be using any more: see tremula_out_put_async
+ * and queue_depth. NULL is allowed. */
 TREMULA_API tremula_status tremula_deallocate(void* memory);
 
 /* ---- layout ---- */
 
-/* Text form, e.g. "shape=10000x10000 grid=4x4 block=30x50"; the manual explains it. */
+/* Makes a layout from its text form, e.g. "shape=10000x10000 grid=4x4 block=30x50", which the manual
+ * explains. */
 TREMULA_API tremula_status tremula_layout_parse(const char* text, tremula_layout** layout);
-/* From the descriptor desc[9] of a dense matrix of ScaLAPACK, on a rows x columns BLACS grid in
- * row-major rank order. */
+/* Makes the layout of a dense ScaLAPACK matrix with the descriptor desc[9], on a rows x columns BLACS
+ * grid in row-major rank order. */
 TREMULA_API tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int columns,
                                                          tremula_layout** layout);
-/* Of an array on a mesh of ranks that are numbered last axis fastest, in the words of PyTorch's
- * DTensor. Axes act in their order: axis a either cuts dimension dimension_of[a] of what the axes
- * before have left to a rank (Shard), or makes copies, with dimension_of[a] = -1 (Replicate).
- * split_factor[a] is that of _StridedShard, 1 for Shard; NULL if all are 1: axis a cuts after those axes
- * behind it whose ranks multiply to the factor. Each cut makes chunks of ceil(n / ranks), as torch.chunk.
- * A factor that is not of whole axes is refused, of even extents, too; but a multiple of what those axes
- * make up is taken where the extent divides evenly. */
+/* Makes the layout of an array on a mesh of ranks that are numbered last axis fastest, in the terms of
+ * PyTorch's DTensor. Shape of `shape`: [dimensions]; of mesh (ranks along each axis), dimension_of and
+ * split_factor: [axes]. The axes act in order: axis a either cuts dimension dimension_of[a] of what the
+ * axes before it have left to each rank (Shard) or, with dimension_of[a] = -1, makes copies (Replicate).
+ * split_factor[a] is the split factor of _StridedShard, or 1 for Shard; NULL if all are 1. With a larger
+ * factor, axis a cuts only after those later axes of the same dimension whose ranks multiply to the
+ * factor. Each cut makes chunks of ceil(n / ranks) elements, as torch.chunk does. A factor that is not
+ * the product of whole axes is refused, also for even extents, except that a multiple of the product
+ * of all those later axes is accepted where the extent divides evenly. */
 TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int axes,
                                                   const int64_t* mesh, const int* dimension_of,
                                                   const int64_t* split_factor,
                                                   tremula_layout** layout);
-/* What a layout whose ranks list what they own may leave open; a sum of them. */
-#define TREMULA_PARTIAL 1u /* elements may be on no rank: a consumer's stay as they are */
+/* Options, which may be added up, of a layout whose ranks list the elements that they own. */
+#define TREMULA_PARTIAL 1u /* elements may be on no rank: a consumer's array keeps them */
 #define TREMULA_COPIES \
-  2u /* elements may be on several ranks: of a consumer's each gets them, of a
-                              producer's one sends them */
-/* Of an array of which each of `ranks` ranks lists what it owns, this one `count` points: element i of
- * its buffer is number points[i] of the array, counted in row-major order from 0. The list is copied.
- * Every rank passes its own list, and the same for all else; ranks find each other's elements when they
- * are linked. Such an array is no tremula_out_part, and is not relabeled. */
+  2u /* elements may be on several ranks: in a consumer each of them gets the
+                              element, in a producer one of them sends it */
+/* Makes the layout of an array of which each of `ranks` ranks lists the elements that it owns, as
+ * points. This rank lists `count` of them: element i of its buffer is element number points[i] of the
+ * array, counted in row-major order from 0. The list is copied. Every rank passes a list of its own, and
+ * the same values of all other arguments; the ranks find each other's elements when they are linked. Such
+ * an array cannot be declared by tremula_out_part and cannot be relabeled. */
 TREMULA_API tremula_status tremula_layout_of_points(int dimensions, const int64_t* shape, int ranks,
                                                     unsigned options, int64_t count,
                                                     const int64_t* points, tremula_layout** layout);
-/* The same with segments: lengths[i] elements from number begins[i] on, one after the other in the
- * buffer. */
+/* Makes such a layout from segments: segment i is the lengths[i] elements that begin with number
+ * begins[i]. The segments follow each other in the buffer. Shape of begins and lengths: [count]. */
 TREMULA_API tremula_status tremula_layout_of_segments(int dimensions, const int64_t* shape,
                                                       int ranks, unsigned options, int64_t count,
                                                       const int64_t* begins, const int64_t* lengths,
                                                       tremula_layout** layout);
-/* The same with boxes, each row-major, one after the other in the buffer. Shape of origins and
- * extents: [count][dimensions]. */
+/* Makes such a layout from boxes, each stored row-major. The boxes follow each other in the buffer. Shape
+ * of origins and extents: [count][dimensions]. */
 TREMULA_API tremula_status tremula_layout_of_boxes(int dimensions, const int64_t* shape, int ranks,
                                                    unsigned options, int64_t count,
                                                    const int64_t* origins, const int64_t* extents,
                                                    tremula_layout** layout);
+/* Frees the layout. NULL is allowed. */
 TREMULA_API void tremula_layout_free(tremula_layout* layout);
-/* Shortest text that parses to the same layout. Valid as long as the layout. "" for NULL. */
+/* Returns the shortest text that parses to the same layout; "" for NULL. Valid as long as the layout. */
 TREMULA_API const char* tremula_layout_text(const tremula_layout* layout);
-/* 0 for NULL, else 1 to 8. */
+/* Returns the number of dimensions, 1 to 8; 0 for NULL. */
 TREMULA_API int tremula_layout_dimensions(const tremula_layout* layout);
-/* Global extents in elements, 0 for a dimension that changes with the step; shape of `extents`:
- * [dimensions]. */
+/* Gives the global extents in elements, 0 for a dimension whose extent changes with every step. Shape of
+ * `extents`: [dimensions]. */
 TREMULA_API tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* extents);
-/* Extents, strides (in elements) and buffer of the part of rank `rank`; each out argument may be
- * NULL. first: offset of the first owned element, in elements; allocated: elements that the buffer
- * must have. Where ranks list what they own: of the rank that has made the layout, whatever `rank`, and
- * its buffer along the last dimension. A rank that owns several blocks of a skewed layout has its buffer
- * along the last dimension, too. */
+/* Gives the extents, the strides (in elements) and the buffer of the part of rank `rank`. Shape of extents
+ * and strides: [dimensions]; each out argument may be NULL. first: offset of the first owned element, in
+ * elements; allocated: elements that the buffer must have. Where ranks list their elements, the values are
+ * those of the rank that made the layout, whatever `rank` is, with its buffer along the last dimension. The
+ * buffer of a rank that owns several blocks of a skewed layout is along the last dimension, too. */
 TREMULA_API tremula_status tremula_layout_local(const tremula_layout* layout, int rank,
                                                 int64_t* extents, int64_t* strides, int64_t* first,
                                                 int64_t* allocated);
-/* Global index, along `dimension`, of the element that `rank` stores at local index `local`.
+/* Gives the global index, along `dimension`, of the element that `rank` stores at local index `local`.
  * 0-based. */
 TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* layout, int rank,
                                                        int dimension, int64_t local,
                                                        int64_t* global);
-/* What `rank` owns, as runs: lengths[i] elements from number numbers[i] of the array on, counted in
- * row-major order from 0, lie one after the other in its local buffer from place places[i] on, in elements.
- * Ascending by their numbers. *count: how many there are; the three arrays have room for *count of them,
- * or all are NULL. Where ranks list what they own: of the rank that has made the layout, whatever `rank`.
- * Costs a pass over the runs, and over the intervals of splits. */
+/* Lists the elements that `rank` owns as runs: run i is the lengths[i] elements of the array that begin
+ * with number numbers[i], counted in row-major order from 0, stored contiguously in the local buffer of
+ * `rank` from offset places[i], in elements. The runs ascend by their numbers.
+ * *count: on return the number of runs. On entry the three arrays have room for *count runs each, or all
+ * three are NULL. Where ranks list their elements, the runs are those of the rank that made the layout,
+ * whatever `rank` is. Costs a pass over the runs and over the intervals of splits. */
 TREMULA_API tremula_status tremula_layout_runs(const tremula_layout* layout, int rank,
                                                int64_t* count, int64_t* numbers, int64_t* places,
                                                int64_t* lengths);
-/* Of what `rank` owns of an array, in its local buffer `data` of `bytes` bytes. The sum over all
- * ranks, modulo 2^64, is the same for every layout of the same array (of copies the first counts,
- * the others are 0): a job that holds the array in another distribution can compare. One element of up to
- * 8 bytes that differs always changes it; wider or several ones that differ go unnoticed with a probability
- * of about 2^-64; it is no defence against somebody who chooses the elements. Where ranks list
- * what they own: of the rank that has made the layout, whatever `rank`. TREMULA_UNSUPPORTED of lists with
- * TREMULA_COPIES, and of partial sums. Costs a pass over the elements. */
+/* Gives a hash of the elements of an array that `rank` owns, from its local buffer `data` of `bytes`
+ * bytes. The sum of the hashes over all ranks, modulo 2^64, is the same for every layout of the same array
+ * (the rank of a first copy counts, the ranks of further copies get 0), so that a job which holds the array
+ * in another distribution can compare. One differing element of up to 8 bytes always changes the sum; wider
+ * or several differing elements go unnoticed with a probability of about 2^-64. The hash does not protect
+ * against deliberately chosen elements. Where ranks list their elements, it is that of the rank that made
+ * the layout, whatever `rank` is. TREMULA_UNSUPPORTED for lists with TREMULA_COPIES and for partial sums.
+ * Costs a pass over the elements. */
 TREMULA_API tremula_status tremula_layout_hash(const tremula_layout* layout, int rank,
                                                tremula_type type, const void* data, size_t bytes,
                                                uint64_t* hash);
 
 /* ---- updates ---- */
 
-/* How an array is changed on its way:  to = alpha * op(from) + beta * to. */
+/* How an array is changed when it is moved:  to = alpha * op(from) + beta * to. */
 typedef struct tremula_update {
   size_t size;
-  const tremula_layout* from; /* layouts; not kept */
+  const tremula_layout* from; /* the two layouts; not kept after the call */
   const tremula_layout* to;
   tremula_type from_type; /* of the elements in memory; any conversion except complex to real */
   tremula_type to_type;   /* a value that does not fit an integer type gives TREMULA_MISMATCH */
   double alpha[2];        /* real and imaginary part; initialised to 1 and 0 */
   double beta[2];         /* initialised to 0: `to` is then not read */
   int conjugate;          /* not 0: takes the complex conjugate of `from` */
-  /* Shape of the following: [dimensions]. */
+  /* Shape of the following arrays: [dimensions]. */
   const int* axes;        /* dimension d of `to` is dimension axes[d] of `from`; {1, 0} transposes a
                              matrix; NULL: the same order */
-  const int64_t* extents; /* of the part that is written, in the dimensions of `to`; NULL: all */
+  const int64_t* extents; /* extents of the part to write, in the dimensions of `to`; NULL: all */
   const int64_t* from_origin; /* global index, 0-based, where that part begins in `from`; NULL: 0 */
-  const int64_t* to_origin;   /* where it begins in `to`; NULL: 0 */
+  const int64_t* to_origin;   /* global index where it begins in `to`; NULL: 0 */
 } tremula_update;
 
-/* A plain copy of elements of one type: change what differs. */
+/* Returns the update that copies elements of one type unchanged; then change the members that differ. */
 static inline tremula_update tremula_update_init(const tremula_layout* from,
                                                  const tremula_layout* to, tremula_type type) {
   tremula_update update;
@@ -271,270 +282,284 @@ static inline tremula_update tremula_update_init(const tremula_layout* from,
 
 /* ---- relabeling inside one job ---- */
 
-/* Calculates which rank should take which part of the arrays `to`, so that the fewest bytes move.
+/* Computes which rank should take which part of the arrays `to`, so that the fewest bytes move.
  *   updates        shape [count], `stride` bytes apart
  *   process        result, shape [ranks]: process[label] is the rank that takes the part which `to`
  *                  gives to rank `label`; process[label] == label where nothing is saved
- *   places         NULL or shape [ranks]: ranks with equal numbers, from 0 on, are near each other,
+ *   places         NULL or shape [ranks]: ranks with equal numbers, counted from 0, are near each other,
  *                  and bytes between them cost nothing; NULL: every rank has a place of its own
- *   exact          0 for the greedy method, which is quicker for many thousand places and may leave
+ *   exact          0 for the greedy method, which is faster for many thousand places and may leave
  *                  more bytes to move
- *   before, after  bytes that leave their place in a redistribution without and with the relabeling; each may
- *                  be NULL. Exact if every rank has a place of its own, or `places` are the machines. Where
- *                  places have several ranks and an array has copies at its source, another labeling may save more
+ *   before, after  bytes that leave their place in a redistribution without and with the relabeling; each
+ *                  may be NULL. Exact if every rank has a place of its own, or if `places` are the machines.
+ *                  Where several ranks share a place and an array has copies at its source, another
+ *                  labeling may save more
  * Local: needs no other rank, and gives equal results on ranks that pass equal arguments. */
 TREMULA_API tremula_status tremula_relabel(const tremula_update* updates, size_t count,
                                            size_t stride, int ranks, const int* places, int exact,
                                            int* process, int64_t* before, int64_t* after);
-/* The layout whose labels have been taken by `process`; shape: [ranks]. */
+/* Makes the layout in which rank process[label] owns what `layout` gives to rank `label`. Shape of
+ * `process`: [ranks]. */
 TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout,
                                                     const int* process, int ranks,
                                                     tremula_layout** relabeled);
 
 /* ---- producing ---- */
 
-/* options: NULL or YAML with the keys
- *   queue_depth         steps that may be under way to a consumer, default 2. Each is kept once more
- *                       in memory beside the array, for every consumer group: with 2 an array of
- *                       3 GiB takes 9 GiB (`tremula plan` and the log at info tell how much).
+/* Opens a stream that this group produces. Collective, as are all calls below unless they say otherwise.
+ * options: NULL or YAML with the keys
+ *   queue_depth         how many steps may be under way to a consumer, default 2. Each of them takes as
+ *                       much memory as the array again, for every consumer group: with 2 an array of
+ *                       3 GiB takes 9 GiB (`tremula plan` and the log at info show how much).
  *                       0: a step is handed over directly and nothing is staged. tremula_out_put
  *                       then only notes where the data is; the data must not change until
  *                       tremula_out_end_step returns, which it does when every consumer has taken
  *                       the step.
- *   queue_bytes         bytes of all ranks together that may be under way to a consumer: its queue has
- *                       as many steps as fit, at least 1 and at most queue_depth. Fields whose extent
- *                       changes are not counted. Default 0: only queue_depth counts
- *   when_full           what becomes of a step when queue_depth steps are under way to a consumer:
+ *   queue_bytes         how many bytes of all ranks together may be under way to a consumer: its queue
+ *                       holds as many steps as fit, at least 1 and at most queue_depth. Fields whose
+ *                       extent changes are not counted. Default 0: only queue_depth counts
+ *   when_full           what happens to a step when queue_depth steps are under way to a consumer:
  *                       block (default)  begin_step waits;
  *                       drop_newest      the step is left out for that consumer;
  *                       drop_oldest      the oldest step that no rank of that consumer has asked for
- *                                        yet is withdrawn; if all are asked for, as drop_newest.
- *                                        One of the queue_depth steps is that which the consumer is
+ *                                        yet is withdrawn; if all have been asked for, as drop_newest.
+ *                                        One of the queue_depth steps is the one that the consumer is
  *                                        taking; the others, at least 1, are kept until it begins
  *                                        them (a thread of the session answers it, unless
  *                                        `progress` is calls).
- *                       It is decided when the step begins, by all ranks together, for each consumer:
- *                       all its ranks get the same steps, and see by the numbers which were dropped.
- *                       What is kept at the end is delivered by close.
- *   keep_steps          newest steps that are kept for consumers that come later and ask for them
- *                       (`start` of tremula_in_open), 0 (default) to 1024. Each is a copy of all that
- *                       the rank puts, in memory beside the queue.
+ *                       All ranks together decide when the step begins, for each consumer: all ranks
+ *                       of a consumer get the same steps, and see from their numbers which were dropped.
+ *                       Steps that are kept at the end are delivered by close.
+ *   keep_steps          how many of the newest steps are kept for consumers that come later and ask for
+ *                       them (`start` of tremula_in_open), 0 (default) to 1024. Each is a copy of
+ *                       everything that the rank puts, in memory in addition to the queue.
  *   kind                steps (default): a time series;
- *                       state: each step is a version of the same thing, as the weights of a model.
- *                       keep_steps is at least 1; every consumer gets the newest complete version
- *                       when it comes, and from then on that which is the newest when it begins one
- *                       (as with `start` and `steps`: latest). The producer waits for none.
- *   first_step          number of the first step, default 0: a simulation that goes on from a checkpoint
- *                       goes on counting
- *   versions            of a state. snapshot (default): put copies a version; lend: it does not.
- *                       Consumers read the arrays themselves, which stay as they were put until the
- *                       next begin_step, or close, has returned or failed; is_taken says so, and wait
- *                       cannot be used. begin_step waits for consumers that are in a step, each as
- *                       long as its lease, and then takes the version back: such a consumer loses the
- *                       stream, with TREMULA_PEER_LOST at its end_step at the latest, and may open it
- *                       again. close waits until all have taken the newest version.
- *   lease               seconds for which a consumer may read a version that is lent, from when a
- *                       first rank of it begins the step, default 10, or none
- *   readers_serve       of a state: readers with the key of this group may serve others (serve, below),
- *                       which then do not read from this group. Default false
- *   wait_for_consumers  consumer groups that the stream needs, default 1. The first step waits for
- *                       them. When one is lost later and fewer remain, begin_step fails once with
- *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
+ *                       state: each step is a version of the same object, such as the weights of a
+ *                       model. keep_steps is at least 1; every consumer gets the newest complete version
+ *                       when it comes, and then, whenever it begins a step, the version that is the
+ *                       newest by then (as with `start` and `steps`: latest). The producer waits for
+ *                       no consumer.
+ *   first_step          number of the first step, default 0, so that a simulation that continues from a
+ *                       checkpoint can continue counting
+ *   versions            for a state. snapshot (default): put copies a version; lend: it does not.
+ *                       Consumers read the arrays themselves, which must stay as they were put until the
+ *                       next begin_step, or close, has returned or failed; tremula_out_test reports this,
+ *                       and tremula_out_wait cannot be used. begin_step waits for consumers that are in
+ *                       a step, each as long as its lease, and then takes the version back: such a
+ *                       consumer loses the stream, with TREMULA_PEER_LOST at its end_step at the latest,
+ *                       and may open it again. close waits until all have taken the newest version.
+ *   lease               how many seconds a consumer may read a version that is lent, counted from when
+ *                       its first rank begins the step, default 10, or none
+ *   readers_serve       for a state: readers with the key of this group may serve others (`serve` of
+ *                       tremula_in_open), which then do not read from this group. Default false
+ *   wait_for_consumers  how many consumer groups the stream needs, default 1. The first step waits for
+ *                       them. If one is lost later and fewer remain, begin_step fails once with
+ *                       TREMULA_PEER_LOST on every rank, and the stream may continue without it.
  *                       0: the stream needs no consumer; those that are there get the steps.
- *   readable_by         own (default): groups whose server key is that of this one may subscribe;
- *                       all: groups of every key that the server has
- *   progress            auto (default): thread where a wire moves bytes only inside calls (between
- *                       hosts, and over mpi), else calls;
- *                       calls: what is under way moves in the calls of the session that may wait, and in test;
- *                       thread: a thread of the session moves it between the calls, too
- * Collective, as are all calls below unless they say otherwise. */
+ *   readable_by         own (default): groups with the server key of this one may subscribe;
+ *                       all: groups with any of the server's keys
+ *   progress            auto (default): as thread where a wire moves bytes only inside calls (between
+ *                       hosts, and over mpi), else as calls;
+ *                       calls: data under way moves in the calls of the session that may wait, and in
+ *                       tremula_out_test;
+ *                       thread: a thread of the session also moves it between the calls */
 TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream,
                                             const char* options, tremula_out_stream** out);
-/* Declares a field. All fields of all streams of a session are declared before the first begin_step
- * of any of them: from then on the other jobs know of them. `field` is 0, 1, ... */
+/* Declares a field. All fields of all streams of a session are declared before the first begin_step of
+ * any of them, which announces them to the other jobs. field: the number of the field: 0, 1, ... */
 TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char* name,
                                              tremula_type type, const tremula_layout* layout,
                                              int* field);
-/* As tremula_out_field, for groups that produce one array together: each declares a box of it, and
- * all open a stream of the same name. `layout` is that of the box, `origin` the global index, 0-based,
- * where it begins, `shape` the extents of the whole array; shape of both: [dimensions of layout]. All
- * fields of a stream are such parts, or none. A step is complete when every group has put its part:
- * steps with equal numbers belong together, and all groups end the stream after the same one. No
- * consumer is linked before the parts cover the whole array; parts that overlap are refused with
- * TREMULA_MISMATCH, which names the boxes. When a part has ended, no consumer is linked any more,
- * and its group opens a stream of that name again when all parts have ended. Not with when_full other
- * than block, for consumers of the latest step, and with tremula_in_relabel. */
+/* Declares a box of a field that several groups produce together: each group declares its own box, and
+ * all open a stream of the same name. layout: layout of the box; origin: global index, 0-based, where the
+ * box begins; shape: extents of the whole array; shape of both: [dimensions of layout]. Either all fields
+ * of a stream are such parts or none is. A step is complete when every group has put its part: steps with
+ * equal numbers belong together, and all groups end the stream after the same step. No consumer is linked
+ * before the parts cover the whole array; parts that overlap are refused with TREMULA_MISMATCH, which
+ * names the boxes. Once a part has ended, no further consumer is linked, and its group can open a stream of
+ * that name again when all parts have ended. Cannot be combined with a when_full other than block, with
+ * consumers of the latest step, or with tremula_in_relabel. */
 TREMULA_API tremula_status tremula_out_part(tremula_out_stream* out, const char* name,
                                             tremula_type type, const tremula_layout* layout,
                                             const int64_t* origin, const int64_t* shape,
                                             int* field);
-/* Starts a step. Blocks while queue_depth steps are under way, and before the first step until
- * wait_for_consumers groups have come. A consumer has come when it calls begin_step of any stream,
+/* Begins a step. Blocks while queue_depth steps are under way, and before the first step until
+ * wait_for_consumers groups have arrived. A consumer arrives when it calls begin_step of any stream,
  * or puts: jobs that put to each other may both put first. If a consumer with the same key is
- * refused because its fields do not fit, the call fails with the error that the consumer gets. */
+ * refused because its fields do not match, the call fails with the error that the consumer gets. */
 TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
-/* As tremula_out_begin_step, but waits at most `seconds` for consumers: TREMULA_OK, TREMULA_NOT_READY
- * or an error. 0 does not wait. Calls that follow a TREMULA_NOT_READY continue it; when the stream
- * has its consumers, they are no longer collective, and ranks may get different answers. Two sides
- * are linked while both are inside such a call: where both ask in turns, one of them should wait a
- * moment in it, not 0. While a consumer wants other layouts (tremula_in_redeclare) the calls are collective,
- * and once it has taken all earlier steps they wait for it to begin the next one, whatever `seconds` says. */
+/* Begins a step as tremula_out_begin_step does, but waits at most `seconds` for consumers: TREMULA_OK,
+ * TREMULA_NOT_READY or an error. 0 does not wait. A call after TREMULA_NOT_READY continues the earlier one;
+ * once the stream has its consumers, such calls are no longer collective, and ranks may get different
+ * answers. Two sides are linked while both are inside such a call: if both poll, one of them should wait
+ * for a moment in it rather than pass 0. While a consumer wants other layouts (tremula_in_redeclare) the
+ * calls are collective, and once that consumer has taken all earlier steps they wait for it to begin the
+ * next one, whatever `seconds` is. */
 TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
-/* Waits `seconds`, in which consumers that come are linked and get what the stream keeps for them
- * (keep_steps, kind). For a producer that computes long between two steps, as consumers are linked only
- * while it is in a call that can. Between two steps; collective. */
+/* Waits for `seconds`; consumers that come meanwhile are linked and get the steps that the stream keeps
+ * for them (keep_steps, kind). For a producer that computes for a long time between two steps: consumers
+ * are linked only while it is in a call that can link them. Between two steps; collective. */
 TREMULA_API tremula_status tremula_out_serve(tremula_out_stream* out, double seconds);
-/* is_ready: 1 if tremula_out_begin_step would not have to wait for a consumer, else 0; 0 before the
- * stream has its consumers, which a begin_step must bring. Never blocks; not collective. */
+/* Checks whether tremula_out_begin_step would return without waiting for a consumer. is_ready: 1 if so,
+ * else 0; 0 as long as the stream lacks consumers, which only a begin_step links. Never blocks; not
+ * collective. */
 TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready);
 /* Sets an attribute: a name, and `count` values of one type. of: a field's number or
- * TREMULA_OF_STREAM, like the fields before the first begin_step of any stream of the session; or
- * TREMULA_OF_STEP, between begin_step and end_step, for that step alone. Every rank sets the same, in
- * any order: where one has set another value, or none, the stream ends on all ranks of both sides with
- * an error that names two ranks (TREMULA_MISMATCH; TREMULA_PEER_LOST on ranks that learn of it from another).
- * It comes with the step on ranks of a consumer that receive from several ranks of the producer. Others
- * may take the step, and get the error in one of their next calls, before the end of the stream at the
- * latest. A name that is set again gets the new values. At most 64 KiB, names included, and 1024
- * attributes of a step, of a stream, of a field; at most 1 MiB of all fields.
+ * TREMULA_OF_STREAM, before the first begin_step of any stream of the session, as fields are declared; or
+ * TREMULA_OF_STEP, between begin_step and end_step, for that step only. Every rank sets the same
+ * attributes, in any order. If a rank sets another value, or none, the stream ends on all ranks of both
+ * sides with an error that names two ranks (TREMULA_MISMATCH; TREMULA_PEER_LOST on ranks that learn of it
+ * from another rank). Ranks of a consumer that receive from several ranks of the producer get the error
+ * with the step. Others may take the step and get the error in one of their next calls, before the end of
+ * the stream at the latest. A name that is set again gets the new values. Limits: 64 KiB, names included,
+ * and 1024 attributes per step, per stream and per field; 1 MiB for all fields together.
  * By convention fields have "units", "long_name", "fill_value" and "coordinates" (names of other
- * fields). "time_unit", one text such as "s" or "day", is the unit of the stream's time: with it
+ * fields). "time_unit", one text such as "s" or "day", is the unit of the stream's time: if it is set,
  * every step has a time. Not collective. */
 TREMULA_API tremula_status tremula_out_attribute(tremula_out_stream* out, int of, const char* name,
                                                  tremula_attribute_type type, const void* values,
                                                  size_t count);
 /* Sets the time of the step, between begin_step and end_step: a count of the stream's "time_unit",
- * above that of the step before, the same on every rank. Not collective. */
+ * greater than that of the previous step and the same on every rank. Not collective. */
 TREMULA_API tremula_status tremula_out_time(tremula_out_stream* out, int64_t time);
-/* Hands one field of the step over. On return `data` may be changed (with queue_depth 0: when
- * tremula_out_end_step has returned). bytes: size of the local buffer. Of a field whose extent changes
- * it tells how many elements this rank has along that dimension in this step, 0 perhaps. The array of the
- * step has those of the first coordinate of the process grid along it first, then those of the second
- * one, and so on; end_step is then the call in which the ranks of the group tell each other. */
+/* Hands over this rank's part of one field of the step. `data` may be changed once the call has returned
+ * (with queue_depth 0: once tremula_out_end_step has returned). bytes: size of the local buffer. For a
+ * field whose extent changes, `bytes` determines how many elements this rank has along that dimension in
+ * this step, possibly 0. Along that dimension the array of the step holds first the elements of the first
+ * coordinate of the process grid, then those of the second, and so on; the ranks of the group exchange
+ * their counts in end_step. */
 TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
                                            size_t bytes);
-/* As tremula_out_put, but `data` may be changed only when tremula_out_test has given 1 or
- * tremula_out_wait has returned. Data in memory from tremula_allocate is then copied once only, by
- * the consumer on this machine. request: for those two calls; the same for all fields of a step. */
+/* Hands over a field as tremula_out_put does, but `data` may be changed only once tremula_out_test has
+ * given 1 or tremula_out_wait has returned. Data in memory from tremula_allocate is then copied only once,
+ * by a consumer on this machine. request: identifies the step in those two calls; equal for all fields of
+ * a step. */
 TREMULA_API tremula_status tremula_out_put_async(tremula_out_stream* out, int field,
                                                  const void* data, size_t bytes, uint64_t* request);
-/* Makes progress, and never waits; is_taken: 1 when every consumer has taken the step of `request`,
- * else 0. Called after tremula_out_end_step of that step. Not collective. */
+/* Makes progress, without waiting, and checks whether every consumer has taken the step of `request`.
+ * is_taken: 1 if so, else 0. Called after tremula_out_end_step of that step. Not collective. */
 TREMULA_API tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request,
                                             int* is_taken);
-/* Returns when every consumer has taken the step of `request`. Not collective. */
+/* Waits until every consumer has taken the step of `request`. Not collective. */
 TREMULA_API tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request);
-/* Sends the step. Every declared field must have been put. What is not on its way when this
- * returns moves on as `progress` says: with `calls`, in the next calls that may wait. */
+/* Sends the step. Every declared field must have been put. Data that is not on its way when the call
+ * returns is moved later, as `progress` says: with `calls`, in the next calls that may wait. */
 TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
-/* Gives `count` fields other layouts of the same shapes, from the next step on, e.g. after a mesh was
- * refined or the work balanced anew: layouts[i] is that of fields[i]; the other fields keep theirs. Between
- * two steps, once one has ended. The stream goes on under its name, with its steps' numbers and its
- * consumers, which keep their own layouts and notice nothing but time: the call waits until they have taken
- * all steps and come to the next one, at most step_timeout; one that does not loses the stream. So none may
- * wait before it for what another one makes of the next step, and of two groups that consume from each other
- * only one calls this at a time: TREMULA_DEADLOCK. Consumers
- * that come later find the new layouts; steps that were kept for them (keep_steps) are forgotten. Not for
- * parts (tremula_out_part), of a state, and for consumers that ask for steps by their time. Arguments that
- * are refused leave the stream as it was. Collective: all ranks name the same fields, each with its own lists
- * where ranks list what they own. */
+/* Gives `count` fields new layouts of the same shapes, which hold from the next step, e.g. after a mesh was
+ * refined or the work rebalanced: fields[i] gets layouts[i]; the other fields keep theirs. Called between two
+ * steps, after the first of them has ended. The stream continues under its name, with the numbers of its
+ * steps and with its consumers, which keep their own layouts and notice only the delay: the call waits, at
+ * most step_timeout, until they have taken all steps and begin the next one; a consumer that does not loses
+ * the stream. So no consumer may wait, before it begins the next step, for something that another one makes
+ * of that step, and of two groups that consume from each other only one may call this at a time:
+ * TREMULA_DEADLOCK otherwise. Consumers that come later find the new layouts; steps that were kept for them
+ * (keep_steps) are dropped. Not available for parts (tremula_out_part), for a state, or with consumers that
+ * ask for steps by their time. Refused arguments leave the stream as it was. Collective: all ranks name the
+ * same fields, each rank with its own lists where ranks list their elements. */
 TREMULA_API tremula_status tremula_out_redeclare(tremula_out_stream* out, int count,
                                                  const int* fields,
                                                  const tremula_layout* const* layouts);
-/* Tells the consumers that no step follows and waits until they have all steps. */
+/* Ends the stream: announces to the consumers that no step follows, and waits until they have taken all
+ * steps. */
 TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);
-/* Frees the handle. A stream that was not closed is given up, and its consumers get an error. NULL
- * is allowed. */
+/* Frees the handle. A stream that was not closed is abandoned, and its consumers get an error. NULL is
+ * allowed. */
 TREMULA_API void tremula_out_free(tremula_out_stream* out);
 
 /* ---- asking ---- */
 
 /* Asks what the producer of `stream` has declared, e.g. to declare the same fields. Waits at most
- * `seconds` for a producer to offer the stream, as it does in its first step: 0 does not wait, a
- * negative number is the session's timeout. TREMULA_TIMED_OUT: the text names what there is instead.
- * Collective. The description and all that it gives are valid until it is freed. */
+ * `seconds` for a producer to offer the stream, which it does in its first step: 0 does not wait, a
+ * negative number means the session's timeout. TREMULA_TIMED_OUT: the text names what was found instead.
+ * Collective. The description, and everything obtained from it, is valid until it is freed. */
 TREMULA_API tremula_status tremula_describe(tremula_session* session, const char* stream,
                                             double seconds, tremula_description** description);
-/* NULL is allowed. */
+/* Frees the description. NULL is allowed. */
 TREMULA_API void tremula_description_free(tremula_description* description);
-/* The group that produces the stream; "" for NULL. Of several groups (tremula_out_part) all names, with
- * ", " between them; then the ranks are those of all, and layouts tell nothing but the whole shape:
- * tremula_description_part gives the others. */
+/* Returns the name of the group that produces the stream; "" for NULL. If several groups produce it
+ * (tremula_out_part), returns all their names, separated by ", "; the number of ranks is then that of all
+ * groups, and the layouts of the fields give only the whole shape: tremula_description_part gives the
+ * layouts of the boxes. */
 TREMULA_API const char* tremula_description_producer(const tremula_description* description);
-/* Ranks of that group, the queue_depth of the stream, the number of its fields; 0 for NULL. */
+/* Returns the number of ranks of that group; the next two functions return the queue_depth of the stream
+ * and the number of its fields. 0 for NULL. */
 TREMULA_API int tremula_description_ranks(const tremula_description* description);
 TREMULA_API int tremula_description_queue_depth(const tremula_description* description);
 TREMULA_API int tremula_description_fields(const tremula_description* description);
-/* Field `field`, from 0 on, as the producer has declared it; each out argument may be NULL. layout:
- * of the producer, without ghost cells and leading dimension; not to be freed. */
+/* Gives field `field`, counted from 0, as the producer has declared it; each out argument may be NULL.
+ * layout: the layout of the producer, without ghost cells and leading dimension; not to be freed. */
 TREMULA_API tremula_status tremula_description_field(const tremula_description* description,
                                                      int field, const char** name,
                                                      tremula_type* type,
                                                      const tremula_layout** layout);
-/* Groups that produce the stream together, each a box of every array; 0 if one group produces it, and
- * for NULL. */
+/* Returns the number of groups that produce the stream together, each a box of every array; 0 if one group
+ * produces it, and for NULL. */
 TREMULA_API int tremula_description_parts(const tremula_description* description);
-/* The box of field `field` that group number `part` produces, from 0 on; each out argument may be NULL.
- * layout: of the box, as tremula_description_field. origin: room for one index for each dimension, where
- * the box begins in the whole array. */
+/* Gives the box of field `field` that group number `part` produces, both counted from 0; each out argument
+ * may be NULL. group: the name of the group. layout: the layout of the box, as in tremula_description_field.
+ * origin: global index where the box begins in the whole array; shape: [dimensions]. */
 TREMULA_API tremula_status tremula_description_part(const tremula_description* description,
                                                     int field, int part, const char** group,
                                                     const tremula_layout** layout, int64_t* origin);
-/* Attributes that the producer has set; of: field `of`, or TREMULA_OF_STREAM. To be freed. */
+/* Gives the attributes that the producer has set. of: a field's number or TREMULA_OF_STREAM. The caller
+ * frees the attributes. */
 TREMULA_API tremula_status tremula_description_attributes(const tremula_description* description,
                                                           int of, tremula_attributes** attributes);
 
 /* ---- attributes ---- */
 
-/* NULL is allowed. */
+/* Frees the attributes. NULL is allowed. */
 TREMULA_API void tremula_attributes_free(tremula_attributes* attributes);
-/* How many there are; 0 for NULL. */
+/* Returns the number of attributes; 0 for NULL. */
 TREMULA_API int tremula_attributes_count(const tremula_attributes* attributes);
-/* Attribute `number`, from 0 on, in the order in which they were set; each out argument may be
- * NULL. values: `count` of them, int64_t, double or const char*; valid until the attributes are
- * freed. */
+/* Gives attribute `number`, counted from 0 in the order in which the attributes were set; each out
+ * argument may be NULL. values: an array of `count` int64_t, double or const char*, as `type` says; valid
+ * until the attributes are freed. */
 TREMULA_API tremula_status tremula_attributes_at(const tremula_attributes* attributes, int number,
                                                  const char** name, tremula_attribute_type* type,
                                                  size_t* count, const void** values);
-/* number: of the attribute `name`; -1 if there is none, and for NULL. */
+/* Finds the number of the attribute `name`. number: -1 if there is no such attribute, and for NULL. */
 TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* attributes,
                                                    const char* name, int* number);
 
 /* ---- consuming ---- */
 
-/* options: NULL or YAML with the keys
- *   steps  every (default): all steps, but for those that the producer's when_full drops;
+/* Opens a stream that this group consumes.
+ * options: NULL or YAML with the keys
+ *   steps  every (default): all steps, except those that the producer's when_full drops;
  *          latest: each begin_step gives the newest step that is complete when the first rank of the
  *          group calls it, or the next one. The producer never waits for this consumer: it keeps
- *          the newest step for it, and those, at most two, that its ranks are taking, whatever its
+ *          the newest step for it, and the steps, at most two, that its ranks are taking, whatever
  *          queue_depth is;
- *          share: each step goes to one of the groups that share the steps of the stream, to that
- *          which has the fewest under way. The producer waits when all of them have queue_depth, and
- *          drops none, whatever its when_full says. What is on its way to a group that leaves or
- *          fails is no other's.
- *   start  the first step of a group that comes when the stream is under way: next (default): that
- *          which the producer begins next; latest: the newest that it has kept (keep_steps); oldest:
- *          the oldest that it has kept. next where steps are shared.
+ *          share: each step goes to one of the groups that share the steps of the stream, the one
+ *          with the fewest steps under way. The producer waits when each of them has queue_depth steps
+ *          under way, and drops none, whatever its when_full says. Steps on their way to a group that
+ *          leaves or fails are not passed to another one.
+ *   start  the first step of a group that comes while the stream is running: next (default): the step
+ *          that the producer begins next; latest: the newest that it has kept (keep_steps); oldest:
+ *          the oldest that it has kept. Always next where steps are shared.
  *   restart_timeout
- *          seconds, or none, that begin_step waits for another producer when that of the stream is lost
- *          (killed, not heard of, or freed without close); default 0: the loss is an error. The stream
- *          is then started again under its name by a group with the same server key, perhaps in another
- *          layout, and goes on in a new epoch: begin_step returns TREMULA_EPOCH_CHANGED once, on every
- *          rank, and the next call begins a step of that producer, as `start` says, which numbers its
- *          steps (its first_step). Of a stream of several groups (tremula_out_part) all are started
- *          again. With it tremula_in_end_step is collective, and a step counts when that has returned
- *          TREMULA_OK, on all ranks or on none: what the ranks do together belongs behind it. A step
- *          that the producer's loss has cut short ends with TREMULA_PEER_LOST from tremula_in_get or
- *          tremula_in_end_step; the call after that is begin_step, which then returns no TREMULA_PEER_LOST
- *          unless the link alone was lost and the producer goes on: steps of it are missing.
- *          TREMULA_TIMED_OUT, or what the last attempt has found, such as TREMULA_NO_SERVER: no producer
- *          came in time. Any other error of the stream on one rank is told to the others, which get it
- *          with the number of that rank.
- *          A state whose readers serve may be read from one of them: when that leaves or is lost, the next
- *          begin_step links this group to another one that has it, in the same epoch; no version comes
- *          twice, nor an older one.
- *   serve  of a state whose producer says readers_serve, default false. true: when all ranks have ended
+ *          how many seconds, or none, begin_step waits for another producer when the producer of the
+ *          stream is lost (killed, silent, or freed without close); default 0: the loss is an error. A
+ *          group with the same server key then starts the stream again under its name, possibly in
+ *          another layout, and the stream continues in a new epoch: begin_step returns
+ *          TREMULA_EPOCH_CHANGED once, on every rank, and the next call begins a step of the new producer,
+ *          as `start` says; the new producer numbers its steps from its first_step. If several groups
+ *          produce the stream (tremula_out_part), all of them are started again.
+ *          With a restart_timeout tremula_in_end_step is collective, and a step counts once it has
+ *          returned TREMULA_OK, on all ranks or on none: what the ranks do together belongs after it. A
+ *          step that is cut short by the loss of the producer ends with TREMULA_PEER_LOST from
+ *          tremula_in_get or tremula_in_end_step; the next call is then begin_step, which returns no
+ *          TREMULA_PEER_LOST unless only the link was lost and the producer goes on: steps of it are
+ *          missing. TREMULA_TIMED_OUT, or what the last attempt found, such as TREMULA_NO_SERVER: no
+ *          producer came in time. Any other error of the stream on one rank is reported to the others,
+ *          which get it with the number of that rank.
+ *          A state whose readers serve may be read from one of them: when that reader leaves or is lost,
+ *          the next begin_step links this group to another group that has the state, in the same epoch; no
+ *          version comes twice, and none that is older.
+ *   serve  for a state whose producer sets readers_serve, default false. true: when all ranks have ended
  *          a version of which they have got all fields, other readers may get it from this group, if
- *          they have a restart_timeout. They get no newer one than it has ended. It needs a
+ *          they have a restart_timeout. They get no newer version than this group has ended. It needs a
  *          restart_timeout of its own, and fields as the producer has put them: of the same type,
  *          without tremula_in_update. tremula_in_get copies what it gets; the group keeps two copies,
  *          and two more for each of its readers, which it links in begin_step and end_step.
@@ -542,135 +567,140 @@ TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* att
  *          the latter waits until the readers have taken the newest version. */
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
                                            const char* options, tremula_in_stream** in);
-/* Asks for a field in a layout of this group. Declared as fields of tremula_out_field are. A type
- * other than that of the producer converts the elements, as tremula_in_update does. */
+/* Asks for a field in a layout of this group, before the first begin_step of any stream of the session, as
+ * with tremula_out_field. If `type` is not that of the producer, the elements are converted, as by
+ * tremula_in_update. */
 TREMULA_API tremula_status tremula_in_field(tremula_in_stream* in, const char* name,
                                             tremula_type type, const tremula_layout* layout,
                                             int* field);
-/* Asks for a field that is changed on its way: every tremula_in_get computes, as `update` says,
+/* Asks for a field that is changed when it is got: every tremula_in_get computes, as `update` says,
  *   data = alpha * op(field) + beta * data
- * The members `from` and `from_type` are ignored: the producer has declared them. */
+ * The members `from` and `from_type` are ignored: the producer declares them. */
 TREMULA_API tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
                                              const tremula_update* update, int* field);
 /* Decides which rank of the consumer takes which part, so that over all fields together the fewest
  * bytes come from other hosts, i.e. from ranks whose sessions have another `host`.
  * label: from now on this rank takes, of every field, the part that its layout gives to rank
- * `label` (tremula_layout_local(layout, label, ...)); its own number where nothing is saved. Called
- * once, between the last tremula_in_field and the first begin_step of any stream of the session, and
- * before buffers are allocated.
+ * `label` (tremula_layout_local(layout, label, ...)); the rank's own number where nothing is saved.
+ * Called once, between the last tremula_in_field and the first begin_step of any stream of the session,
+ * and before buffers are allocated.
  * options: NULL or YAML with the key
- *   method  exact (default), or greedy: quicker for many thousand hosts, may move more bytes
+ *   method  exact (default), or greedy: faster for many thousand hosts, may move more bytes
  * Collective; waits at most the session's timeout for a producer that offers the stream. */
 TREMULA_API tremula_status tremula_in_relabel(tremula_in_stream* in, const char* options,
                                               int* label);
-/* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error; with restart_timeout also
- * TREMULA_EPOCH_CHANGED. */
+/* Waits for the next step and begins it: TREMULA_OK, TREMULA_END_OF_STREAM or an error; with
+ * restart_timeout also TREMULA_EPOCH_CHANGED. */
 TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
-/* As tremula_in_begin_step, but waits at most `seconds` for the step, and then returns
- * TREMULA_NOT_READY. 0 does not wait; then a stream is first linked when its producer waits for
- * consumers. Collective until that, and with restart_timeout from the loss of the producer until
- * TREMULA_EPOCH_CHANGED: TREMULA_NOT_READY until all ranks have found the loss, and then until another
- * producer is linked. Else ranks may get different answers. */
+/* Begins a step as tremula_in_begin_step does, but waits at most `seconds` for it, and then returns
+ * TREMULA_NOT_READY. 0 does not wait; the stream is then first linked when its producer waits for
+ * consumers. Collective until the stream is linked, and with restart_timeout from the loss of the producer
+ * until TREMULA_EPOCH_CHANGED: TREMULA_NOT_READY until all ranks have found the loss, and then until
+ * another producer is linked. Otherwise ranks may get different answers. */
 TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
-/* For a group with time steps of its own: begins the step at or before `time`, the newest one, when its
- * time has come; older ones go by (`passed`). TREMULA_OK, or TREMULA_NONE_MISSING if this group has begun
- * that step already: no step comes twice. TREMULA_END_OF_STREAM: it has, and none follows. Waits until
- * the producer has ended a step at `time` or after it, or the stream. The times of the calls do not
- * fall, and are not before the first step that the group gets: a group that comes late calls
- * tremula_in_begin_step first, which may be mixed with this, and goes on from the time of that step.
- * unit: in which `time` is counted, e.g. "s": TREMULA_MISMATCH if that is not the stream's "time_unit";
- * NULL: not compared. TREMULA_UNSUPPORTED: the steps have no time, or are dropped or shared, or the
- * producer has no queue_depth for two, or this group has a restart_timeout.
- * Collective, always: all ranks ask for the same time and begin the same step; TREMULA_MISMATCH if they
- * ask for different ones. A rank that has lost the stream need not come: TREMULA_PEER_LOST on the others.
- * The other streams of the session go on. */
+/* Begins the newest step at or before `time`, for a group with time steps of its own; older steps are
+ * skipped (`passed`). TREMULA_OK, or TREMULA_NONE_MISSING if this group has already begun that step: no
+ * step comes twice. TREMULA_END_OF_STREAM if it has and no step follows. Waits until the producer has ended
+ * a step at or after `time`, or the stream. From call to call `time` must not decrease, and it must not be
+ * before the first step that the group gets: a group that comes late calls tremula_in_begin_step first,
+ * which may be mixed with this function, and continues from the time of that step.
+ * unit: the unit of `time`, e.g. "s": TREMULA_MISMATCH if it is not the stream's "time_unit"; NULL: not
+ * compared. TREMULA_UNSUPPORTED if the steps have no time, or are dropped or shared, or if the producer's
+ * queue_depth is below 2, or if this group has a restart_timeout.
+ * Always collective: all ranks ask for the same time and begin the same step; TREMULA_MISMATCH if they ask
+ * for different times. A rank that has lost the stream need not call: the others get TREMULA_PEER_LOST. The
+ * other streams of the session go on. */
 TREMULA_API tremula_status tremula_in_begin_step_at(tremula_in_stream* in, int64_t time,
                                                     const char* unit);
-/* The same for the steps between which `time` lies, for interpolation: that at `time` if there is one,
- * else the newest before it and the first after it. Called until it gives TREMULA_NONE_MISSING, it begins
- * those that the group has not had, in their order. TREMULA_END_OF_STREAM: `time` is after the last step,
- * which was had. To a group whose first step is after `time`, that is the one after it. */
+/* Begins, as tremula_in_begin_step_at does, the steps around `time`, for interpolation: the step at `time`
+ * if there is one, else the newest step before it and the first after it. Called repeatedly until it returns
+ * TREMULA_NONE_MISSING, it begins those of them that the group has not begun yet, in their order.
+ * TREMULA_END_OF_STREAM if `time` is after the last step and that one has been begun. For a group whose
+ * first step is after `time`, that step is the one after it. */
 TREMULA_API tremula_status tremula_in_begin_step_around(tremula_in_stream* in, int64_t time,
                                                         const char* unit);
-/* is_ready: 1 if tremula_in_begin_step would return at once, else 0; 0 before the stream is linked,
- * which a begin_step must do. Never blocks; not collective. */
+/* Checks whether tremula_in_begin_step would return at once. is_ready: 1 if so, else 0; 0 before the stream
+ * is linked, which only a begin_step does. Never blocks; not collective. */
 TREMULA_API tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready);
-/* Number of the step begun last: 0, 1, ... as the producer counts. */
+/* Gives the number of the step begun last: 0, 1, ... as the producer counts. */
 TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step);
-/* Time of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
- * TREMULA_INVALID_ARGUMENT if the stream has none. */
+/* Gives the time of the step, between begin_step and end_step: a count of the stream's attribute
+ * "time_unit". TREMULA_INVALID_ARGUMENT if the stream has no such attribute. */
 TREMULA_API tremula_status tremula_in_time(const tremula_in_stream* in, int64_t* time);
-/* What the producer has set; of: a field that this side has declared or TREMULA_OF_STREAM, after the
- * first begin_step; or TREMULA_OF_STEP, between begin_step and end_step. A copy, to be freed. All ranks
- * get the same, as all ranks of the producer set the same; see tremula_out_attribute where they do not. */
+/* Gives a copy of the attributes that the producer has set, which the caller frees. of: a field that this
+ * side has declared or TREMULA_OF_STREAM, after the first begin_step; or TREMULA_OF_STEP, between begin_step
+ * and end_step. All ranks get the same attributes, as all ranks of the producer set the same; where they do
+ * not, see tremula_out_attribute. */
 TREMULA_API tremula_status tremula_in_attributes(const tremula_in_stream* in, int of,
                                                  tremula_attributes** attributes);
-/* The layout of a field's array: as declared or, where its extent changes with every step (`*` in the
- * shape), that of the step, between begin_step and end_step; tremula_layout_local tells of it the
- * buffer that tremula_in_get fills. Waits for nobody; to be freed. */
+/* Gives the layout of a field's array, which the caller frees: as declared or, if its extent changes with
+ * every step (`*` in the shape), that of the step, between begin_step and end_step. Its
+ * tremula_layout_local describes the buffer that tremula_in_get fills. Waits for no other rank. */
 TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int field,
                                              tremula_layout** layout);
-/* Gives `count` fields other layouts of the same shapes, e.g. when the work is dealt anew: layouts[i] is
- * that of fields[i]; the other fields keep theirs. Between two steps, once one has ended. The producer
- * takes it up when it begins its next step, and waits then, at most step_timeout, until this group has
- * taken all earlier steps, which come in the layouts that they were put for, and begins that one; its other
- * consumers notice nothing but time. So the producer must come to that step without this group's getting
- * it, as with queue_depth 0: else TREMULA_DEADLOCK. tremula_in_redeclarations tells of each step which
- * layouts it has, tremula_in_layout returns them. The stream goes on, also after the server was started
- * again. Not for a stream of several producer groups, of a state, and for steps that are asked for by their
- * time. Arguments that are refused leave the stream as it was. Waits for the server, and for no producer:
- * of one that has ended the stream, or was lost, the next begin_step tells.
- * Collective: all ranks name the same fields, each with its own lists where ranks list what they own. */
+/* Gives `count` fields new layouts of the same shapes, e.g. when the work is redistributed: fields[i] gets
+ * layouts[i]; the other fields keep theirs. Called between two steps, after the first of them has ended. The
+ * producer applies the new layouts when it begins its next step. It then waits, at most step_timeout, until
+ * this group has taken all earlier steps, which come in the layouts that they were put for, and begins that
+ * step; its other consumers notice only the delay. So the producer must be able to reach that step before
+ * this group has got it, as with queue_depth 0: TREMULA_DEADLOCK otherwise. For each step
+ * tremula_in_redeclarations gives the number of calls that hold for it, and tremula_in_layout gives its
+ * layouts. The stream continues, also after the server has been started again. Not available for a stream of
+ * several producer groups, for a state, or with steps that are asked for by their time. Refused arguments
+ * leave the stream as it was. Waits for the server, but not for the producer: if that has ended the stream,
+ * or is lost, the next begin_step reports it.
+ * Collective: all ranks name the same fields, each rank with its own lists where ranks list their elements. */
 TREMULA_API tremula_status tremula_in_redeclare(tremula_in_stream* in, int count, const int* fields,
                                                 const tremula_layout* const* layouts);
-/* *count: how many of the calls of tremula_in_redeclare hold for the step begun last. */
+/* Gives the number of calls of tremula_in_redeclare whose layouts hold for the step begun last. */
 TREMULA_API tremula_status tremula_in_redeclarations(const tremula_in_stream* in, uint64_t* count);
-/* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
- * the rank does not own (ghost cells, padding) are left alone, and so are elements that the producer
- * lacks: see tremula_in_fills. After an error the contents are undefined. TREMULA_MISMATCH: a value did
- * not fit the declared type; the stream goes on. */
+/* Fills `data`, the local buffer of `bytes` bytes, with this rank's part of the field; blocks until all of
+ * it has arrived. Cells that the rank does not own (ghost cells, padding) are left unchanged, and so are
+ * elements that the producer lacks: see tremula_in_fills. After an error the contents are undefined.
+ * TREMULA_MISMATCH: a value did not fit the declared type; the stream goes on. */
 TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data,
                                           size_t bytes);
-/* *fills: 1 if tremula_in_get of the step begun last sets every element of this rank's part, whatever it
- * held; else 0: an update has a beta other than 0 or writes a box of the part, or no rank of a producer whose
- * ranks list what they own (TREMULA_PARTIAL) has an element of it. Memory never set keeps arbitrary numbers:
- * set it before get. After the first begin_step. Waits for nothing. */
+/* Checks whether tremula_in_get of the step begun last sets every element of this rank's part, whatever it
+ * held. *fills: 1 if so, else 0: an update has a beta other than 0 or writes only a box of the part, or an
+ * element of the part is on no rank of a producer whose ranks list their elements (TREMULA_PARTIAL). Memory
+ * that was never set would keep arbitrary values there: set it before get. Called after the first begin_step.
+ * Waits for nothing. */
 TREMULA_API tremula_status tremula_in_fills(const tremula_in_stream* in, int field, int* fills);
-/* Gives the step back to the producer's queue. Collective with restart_timeout. */
+/* Ends the step and returns its room in the queue to the producer. Collective with restart_timeout. */
 TREMULA_API tremula_status tremula_in_end_step(tremula_in_stream* in);
 /* Leaves the stream, also before its end. Every rank of the group calls it, at any time. */
 TREMULA_API tremula_status tremula_in_close(tremula_in_stream* in);
-/* Frees the handle. A stream that a rank frees without closing it is given up for the whole group,
- * and the producer counts that group as lost. NULL is allowed. */
+/* Frees the handle. If a rank frees a stream without closing it, the stream is abandoned for the whole
+ * group, and the producer counts that group as lost. NULL is allowed. */
 TREMULA_API void tremula_in_free(tremula_in_stream* in);
 
 /* ---- counters ---- */
 
-/* Of this rank since the stream was opened. Exact. */
+/* Counters of one rank, either since the stream was opened or for one step. Exact. */
 typedef struct tremula_statistics {
   size_t size;
-  uint64_t steps;        /* complete */
-  uint64_t packages;     /* sent or received */
-  uint64_t bytes;        /* payload sent or received */
-  uint64_t copied_bytes; /* from memory to memory by this rank, without what the library of the
-                          * transport copies. Summed over all ranks of a side, divided by its bytes
-                          * and added up over both sides: how often each byte is copied. */
-  double plan_seconds;
-  double wait_seconds; /* blocked on the other side */
-  double copy_seconds; /* packing, unpacking, copying; parts of a few short runs are not timed */
-  double wire_seconds; /* producer: from the end of a step to the last of its messages sent */
-  char transport[64];  /* of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
-  /* Consumer: of the bytes that were got, those that are as the producer's hashes tell (session key
-   * proof); others were converted or scaled. */
+  uint64_t steps;        /* completed steps */
+  uint64_t packages;     /* packages sent or received */
+  uint64_t bytes;        /* bytes of payload sent or received */
+  uint64_t copied_bytes; /* copied from memory to memory by this rank, without the copies that the
+                          * transport's library makes. Summed over all ranks of a side, divided by
+                          * its bytes and added up over both sides: how often each byte is copied. */
+  double plan_seconds;   /* time spent making plans */
+  double wait_seconds;   /* time blocked on the other side */
+  double copy_seconds;   /* packing, unpacking, copying; parts of a few short runs are not timed */
+  double wire_seconds;   /* producer: from the end of a step until its last message has been sent */
+  char transport[64];    /* transport of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
+  /* Consumer: how many of the bytes got were found to match the producer's hashes (session key proof); the
+   * others were converted or scaled. */
   uint64_t proved_bytes;
-  /* Steps that did not go over a link, as its when_full says. Producer: summed over its links, known
-   * when the next step is begun. Consumer: those before the step begun last, or before the end. */
+  /* Steps that were not sent over a link, because of its when_full. Producer: summed over its links, known
+   * when the next step begins. Consumer: those before the step begun last, or before the end. */
   uint64_t dropped;
-  uint64_t queued_steps; /* producer: the most that were ever under way to one consumer */
-  uint64_t queued_bytes; /* producer: the same, of this rank */
-  uint64_t passed; /* consumer: steps that went by, as tremula_in_begin_step_at, _around say */
-  /* How often memory was made for the elements of fields whose extent changes (`*` in the shape): no
-   * longer once a step as large as any has gone by. What does not grow with them is not counted. */
+  uint64_t queued_steps; /* producer: the most steps ever under way to one consumer */
+  uint64_t queued_bytes; /* producer: the most bytes of this rank ever under way to one consumer */
+  uint64_t passed;       /* consumer: steps skipped by tremula_in_begin_step_at and _around */
+  /* How often memory was allocated for the elements of fields whose extent changes (`*` in the shape); stays
+   * constant after the largest step. Memory that does not grow with the elements is not counted. */
   uint64_t growths;
 } tremula_statistics;
 
@@ -681,30 +711,31 @@ static inline tremula_statistics tremula_statistics_init(void) {
   return statistics;
 }
 
-/* Counters of this rank since the stream was opened. Set statistics->size first, as tremula_statistics_init
- * does: so many bytes are written. TREMULA_INVALID_ARGUMENT for NULL and for a size of 0. */
+/* Gives the counters of this rank since the stream was opened. Set statistics->size first, as
+ * tremula_statistics_init does: at most that many bytes are written. TREMULA_INVALID_ARGUMENT for NULL and
+ * for a size of 0. */
 TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                                   tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in,
                                                  tremula_statistics* statistics);
-/* The same for the step ended last; wire_seconds: of the messages that were found to be sent since
- * the end of the step before. */
+/* Gives the counters of this rank for the step ended last. wire_seconds: for the messages that were found
+ * to be sent since the end of the step before. */
 TREMULA_API tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
                                                        tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
                                                       tremula_statistics* statistics);
 
-/* Of this rank with one rank of the other side since their link was opened. */
+/* Counters of this rank with one rank of the other side, the peer, since their link was opened. */
 typedef struct tremula_peer_statistics {
   size_t size;
-  char group[256];
-  int rank;
+  char group[256]; /* group of the peer */
+  int rank;        /* number of the peer in its group */
   uint64_t packages;
   uint64_t bytes;
   uint64_t copied_bytes;
   double copy_seconds;
   double wire_seconds;
-  /* In which data came across last: inlined, lent, rma, shared, staged, ring, "on demand". */
+  /* The path that data took last: inlined, lent, rma, shared, staged, ring or "on demand". */
   char path[16];
 } tremula_peer_statistics;
 
@@ -715,8 +746,9 @@ static inline tremula_peer_statistics tremula_peer_statistics_init(void) {
   return peer;
 }
 
-/* Fills the first entries of `peers`, which has `room` of them, `stride` bytes apart, each set by
- * tremula_peer_statistics_init; count: how many there are. Only links that are open. */
+/* Gives the counters for each peer over links that are open. Fills the first entries of `peers`, which has
+ * room for `room` entries, `stride` bytes apart, each set by tremula_peer_statistics_init. count: the number
+ * of peers, which may exceed `room`. */
 TREMULA_API tremula_status tremula_out_peers(const tremula_out_stream* out,
                                              tremula_peer_statistics* peers, size_t room,
                                              size_t stride, size_t* count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tremula for C++: thin, header-only, exceptions instead of statuses. tremula.h tells what each
-// call does, whether it blocks and whether it is collective. For sessions with an MPI communicator
+// Tremula for C++: thin, header-only, with exceptions instead of statuses. tremula.h documents what
+// each call does, whether it blocks and whether it is collective. For sessions with an MPI communicator
 // include <tremula/tremula_mpi.h> first.
 #if __cplusplus <= 201703L
 #error \
@@ -31,7 +31,7 @@ namespace tremula {
 
 using Index = std::int64_t;
 
-/// what() tells what was expected, what was found and what to do.
+/// The exception that all calls throw. what() states what was expected, what was found and what to do.
 class Error : public std::runtime_error {
 public:
   Error(tremula_status status, const std::string& text)
@@ -42,7 +42,7 @@ private:
   tremula_status status_;
 };
 
-/// Elements of the floating types of 16 bits, as their bits.
+/// Elements of the 16-bit floating-point types, stored as their bits.
 struct F16 {
   std::uint16_t bits = 0;
 };
@@ -57,7 +57,7 @@ inline tremula_status check(tremula_status status) {
   return status;
 }
 
-/// Frees a handle of the C interface.
+/// Deleter that frees a handle of the C interface.
 template <auto FreeHandle>
 struct Free {
   template <class Handle>
@@ -93,7 +93,7 @@ constexpr tremula_type type_of() {
   }
 }
 
-/// "10x20x30"
+/// Returns the extents as text, e.g. "10x20x30".
 inline std::string joined(const std::vector<Index>& extents) {
   std::string text;
   for (const Index extent : extents) {
@@ -105,7 +105,8 @@ inline std::string joined(const std::vector<Index>& extents) {
 
 }  // namespace detail
 
-/// Which rank owns which elements, and how it stores its part. Copies share one immutable value.
+/// A layout: which rank owns which elements of an array, and how it stores its part. Copies of a Layout share one
+/// immutable value.
 class Layout {
 public:
   struct Block {
@@ -117,7 +118,7 @@ public:
     std::vector<Index> shape;
     std::vector<Index> grid;
     std::vector<Index> block;
-    std::vector<Index> source = {};  ///< grid coordinate of block 0; empty = 0
+    std::vector<Index> source = {};  ///< grid coordinate of block 0; empty: 0
     std::string more = {};
   };
 
@@ -125,36 +126,39 @@ public:
   struct Mesh {
     std::vector<Index> shape;
     std::vector<Index> mesh;  ///< ranks along each axis
-    /// The axes that split each dimension, outermost first; axes that are named nowhere make copies.
+    /// The axes that split each dimension, outermost first; shape: [dimension][axis]. Axes that are not listed make
+    /// copies.
     std::vector<std::vector<int>> axes;
     std::string more = {};
   };
-  /// What an axis of a mesh does, in the words of PyTorch's DTensor.
+  /// The effect of a mesh axis on an array, in the terms of PyTorch's DTensor.
   struct Placement {
-    int dimension = -1;      ///< that is cut; -1: none, each rank along the axis has a copy
-    Index split_factor = 1;  ///< of _StridedShard
+    int dimension = -1;      ///< the dimension that is cut; -1: none, every rank has a copy
+    Index split_factor = 1;  ///< split factor of _StridedShard; 1 for Shard
     static Placement shard(int dimension, Index split_factor = 1) {
       return {dimension, split_factor};
     }
     static Placement replicate() { return {}; }
   };
 
-  /// From the text form, which the manual explains.
+  /// Returns the layout that the text form describes; the manual explains it.
   static Layout parse(const std::string& text) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_parse(text.c_str(), &handle));
     return Layout(handle);
   }
-  /// One block of ceil(shape / grid) elements for each coordinate.
+  /// Returns a layout with one block of ceil(shape / grid) elements for each grid coordinate.
   static Layout block(const Block& b) {
     return parse("shape=" + detail::joined(b.shape) + " grid=" + detail::joined(b.grid) + " " +
                  b.more);
   }
+  /// Returns a layout whose blocks are dealt round-robin to the grid coordinates.
   static Layout block_cyclic(const BlockCyclic& b) {
     return parse("shape=" + detail::joined(b.shape) + " grid=" + detail::joined(b.grid) +
                  " block=" + detail::joined(b.block) +
                  (b.source.empty() ? "" : " source=" + detail::joined(b.source)) + " " + b.more);
   }
+  /// Returns the layout of an array on a mesh, of which every dimension may be split by any axes.
   static Layout on_mesh(const Mesh& m) {
     std::string text = "shape=" + detail::joined(m.shape) + " mesh=" + detail::joined(m.mesh);
     for (std::size_t d = 0; d < m.axes.size(); ++d) {
@@ -164,8 +168,9 @@ public:
     }
     return parse(text + " " + m.more);
   }
-  /// Each axis of the mesh cuts a dimension of what the axes before it have left, or makes copies;
-  /// ranks are numbered last axis fastest.
+  /// Returns the layout that DTensor placements describe: each axis of the mesh cuts a dimension of what the axes
+  /// before it have left, or makes copies. Ranks are numbered last axis fastest. See tremula_layout_on_mesh.
+  /// @param placements  one for each axis of the mesh
   static Layout on_mesh(const std::vector<Index>& shape, const std::vector<Index>& mesh,
                         const std::vector<Placement>& placements) {
     if (placements.size() != mesh.size())
@@ -182,14 +187,15 @@ public:
                                          dimension_of.data(), split_factor.data(), &handle));
     return Layout(handle);
   }
-  /// An array of which each rank lists what it owns.
+  /// An array of which each rank lists the elements that it owns.
   struct Listed {
     std::vector<Index> shape;
     int ranks = 1;
     bool is_partial = false;  ///< elements may be on no rank
     bool has_copies = false;  ///< elements may be on several ranks
   };
-  /// Element i of this rank's buffer is number points[i], in row-major order of the array.
+  /// Returns a layout in which element i of this rank's buffer is element number points[i] of the array, counted in
+  /// row-major order from 0. See tremula_layout_of_points.
   static Layout of_points(const Listed& l, std::span<const Index> points) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_of_points(
@@ -197,7 +203,8 @@ public:
         static_cast<std::int64_t>(points.size()), points.data(), &handle));
     return Layout(handle);
   }
-  /// lengths[i] elements from number begins[i] on, one segment after the other.
+  /// Returns a layout in which this rank owns segments: the lengths[i] elements that begin with number begins[i]. They
+  /// follow each other in the buffer.
   static Layout of_segments(const Listed& l, std::span<const Index> begins,
                             std::span<const Index> lengths) {
     if (begins.size() != lengths.size())
@@ -208,7 +215,8 @@ public:
         static_cast<std::int64_t>(begins.size()), begins.data(), lengths.data(), &handle));
     return Layout(handle);
   }
-  /// Boxes, each row-major, one after the other. Shape of both: [box * dimensions]
+  /// Returns a layout in which this rank owns boxes, each stored row-major. They follow each other in the buffer.
+  /// Shape of origins and extents: [boxes * dimensions].
   static Layout of_boxes(const Listed& l, std::span<const Index> origins,
                          std::span<const Index> extents) {
     if (l.shape.empty() || origins.size() != extents.size() || origins.size() % l.shape.size() != 0)
@@ -220,30 +228,32 @@ public:
         &handle));
     return Layout(handle);
   }
-  /// Returns the layout of a ScaLAPACK descriptor on a rows x columns BLACS grid whose processes are numbered by rows, as
-  /// blacs_gridinit does with "Row": process (i, j) is rank i*columns + j.
+  /// Returns the layout of a ScaLAPACK descriptor on a rows x columns BLACS grid whose processes are numbered by rows,
+  /// as blacs_gridinit does with "Row": process (i, j) is rank i*columns + j.
   static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_from_scalapack(desc.data(), rows, columns, &handle));
     return Layout(handle);
   }
 
+  /// Returns the shortest text that parses to the same layout.
   std::string text() const { return tremula_layout_text(handle_.get()); }
   int dimensions() const { return tremula_layout_dimensions(handle_.get()); }
+  /// Returns the global extents; 0 for a dimension whose extent changes with every step.
   std::vector<Index> shape() const {
     std::vector<Index> extents(static_cast<std::size_t>(dimensions()));
     detail::check(tremula_layout_shape(handle_.get(), extents.data()));
     return extents;
   }
 
-  /// How one rank stores its part.
+  /// The storage of one rank's part.
   struct Local {
     std::vector<Index> extents;  ///< owned elements along each dimension
-    std::vector<Index> strides;  ///< elements between neighbours
+    std::vector<Index> strides;  ///< elements between neighbours along each dimension
     Index first = 0;             ///< offset of the first owned element
     Index allocated = 0;         ///< elements that the buffer must have
   };
-  /// Returns how `rank` stores its part. A rank from 0 on that the layout does not name owns nothing: all is 0.
+  /// Returns how `rank` stores its part. A rank >= 0 that the layout does not name owns nothing: all members are 0.
   Local local(int rank) const {
     const auto n = static_cast<std::size_t>(dimensions());
     Local part{.extents = std::vector<Index>(n), .strides = std::vector<Index>(n)};
@@ -251,19 +261,19 @@ public:
                                        part.strides.data(), &part.first, &part.allocated));
     return part;
   }
-  /// Global index along `dimension` of the element that `rank` stores at `local`. 0-based.
+  /// Returns the global index, along `dimension`, of the element that `rank` stores at local index `local`. 0-based.
   Index global_index(int rank, int dimension, Index local) const {
     std::int64_t global = 0;
     detail::check(tremula_layout_global_index(handle_.get(), rank, dimension, local, &global));
     return global;
   }
-  /// Elements that follow each other in the array and in the buffer of a rank.
+  /// Elements that are contiguous both in the array and in the buffer of a rank.
   struct Run {
-    Index number = 0;  ///< of the first one, in row-major order of the array
-    Index place = 0;   ///< where the buffer has it, in elements
-    Index length = 0;
+    Index number = 0;  ///< number of the first element, in row-major order of the array
+    Index place = 0;   ///< offset of the first element in the buffer, in elements
+    Index length = 0;  ///< how many elements
   };
-  /// What `rank` owns, ascending by numbers.
+  /// Returns the runs of elements that `rank` owns, in ascending order of their numbers.
   std::vector<Run> runs(int rank) const {
     std::int64_t count = 0;
     detail::check(tremula_layout_runs(handle_.get(), rank, &count, nullptr, nullptr, nullptr));
@@ -275,8 +285,9 @@ public:
     for (std::size_t i = 0; i < n; ++i) runs[i] = {numbers[i], places[i], lengths[i]};
     return runs;
   }
-  /// Returns the hash of what `rank` owns of an array. The sum over all ranks is the same for every layout of the same
-  /// array. data: the whole local buffer, local(rank).allocated elements; another size is an error.
+  /// Returns the hash of the elements of an array that `rank` owns. The sum over all ranks is the same for every layout
+  /// of the same array. See tremula_layout_hash.
+  /// @param data  the whole local buffer, local(rank).allocated elements; another size is an error
   template <class T>
   std::uint64_t hash(int rank, std::span<const T> data) const {
     std::uint64_t hash = 0;
@@ -285,7 +296,8 @@ public:
     return hash;
   }
 
-  /// The layout whose labels have been taken by `process`; shape: [rank of the job].
+  /// Returns the layout in which rank process[label] owns what this layout gives to rank `label`; shape of `process`:
+  /// [ranks of the job].
   Layout relabeled(const std::vector<int>& process) const {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_relabeled(handle_.get(), process.data(),
@@ -304,15 +316,15 @@ private:
   std::shared_ptr<tremula_layout> handle_;  // shared, so that a layout is a value
 };
 
-/// How an array is changed on its way: to = alpha * op(from) + beta * to. See tremula_update.
+/// How an array is changed when it is moved: to = alpha * op(from) + beta * to. See tremula_update.
 struct Update {
   std::complex<double> alpha = 1, beta = 0;
   bool conjugate = false;
   std::vector<int> axes = {};       ///< dimension d of `to` is axes[d] of `from`; empty: d
-  std::vector<Index> extents = {};  ///< of the part that is written; empty: all
+  std::vector<Index> extents = {};  ///< extents of the part that is written; empty: all
   std::vector<Index> from_origin = {}, to_origin = {};  ///< where that part begins; empty: 0
 
-  /// For the C interface. Valid as long as this object and the layouts exist.
+  /// Returns the update for the C interface. Valid as long as this object and the layouts exist.
   tremula_update handle(const Layout* from, const Layout& to, tremula_type from_type,
                         tremula_type to_type) const {
     const auto dimensions = static_cast<std::size_t>(to.dimensions());
@@ -352,13 +364,13 @@ struct Redistributed {
   }
 };
 
-/// Which rank takes which part of the arrays `to`.
+/// A decision which rank takes which part of the arrays `to`.
 struct Relabeling {
-  std::vector<int> process;  ///< rank that takes the label, for Layout::relabeled; shape: [label]
+  std::vector<int> process;  ///< rank that takes each label, for Layout::relabeled; shape: [label]
   Index before = 0, after = 0;  ///< bytes that leave their place without and with the relabeling
 };
 
-/// The relabeling that moves the fewest bytes; see tremula_relabel.
+/// Returns the relabeling that moves the fewest bytes. See tremula_relabel.
 /// @param places  ranks with equal numbers are near each other; empty: every rank has a place of
 ///                its own; shape: [rank]
 inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
@@ -393,10 +405,10 @@ inline std::string seconds_text(double seconds) {
 struct SessionOptions {
   std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
   std::optional<std::string> transport;  ///< auto, local, tcp, ofi, mpi
-  std::optional<double> timeout;         ///< seconds; infinity: for ever
+  std::optional<double> timeout;         ///< seconds; infinity: no limit
   std::string more = {};  ///< further keys as YAML, e.g. "log: info, validate_plans: true"
 
-  /// Everything as the YAML mapping that the C interface takes.
+  /// Returns all options as the YAML mapping that the C interface takes.
   std::string text() const {
     std::string s;
     const auto add = [&s](const std::string& entry) { s += (s.empty() ? "" : ", ") + entry; };
@@ -408,27 +420,29 @@ struct SessionOptions {
   }
 };
 
-/// What a stream carries: see tremula.h.
+/// Kind of a stream, a time series or the versions of one state: `kind` of tremula_out_open.
 enum class Kind { steps, state };
 
-/// Of a state: whether put copies a version, or consumers read the arrays: see tremula.h.
+/// How consumers get a version of a state, as a copy or out of the producer's arrays: `versions` of tremula_out_open.
 enum class Versions { snapshot, lend };
 
-/// What becomes of a step when queue_depth steps are under way to a consumer: see tremula.h.
+/// Policy for a step when queue_depth steps are under way to a consumer: `when_full` of tremula_out_open.
 enum class WhenFull { block, drop_oldest, drop_newest };
 
 struct OutOptions {
-  int queue_depth = 2;         ///< steps that may be under way to a consumer; 0: see tremula.h
-  int wait_for_consumers = 1;  ///< the first step waits for that many consumer groups
+  int queue_depth = 2;         ///< how many steps may be under way to a consumer; 0: see tremula.h
+  int wait_for_consumers = 1;  ///< how many consumer groups the first step waits for
   std::string more = {};       ///< further keys as YAML, e.g. "progress: thread"
   WhenFull when_full = WhenFull::block;
-  std::int64_t queue_bytes = 0;  ///< of all ranks, under way to a consumer; 0: see queue_depth
+  std::int64_t queue_bytes = 0;  ///< limit on all ranks' bytes under way to a consumer; 0: none
   Kind kind = Kind::steps;
-  int keep_steps = 0;           ///< newest ones, for consumers that come later
-  std::int64_t first_step = 0;  ///< its number
+  int keep_steps = 0;  ///< how many of the newest steps are kept for consumers that come later
+  std::int64_t first_step = 0;  ///< number of the first step
   Versions versions = Versions::snapshot;
   int lease = 10;              ///< seconds for which a consumer may read a version that is lent
-  bool readers_serve = false;  ///< of a state: readers may serve others
+  bool readers_serve = false;  ///< for a state: readers may serve others
+
+  /// Returns all options as the YAML mapping that the C interface takes.
 
   std::string text() const {
     const char* const policy = when_full == WhenFull::block         ? "block"
@@ -447,16 +461,18 @@ struct OutOptions {
   }
 };
 
-/// Which steps a consumer gets: see tremula.h.
+/// Which steps a consumer gets: `steps` of tremula_in_open.
 enum class Steps { every, latest, share };
-/// With which step a consumer begins that comes late: see tremula.h.
+/// The first step of a consumer that comes late: `start` of tremula_in_open.
 enum class Start { next, latest, oldest };
 
 struct InOptions {
   Steps steps = Steps::every;
   Start start = Start::next;
   double restart_timeout = 0;  ///< seconds to wait for a producer that is lost: see tremula_in_open
-  bool serve = false;          ///< of a state: other readers may get the versions from this group
+  bool serve = false;          ///< for a state: other readers may get the versions from this group
+
+  /// Returns all options as the YAML mapping that the C interface takes.
 
   std::string text() const {
     const char* const which = steps == Steps::every    ? "every"
@@ -476,7 +492,8 @@ using PeerStatistics = tremula_peer_statistics;
 
 namespace detail {
 
-/// Of layouts that are declared again, one for each of `fields`.
+/// Returns the handles of the layouts for redeclare.
+/// @throws Error unless there is one layout for each of `fields`
 inline std::vector<const tremula_layout*> handles_of(std::span<const int> fields,
                                                      std::span<const Layout> layouts) {
   if (fields.size() != layouts.size())
@@ -488,7 +505,7 @@ inline std::vector<const tremula_layout*> handles_of(std::span<const int> fields
   return handles;
 }
 
-/// What a function of tremula.h tells about all peers of a stream.
+/// Returns the counters for all peers of a stream, as tremula_out_peers or tremula_in_peers gives them.
 template <auto GetPeers, class Stream>
 std::vector<PeerStatistics> peers_of(const Stream* stream) {
   std::vector<PeerStatistics> peers;
@@ -503,7 +520,7 @@ std::vector<PeerStatistics> peers_of(const Stream* stream) {
 }  // namespace detail
 
 /// An array of T in memory that peers on the same machine copy out of and into directly
-/// (tremula_allocate). Zeroed, on a page boundary; move-only.
+/// (tremula_allocate). Zeroed, on a page boundary. Move-only.
 template <class T>
 class SharedArray {
 public:
@@ -540,6 +557,7 @@ inline void set_attribute(tremula_out_stream* out, int of, const std::string& na
   check(tremula_out_attribute(out, of, name.c_str(), type, values, count));
 }
 
+/// Sets an attribute from a C++ value.
 /// @param value  an integer, a floating-point number, a text, or a range of one of these
 template <class Value>
 void set_attribute(tremula_out_stream* out, int of, const std::string& name, const Value& value) {
@@ -576,13 +594,13 @@ void set_attribute(tremula_out_stream* out, int of, const std::string& name, con
 
 }  // namespace detail
 
-/// Attributes that a producer has set, of a stream, of a field or of a step. A copy.
+/// A copy of the attributes that a producer has set for a stream, a field or a step.
 class Attributes {
 public:
   Attributes() = default;  ///< none
   explicit Attributes(tremula_attributes* handle) : handle_(handle, tremula_attributes_free) {}
 
-  /// In the order in which they were set.
+  /// Returns the names of the attributes, in the order in which they were set.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (int i = 0; i < tremula_attributes_count(handle_.get()); ++i) {
@@ -594,10 +612,11 @@ public:
   }
   bool has(const std::string& name) const { return number(name) >= 0; }
   tremula_attribute_type type(const std::string& name) const { return at(name).type; }
-  /// Values that it has.
+  /// Returns how many values the attribute has.
   std::size_t count(const std::string& name) const { return at(name).count; }
-  /// @tparam T  std::int64_t, double or std::string, as it was set; integers may be had as double
-  /// @throws Error if there is none of that name, or of another type
+  /// Returns the values of the attribute.
+  /// @tparam T  std::int64_t, double or std::string, as the producer set it; integers can also be got as double
+  /// @throws Error if there is no attribute of that name, or if it has another type
   template <class T>
   std::vector<T> values(const std::string& name) const {
     static_assert(std::is_same_v<T, std::int64_t> || std::is_same_v<T, double> ||
@@ -622,8 +641,8 @@ public:
                                       std::to_string(found.type) +
                                       " (1 integers, 2 reals, 3 texts); ask for what was set");
   }
-  /// The only value.
-  /// @throws Error also if there are others or none
+  /// Returns the only value of the attribute.
+  /// @throws Error as values() does, and if the attribute has more values or none
   template <class T>
   T value(const std::string& name) const {
     auto all = values<T>(name);
@@ -657,19 +676,19 @@ private:
   std::shared_ptr<tremula_attributes> handle_;  // shared, so that it is a value
 };
 
-/// A declared field of a stream.
+/// A field that was declared for a stream, with elements of type T.
 template <class T>
 struct Field {
   int number = -1;
 };
 
-/// Where a box lies in an array that several groups produce together.
+/// The position of a box in an array that several groups produce together.
 struct Part {
-  std::vector<Index> origin;  ///< global index where it begins
+  std::vector<Index> origin;  ///< global index where the box begins
   std::vector<Index> shape;   ///< extents of the whole array
 };
 
-/// Identifies the step of an OutStream::put_async.
+/// The step of an OutStream::put_async, for is_taken and wait.
 struct Request {
   std::uint64_t number = 0;
 };
@@ -679,6 +698,7 @@ enum class StepStatus { ok, end_of_stream, not_ready, none_missing, epoch_change
 /// The producer's end of a stream.
 class OutStream {
 public:
+  /// Declares a field: see tremula_out_field.
   template <class T>
   Field<T> field(const std::string& name, const Layout& layout) {
     Field<T> field;
@@ -686,8 +706,9 @@ public:
                                     layout.handle(), &field.number));
     return field;
   }
-  /// A box of an array that several groups produce together: see tremula_out_part.
-  /// @param layout  of the box
+  /// Declares a box of an array that several groups produce together: see tremula_out_part.
+  /// @param layout  layout of the box
+  /// @param of      position of the box in the whole array
   template <class T>
   Field<T> part(const std::string& name, const Layout& layout, const Part& of) {
     const auto dimensions = static_cast<std::size_t>(layout.dimensions());
@@ -702,11 +723,12 @@ public:
                                    &field.number));
     return field;
   }
+  /// Begins a step; waits for consumers as long as necessary.
   void begin_step() {
     detail::check(tremula_out_begin_step(handle_.get()));
     is_open_ = in_step_ = true;
   }
-  /// Waits at most `seconds`; 0: does not wait.
+  /// Begins a step, but waits at most `seconds`; 0: does not wait.
   /// @return ok or not_ready
   StepStatus begin_step(double seconds) {
     if (detail::check(tremula_out_begin_step_within(handle_.get(), seconds)) == TREMULA_NOT_READY)
@@ -714,35 +736,36 @@ public:
     is_open_ = in_step_ = true;
     return StepStatus::ok;
   }
-  /// Waits `seconds`, in which consumers that come are linked and get what is kept for them.
+  /// Waits for `seconds`; consumers that come meanwhile are linked and get the steps that are kept for them.
   void serve(double seconds) { detail::check(tremula_out_serve(handle_.get(), seconds)); }
-  /// begin_step would not have to wait. Never blocks.
+  /// Returns whether begin_step would return without waiting for a consumer. Never blocks.
   bool is_ready() {
     int is_ready = 0;
     detail::check(tremula_out_is_ready(handle_.get(), &is_ready));
     return is_ready != 0;
   }
-  /// Sets an attribute of the stream, or of a field, before the first step: a number, a text, or a
-  /// range of numbers or of texts. See tremula_out_attribute.
+  /// Sets an attribute of the stream, before the first step: a number, a text, or a range of numbers or of
+  /// texts. See tremula_out_attribute.
   template <class Value>
   void attribute(const std::string& name, const Value& value) {
     detail::set_attribute(handle_.get(), TREMULA_OF_STREAM, name, value);
   }
+  /// Sets an attribute of a field, before the first step.
   template <class T, class Value>
   void attribute(Field<T> field, const std::string& name, const Value& value) {
     detail::set_attribute(handle_.get(), field.number, name, value);
   }
-  /// Sets an attribute of the step, between begin_step and end_step. Every rank sets the same, or none:
+  /// Sets an attribute of the step, between begin_step and end_step. Every rank sets the same attributes;
   /// otherwise the stream ends with an error on all ranks of both sides. See tremula_out_attribute.
   template <class Value>
   void step_attribute(const std::string& name, const Value& value) {
     detail::set_attribute(handle_.get(), TREMULA_OF_STEP, name, value);
   }
-  /// Of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
+  /// Sets the time of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
   void time(std::int64_t time) { detail::check(tremula_out_time(handle_.get(), time)); }
-  /// Hands over this rank's part of a field. data: the whole local buffer, local(rank).allocated elements of the
-  /// layout; another size is an error. Outside begin_step and end_step this is a whole step, for a stream of one
-  /// field. If it fails, the next call is the same step again.
+  /// Hands over this rank's part of a field. Outside begin_step and end_step the call is a whole step, for a stream of
+  /// one field; if such a call fails, the next one continues the same step.
+  /// @param data  the whole local buffer, local(rank).allocated elements of the layout; another size is an error
   template <class T>
   void put(Field<T> field, std::span<const std::type_identity_t<T>> data) {
     const bool is_whole_step = !in_step_;
@@ -751,9 +774,9 @@ public:
     detail::check(tremula_out_put(handle_.get(), field.number, data.data(), data.size_bytes()));
     if (is_whole_step) end_step();
   }
-  /// As put, but `data` must not change until is_taken(request) is true or wait(request) returns.
-  /// Data in a SharedArray is then copied once, by the consumer on this machine. Outside begin_step
-  /// and end_step this is a whole step.
+  /// Hands over a field as put does, but `data` must not change until is_taken(request) is true or wait(request)
+  /// returns. Data in a SharedArray is then copied only once, by a consumer on this machine. Outside begin_step
+  /// and end_step the call is a whole step.
   template <class T>
   Request put_async(Field<T> field, std::span<const std::type_identity_t<T>> data) {
     const bool is_whole_step = !in_step_;
@@ -765,45 +788,50 @@ public:
     if (is_whole_step) end_step();
     return request;
   }
-  /// Makes progress; true when every consumer has taken the step.
+  /// Makes progress and returns whether every consumer has taken the step. Never waits.
   bool is_taken(Request request) {
     int is_taken = 0;
     detail::check(tremula_out_test(handle_.get(), request.number, &is_taken));
     return is_taken != 0;
   }
+  /// Waits until every consumer has taken the step.
   void wait(Request request) { detail::check(tremula_out_wait(handle_.get(), request.number)); }
+  /// Sends the step. Every declared field must have been put.
   void end_step() {
     const auto status = tremula_out_end_step(handle_.get());
     // A field that is missing can still be put; after any other failure the step is over.
     if (status != TREMULA_INVALID_ARGUMENT) is_open_ = in_step_ = false;
     detail::check(status);
   }
-  /// Another layout of the same shape from the next step on: see tremula_out_redeclare. Collective.
+  /// Gives the field a new layout of the same shape, which holds from the next step: see tremula_out_redeclare.
+  /// Collective.
   template <class T>
   void redeclare(Field<T> field, const Layout& layout) {
     redeclare(std::span(&field.number, 1), std::span(&layout, 1));
   }
-  /// The same of several fields at once, which costs as much as of one.
-  /// @param fields   their numbers (Field::number)
-  /// @param layouts  || fields
+  /// Gives several fields new layouts at once, which costs as much as for one field.
+  /// @param fields   numbers of the fields (Field::number)
+  /// @param layouts  one for each of `fields`, in their order
   void redeclare(std::span<const int> fields, std::span<const Layout> layouts) {
     const auto handles = detail::handles_of(fields, layouts);
     detail::check(tremula_out_redeclare(handle_.get(), static_cast<int>(fields.size()),
                                         fields.data(), handles.data()));
   }
+  /// Ends the stream; waits until the consumers have taken all steps.
   void close() { detail::check(tremula_out_close(handle_.get())); }
+  /// Returns the counters of this rank since the stream was opened.
   Statistics statistics() const {
     Statistics s = tremula_statistics_init();
     detail::check(tremula_out_statistics(handle_.get(), &s));
     return s;
   }
-  /// Of the step ended last.
+  /// Returns the counters of this rank for the step ended last.
   Statistics step_statistics() const {
     Statistics s = tremula_statistics_init();
     detail::check(tremula_out_step_statistics(handle_.get(), &s));
     return s;
   }
-  /// One entry for each rank of the other side over links that are open.
+  /// Returns one entry for each rank of the other side over links that are open.
   std::vector<PeerStatistics> peers() const {
     return detail::peers_of<tremula_out_peers>(handle_.get());
   }
@@ -813,10 +841,10 @@ private:
   explicit OutStream(tremula_out_stream* handle) : handle_(handle) {}
   std::unique_ptr<tremula_out_stream, detail::Free<tremula_out_free>> handle_;
   bool in_step_ = false;  // between begin_step and end_step
-  bool is_open_ = false;  // in the library
+  bool is_open_ = false;  // whether the library has a step open
 };
 
-/// See tremula_in_relabel.
+/// Options of InStream::relabel: see tremula_in_relabel.
 struct RelabelOptions {
   std::string method = "exact";  ///< or "greedy"
 
@@ -826,6 +854,7 @@ struct RelabelOptions {
 /// The consumer's end of a stream.
 class InStream {
 public:
+  /// Asks for a field in a layout of this group: see tremula_in_field.
   template <class T>
   Field<T> field(const std::string& name, const Layout& layout) {
     Field<T> field;
@@ -833,7 +862,7 @@ public:
                                    layout.handle(), &field.number));
     return field;
   }
-  /// Every get makes data = alpha * op(field) + beta * data.
+  /// Asks for a field that is changed when it is got: every get computes data = alpha * op(field) + beta * data.
   template <class T>
   Field<T> field(const std::string& name, const Layout& layout, const Update& update) {
     Field<T> field;
@@ -841,74 +870,81 @@ public:
     detail::check(tremula_in_update(handle_.get(), name.c_str(), &handle, &field.number));
     return field;
   }
-  /// Called once, after all fields are declared and before the first step.
+  /// Decides which rank takes which part: see tremula_in_relabel. Called once, after all fields are declared and
+  /// before the first step.
   /// @return the label: this rank takes Layout::local(label) of every field
   int relabel(const RelabelOptions& options = {}) {
     int label = 0;
     detail::check(tremula_in_relabel(handle_.get(), options.text().c_str(), &label));
     return label;
   }
+  /// Waits for the next step and begins it.
   StepStatus begin_step() { return status_of(tremula_in_begin_step(handle_.get())); }
-  /// Waits at most `seconds`; 0: does not wait.
+  /// Begins the next step, but waits for it at most `seconds`; 0: does not wait.
   StepStatus begin_step(double seconds) {
     return status_of(tremula_in_begin_step_within(handle_.get(), seconds));
   }
-  /// Begins the newest step at or before `time`, unless it was had: then none_missing. Collective; see
-  /// tremula_in_begin_step_at.
-  /// @param unit  in which the time is counted, as the stream's "time_unit"; empty: not compared
+  /// Begins the newest step at or before `time`. Collective; see tremula_in_begin_step_at.
+  /// @param unit  the unit of `time`, which must be the stream's "time_unit"; empty: not compared
+  /// @return none_missing if that step has been begun before
   StepStatus begin_step_at(std::int64_t time, const std::string& unit = {}) {
     return status_of(
         tremula_in_begin_step_at(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
   }
-  /// Begins the next of the steps between which `time` lies, until all were had: none_missing.
+  /// Begins the next of the steps around `time`. Collective; see tremula_in_begin_step_around.
+  /// @return none_missing once all of them have been begun
   StepStatus begin_step_around(std::int64_t time, const std::string& unit = {}) {
     return status_of(
         tremula_in_begin_step_around(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
   }
-  /// begin_step would return at once. Never blocks.
+  /// Returns whether begin_step would return at once. Never blocks.
   bool is_ready() {
     int is_ready = 0;
     detail::check(tremula_in_is_ready(handle_.get(), &is_ready));
     return is_ready != 0;
   }
+  /// Returns the number of the step begun last, as the producer counts.
   std::uint64_t step() const {
     std::uint64_t number = 0;
     detail::check(tremula_in_step(handle_.get(), &number));
     return number;
   }
-  /// Of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
+  /// Returns the time of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
   std::int64_t time() const {
     std::int64_t time = 0;
     detail::check(tremula_in_time(handle_.get(), &time));
     return time;
   }
-  /// Of the stream or of a field, after the first begin_step.
+  /// Returns the attributes of the stream, after the first begin_step.
   Attributes attributes() const { return attributes_of(TREMULA_OF_STREAM); }
+  /// Returns the attributes of a field, after the first begin_step.
   template <class T>
   Attributes attributes(Field<T> field) const {
     return attributes_of(field.number);
   }
-  /// Of the step, between begin_step and end_step.
+  /// Returns the attributes of the step, between begin_step and end_step.
   Attributes step_attributes() const { return attributes_of(TREMULA_OF_STEP); }
-  /// Of the field's array: as declared or, where its extent changes, of the step. A copy.
+  /// Returns a copy of the layout of the field's array: as declared or, if its extent changes with every step, that of
+  /// the step. See tremula_in_layout.
   template <class T>
   Layout layout(Field<T> field) const {
     tremula_layout* handle = nullptr;
     detail::check(tremula_in_layout(handle_.get(), field.number, &handle));
     return Layout(handle);
   }
-  /// Another layout of the same shape from a later step on: see tremula_in_redeclare. Collective.
+  /// Gives the field a new layout of the same shape, which holds from a later step: see tremula_in_redeclare.
+  /// Collective.
   template <class T>
   void redeclare(Field<T> field, const Layout& layout) {
     redeclare(std::span(&field.number, 1), std::span(&layout, 1));
   }
-  /// The same for several fields at once: layouts[i] is that of the field with the number fields[i].
+  /// Gives several fields new layouts at once: the field with the number fields[i] gets layouts[i].
   void redeclare(std::span<const int> fields, std::span<const Layout> layouts) {
     const auto handles = detail::handles_of(fields, layouts);
     detail::check(tremula_in_redeclare(handle_.get(), static_cast<int>(fields.size()),
                                        fields.data(), handles.data()));
   }
-  /// How many of its calls hold for the step begun last: see tremula_in_redeclarations.
+  /// Returns how many calls of redeclare hold for the step begun last: see tremula_in_redeclarations.
   std::uint64_t redeclarations() const {
     std::uint64_t count = 0;
     detail::check(tremula_in_redeclarations(handle_.get(), &count));
@@ -921,31 +957,35 @@ public:
     detail::check(tremula_in_fills(handle_.get(), field.number, &fills));
     return fills != 0;
   }
-  /// Copies this rank's part of a field into data: the whole local buffer, local(rank).allocated elements of the layout;
-  /// another size is an error. Elements that no producer has stay as they are. Between begin_step and end_step.
+  /// Copies this rank's part of a field into `data`, between begin_step and end_step. Elements that no producer has
+  /// stay as they are.
+  /// @param data  the whole local buffer, local(rank).allocated elements of the layout; another size is an error
   template <class T>
   void get(Field<T> field, std::span<std::type_identity_t<T>> data) {
     detail::check(tremula_in_get(handle_.get(), field.number, data.data(), data.size_bytes()));
   }
+  /// Ends the step and returns its room in the queue to the producer.
   void end_step() { detail::check(tremula_in_end_step(handle_.get())); }
+  /// Leaves the stream, also before its end.
   void close() { detail::check(tremula_in_close(handle_.get())); }
+  /// Returns the counters of this rank since the stream was opened.
   Statistics statistics() const {
     Statistics s = tremula_statistics_init();
     detail::check(tremula_in_statistics(handle_.get(), &s));
     return s;
   }
-  /// Of the step ended last.
+  /// Returns the counters of this rank for the step ended last.
   Statistics step_statistics() const {
     Statistics s = tremula_statistics_init();
     detail::check(tremula_in_step_statistics(handle_.get(), &s));
     return s;
   }
-  /// One entry for each rank of the other side over links that are open.
+  /// Returns one entry for each rank of the other side over links that are open.
   std::vector<PeerStatistics> peers() const {
     return detail::peers_of<tremula_in_peers>(handle_.get());
   }
 
-  /// For libraries that stand on the C interface.
+  /// Returns the handle of the C interface, for libraries built on top of it. Stays owned by this object.
   tremula_in_stream* handle() const noexcept { return handle_.get(); }
 
 private:
@@ -967,13 +1007,13 @@ private:
   std::unique_ptr<tremula_in_stream, detail::Free<tremula_in_free>> handle_;
 };
 
-/// What the producer of a stream has declared.
+/// The declarations of a stream's producer.
 struct Description {
-  /// A box of the array that one of several groups produces.
+  /// A box of an array that one of several groups produces.
   struct Box {
-    std::string group;
-    Layout layout;              ///< of the box
-    std::vector<Index> origin;  ///< where it begins in the whole array
+    std::string group;          ///< name of that group
+    Layout layout;              ///< layout of the box
+    std::vector<Index> origin;  ///< global index where the box begins in the whole array
   };
   struct Field {
     std::string name;
@@ -982,26 +1022,26 @@ struct Description {
     Attributes attributes;
     std::vector<Box> boxes;  ///< empty if one group produces the stream
   };
-  std::string producer;  ///< its group
-  int ranks = 0;         ///< of that group
+  std::string producer;  ///< name of the producer's group
+  int ranks = 0;         ///< number of ranks of that group
   int queue_depth = 0;
   std::vector<Field> fields;
-  Attributes attributes;  ///< of the stream
+  Attributes attributes;  ///< attributes of the stream
 };
 
 /// The membership of one rank in a group. Must outlive its streams.
 class Session {
 public:
-  /// A group without MPI; rank and size from RANK and WORLD_SIZE, as torchrun sets them.
+  /// Joins a group without MPI; rank and size are taken from RANK and WORLD_SIZE, as torchrun sets them.
   explicit Session(const std::string& group, const SessionOptions& options = {})
       : Session(group, -1, -1, options) {}
-  /// A group without MPI.
+  /// Joins a group without MPI, as rank `rank` of `size`.
   Session(const std::string& group, int rank, int size, const SessionOptions& options = {}) {
     tremula_session* handle = nullptr;
     detail::check(tremula_session_open(group.c_str(), rank, size, options.text().c_str(), &handle));
     handle_.reset(handle);
   }
-  /// A group whose ranks are those of `comm`, an MPI_Comm.
+  /// Joins a group whose ranks are those of `comm`, an MPI_Comm.
   template <class Comm>
   requires(!std::is_convertible_v<Comm, SessionOptions>)
       Session(const std::string& group, Comm comm, const SessionOptions& options = {}) {
@@ -1012,8 +1052,8 @@ public:
 
   int rank() const { return tremula_session_rank(handle_.get()); }
   int size() const { return tremula_session_size(handle_.get()); }
-  /// Returns what every rank passes, by rank, for what a few numbers decide. Collective; waits at most the session's
-  /// `timeout`.
+  /// Returns the values that all ranks pass, indexed by rank, for decisions that depend on a few numbers. Collective;
+  /// waits at most the session's `timeout`.
   template <class T>
   requires(std::is_trivially_copyable_v<T> &&
            !std::is_same_v<T, bool>) std::vector<T> allgather(const T& mine) {
@@ -1021,11 +1061,11 @@ public:
     detail::check(tremula_session_allgather(handle_.get(), &mine, sizeof mine, all.data()));
     return all;
   }
-  /// For libraries that stand on the C interface.
+  /// Returns the handle of the C interface, for libraries built on top of it. Stays owned by this object.
   tremula_session* handle() const noexcept { return handle_.get(); }
 
-  /// See tremula_session_ask.
-  /// @param is_over  true ends the wait; may not throw. Empty: nothing is asked any more
+  /// Sets a function by which the application can end calls that wait: see tremula_session_ask.
+  /// @param is_over  returns true to end the wait; must not throw. Empty: removes the function
   void ask(std::function<bool()> is_over) {
     auto next = std::make_unique<std::function<bool()>>(std::move(is_over));
     const auto answer = [](void* context) {
@@ -1035,19 +1075,21 @@ public:
     is_over_ = std::move(next);
   }
 
+  /// Opens a stream that this group produces: see tremula_out_open.
   OutStream out_stream(const std::string& name, const OutOptions& options = {}) {
     tremula_out_stream* handle = nullptr;
     detail::check(tremula_out_open(handle_.get(), name.c_str(), options.text().c_str(), &handle));
     return OutStream(handle);
   }
+  /// Opens a stream that this group consumes: see tremula_in_open.
   InStream in_stream(const std::string& name, const InOptions& options = {}) {
     tremula_in_stream* handle = nullptr;
     detail::check(tremula_in_open(handle_.get(), name.c_str(), options.text().c_str(), &handle));
     return InStream(handle);
   }
 
-  /// What the producer of `stream` has declared. Collective.
-  /// @param seconds  to wait for a producer; 0: does not wait; negative: the session's timeout
+  /// Returns what the producer of `stream` has declared. Collective. See tremula_describe.
+  /// @param seconds  how long to wait for a producer; 0: does not wait; negative: the session's timeout
   Description describe(const std::string& stream, double seconds = -1) {
     tremula_description* handle = nullptr;
     detail::check(tremula_describe(handle_.get(), stream.c_str(), seconds, &handle));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tremula for C++, the part that needs MPI: moves arrays of one job from one layout to another,
-// without a server. tremula_mpi.h tells what each call does.
+// without a server. tremula_mpi.h documents what each call does.
 #if __cplusplus <= 201703L
 #error \
     "tremula_mpi.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::mpi; pkg-config: tremula_mpi tremula_cpp)"
@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "tremula/tremula_mpi.h"
-// After it, so that sessions take communicators.
+// Included after tremula_mpi.h, so that sessions take communicators.
 #include "tremula/tremula.hpp"
 
 namespace tremula {
 
 namespace detail {
 
-/// Contiguous elements: a vector, an array, a span.
+/// A contiguous range of elements: a vector, an array, a span.
 template <class T>
 concept Elements = std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
     !std::ranges::range<std::ranges::range_value_t<T>>;
@@ -37,9 +37,10 @@ constexpr tremula_type element_type_of() {
 
 }  // namespace detail
 
-/// A plan that is made once and run again and again. Collective.
+/// A redistribution whose plan is made once and run any number of times. Its calls are collective.
 class Redistribution {
 public:
+  /// Makes the plan for all `arrays`, which move in one round: see tremula_redistribution_make.
   Redistribution(MPI_Comm comm, const std::vector<Redistributed>& arrays) : count_(arrays.size()) {
     std::vector<tremula_update> updates;
     for (const Redistributed& a : arrays)
@@ -50,8 +51,8 @@ public:
                                               sizeof(tremula_update), &handle));
     handle_.reset(handle);
   }
-  /// Moves one array.
-  /// @throws Error TREMULA_INVALID_ARGUMENT if the elements are not of the types it was made for
+  /// Moves the only array.
+  /// @throws Error TREMULA_INVALID_ARGUMENT if the elements are not of the types that it was made for
   template <detail::Elements From, detail::WritableElements To>
   void operator()(const From& from, To&& to) {
     if (count_ == 1 && (detail::element_type_of<From>() != from_type_ ||
@@ -62,7 +63,8 @@ public:
     (*this)({{std::as_bytes(std::span(std::ranges::data(from), std::ranges::size(from)))}},
             {{std::as_writable_bytes(std::span(std::ranges::data(to), std::ranges::size(to)))}});
   }
-  /// Moves all arrays; a buffer for each of them.
+  /// Moves all arrays.
+  /// @param from, to  one buffer for each array, in their order
   /// @throws Error TREMULA_INVALID_ARGUMENT for a buffer that cannot be used, and `to` is untouched; TREMULA_MISMATCH
   /// on the ranks that this one sends to, whose `to` is undefined
   void operator()(const std::vector<std::span<const std::byte>>& from,
@@ -83,6 +85,7 @@ public:
     detail::check(tremula_redistribution_run(handle_.get(), sources.data(), source_bytes.data(),
                                              targets.data(), target_bytes.data()));
   }
+  /// Returns the counters of this rank since the redistribution was made.
   tremula_redistribution_statistics statistics() const {
     auto s = tremula_redistribution_statistics_init();
     detail::check(tremula_redistribution_get_statistics(handle_.get(), &s));
@@ -90,7 +93,8 @@ public:
   }
 
 private:
-  /// The C function refuses the call as well, so that it counts on this rank as on all others.
+  /// Throws, after having the C function refuse the call as well, so that the call counts on this rank as on all
+  /// others.
   [[noreturn]] void refuse(const std::string& why) {
     static_cast<void>(
         tremula_redistribution_run(handle_.get(), nullptr, nullptr, nullptr, nullptr));
@@ -98,15 +102,16 @@ private:
   }
 
   std::size_t count_ = 0;
-  tremula_type from_type_{}, to_type_{};  // of the only array
+  tremula_type from_type_{}, to_type_{};  // element types, if there is only one array
   std::unique_ptr<tremula_redistribution, detail::Free<tremula_redistribution_free>> handle_;
 };
 
-/// Moves one array once. from, to: the whole local buffers of this rank in the two layouts. The plan stays with `comm`, so
-/// that an equal call later makes no plan. Collective.
+/// Moves one array once. The plan stays with `comm`, so that a later call with equal layouts and update makes no plan.
+/// Collective.
+/// @param from, to  the whole local buffers of this rank in the two layouts
 /// @throws Error TREMULA_INVALID_ARGUMENT for a buffer of another size, and `to` is untouched; TREMULA_MISMATCH on the
 /// ranks that this one sends to, whose `to` is undefined, and where ranks pass different layouts; TREMULA_TIMED_OUT
-/// where a rank does not come within `step_timeout`
+/// if a rank does not call within `step_timeout`
 template <detail::Elements From, detail::WritableElements To>
 void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
                   const From& from, To&& to, const Update& update = {}) {
