@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How bytes get from one process to another. Knows peers and bytes; knows nothing of arrays, plans
-// or protobuf. README.md in this folder tells how to write another backend.
+// or protobuf. README.md in this folder explains how to write another backend.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,11 +29,11 @@ using Tag = std::uint64_t;
 /// accepting side).
 using Address = Bytes;
 
-/// What a backend keeps of one operation in flight.
+/// A backend's record of one operation in flight.
 class Operation {
 public:
   virtual ~Operation() = default;
-  /// Makes progress. Returns the number of bytes moved if the operation has finished, else nothing.
+  /// Makes progress. Returns the number of bytes moved; nullopt if the operation has not finished.
   /// Never blocks.
   /// @throws core::Error transport if it failed, peer_lost if the peer is known to be gone
   virtual std::optional<std::size_t> test() = 0;
@@ -41,8 +41,8 @@ public:
   /// within a second. A send that cannot be taken back closes the whole link: its other operations
   /// then end in Errc::transport.
   virtual void cancel() noexcept = 0;
-  /// Returns the object to its endpoint. Called once, instead of delete, when it has finished or is
-  /// cancelled.
+  /// Returns the object to its endpoint. Called once, instead of delete, when the operation has
+  /// finished or is cancelled.
   virtual void release() noexcept = 0;
 };
 
@@ -65,8 +65,8 @@ public:
   }
   ~Request() { reset(); }
 
-  /// True when finished; idempotent from then on.  @throws as Operation::test, once; the request is
-  /// then finished
+  /// Returns whether the operation has finished; idempotent once it has.  @throws as
+  /// Operation::test, once; the request is then finished
   bool test() {
     if (operation_ == nullptr) return true;
     std::optional<std::size_t> moved;
@@ -81,7 +81,7 @@ public:
     std::exchange(operation_, nullptr)->release();
     return true;
   }
-  /// Bytes that a finished operation has moved; a receive may have got fewer than it had room for.
+  /// Returns how many bytes a finished operation has moved; a receive may have got fewer than fit.
   std::size_t bytes() const noexcept { return bytes_; }
   bool is_finished() const noexcept { return operation_ == nullptr; }
   /// Gives up an unfinished operation; the bytes are the caller's again on return.
@@ -96,11 +96,11 @@ private:
   std::size_t bytes_ = 0;
 };
 
-/// What a peer needs to read a memory region. Opaque to all but the backend.
+/// Key with which a peer reads a memory region. Opaque to all but the backend.
 using RegionKey = std::array<std::uint64_t, 2>;
 
-/// Memory of this rank that its backend knows, for as long as this object is kept. Should end
-/// before its endpoint; is of no use afterwards.
+/// Memory of this rank that its backend knows, for as long as this object is kept. Should be
+/// destroyed before its endpoint; is of no use afterwards.
 class MemoryRegion {
 public:
   explicit MemoryRegion(const RegionKey& key) : key_(key) {}
@@ -112,7 +112,7 @@ private:
   RegionKey key_;
 };
 
-/// What a memory region is for: operations of this rank alone, or also reads by peers.
+/// Purpose of a memory region: only operations of this rank, or also reads by peers.
 enum class Access { own, peers_read };
 
 /// Which side of a link this group is. The producer accepts, the consumer connects.
@@ -128,7 +128,7 @@ class Endpoint {
 public:
   virtual ~Endpoint() = default;
 
-  /// Where ranks of the other side reach this endpoint.
+  /// Returns the address at which ranks of the other side reach this endpoint.
   virtual Address address() const = 0;
   /// Makes every rank of the other group reachable. Called once, on every rank of both groups,
   /// before any send or receive; may be collective over both groups. Blocks until then.
@@ -136,13 +136,14 @@ public:
   /// @throws core::Error timed_out, transport
   virtual void connect(std::span<const Address> peers, Deadline deadline) = 0;
 
-  /// Ends a connect() that waits in another thread, or one that is still to come, with cancelled. The
-  /// one function that any thread may call. A backend whose connect() waits for nobody ignores it.
+  /// Makes a connect() that waits in another thread, or a later one, end in Errc::cancelled. The
+  /// only function that any thread may call. A backend whose connect() does not wait for peers
+  /// ignores it.
   virtual void stop_connecting() noexcept {}
 
-  /// Tells that this rank exchanges nothing with other ranks than these: nothing waits for the others
-  /// any more, and what is started with one of them may end in an error. Lets a backend close what it
-  /// listens at. May be called again, for fewer of them.  @pre connected
+  /// Declares that this rank exchanges data with these peers only: the endpoint no longer waits for
+  /// others, and an operation started with one of them may end in an error. Lets a backend close
+  /// the port at which it listens. May be called again, with fewer peers.  @pre connected
   virtual void expect_only(std::span<const Rank>) {}
   /// Starts to send `bytes` to `peer`. Never blocks. A finished send means that the bytes may be
   /// changed, not that the peer has them: closing this endpoint before the peer has answered may
@@ -150,11 +151,11 @@ public:
   /// @throws core::Error transport
   virtual Request send(Rank peer, Tag tag, BytesView bytes) = 0;
   /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer one ends in
-  /// Errc::transport naming the length posted; of a shorter one Request::bytes tells the length.
-  /// Never blocks.
+  /// Errc::transport, with a text that names the length posted; the length of a shorter one is
+  /// Request::bytes. Never blocks.
   virtual Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) = 0;
-  /// Makes memory known to the backend. Returns null if that is of no use to the backend: for
-  /// Access::peers_read always where peers cannot read each other's memory (RMA). May take as long
+  /// Makes memory known to the backend. Returns null if that is of no use to the backend, as always
+  /// for Access::peers_read where peers cannot read each other's memory (RMA). May take as long
   /// as a page fault for each page: keep the region if the memory is used again, but no longer than
   /// the memory.
   /// @pre connected
@@ -163,37 +164,41 @@ public:
     return nullptr;
   }
   /// Starts to read from a region of `peer`, `offset` bytes from its beginning; the bytes move
-  /// while the peer makes progress. Never blocks. If the region ends before, the read ends in an
-  /// error, and the link may be lost.
-  /// @param region  of a region with Access::peers_read
-  /// @pre the backend gives such regions
+  /// while the peer makes progress. Never blocks. If the region is shorter than that, or has
+  /// been destroyed, the read ends in an error, and the link may be lost.
+  /// @param region  key of a region with Access::peers_read
+  /// @pre the backend has such regions
   virtual Request read(Rank peer, const RegionKey& region, std::size_t offset,
                        std::span<std::byte> bytes);
-  /// Bytes from which on a read is worth its cost: shorter runs are better packed and sent.
+  /// Returns the fewest bytes for which a read is worth its cost: shorter runs are better packed
+  /// and sent.
   virtual std::size_t shortest_read() const noexcept { return std::size_t{16} << 10; }
-  /// Gives up everything in flight, also what peers are reading: they get an error. The endpoint is
-  /// of no use afterwards.
+  /// Gives up everything in flight, including reads by peers, which end in an error. The endpoint
+  /// is of no use afterwards.
   virtual void give_up() noexcept {}
-  /// Moves operations in flight forward; call often while waiting for anything.
+  /// Moves operations in flight forward; called often while waiting for anything.
   virtual void progress() = 0;
-  /// A descriptor that can be read as soon as progress() finds something that has come, from whichever
-  /// peer: a rank that waits may sleep on it. -1 where nothing tells, or sleep does not pay for now.
+  /// Returns a descriptor that becomes readable as soon as progress() has something to process from
+  /// any peer, so that a waiting rank may sleep on it; -1 if the backend has none, or if sleeping
+  /// does not pay at the moment.
   virtual int wake_descriptor() const noexcept { return -1; }
-  /// True if what is under way with `peer` moves only inside calls of this rank, however short it is
-  /// (rendezvous of a large message included). @pre connected
+  /// Returns whether operations under way with `peer` move only inside calls of this rank, however
+  /// short they are (the rendezvous of a large message included). @pre connected
   virtual bool needs_calls(Rank) const noexcept { return true; }
-  /// True if this process and that of `peer` can map each other's memory (local/shared_memory.hpp).
-  /// @pre connected
+  /// Returns whether this process and that of `peer` can map each other's memory
+  /// (local/shared_memory.hpp). @pre connected
   virtual bool is_near(Rank) const noexcept { return false; }
-  /// Where `peer` is reached, for people: "10.1.0.2:41233". Empty if there is nothing to tell.
+  /// Returns where `peer` is reached, for people, e.g. "10.1.0.2:41233"; empty if that is unknown.
   /// @pre connected
   virtual std::string address_text(Rank) const { return {}; }
-  /// False where sending to a peer that has died may harm this process: then nothing is sent that
-  /// need not be.
+  /// Returns false where sending to a peer that has died may harm this process: callers then send
+  /// nothing that is not needed.
   virtual bool survives_lost_peers() const noexcept { return true; }
-  /// True if `peer`'s process is known to have ended: it touches no memory any more. @pre is_near
+  /// Returns whether `peer`'s process is known to have ended: it no longer touches any memory.
+  /// @pre is_near
   virtual bool has_ended(Rank) const noexcept { return false; }
-  /// True while `peer`'s process is stopped, by a signal or a debugger. System calls. @pre is_near
+  /// Returns whether `peer`'s process is stopped, by a signal or a debugger. Makes system calls.
+  /// @pre is_near
   virtual bool is_stopped(Rank) const noexcept { return false; }
 };
 
@@ -206,21 +211,22 @@ inline Request Endpoint::read(Rank, const RegionKey&, std::size_t, std::span<std
 class Transport {
 public:
   virtual ~Transport() = default;
-  /// "ofi" and so on: what a user writes in `transport:`.
+  /// Returns the name that a user writes in `transport:`, e.g. "ofi".
   virtual std::string_view name() const noexcept = 0;
-  /// What both sides must have in common for a link, e.g. "ofi:tcp;ofi_rxm" or "local@<host
-  /// identity>": equal texts can talk to each other. Best first.
+  /// Returns the texts of which both sides must share one for a link, e.g. "ofi:tcp;ofi_rxm" or
+  /// "local@<host identity>": sides with equal texts can talk to each other. Best first.
   virtual std::vector<std::string> offers() const = 0;
   /// Returns whether `offer` stands for several choices: both sides take the first of the producer's
-  /// choices() that the consumer has, too, and open that.
+  /// choices() that the consumer also has, and open that.
   virtual bool has_choices(std::string_view) const { return false; }
-  /// What stands behind such an offer here, best first. May load a library and take a second.
+  /// Returns the choices that such an offer stands for on this host, best first. May load a library
+  /// and take a second.
   /// @throws core::Error unsupported if there is nothing
   virtual std::vector<std::string> choices(std::string_view) { return {}; }
-  /// Whether an endpoint waits for its peers alone when it connects, in any thread: else both groups
-  /// connect together, in the thread of the application.
+  /// Returns whether an endpoint can connect by itself, in any thread; if not, both groups connect
+  /// together, in the thread of the application.
   virtual bool connects_alone() const noexcept { return true; }
-  /// This rank's end of a new link over `offer`, one of offers(), or over one of its choices.
+  /// Opens this rank's end of a new link over `offer`, one of offers(), or over one of its choices.
   virtual std::unique_ptr<Endpoint> open(std::string_view offer, Side side) = 0;
 };
 

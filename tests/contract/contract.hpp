@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What every transport promises, as one suite. A backend joins it by a Rig and one line:
+// The promises of every transport, as one suite. A backend joins it with a Rig and one line:
 //
 //   INSTANTIATE_TEST_SUITE_P(Loopback, TransportContract, testing::Values(RigFactory{"strict",
 //   make_strict_rig}));
@@ -27,16 +27,16 @@ using transport::Address, transport::Endpoint, transport::Request, transport::Si
 
 using Link = std::unique_ptr<Endpoint>;
 
-/// Longest wait of the suite for anything that ought to come.
+/// Longest wait of the suite for any event, in seconds.
 inline constexpr double patience_seconds = 30;
 
-/// Between two looks at something that ought to come: gives the processor away, at once while the
-/// wait is young and for longer later, so that hundreds of waiting seats leave room for the one
-/// that works.
+/// Pauses between two polls for an event: yields the processor at first, and naps for longer later,
+/// so that hundreds of waiting seats leave room for the one that works.
 class Patience {
 public:
   explicit Patience(double seconds = patience_seconds, int longest_nap_us = 5000)
       : seconds_(seconds), longest_nap_us_(longest_nap_us) {}
+  /// Pauses once.
   /// @throws core::Error timed_out when the seconds have passed, naming `what`
   void wait(std::string_view what);
 
@@ -60,60 +60,59 @@ public:
   const Rank rank;
   const Rank peers;  ///< ranks of the other side
 
-  /// This rank's end of the link under test, not yet connected. May be called again for a link of
-  /// its own.
+  /// Opens this rank's end of the link under test, not yet connected. May be called again, for
+  /// another link.
   virtual std::unique_ptr<Endpoint> open() = 0;
-  /// Collective over all seats: the addresses that the ranks of the other side passed, index =
-  /// rank.
+  /// Returns the addresses that the ranks of the other side passed, index = rank. Collective over
+  /// all seats.
   /// @throws core::Error timed_out after `patience_seconds`
   virtual std::vector<Address> swap_addresses(const Address& mine) = 0;
-  /// Collective over all seats: returns when every seat is here. Not through the link under test,
-  /// but calls `link->progress()` while it waits unless `link` is null.
+  /// Waits until every seat has called it. Collective over all seats. Does not use the link under
+  /// test, but calls `link->progress()` while it waits unless `link` is null.
   /// @throws core::Error timed_out after `patience_seconds`
   virtual void meet(Endpoint* link) = 0;
 
-  /// Collective: open, swap_addresses, connect.
+  /// Opens a link, swaps addresses and connects. Collective.
   std::unique_ptr<Endpoint> connected();
 };
 
-/// What the other process of a test does until it is killed.
+/// Behaviour of the other process of a test until it is killed.
 enum class Act {
   idle,       ///< makes progress only
-  sending,    ///< sends one 8 MiB message after the other, tag `act_tag`
-  receiving,  ///< receives one such message after the other
+  sending,    ///< sends 8 MiB messages one after another, tag `act_tag`
+  receiving,  ///< receives such messages one after another
   chatting,   ///< sends and receives messages of `chat_bytes`, tag `act_tag`
 };
 inline constexpr Tag act_tag = 7;
 inline constexpr std::size_t act_bytes = std::size_t{8} << 20, chat_bytes = 600;
 
-/// Plays `act` on a connected link with one peer. Returns when `deadline`
-/// has passed.
+/// Plays `act` on a connected link with one peer. Returns once `stopped` returns true.
 void play(Act act, Endpoint& link, const std::function<bool()>& stopped);
 
-/// A process (or what stands for one) that is the only rank of the other side.
+/// A process (or a substitute for one) that is the only rank of the other side.
 class Victim {
 public:
   virtual ~Victim() = default;  ///< ends the process if it still runs
-  /// The survivor's end, connected with the victim. Called once.
+  /// Returns the survivor's end, connected with the victim. Called once.
   virtual std::unique_ptr<Endpoint> link() = 0;
-  /// Ends it as SIGKILL does: no good-bye, nothing cleaned up. Returns when it is gone.
+  /// Ends the process as SIGKILL does: no goodbye, no clean-up. Returns when it is gone.
   virtual void kill() = 0;
 };
 
-/// What a backend brings to the suite.
+/// A backend's contribution to the suite.
 class Rig {
 public:
   virtual ~Rig() = default;
-  /// Seats that a link can have, both sides together. A test that needs more is skipped; at
-  /// least 2.
+  /// Returns how many seats a link can have, both sides together, at least 2. A test that needs
+  /// more is skipped.
   virtual Rank seats() const = 0;
   /// Runs `body` for every rank of a link of `producers` x `consumers` ranks that this process owns
-  /// (none, perhaps). Returns when all have ended. An exception out of the body is a failure of the
-  /// test that names the seat.
+  /// (possibly none). Returns when all have ended. An exception from the body fails the test with a
+  /// text that names the seat.
   virtual void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) = 0;
-  /// Whether peers can read each other's memory; the suite checks that it is so.
+  /// Returns whether peers can read each other's memory; the suite checks that this is true.
   virtual bool is_readable() const { return false; }
-  /// A peer to lose, or null where the backend cannot make one (the test is then skipped).
+  /// Returns a peer to lose; null if the backend cannot make one (the test is then skipped).
   virtual std::unique_ptr<Victim> victim(Side survivor, Act act) = 0;
 };
 
@@ -126,8 +125,8 @@ inline std::string name_of(const testing::TestParamInfo<RigFactory>& info) {
   return info.param.name;
 }
 
-/// The suite. Tests whose name begins with Large move more than 2 GiB and are a ctest entry of
-/// their own.
+/// The suite. Tests whose name begins with Large move more than 2 GiB and are a separate
+/// ctest entry.
 class TransportContract : public testing::TestWithParam<RigFactory> {
 protected:
   /// Runs `body` on a connected link of producers x consumers; skips the test if the rig has too
@@ -139,8 +138,8 @@ protected:
     std::unique_ptr<transport::MemoryRegion> region;
     transport::RegionKey key{};  // on both sides
   };
-  /// Runs `body` on a link of one producer and one consumer; only sees that none is
-  /// given where the rig says so.
+  /// Runs `body` on a link of one producer and one consumer; where the rig says that peers cannot
+  /// read memory, only checks that no region is given.
   void on_readable(std::size_t bytes, const std::function<void(Seat&, Link&, Readable&)>& body);
   Rig& rig() { return *rig_; }
 
@@ -155,12 +154,15 @@ private:
 void finish(Endpoint& link, std::span<Request> requests, Patience patience = Patience());
 inline void finish(Endpoint& link, Request& request) { finish(link, std::span(&request, 1)); }
 
-/// For random choices of a test: printed, and taken from TREMULA_TEST_SEED if that is set.
+/// Returns and prints a seed for random choices of a test; takes it from TREMULA_TEST_SEED if that
+/// is set.
 std::uint64_t random_seed();
 
-/// Bytes that depend on their position and on `seed`, so that none can be taken for another.
+/// Returns bytes that depend on their position and on `seed`, so that none can be mistaken for
+/// another.
 Bytes pattern(std::size_t bytes, std::uint64_t seed);
-/// Success if `found` is pattern(found.size(), seed); else tells the first byte that is not.
+/// Returns success if `found` is pattern(found.size(), seed), else a failure that names the first
+/// byte that is not.
 testing::AssertionResult is_pattern(BytesView found, std::uint64_t seed);
 
 }  // namespace tremula::contract

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a transport delivers. What it does when things go wrong: failure_test.cpp.
+// Messages that a transport delivers. failure_test.cpp tests what it does when things go wrong.
 #include "tests/contract/contract.hpp"
 
 #include <algorithm>
@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
 
-/// Tells apart the messages of one test.
+/// Returns a seed that distinguishes the messages of one test.
 std::uint64_t seed_of(Side from, Rank sender, Rank receiver, std::uint64_t message = 0) {
   return (from == Side::producer ? 1u : 2u) + 4 * static_cast<std::uint64_t>(sender) +
          (static_cast<std::uint64_t>(receiver) << 20) + (message << 40);
 }
 Side other(Side side) { return side == Side::producer ? Side::consumer : Side::producer; }
 
-/// One message from the producer to the consumer and one of as many bytes back.
+/// Moves one message from the producer to the consumer, and one of as many bytes back.
 void there_and_back(Seat& seat, Endpoint& link, std::size_t bytes) {
   const Bytes out = pattern(bytes, seed_of(seat.side, 0, 0));
   Bytes in(bytes);
@@ -70,7 +70,7 @@ TEST_P(TransportContract, MatchesAllBitsOfTheTagInAnyOrder) {
 
   on_link(1, 1, [&](Seat& seat, Link& link) {
     for (const bool is_reversed :
-         {false, true}) {  // so that each tag is once before each other one
+         {false, true}) {  // so that each tag comes before every other one once
       for (const std::size_t bytes : {std::size_t{16}, 40 * kibi}) {
         std::vector<Request> requests;
         std::vector<Bytes> messages;
@@ -96,8 +96,8 @@ TEST_P(TransportContract, MatchesAllBitsOfTheTagInAnyOrder) {
 }
 
 TEST_P(TransportContract, KeepsTheOrderOfEqualTags) {
-  // Sizes that backends move in different ways alternate, so that a fast way may not overtake a
-  // slow one.
+  // Sizes that backends move in different ways alternate, so that a message moved in a fast way
+  // could overtake one moved in a slow way.
   const auto bytes_of = [](std::uint64_t i) {
     return i % 3 == 0 ? 8 : i % 3 == 1 ? 6 * kibi : 300 * kibi;
   };
@@ -197,7 +197,7 @@ TEST_P(TransportContract, KeepsPeersApart) {
       std::vector<Bytes> out, in(static_cast<std::size_t>(seat.peers), Bytes(bytes));
       std::vector<Request> requests;
       for (Rank p = seat.peers - 1; p >= 0;
-           --p)  // receives in another order than sends, equal tags
+           --p)  // receives in a different order than sends, equal tags
         requests.push_back(link->receive(p, 77, in[static_cast<std::size_t>(p)]));
       for (Rank p = 0; p < seat.peers; ++p)
         out.push_back(pattern(bytes, seed_of(seat.side, seat.rank, p)));
@@ -213,7 +213,7 @@ TEST_P(TransportContract, KeepsPeersApart) {
 }
 
 #ifdef __SANITIZE_THREAD__
-constexpr Rank many = 100;  // a thousand threads take it minutes to start
+constexpr Rank many = 100;  // it would take minutes to start a thousand threads
 #else
 constexpr Rank many = 1000;
 #endif
@@ -283,7 +283,7 @@ TEST_P(TransportContract, LargeMessageOfMoreThan2GiBArrives) {
     Request request =
         seat.side == Side::producer ? link->send(0, 2, message) : link->receive(0, 2, message);
     finish(*link, std::span(&request, 1),
-           Patience(240, 100));  // while its bytes come in small parts
+           Patience(240, 100));  // while its bytes arrive in small parts
     EXPECT_EQ(request.bytes(), bytes);
     if (seat.side == Side::consumer) {
       EXPECT_TRUE(is_pattern(message, 2));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a transport does when operations are given up, lengths differ or a peer dies: an error, or
-// no completion, but never a wait without end and never wrong bytes.
+// Behaviour of a transport when operations are given up, lengths differ or a peer dies: an error,
+// or no completion, but never an endless wait and never wrong bytes.
 #include <chrono>
 #include <optional>
 #include <random>
@@ -14,8 +14,8 @@ namespace tremula::contract {
 namespace {
 
 constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
-/// A cancel or a destructor that takes as long waits for its peer: it needs none of that, but the
-/// machine may be busy.
+/// Seconds after which a cancel or a destructor is taken to wait for its peer: it needs no such
+/// time, but the machine may be busy.
 constexpr double give_up_seconds = 40;
 
 double seconds_of(const std::function<void()>& action) {
@@ -24,7 +24,8 @@ double seconds_of(const std::function<void()>& action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Tests `request` for `seconds` at most; the error in which it ended, if it did.
+/// Tests `request` for at most `seconds`. Returns the error in which it ended; nullopt if it did
+/// not.
 std::optional<core::Error> error_of(Endpoint& link, Request& request, double seconds) {
   const auto deadline = Deadline::after(seconds);
   try {
@@ -120,7 +121,7 @@ TEST_P(TransportContract, GivesUpAThousandReceivesInTime) {
 }
 
 TEST_P(TransportContract, GivesUpASend) {
-  // The link may be of no use afterwards; what arrives in spite of it must be whole.
+  // The link may be of no use afterwards; a message that still arrives must be whole.
   on_link(1, 1, [](Seat& seat, Link& link) {
     constexpr std::size_t bytes = 8 * mebi;
     if (seat.side == Side::producer) {
@@ -168,7 +169,7 @@ TEST_P(TransportContract, SurvivesThatThePeerClosesItsEnd) {
     const Bytes out = pattern(2 * mebi, 1);
     Bytes in(2 * mebi);
     Request receive = link->receive(0, 1, in);
-    seat.meet(link.get());  // a side that left before the other connected is another test
+    seat.meet(link.get());  // another test covers a side that leaves before the other connects
     if (seat.side == Side::producer) {
       receive.reset();
       link.reset();
@@ -229,7 +230,7 @@ TEST_P(TransportContract, OutlivesALostPeer) {
       auto link = victim->link();
       const Bytes out = pattern(act_bytes, act_tag);
       Bytes in(act_bytes), small(8);
-      if (act == Act::sending)  // the peer is well and at work
+      if (act == Act::sending)  // the peer is alive and working
         for (int i = 0; i < 3; ++i) {
           Request receive = link->receive(0, act_tag, in);
           finish(*link, receive);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a peer's memory, on the backends where that can be done; on the others these tests see
-// that no region is given.
+// Reading a peer's memory, on backends that can do so; on the others these tests check that no
+// region is given.
 #include <algorithm>
 #include <chrono>
 
@@ -15,8 +15,9 @@ using transport::Access, transport::MemoryRegion, transport::RegionKey;
 
 constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
 
-/// The consumer gets the key of the producer's region in a message; a key of 0, 0 if there is none.
-RegionKey told(Seat& seat, Endpoint& link, const MemoryRegion* region) {
+/// Sends the key of the producer's region to the consumer. Returns it on both sides; 0, 0 if there
+/// is none.
+RegionKey share_key(Seat& seat, Endpoint& link, const MemoryRegion* region) {
   RegionKey key{};
   if (seat.side == Side::producer && region != nullptr) key = region->key();
   Request request = seat.side == Side::producer
@@ -36,7 +37,7 @@ void TransportContract::on_readable(std::size_t bytes,
       readable.bytes = pattern(bytes, 11);
       readable.region = link->register_memory(readable.bytes, Access::peers_read);
     }
-    readable.key = told(seat, *link, readable.region.get());
+    readable.key = share_key(seat, *link, readable.region.get());
     ASSERT_EQ(readable.key != RegionKey{}, rig().is_readable());
     if (rig().is_readable()) body(seat, link, readable);
   });
@@ -111,7 +112,7 @@ TEST_P(TransportContract, ReadsAndMessagesGoTogether) {
 TEST_P(TransportContract, ARegionThatHasEndedCannotBeRead) {
   on_readable(mebi, [](Seat& seat, Link& link, Readable& readable) {
     readable.region.reset();
-    std::ranges::fill(readable.bytes, std::byte{1});  // of the application again
+    std::ranges::fill(readable.bytes, std::byte{1});  // the application's again
     seat.meet(link.get());
     if (seat.side == Side::consumer) {
       Bytes room(mebi, std::byte{42});
@@ -144,7 +145,7 @@ TEST_P(TransportContract, WhatIsReadWhileThePeerGivesTheLinkUpIsWholeOrAnError) 
         seat.meet(nullptr);
         for (int i = 0; i < looks; ++i) link->progress();
         link->give_up();
-        std::ranges::fill(readable.bytes, std::byte{1});  // of the application again
+        std::ranges::fill(readable.bytes, std::byte{1});  // the application's again
       }
       seat.meet(nullptr);
     });
@@ -165,7 +166,7 @@ TEST_P(TransportContract, AReadThatIsGivenUpLeavesTheBytesAlone) {
       seat.meet(nullptr);
       try {
         for (int i = 0; i < 1000; ++i) link->progress();
-      } catch (const core::Error&) {  // it may have cost the link
+      } catch (const core::Error&) {  // the reset may have cost the link
       }
       EXPECT_EQ(room, Bytes(32 * mebi, std::byte{42}));
     } else {

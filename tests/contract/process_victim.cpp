@@ -21,7 +21,7 @@ namespace {
 
 Side other(Side side) { return side == Side::producer ? Side::consumer : Side::producer; }
 
-// An address as one line of hexadecimal digits.
+// Returns an address as one line of hexadecimal digits.
 std::string line_of(const Address& address) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string line;
@@ -84,7 +84,7 @@ public:
     write_line(to_, line_of(link_->address()));
     link_->connect(std::vector<Address>{address_of(read_line(from_))},
                    Deadline::after(patience_seconds));
-    read_line(from_);  // it is connected, too
+    read_line(from_);  // the victim is connected, too
   }
   ~Process() override {
     Process::kill();

@@ -9,18 +9,18 @@
 
 namespace tremula::contract {
 
-/// The transport of a rig, in this process or another one. Links run over its first offer.
+/// Makes the transport of a rig, in this process or another one. Links run over its first offer.
 using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
 
-/// What a link over the first offer of `transport` is opened by.
+/// Returns the first offer of `transport`, or its first choice if it has choices.
 std::string first_way(transport::Transport& transport);
 
 /// Starts this program once more as the peer of a link, playing `act`.
 std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Act act);
 
-/// What the program started by start_victim does.
-/// @param arguments  of main
-/// @return its exit status; none if the arguments are not a victim's
+/// Runs the program that start_victim has started.
+/// @param arguments  arguments of main
+/// @return its exit status; nullopt if the arguments are not a victim's
 std::optional<int> be_a_victim(const MakeTransport& make, std::span<char*> arguments);
 
 }  // namespace tremula::contract

@@ -10,7 +10,7 @@ namespace {
 
 std::string_view to_string(Side side) { return side == Side::producer ? "producer" : "consumer"; }
 
-/// Where the seats of one test meet and leave their addresses.
+/// The place where the seats of one test meet and leave their addresses.
 class Hub {
 public:
   Hub(Rank producers, Rank consumers)

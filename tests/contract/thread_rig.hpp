@@ -7,13 +7,13 @@
 
 namespace tremula::contract {
 
-/// All ranks in this process, a thread and a Transport of its own for each.
+/// Runs all ranks in this process, each with its own thread and Transport.
 class ThreadRig final : public Rig {
 public:
   using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
   using MakeVictim = std::function<std::unique_ptr<Victim>(Side survivor, Act act)>;
-  /// @param offer  what the links run over
-  /// @param make_victim  null where there is none
+  /// @param offer  offer over which the links run
+  /// @param make_victim  null if there is none
   ThreadRig(Rank seats, std::string offer, MakeTransport make_transport, MakeVictim make_victim,
             bool is_readable = false)
       : seats_(seats),

@@ -9,7 +9,7 @@
 namespace tremula::core {
 namespace {
 
-// The values are on the wire and in the C interface: they may grow, they may not change.
+// The values are on the wire and in the C interface: new ones may be added, but none may change.
 struct Row {
   int value;
   ElementType type;

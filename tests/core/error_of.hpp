@@ -8,7 +8,7 @@
 
 namespace tremula::core {
 
-/// The text of the error that `call` must throw.
+/// Returns the text of the error that `call` must throw.
 std::string error_of(const auto& call, Errc code) {
   try {
     call();

@@ -77,7 +77,7 @@ TEST(Log, KeepsLinesOfSeveralThreadsWhole) {
   for (const auto& line : lines) ASSERT_TRUE(line.ends_with("core " + text)) << line;
 }
 
-/// Standard error is a pipe meanwhile, which nobody reads but read().
+/// Makes standard error a pipe that only read() reads.
 class PipedError {
 public:
   PipedError() : kept_(::dup(STDERR_FILENO)) {
@@ -93,7 +93,7 @@ public:
     ::close(kept_);
     close_reader();
   }
-  /// All that is in the pipe.
+  /// Returns everything that is in the pipe.
   std::string read() {
     std::string out;
     char some[4096];
@@ -112,7 +112,7 @@ private:
 TEST(Log, DropsAndCountsWhatNobodyReads) {
   PipedError error;
   const Log log("server", LogLevel::info, WhenFull::drop);
-  constexpr int count = 20'000;  // of 300 bytes: beyond a pipe and what is kept
+  constexpr int count = 20'000;  // of 300 bytes: more than a pipe and the log hold
   for (int n = 0; n < count; ++n) log.info("core", std::to_string(n) + ' ' + std::string(300, 'x'));
   const std::uint64_t dropped = log.dropped();
   EXPECT_GT(dropped, 0u);
@@ -122,16 +122,16 @@ TEST(Log, DropsAndCountsWhatNobodyReads) {
   text += error.read();
   const auto lines = std::ranges::count(text, '\n');
   EXPECT_EQ(static_cast<std::uint64_t>(lines), count - dropped + 2);
-  const std::string told = "- " + std::to_string(dropped) + " lines of this log were dropped";
-  EXPECT_NE(text.find(told), std::string::npos);
-  EXPECT_LT(text.find(told), text.find("core last\n"));
+  const std::string notice = "- " + std::to_string(dropped) + " lines of this log were dropped";
+  EXPECT_NE(text.find(notice), std::string::npos);
+  EXPECT_LT(text.find(notice), text.find("core last\n"));
 }
 
 TEST(Log, OfASessionWaitsForAReaderOnceAndNotForLong) {
   PipedError error;
   const auto begun = std::chrono::steady_clock::now();
   const Log log("ocean.3", LogLevel::warn);
-  constexpr int count = 1000;  // of 3000 bytes: beyond a pipe and what is kept
+  constexpr int count = 1000;  // of 3000 bytes: more than a pipe and the log hold
   for (int n = 0; n < count; ++n)
     log.warn("client", std::to_string(n) + ' ' + std::string(3000, 'x'));
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
@@ -151,7 +151,7 @@ TEST(Log, OutlivesAClosedPipe) {
   error.close_reader();
   const auto former = std::signal(SIGPIPE, SIG_IGN);
   const Log log("server", LogLevel::info, WhenFull::drop);
-  for (int n = 0; n < 10; ++n) log.info("core", "nobody");
+  for (int n = 0; n < 10; ++n) log.info("core", "unread");
   EXPECT_GE(log.dropped(), 10u);
   std::signal(SIGPIPE, former);
 }

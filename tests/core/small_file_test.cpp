@@ -58,7 +58,7 @@ TEST_F(Small, IsNoPipeAndNoFolderAndNothingWaitsForOne) {
 TEST_F(Small, IsMadeUnderANameThatLeadsThroughNoLink) {
   const fs::path precious = folder / "precious";
   write(precious, "precious");
-  // A draft of that name would be the first guess of whoever wants to redirect it.
+  // A draft with that name would be an attacker's first guess to redirect it.
   fs::create_symlink(precious, file.string() + "." + std::to_string(::getpid()));
   fs::create_symlink(precious, file);
   EXPECT_FALSE(Draft("port file", file, "new", 0666).place());
@@ -92,7 +92,7 @@ TEST_F(Small, IsRemovedByTheProcessThatMadeItAndAsLongAsItIsThat) {
   EXPECT_TRUE(fs::exists(file)) << "another file has its name";
 
   own = Draft("port file", file, "own", 0666).replace();
-  // Written again later, be the clock of the file system as coarse as it may.
+  // Written again later, however coarse the clock of the file system is.
   write(file, "own");
   const timespec later[]{{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
                          {.tv_sec = 4'000'000'000, .tv_nsec = 0}};

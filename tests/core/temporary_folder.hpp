@@ -9,7 +9,8 @@
 
 namespace tremula::core {
 
-/// A folder of this test's own, which only this user can enter (mode 0700); its end removes it with all that is in it.
+/// A folder for one test, which only this user can enter (mode 0700). The destructor removes it
+/// with its contents.
 class TemporaryFolder {
 public:
   TemporaryFolder() {

@@ -8,7 +8,7 @@
 namespace tremula::core {
 namespace {
 
-/// Signals that the calling thread blocks.
+/// Returns the signals that the calling thread blocks.
 std::vector<int> blocked() {
   sigset_t mask;
   pthread_sigmask(SIG_BLOCK, nullptr, &mask);

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     attributes = proto::decode_attributes(bytes);
   } catch (const core::Error& error) {
-    fuzz::require(error.code() == core::Errc::protocol, "what is refused is no call of ours");
+    fuzz::require(error.code() == core::Errc::protocol, "refused bytes are not a mistake of ours");
     return 0;
   }
   fuzz::require(std::ranges::equal(proto::encode(attributes), bytes),

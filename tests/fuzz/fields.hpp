@@ -5,7 +5,7 @@
 
 namespace tremula::fuzz {
 
-/// Fields of a message that was accepted: their layouts are judged by decode().
+/// Checks fields of a message that was accepted: decode() judges their layouts.
 inline void check_fields(const proto::WireFields& fields) {
   std::vector<proto::Field> decoded;
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of a control connection, in whatever pieces they arrive. The first byte: bytes of each
-// of the first pieces; the rest comes at once.
+// The frames of a control connection, in whatever pieces they arrive. The first byte is the size of
+// each of the first pieces; the rest arrives at once.
 #include <sys/socket.h>
 
 #include "core/error.hpp"
@@ -15,7 +15,7 @@ constexpr int most_pieces = 6;
 
 struct Received {
   std::vector<core::Bytes> frames;
-  bool is_refused = false;  // not merely at an end
+  bool is_refused = false;  // a frame was refused, not merely cut off
   friend bool operator==(const Received&, const Received&) = default;
 };
 

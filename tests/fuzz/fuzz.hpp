@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the fuzz targets have in common. A target is one file with one function that takes any bytes:
-// libFuzzer calls it with bytes that it makes up (`./dev test fuzz`), replay.cpp with those of the
+// Code shared by the fuzz targets. A target is one file with one function that takes any bytes:
+// libFuzzer calls it with bytes that it invents (`./dev test fuzz`), replay.cpp with those of the
 // corpus. A property that does not hold, like every fault that a sanitizer sees, ends the process.
 #include <algorithm>
 #include <cstdint>
@@ -33,22 +33,22 @@ inline void require(bool holds, std::string_view property) {
   std::abort();
 }
 
-/// Choices made by the bytes, for targets that play events. 0 when no byte is left.
+/// Choices made by the bytes, for targets that play events. Each choice is 0 when no byte is left.
 class Choices {
 public:
   explicit Choices(core::BytesView bytes) : bytes_(bytes) {}
   bool has_more() const { return !bytes_.empty(); }
-  /// 0 to 255
+  /// Returns 0 to 255.
   std::uint8_t byte() {
     if (bytes_.empty()) return 0;
     const auto first = static_cast<std::uint8_t>(bytes_.front());
     bytes_ = bytes_.subspan(1);
     return first;
   }
-  /// 0 to limit - 1; limit at most 256
+  /// Returns 0 to limit - 1.  @pre limit is at most 256
   int below(int limit) { return byte() % limit; }
   bool flag() { return byte() % 2 != 0; }
-  /// Mostly small; now and then any 64 bits.
+  /// Returns a mostly small number; now and then any 64 bits.
   std::uint64_t number() {
     const std::uint8_t first = byte();
     if (first < 0xf8) return first;

@@ -10,8 +10,8 @@ using namespace tremula;
 using index_calc::Layout;
 
 namespace {
-/// Returns whether a rank's part is found at once: that of a skewed layout takes as long as it has blocks along all
-/// dimensions but the last, or along one of them. Bounds their product.
+/// Returns whether a rank's part can be found at once. For a skewed layout, the time grows with the number of blocks
+/// along all dimensions but the last, or along one of them, whose product is bounded here.
 bool has_few_blocks(const Layout& layout) {
   if (!layout.skew) return true;
   core::Index most = 1 << 16;

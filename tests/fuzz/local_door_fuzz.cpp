@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way to a peer's inbox, where address, door and inbox are foreign bytes. Only descriptors of
+// The path to a peer's inbox, where address, door and inbox are foreign bytes. Only descriptors of
 // this process are opened.
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,7 @@ using namespace tremula::transport;
 
 namespace {
 
-/// Makes `memory` equal to `truth`, but for some words.
+/// Makes `memory` equal to `truth`, except for some words.
 void spoil(std::span<std::byte> memory, core::BytesView truth, fuzz::Choices& in, int words) {
   std::copy(truth.begin(), truth.end(), memory.begin());
   for (; words > 0; --words) {
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }();
   static local::SharedMemory door(64);
 
-  // What an honest peer shows, and then whatever words the bytes put into it.
+  // The memory of an honest peer, changed by arbitrary words from the bytes.
   Address address = owner->address();
   const local::Mapping honest(
       [&] {

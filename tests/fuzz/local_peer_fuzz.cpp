@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer on this host that writes what it likes into the lane that is its own and into the counters of
-// the lane that it reads, while this side sends, receives and gives up.
+// A peer on this host that writes whatever it likes to its own lane and to the counters of the lane
+// that it reads, while this side sends, receives and gives up.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t most_events = 200, longest_message = 20'000;
 
-/// An inbox of one lane, as new but for the bytes of earlier large messages: to make one takes longer
-/// than a play.
+/// An inbox of one lane, as new except for the bytes of earlier large messages: making a new one
+/// takes longer than a play.
 struct OneLane {
   Lane& renewed() {
     std::ranges::fill(memory.bytes().first(memory.bytes().size() - data_bytes), std::byte{0});
@@ -96,7 +96,7 @@ private:
       peer_.receive(operation);
   }
 
-  /// As an honest peer writes it, whatever it says.
+  /// Writes a command the way an honest peer does, whatever its contents.
   void write_command() {
     const auto kind = static_cast<Kind>(in_.below(9));
     const auto tag = static_cast<Tag>(in_.below(4));
@@ -122,7 +122,7 @@ private:
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static LocalEndpoint endpoint(Side::consumer);  // that the operations belong to
+  static LocalEndpoint endpoint(Side::consumer);  // owns the operations
   static OneLane mine, its;
   Play(fuzz::view(data, size), mine, its, endpoint).play();
   return 0;

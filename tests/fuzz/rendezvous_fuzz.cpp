@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of several keys that send the server whatever they like in whatever order, come, fall
-// silent and go. The bytes choose. The server is started again now and then, and what earlier ones have
-// sealed is shown to it by those that it was sealed for and by others. Every message passes proto on its
-// way, and the server says nothing that a session would reject.
+// Sessions with several keys that send the server whatever they like in whatever order, connect,
+// fall silent and leave. The bytes choose. The server is restarted now and then; seals of earlier
+// servers are shown to it by the sessions that they were made for and by others. Every message
+// passes through proto, and the server sends nothing that a session would reject.
 #include <array>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ constexpr int most_events = 300, connections = 8;
 constexpr std::uint32_t first_server = 7;
 constexpr std::size_t most_links = 8;
 
-/// Returns the keys of a server, by the numbers of their owners: as many as own the connections.
+/// Returns the keys of a server, index = owner: one for each owner of connections.
 const transport::ServerExchange::Keys& keys() {
   static const auto all = std::make_shared<const std::vector<core::Key>>(std::vector{
       core::Key("a: 0123456789abcdef", "fuzz"), core::Key("b: 123456789abcdef0", "fuzz"),
@@ -32,7 +32,7 @@ const transport::ServerExchange::Keys& keys() {
   return all;
 }
 
-/// A seal that a server has made.
+/// A seal that a server has made, and when.
 struct Sealed {
   std::string seal;
   std::uint64_t at = 0;
@@ -65,7 +65,7 @@ public:
             server_->record_heard(connection, now_);
           break;
         default:
-          tell(connection, in_.flag() ? early_message() : late_message());
+          send_to_server(connection, in_.flag() ? early_message() : late_message());
       }
     }
     for (const server::Owner asking : {0u, 1u}) {
@@ -94,7 +94,7 @@ private:
     now_ = 0;
   }
 
-  /// Keeps what the server has sealed in its answers to a message.
+  /// Keeps the seals in the server's answers to a message.
   void keep_seals(server::ConnectionId from, const wire::ToServer& asked,
                   const server::Output& output) {
     for (const server::Outgoing& out : output.messages) {
@@ -118,7 +118,7 @@ private:
     }
   }
 
-  void tell(server::ConnectionId from, wire::ToServer message) {
+  void send_to_server(server::ConnectionId from, wire::ToServer message) {
     message.set_request(in_.below(64) == 0 ? 0 : 1 + in_.byte());
     wire::ToServer parsed;
     try {
@@ -148,8 +148,8 @@ private:
     try {
       proto::parse_to_client(proto::serialise(message));
     } catch (const core::Error& error) {
-      fuzz::require(false, std::string("a session accepts what the server says; ") + error.what() +
-                               "; " + message.ShortDebugString());
+      fuzz::require(false, std::string("a session accepts every message of the server; ") +
+                               error.what() + "; " + message.ShortDebugString());
     }
   }
 
@@ -227,7 +227,7 @@ private:
     add_fields(*m.mutable_fields());
     add_offers(*m.mutable_offers());
     m.set_incarnation(incarnation());
-    m.set_outlives(m.incarnation() > 1);  // of the same bytes: the corpus stays what it is
+    m.set_outlives(m.incarnation() > 1);  // from the same bytes: the corpus keeps its meaning
     m.set_least_epoch(m.incarnation() / 2);
     if (m.incarnation() > 2) m.add_lost_streams(1);
     m.set_token(tokens_[m.stream()]);
@@ -252,7 +252,7 @@ private:
     m.set_shares(in_.flag());
     m.set_missing(in_.below(3));
     if (links_.empty() || m.missing() == 2) return;
-    // One of those that were matched, mostly as it was.
+    // A link that was matched, mostly unchanged.
     const auto changed = m.missing() == 1 ? m.peer_group() : std::string();
     m = links_[static_cast<std::size_t>(m.link() % links_.size())];
     if (!changed.empty()) m.set_peer_group(changed);
@@ -293,7 +293,7 @@ private:
     for (int count = in_.below(3); count > 0; --count) m.add_ranks(in_.below(2));
     m.set_link(in_.flag() ? 0 : link());
     m.set_count(in_.number());
-    // Taken from bytes that are there already: the corpus stays what it is.
+    // Taken from bytes that are used already: the corpus keeps its meaning.
     const std::uint64_t subject = 1 + m.count() % 2;
     if (m.count() % 8 > 4) {
       m.mutable_words()->set_subject(subject);
@@ -308,7 +308,7 @@ private:
     m.set_is_between_turns(m.count() % 4 == 2);
   }
 
-  /// Of a session that comes to stay.
+  /// Returns a message that a session sends to set itself up.
   wire::ToServer early_message() {
     wire::ToServer m;
     switch (in_.below(5)) {
@@ -333,7 +333,7 @@ private:
       case 1: {
         wire::Announce announce;
         fill(announce);
-        if (announce.incarnation() > 2) {  // of the same bytes: the corpus stays what it is
+        if (announce.incarnation() > 2) {  // from the same bytes: the corpus keeps its meaning
           m.mutable_redeclare()->set_stream(announce.stream());
           *m.mutable_redeclare()->mutable_fields() = announce.fields();
         } else {
@@ -359,6 +359,7 @@ private:
     return m;
   }
 
+  /// Returns any other message of a session.
   wire::ToServer late_message() {
     wire::ToServer m;
     switch (in_.below(12)) {
@@ -433,9 +434,9 @@ private:
   std::unique_ptr<server::Rendezvous> server_ = server_of(number_);
   std::array<server::ConnectionId, connections> connection_{};  // 0: none yet
   server::ConnectionId last_ = 0;
-  std::uint64_t link_ = 1;                                    // matched last
-  std::vector<wire::Matched> links_;                          // matched last, by any server
-  std::map<std::string, Sealed> group_seals_, stream_seals_;  // by the names
+  std::uint64_t link_ = 1;                                    // id of the link matched last
+  std::vector<wire::Matched> links_;                          // links matched last, by any server
+  std::map<std::string, Sealed> group_seals_, stream_seals_;  // by their names
   std::map<std::string, std::string> tokens_;                 // of consumers, by the stream
   double now_ = 0;
 };

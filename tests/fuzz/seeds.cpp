@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes real encodings into FOLDER/<target>/, from which libFuzzer starts: those of today's format.
+// Writes real encodings of today's format into FOLDER/<target>/, from which libFuzzer starts.
 #include <google/protobuf/text_format.h>
 
 #include <filesystem>
@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path folder = argv[1];
 
-  Seeds sent(folder, "to_server"), told(folder, "to_client"), frames(folder, "frames");
+  Seeds sent(folder, "to_server"), answered(folder, "to_client"), frames(folder, "frames");
   core::Bytes stream{std::byte{3}};
   for (const std::string& text : to_server) {
     const core::Bytes payload = encoding<wire::ToServer>("request: 1 " + text);
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   }
   frames.add(stream);
   frames.add(std::string("\0\xff\xff\xff\xff", 5));
-  for (const std::string& text : to_client) told.add(encoding<wire::ToClient>(text));
+  for (const std::string& text : to_client) answered.add(encoding<wire::ToClient>(text));
 
   Seeds headers(folder, "message_header"), places(folder, "part_place");
   for (const auto kind :

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an application says of a session, its streams and a relabeling.
+// The options that an application gives for a session, its streams and a relabeling.
 #include "client/session/config.hpp"
 #include "core/error.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that has proved itself and sends what it likes, while this side sends, receives, reads and gives
-// up. The first byte: bytes of each of the first pieces in which what it sends arrives the second time.
+// A peer that has proved itself and sends whatever it likes, while this side sends, receives, reads
+// and gives up. The first byte is the size of each of the first pieces in which its bytes arrive in
+// the second play.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -27,14 +28,14 @@ core::Bytes counted_bytes(std::size_t count) {
   return bytes;
 }
 
-/// What became of everything.
+/// The outcome of a play.
 struct Outcome {
   struct Operation {
     bool is_finished = false, is_failed = false;
     std::size_t bytes = 0;
     core::Bytes memory{};
     friend bool operator==(const Operation& a,
-                           const Operation& b) {  // memcmp: half of the time else
+                           const Operation& b) {  // memcmp: half of the time goes here otherwise
       return a.is_finished == b.is_finished && a.is_failed == b.is_failed && a.bytes == b.bytes &&
              a.memory.size() == b.memory.size() &&
              (a.memory.empty() ||
@@ -49,9 +50,9 @@ struct Outcome {
 
 class Play {
 public:
-  /// @param piece  0: all that is said at once arrives at once
+  /// @param piece  bytes of a piece; 0: all bytes that are sent at once arrive at once
   Play(core::BytesView bytes, std::size_t piece) : in_(bytes), piece_(piece) {
-    static TcpEndpoint owner(Side::consumer, HostPort("127.0.0.1", 0));  // of the operations
+    static TcpEndpoint owner(Side::consumer, HostPort("127.0.0.1", 0));  // owns the operations
     static const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
     pool_ = std::make_unique<Pool>(owner);
     peer_ = std::make_unique<Peer>(0, "there", epoll.get(), *pool_, regions_, share_);
@@ -68,7 +69,7 @@ public:
       say();
       drain();
     }
-    // The end may outlive its descriptor for a moment: while another process looks into /proc.
+    // The end may outlive its descriptor for a moment, while another process looks into /proc.
     shutdown(other_.get(), SHUT_WR);
     other_.reset();
     peer_->move(true, true);
@@ -130,7 +131,7 @@ private:
       }
       case 7:
         if (in_.below(8) != 0) return;
-        is_read_ = outcome_.is_compared = false;  // how much is written is the system's choice
+        is_read_ = outcome_.is_compared = false;  // the system chooses how much is written
         return;
       default:
         for (int frames = in_.below(4); frames >= 0; --frames) say_frame();
@@ -138,8 +139,8 @@ private:
   }
 
   std::size_t length() { return in_.number() * 96 % longest_message; }
-  /// Of an operation of this side, mostly. Neither these nor keys are the same in both plays: they are
-  /// said only where they mean what they are.
+  /// Returns an id, mostly of an operation of this side. Ids and keys differ between the two plays,
+  /// so they are sent only where they are read as such.
   std::uint64_t id() {
     const std::uint64_t number = in_.number();
     const bool is_any = mine_.empty() || number >= 0xf0 || !is_in_step_;
@@ -160,7 +161,7 @@ private:
     peer_->start(operation);
   }
 
-  /// As an honest peer writes it, whatever it says.
+  /// Writes a frame the way an honest peer does, whatever its contents.
   void say_frame() {
     Frame frame{.kind = static_cast<FrameKind>(in_.below(10))};
     frame.tag = static_cast<Tag>(in_.below(4));
@@ -189,7 +190,7 @@ private:
       const bool is_piece = piece_ > 0 && pieces < most_pieces;
       const auto some = left.first(is_piece ? std::min(piece_, left.size()) : left.size());
       const auto count = send(other_.get(), some.data(), some.size(), MSG_NOSIGNAL);
-      if (count <= 0) break;  // a rank that does not read
+      if (count <= 0) break;  // this rank does not read
       left = left.subspan(static_cast<std::size_t>(count));
       peer_->move(true, false);
       drain();
@@ -197,7 +198,7 @@ private:
     said_.clear();
   }
 
-  /// Reads what this side writes, until it has nothing more.
+  /// Reads everything that this side writes.
   void drain() {
     if (!is_read_) return;
     static core::Bytes sink(std::size_t{1} << 18);
@@ -216,7 +217,7 @@ private:
   std::deque<core::Bytes> memory_;
   std::vector<RegionKey> keys_;
   core::Bytes said_;
-  std::size_t number_ = 0;  // of payload bytes, modulo 256
+  std::size_t number_ = 0;  // number of payload bytes, modulo 256
   bool is_read_ = true, is_in_step_ = true;
   Outcome outcome_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said before a proof: by connections at the port of a rank, by a program at the port of a peer,
-// and in an address. Only a rank that has proved itself enters.
+// Bytes that arrive before a proof: from connections at the port of a rank, from a program at the
+// port of a peer, and in an address. Only a rank that has proved itself enters.
 #include <sys/epoll.h>
 
 #include <array>
@@ -36,12 +36,12 @@ Ends connection() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-/// All that has come.
-core::Bytes hear(const Descriptor& socket) {
-  core::Bytes heard(256);
-  const auto count = recv(socket.get(), heard.data(), heard.size(), MSG_DONTWAIT);
-  heard.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-  return heard;
+/// Returns all bytes that have arrived.
+core::Bytes receive(const Descriptor& socket) {
+  core::Bytes received(256);
+  const auto count = recv(socket.get(), received.data(), received.size(), MSG_DONTWAIT);
+  received.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return received;
 }
 
 int epoll() {
@@ -59,10 +59,10 @@ public:
   void play() {
     for (std::size_t events = 0; events < most_events && in_.has_more(); ++events)
       happen(in_.below(7));
-    for (std::size_t i = 0; i < guests_.size(); ++i) {  // the honest ones go on to the end
-      hear_at_door(i);
+    for (std::size_t i = 0; i < guests_.size(); ++i) {  // the honest ones complete the exchange
+      report_event(i);
       answer(guests_[i]);
-      hear_at_door(i);
+      report_event(i);
     }
     for (const Guest& guest : guests_) {
       const auto rank = static_cast<std::size_t>(guest.rank);
@@ -76,7 +76,7 @@ private:
     Descriptor socket;
     std::optional<ClientExchange> exchange{};
     Rank rank = 0;
-    bool is_honest = false;  // has said what a rank says, and nothing else
+    bool is_honest = false;  // has sent what a rank sends, and nothing else
     bool has_said = false;
   };
 
@@ -112,7 +112,7 @@ private:
       default:
         return door_.close_late();
     }
-    if (in_.below(4) != 0) hear_at_door(number);
+    if (in_.below(4) != 0) report_event(number);
   }
 
   static void say(Guest& guest, core::BytesView bytes) {
@@ -121,7 +121,7 @@ private:
     guest.has_said = true;
   }
 
-  /// As a rank does, with its secret or with a guessed one; or only the beginning of it.
+  /// Sends the opening of a rank, with its secret or with a guessed one; or only its beginning.
   void open(Guest& guest) {
     guest.rank = in_.below(ranks);
     const auto number = static_cast<unsigned char>(guest.rank + 1);
@@ -141,18 +141,18 @@ private:
 
   static void answer(Guest& guest) {
     if (!guest.socket || !guest.exchange) return;
-    const core::Bytes heard = hear(guest.socket);
-    if (heard.size() < exchange_payload_bytes) return;
+    const core::Bytes received = receive(guest.socket);
+    if (received.size() < exchange_payload_bytes) return;
     const ExchangeTurn turn =
-        guest.exchange->receive(core::BytesView(heard).first(exchange_payload_bytes));
+        guest.exchange->receive(core::BytesView(received).first(exchange_payload_bytes));
     say(guest, turn.reply);
     if (turn.is_done || turn.failure) guest.exchange.reset();
   }
 
-  /// As the system tells of it. Connections are numbered from 1 on.
-  void hear_at_door(std::size_t guest) {
+  /// Reports an event of a guest to the door, as epoll does. Connections are numbered from 1.
+  void report_event(std::size_t guest) {
     door_.move(Door::event_bit | (guest + 1));
-    fuzz::require(door_.guests() <= guests_.size(), "who is kept has come");
+    fuzz::require(door_.guests() <= guests_.size(), "only connections that were taken in are kept");
     for (const Door::Entrant& entrant : door_.take_entrants()) {
       const auto rank = static_cast<std::size_t>(entrant.rank);
       fuzz::require(is_invited_[rank] && !is_in_[rank] && entrant.socket,
@@ -178,7 +178,7 @@ void at_dial(fuzz::Choices in) {
   const bool is_peer = in.flag();
   ServerExchange exchange(key_of(is_peer ? peer : guessed, own), Nonce{});
   bool has_failed = false, has_answered = false;
-  core::Bytes heard;
+  core::Bytes received;
   std::size_t taken = sizeof own.id;
   auto state = dial.move();
   while (state == Dial::State::under_way && in.has_more()) {
@@ -191,11 +191,11 @@ void at_dial(fuzz::Choices in) {
         break;
       default: {
         if (!ends.other || has_failed) break;
-        const core::Bytes more = hear(ends.other);
-        heard.insert(heard.end(), more.begin(), more.end());
-        if (heard.size() < taken + exchange_payload_bytes) break;
+        const core::Bytes more = receive(ends.other);
+        received.insert(received.end(), more.begin(), more.end());
+        if (received.size() < taken + exchange_payload_bytes) break;
         const ExchangeTurn turn =
-            exchange.receive(core::BytesView(heard).subspan(taken, exchange_payload_bytes));
+            exchange.receive(core::BytesView(received).subspan(taken, exchange_payload_bytes));
         taken += exchange_payload_bytes;
         say(ends.other, turn.reply);
         has_answered = turn.is_done;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session tells the server.
+// Messages from a session to the server.
 #include "proto/convert.hpp"
 #include "tests/fuzz/fields.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -17,7 +17,7 @@ using Integers = std::vector<std::int64_t>;
 using Reals = std::vector<double>;
 using Texts = std::vector<std::string>;
 
-/// The text of the error; empty if there is none.
+/// Returns the text of the error; empty if there is none.
 std::string error_of(const std::function<void()>& body, core::Errc code) {
   try {
     body();
@@ -34,7 +34,7 @@ core::Bytes bytes(std::initializer_list<int> values) {
   return out;
 }
 
-// As drawn in WIRE_FORMAT.md, written by hand.
+// The bytes that are drawn in WIRE_FORMAT.md, written by hand.
 const core::Bytes drawn =
     bytes({1,    0,   1,   0,   2,   0,   0,    0,    'n',       //
            0xfe, 255, 255, 255, 255, 255, 255,  255,             // -2
@@ -134,7 +134,7 @@ TEST(Attributes, RefuseWhatIsOutsideTheBoundsAndStayAsTheyWere) {
   EXPECT_EQ(encode(attributes).size(), 20u);
 
   attributes.set("t", Reals(8188, 0.5));  // 65536 - 20 - 9, in whole numbers
-  attributes.set("t", Reals(8187));       // replaced: only what is new counts
+  attributes.set("t", Reals(8187));       // replaced: only the new value counts
   Attributes many;
   for (std::size_t i = 0; i < max_attributes; ++i) many.set(std::to_string(i), Integers{});
   EXPECT_EQ(error_of([&] { many.set("one more", Integers{}); }, core::Errc::invalid_argument),
@@ -218,7 +218,7 @@ TEST(Attributes, AreComparedByNameTypeAndBitsInAnyOrder) {
             hash(made({{"a", Texts{"y"}}, {"b", Texts{"x"}}})));
 }
 
-// FNV-1a of "01 00 01 00 01 00 00 00 'n' 02 00 .. 00", its halves together.
+// FNV-1a of "01 00 01 00 01 00 00 00 'n' 02 00 .. 00", its two halves combined.
 TEST(Attributes, HaveTheHashOfTheWireFormat) {
   std::uint64_t expected = 0xcbf29ce484222325;
   for (const int byte : {1, 0, 1, 0, 1, 0, 0, 0, int{'n'}, 2, 0, 0, 0, 0, 0, 0, 0})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages are written as Protobuf text, so that the tests do not build what they judge with the
-// code they judge.
+// Messages are written as Protobuf text, so that the tests do not build messages with the code under
+// test.
 #include "proto/convert.hpp"
 
 #include <google/protobuf/text_format.h>
@@ -116,7 +116,7 @@ TEST(Convert, RoundTripsEveryMessage) {
   }
 }
 
-/// A message in Protobuf's text, and the error that it must end in.
+/// A message as Protobuf text, and the error in which it must end.
 struct Fault {
   std::string message;
   std::string text;
@@ -151,7 +151,8 @@ void add_texts(const Descriptor& type, std::set<std::string>& texts,
       texts.insert(field.full_name());
 }
 
-/// Calls look(field, set, get) for each text that a part of a message holds, where the first of several stands for all.
+/// Calls look(field, set, get) for each text that a part of a message holds; of several in one field, for the first
+/// only.
 template <class Look>
 void for_each_set_text(google::protobuf::Message& part, const Look& look) {
   const auto& reflection = *part.GetReflection();
@@ -172,8 +173,8 @@ void for_each_set_text(google::protobuf::Message& part, const Look& look) {
   }
 }
 
-/// Sends each text of the samples with a byte more than a text for people may have. The samples must hold all
-/// texts that there are.
+/// Checks each text of the samples with one byte more than a text for people may have. The samples must hold
+/// every text that there is.
 template <class Message>
 void expect_long_texts_are_cut(std::span<const std::string> samples,
                                Message (*parse)(core::BytesView)) {
@@ -292,7 +293,7 @@ TEST(Convert, NamesThePartOfAHello) {
   });
 }
 
-// Each of them is kept, and shown again.
+// Each seal is kept, and shown again.
 TEST(Convert, NamesASealThatIsTooLong) {
   const std::string seal = "'" + std::string(65, 's') + "'",
                     found = ": expected at most 64 bytes, found 65";
@@ -690,7 +691,7 @@ TEST(Convert, BoundsAMessageByItsKindBeforeItIsParsed) {
   for (int i = 0; i < 1'100'000; ++i) message.mutable_link_addresses()->add_addresses();
   EXPECT_EQ(refusal_of(message.SerializeAsString()),
             "LinkAddresses: expected at most 1048576 parts, i.e. fields that are set, found more");
-  // At depth, and numbers of one byte each that take eight.
+  // Nested, and numbers of one byte each that take eight.
   message.Clear();
   message.set_request(1);
   wire::Announce& stream = *message.mutable_resume()->add_streams();
@@ -701,7 +702,7 @@ TEST(Convert, BoundsAMessageByItsKindBeforeItIsParsed) {
   wire::Field& field = *message.mutable_announce()->add_fields();
   for (int i = 0; i < 1'100'000; ++i) field.add_origin(0);
   EXPECT_EQ(refusal_of(message.SerializeAsString()).find("Announce: expected at most "), 0u);
-  // The last body counts, but each must be in its bounds.
+  // The last body counts, but each must be within its bounds.
   std::string two = message.SerializeAsString();
   two += std::string("\x5a\x00", 2);  // Goodbye
   EXPECT_EQ(refusal_of(two).find("Announce: expected at most "), 0u);

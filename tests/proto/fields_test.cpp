@@ -25,7 +25,7 @@ wire::Field wire_field(const std::string& name, int type, const std::string& lay
   return out;
 }
 
-/// As the only field of a message.
+/// Decodes a field as the only one of a message.
 Field decode_one(const wire::Field& field) {
   WireFields fields;
   *fields.Add() = field;

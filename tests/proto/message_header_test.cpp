@@ -16,7 +16,7 @@ namespace {
 
 using Raw = std::array<std::byte, message_header_bytes>;
 
-// As drawn in WIRE_FORMAT.md, written by hand.
+// The header that is drawn in WIRE_FORMAT.md, written by hand.
 Raw drawn() {
   const unsigned char bytes[] = {'T',  'R',  'M',  'L',  1,    0,    1,    0,     //
                                  0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x08,  // link

@@ -40,7 +40,7 @@ TEST(Parts, NamesTheBoxesThatAreMissing) {
   for (const auto& row : rows) EXPECT_EQ(listed(missing(shape, row.parts)), row.missing);
 }
 
-// Each part is compared with what is missing so far.
+// Each part is compared with the boxes missing so far.
 TEST(Parts, OfWhichManyAreMissingAreNamedInABoundedNumber) {
   constexpr Index parts = 5000;
   std::vector<Box> every_other;
@@ -54,7 +54,7 @@ TEST(Parts, OfWhichManyAreMissingAreNamedInABoundedNumber) {
 TEST(Parts, OfWhichOneIsLeftOutMissExactlyThatOne) {
   std::mt19937 random(17);
   for (int trial = 0; trial < 50; ++trial) {
-    // Slabs along one dimension after the other cut the array into boxes that lie anyhow.
+    // Cuts along random dimensions divide the array into irregularly placed boxes.
     std::vector<Box> boxes{{{0, 0, 0}, {9, 10, 11}}};
     for (int cut = 0; cut < 12; ++cut) {
       const std::size_t i = random() % boxes.size(), d = random() % 3;
@@ -107,7 +107,7 @@ TEST(Parts, LieInTheirArray) {
            {{0, 0}, {6}},
            {{0, 0}, {Index{1} << 40, Index{1} << 40}}}) {
     EXPECT_THROW(check_part(field("shape=6x4 grid=1x1", origin, whole)), core::Error);
-    // Foreign ones are no better.
+    // Foreign fields are rejected likewise.
     wire::Field foreign = encode(field("shape=6x4 grid=1x1", origin, whole));
     WireFields fields;
     *fields.Add() = foreign;

@@ -22,7 +22,7 @@ void tremula::testing_only::fail_allocation(long number) { fails = number; }
 
 static void* counted_new(std::size_t bytes, std::size_t alignment) {
   const bool is_to_fail = ++counted == fails;
-  // aligned_alloc takes whole alignments.
+  // aligned_alloc takes multiples of the alignment.
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   if (void* const memory = is_to_fail ? nullptr : std::aligned_alloc(alignment, whole))
     return memory;

@@ -3,11 +3,12 @@
 
 namespace tremula::testing_only {
 
-/// How often operator new was called in this program; always 0 where a sanitizer has its own.
+/// Returns how often operator new was called in this program; always 0 where a sanitizer has its
+/// own.
 long allocations();
-/// Whether this build can count.
+/// Returns whether this build can count.
 bool counts_allocations();
-/// The allocation of this number, as allocations() counts, finds no memory.
+/// Makes the allocation of this number, as allocations() counts, find no memory.
 void fail_allocation(long number);
 
 }  // namespace tremula::testing_only

@@ -8,7 +8,7 @@ namespace tremula::transport {
 
 namespace {
 
-/// Counts what a request does with it.
+/// Counts the calls that a request makes.
 struct FakeOperation final : Operation {
   std::optional<std::size_t> test() override {
     ++tested;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view file_kind = "port file";
 constexpr std::size_t most_file_bytes = 4096;
 
-/// Throws unless `path` is free, or holds what a server of this user may have left there.
+/// Throws unless `path` is free, or holds a file that a server of this user may have left there.
 void check_may_replace(const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& found) {
     throw Error(

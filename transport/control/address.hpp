@@ -16,10 +16,10 @@ struct HostPort {
   friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
-/// "localhost:7423", "10.0.0.1:7423", "[::1]:7423".
+/// Parses "localhost:7423", "10.0.0.1:7423" or "[::1]:7423".
 /// @throws core::Error invalid_argument naming what was expected and what was found
 HostPort parse_host_port(std::string_view text);
-/// The inverse of parse_host_port.
+/// Returns the text that parse_host_port takes.
 std::string to_string(const HostPort& address);
 
 struct PortFileContents {
@@ -29,9 +29,9 @@ struct PortFileContents {
 
 /// Reads the line "host:port" that a server wrote when it had opened its port. Does not wait.
 /// @throws core::Error no_server if the file does not exist or holds no address; invalid_argument if
-/// it is no file, or cannot be read
+/// it is not a file, or cannot be read
 PortFileContents load_port_file(const std::filesystem::path& path);
-/// Returns the address alone.
+/// Returns only the address of load_port_file.
 HostPort read_port_file(const std::filesystem::path& path);
 /// Replaces the port file of an earlier server of this user in one step: a reader sees the old one,
 /// no file or the whole new one.

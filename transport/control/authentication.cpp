@@ -30,7 +30,7 @@ enum class Kind : unsigned char {
   opening = 1,       // client: its nonce
   challenge = 2,     // server: its nonce
   client_proof = 3,  // client: a hash of both nonces under the key
-  server_proof = 4,  // server: another one
+  server_proof = 4,  // server: a different hash of the two
   refusal = 5,       // server: why
 };
 enum class Why : unsigned char {
@@ -52,7 +52,7 @@ Bytes refusal(Why why) {
   return payload_of(Kind::refusal, body);
 }
 
-/// The body, if the payload is of that kind and has a body of that length.
+/// Returns the body; nullopt if the payload is not of that kind or its body not of that length.
 std::optional<BytesView> body_of(BytesView payload, Kind kind, std::size_t bytes) noexcept {
   if (!is_of_exchange(payload) || payload.size() != head_bytes + bytes ||
       payload[magic.size()] != std::byte(kind))
@@ -68,7 +68,7 @@ std::optional<Nonce> nonce_in(BytesView payload, Kind kind) noexcept {
   return nonce;
 }
 
-/// The label keeps the proof of one end from being that of the other.
+/// Returns a proof; its label keeps the proof of one end from serving as that of the other.
 Proof proof(const core::Key& key, std::string_view label, const Nonce& client,
             const Nonce& server) {
   Bytes text(client.begin(), client.end());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How both ends of a control connection prove that they know the same key. Bytes in, bytes out: no
-// sockets, no clock. The README of this folder tells what each message proves.
+// sockets, no clock. The README of this folder states what each message proves.
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -17,79 +17,81 @@
 
 namespace tremula::transport {
 
-/// The longest payload that an end takes in as long as the other has proved nothing. A Hello fits,
-/// so that a session without a key is told what it lacks.
+/// Bytes of the longest payload that an end accepts while the other has proved nothing. A Hello
+/// fits, so that a session without a key gets an answer that names what it lacks.
 inline constexpr std::size_t max_unproved_payload_bytes = 1024;
-/// The length of every payload of the exchange but a refusal.
+/// Bytes of every payload of the exchange except a refusal.
 inline constexpr std::size_t exchange_payload_bytes = 41;
-/// The exchange ends within this time, or the connection does.
+/// Seconds within which the exchange ends, or else the connection.
 inline constexpr double exchange_seconds = 10;
 
 using Nonce = std::array<std::byte, 32>;
 Nonce random_nonce();
 
-/// What only those that know the key can make of a text: its HMAC-SHA256. All texts of one label
-/// begin with it, and with no other's.
+/// HMAC-SHA256 of a text, which only a process that knows the key can compute. The text of every
+/// seal begins with its label; no label begins with another one.
 using Seal = std::array<std::byte, 32>;
 Seal seal(const core::Key& key, std::string_view label, core::BytesView text);
-/// Takes the same time wherever they differ.
+/// Returns whether the two are equal; takes the same time wherever they differ.
 bool is_same(core::BytesView found, const Seal& expected) noexcept;
 
-/// True of payloads of the exchange, and of no control message.
+/// Returns true for payloads of the exchange, and for no control message.
 bool is_of_exchange(core::BytesView payload) noexcept;
 
-/// What an end does about a payload of the other.
+/// An end's reaction to a payload of the other end.
 struct ExchangeTurn {
-  core::Bytes reply{};   ///< to send; empty: nothing
+  core::Bytes reply{};   ///< payload to send; empty if there is none
   bool is_done = false;  ///< the other end knows the key: control messages follow
   /// The exchange has failed; the connection ends after the reply. `refused`: the keys differ or one
-  /// is missing, and another attempt would fail, too. `protocol`: no such exchange
+  /// is missing, and another attempt would fail, too. `protocol`: the payload is not part of the
+  /// exchange
   std::optional<core::Error> failure{};
 };
 
-/// The end of a session. Without a key, one whose server wants none has no exchange at all.
+/// The session's end. A session without a key has no exchange if its server needs no key.
 class ClientExchange {
 public:
   explicit ClientExchange(const core::Key& key, const Nonce& nonce = random_nonce())
       : key_(key), own_(nonce) {}
 
-  /// The first payload of the connection.
+  /// Returns the first payload of the connection.
   core::Bytes opening() const;
-  /// @pre not done and not failed
+  /// Returns the reaction to a payload of the server.  @pre not done and not failed
   ExchangeTurn receive(core::BytesView payload);
 
 private:
   core::Key key_;
   Nonce own_;
-  std::optional<Nonce> theirs_;  // the challenge has come
+  std::optional<Nonce> theirs_;  // once the challenge has arrived
 };
 
-/// The end of the server.
+/// The server's end.
 class ServerExchange {
 public:
-  /// Any of these keys will do.
+  /// The keys of which the other end must know one.
   using Keys = std::shared_ptr<const std::vector<core::Key>>;
   explicit ServerExchange(Keys keys, const Nonce& nonce = random_nonce())
       : keys_(std::move(keys)), own_(nonce) {}
   explicit ServerExchange(const core::Key& key, const Nonce& nonce = random_nonce())
       : ServerExchange(std::make_shared<const std::vector<core::Key>>(1, key), nonce) {}
-  /// @pre not done and not failed
+  /// Returns the reaction to a payload of the session.  @pre not done and not failed
   ExchangeTurn receive(core::BytesView payload);
-  /// Which of the keys the other end knows.  @pre done
+  /// Returns the index of the key that the other end knows.  @pre done
   std::size_t proved() const { return proved_; }
 
 private:
   Keys keys_;
   std::size_t proved_ = 0;
   Nonce own_;
-  std::optional<Nonce> theirs_;  // the opening has come
+  std::optional<Nonce> theirs_;  // once the opening has arrived
 };
 
-/// The answer of a server without a key to an opening.
+/// Returns the answer of a server without a key to an opening.
 core::Bytes refusal_without_key();
-/// The answer, in a plain frame, of a server that speaks TLS to a connection that does not.
+/// Returns the answer, for a plain frame, of a server that speaks TLS to a connection that does
+/// not.
 core::Bytes refusal_without_tls();
-/// Why a server that wants a key, or TLS, has ended the connection of a session without it.
+/// Returns why a server has refused a session, e.g. for want of a key or of TLS.
 core::Error error_of_refusal(core::BytesView payload);
 
 }  // namespace tremula::transport

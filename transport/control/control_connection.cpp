@@ -30,7 +30,7 @@ using boost::system::error_code;
 
 namespace {
 
-/// One attempt; runs `io` on the calling thread.
+/// Makes one attempt to connect; runs `io` on the calling thread.
 error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::endpoint& endpoint,
                         core::Deadline deadline) {
   std::optional<error_code> result;
@@ -43,7 +43,7 @@ error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::en
     return asio::error::timed_out;
   }
   if (*result) return *result;
-  // A server that ends in this moment has reset the connection: it has no other side any more.
+  // A server that ends at this moment resets the connection, which then has no other side.
   error_code gone;
   const tcp::endpoint own = socket.local_endpoint(gone), other = socket.remote_endpoint(gone);
   if (gone) return gone;
@@ -117,8 +117,8 @@ struct ControlConnection::Impl {
     thread = core::start_thread([this] { run(); });
   }
 
-  /// Serves the connection until it is closed and all is sent. Closes it at once where there is no
-  /// memory to close it in order.
+  /// Serves the connection until it is closed and everything is sent. Closes it at once if there is
+  /// no memory to close it in order.
   void run() {
     try {
       io.run();
@@ -128,7 +128,7 @@ struct ControlConnection::Impl {
     }
   }
 
-  /// Runs `io` on the calling thread.
+  /// Completes the TLS handshake; runs `io` on the calling thread.
   void begin_tls(const HostPort& server, core::Deadline deadline, const TlsTrust& tls) {
     bool is_done = false;
     std::optional<core::Error> failed;
@@ -228,11 +228,11 @@ struct ControlConnection::Impl {
   std::shared_ptr<FramedSocket> socket;
   std::optional<ClientExchange> exchange;  // until the server has proved that it knows the key
   asio::steady_timer exchange_timer{io};
-  std::vector<core::Bytes> unsent;  // what waits for that
+  std::vector<core::Bytes> unsent;  // payloads that wait for that proof
   std::mutex refusal_mutex;
   std::optional<core::Error> refusal;
   std::promise<void> done;  // the socket is closed
-  bool has_ended = false;   // likewise, for the thread alone
+  bool has_ended = false;   // likewise; for the thread only
   bool closing = false;     // by close(): on_closed is not called
   std::thread thread;
 };

@@ -19,7 +19,7 @@ namespace tremula::transport {
 enum class TrustedUsers { all, own_and_root };
 
 /// One TCP connection that carries frames to a server and back, served by one background thread.
-/// Knows nothing of what the frames say.
+/// Knows nothing of the contents of the frames.
 ///
 /// The handlers are called on the background thread, one at a time. An exception that leaves
 /// on_frame or on_timer closes the connection with its text. No handler is called once close() has
@@ -33,37 +33,38 @@ public:
     std::function<void()> on_timer;  ///< see repeat_timer; may be empty
   };
 
-  /// Connects. Blocks until connected or `deadline`. With a key, nothing that is sent leaves and no
-  /// frame is handed on before both ends have proved that they know it (authentication.hpp); if one
-  /// does not, the connection ends, and refusal() tells why. With `tls`, all of that is inside TLS.
+  /// Connects. Blocks until connected or `deadline`. With a key, no frame of the caller is sent and
+  /// none is handed to on_frame before both ends have proved that they know the key
+  /// (authentication.hpp); if one does not, the connection ends, and refusal() returns why. With
+  /// `tls`, all of that is inside TLS.
   /// @param users  who may run the server at the other end of a connection inside this host; unless `all`, nothing is
   ///               sent before one of them has accepted the connection
   /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
   /// answer in time, accepted by another user or by none in time. refused: the server is not the one
-  /// that `tls` trusts, or speaks no TLS. invalid_argument: of the file of `tls`
+  /// that `tls` trusts, or speaks no TLS. invalid_argument: `tls` cannot be used
   ControlConnection(const HostPort& server, Handlers handlers, core::Deadline deadline,
                     const std::optional<core::Key>& key = std::nullopt, const TlsTrust& tls = {},
                     TrustedUsers users = TrustedUsers::all);
-  /// As close(), for a second at most.
+  /// Closes as close() does, within a second.
   ~ControlConnection();
   ControlConnection(const ControlConnection&) = delete;
   ControlConnection& operator=(const ControlConnection&) = delete;
 
-  /// Numeric address of this end; empty if it is loopback.
+  /// Returns the numeric address of this end; empty if it is loopback.
   const std::string& outward_address() const noexcept;
 
-  /// Why the keys of the two ends do not let them speak to each other: a reason for which another
-  /// attempt would fail, too. Set before on_closed is called. Any thread.
+  /// Returns why the two ends refuse each other, e.g. different keys: a reason for which another
+  /// attempt would fail, too; nullopt if they do not. Set before on_closed is called. Any thread.
   std::optional<core::Error> refusal() const;
 
-  /// Queues one frame; after the connection was closed it does nothing. Never blocks. Any thread.
+  /// Queues one frame; does nothing once the connection is closed. Never blocks. Any thread.
   /// @throws core::Error invalid_argument if the payload is too long for a frame (frame.hpp)
   void send(core::Bytes payload);
-  /// Calls on_timer every `seconds` from now on. Any thread.
+  /// Starts calling on_timer every `seconds`. Any thread.
   /// @pre seconds > 0
   void repeat_timer(double seconds);
-  /// Sends what is queued, tells the server that nothing follows, waits until it has closed too or
-  /// `deadline`, and ends the thread. Idempotent.  @pre called from no handler
+  /// Sends the queued frames, shuts the sending direction down, waits until the server has also
+  /// closed or `deadline`, and ends the thread. Idempotent.  @pre called from no handler
   void close(core::Deadline deadline) noexcept;
 
 private:

@@ -12,11 +12,12 @@ inline constexpr std::size_t max_frame_payload_bytes = std::size_t{16} << 20;
 
 using FramePrefix = std::array<std::byte, frame_prefix_bytes>;
 
+/// Returns the prefix of a payload of this length.
 /// @throws core::Error invalid_argument if the payload is too long for a frame
 FramePrefix frame_prefix(std::size_t payload_bytes);
-/// @param most  that this frame may have
-/// @return bytes of the payload that follows
-/// @throws core::Error protocol if they are more than that
+/// Returns how many bytes of payload follow the prefix.
+/// @param most  bytes that this frame may have
+/// @throws core::Error protocol if no frame may be that long; refused if it exceeds `most`
 std::size_t frame_payload_bytes(const FramePrefix& prefix,
                                 std::size_t most = max_frame_payload_bytes);
 

@@ -90,7 +90,7 @@ void FramedSocket::start() { read_prefix(0); }
 
 void FramedSocket::resume() {
   held_ = false;
-  last_heard_ = Clock::now();  // what came meanwhile was not read
+  last_heard_ = Clock::now();  // bytes that arrived meanwhile were not read
   if (paused_ && !closed_) read_prefix(0);
 }
 
@@ -217,7 +217,7 @@ void FramedSocket::write_frame(Stream& stream) {
                            asio::const_buffer(frame.tail.bytes ? frame.tail.bytes->data() : nullptr,
                                               frame.tail_bytes())};
   const auto progress = [this](const error_code& error, std::size_t done) -> std::size_t {
-    if (paused_ && done > 0) last_heard_ = Clock::now();  // it reads
+    if (paused_ && done > 0) last_heard_ = Clock::now();  // the other side reads
     return error ? 0 : write_bytes;
   };
   asio::async_write(stream, buffers, progress,
@@ -240,7 +240,7 @@ void FramedSocket::write_frame(Stream& stream) {
 void FramedSocket::finish() {
   finishing_ = true;
   if (closed_ || !queue_.empty()) return;
-  // A frame tells its length: an end without the closing message of TLS cuts none off unseen.
+  // A frame states its length: without the closing message of TLS, a cut is still noticed.
   error_code error;
   socket_.shutdown(Socket::shutdown_send, error);
   if (error) close_after(error);

@@ -34,63 +34,65 @@ public:
     std::function<void(core::Bytes payload)> on_frame;
     /// Called once when the connection has ended, for any reason; it is closed by then.
     std::function<void(const std::string& why)> on_closed;
-    /// The other side has announced a frame that is longer than it may be. What follows is read and
-    /// forgotten until it closes. Empty: the connection is closed.
+    /// Called when the other side has announced a frame that is longer than allowed. Bytes that
+    /// follow are read and discarded until it closes. If empty, the connection is closed instead.
     std::function<void(const core::Error& too_long)> on_refused = {};
-    /// So many bytes more, or less, are held: of a frame that is arriving, or queued. May close this
-    /// socket and others. May be empty.
+    /// Called with the change in bytes held, of a frame that is arriving or of queued frames. May
+    /// close this socket and others. May be empty.
     std::function<void(std::ptrdiff_t change)> on_buffered = {};
-    /// The first bytes are those of TLS and none was expected, or the reverse. An answer goes out as
-    /// a plain frame; what follows is read and forgotten. Empty: they are a frame.
+    /// Called when the connection begins with TLS although none was expected, or the reverse. An
+    /// answer goes out as a plain frame; bytes that follow are read and discarded. If empty, the
+    /// first bytes are taken as a frame.
     std::function<void(bool is_tls)> on_unlike = {};
   };
-  /// The end of a payload that many connections get.
+  /// End of a payload, shared by the connections that get it.
   struct Tail {
     std::shared_ptr<const core::Bytes> bytes;
-    std::size_t counted = 0;  ///< of its bytes, those that on_buffered tells
+    std::size_t counted = 0;  ///< how many of its bytes on_buffered reports
   };
 
   /// Sets TCP_NODELAY, SO_KEEPALIVE and TCP_USER_TIMEOUT.
   FramedSocket(Socket socket, Handlers handlers);
   ~FramedSocket();
 
-  /// As a server: the other side is to begin with the handshake of TLS. Before start().
+  /// Makes a server's socket expect a TLS handshake. Called before start().
   void expect_tls(std::shared_ptr<TlsContext> context) { context_ = std::move(context); }
-  /// As a client: the handshake, before start().
-  /// @param name  that the certificate of the other side must hold
-  /// @param done  gets why it has failed; nothing if it has not
-  /// @throws core::Error as tls_of_client
+  /// Begins the TLS handshake of a client. Called before start().
+  /// @param name  name that the certificate of the other side must hold
+  /// @param done  called with the reason if the handshake has failed, with nullopt if it has
+  /// succeeded
+  /// @throws core::Error as tls_of_client and expect_name
   void begin_tls(const TlsTrust& trust, const std::string& name,
                  std::function<void(const std::optional<core::Error>& failed)> done);
   /// Begins to read.
   void start();
-  /// Frames that are longer are refused from now on, but for one that is arriving already.
+  /// Refuses frames with longer payloads from now on, except one that is already arriving.
   void limit_frames(std::size_t payload_bytes) { most_payload_bytes_ = payload_bytes; }
-  /// Reads nothing more while more than so many bytes are queued.
+  /// Stops reading while more than `queued_bytes` bytes are queued.
   void pause_beyond(std::size_t queued_bytes) { pause_bytes_ = queued_bytes; }
-  /// Stops reading until resume(), from within on_frame or before start(): incoming data and the end of
-  /// the connection stay in the kernel.
+  /// Stops reading until resume(); called within on_frame or before start(). Incoming data and the
+  /// end of the connection stay in the kernel.
   void hold() { held_ = true; }
   void resume();
-  /// Queues one frame: the payload, and behind it the tail.
+  /// Queues one frame: the payload, followed by the tail.
   /// @throws core::Error invalid_argument if they are too long for a frame
   void send(core::Bytes payload, Tail tail);
   void send(core::Bytes payload) { send(std::move(payload), Tail{}); }
-  /// Sends what is queued, tells the other side that nothing follows, and closes when it closes
-  /// too.
+  /// Sends the queued frames, shuts the sending direction down, and closes when the other side
+  /// closes.
   void finish();
-  /// Closes now; what is queued is lost.
+  /// Closes now; queued frames are lost.
   void close(const std::string& why);
   /// Closes now and calls no handler; needs no memory.
   void close_at_once() noexcept;
 
   bool is_open() const { return !closed_; }
-  /// Bytes not sent yet.
+  /// Returns how many bytes are not sent yet.
   std::size_t queued_bytes() const { return queued_bytes_; }
-  /// When bytes last arrived or, while nothing is read, were taken by the network; before the first
-  /// ones, when the object was made.
+  /// Returns when bytes last arrived or, while reading is paused, when the network last took some;
+  /// before that, when the object was made.
   Clock::time_point last_heard() const { return last_heard_; }
-  /// When the frame that is arriving began; empty between two frames.
+  /// Returns when the frame that is arriving began; nullopt between two frames.
   std::optional<Clock::time_point> frame_since() const { return frame_since_; }
 
 private:
@@ -102,7 +104,7 @@ private:
     std::size_t tail_bytes() const { return tail.bytes ? tail.bytes->size() : 0; }
     std::size_t counted() const { return prefix.size() + payload.size() + tail.counted; }
   };
-  /// Runs what a handler does; without memory for it, the connection is closed.
+  /// Runs the body of a handler; closes the connection if there is no memory for it.
   template <class Action>
   void guard(Action&& action);
   void count(std::size_t less, std::size_t more);
@@ -111,7 +113,8 @@ private:
   template <class Stream>
   void write_frame(Stream& stream);
   void read_prefix(std::size_t have);
-  /// Whether the first bytes are what was expected; if not, they are dealt with.
+  /// Returns whether the first bytes are those of a plain frame; if not, begins the TLS handshake,
+  /// or has the connection refused.
   bool begins_as_expected();
   void take_handshake();
   void read_payload(std::size_t have, std::size_t bytes);
@@ -122,19 +125,19 @@ private:
   void end_connection() noexcept;
 
   Socket socket_;
-  std::shared_ptr<TlsContext> context_;  // until TLS begins
-  std::unique_ptr<TlsStream> tls_;       // over socket_; null: plain
+  std::shared_ptr<TlsContext> context_;  // until the TLS handshake begins
+  std::unique_ptr<TlsStream> tls_;       // over socket_; null if plain
   Handlers handlers_;
   FramePrefix prefix_{};
   core::Bytes payload_;
   std::size_t most_payload_bytes_ = max_frame_payload_bytes;
   std::deque<Frame> queue_;  // front is being written
   std::size_t queued_bytes_ = 0;
-  std::size_t counted_ = 0;  // that on_buffered was told of
+  std::size_t counted_ = 0;  // bytes that on_buffered has reported
   std::size_t pause_bytes_ = std::numeric_limits<std::size_t>::max();
   Clock::time_point last_heard_ = Clock::now();
   std::optional<Clock::time_point> frame_since_;
-  bool has_begun_ = false;  // the first bytes have come
+  bool has_begun_ = false;  // the first bytes have arrived
   bool held_ = false;
   bool paused_ = false;  // held, or too many bytes queued
   bool finishing_ = false;

@@ -19,7 +19,7 @@ namespace tremula::transport {
 
 namespace {
 
-/// "10.0.0.5"; empty for what is no IP address, and for one that holds on one link alone.
+/// Returns e.g. "10.0.0.5"; empty if it is not an IP address, or is link-local.
 std::string numeric(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const void* bytes = nullptr;
@@ -34,15 +34,15 @@ std::string numeric(const sockaddr* address) {
                                                                                    : text.data();
 }
 
-/// The address from which this host would send to the world. Nothing is sent; empty without such a
-/// route.
+/// Returns the address from which this host would send to the Internet; empty if there is no such
+/// route. Sends nothing.
 std::string address_to_the_world() {
   const int handle = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (handle < 0) return {};
   sockaddr_in world{};
   world.sin_family = AF_INET;
   world.sin_port = htons(9);
-  world.sin_addr.s_addr = htonl(0xC0000201);  // 192.0.2.1, which nobody has (RFC 5737)
+  world.sin_addr.s_addr = htonl(0xC0000201);  // 192.0.2.1, which no host has (RFC 5737)
   sockaddr_in own{};
   socklen_t bytes = sizeof own;
   const bool is_routed =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The network interfaces of this host, and which of them a job or a server is reached by.
+// The network interfaces of this host, and the one by which a job or a server is reached.
 #include <optional>
 #include <span>
 #include <string>
@@ -17,27 +17,29 @@ struct Interface {
   friend bool operator==(const Interface&, const Interface&) = default;
 };
 
-/// All of this host, IPv4 first; without addresses that hold on one link alone (fe80::).
+/// Returns all interfaces of this host that are up, IPv4 first, without link-local addresses
+/// (fe80::).
 std::vector<Interface> interfaces();
 
-/// "eth0 (10.0.0.5), lo (127.0.0.1)"
+/// Returns e.g. "eth0 (10.0.0.5), lo (127.0.0.1)"; "none" if there are none.
 std::string listed(std::span<const Interface> all);
 
-/// The first of `all` with this name or address.
+/// Returns the first of `all` with this name or address.
 /// @throws core::Error invalid_argument that lists `all`
 const Interface& find_interface(std::string_view name_or_address, std::span<const Interface> all);
 
-/// The one by which other hosts most probably reach this one: that of the route to the world, else
-/// the first that is not loopback; empty if there is none.
+/// Returns the interface by which other hosts most probably reach this one: that of the route to
+/// the Internet, else the first that is not loopback; nullopt if there is none.
 std::optional<Interface> outward_interface(std::span<const Interface> all);
 
-/// What is listened on for peers on other hosts, and why.
+/// The interface at which to listen for peers on other hosts, and why.
 struct BindChoice {
-  std::optional<Interface> interface;  ///< empty: loopback
+  std::optional<Interface> interface;  ///< nullopt: loopback
   std::string why;
 };
 
-/// @param configured      name or address; empty: choose
+/// Chooses the interface at which a job or a server listens.
+/// @param configured      name or address of an interface; empty: choose
 /// @param own_end         address of this end of the connection to the server; empty: loopback
 /// @param server_outward  where other hosts reach the server; empty: nowhere
 /// @throws core::Error as find_interface

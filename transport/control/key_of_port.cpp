@@ -30,7 +30,7 @@ fs::path runtime_folder_of(const std::string& given) {
   return is_own ? folder : fs::path();
 }
 
-/// Returns the folders that may hold the key, the first one for a key that is to be made.
+/// Returns the folders that may hold the key; the first is that of a key to be made.
 std::vector<fs::path> folders(const std::string& runtime_folder) {
   std::vector<fs::path> out;
   const fs::path runtime = runtime_folder_of(runtime_folder);
@@ -40,7 +40,7 @@ std::vector<fs::path> folders(const std::string& runtime_folder) {
   return out;
 }
 
-/// Returns what keeps other users from being kept out; nullopt if this user alone can enter it.
+/// Returns why other users are not kept out of a folder; nullopt if only this user can enter it.
 std::optional<std::string> fault_of(const fs::path& folder) {
   struct stat found {};
   if (::lstat(folder.c_str(), &found) != 0) return std::generic_category().message(errno);
@@ -66,7 +66,7 @@ fs::path find_key_of_port(std::uint16_t port, const std::string& runtime_folder)
 fs::path place_of_key(std::uint16_t port, const std::string& runtime_folder) {
   if (const fs::path found = find_key_of_port(port, runtime_folder); !found.empty()) return found;
   const fs::path folder = folders(runtime_folder).front();
-  ::mkdir(folder.c_str(), 0700);  // whether it is there now is seen below
+  ::mkdir(folder.c_str(), 0700);  // fault_of() finds below whether it exists now
   if (const auto fault = fault_of(folder))
     throw Error(Errc::invalid_argument,
                 fmt::format("folder of keys '{}': expected one of this user, {}, that no other can "

@@ -10,17 +10,18 @@
 
 namespace tremula::transport {
 
-/// What a process may do that does not have the key of a server: a part of each error that says so.
+/// Remedies for a process that does not have the key of a server; part of each error that says so.
 inline constexpr std::string_view ways_to_key =
     "let key_file (TREMULA_KEY_FILE, --key-file) name a copy of the server's key file, or name the "
     "server by its port file (file:PATH), beside which the key lies; only a server that was given "
     "neither leaves its key where jobs of its user on its host find it by localhost:PORT";
 
 /// Returns the file of that port in a folder that no other user can enter; empty if there is none.
-/// @param runtime_folder  XDG_RUNTIME_DIR; where it is empty, /run/user/UID is looked into
+/// @param runtime_folder  XDG_RUNTIME_DIR; if it is empty, /run/user/UID is used
 std::filesystem::path find_key_of_port(std::uint16_t port, const std::string& runtime_folder);
 
-/// As find_key_of_port; if there is none, makes the folder for it and returns the name that it gets.
+/// Returns the file that find_key_of_port returns; if there is none, makes the folder for it and
+/// returns the name that the file is to have.
 /// @throws core::Error invalid_argument naming the folder, if another user has made it or can enter it
 std::filesystem::path place_of_key(std::uint16_t port, const std::string& runtime_folder);
 

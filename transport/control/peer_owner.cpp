@@ -26,7 +26,8 @@ using Endpoint = boost::asio::ip::tcp::endpoint;
 
 constexpr std::string_view all_users = "0 0 4294967295";
 constexpr double shortest_wait = 0.001, longest_wait = 0.02;  // seconds between two looks
-/// The list is no snapshot: an end that one look misses may be there all the same.
+/// Looks that may miss both ends: the list is not a snapshot, and an end that one look misses may
+/// still exist.
 constexpr int most_looks_in_vain = 5;
 
 /// One end of a connection, as the system lists it.

@@ -23,14 +23,14 @@ namespace {
 
 constexpr std::string_view file_prefix = "file:";
 constexpr double first_pause = 0.02, longest_pause = 1;  // seconds between two attempts
-constexpr double last_attempt = 0.1;  // of the seconds that there are, these are left for it
-constexpr double told_after = 1;
+constexpr double last_attempt = 0.1;  // seconds of the deadline that are left for it
+constexpr double report_after = 1;    // seconds
 
-/// What an attempt needs, read anew for each.
+/// Address and key for an attempt, read anew for each.
 struct Reading {
   HostPort address;
   std::optional<core::Key> key{};
-  std::filesystem::path found{};  ///< where the key was found, which nobody has named
+  std::filesystem::path found{};  ///< file in which a key that no setting names was found
 };
 
 bool is_loopback(const std::string& host) {
@@ -39,13 +39,13 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || (!error && address.is_loopback());
 }
 
-/// Returns where the key of the server lies if nobody has named it; empty if nowhere.
+/// Returns the file of the server's key if no setting names a key; empty if there is none.
 std::filesystem::path unnamed_key(const ServerName& server, const HostPort& address,
                                   const std::string& port_file) {
   if (port_file.empty())
     return is_loopback(address.host) ? find_key_of_port(address.port, server.key.runtime_folder)
                                      : std::filesystem::path();
-  // It is there before the port file, or not at all.
+  // A server writes its key before the port file, or not at all.
   std::error_code unknown;
   const std::filesystem::path beside = key_file_beside(port_file);
   return std::filesystem::exists(beside, unknown) ? beside : std::filesystem::path();
@@ -55,6 +55,7 @@ Error with_origin(const ServerName& server, const Error& e) {
   return Error(e.code(), fmt::format("{} (address from {})", e.what(), server.from));
 }
 
+/// Returns the address that `server` stands for, and the user that owns its file.
 /// @param port_file  empty: none
 PortFileContents find_address(const ServerName& server, const std::string& port_file) {
   try {
@@ -65,6 +66,7 @@ PortFileContents find_address(const ServerName& server, const std::string& port_
   }
 }
 
+/// Returns the address and the key for an attempt.
 /// @param port_file  empty: none
 Reading look_up(const ServerName& server, const std::string& port_file) {
   PortFileContents contents = find_address(server, port_file);
@@ -146,18 +148,18 @@ void try_server(const ServerName& server, const Attempt& attempt, Deadline deadl
 }
 
 void wait_for_server(const ServerName& server, const Attempt& attempt, Deadline deadline,
-                     const std::function<void(const std::string& found)>& tell) {
+                     const std::function<void(const std::string& found)>& report) {
   const auto start = Deadline::Clock::now();
-  bool is_told = false;
+  bool is_reported = false;
   for (double pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
     try {
       return try_server(server, attempt, deadline);
     } catch (const Error& e) {
       if (e.code() != Errc::no_server || deadline.remaining() <= last_attempt) throw;
       const Deadline::Seconds waited = Deadline::Clock::now() - start;
-      if (!is_told && waited.count() >= told_after) {
-        tell(e.what());
-        is_told = true;
+      if (!is_reported && waited.count() >= report_after) {
+        report(e.what());
+        is_reported = true;
       }
     }
     const double left = std::max(0.0, deadline.remaining() - last_attempt);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The way from what a user calls the server to the server itself, which may start later.
+// Reaches the server that a user names, which may start later.
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -14,18 +14,19 @@
 
 namespace tremula::transport {
 
-/// The server as a user names it, and where: both are for messages, too.
+/// The server as a user names it, and where it was named; messages show both.
 struct ServerName {
   std::string text;       ///< "host:port", or "file:PATH" of the server's port file
   std::string from;       ///< "TREMULA_SERVER", "--server" and so on
-  core::KeySource key{};  ///< if it names none, the key beside the port file or of the port serves
-  TlsTrust tls{};         ///< how its certificate is known; for `Attempt` to use
+  core::KeySource key{};  ///< if it names no key, that beside the port file or of the port is used
+  TlsTrust tls{};         ///< how to recognize its certificate; for `Attempt` to use
 };
 
-/// Where a server leaves its key for those that find it by its port file and may read this, too.
+/// Returns the file in which a server leaves its key for processes that find the server by its port
+/// file and may also read the key.
 std::filesystem::path key_file_beside(const std::filesystem::path& port_file);
 
-/// Connects to the address and asks for what is wanted there.
+/// Connects to the address and makes the caller's request there.
 using Attempt = std::function<void(const HostPort& address, const std::optional<core::Key>& key,
                                    core::Deadline deadline)>;
 
@@ -33,17 +34,17 @@ using Attempt = std::function<void(const HostPort& address, const std::optional<
 /// file `none` is named.
 TrustedUsers trusted_users(const ServerName& server, const std::optional<core::Key>& key);
 
-/// One attempt at the address that `server` stands for now: its files are read each time.
-/// @throws core::Error what `attempt` throws; if that is no_server, also where the address was
-/// given, and that a port file is stale. invalid_argument or no_server if there is no address, or no
-/// key where one was named
+/// Makes one attempt at the address that `server` stands for now: its files are read each time.
+/// @throws core::Error as `attempt`; if that is no_server, the text also says where the address was
+/// given, and that a port file is stale. invalid_argument or no_server if there is no address, or
+/// no key where one was named
 void try_server(const ServerName& server, const Attempt& attempt, core::Deadline deadline);
 
-/// Attempts, again and again, until one does not throw no_server or `deadline` has passed: the
-/// server, or its port file, may come later. Blocks.
-/// @param tell  called once, after about a second, with what an attempt has found
-/// @throws core::Error as try_server: what the last attempt has thrown
+/// Makes attempts until one does not throw no_server or `deadline` has passed: the server, or its
+/// port file, may appear later. Blocks.
+/// @param report  called once, after about a second, with the error of an attempt
+/// @throws core::Error as try_server: the error of the last attempt
 void wait_for_server(const ServerName& server, const Attempt& attempt, core::Deadline deadline,
-                     const std::function<void(const std::string& found)>& tell);
+                     const std::function<void(const std::string& found)>& report);
 
 }  // namespace tremula::transport

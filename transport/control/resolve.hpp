@@ -8,7 +8,7 @@
 
 namespace tremula::transport {
 
-/// The addresses behind a host name, in the system's order of preference.
+/// Returns the addresses of a host name, in the system's order of preference.
 /// @throws core::Error no_server if the name is unknown or the name service does not answer in time
 std::vector<boost::asio::ip::tcp::endpoint> resolve(const HostPort& address,
                                                     core::Deadline deadline);

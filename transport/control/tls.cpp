@@ -20,7 +20,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// What OpenSSL and the system say, without the file names of OpenSSL's sources.
+/// Returns the text of OpenSSL or the system, without the file names of OpenSSL's sources.
 std::string text_of(const error_code& error) { return error.message(); }
 
 [[noreturn]] void fail(const char* key, const std::filesystem::path& file,
@@ -66,7 +66,7 @@ std::shared_ptr<TlsContext> tls_of_server(const std::filesystem::path& certifica
   if (error)
     fail("tls_certificate", certificate,
          fmt::format("expected a certificate in PEM, found: {}", text_of(error)));
-  // Nobody is there to type a passphrase.
+  // A server cannot ask for a passphrase: a key that needs one ends in an error.
   context->set_password_callback(
       [](std::size_t, ssl::context::password_purpose) { return std::string(); });
   context->use_private_key_file(key.string(), ssl::context::pem, error);
@@ -92,15 +92,15 @@ std::shared_ptr<TlsContext> tls_of_client(const TlsTrust& trust) {
     fail("tls_ca", trust.ca,
          fmt::format("expected certificates in PEM, found: {}", text_of(error)));
   context->set_verify_mode(ssl::verify_peer);
-  // The server's own certificate will do, whoever has signed it.
+  // The server's own certificate is enough, whichever authority has signed it.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context->native_handle()),
                               X509_V_FLAG_PARTIAL_CHAIN);
   return context;
 }
 
 bool is_tls(const FramePrefix& first_bytes) noexcept {
-  // The head of a record: a message of the handshake, of version 3.1 or newer. As the length of a
-  // frame these are more than 64 KiB.
+  // The head of a record: a handshake message, of version 3.1 or newer. Read as the length of a
+  // frame, these bytes mean more than 64 KiB.
   return first_bytes[0] == std::byte{22} && first_bytes[1] == std::byte{3} &&
          first_bytes[2] != std::byte{0};
 }

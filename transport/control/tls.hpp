@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// TLS 1.2 or newer under the frames of a control connection, by OpenSSL. Who may join is a matter of
-// the key (authentication.hpp), which is proved inside: certificates are the server's alone.
+// TLS 1.2 or newer under the frames of a control connection, by OpenSSL. Who may join is decided by
+// the key (authentication.hpp), which is proved inside TLS: only the server has a certificate.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace tremula::transport {
 
-/// How a session knows the certificate of its server.
+/// How a session recognizes the certificate of its server.
 struct TlsTrust {
   /// PEM file with the certificate of an authority or of the server itself; empty: no TLS.
   std::string ca{};
@@ -19,22 +19,25 @@ struct TlsTrust {
   std::string name{};
 };
 
-/// The certificates and settings that connections have in common.
+/// Certificates and settings that connections share.
 class TlsContext;
 
+/// Returns the context of a server.
 /// @param certificate  PEM file: the server's, then those between it and its authority
 /// @param key          PEM file of its private key, without a passphrase
 /// @throws core::Error invalid_argument if a file cannot be read or the two do not belong together
 std::shared_ptr<TlsContext> tls_of_server(const std::filesystem::path& certificate,
                                           const std::filesystem::path& key);
+/// Returns the context of a client.
 /// @throws core::Error invalid_argument if the file cannot be read or holds no certificate
 std::shared_ptr<TlsContext> tls_of_client(const TlsTrust& trust);
 
-/// True if a connection begins as those of TLS do. No frame that a stranger may send begins so.
+/// Returns whether a connection begins as one of TLS does. No frame that an unproved peer may send
+/// begins so.
 bool is_tls(const FramePrefix& first_bytes) noexcept;
 
-/// What TLS and its certificates take of a server, for one connection: while it is being set up, and
-/// later.
+/// Bytes of a server's memory that TLS and its certificates take per connection: while it is being
+/// set up, and later.
 inline constexpr std::size_t tls_set_up_bytes = std::size_t{192} << 10,
                              tls_connection_bytes = std::size_t{96} << 10;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What only the implementation of this folder sees of TLS.
+// TLS types and functions that are private to this folder.
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -16,18 +16,19 @@ public:
   using context::context;
 };
 
-/// Over a socket of its owner.
+/// A TLS stream over a socket of its owner.
 class TlsStream : public boost::asio::ssl::stream<boost::asio::ip::tcp::socket&> {
 public:
   using stream::stream;
 };
 
-/// The certificate of the other side must hold that name or numeric address.
-/// @throws core::Error internal
+/// Makes the handshake require that the certificate of the other side holds this name or numeric
+/// address.
+/// @throws core::Error invalid_argument if OpenSSL does not accept the name
 void expect_name(TlsStream& stream, const std::string& name);
 
-/// Why a client's handshake has failed, and what to do.
-/// @return refused if another attempt would fail, too; else no_server
+/// Returns why a client's handshake has failed, and what to do. Its code is refused if another
+/// attempt would fail, too; else no_server.
 core::Error error_of_handshake(TlsStream& stream, const boost::system::error_code& error,
                                const TlsTrust& trust, const std::string& name);
 

@@ -2,7 +2,7 @@
 #pragma once
 // Chunks of a message on their way through memory that two processes map: one process fills slots
 // while the other empties them. A ring is small enough to stay in a cache. It has no lock, so a
-// process that dies stops no other.
+// process that dies does not stop any other.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tremula::transport::local {
 /// One end of a ring of slots, single producer and single consumer.
 class ChunkRing {
 public:
-  /// Memory that a ring takes, a multiple of a cache line.
+  /// Returns the bytes that a ring takes, a multiple of a cache line if `slot_bytes` is one.
   static constexpr std::size_t bytes_of(std::size_t slots, std::size_t slot_bytes) {
     return sizeof(Head) + slots * slot_bytes;
   }
@@ -26,7 +26,7 @@ public:
         data_(memory.data() + sizeof(Head)),
         slots_(slots),
         slot_bytes_(slot_bytes) {}
-  /// The end that empties; it goes on where an earlier reader of the same memory stopped.
+  /// Returns the end that empties; it continues where an earlier reader of the same memory stopped.
   static ChunkRing reader(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes) {
     ChunkRing ring(memory, slots, slot_bytes);
     ring.own_ = ring.head_->emptied.count.load(std::memory_order_relaxed);
@@ -37,30 +37,31 @@ public:
   std::size_t slot_bytes() const noexcept { return slot_bytes_; }
   const void* memory() const noexcept { return head_; }
 
-  /// The slot to be filled next; empty if there is none at the moment.
+  /// Returns the slot to be filled next; empty if there is none at the moment.
   std::span<std::byte> room() noexcept {
     return own_ - head_->emptied.count.load(std::memory_order_acquire) < slots_
                ? slot()
                : std::span<std::byte>{};
   }
-  /// Changes when there is room again, if there was none.
+  /// Returns a word that changes when there is room again, if there was none.
   WaitWord wait_for_room() noexcept { return {&head_->emptied, own_ - slots_}; }
   /// Hands the slot from room() to the reader.
   void push() noexcept { head_->filled.show(++own_); }
-  /// Tells the reader that no more will be pushed.
+  /// Marks the ring as closed: no more slots will be pushed.
   void close() noexcept { head_->is_closed.store(1, std::memory_order_release); }
 
-  /// The slot to be emptied next; empty if there is none at the moment.
+  /// Returns the slot to be emptied next; empty if there is none at the moment.
   std::span<const std::byte> front() noexcept {
     return head_->filled.count.load(std::memory_order_acquire) != own_
                ? slot()
                : std::span<const std::byte>{};
   }
-  /// Changes when there is a slot to be emptied, if there was none.
+  /// Returns a word that changes when there is a slot to be emptied, if there was none.
   WaitWord wait_for_front() noexcept { return {&head_->filled, own_}; }
   /// Gives the slot from front() back to the writer.
   void pop() noexcept { head_->emptied.show(++own_); }
-  /// True if nothing will come but what front() shows after this call.
+  /// Returns whether the writer has closed the ring: no slot follows those that front() shows after
+  /// this call.
   bool is_closed() const noexcept { return head_->is_closed.load(std::memory_order_acquire) != 0; }
 
 private:

@@ -21,7 +21,7 @@ std::uint64_t number_of_other(Side side) { return 3 - number_of(side); }
 
 struct Shared {
   std::uint64_t magic;
-  std::uint64_t side;  // of the owner: an address says what its sender likes
+  std::uint64_t side;  // of the owner: the sender of an address may have put anything into it
   std::atomic<std::uint64_t> is_open;
   MemoryPlace inbox;
 };

@@ -13,16 +13,16 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Time between two searches for lost peers: all are asked whether they have closed their end, some
-/// whether their process lives.
+/// Time between two searches for lost peers: all peers are checked for having closed their end,
+/// some for a process that has died.
 constexpr auto look_every = std::chrono::milliseconds(20);
 constexpr std::size_t checks_per_look = 16;
-/// Calls of progress() for which no clock is read.
+/// Calls of progress() per reading of the clock.
 constexpr std::uint32_t calls_per_look = 64;
 constexpr auto longest_nap = std::chrono::milliseconds(20);  // while connecting
 
-/// Waits for what one peer does to connect. Naps an eighth of the wait so far, so that a thousand
-/// ranks that wait leave the processors to the one they wait for.
+/// Waits until `look` finds what one peer has done to connect. Naps an eighth of the wait so far,
+/// so that a thousand waiting ranks leave the processors to the one that they wait for.
 template <class Look>
 auto wait(Look look, Deadline deadline, const std::atomic<bool>& stops) {
   using Clock = Deadline::Clock;
@@ -143,7 +143,7 @@ void LocalEndpoint::answer_bells() {
   for (auto& bells : bells_) {
     std::uint64_t rung = bells.load(std::memory_order_relaxed);
     if (rung != 0)
-      rung = bells.exchange(0, std::memory_order_acquire);  // what comes later rings again
+      rung = bells.exchange(0, std::memory_order_acquire);  // a later command rings again
     for (; rung != 0; rung &= rung - 1) {
       const std::size_t index = lane + static_cast<std::size_t>(std::countr_zero(rung));
       if (index >= peers_.size()) break;
@@ -174,7 +174,7 @@ void LocalEndpoint::detect_lost_peers() {
   if (now - last_look_ < look_every) return;
   last_look_ = now;
   const auto mark_lost = [](Peer& peer, const char* why) {
-    peer.progress();  // takes what it had sent before
+    peer.progress();  // takes everything that it sent before
     peer.mark_lost(Errc::peer_lost, fmt::format("rank {} {}", peer.rank(), why));
   };
   for (Peer& peer : peers_)

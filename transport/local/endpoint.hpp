@@ -19,7 +19,7 @@ public:
   Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
   bool is_near(Rank peer) const noexcept override { return find(peer) != nullptr; }
-  bool needs_calls(Rank) const noexcept override { return false; }  // near ranks map what is large
+  bool needs_calls(Rank) const noexcept override { return false; }  // near ranks map large data
   bool has_ended(Rank peer) const noexcept override {
     const auto* found = find(peer);
     return found != nullptr && found->has_died();
@@ -33,7 +33,7 @@ public:
     Rank rank;
     const Address& address;
   };
-  /// As connect(), for those ranks of the other side that can be reached through memory.
+  /// Connects as connect() does, to those ranks of the other side that memory can reach.
   void connect_some(std::span<const Neighbour> peers, Deadline deadline);
 
 private:
@@ -48,9 +48,9 @@ private:
   std::optional<std::size_t> test(LocalOperation& operation);
   void give_up(LocalOperation& operation) noexcept;
   void answer_bells();
-  /// progress() calls this peer from now on, while it is busy.
+  /// Makes progress() call this peer from now on, while it is busy.
   void watch(Peer& peer);
-  /// Called now and then from progress(); costs system calls.
+  /// Finds peers that have closed their end or died, every 20 ms or so; makes system calls.
   void detect_lost_peers();
 
   Side side_;
@@ -58,14 +58,14 @@ private:
   Address address_ = door_->address();
   std::unique_ptr<SharedMemory> memory_;  // the inbox
   std::atomic<bool> connecting_stops_ = false;
-  std::span<std::atomic<std::uint64_t>> bells_;  // in the inbox; none for few peers
+  std::span<std::atomic<std::uint64_t>> bells_;  // in the inbox; empty for few peers
   Pool pool_;
   std::deque<Peer> peers_;      // index = lane
   std::vector<Peer*> by_rank_;  // null for ranks that are not near
-  std::vector<Peer*> watched_;  // without bells: all of them
+  std::vector<Peer*> watched_;  // all of them if there are no bells
   std::uint32_t looks_ = 0;
   Clock::time_point last_look_{};
-  std::size_t next_to_check_ = 0;  // of the peers
+  std::size_t next_to_check_ = 0;  // index into peers_
 };
 
 }  // namespace tremula::transport::local

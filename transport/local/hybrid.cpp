@@ -19,8 +19,8 @@ using core::Errc, core::Error;
 constexpr std::string_view prefix = "local+";
 constexpr std::size_t longest_address = 4096;
 
-/// Identity of the machine, address on it, address for other machines. On the wire each stands
-/// behind its length.
+/// Identity of the machine, address on it, address for other machines. On the wire each part
+/// follows its length.
 using AddressParts = std::array<Bytes, 3>;
 
 Address joined(const AddressParts& parts) {
@@ -55,7 +55,7 @@ AddressParts parts_of(BytesView address, std::size_t rank) {
   return parts;
 }
 
-/// The other transport's part of an offer.
+/// Returns the other transport's part of an offer.
 std::string_view far_part(std::string_view offer) {
   return offer.starts_with(prefix) ? offer.substr(prefix.size()) : offer;
 }
@@ -67,7 +67,7 @@ Bytes bytes_of(std::string_view text) {
 
 class HybridEndpoint;
 
-/// A request of either transport whose test moves both: a caller may wait for this one alone.
+/// A request of either transport whose test moves both, so that a caller may wait for it alone.
 class HybridOperation final : public Operation {
 public:
   explicit HybridOperation(HybridEndpoint& endpoint) : endpoint_(endpoint) {}
@@ -111,7 +111,7 @@ public:
     if (has_far_)
       far_->expect_only(far_ranks);
     else
-      far_->give_up();  // what it listens at is closed
+      far_->give_up();  // closes the port at which it listens
   }
   void stop_connecting() noexcept override {
     near_.stop_connecting();
@@ -174,7 +174,7 @@ private:
   local::LocalEndpoint near_;
   std::unique_ptr<Endpoint> far_;
   bool has_near_ = false, has_far_ = false;
-  std::deque<HybridOperation> operations_;  // a deque never moves them
+  std::deque<HybridOperation> operations_;  // a deque, so that they never move
   std::vector<HybridOperation*> idle_;
 };
 

@@ -8,14 +8,14 @@ namespace tremula::transport {
 /// Shared memory between ranks on the same machine, another transport between all other ranks.
 class HybridTransport final : public Transport {
 public:
-  /// @param identity  of the machine that this rank is on; ranks with equal ones can map each
+  /// @param identity  identity of the machine of this rank; ranks with equal ones can map each
   /// other's memory
   explicit HybridTransport(std::unique_ptr<Transport> far,
                            std::string identity = local::host_identity());
 
-  /// The name of the other transport.
+  /// Returns the name of the other transport.
   std::string_view name() const noexcept override { return far_->name(); }
-  /// "local+X" for each offer X of the other transport, then X as they are.
+  /// Returns "local+X" for each offer X of the other transport, then the offers X themselves.
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
   bool connects_alone() const noexcept override { return far_->connects_alone(); }

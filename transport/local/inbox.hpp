@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What two processes share. Private to this folder.
+// The memory that two processes share. Private to this folder.
 //
 // An endpoint has one inbox, in memory that its peers map (shared_memory.hpp), with a lane for each
 // peer that carries everything from this peer and nothing else. A lane has one writer and one
-// reader, and neither waits for the other inside a call, so a process that stops or dies holds up
-// no other.
+// reader, and neither waits for the other inside a call, so a process that stops or dies does not
+// hold up any other.
 //
 //   inbox:  head | owners of the lanes | bells | lane 0 | lane 1 | ...
 //   lane:   counters | ring of commands and small messages | ring of large messages' bytes
 //
-// Only memory that was written to takes room: a lane takes 4 KiB when it is connected, 40 KiB once
-// small messages have gone round its ring, and 296 KiB once large ones have.
+// Only memory that was written to takes up room: a lane takes 4 KiB when it is connected, 40 KiB
+// once small messages have gone round its ring, and 296 KiB once large ones have.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace tremula::transport::local {
 
-/// Longest message that goes through the ring of commands.
+/// Bytes of the longest message that goes through the ring of commands.
 inline constexpr std::size_t eager_bytes = 4096;
 inline constexpr std::size_t data_bytes = std::size_t{256} << 10;
 
@@ -32,18 +32,18 @@ enum class Kind : std::uint8_t {
   eager,     ///< a small message, whole
   announce,  ///< a large message, to be pulled
   pull,      ///< to the sender: write its bytes
-  refuse,    ///< to the sender: it will not be pulled, its receive was too short
-  rewind,    ///< to the sender: its receive was given up; stop, it may be pulled again
-  cut,       ///< answer to rewind: so many of its bytes have been written
-  revoke,    ///< its send was given up after so many of its bytes had been written
+  refuse,    ///< to the sender: not to be pulled, its receive was too short
+  rewind,    ///< to the sender: its receive was given up; stop, may be pulled again
+  cut,       ///< answer to rewind: how many of its bytes have been written
+  revoke,    ///< its send was given up; how many of its bytes had been written
 };
 
-/// Which of the sender's operations a large message is.
+/// Identifies the sender's operation of a large message.
 struct Id {
   std::uint64_t operation, number;
   friend bool operator==(const Id&, const Id&) = default;
 };
-/// Payload of every command but eager.
+/// Payload of every command except eager.
 struct Body {
   Id id;
   std::uint64_t bytes;
@@ -68,7 +68,7 @@ struct alignas(4096) Lane {
   std::atomic<std::uint64_t> eager_lines_freed;       ///< of small messages that have been received
   alignas(64) std::atomic<std::uint64_t> data_read;   ///< bytes ever
 
-  /// The last lines are behind the end of the ring, so that no command is split.
+  /// The last lines follow the end of the ring, so that no command is split.
   alignas(64) std::array<CommandLine, command_lines + lines_of(eager_bytes) - 1> commands;
   alignas(4096) std::array<std::byte, data_bytes> data;
 
@@ -79,26 +79,28 @@ struct alignas(4096) Lane {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(CommandLine) == 64);
 static_assert(sizeof(Lane) == (40u << 10) + data_bytes);
 
-/// With more lanes an endpoint does not look into all of them: a peer that has written rings a
+/// The most lanes that an endpoint polls one by one; with more, a peer that has written rings a
 /// bell.
 inline constexpr std::size_t lanes_without_bells = 8;
 
 /// A view of an inbox, the same for its owner and for the peers.
 class Inbox {
 public:
-  /// @param memory  of `bytes_for` bytes or more, zeroed
-  /// @param owners  region of the door of the peer that writes into the lane, index = lane
+  /// Makes an inbox in `memory`.
+  /// @param memory  `bytes_for` bytes or more, zeroed
+  /// @param owners  region of the door of the peer that writes to the lane, index = lane
   static Inbox make(std::span<std::byte> memory, std::span<const std::uint64_t> owners);
   static std::size_t bytes_for(std::size_t lanes);
-  /// The inbox of a peer.
-  /// @throws core::Error transport if that is no inbox
+  /// Views the inbox of a peer.
+  /// @throws core::Error transport if `memory` is not an inbox
   explicit Inbox(std::span<std::byte> memory);
 
   std::size_t lanes() const noexcept;
   bool has_bells() const noexcept { return lanes() > lanes_without_bells; }
   Lane& lane(std::size_t index) const noexcept;
-  /// A bit for each lane, 64 lanes in a word; the peer sets it when it has written a command.
+  /// Returns a bit per lane, 64 lanes per word; the peer sets it when it has written a command.
   std::span<std::atomic<std::uint64_t>> bells() const noexcept;
+  /// Returns the lane to which the peer with this door writes; nullopt if there is none.
   std::optional<std::size_t> lane_of(std::uint64_t owner) const noexcept;
 
 private:

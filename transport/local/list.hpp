@@ -8,7 +8,7 @@
 
 namespace tremula::transport::local {
 
-/// What a List links; in one list at a time.
+/// Base of the items that a List links; each is in one list at a time.
 struct Linked : boost::intrusive::list_base_hook<> {
   std::uint64_t number = 0;  ///< its position in the order of the list
 };
@@ -17,14 +17,14 @@ struct Linked : boost::intrusive::list_base_hook<> {
 template <class Item>
 class List : public boost::intrusive::list<Item, boost::intrusive::constant_time_size<false>> {
 public:
-  /// Where its number belongs; looks from the end, where most of them do.
+  /// Inserts an item where its number belongs; searches from the end, where most items belong.
   void insert_in_order(Item& item) {
     auto at = this->end();
     while (at != this->begin() && std::prev(at)->number > item.number) --at;
     this->insert(at, item);
   }
   void remove(Item& item) { this->erase(this->iterator_to(item)); }
-  /// The first one for which `is_wanted`; null if there is none.
+  /// Returns the first item for which `is_wanted`; null if there is none.
   template <class Predicate>
   Item* find(Predicate is_wanted) {
     const auto found = std::find_if(this->begin(), this->end(), is_wanted);

@@ -4,11 +4,11 @@
 
 namespace tremula::transport {
 
-/// Between ranks of one user on the same machine: through memory that both processes map.
+/// Transport between ranks of one user on a machine, through memory that both processes map.
 class Local final : public Transport {
 public:
   std::string_view name() const noexcept override { return "local"; }
-  /// One: "local@<host identity>".
+  /// Returns one offer: "local@<host identity>".
   std::vector<std::string> offers() const override;
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 };

@@ -11,12 +11,12 @@ namespace tremula::transport::local {
 /// Memory of peers, mapped for as long as its owner needs it. Not thread-safe.
 class Mappings {
 public:
-  /// `bytes` bytes of a peer at `place`. Valid until forget_abandoned() unmaps them.
-  /// @throws core::Error as Mapping; transport if the memory ends before them
+  /// Returns `bytes` bytes of a peer at `place`. Valid until forget_abandoned() unmaps them.
+  /// @throws core::Error as Mapping; transport if the memory is too short
   std::span<std::byte> find(const MemoryPlace& place, std::size_t bytes, bool is_writable);
-  /// Unmaps memory that its owner needs no longer, `keep` turns after a call has found it so: what the
-  /// owner announced before may still be read.
-  /// @param turn  never less than in the call before
+  /// Unmaps memory that its owner has abandoned, `keep` turns after a call has found it abandoned:
+  /// parts that the owner announced before may still be read.
+  /// @param turn  never less than in the previous call
   /// @return whether anything was unmapped
   bool forget_abandoned(std::uint64_t turn = 0, std::uint64_t keep = 0);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is in flight. Private to this folder.
+// Operations and messages in flight. Private to this folder.
 #include <deque>
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ class LocalEndpoint;
 class Peer;
 struct Arrival;
 
-/// A send or a receive. After release() its endpoint uses it again. `number` tells it from all
-/// others of the endpoint.
+/// A send or a receive. After release() its endpoint reuses the object. `number` distinguishes it
+/// from all others of the endpoint.
 ///
 ///   send     queued ──> finished                                  small
 ///              └──────> announced ──> writing ──> written ──> finished      large
@@ -44,9 +44,9 @@ public:
   Tag tag = 0;
   std::byte* data = nullptr;   // a send only reads it
   std::size_t room = 0;        // bytes posted
-  std::size_t bytes = 0;       // written so far; when ended: moved, or the length that was too long
-  std::uint64_t data_end = 0;  // of a written send: its end in the ring
-  Arrival* arrival = nullptr;  // that a receive is pulling
+  std::size_t bytes = 0;       // written so far; when ended: moved, or length of one too long
+  std::uint64_t data_end = 0;  // end of a written send in the ring
+  Arrival* arrival = nullptr;  // message that a receive is pulling
 
 private:
   LocalEndpoint& endpoint_;
@@ -65,20 +65,20 @@ struct Arrival : Linked {
   State state{};
   Tag tag = 0;
   std::uint64_t bytes = 0;  // of the whole message, or up to the cut
-  std::uint64_t read = 0;   // bytes of a pulled one
-  Id id{};                  // of a large one
+  std::uint64_t read = 0;   // bytes read of a pulled message
+  Id id{};                  // of a large message
   LocalOperation* receive = nullptr;
-  Bytes copy;  // of a small one
+  Bytes copy;  // of a small message
 };
 
-/// Makes objects and keeps them for reuse, so that nothing is allocated once there are enough. They
-/// never move.
+/// Makes objects and keeps them for reuse, so that nothing is allocated once there are enough. The
+/// objects never move.
 struct Pool {
-  /// Capacity of copies of small messages that is kept for reuse.
+  /// Bytes of capacity of copies of small messages that are kept for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
   LocalOperation& operation(LocalEndpoint& endpoint);
-  /// Null if there never was such an operation.
+  /// Returns the operation with this id; null if there is none, or its object has been reused.
   LocalOperation* find(const Id& id);
   Arrival& arrival();
   void recycle(Arrival& arrival) noexcept;

@@ -11,7 +11,7 @@ using State = LocalOperation::State;
 
 namespace {
 
-/// What one call of progress() moves at most, and how long it waits for the other side.
+/// The most bytes that one call of progress() moves, and how often it polls the other side in vain.
 constexpr std::size_t bytes_per_call = std::size_t{4} << 20;
 constexpr int looks_without_bytes = 64;
 
@@ -28,8 +28,8 @@ Peer::Peer(Rank rank, Mapping inbox, std::size_t its_lane, Lane& my_lane, Pool& 
       commands_in_(my_lane),
       data_in_(my_lane) {}
 
-// Stays for a moment while bytes flow: a caller that waits may sleep between two calls, and no more
-// than what is in the ring would move meanwhile.
+// Continues for a moment while bytes flow: a caller that waits may sleep between two calls, and
+// meanwhile no more bytes than the ring holds would move.
 void Peer::progress() {
   std::size_t moved = advance();
   if (moved == 0) return;

@@ -8,21 +8,22 @@
 
 namespace tremula::transport::local {
 
-/// Small messages go at once, and are copied if there is no receive for them. Large ones:
+/// Small messages are sent at once, and copied if there is no receive for them. Large ones:
 ///
 ///   sender   announce ────────┐                  ┌─> writes bytes ──┐         finished when all
 ///   receiver                  └─> receive, pull ─┘                  └─> reads  bytes are read
 ///
-/// A side that gives an operation up while its bytes are on their way tells how many there are
-/// (cut, revoke); the other side skips them, and everything else goes on.
+/// A side that gives an operation up while its bytes are on their way sends their number (cut,
+/// revoke); the other side skips them, and nothing else is affected.
 class Peer {
 public:
-  /// Small messages that the receiver may have to keep for one peer; more are announced.
+  /// Bytes of small messages that the receiver may have to keep for one peer; beyond that, messages
+  /// are announced.
   static constexpr std::size_t kept_bytes = std::size_t{256} << 10;
 
-  /// @param inbox     of the peer
-  /// @param its_lane  the lane of that inbox which this rank writes
-  /// @param my_lane   the lane of this rank's inbox which the peer writes
+  /// @param inbox     inbox of the peer
+  /// @param its_lane  the lane of that inbox to which this rank writes
+  /// @param my_lane   the lane of this rank's inbox to which the peer writes
   Peer(Rank rank, Mapping inbox, std::size_t its_lane, Lane& my_lane, Pool& pool);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -30,25 +31,25 @@ public:
   Rank rank() const noexcept { return rank_; }
   void send(LocalOperation& operation);
   void receive(LocalOperation& operation);
-  /// Moves everything as far as it can without waiting.
+  /// Moves all operations as far as it can; waits a few microseconds at most for the other side.
   void progress();
-  /// True if there is more to do than to wait for the next command.
+  /// Returns whether there is more to do than wait for the next command.
   bool is_busy() const noexcept {
     return is_flowing() || has_unsent_commands() || !queued_.empty();
   }
-  /// Without memory for what the peer is to be sent, the peer is lost.
+  /// Gives an operation up. If there is no memory for the command to the peer, the peer is lost.
   void give_up(LocalOperation& operation) noexcept;
 
   bool is_lost() const noexcept { return lost_code_ != core::Errc{}; }
-  /// True if the peer has closed its end; costs a read of its memory.
+  /// Returns whether the peer has closed its end; costs a read of its memory.
   bool has_closed() const noexcept { return inbox_.is_abandoned(); }
-  /// True if the peer's process has ended; costs a system call.
+  /// Returns whether the peer's process has ended; costs a system call.
   bool has_died() const noexcept { return !inbox_.is_held(); }
-  /// True while the peer's process is stopped; costs system calls.
+  /// Returns whether the peer's process is stopped; costs system calls.
   bool is_stopped() const noexcept { return inbox_.is_stopped(); }
-  /// Nothing more is sent to or taken from the peer; what has arrived can still be received.
+  /// Stops sending to the peer and taking from it; messages that are here can still be received.
   void mark_lost(core::Errc code, std::string reason) noexcept;
-  /// The error in which an unfinished operation of a lost peer ends, or a failed receive.
+  /// Returns the error in which an unfinished operation of a lost peer ends, or a failed receive.
   core::Error error_of(const LocalOperation& operation) const;
 
   bool is_watched = false;  ///< kept by the endpoint
@@ -59,7 +60,7 @@ private:
     Body body;
   };
 
-  /// Reads and writes once what can be.  @return bytes of large messages that moved
+  /// Reads and writes once, as far as possible.  @return bytes of large messages that moved
   std::size_t advance();
   bool is_flowing() const noexcept {
     return !pulled_.empty() || !writing_.empty() || !written_.empty();
@@ -67,16 +68,16 @@ private:
   void handle(const CommandReader::Command& command);
   void handle_receiver_command(Kind kind, const Id& id);
   void handle_sender_command(Kind kind, Tag tag, const Body& body);
-  /// Takes the operation out of all lists and sends what the peer must know of that.
+  /// Removes the operation from all lists and sends the peer the command that it needs.
   void withdraw(LocalOperation& operation);
   /// Sends a command about a large message, or keeps it until there is room.
   void send_command(Kind kind, const Id& id, std::uint64_t bytes = 0);
   bool has_unsent_commands() const noexcept { return sent_ < unsent_.size(); }
 
   // sends
-  /// False if there is no room at the moment.
+  /// Begins a send. Returns false if there is no room at the moment.
   bool start(LocalOperation& send);
-  /// @return bytes written
+  /// Writes unsent commands and bytes of pulled sends, as far as they fit.  @return bytes written
   std::size_t write();
 
   // receives
@@ -92,7 +93,7 @@ private:
   void stop_pull(Arrival& arrival);
   void cut(const Body& body);
   void revoke(const Body& body);
-  /// @return bytes read
+  /// Reads bytes of pulled messages.  @return bytes read
   std::size_t read(std::size_t available);
 
   Rank rank_;
@@ -100,11 +101,11 @@ private:
   Lane& its_lane_;
   Lane& my_lane_;
   Pool& pool_;
-  core::Errc lost_code_{};  // why the peer is lost; none while it is not
+  core::Errc lost_code_{};  // why the peer is lost; zero while it is not
   std::string lost_reason_;
 
   CommandWriter commands_out_;
-  std::vector<Command> unsent_;  // those from sent_ on have found no room yet
+  std::vector<Command> unsent_;  // the first sent_ are sent, the others await room
   std::size_t sent_ = 0;
   DataWriter data_out_;
   std::uint64_t eager_lines_written_ = 0, eager_lines_freed_ = 0;  // ever
@@ -114,9 +115,9 @@ private:
   CommandReader commands_in_;
   DataReader data_in_;
   std::uint64_t arrivals_ = 0, freed_lines_ = 0;  // ever
-  List<LocalOperation> receives_;                 // without a message
-  List<Arrival> arrived_;                         // without a receive
-  List<Arrival> pulled_;  // and what is left of those that were cut, in the order of the pulls
+  List<LocalOperation> receives_;                 // without a message so far
+  List<Arrival> arrived_;                         // without a receive so far
+  List<Arrival> pulled_;  // and the rest of those that were cut, in the order of the pulls
 };
 
 }  // namespace tremula::transport::local

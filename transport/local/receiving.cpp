@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a Peer that receives. A tag has either a receive that waits or a message, never both.
+// The half of a Peer that receives. A tag has either a waiting receive or a message, never both.
 #include "transport/local/peer.hpp"
 
 namespace tremula::transport::local {
@@ -122,7 +122,7 @@ void Peer::revoke(const Body& body) {
     arrived_.remove(*arrival);
     pool_.recycle(*arrival);
   }
-  // The sender was writing for the first pull that it had not cut, and knew nothing of later ones.
+  // The sender was writing for the first pull that it had not cut, and did not know of later ones.
   std::uint64_t bytes = body.bytes;
   for (Arrival& arrival : pulled_) {
     if (arrival.id != body.id || arrival.state == Arrival::State::cut) continue;
@@ -140,7 +140,7 @@ std::size_t Peer::read(std::size_t available) {
   while (!pulled_.empty()) {
     Arrival* arrival = &pulled_.front();
     if (arrival->state == Arrival::State::stopped)
-      break;  // the cut will tell how many bytes it has
+      break;  // the cut will state how many bytes it has
     const std::size_t portion = std::min<std::uint64_t>(available, arrival->bytes - arrival->read);
     data_in_.read(arrival->receive ? arrival->receive->data + arrival->read : nullptr, portion);
     arrival->read += portion;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two rings of a lane, a writer and a reader for each. Private to this folder. A reader keeps a
-// count of its own and relies on nothing that the other process could have spoilt.
+// count of its own and relies on nothing that the other process could have corrupted.
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +11,7 @@ namespace tremula::transport::local {
 
 /// Puts commands into a lane of a peer's inbox.
 ///
-/// A small message costs its reader one cache line: the first word of a command tells that it is
+/// A small message costs its reader one cache line: the first word of a command shows that it is
 /// there. The word of the next command is cleared before this one can be seen, so that old bytes
 /// are never taken for a command.
 class CommandWriter {
@@ -21,7 +21,7 @@ public:
         bell_(inbox.has_bells() ? &inbox.bells()[lane / 64] : nullptr),
         bit_(std::uint64_t{1} << lane % 64) {}
 
-  /// False if there is no room at the moment.
+  /// Writes a command. Returns false if there is no room at the moment.
   bool write(Kind kind, Tag tag, BytesView payload) noexcept {
     const std::size_t end = written_ + lines_of(payload.size());
     if (end + 1 - read_ > command_lines) {
@@ -47,7 +47,7 @@ private:
   Lane* lane_;
   std::atomic<std::uint64_t>* bell_;
   std::uint64_t bit_;
-  std::uint64_t written_ = 0, read_ = 0;  // lines ever; read_ is what this side has seen of it
+  std::uint64_t written_ = 0, read_ = 0;  // lines ever; read_ as last seen by this side
 };
 
 /// Takes commands out of a lane of this rank's inbox.
@@ -60,8 +60,8 @@ public:
   };
   explicit CommandReader(Lane& lane) : lane_(&lane) {}
 
-  /// The oldest command, if there is one. Its payload stays in the ring until pop(). A malformed
-  /// command is of Kind::none.
+  /// Returns the oldest command; nullopt if there is none. Its payload stays in the ring until
+  /// pop(). A malformed command is of Kind::none.
   std::optional<Command> front() const noexcept {
     const CommandLine& line = lane_->commands[read_ % command_lines];
     const std::uint64_t word = line.word.load(std::memory_order_acquire);
@@ -84,10 +84,11 @@ private:
   std::uint64_t read_ = 0;
 };
 
-/// Bytes that are shown to the other side at a time, so that both sides copy at once.
+/// Bytes that are shown to the other side at a time, so that both sides copy simultaneously.
 inline constexpr std::size_t data_portion = std::size_t{16} << 10;
 
-/// Calls `copy(part of the ring, bytes before it)` for `bytes` from `position` on, in portions.
+/// Calls `copy(part of the ring, bytes before it)` in portions, for `bytes`
+/// bytes beginning at `position`.
 template <class Copy>
 void for_each_portion(Lane& lane, std::uint64_t position, std::size_t bytes, Copy copy) {
   for (std::size_t done = 0; done < bytes;) {
@@ -103,7 +104,7 @@ class DataWriter {
 public:
   explicit DataWriter(Lane& lane) : lane_(&lane) {}
   std::uint64_t written() const noexcept { return written_; }
-  /// How many of the bytes ever written the peer has read.
+  /// Returns how many of the bytes ever written the peer has read.
   std::uint64_t read() const noexcept { return lane_->data_read.load(std::memory_order_acquire); }
   std::size_t room() const noexcept {
     return data_bytes - std::min<std::uint64_t>(data_bytes, written_ - read());
@@ -122,7 +123,7 @@ private:
   std::uint64_t written_ = 0;
 };
 
-/// Takes them out of a lane of this rank's inbox.
+/// Takes bytes of large messages out of a lane of this rank's inbox.
 class DataReader {
 public:
   explicit DataReader(Lane& lane) : lane_(&lane) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a Peer that sends.
+// The half of a Peer that sends.
 #include "transport/local/peer.hpp"
 
 namespace tremula::transport::local {

@@ -29,7 +29,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Before the bytes stands a head, on a page of its own so that the bytes begin on a page.
+/// Bytes of the head that precedes the bytes, a whole page so that the bytes begin on a page.
 constexpr std::size_t head_bytes = 4096;
 struct Head {
   std::uint64_t region;
@@ -50,7 +50,7 @@ Error system_error(const std::string& what) {
                fmt::format("shared memory: {}: {}{}", what, std::strerror(error), remedy));
 }
 
-/// "4026531836" of the namespace "pid:[4026531836]".
+/// Returns the number of a namespace, e.g. "4026531836" of "pid:[4026531836]".
 std::string namespace_number(const char* kind) {
   std::error_code ignored;
   const auto link =
@@ -63,12 +63,12 @@ std::uint64_t random_number() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-/// Path at which the system shows the descriptor of another process.
+/// Returns the path at which the system shows the descriptor of another process.
 std::string path_of(const MemoryPlace& place) {
   return fmt::format("/proc/{}/fd/{}", place.process, place.file);
 }
 
-/// All memory that allocate() gave out in this process, by its first byte.
+/// All memory that allocate() has returned in this process, by its first byte.
 struct Allocations {
   std::mutex mutex;
   std::map<const std::byte*, std::unique_ptr<SharedMemory>, std::greater<>> memory;
@@ -79,7 +79,8 @@ Allocations& allocations() {
   return *all;
 }
 
-/// The allocation that holds all of these bytes; null if there is none.  @pre the mutex is held
+/// Returns the allocation that holds all of these bytes; null if there is none.
+/// @pre the mutex is held
 SharedMemory* find(core::BytesView bytes) {
   const auto& memory = allocations().memory;
   const auto found = memory.lower_bound(bytes.data());  // descending: begins at or before
@@ -93,8 +94,8 @@ SharedMemory* find(core::BytesView bytes) {
 }  // namespace
 
 std::string host_identity() {
-  // What the kernel asks of a process that opens /proc/<pid>/fd/<n> (ptrace(2), "access mode
-  // checking").
+  // Conditions of the kernel for a process that opens /proc/<pid>/fd/<n> of another (ptrace(2),
+  // "access mode checking").
   if (prctl(PR_GET_DUMPABLE) != 1) return fmt::format("alone.{:016x}", random_number());
   std::string boot, line, capabilities;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -126,7 +127,7 @@ Pages::~Pages() {
 SharedFile::SharedFile(std::size_t bytes)
     : file_(memfd_create("tremula", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!file_) throw system_error("expected a file descriptor (ulimit -n)");
-  // As it is, /proc lets no other user come to the file; its mode says so, too.
+  // /proc keeps other users from the file even without this; the mode makes it explicit.
   if (fchmod(file_.get(), S_IRUSR | S_IWUSR) != 0 ||
       ftruncate(file_.get(), static_cast<off_t>(head_bytes + bytes)) != 0 ||
       fcntl(file_.get(), F_ADD_SEALS, seals) != 0)
@@ -139,7 +140,7 @@ SharedFile::SharedFile(std::size_t bytes)
   new (head_.bytes().data()) Head{place_.region, {0}};
 }
 
-SharedFile::~SharedFile() {  // a forked child's copy says nothing of its parent's memory
+SharedFile::~SharedFile() {  // a forked child must not abandon its parent's memory
   if (place_.process == static_cast<std::uint64_t>(getpid())) head_of(head_).is_abandoned = 1;
 }
 
@@ -155,7 +156,7 @@ void SharedMemory::renew() {
   const auto old = pages_.bytes();
   const auto file = std::make_shared<SharedFile>(old.size() - head_bytes);
   const Pages copy(file->file(), old.size(), true);
-  // Pages that were never written to stay as they are: a look at them would give them memory.
+  // Pages that were never written to are skipped: reading them would give them memory.
   const int written = file_->file().get();
   off_t begin = head_bytes, end = head_bytes;
   while ((begin = lseek(written, end, SEEK_DATA)) >= 0) {
@@ -164,7 +165,7 @@ void SharedMemory::renew() {
     std::memcpy(copy.bytes().data() + begin, old.data() + begin,
                 static_cast<std::size_t>(end - begin));
   }
-  if (errno != ENXIO)  // no end of what was written: systems may not know where it is
+  if (errno != ENXIO)  // not the end of the written pages: some systems cannot find them
     std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes, old.size() - head_bytes);
   Pages(file->file(), old.size(), true, old.data()).release();  // pages_ owns the address as before
   file_ = file;
@@ -193,7 +194,7 @@ Mapping::Mapping(const MemoryPlace& place, bool is_writable)
         "transport without 'local'");
   if (!file) throw unusable(std::strerror(errno));
   struct stat found {};
-  const int sealed = fcntl(file.get(), F_GET_SEALS);  // -1: a file that can have none
+  const int sealed = fcntl(file.get(), F_GET_SEALS);  // -1 for a file that cannot have any
   if (sealed < 0 || (sealed & seals) != seals || fstat(file.get(), &found) != 0 ||
       static_cast<std::size_t>(found.st_size) < head_bytes)
     throw unusable("another file");
@@ -222,10 +223,10 @@ bool Mapping::is_stopped() const noexcept {
   *fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/stat", process_).out = '\0';
   const File file(open(path.data(), O_RDONLY | O_CLOEXEC));
   const auto got = file ? read(file.get(), text.data(), text.size()) : 0;
-  const std::string_view told(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-  const auto behind_name = told.rfind(") ");
-  if (behind_name == told.npos || behind_name + 2 >= told.size()) return false;
-  const char state = told[behind_name + 2];
+  const std::string_view line(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  const auto after_name = line.rfind(") ");
+  if (after_name == line.npos || after_name + 2 >= line.size()) return false;
+  const char state = line[after_name + 2];
   return state == 'T' || state == 't';
 }
 

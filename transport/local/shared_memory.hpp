@@ -2,7 +2,7 @@
 #pragma once
 // Memory that other processes of this user on this machine can map. It has no name: a file
 // descriptor holds it (memfd), so no other process can open it and nothing is left when its
-// processes end, however they end. It is no part of /dev/shm and not bounded by its size.
+// processes end, however they end. It is not part of /dev/shm and not bounded by its size.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace tremula::transport::local {
 
-/// Where other processes find bytes of this process. Opaque to all but those two. Valid in
-/// processes with the same host_identity().
+/// Place at which other processes find bytes of this process. Opaque to all but the owner and the
+/// process that maps it. Valid in processes with the same host_identity().
 struct MemoryPlace {
   std::uint64_t process = 0;  ///< number of the owner
   std::uint64_t file = 0;     ///< descriptor in the owner
@@ -26,9 +26,10 @@ struct MemoryPlace {
   friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;
 };
 
-/// Equal in two processes only if they can map each other's memory: same boot of the same machine
-/// (whatever name a container gives it), same process numbers, same user, group and capabilities.
-/// A process that others may not inspect (PR_SET_DUMPABLE) has an identity that no other has.
+/// Returns a text that is equal in two processes only if they can map each other's memory: same
+/// boot of the same machine (whatever name a container gives it), same process numbers, same user,
+/// group and capabilities. A process that others may not inspect (PR_SET_DUMPABLE) has an identity
+/// that no other has.
 std::string host_identity();
 
 struct FileTraits {
@@ -44,7 +45,7 @@ public:
   Pages() = default;
   /// Maps a file from its beginning.
   /// @param at  null, or pages that it replaces
-  /// @throws core::Error internal with the system's words
+  /// @throws core::Error internal with the system's text
   Pages(const File& file, std::size_t bytes, bool is_writable, void* at = nullptr);
   Pages(Pages&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   Pages& operator=(Pages&& other) noexcept {
@@ -53,18 +54,18 @@ public:
   }
   ~Pages();
   std::span<std::byte> bytes() const noexcept { return bytes_; }
-  /// Leaves them mapped.
+  /// Leaves the pages mapped.
   void release() noexcept { bytes_ = {}; }
 
 private:
   std::span<std::byte> bytes_;
 };
 
-/// A file that peers open. Keeps its memory for them even when the address range of the owner has
-/// been given other memory.
+/// A file that peers open. Keeps its memory for them even when other memory has replaced it in the
+/// owner's address range.
 class SharedFile {
 public:
-  /// @throws core::Error internal if the system does not give it, with its words
+  /// @throws core::Error internal with the system's text if the system refuses
   explicit SharedFile(std::size_t bytes);
   /// Marks the memory as abandoned for the peers that have mapped it.
   ~SharedFile();
@@ -79,27 +80,27 @@ private:
   MemoryPlace place_;
 };
 
-/// Where peers find bytes; they can be mapped for as long as this is kept.
+/// Place at which peers find bytes; they can be mapped for as long as the loan is kept.
 struct Loan {
   MemoryPlace place;
   std::shared_ptr<const SharedFile> file;
 };
 
 /// Zeroed memory of this process that peers can map, sized once. Only pages that were written to
-/// take room. Goes back to the system when the last process has unmapped it.
+/// take up room. Goes back to the system when the last process has unmapped it.
 class SharedMemory {
 public:
-  /// @throws core::Error invalid_argument if no process has that many bytes, internal if the system
-  /// does not give them, with its words
+  /// @throws core::Error invalid_argument if no process can have that many bytes, internal with the
+  /// system's text if the system refuses
   explicit SharedMemory(std::size_t bytes);
 
   std::span<std::byte> bytes() const noexcept;
-  /// The place of its first byte.
+  /// Returns the place of its first byte.
   MemoryPlace place() const noexcept { return file_->place(); }
   Loan lend() const { return {file_->place(), file_}; }
   /// Puts other memory with the same contents at the same address. Processes that have mapped the
-  /// old memory keep it, and it can still be mapped as long as it is lent. Without effect if it
-  /// fails.
+  /// old memory keep it, and it can still be mapped as long as it is lent. Has no effect if it
+  /// throws.
   void renew();
 
 private:
@@ -110,41 +111,43 @@ private:
 /// Memory of a peer in this process's address space.
 class Mapping {
 public:
-  /// @throws core::Error peer_lost if its process has ended, transport if there is no such memory
+  /// @throws core::Error peer_lost if the peer's process has ended, transport if it has no such
+  /// memory
   Mapping(const MemoryPlace& place, bool is_writable);
 
-  /// All of it, whatever the offset of the place.
+  /// Returns all of the memory, whatever the offset of the place.
   std::span<std::byte> bytes() const noexcept;
   std::uint64_t region() const noexcept { return region_; }
-  /// True when the owner needs it no longer.
+  /// Returns whether the owner has abandoned the memory.
   bool is_abandoned() const noexcept;
-  /// False when the process of the owner has ended, however it did. A system call.
+  /// Returns false once the owner's process has ended, however it ended. Makes a system call.
   bool is_held() const noexcept;
-  /// True while the process of the owner is stopped, by a signal or a debugger. System calls.
+  /// Returns whether the owner's process is stopped, by a signal or a debugger. Makes system calls.
   bool is_stopped() const noexcept;
 
 private:
   Pages pages_;
   std::uint64_t region_, process_;
-  std::string path_;                     // of the owner's descriptor
+  std::string path_;                     // path of the owner's descriptor
   std::uint64_t device_ = 0, node_ = 0;  // of the file
 };
 
 // ---- memory that the application asked for ----
 
-/// `bytes` of zeroed memory, on a page boundary, that peers on this machine can copy out of and
-/// into directly. Thread-safe. Takes one file descriptor. A child made by fork shares it with its
-/// parent.
-/// @throws core::Error invalid_argument for 0 bytes, internal if there is none
+/// Returns `bytes` bytes of zeroed memory, on a page boundary, that peers on this machine can copy
+/// from and to directly. Thread-safe. Takes one file descriptor. A child made by fork shares it
+/// with its parent.
+/// @throws core::Error invalid_argument for 0 bytes, internal if the system refuses
 std::byte* allocate(std::size_t bytes);
-/// Peers that are copying keep the memory until they have finished.
+/// Frees memory from allocate(). Peers that are copying keep it until they have finished.
 /// @throws core::Error invalid_argument if `memory` did not come from allocate()
 void deallocate(std::byte* memory);
-/// From now on no peer reads or writes what was lent: the memory is replaced by a copy at the same
-/// address, while peers keep the old one. Without effect if that has been done already. For
-/// exchanges that have failed. No other thread may write to that allocation meanwhile.
+/// Ends a loan, so that no peer reads or writes the lent memory any more: a copy replaces it at the
+/// same address, while peers keep the old memory. Has no effect if the loan has already been ended.
+/// For exchanges that have failed. No other thread may write to that allocation meanwhile.
 void take_back(const Loan& loan);
-/// Where peers find these bytes; empty if they are not memory from allocate(). Thread-safe.
+/// Returns where peers find these bytes; nullopt if they are not in memory from allocate().
+/// Thread-safe.
 std::optional<Loan> lend(core::BytesView bytes);
 
 }  // namespace tremula::transport::local

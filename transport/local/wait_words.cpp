@@ -21,7 +21,7 @@ namespace {
 #define SYS_futex_waitv 449  // since Linux 5.16
 #endif
 
-/// As the kernel has it, for headers that are older.
+/// The kernel's struct futex_waitv, for older headers.
 struct Waiter {
   std::uint64_t value = 0, address = 0;
   std::uint32_t flags = 2;  // a word of 32 bits, shared between processes
@@ -29,13 +29,13 @@ struct Waiter {
 };
 constexpr std::size_t most_words = 128;
 
-/// The half of the counter that changes.
+/// Returns the half of the counter that changes.
 std::uint32_t* word_of(std::atomic<std::uint64_t>& count) noexcept {
   constexpr std::size_t low = std::endian::native == std::endian::little ? 0 : 1;
   return reinterpret_cast<std::uint32_t*>(&count) + low;
 }
 
-/// No counter is among the words.
+/// Sleeps on the descriptors among the words.  @pre there is no counter among them
 bool poll_on(std::span<const WaitWord> words, std::chrono::microseconds most,
              std::chrono::microseconds most_by_events) noexcept {
   std::array<pollfd, most_words> descriptors;
@@ -53,8 +53,8 @@ bool poll_on(std::span<const WaitWord> words, std::chrono::microseconds most,
 }  // namespace
 
 void WaitCounter::show(std::uint64_t value) noexcept {
-  // Taken back before the count is shown: a process that falls asleep behind it says so anew, and
-  // either it has seen the count or this has seen that it sleeps.
+  // Cleared before the count is shown: a process that falls asleep after this sets it again, and
+  // either that process sees the count or this one sees that it sleeps.
   const bool was_slept_on =
       is_slept_on.load(std::memory_order_relaxed) != 0 && is_slept_on.exchange(0) != 0;
   count.store(value, std::memory_order_seq_cst);
@@ -82,7 +82,8 @@ bool sleep_on(std::span<const WaitWord> words, std::chrono::microseconds most,
   until.tv_sec += until.tv_nsec / 1000000000;
   until.tv_nsec %= 1000000000;
   const long result = syscall(SYS_futex_waitv, waiters.data(), count, 0, &until, CLOCK_MONOTONIC);
-  // Anything else is a system that lacks the call or forbids it, as a filter of system calls may.
+  // Any other result means that the system lacks the call or forbids it, e.g. by a seccomp
+  // filter.
   return result >= 0 || errno == ETIMEDOUT || errno == EAGAIN || errno == EINTR;
 }
 

@@ -4,8 +4,8 @@
 
 namespace tremula::transport {
 
-/// All ranks in one process, each with a Loopback of its own or all with the same one: for tests,
-/// and the smallest example of a backend.
+/// Transport between ranks in one process, each with a Loopback of its own or all with one: for
+/// tests, and the smallest example of a backend.
 class Loopback final : public Transport {
 public:
   explicit Loopback(Network& network) : network_(network) {}

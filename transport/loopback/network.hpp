@@ -15,8 +15,8 @@ namespace tremula::transport {
 
 class LoopbackOperation;
 
-/// What the loopback transports of one process are connected by. Outlives them all. Thread-safe. A
-/// test makes it behave badly: see Fault and lose().
+/// Connects the loopback transports of one process. Outlives them all. Thread-safe. A test can make
+/// it behave badly: see Fault and lose().
 class Network {
 public:
   /// A message on its way, as the weather sees it.
@@ -24,35 +24,35 @@ public:
     std::int64_t number;  ///< messages sent before it in this network
     Tag tag;
   };
-  /// What is done to a message. Nothing by default.
+  /// Harm done to a message; none by default.
   struct Fault {
     bool drop = false;         ///< never arrives; its send finishes
     bool fail = false;         ///< its send ends in Errc::transport
-    double delay_seconds = 0;  ///< arrives so much later, and so do later ones with its tag
+    double delay_seconds = 0;  ///< arrives this much later, and so do later ones with its tag
     std::optional<std::size_t>
-        arrives_as{};  ///< length that the receiver finds; zeros beyond what was sent
+        arrives_as{};  ///< length that the receiver finds; zeros beyond the bytes sent
     std::optional<std::size_t>
         flipped_byte{};  ///< position of a byte that arrives with all bits inverted
     bool operator==(const Fault&) const = default;
   };
   /// Called for every message, one at a time. Must not call the network.
   using Weather = std::function<Fault(const MessageView&)>;
-  /// Whether its peers get an error when an endpoint is gone, or just hear nothing from it any
-  /// more.
+  /// Whether the peers of an endpoint that is gone get an error, or just receive nothing more from
+  /// it.
   enum class Loss { reported, silent };
   struct Counters {
     std::int64_t messages_sent = 0, messages_delivered = 0, bytes_delivered = 0;
     std::int64_t reads = 0, bytes_read = 0;
-    std::int64_t messages_harmed = 0;  ///< messages that the weather did something to
+    std::int64_t messages_harmed = 0;  ///< messages with a Fault
   };
 
-  /// @param eager_bytes  a send of at most so many bytes is copied and finishes at once; a longer
-  ///                     one finishes when it is received. 0 is the strictest: what works then
-  ///                     works with every transport.
+  /// @param eager_bytes  a send of at most this many bytes is copied and finishes at once; a longer
+  ///                     one finishes when it is received. 0 is the strictest: code that works
+  ///                     then works with every transport.
   explicit Network(std::size_t eager_bytes = 8192) : eager_bytes_(eager_bytes) {}
 
   void set_weather(Weather weather);
-  /// The rank behind `address` dies: its unfinished sends never arrive, sends to it end in
+  /// Makes the rank at `address` die: its unfinished sends never arrive, sends to it end in
   /// peer_lost (or, if the loss is silent, never).
   void lose(const Address& address, Loss loss = Loss::reported);
   Counters counters() const;
@@ -74,12 +74,12 @@ private:
     auto operator<=>(const Key&) const = default;
   };
   struct Parcel {
-    BytesView bytes;            ///< of the sender, or of `copy`
-    Bytes copy;                 ///< of an eager or harmed message
+    BytesView bytes;            ///< memory of the sender, or of `copy`
+    Bytes copy;                 ///< bytes of an eager or harmed message
     LoopbackOperation* sender;  ///< null if its send has finished
     Deadline::Clock::time_point due;
   };
-  /// Messages and receives that have not been matched. At most one of the two queues is not empty,
+  /// Messages and receives without a match so far. At most one of the two queues is not empty,
   /// apart from messages that are not yet due.
   struct Channel {
     std::deque<Parcel> parcels;
@@ -87,6 +87,7 @@ private:
   };
 
   static Address address_of(Id id);
+  /// Returns the endpoint with this address.
   /// @throws core::Error transport unless an endpoint of this network had this address
   Id id_of(const Address& address) const;
   Id open(Side side);

@@ -8,7 +8,8 @@
 
 namespace tremula::transport {
 
-/// A send or a receive. Its endpoint keeps it for the next one after release().
+/// A send, a receive or a read. After release() its endpoint keeps the object for the next
+/// operation.
 class LoopbackOperation final : public Operation {
 public:
   LoopbackOperation(Network& network, std::vector<LoopbackOperation*>& idle)
@@ -30,7 +31,7 @@ private:
   Network& network_;
   std::vector<LoopbackOperation*>& idle_;
   Network::Key key_{};
-  std::span<std::byte> room_;  ///< of a receive
+  std::span<std::byte> room_;  ///< of a receive or a read
   State state_ = State::finished;
   std::size_t bytes_ = 0;
   core::Errc code_{};

@@ -15,8 +15,8 @@ namespace {
 
 bool is_finalizing = false;
 
-/// A barrier.
-/// @throws core::Error timed_out, also if all ranks came too late
+/// Waits in a barrier until all ranks have joined.
+/// @throws core::Error timed_out, also if all ranks have joined, but too late
 void await_all(MPI_Comm comm, double timeout) {
   MPI_Request all_here = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(comm, &all_here), "MPI_Ibarrier");
@@ -118,8 +118,9 @@ Comm duplicate(MPI_Comm comm, double timeout) {
   core::expects(is_inter == 0,
                 "expected the communicator of this group's ranks, found an intercommunicator: pass "
                 "one that holds the ranks of one group only");
-  // MPI_Comm_dup waits without a deadline, so it begins only when all ranks have come and all know
-  // it: a rank that comes after another has given up passes the first barrier, but not the second.
+  // MPI_Comm_dup waits without a deadline, so it begins only when all ranks have joined and all
+  // know that they have: a rank that joins after another has given up passes the first barrier, but
+  // not the second.
   await_all(comm, timeout);
   await_all(comm, timeout);
   MPI_Comm copy = MPI_COMM_NULL;

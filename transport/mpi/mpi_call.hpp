@@ -11,15 +11,17 @@
 
 namespace tremula::transport::mpi {
 
-/// True between MPI_Init and MPI_Finalize.
+/// Returns true between MPI_Init and MPI_Finalize.
 bool is_running();
+/// Checks that MPI is running.
 /// @throws core::Error invalid_argument if MPI is not running
 void expect_running();
 
-/// MPI's own text for a return code.
+/// Returns MPI's own text for a return code.
 std::string error_text(int code);
 
-/// @param what  the MPI function and what it was called for: "MPI_Isend to rank 3"
+/// Checks a return code.
+/// @param what  the MPI function and the purpose of the call: "MPI_Isend to rank 3"
 /// @throws core::Error transport with MPI's own text, if `code` is not MPI_SUCCESS
 void check(int code, std::string_view what,
            std::source_location where = std::source_location::current());
@@ -33,21 +35,21 @@ struct CommTraits {
 using Comm = core::UniqueHandle<CommTraits>;
 
 /// Frees `comm` when MPI_Finalize begins. For a communicator on which messages may still arrive:
-/// its number must not be given to another one before, and MPI_Finalize would wait for it, or end
-/// the process, if it found it.
+/// its number must not be given to another communicator earlier, and MPI_Finalize would wait for
+/// it, or end the process, if it found it.
 void free_at_finalize(MPI_Comm comm) noexcept;
 
-/// has_finalize_begun() is valid from now on.
+/// Makes has_finalize_begun() valid from now on.
 /// @throws core::Error transport
 void watch_finalize();
-/// True inside MPI_Finalize, while communicators of the application are taken down: MPI may free
-/// nothing of theirs any more.
+/// Returns true inside MPI_Finalize, while communicators of the application are taken down: their
+/// MPI objects may no longer be freed.
 bool has_finalize_begun() noexcept;
 
-/// A duplicate of `comm` whose errors come back as return codes. Collective.
+/// Returns a duplicate of `comm` whose errors are returned as codes. Collective.
 /// @param timeout  seconds to wait for the other ranks
-/// @throws core::Error invalid_argument if MPI is not running or comm is no group of ranks,
-/// transport, timed_out if not all ranks have come: the barrier cannot be taken back, so that no
+/// @throws core::Error invalid_argument if MPI is not running or comm is not a group of ranks,
+/// transport, timed_out if not all ranks have joined: the barrier cannot be taken back, so that no
 /// later collective call over `comm` is correct
 Comm duplicate(MPI_Comm comm, double timeout);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What Tremula keeps with a communicator of the application, so that set-up is done once: it is
-// made at the first call and ends with the communicator.
+// An object that Tremula keeps with a communicator of the application, so that set-up is done once:
+// it is made at the first call and ends with the communicator.
 #include <mpi.h>
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace tremula::transport::mpi {
 
-/// The T that is kept with `comm`; made by T(comm) if there is none. Collective if T's constructor
-/// is. It ends when `comm` is freed, or with the process.
-/// @throws core::Error transport, and what the constructor throws
+/// Returns the T that is kept with `comm`; makes it with T(comm) if there is none. Collective if
+/// T's constructor is. The T ends when `comm` is freed, or with the process.
+/// @throws core::Error transport, and as the constructor
 template <class T>
 T& companion(MPI_Comm comm) {
   static const int key = [] {

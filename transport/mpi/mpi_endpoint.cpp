@@ -19,11 +19,10 @@ using Kind = Envelope::Kind;
 namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{1} << 30;
-/// Prefix of a port's name in an address, so that an address of another transport is not taken for
-/// one.
+/// Prefix of a port's name in an address, unlike in addresses of other transports.
 constexpr std::string_view address_prefix = "mpi-port:";
 
-/// MPI tag of the chunks of a long message. Messages with the same one are 32000 messages apart.
+/// Returns the MPI tag of the chunks of a long message. Messages with equal tags are 32000 apart.
 int chunk_tag(std::uint32_t number) {
   return Postbox::mpi_tag + 1 + static_cast<int>(number % 32000);
 }
@@ -32,7 +31,7 @@ void nap() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
 
 }  // namespace
 
-/// One message that is asked for or on its way.
+/// One message to send or to receive.
 class Endpoint::Transfer final : public Operation {
 public:
   explicit Transfer(Endpoint& endpoint) : endpoint_(endpoint) {}
@@ -71,19 +70,19 @@ public:
   }
   Rank peer() const { return peer_; }
   std::span<std::byte> bytes() const { return bytes_; }
-  /// "from rank 3 with tag 2"
+  /// Returns e.g. "from rank 3 with tag 2".
   std::string name() const {
     return (is_send_ ? "to rank " : "from rank ") + std::to_string(peer_) + " with tag " +
            std::to_string(tag_);
   }
 
-  /// The message is long, number `number` between its two ranks.
+  /// Marks the message as a long one, number `number` between its two ranks.
   void announce(std::uint32_t number) {
     number_ = number;
     endpoint_.long_ones_.push_back(this);
   }
 
-  /// Both sides are ready: hands the bytes of the message to MPI.
+  /// Hands the bytes of the message to MPI, as both sides are ready.
   void move(std::size_t length) {
     state_ = State::moving;
     length_ = length;
@@ -116,13 +115,13 @@ public:
     if (is_send_ || is_ended_) finish(length_);
   }
 
-  /// The sender tells that its bytes were valid until all had been sent.
+  /// Notes that the sender has reported that its bytes were valid until all had been sent.
   void end() {
     is_ended_ = true;
     advance();
   }
 
-  /// The whole message is in an envelope.
+  /// Notes that the whole message is in an envelope.
   void post(Postbox::Ticket ticket) {
     state_ = State::posted;
     ticket_ = ticket;
@@ -180,7 +179,7 @@ Endpoint::Endpoint(MPI_Comm local, Side side, const core::Log* log)
 }
 
 Endpoint::~Endpoint() {
-  if (!is_running()) {  // MPI may not be called any more
+  if (!is_running()) {  // MPI may no longer be called
     static_cast<void>(post_.release());
     return;
   }
@@ -213,7 +212,7 @@ bool Endpoint::exchange_goodbyes() {
       for (std::size_t p = 0; p < peers_.size(); ++p) {
         Peer& peer = peers_[p];
         if (!peer.is_partner) continue;
-        if (!std::exchange(peer.was_told_goodbye, true))
+        if (!std::exchange(peer.was_sent_goodbye, true))
           post_->send(static_cast<Rank>(p), {.kind = Kind::goodbye});
         is_over = is_over && peer.has_left;
       }
@@ -222,7 +221,7 @@ bool Endpoint::exchange_goodbyes() {
       handle_mail();
       nap();
     }
-  } catch (...) {  // a link that has failed is kept, too
+  } catch (...) {  // a link that has failed is also kept
     return false;
   }
 }
@@ -340,7 +339,7 @@ void Endpoint::handle(const Postbox::Mail& mail) {
       match(receive, envelope, payload);
       return;
     }
-    case Kind::ready:  // nothing is found for a send that was given up
+    case Kind::ready:  // none is found for a send that was given up
       if (Transfer* send = find(true, peer, envelope.number)) send->move(send->bytes().size());
       return;
     case Kind::refuse:

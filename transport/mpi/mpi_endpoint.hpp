@@ -34,22 +34,22 @@ namespace tremula::transport::mpi {
 class Endpoint final : public transport::Endpoint {
 public:
   /// @param local  this group's ranks; borrowed, outlives the endpoint
-  /// @param log  gets a line from the destructor for what it had to leave to MPI; may be null
+  /// @param log  gets a line from the destructor if it had to leave the link to MPI; may be null
   Endpoint(MPI_Comm local, Side side, const core::Log* log);
-  /// Says goodbye to every peer that it has exchanged messages with, and waits up to half a second
-  /// for their goodbyes. If one is missing, MPI keeps the intercommunicator until MPI_Finalize, so
+  /// Sends a goodbye to every peer with which it has exchanged messages, and waits up to half a
+  /// second for theirs. If one is missing, MPI keeps the intercommunicator until MPI_Finalize, so
   /// that messages that still arrive do no harm.
   ~Endpoint() override;
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  /// The name of the port on rank 0 of the producer, empty elsewhere.
+  /// Returns the name of the port on rank 0 of the producer; empty elsewhere.
   Address address() const override;
-  /// Collective over both groups. Uses the first address only.
+  /// Connects the two groups. Collective over both. Uses the first address only.
   void connect(std::span<const Address> peers, core::Deadline deadline) override;
   Request send(core::Rank peer, Tag tag, core::BytesView bytes) override;
-  /// MPI has the bytes only while a long message arrives in them. If the sender stops for more than
-  /// half a second just then, and cancel() is called, MPI may write to them later.
+  /// Gives MPI the bytes only while a long message arrives in them. If the sender stops for more
+  /// than half a second just then, and cancel() is called, MPI may write to them later.
   Request receive(core::Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
   bool survives_lost_peers() const noexcept override { return false; }
@@ -58,8 +58,8 @@ private:
   class Transfer;
   struct Peer {
     std::uint32_t announced = 0;  // long messages sent to it
-    bool is_partner = false;      // something was sent to it or received from it, or is to be
-    bool was_told_goodbye = false;
+    bool is_partner = false;      // messages with it were, or are to be, exchanged
+    bool was_sent_goodbye = false;
     bool has_left = false;
   };
   /// Receives with one tag that wait for the other rank, or messages that wait for their receives.
@@ -88,10 +88,10 @@ private:
   std::unique_ptr<Postbox> post_;
   std::vector<Peer> peers_;  // shape: [rank of the other group]
   std::map<std::pair<core::Rank, Tag>, Lane> lanes_;
-  std::vector<std::unique_ptr<Transfer>> transfers_;  // all that were ever needed at once
+  std::vector<std::unique_ptr<Transfer>> transfers_;  // as many as were ever needed at once
   std::vector<Transfer*> idle_;                       // of transfers_
   std::vector<Transfer*> long_ones_;                  // of transfers_: announced and not yet ended
-  int abandoned_ = 0;                                 // chunks that MPI does not give back
+  int abandoned_ = 0;                                 // chunks that MPI has not given back
   double patience_ = 0.5;  // seconds that may be spent on waiting for MPI to give chunks back
 };
 

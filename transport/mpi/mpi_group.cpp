@@ -26,7 +26,7 @@ int narrow(std::int64_t bytes) {
   return static_cast<int>(bytes);
 }
 
-/// The bytes of a rank, or the first of them: most ranks pass few, which go in one call.
+/// The bytes of a rank, or the first of them: most ranks pass few, which travel in one call.
 struct Begin {
   std::int64_t bytes = 0;
   std::array<std::byte, 248> data{};
@@ -37,9 +37,9 @@ struct Begin {
 
 /// One collective call, and the memory that MPI may touch until it has ended.
 struct Group::Round {
-  Comm abandoned;  // the group's communicator, where the call never ends
+  Comm abandoned;  // the group's communicator, if the call never ends
   MPI_Request request = MPI_REQUEST_NULL;
-  std::string what;  // is called
+  std::string what;  // name of the call
   bool gathers = false, has_begun_rest = false;
   std::int64_t length = 0;  // of a broadcast
   Bytes mine, all;
@@ -55,7 +55,7 @@ struct Group::Round {
     mine.assign(bytes.begin() + taken, bytes.end());
     begins.resize(static_cast<std::size_t>(size));
   }
-  /// Once all begins are here.
+  /// Lays out the rest of the bytes, once all begins are here.
   /// @return whether a rank has more
   bool has_rest() {
     std::int64_t rest = 0;
@@ -95,7 +95,7 @@ Group::Group(MPI_Comm comm, double timeout) : comm_(duplicate(comm, timeout)) {
 }
 
 Group::~Group() {
-  // A note that nobody has taken would belong to the next communicator of that number.
+  // A note that no rank has taken would belong to the next communicator with that number.
   if (has_notes_) keep();
   for (auto& note : sent_)
     if (note->request != MPI_REQUEST_NULL)
@@ -207,7 +207,7 @@ void Group::send_note(core::Rank to, core::BytesView bytes) {
   has_notes_ = true;
   core::expects((rank_ == 0) != (to == 0) && bytes.size() <= most_note_bytes,
                 "a note: expected few bytes between rank 0 and another rank");
-  if (!comm_) return;  // of no use any more
+  if (!comm_) return;  // after keep()
   while (!sent_.empty() && sent_.front()->has_gone()) sent_.pop_front();
   auto note = std::make_unique<NoteOnItsWay>();
   note->bytes.assign(bytes.begin(), bytes.end());

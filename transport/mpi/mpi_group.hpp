@@ -13,35 +13,38 @@ namespace tremula::transport::mpi {
 /// level.
 class Group final : public transport::Group {
 public:
-  /// As duplicate(comm, timeout).
+  /// Duplicates `comm` as duplicate(comm, timeout) does.
   Group(MPI_Comm comm, double timeout);
   ~Group() override;
 
   core::Rank rank() const noexcept override { return rank_; }
   core::Rank size() const noexcept override { return size_; }
+  /// Returns the bytes of rank 0.
   /// @pre less than 2 GiB
   /// @throws core::Error timed_out; MPI cannot take a collective call back
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
+  /// Returns the bytes of every rank.
   /// @pre less than 2 GiB together
   /// @throws core::Error as broadcast
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> finish(core::Deadline deadline) override;
-  /// As allgather, for ranks that are known to be there: MPI waits without a deadline, which takes
-  /// a fraction of the time.
+  /// Returns the bytes of every rank, as allgather() does, if all ranks are known to join: MPI
+  /// waits without a deadline, which takes a fraction of the time.
   std::vector<core::Bytes> allgather_at_once(core::Bytes bytes);
   void send_note(core::Rank to, core::BytesView bytes) override;
   std::optional<Note> take_note() override;
-  /// The duplicate of the communicator.
+  /// Returns the duplicate of the communicator.
   MPI_Comm comm() const noexcept { return comm_.get(); }
-  /// Messages may still arrive on the duplicate: it is kept until MPI_Finalize. The group is of no
-  /// use any more.
+  /// Keeps the duplicate until MPI_Finalize, because messages may still arrive on it. The group is
+  /// of no use afterwards.
   void keep() noexcept;
 
 private:
   struct Round;
+  /// Begins a collective call.
   /// @throws core::Error timed_out if an earlier call has not ended
   Round& begin();
-  /// @return whether there is more to wait for
+  /// Begins the second part of the call.  @return whether there is one to wait for
   bool begin_rest();
   void wait(core::Deadline deadline);
 
@@ -52,7 +55,7 @@ private:
   std::unique_ptr<Round> round_;  // the collective call that has not ended
   struct NoteOnItsWay;
   std::deque<std::unique_ptr<NoteOnItsWay>>
-      sent_;  // that have not gone, and perhaps some that have
+      sent_;  // notes that are on their way, and some that may have gone
 };
 
 }  // namespace tremula::transport::mpi

@@ -52,7 +52,7 @@ public:
 
   void cancel() noexcept override {
     if (request_ == MPI_REQUEST_NULL || !is_running()) return;
-    if (!is_send_) MPI_Cancel(&request_);  // no MPI library takes a send back
+    if (!is_send_) MPI_Cancel(&request_);  // no MPI library cancels a send
     auto& patience = endpoint_.patience_;
     if (!patience) patience = core::Deadline::after(0.5);
     int done = 0;

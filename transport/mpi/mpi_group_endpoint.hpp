@@ -11,19 +11,20 @@ namespace tremula::transport::mpi {
 
 /// Connects the ranks of one communicator: every message is an MPI message, straight from and into
 /// the memory of the caller. Unlike an endpoint between two jobs it cannot abandon a peer that
-/// stays away: MPI cannot take back what it has begun. Operations that are given up are waited for,
-/// half a second for all together; after that MPI may still touch their bytes.
+/// stays away: MPI cannot take back an operation that it has begun. The endpoint waits for
+/// operations that are given up, half a second for all together; after that MPI may still touch
+/// their bytes.
 class GroupEndpoint final : public transport::Endpoint {
 public:
-  /// As duplicate(comm, timeout).
+  /// Duplicates `comm` as duplicate(comm, timeout) does.
   GroupEndpoint(MPI_Comm comm, double timeout);
   ~GroupEndpoint() override;
 
-  /// For set-up.
+  /// Returns the group, for set-up.
   Group& group() noexcept { return group_; }
   const Group& group() const noexcept { return group_; }
 
-  /// Empty, and connect() does nothing: the ranks are connected by the communicator.
+  /// Returns an empty address; connect() does nothing: the communicator connects the ranks.
   Address address() const override { return {}; }
   void connect(std::span<const Address>, core::Deadline) override {}
   /// @pre tag below 2^15 and less than 2 GiB
@@ -31,7 +32,8 @@ public:
   Request receive(core::Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
   bool survives_lost_peers() const noexcept override { return false; }
-  /// The communicator is kept until MPI_Finalize, so that late messages do no harm.
+  /// Makes the destructor keep the communicator until MPI_Finalize, so that late messages are
+  /// harmless.
   void give_up() noexcept override { has_given_up_ = true; }
 
 private:
@@ -41,7 +43,7 @@ private:
   Group group_;
   bool has_given_up_ = false;
   std::optional<core::Deadline> patience_;                   // for all operations that are given up
-  std::vector<std::unique_ptr<GroupOperation>> operations_;  // all that were ever needed at once
+  std::vector<std::unique_ptr<GroupOperation>> operations_;  // as many as were ever needed at once
   std::vector<GroupOperation*> idle_;                        // of operations_
 };
 

@@ -14,8 +14,8 @@
 
 namespace tremula::transport::mpi {
 
-/// What one rank of a link tells another. Envelopes between two ranks arrive in the order in which
-/// they were sent.
+/// Header of a message from one rank of a link to another. Envelopes between two ranks arrive in
+/// the order in which they were sent.
 struct Envelope {
   enum class Kind : std::uint32_t {
     message,   ///< a whole short message; its bytes follow
@@ -26,7 +26,7 @@ struct Envelope {
     goodbye,   ///< the sender closes its end; nothing follows
   };
   Kind kind = Kind::message;
-  std::uint32_t number = 0;  ///< of an announced message, counted by its sender for each peer
+  std::uint32_t number = 0;  ///< of an announced message, as counted by its sender for each peer
   Tag tag = 0;
   std::uint64_t length = 0;
 };
@@ -36,7 +36,7 @@ static_assert(sizeof(Envelope) == 24);
 /// to MPI when an operation does not end.
 class Postbox {
 public:
-  /// Longest message that fits in an envelope.
+  /// Bytes of the longest message that fits in an envelope.
   static constexpr std::size_t short_bytes = 4096 - sizeof(Envelope);
   /// MPI tag of envelopes; all others are free.
   static constexpr int mpi_tag = 0;
@@ -46,14 +46,14 @@ public:
   Postbox(const Postbox&) = delete;
   Postbox& operator=(const Postbox&) = delete;
 
-  /// Which envelope, for test_sent.
+  /// Identifies an envelope, for test_sent.
   using Ticket = std::uint64_t;
-  /// Copies `payload`; never blocks.
+  /// Sends an envelope and a copy of `payload`; never blocks.
   /// @throws core::Error transport
   Ticket send(core::Rank peer, const Envelope& envelope, core::BytesView payload = {});
-  /// Makes progress; true when the envelope has left this process.
+  /// Makes progress. Returns whether the envelope has left this process.
   bool test_sent(Ticket ticket);
-  /// The same for all envelopes.
+  /// Makes progress. Returns whether all envelopes have left this process.
   bool test_all_sent();
 
   struct Mail {
@@ -61,7 +61,7 @@ public:
     Envelope envelope;
     core::BytesView payload;  ///< valid until the next call of take()
   };
-  /// The next envelope if one has come. Makes progress.
+  /// Makes progress. Takes the next envelope; nullopt if none has arrived.
   /// @throws core::Error transport, protocol
   std::optional<Mail> take();
 
@@ -74,11 +74,11 @@ private:
 
   MPI_Comm link_;
   std::vector<std::unique_ptr<EnvelopeBuffer>>
-      incoming_;            // always posted, except the one that was taken last
-  std::size_t oldest_ = 0;  // of incoming_; MPI fills them in turn
+      incoming_;            // all posted, except the one that was taken last
+  std::size_t oldest_ = 0;  // index into incoming_; MPI fills them in turn
   bool is_taken_ = false;   // the caller reads incoming_[oldest_]
   std::deque<std::unique_ptr<EnvelopeBuffer>> outgoing_;  // in the order of sending
-  Ticket oldest_sent_ = 0;                                // of outgoing_.front()
+  Ticket oldest_sent_ = 0;                                // ticket of outgoing_.front()
 };
 
 }  // namespace tremula::transport::mpi

@@ -4,7 +4,7 @@
 namespace tremula::transport::mpi {
 
 Process::Process() {
-  int level = MPI_THREAD_SINGLE;  // Transport says what is missing
+  int level = MPI_THREAD_SINGLE;  // Transport reports what is missing
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
 }
 

@@ -4,11 +4,11 @@
 
 namespace tremula::transport::mpi {
 
-/// MPI in a program of Tremula, from MPI_Init_thread to MPI_Finalize; an application calls these
-/// itself. One in a process.
+/// MPI in a program of Tremula, from MPI_Init_thread to MPI_Finalize; applications call these
+/// themselves. At most one per process.
 class Process {
 public:
-  /// Collective over the job, as its end is.
+  /// Initialises MPI. Collective over the job, as the destructor is.
   /// @throws core::Error transport
   Process();
   ~Process();

@@ -11,7 +11,8 @@
 namespace tremula::transport::mpi {
 namespace {
 
-/// "Open MPI" of "Open MPI v4.1.4, package: ...": what is before the version.
+/// Returns the name of the library without its version, e.g. "Open MPI" of "Open MPI v4.1.4,
+/// package: ...".
 std::string library_vendor() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
@@ -22,9 +23,9 @@ std::string library_vendor() {
   return vendor;
 }
 
-/// Open MPI up to version 4 finds the ports of other jobs through an ompi-server, whose address
-/// mpirun hands down as the parameter pmix_server_uri: the address itself, or file:PATH of a file
-/// that holds it.
+/// Finds the ompi-server through which Open MPI up to version 4 finds the ports of other jobs. Its
+/// address is handed down by mpirun as the parameter pmix_server_uri: the address itself, or
+/// file:PATH of a file that holds it.
 /// @return the server's process name, "1551826944.0"; empty if there is none
 std::string ompi_server() {
   const char* given = std::getenv("OMPI_MCA_pmix_server_uri");

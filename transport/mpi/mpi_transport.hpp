@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // MPI between two jobs that were started separately: the producer opens a port, the name of the
-// port travels through the rendezvous, the consumer connects to it. README.md tells what MPI cannot
+// port travels through the rendezvous, the consumer connects to it. README.md lists what MPI cannot
 // do and what follows from it.
 #include <memory>
 #include <string>
@@ -15,18 +15,18 @@ namespace tremula::transport::mpi {
 
 class Transport final : public transport::Transport {
 public:
-  /// As duplicate(comm, timeout); the ranks of `comm` are those of this group.
+  /// Duplicates `comm` as duplicate(comm, timeout) does; its ranks are those of this group.
   /// @param log  outlives the transport; may be null
   Transport(MPI_Comm comm, double timeout, const core::Log* log = nullptr);
 
   std::string_view name() const noexcept override { return "mpi"; }
   bool connects_alone() const noexcept override { return false; }
-  /// "mpi:<library>" and what else two jobs must share; empty if this process cannot connect to
-  /// another job.
+  /// Returns "mpi:<library>" and everything else that two jobs must share; empty if this process
+  /// cannot connect to another job.
   std::vector<std::string> offers() const override;
-  /// What is missing and what to do, when offers() is empty; otherwise empty.
+  /// Returns what is missing and what to do, if offers() is empty; otherwise empty.
   std::string why_not() const { return why_not_; }
-  /// Rank 0 of a producer opens a port.
+  /// Opens an endpoint; on rank 0 of a producer, also a port.
   /// @throws core::Error unsupported if there is no such offer, transport
   std::unique_ptr<transport::Endpoint> open(std::string_view offer, Side side) override;
 

@@ -13,12 +13,13 @@ namespace tremula::transport::ofi {
 
 namespace {
 
-/// What a send that is given up may still need to end by itself; then the link is closed under it.
+/// Seconds in which an operation that is given up may still end by itself; then the link is closed.
 constexpr double grace_seconds = 0.2;
 
-bool tells_a_loss(int error) {
+/// Returns whether an error of libfabric means that the peer is gone.
+bool means_a_loss(int error) {
   switch (error) {
-    case FI_ECANCELED:  // not by us: its connection has ended
+    case FI_ECANCELED:  // not cancelled by us: its connection has ended
     case FI_ECONNREFUSED:
     case FI_ECONNRESET:
     case FI_ECONNABORTED:
@@ -35,7 +36,8 @@ bool tells_a_loss(int error) {
   }
 }
 
-/// Nothing where the system does not lend that much address space, or it had to be registered.
+/// Returns a sink; empty if the system does not grant that much address space, or if it had to be
+/// registered.
 Sink make_sink(const Provider& provider) {
   if ((provider.info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) return {};
   void* at = mmap(nullptr, SinkTraits::bytes, PROT_READ | PROT_WRITE,
@@ -143,7 +145,7 @@ std::int64_t OfiEndpoint::call(OfiOperation& operation) noexcept {
 }
 
 bool OfiEndpoint::post(OfiOperation& operation) {
-  if (!port_) return true;  // look_at tells why
+  if (!port_) return true;  // look_at reports why
   operation.descriptor_ =
       port_->memory().descriptor({operation.data_, operation.room_}, operation.registration_);
   const auto code = call(operation);
@@ -205,7 +207,7 @@ void OfiEndpoint::read_completions() {
 bool OfiEndpoint::read_error() {
   fi_cq_err_entry entry{};
   if (fi_cq_readerr(port_->completions(), &entry, 0) <= 0) return false;
-  if (entry.op_context == nullptr) return true;  // of a connection; its operations have their own
+  if (entry.op_context == nullptr) return true;  // of a connection; each operation has its own
   auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
   operation.bytes_ = operation.room_ + entry.olen;
   fail(operation, entry.err);
@@ -216,7 +218,7 @@ void OfiEndpoint::fail(OfiOperation& operation, int error) {
   const bool is_ours = operation.state_ == State::cancelling;
   operation.state_ = State::failed;
   operation.error_ = error;
-  if (!is_ours && tells_a_loss(error)) peer_of(operation).lost_by = error;
+  if (!is_ours && means_a_loss(error)) peer_of(operation).lost_by = error;
 }
 
 std::optional<std::size_t> OfiEndpoint::look_at(OfiOperation& operation) {
@@ -241,7 +243,7 @@ core::Error OfiEndpoint::error_of(const OfiOperation& operation) const {
                 (operation.bytes_ > operation.room_
                      ? "one of " + std::to_string(operation.bytes_) + " bytes"
                      : "a longer one")};
-  return {tells_a_loss(operation.error_) ? core::Errc::peer_lost : core::Errc::transport,
+  return {means_a_loss(operation.error_) ? core::Errc::peer_lost : core::Errc::transport,
           describe(operation) + " failed: " + text_of(-operation.error_)};
 }
 
@@ -260,7 +262,7 @@ void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
         std::this_thread::yield();
       }
     } catch (...) {
-      // no completion can be had any more: close
+      // no further completion can be read: close
     }
     if (operation.state_ == State::cancelling) {
       std::string reason;
@@ -275,9 +277,9 @@ void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
   operation.state_ = State::finished;
 }
 
-// Where the peer's processor has to answer, as over sockets, a read costs it and us as much as a
-// message: over tcp;ofi_rxm a step read by 128 KiB takes 1.6 times as long as one that is packed,
-// by 256 KiB 1.4 times, from 512 KiB on as long (two producers, one consumer, two cores).
+// Where the peer's processor has to answer, as over sockets, a read costs both sides as much as a
+// message: over tcp;ofi_rxm a step read in runs of 128 KiB takes 1.6 times as long as a packed one,
+// of 256 KiB 1.4 times, of 512 KiB or more as long (two producers, one consumer, two cores).
 std::size_t OfiEndpoint::shortest_read() const noexcept {
   const bool is_offloaded = port_ && port_->is_offloaded();
   return is_offloaded ? Endpoint::shortest_read() : std::size_t{512} << 10;

@@ -15,7 +15,8 @@ namespace tremula::transport::ofi {
 
 class OfiEndpoint;
 
-/// A send, a receive or a read. Its endpoint keeps it for the next one after release().
+/// A send, a receive or a read. After release() its endpoint keeps the object for the next
+/// operation.
 ///
 ///   queued ──> posted ──> finished | failed      queued: libfabric had no room for it yet
 ///     └──────────┴──> given up
@@ -44,19 +45,19 @@ private:
   State state_ = State::finished;
   Rank peer_ = 0;
   Tag tag_ = 0;
-  RegionKey source_{};            // of a read
-  std::byte* data_ = nullptr;     // of a send: never written to
+  RegionKey source_{};            // memory that a read reads
+  std::byte* data_ = nullptr;     // never written to by a send
   std::size_t room_ = 0;          // bytes posted
-  std::size_t bytes_ = 0;         // bytes moved, or of a failed receive the bytes found
-  int error_ = 0;                 // positive, of libfabric
+  std::size_t bytes_ = 0;         // bytes moved; of a failed receive, the bytes found
+  int error_ = 0;                 // positive error number of libfabric
   OfiOperation* next_ = nullptr;  // in its queue
-  void* descriptor_ = nullptr;    // what libfabric calls the memory of its bytes
-  Registration registration_;     // of its bytes, if the provider wants one and nobody else has
+  void* descriptor_ = nullptr;    // libfabric's descriptor of the memory of its bytes
+  Registration registration_;     // of its bytes, if the provider needs one and there is none
 };
 
-/// Where the end of a message goes that is longer than its receive, so that every provider
-/// completes it and tells the length: tcp;ofi_rxm by itself may never end such a receive, or harm
-/// the messages behind it. Memory that takes no room until it is written to.
+/// Memory for the end of a message that is longer than its receive, so that every provider
+/// completes the receive and reports the length: tcp;ofi_rxm by itself may never complete such a
+/// receive, or harm later messages. Takes up no room until it is written to.
 struct SinkTraits {
   using Handle = void*;
   static constexpr std::size_t bytes = std::size_t{16} << 30;
@@ -98,26 +99,27 @@ private:
   };
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
-    std::string text{};             ///< of the address
-    int lost_by = 0;                ///< error of libfabric that tells that the peer is gone
+    std::string text{};             ///< of the address, for people
+    int lost_by = 0;                ///< error of libfabric that means that the peer is gone
     std::array<Queue, 3> queues{};  ///< index = Kind
   };
 
   Request start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                 const RegionKey& source = {});
   std::int64_t call(OfiOperation& operation) noexcept;
-  /// False if libfabric has no room at the moment.
+  /// Hands an operation to libfabric. Returns false if it has no room at the moment.
   bool post(OfiOperation& operation);
   void post_queued();
   void read_completions();
-  /// False if there was none.
+  /// Processes an error in the completion queue. Returns false if there was none.
   bool read_error();
   void fail(OfiOperation& operation, int error);
   std::optional<std::size_t> look_at(OfiOperation& operation);
   void give_up(OfiOperation& operation) noexcept;
-  /// Before the port is closed.
+  /// Ends all registrations. Called before the port is closed.
   void end_registrations() noexcept;
-  /// A message is on its way into the memory of a receive: it cannot be cancelled. Cancels all others.
+  /// Cancels all receives. Returns whether one cannot be cancelled, because a message is on its way
+  /// into its memory.
   bool has_stuck_receive() noexcept;
   /// Gives up everything at once. The endpoint is of no use afterwards.
   void close(std::string reason);
@@ -130,14 +132,14 @@ private:
     return peer_of(operation).queues[static_cast<std::size_t>(operation.kind_)];
   }
 
-  std::deque<OfiOperation> operations_;  // a deque never moves them
+  std::deque<OfiOperation> operations_;  // a deque, so that they never move
   Sink sink_;
-  std::optional<Port> port_;  // none once closed
+  std::optional<Port> port_;  // nullopt once closed
   std::string provider_;
   Address address_;
   std::string closed_reason_;
   std::vector<Peer> peers_;
-  std::vector<Queue*> waiting_;  // those that are not empty
+  std::vector<Queue*> waiting_;  // queues that are not empty
   std::vector<OfiOperation*> idle_;
 };
 

@@ -36,9 +36,11 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
+/// Returns libfabric's text for a return code.
 /// @param code  negative, as libfabric returns it
 inline std::string text_of(std::int64_t code) { return fi_strerror(static_cast<int>(-code)); }
 
+/// Checks a return code.
 /// @throws core::Error transport naming `what` and libfabric's own text if `code` is negative
 inline void check(std::int64_t code, std::string_view what) {
   if (code < 0)

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view module_name = "libtremula_ofi.so";
 
-/// The library or program that this function was linked into.
+/// Returns the library or program into which this function was linked.
 fs::path own_file() {
   Dl_info info{};
   link_map* map = nullptr;
@@ -40,8 +40,8 @@ fs::path own_file() {
   return fs::canonical(is_program ? "/proc/self/exe" : map->l_name, ignored);
 }
 
-/// Beside libtremula.so; for programs that hold its code, in the folder of libraries beside theirs.
-/// Empty if it is in neither.
+/// Returns the module, which lies beside libtremula.so or, for programs that hold its code, in the
+/// folder of libraries beside theirs; empty if it is in neither.
 fs::path module_file() {
   const fs::path folder = own_file().parent_path();
   for (const char* beside : {".", "../lib", TREMULA_LIBRARIES_FROM_PROGRAMS}) {
@@ -52,9 +52,9 @@ fs::path module_file() {
   return {};
 }
 
-/// Restores what was there when it was made: libraries that libfabric loads (libinfinipath) catch
-/// signals to write backtraces. A signal that comes to this thread meanwhile waits; one that another
-/// thread takes may meet the foreign handler.
+/// Restores in its destructor the signal handlers that its constructor found: libraries that
+/// libfabric loads (libinfinipath) catch signals to write backtraces. A signal to this thread waits
+/// meanwhile; one that another thread takes may meet the foreign handler.
 class SignalHandlersKept {
 public:
   SignalHandlersKept() {
@@ -77,9 +77,10 @@ private:
   core::SignalsBlocked blocked_;  // last: signals wait until the handlers are back
 };
 
-/// Defaults of variables that libfabric reads when it is first asked, and at no other time. What the
-/// user has set stays. They are in a list of their own, which takes the place of the environment for
-/// a moment: setenv would change the application's while another thread may read it.
+/// Sets defaults of variables that libfabric reads when it is first asked, and at no other time.
+/// Variables that the user has set stay. The defaults are in a separate list, which replaces the
+/// environment for a moment: setenv would change the application's environment while another thread
+/// may read it.
 class DefaultsSet {
 public:
   DefaultsSet() : before_(environ) {
@@ -98,8 +99,8 @@ public:
       environ = before_;
       return;
     }
-    // A provider has called setenv, which made a list out of ours and may have freed the one before:
-    // that list stays, without what is not the application's.
+    // A provider has called setenv, which made a new list from ours and may have freed the old one:
+    // that list stays, without the variables that are not the application's.
     for (const std::string& name : added_) unsetenv(name.c_str());
   }
   DefaultsSet(const DefaultsSet&) = delete;
@@ -107,24 +108,25 @@ public:
 
 private:
   // An endpoint of tcp;ofi_rxm opens four times as fast, and takes 12 MiB instead of more than 70: a
-  // rank has one for each stream, and one for its group.
+  // rank has one endpoint per stream, and one for its group.
   static inline std::array rx_size = std::to_array("FI_OFI_RXM_MSG_RX_SIZE=128");
   static inline std::array buffer_bytes = std::to_array("FI_OFI_RXM_BUFFER_SIZE=4096");
-  // psm2 and verbs do so when they are asked whether there is such a network.
+  // psm2 and verbs set these when they are asked whether there is such a network.
   static constexpr std::array set_by_providers{"PSM2_MULTI_EP", "RDMAV_HUGEPAGES_SAFE",
                                                "RDMAV_FORK_SAFE"};
 
   static std::string name_of(std::string_view variable) {
     return std::string(variable.substr(0, variable.find('=')));
   }
-  /// Notes what the application has not.
+  /// Returns whether the application has not set this variable, and notes it if so.
   bool is_new(const std::string& name) {
     if (std::getenv(name.c_str()) != nullptr) return false;
     added_.push_back(name);
     return true;
   }
 
-  /// Never frees a list: another thread may be reading it. A list as the one before is that one.
+  /// Returns a list that is never freed, because another thread may be reading it. A list that
+  /// equals the previous one is not stored again.
   static char** kept(std::vector<char*> list) {
     static auto& lists = *new std::deque<std::vector<char*>>;
     if (lists.empty() || lists.back() != list) lists.push_back(std::move(list));
@@ -162,7 +164,7 @@ const Module& load() {
 bool is_installed() { return !module_file().empty(); }
 
 std::unique_ptr<Providers> find(const OfiOptions& options) {
-  static std::mutex one_at_a_time;  // each puts back what it has found in the process
+  static std::mutex one_at_a_time;  // each call restores what it has found in the process
   const std::scoped_lock lock(one_at_a_time);
   const SignalHandlersKept handlers;
   const DefaultsSet defaults;

@@ -8,7 +8,7 @@ namespace tremula::transport::ofi {
 namespace {
 
 constexpr std::uint64_t own_access = FI_SEND | FI_RECV | FI_READ;
-/// Keys are random where we choose them: another one is tried if one is taken.
+/// How often to try another key if one is taken: keys are random where we choose them.
 constexpr int tries = 8;
 
 }  // namespace
@@ -53,7 +53,7 @@ Registration Memory::open(std::span<std::byte> bytes, std::uint64_t access, std:
         fi_mr_reg(domain_, bytes.data(), bytes.size(), access, 0, key, 0, &handle, nullptr);
     if (code == -FI_ENOKEY && left > 0) continue;
     check(code, "fi_mr_reg of " + std::to_string(bytes.size()) +
-                    " bytes (`ulimit -l` tells how much memory may be locked)");
+                    " bytes (`ulimit -l` shows how much memory may be locked)");
     Registration registration(handle);
     if ((mode_ & FI_MR_ENDPOINT) != 0) {
       check(fi_mr_bind(handle, &endpoint_->fid, 0), "fi_mr_bind");

@@ -2,12 +2,12 @@
 #pragma once
 // Memory that libfabric knows. Private to this folder.
 //
-// What the provider asks for (fi_mr(3), mr_mode) and what becomes of it:
+// Demands of a provider (fi_mr(3), mr_mode) and how they are met:
 //
 //   FI_MR_LOCAL      every buffer of an operation is registered; see descriptor()
-//   FI_MR_VIRT_ADDR  peers count from the address, else from 0
+//   FI_MR_VIRT_ADDR  offsets of peers count from the address, else from 0
 //   FI_MR_ALLOCATED  every page is touched first
-//   FI_MR_PROV_KEY   the provider chooses the key, else a random number is it
+//   FI_MR_PROV_KEY   the provider chooses the key, else it is a random number
 //   FI_MR_ENDPOINT   registrations are bound to the endpoint and enabled
 #include <map>
 #include <memory>
@@ -21,17 +21,18 @@ namespace tremula::transport::ofi {
 /// The registrations of one endpoint.
 class Memory : public std::enable_shared_from_this<Memory> {
 public:
-  /// @param is_readable  peers may read what is registered for them
-  /// @param endpoint     enabled; closed before this object's domain
+  /// @param is_readable  peers may read memory that is registered for them
+  /// @param endpoint     enabled; closed before `domain`
   Memory(const fi_info& info, bool is_readable, fid_domain* domain, fid_ep* endpoint);
 
-  /// Null if it is of no use.
+  /// Registers memory; returns null if that is of no use.
   std::unique_ptr<MemoryRegion> add(std::span<std::byte> bytes, Access access);
-  /// What an operation passes along with these bytes: null if the provider does not ask for it or
-  /// there are none. Without a region of Access::own around them they are registered as long as
-  /// `held` lives.
+  /// Returns the descriptor that an operation passes along with these bytes; null if the provider
+  /// does not need one or there are no bytes. If no region of Access::own contains them, they are
+  /// registered for as long as `held` lives.
   void* descriptor(std::span<std::byte> bytes, Registration& held);
-  /// No peer reads any of it from now on. Regions that are still kept are of no use.
+  /// Ends all registrations, so that peers can no longer read the memory. Regions that are still
+  /// kept are of no use.
   void close() noexcept;
 
 private:
@@ -41,12 +42,14 @@ private:
     Registration registration;
     Access access{};
   };
+  /// Registers memory with libfabric.
   /// @param access  bits of libfabric
   /// @param key     chosen by us; unused if the provider chooses
   Registration open(std::span<std::byte> bytes, std::uint64_t access, std::uint64_t key);
   std::uint64_t random_key() const;
   bool is_local_registered() const noexcept { return (mode_ & FI_MR_LOCAL) != 0; }
-  /// @param is_ours  it may be written to
+  /// Touches every page if the provider needs that.
+  /// @param is_ours  whether the bytes may be written to
   void touch(std::span<std::byte> bytes, bool is_ours) const;
 
   int mode_;

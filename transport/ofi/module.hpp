@@ -12,25 +12,28 @@
 
 namespace tremula::transport::ofi {
 
-/// What libfabric has for some options. Thread-safe.
+/// The providers of libfabric that fit some options. Thread-safe.
 class Providers {
 public:
   virtual ~Providers() = default;
-  /// "ofi:<provider>" and, where it ends at this machine, "@<identity>"; best first, nothing twice.
+  /// Returns "ofi:<provider>" and, where it ends at this machine, "@<identity>"; best first, each
+  /// once.
   virtual std::vector<std::string> offers() const = 0;
-  /// @throws core::Error unsupported if it is none of offers(), naming them
+  /// Opens an endpoint.
+  /// @throws core::Error unsupported if `offer` is not one of offers(), naming them
   virtual std::unique_ptr<Endpoint> open(std::string_view offer) const = 0;
 };
 
-/// What libtremula_ofi.so has. Both sides are built together: classes and errors cross as they are.
+/// The interface of libtremula_ofi.so. Both sides are built together, so classes and errors can
+/// cross it.
 struct Module {
   const char* version;  ///< of Tremula
-  /// Asks libfabric what there is: some 0.3 s the first time in a process.
-  /// @throws core::Error unsupported if nothing fits the options, naming what there is
+  /// Asks libfabric for its providers: takes some 0.3 s the first time in a process.
+  /// @throws core::Error unsupported if none fits the options, naming those that there are
   std::unique_ptr<Providers> (*find)(const OfiOptions& options);
 };
 
 }  // namespace tremula::transport::ofi
 
-/// The one name that libtremula_ofi.so shows.
+/// Returns the interface; the only symbol that libtremula_ofi.so exports.
 extern "C" const tremula::transport::ofi::Module* tremula_ofi_module();

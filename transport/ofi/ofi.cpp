@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view wide = "ofi";
 
-/// What ends at this machine has "@<identity>".
+/// Returns whether an offer reaches other machines: one that ends at this machine has
+/// "@<identity>".
 bool is_wide(std::string_view offer) { return offer.find('@') == offer.npos; }
 
 }  // namespace
@@ -58,7 +59,7 @@ bool Ofi::is_better_wire(std::string_view choice) {
 
 std::unique_ptr<Endpoint> Ofi::open(std::string_view offer, Side) {
   const ofi::Providers& found = providers();
-  const core::SignalsBlocked blocked;  // for threads that libfabric may begin
+  const core::SignalsBlocked blocked;  // for threads that libfabric may start
   return found.open(offer);
 }
 

@@ -12,31 +12,32 @@ class Providers;
 }
 
 /// libfabric: reliable datagram endpoints and tagged messages. libfabric is loaded when it is first
-/// asked: by load(), choices() or open(). Thread-safe; each of its endpoints is as Endpoint says and
-/// knows nothing of the others.
+/// asked: by load(), choices() or open(). Thread-safe; its endpoints are not, and are independent
+/// of each other.
 class Ofi final : public Transport {
 public:
   explicit Ofi(OfiOptions options = {});
   ~Ofi() override;
 
   std::string_view name() const noexcept override { return "ofi"; }
-  /// "ofi@<identity>" between processes with the same loopback and, with an address to bind to,
-  /// "ofi"; none if this installation has no libfabric. Whatever provider it will be.
+  /// Returns "ofi@<identity>", for processes that share a loopback interface, and "ofi" too if
+  /// there is an address to bind to; empty if this installation has no libfabric. An offer stands
+  /// for any provider.
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
-  /// "ofi:<provider>" and "ofi:<provider>@<identity>".
-  /// @throws core::Error unsupported if nothing fits the options, naming what there is
+  /// Returns "ofi:<provider>" and "ofi:<provider>@<identity>".
+  /// @throws core::Error unsupported if no provider fits the options, naming those that there are
   std::vector<std::string> choices(std::string_view offer) override;
   /// @param offer  one of the choices
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 
-  /// Whether this machine has a wire that libfabric may use better than sockets. libfabric is not
-  /// asked.
+  /// Returns whether this machine has a wire that libfabric may use better than sockets. Does not
+  /// ask libfabric.
   static bool may_have_better_wire();
-  /// Whether this choice is a provider over such a wire.
+  /// Returns whether this choice is a provider over such a wire.
   static bool is_better_wire(std::string_view choice);
 
-  /// Some 0.3 s the first time in a process, nothing from then on.
+  /// Loads libfabric: takes some 0.3 s the first time in a process, and no time later.
   /// @throws core::Error unsupported as choices()
   void load() { providers(); }
 
@@ -45,7 +46,7 @@ private:
 
   OfiOptions options_;
   std::mutex mutex_;
-  std::unique_ptr<const ofi::Providers> providers_;  // none until libfabric was asked
+  std::unique_ptr<const ofi::Providers> providers_;  // null until libfabric was asked
 };
 
 }  // namespace tremula::transport

@@ -9,7 +9,7 @@ struct OfiOptions {
   /// to work.
   std::string provider;
   /// Address or interface that peers on other machines may use, e.g. "10.0.0.5" or "eth0"; empty
-  /// for none: then nothing listens beyond this machine.
+  /// if none: then nothing listens beyond this machine.
   std::string bind;
 };
 

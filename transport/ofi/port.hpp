@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What libfabric holds open for one rank's end of a link. Private to this folder.
+// The objects of libfabric for one rank's end of a link. Private to this folder.
 #include <memory>
 #include <span>
 #include <string>
@@ -22,26 +22,26 @@ public:
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  /// Leaves open what libfabric holds, for as long as the process lives, and makes no call to it any
-  /// more, so that it touches no memory: libfabric 1.17 (ofi_rxm) reads through a null pointer when an
-  /// endpoint is closed on which a message is on its way into a receive. Costs some 12 MiB and the
-  /// descriptors of the connections.
+  /// Leaves libfabric's objects open for as long as the process lives, and no longer calls
+  /// libfabric, so that it touches no memory: libfabric 1.17 (ofi_rxm) reads through a null pointer
+  /// when an endpoint is closed on which a message is on its way into a receive. Costs some 12 MiB
+  /// and the descriptors of the connections.
   void abandon() noexcept;
 
   fid_ep* endpoint() const noexcept { return endpoint_.get(); }
   fid_cq* completions() const noexcept { return completions_.get(); }
   Memory& memory() noexcept { return *memory_; }
   std::size_t inject_bytes() const noexcept { return inject_bytes_; }
-  /// Data moves without calls into libfabric.
+  /// Returns whether data moves without calls into libfabric.
   bool is_offloaded() const noexcept { return is_offloaded_; }
   const std::string& provider() const noexcept { return provider_; }
 
   Address address() const;
   /// Makes peers reachable.
-  /// @return what libfabric numbers them by, index = rank
-  /// @throws core::Error transport if one is no address of this provider
+  /// @return libfabric's numbers of them, index = rank
+  /// @throws core::Error transport if one is not an address of this provider
   std::vector<fi_addr_t> add(std::span<const Address> peers);
-  /// Where a peer is, for people: host and port. Empty if libfabric does not say.
+  /// Returns where a peer is, for people: host and port; empty if libfabric does not know.
   std::string text_of(fi_addr_t peer) const;
 
 private:
@@ -50,10 +50,10 @@ private:
   Domain domain_;
   AddressVector addresses_;
   CompletionQueue completions_;
-  FabricEndpoint endpoint_;  // closed before what it is bound to
+  FabricEndpoint endpoint_;  // closed before the objects that it is bound to
   std::size_t inject_bytes_ = 0;
   bool is_offloaded_ = false;
-  std::shared_ptr<Memory> memory_;  // of its regions, too, which may end after this
+  std::shared_ptr<Memory> memory_;  // shared with its regions, which may outlive it
 };
 
 }  // namespace tremula::transport::ofi

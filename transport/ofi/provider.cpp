@@ -16,21 +16,21 @@ namespace tremula::transport::ofi {
 
 namespace {
 
-/// Never taken: `local` serves ranks of one host, and libfabric 1.17 is left with locks of peers
-/// that were killed, and with reads that never end.
+/// A provider that is never taken: `local` serves ranks of one host, and libfabric 1.17 keeps locks
+/// of peers that were killed, and reads that never end.
 constexpr std::string_view left_to_local = "shm";
-/// Best first; what is not named stands before the first of the sockets, for it is made for better
-/// wires.
+/// Providers over sockets, best first. Providers not named here come before them, because they are
+/// made for better wires.
 constexpr std::array<std::string_view, 2> over_sockets{"tcp;ofi_rxm", "net"};
-/// Taken only if asked for by name: milliseconds a message, 0.3 GB/s, does not work, the same as
-/// `net`.
+/// Providers taken only if asked for by name. Reasons, in order: milliseconds per message; 0.3
+/// GB/s; does not work; equivalent to `net`.
 constexpr std::array<std::string_view, 4> avoided{"sockets", "udp;ofi_rxd", "ofi_mrail",
                                                   "net;ofi_rxm"};
 
-/// Peers read no memory over it. On contended cores one step in some thousands stopped for good
-/// while it was read: no read and no message came any more, in libfabric 1.17. Nothing is lost by
-/// that: over sockets a read takes as long as a message, because the processor of the peer has to
-/// answer it.
+/// A provider over which peers do not read memory. On contended cores one step in some thousands
+/// hung while it was read: no further read or message arrived, in libfabric 1.17. This costs
+/// nothing: over sockets a read takes as long as a message, because the processor of the peer has
+/// to answer it.
 constexpr std::string_view reads_nothing = "tcp;ofi_rxm";
 
 std::string_view provider_of(const fi_info& info) { return info.fabric_attr->prov_name; }
@@ -41,13 +41,13 @@ bool is_avoided(std::string_view provider) {
   });
 }
 
-/// Unnamed 0, over sockets 1 and more.
+/// Returns the place of a provider in the order: 1 and more over sockets, 0 for all others.
 std::ptrdiff_t place_of(std::string_view provider) {
   const auto at = std::find(over_sockets.begin(), over_sockets.end(), provider);
   return at == over_sockets.end() ? 0 : 1 + (at - over_sockets.begin());
 }
 
-/// "127.0.0.1"; empty for what is no IP address.
+/// Returns e.g. "127.0.0.1"; empty if it is not an IP address.
 std::string ip_text(const fi_info& info) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const void* address = nullptr;
@@ -62,7 +62,7 @@ std::string ip_text(const fi_info& info) {
   return inet_ntop(family, address, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-/// True if ranks on other machines can use it.
+/// Returns whether ranks on other machines can use a provider.
 bool is_wide(const Provider& provider) { return provider.offer.find('@') == std::string::npos; }
 
 /// Returns the end of an error text: what to do where a provider is missing.
@@ -80,25 +80,26 @@ std::string listed(const std::set<std::string>& names) {
   return text.empty() ? "none" : text;
 }
 
-/// The first bit set: the caller may use all 64 (fi_endpoint(3), mem_tag_format).
+/// Tag format with the first bit set: the caller may use all 64 (fi_endpoint(3), mem_tag_format).
 constexpr std::uint64_t all_tag_bits = 0xAAAAAAAAAAAAAAAA;
 
 /// A provider that cannot move a package of this many bytes in one piece is left out.
 constexpr std::size_t longest_message = std::size_t{1} << 40;
 
-/// What a provider may ask of registered memory (memory.hpp).
+/// Demands on registered memory that a provider may make (memory.hpp).
 constexpr int memory_modes =
     FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 
-/// @param capabilities  beside messages
+/// Returns all providers that meet our needs.
+/// @param capabilities  capabilities in addition to messages
 Info everything(std::uint64_t capabilities) {
   Info hints(fi_allocinfo());
   hints->ep_attr->type = FI_EP_RDM;
   hints->caps = FI_TAGGED | FI_DIRECTED_RECV | capabilities;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
-  hints->domain_attr->mr_mode = memory_modes;  // libfabric gives back those that it needs
+  hints->domain_attr->mr_mode = memory_modes;  // libfabric returns those that it needs
   hints->domain_attr->threading =
-      FI_THREAD_DOMAIN;  // an endpoint has a domain of its own and one thread at a time
+      FI_THREAD_DOMAIN;  // an endpoint has its own domain, one thread at a time
   hints->domain_attr->av_type = FI_AV_TABLE;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->ep_attr->mem_tag_format = all_tag_bits;  // all 64 bits are the caller's
@@ -142,7 +143,7 @@ std::vector<Provider> find_providers(const OfiOptions& options) {
     if (!options.bind.empty() && (place == options.bind || ip == options.bind))
       offer(*info, "ofi:" + provider);
   };
-  // Where peers can read memory, that is preferred: an offer is taken once.
+  // Providers over which peers can read memory come first: an offer is taken once.
   for (const Info* found : {&readers, &others})
     for (const fi_info* info = found->get(); info != nullptr; info = info->next) consider(info);
   if (usable.empty())

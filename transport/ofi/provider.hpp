@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What libfabric has to offer on this machine. Private to this folder.
+// The providers that libfabric offers on this machine. Private to this folder.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@ struct Provider {
   bool is_readable = false;  ///< peers may read memory that is registered for them
 };
 
-/// Best first; nothing twice.
+/// Returns the providers that fit `options`, best first, each once.
 /// @throws core::Error unsupported if `options` name a provider or an interface that is not there,
 /// naming those that are
 std::vector<Provider> find_providers(const OfiOptions& options);

@@ -7,22 +7,23 @@
 
 namespace tremula::transport {
 
-/// What `auto` takes between hosts: a better wire of another transport where both sides have it, else
-/// TCP of our own.
+/// The transport that `auto` takes between hosts: a better wire of another transport where both
+/// sides have one, else our own TCP.
 class BestWire final : public Transport {
 public:
-  /// @param other      one whose offers stand for several choices
-  /// @param is_better  of its choices: goes before TCP
-  /// @param may_have_better  whether there is any use in asking it first
+  /// @param other      a transport whose offers stand for several choices
+  /// @param is_better  whether a choice of `other` goes before TCP
+  /// @param may_have_better  whether `other` may have a better wire, so that its offers go first
   BestWire(Tcp tcp, std::unique_ptr<Transport> other,
            std::function<bool(std::string_view)> is_better, bool may_have_better);
 
   std::string_view name() const noexcept override { return "auto"; }
-  /// Those of both, so that each can talk to a side that has one alone.
+  /// Returns the offers of both transports, so that each can talk to a side with only one.
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
-  /// The better wires of the other transport, and TCP of our own. Of its wires that are no better, which
-  /// trust whoever connects, there is none: a side that has nothing else is refused.
+  /// Returns the better wires of the other transport, and our own TCP. The other wires of that
+  /// transport are left out because they trust any program that connects: a side that has nothing
+  /// else is refused.
   std::vector<std::string> choices(std::string_view offer) override;
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 

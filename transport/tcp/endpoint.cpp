@@ -15,7 +15,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// A caller that tests one request after the other pays for one look.
+/// How often test() polls at most: a caller that tests many requests in turn pays for one poll.
 constexpr auto look_every = std::chrono::microseconds(1);
 constexpr auto shortest_pause = std::chrono::milliseconds(5),
                longest_pause = std::chrono::milliseconds(500);
@@ -27,7 +27,7 @@ public:
   ~TcpRegion() override { regions_->end(key()); }
 
 private:
-  std::shared_ptr<Regions> regions_;  // of an endpoint that may end before
+  std::shared_ptr<Regions> regions_;  // of an endpoint that may end first
 };
 
 }  // namespace
@@ -264,7 +264,7 @@ std::optional<std::size_t> TcpEndpoint::test(TcpOperation& operation) {
   using State = TcpOperation::State;
   try {
     if (!operation.has_ended() && Clock::now() - looked_ >= look_every) progress();
-  } catch (...) {  // the request ends with it, and its bytes are the caller's
+  } catch (...) {  // the request ends in this error, and its bytes are the caller's
     give_up(operation);
     throw;
   }

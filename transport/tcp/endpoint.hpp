@@ -16,13 +16,13 @@ namespace tremula::transport::tcp {
 
 class TcpEndpoint final : public Endpoint {
 public:
-  /// @param host_port  of this rank, without a port
+  /// @param host_port  address of this rank, without a port
   TcpEndpoint(Side side, const HostPort& host_port);
   ~TcpEndpoint() override;
 
   Address address() const override { return own_.encode(); }
-  /// Does not block: a consumer connects with the first operation that needs it, and operations wait
-  /// for that.
+  /// Does not block: a consumer connects to a peer with the first operation that needs it, and
+  /// operations wait for that.
   void connect(std::span<const Address> peers, Deadline deadline) override;
   void expect_only(std::span<const Rank> peers) override;
   Request send(Rank peer, Tag tag, BytesView bytes) override;
@@ -33,14 +33,14 @@ public:
   std::size_t shortest_read() const noexcept override;
   void give_up() noexcept override;
   void progress() override;
-  /// None while bytes come and go: to sleep between two of them takes longer than to look.
+  /// Returns -1 while bytes come and go: sleeping between two of them takes longer than polling.
   int wake_descriptor() const noexcept override {
     return looked_ - moved_ < std::chrono::milliseconds(1) ? -1 : epoll_.get();
   }
   std::string address_text(Rank peer) const override {
     return links_[static_cast<std::size_t>(peer)].peer.text();
   }
-  /// Connections that were closed because they did not prove to be a rank of the link.
+  /// Returns how many connections were closed because they did not prove to be a rank of the link.
   std::uint64_t strangers() const noexcept { return strangers_ + (door_ ? door_->strangers() : 0); }
 
 private:
@@ -51,11 +51,11 @@ private:
   struct Link {
     Peer peer;
     Invitation invitation;
-    std::unique_ptr<Dial> dial{};  // while it is under way
-    bool is_dialled = false;       // it was begun
+    std::unique_ptr<Dial> dial{};  // while an attempt is under way
+    bool is_dialled = false;       // connecting has begun
     bool is_dialling = false;      // and has not ended
     Clock::time_point next_dial{};
-    Clock::duration pause{};  // before the next one
+    Clock::duration pause{};  // before the next attempt
   };
 
   bool is_rank(Rank peer) const noexcept {
@@ -69,11 +69,11 @@ private:
   core::Error error_of(const TcpOperation& operation) const;
   std::string describe(const TcpOperation& operation) const;
 
-  // A peer that cannot be connected is lost, alone.
+  // A peer that cannot be connected is lost; the others are not affected.
   void dial(Link& link) noexcept;
   void move_dial(Link& link) noexcept;
   void go_on_dialling(Link& link);
-  /// @param text  where it is, for people; empty: asked of the socket
+  /// @param text  where the peer is, for people; if empty, the address at the far end of the socket
   void connect_to(Link& link, Descriptor socket, std::string text) noexcept;
   void dial_again() noexcept;
   void end_dial(Link& link) noexcept;
@@ -84,14 +84,14 @@ private:
   Side side_;
   Descriptor epoll_;
   Invitation own_;
-  std::unique_ptr<Door> door_;  // of a producer, until all that it expects have come
+  std::unique_ptr<Door> door_;  // of a producer, until all peers it expects are connected
   std::uint64_t strangers_ = 0;
   Pool pool_{*this};
-  std::shared_ptr<Regions> regions_;  // of its regions, too, which may end after this
-  Share share_;                       // of each peer
+  std::shared_ptr<Regions> regions_;  // shared with its regions, which may outlive it
+  Share share_;                       // limits of each peer
   std::deque<Link> links_;            // index = rank
   std::size_t dialling_ = 0;
-  Clock::time_point looked_{}, moved_{};  // when progress() did last, and found something last
+  Clock::time_point looked_{}, moved_{};  // last progress(), and the last that found events
 };
 
 }  // namespace tremula::transport::tcp

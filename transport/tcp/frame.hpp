@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What goes over a connection once both ends are proved, and how much of it. Private to this folder.
+// Frames of a connection whose two ends are proved, and their limits. Private to this folder.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -15,13 +15,14 @@ enum class FrameKind : std::uint32_t {
   pull,         ///< receiver: send, room
   fetch,        ///< reader: tag and send are the key of the region; offset, bytes, room
   data,         ///< answers pull or fetch: bytes, room; the bytes follow
-  done,         ///< receiver: send; it needs nothing of it any more
+  done,         ///< receiver: send; it needs no more of its bytes
   gone,         ///< answers pull or fetch: room; there is nothing to send
-  credit,       ///< receiver: bytes, that messages may take again
+  credit,       ///< receiver: bytes that messages may use again
 };
 
-/// A send and a room are operations of the end that made the number. In memory order: the magic of the
-/// opening is a number, so that ends with different orders refuse each other.
+/// `send` and `room` number operations of the end that issued the number. Numbers are in the byte
+/// order of the host: the first frame from a host of the other order breaks the protocol
+/// (Peer::take).
 struct Frame {
   FrameKind kind{};
   std::uint32_t unused = 0;
@@ -29,24 +30,26 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == 48 && std::is_trivially_copyable_v<Frame>);
 
-/// Longer messages are announced.
+/// Bytes of the longest message that is sent without being announced.
 inline constexpr std::size_t longest_eager = std::size_t{64} << 10;
-/// Longer ones are written out of the caller's bytes, shorter ones are copied together.
+/// Bytes of the longest message that is copied together with others; longer ones are written out of
+/// the caller's bytes.
 inline constexpr std::size_t longest_copied = std::size_t{8} << 10;
-/// What an end keeps of one peer's messages that have no receive yet.
+/// Bytes of one peer's messages without a receive that an end keeps.
 inline constexpr std::uint64_t window_bytes = std::uint64_t{256} << 10;
-/// What a message takes of it.
+/// Returns how many bytes of the window a message takes.
 constexpr std::uint64_t cost_of(std::uint64_t bytes) { return bytes + 64; }
-/// Between two chunks of a large message others have their turn.
+/// Bytes per chunk of a large message; others have their turn between two chunks.
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
-/// What an endpoint keeps at most for one of its peers, which is lost when it wants more.
+/// Limits on what an endpoint keeps for one of its peers; a peer that exceeds one of them is lost.
 struct Share {
   std::size_t announced = 0;  ///< messages without a receive
   std::size_t serves = 0;     ///< reads that it serves at a time
   std::size_t unwritten = 0;  ///< bytes of frames that wait until the peer reads them
 };
-/// What it keeps for all of them is dealt equally among those that it expects. Beyond some thousands of
-/// peers each costs a little more, as its socket does.
+/// Returns the limits of one peer: those of the endpoint, split equally among the `peers` that it
+/// expects, but at least `least`. With many peers the total therefore grows with their number, as
+/// that of sockets does.
 constexpr Share share_of(std::size_t peers) {
   constexpr Share all{
       .announced = std::size_t{1} << 20, .serves = 1 << 16, .unwritten = std::size_t{64} << 20};

@@ -14,10 +14,10 @@ namespace tremula::transport::tcp {
 
 namespace {
 
-// Of the process, as its descriptors are: no object but the process itself knows all doors.
+// Process-wide, like descriptors: no object sees all doors.
 std::atomic<std::size_t> seats_taken = 0;
 
-/// Connections that are accepted in one turn: the link goes on between them.
+/// Connections that are accepted per turn; the link continues between two turns.
 constexpr int most_accepted = 16;
 
 Seat take_seat() noexcept {
@@ -43,15 +43,15 @@ core::Key key_of(const Invitation& accepting, const Invitation& connecting) {
   return key;
 }
 
-Listening::Heard Listening::hear(const Descriptor& socket, std::size_t bytes) {
+Listening::Received Listening::receive(const Descriptor& socket, std::size_t bytes) {
   while (count_ < bytes) {
     const auto count = recv(socket.get(), bytes_.data() + count_, bytes - count_, MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Heard::less;
-    if (count <= 0) return Heard::end;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Received::less;
+    if (count <= 0) return Received::end;
     count_ += static_cast<std::size_t>(count);
   }
-  return Heard::all;
+  return Received::all;
 }
 
 bool say(const Descriptor& socket, BytesView bytes) noexcept {
@@ -84,12 +84,12 @@ Dial::State Dial::move() {
     epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event);
   }
   for (;;) {
-    switch (listening_.hear(socket_, exchange_payload_bytes)) {
-      case Listening::Heard::less:
+    switch (listening_.receive(socket_, exchange_payload_bytes)) {
+      case Listening::Received::less:
         return State::under_way;
-      case Listening::Heard::end:
+      case Listening::Received::end:
         return State::closed;
-      case Listening::Heard::all:
+      case Listening::Received::all:
         break;
     }
     const ExchangeTurn turn = exchange_.receive(listening_.bytes());
@@ -135,7 +135,7 @@ void Door::accept() {
   for (int i = 0; i < most_accepted; ++i) {
     Descriptor socket =
         own_socket(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) return;  // nobody is there, or there is no room for anybody at the moment
+    if (!socket) return;  // no connection waits, or there is no room for one at the moment
     take_in(std::move(socket));
   }
 }
@@ -153,7 +153,7 @@ void Door::take_in(Descriptor socket) {
   } catch (const std::exception&) {  // no memory for it at the moment
     return;
   }
-  attend(guests_.end() - 1);  // a rank has named itself before the next one comes
+  attend(guests_.end() - 1);  // so that a rank names itself before the next connection
 }
 
 Seat Door::make_room() {
@@ -179,9 +179,9 @@ void Door::move(std::uint64_t event) {
 void Door::attend(Guests::iterator guest) {
   Verdict verdict = Verdict::leaves;
   try {
-    verdict = hear(*guest);
+    verdict = receive_from(*guest);
     if (verdict == Verdict::enters) verdict = admit(*guest);
-  } catch (const std::exception&) {  // of this guest alone
+  } catch (const std::exception&) {  // concerns this guest alone
     verdict = Verdict::leaves;
   }
   if (verdict == Verdict::stays) return;
@@ -190,32 +190,32 @@ void Door::attend(Guests::iterator guest) {
 }
 
 void Door::dismiss(Guests::iterator guest) noexcept {
-  forget(epoll_, guest->socket);  // none: it has entered
+  forget(epoll_, guest->socket);  // empty if it has entered
   guests_.erase(guest);
 }
 
-Door::Verdict Door::hear(Guest& guest) {
+Door::Verdict Door::receive_from(Guest& guest) {
   for (;;) {
     const std::size_t id_bytes = guest.rank ? 0 : sizeof(Invitation::Id);
-    switch (guest.listening.hear(guest.socket, id_bytes + exchange_payload_bytes)) {
-      case Listening::Heard::less:
+    switch (guest.listening.receive(guest.socket, id_bytes + exchange_payload_bytes)) {
+      case Listening::Received::less:
         return Verdict::stays;
-      case Listening::Heard::end:
+      case Listening::Received::end:
         return Verdict::leaves;
-      case Listening::Heard::all:
+      case Listening::Received::all:
         break;
     }
-    BytesView heard = guest.listening.bytes();
+    BytesView received = guest.listening.bytes();
     if (!guest.rank) {
       Invitation::Id id = 0;
-      std::memcpy(&id, heard.data(), sizeof id);
-      heard = heard.subspan(sizeof id);
+      std::memcpy(&id, received.data(), sizeof id);
+      received = received.subspan(sizeof id);
       const auto peer = std::ranges::find(peers_, id, &Invitation::id);
       if (peer == peers_.end()) return Verdict::leaves;
       guest.rank = static_cast<Rank>(peer - peers_.begin());
       guest.exchange.emplace(key_of(own_, *peer));
     }
-    const ExchangeTurn turn = guest.exchange->receive(heard);
+    const ExchangeTurn turn = guest.exchange->receive(received);
     guest.listening.clear();
     if (turn.failure || !say(guest.socket, turn.reply)) return Verdict::leaves;
     if (turn.is_done) return Verdict::enters;

@@ -8,8 +8,8 @@
 //                     proof                              ──>
 //                                                        <──  proof
 //
-// The exchange is that of transport/control; its key is made of both ranks' secrets, which are told
-// through the server alone, to the ranks of the link.
+// The exchange is that of transport/control; its key is made of both ranks' secrets, which travel
+// only through the server, and only to the ranks of the link.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -21,16 +21,16 @@
 
 namespace tremula::transport::tcp {
 
-/// The key of a pair of ranks.
+/// Returns the key that a pair of ranks shares.
 core::Key key_of(const Invitation& accepting, const Invitation& connecting);
 
-/// Reads as many bytes as the exchange needs next, and none more.
+/// Reads as many bytes as the exchange needs next, and no more.
 class Listening {
 public:
-  enum class Heard { all, less, end };
-  /// Never blocks.
-  Heard hear(const Descriptor& socket, std::size_t bytes);
-  /// What was heard.
+  enum class Received { all, less, end };
+  /// Reads until `bytes` bytes have arrived since clear(). Never blocks.
+  Received receive(const Descriptor& socket, std::size_t bytes);
+  /// Returns the bytes received since clear().
   BytesView bytes() const noexcept { return std::span(bytes_).first(count_); }
   void clear() noexcept { count_ = 0; }
 
@@ -38,7 +38,7 @@ private:
   std::array<std::byte, sizeof(Invitation::Id) + exchange_payload_bytes> bytes_{};
   std::size_t count_ = 0;
 };
-/// Writes a few bytes to a socket that has written little so far.
+/// Writes a few bytes to a socket that has written little so far. Returns whether all were written.
 bool say(const Descriptor& socket, BytesView bytes) noexcept;
 
 /// The connecting end of one attempt.
@@ -47,22 +47,22 @@ public:
   enum class State {
     under_way,
     proved,
-    closed,   ///< the other end has gone, or had no time: another attempt may succeed
-    refused,  ///< nobody listens there, or there is no way
+    closed,   ///< the other end has gone, or had no room: another attempt may succeed
+    refused,  ///< no program listens there, or there is no route
     false_,   ///< another program listens there
   };
-  /// @param socket  that has begun to connect to the peer
+  /// @param socket  a socket that has begun to connect to the peer
   Dial(const Invitation& own, const Invitation& peer, Descriptor socket, int epoll,
        std::uint64_t event);
   ~Dial();
   Dial(const Dial&) = delete;
   Dial& operator=(const Dial&) = delete;
 
-  /// Goes on when the system tells of the socket. Never blocks.
+  /// Continues the attempt when epoll reports an event of the socket. Never blocks.
   State move();
-  /// Of one that was refused.
+  /// Returns the errno of an attempt that was refused.
   int error() const noexcept { return error_; }
-  /// The connection of one that is proved; the system tells of it no more.
+  /// Takes the connection of an attempt that is proved; epoll no longer reports events of it.
   Descriptor take();
 
 private:
@@ -76,8 +76,8 @@ private:
   std::uint64_t event_;
 };
 
-/// Room for a connection that has proved nothing. Those of all doors are of one store: the
-/// descriptors are the process's.
+/// Room for a connection that has proved nothing yet. All doors of the process take theirs from one
+/// store, because descriptors belong to the process.
 struct SeatTraits {
   using Handle = bool;
   static Handle none() { return false; }
@@ -85,42 +85,44 @@ struct SeatTraits {
 };
 using Seat = core::UniqueHandle<SeatTraits>;
 
-/// In the store, and what each door has beside it, so that none waits for what happens at another.
+/// Seats in the store, and further seats of each door, so that no door waits for another.
 inline constexpr std::size_t seats_of_process = 128, seats_of_door = 4;
 
-/// The accepting end: what listens, and connections that have proved nothing yet.
+/// The accepting end: the listening socket, and connections that have proved nothing yet.
 class Door {
 public:
   using Clock = std::chrono::steady_clock;
-  /// Events of the system with this bit are of a door.
+  /// Bit that marks the epoll events of a door.
   static constexpr std::uint64_t event_bit = std::uint64_t{1} << 63;
 
-  /// @param own  its host and port are replaced by that at which the door listens
+  /// @param own  its host and port are replaced by those at which the door listens
   Door(Invitation& own, int epoll);
   ~Door();
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
-  /// The ranks to let in, in their order.
+  /// Sets the ranks to let in, index = rank, and begins to accept connections.
   void expect(std::vector<Invitation> peers);
-  /// This rank need not come.
+  /// Stops waiting for this rank.
   void excuse(Rank rank) noexcept;
-  /// Goes on when the system tells of something that is the door's. Never blocks.
+  /// Handles an epoll event of the door. Never blocks.
   void move(std::uint64_t event);
-  /// Closes what has taken too long. Reads a clock while there is anybody.
+  /// Closes connections that have taken too long to prove themselves. Reads a clock only
+  /// if there are any.
   void close_late();
-  /// A new connection. The oldest that has named no rank makes room for it; a rank tries again.
+  /// Takes in a new connection. If there is no room, the oldest that has named no rank is closed
+  /// for it, or else the oldest of all; a rank whose connection is closed tries again.
   void take_in(Descriptor socket);
 
   struct Entrant {
     Rank rank;
     Descriptor socket;
   };
-  /// Connections that have proved to be those of a rank, each rank once.
+  /// Takes the connections that have proved to come from a rank; each rank appears once.
   std::vector<Entrant> take_entrants();
   bool has_all() const noexcept { return missing_ == 0; }
-  /// Connections that were closed because they proved nothing.
+  /// Returns how many connections were closed because they proved nothing.
   std::uint64_t strangers() const noexcept { return strangers_; }
-  /// Connections that have proved nothing yet.
+  /// Returns how many connections have proved nothing yet.
   std::size_t guests() const noexcept { return guests_.size(); }
 
 private:
@@ -128,9 +130,9 @@ private:
     std::uint64_t number;
     Clock::time_point until;
     Descriptor socket;
-    Seat seat;  // none: one of the door's
+    Seat seat;  // empty if it takes one of the door's own
     Listening listening{};
-    std::optional<Rank> rank{};  // as it says
+    std::optional<Rank> rank{};  // as it claims
     std::optional<ServerExchange> exchange{};
   };
   using Guests = std::vector<Guest>;
@@ -139,7 +141,7 @@ private:
   void attend(Guests::iterator guest);
   void dismiss(Guests::iterator guest) noexcept;
   enum class Verdict { stays, enters, leaves };
-  Verdict hear(Guest& guest);
+  Verdict receive_from(Guest& guest);
   Verdict admit(Guest& guest);
 
   const Invitation& own_;

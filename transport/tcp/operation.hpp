@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is in flight. Private to this folder.
+// Operations in flight, and messages that await a receive. Private to this folder.
 #include <deque>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace tremula::transport::tcp {
 class TcpEndpoint;
 class Peer;
 
-/// Its endpoint keeps it for the next one after release().
+/// Pooled: after release() its endpoint keeps the object for the next operation.
 ///
 ///   send     queued ──> finished                                            copied
 ///              ├──────> writing ──> finished                                up to longest_eager
@@ -46,7 +46,7 @@ public:
   void cancel() noexcept override;
   void release() noexcept override;
 
-  /// What the peer calls it by: never the same for two that were in flight.
+  /// Returns the number by which the peer refers to it: never the same for two that were in flight.
   std::uint64_t id() const noexcept { return std::uint64_t{generation} << 32 | index_; }
   bool has_ended() const noexcept { return state == State::finished || state == State::failed; }
   void finish(std::size_t moved) noexcept {
@@ -61,11 +61,11 @@ public:
   Tag tag = 0;
   std::byte* data = nullptr;  // a send only reads it
   std::size_t room = 0;       // bytes posted
-  std::size_t bytes = 0;      // under way so far; when ended: moved, or those that were found
-  std::size_t expected = 0;   // of a receive that pulls
-  std::uint64_t theirs = 0;   // what the peer calls the other end of it
+  std::size_t bytes = 0;      // moved so far; when ended: moved, or those of the message found
+  std::size_t expected = 0;   // of a receive or read that pulls
+  std::uint64_t theirs = 0;   // the peer's number of its end; of a read, the offset
   std::uint64_t number = 0;   // of the arrival that a receive pulls
-  std::uint64_t region = 0;   // that is served
+  std::uint64_t region = 0;   // key: of a serve, its first word; of a read, its second
   std::string_view why{};     // of a failure that is not one of lengths
   TcpOperation* next = nullptr;
 
@@ -79,28 +79,28 @@ struct Arrival {
   std::uint64_t number = 0;
   Tag tag = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t send = 0;  // of one that was announced
+  std::uint64_t send = 0;  // if it was announced: the number of the send
   bool is_announced = false;
   std::uint64_t cost = 0;  // to give back when it is delivered
-  Bytes copy;              // of one that was not
+  Bytes copy;              // its bytes, if it was not announced
   Arrival* next = nullptr;
 };
 
-/// Makes objects and keeps them for reuse, so that nothing is allocated once there are enough. They
-/// never move.
+/// Makes objects and keeps them for reuse, so that nothing is allocated once there are enough. The
+/// objects never move.
 class Pool {
 public:
   explicit Pool(TcpEndpoint& endpoint) : endpoint_(endpoint) {}
   TcpOperation& operation();
   void release(TcpOperation& operation) noexcept { idle_operations_.push_back(&operation); }
-  /// The operation in flight that has this id; null if there is none.
+  /// Returns the operation in flight that has this id; null if there is none.
   TcpOperation* find(std::uint64_t id);
   Arrival& arrival();
   void release(Arrival& arrival) noexcept;
   std::deque<TcpOperation>& operations() noexcept { return operations_; }
 
 private:
-  /// Capacity of copies that is kept for reuse.
+  /// Bytes of capacity of copies that are kept for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
   TcpEndpoint& endpoint_;

@@ -48,7 +48,8 @@ void Peer::begin(TcpOperation& operation) {
     operation.state = State::posted;
     const auto has_its_tag = [&](const Arrival& a) { return a.tag == operation.tag; };
     Arrival* const arrival = arrivals_.find(has_its_tag);
-    // The bytes of one that was announced do not come any more, and none of its tag overtakes it.
+    // Once the peer is lost, the bytes of an announced message never arrive, and no later message
+    // of its tag overtakes it.
     if (arrival == nullptr || (is_lost() && arrival->is_announced)) {
       posted_.push(operation);
     } else {

@@ -12,7 +12,7 @@
 
 namespace tremula::transport::tcp {
 
-/// Moved in one direction for one peer before other peers have their turn.
+/// Bytes moved in one direction for one peer before other peers have their turn.
 inline constexpr std::size_t most_bytes_per_turn = std::size_t{4} << 20;
 
 /// Sends, receives and reads with one rank of the other side. They wait until there is a connection,
@@ -23,7 +23,7 @@ public:
        const Share& share);
 
   Rank rank() const noexcept { return rank_; }
-  /// Where it is reached, for people.
+  /// Returns where the peer is reached, for people.
   const std::string& text() const noexcept { return text_; }
   bool is_connected() const noexcept { return static_cast<bool>(socket_); }
   bool is_lost() const noexcept { return !lost_why_.empty(); }
@@ -33,18 +33,18 @@ public:
   /// @param socket  connected; the peer has proved that it is this one
   void connect(Descriptor socket, std::string text);
   void start(TcpOperation& operation) noexcept;
-  /// The bytes of the operation are the caller's again.
+  /// Gives an operation up: its bytes are the caller's again.
   void give_up(TcpOperation& operation) noexcept;
-  /// What the system tells of the socket.
+  /// Reads and writes, where epoll reports that the socket can do so.
   void move(bool can_read, bool can_write) noexcept;
-  /// No more bytes of this region are sent.
+  /// Stops sending bytes of this region.
   void end_serving(std::uint64_t region) noexcept;
-  /// Everything in flight ends in this error. So it does when there is no memory for what is to be
-  /// sent or kept: half of a frame is no frame.
+  /// Makes everything in flight end in this error. Also called when there is no memory for what is
+  /// to be sent or kept, because nothing can follow half a frame.
   void lose(core::Errc code, std::string_view why) noexcept;
 
 private:
-  /// Bytes of somebody else that are being written; nobody's when `left` is 0.
+  /// Bytes that are being written straight from a send or a region; none if `left` is 0.
   struct Chunk {
     const std::byte* data = nullptr;
     std::size_t left = 0;
@@ -52,7 +52,7 @@ private:
   };
   /// Bytes that are being read, of which `left` are still to come.
   struct Payload {
-    std::byte* to = nullptr;  ///< null: nobody wants them
+    std::byte* to = nullptr;  ///< null: they are read and dropped
     std::size_t left = 0, bytes = 0;
     TcpOperation* operation = nullptr;
     Arrival* arrival = nullptr;
@@ -63,7 +63,7 @@ private:
   // sending.cpp
   void add(const Frame& frame);
   void fill();
-  /// What can be written without waiting.
+  /// Writes as much as it can without waiting.
   void flush();
   void count_written(std::size_t bytes);
   void end_chunk();
@@ -72,7 +72,7 @@ private:
 
   // receiving.cpp
   void read() noexcept;
-  /// Takes what is in the input, until more must come.
+  /// Processes the input until it needs more bytes.
   void take_input();
   void take(const Frame& frame);
   void take_message(const Frame& frame);
@@ -81,16 +81,17 @@ private:
   void begin_payload(const Payload& payload);
   void count_payload(std::size_t bytes);
   void end_payload(const Payload& payload);
-  /// Gives a message to a receive that is there, or keeps it until there is one.
+  /// Gives a message to a posted receive, or keeps it until there is one.
   void deliver(Arrival& arrival);
   void deliver_to(TcpOperation& receive, Arrival& arrival);
   void pull(TcpOperation& receive, const Arrival& arrival);
   void give_back(std::uint64_t cost);
-  /// The operation of ours that a frame means; null if it has ended meanwhile.
+  /// Returns our operation that a frame names; null if it has ended meanwhile.
   TcpOperation* ours(std::uint64_t id, bool is_send);
-  /// The message of a receive that is given up is lost with the peer: none of its tag overtakes it.
+  /// Keeps the place of an announced message whose receive is given up after the peer was lost: its
+  /// bytes never arrive, and no later message of its tag overtakes it.
   void keep_announced(const TcpOperation& receive);
-  /// The message of a receive that is given up waits for another one.
+  /// Keeps the message of a receive that is given up for the next receive.
   void detach(TcpOperation& receive, bool is_eager);
 
   Rank rank_;
@@ -103,22 +104,22 @@ private:
   core::Errc lost_code_{};
   std::string lost_why_;
 
-  Queue<TcpOperation> queued_;     // sends of which the peer knows nothing yet
-  Queue<TcpOperation> streaming_;  // sends and serves of which the peer wants bytes, in turn
-  Bytes before_, after_;           // what is written before the chunk and after it
-  std::size_t written_ = 0;        // of before_
+  Queue<TcpOperation> queued_;     // sends that have no frame yet
+  Queue<TcpOperation> streaming_;  // sends and serves whose bytes the peer wants, in turn
+  Bytes before_, after_;           // bytes to write before the chunk and after it
+  std::size_t written_ = 0;        // bytes of before_ that are written
   Chunk chunk_;
   std::uint64_t credit_ = window_bytes;
-  std::size_t serves_ = 0;    // under way
+  std::size_t serves_ = 0;    // reads under way
   bool awaits_room_ = false;  // the socket takes no more for now
-  bool is_armed_ = false;     // the system tells when it takes more
-  bool is_broken_ = false;    // the socket takes nothing any more; what it still has is read
+  bool is_armed_ = false;     // epoll reports when it takes more
+  bool is_broken_ = false;    // the socket takes no more bytes; those it still holds are read
 
   Queue<TcpOperation> posted_;
   Queue<Arrival> arrivals_;
   std::uint64_t arrived_ = 0;                        // messages so far
-  std::size_t announced_ = 0;                        // arrivals that are
-  std::uint64_t granted_ = window_bytes, owed_ = 0;  // that the peer may use; that it gets back
+  std::size_t announced_ = 0;                        // arrivals that were announced
+  std::uint64_t granted_ = window_bytes, owed_ = 0;  // bytes that the peer may use; to give back
   Bytes input_;
   std::size_t input_begin_ = 0, input_end_ = 0;
   Payload payload_;

@@ -15,7 +15,7 @@ public:
     (first_ == nullptr ? first_ : last_->next) = &item;
     last_ = &item;
   }
-  /// Where its number belongs.
+  /// Inserts an item where its number belongs.
   void insert_in_order(Item& item) noexcept {
     if (last_ == nullptr || last_->number < item.number) return push(item);
     Item* before = nullptr;
@@ -23,14 +23,14 @@ public:
     item.next = before == nullptr ? first_ : before->next;
     (before == nullptr ? first_ : before->next) = &item;
   }
-  /// The first one for which `is_wanted`, which stays; null if there is none.
+  /// Returns the first item for which `is_wanted`, which stays in the queue; null if there is none.
   template <class Predicate>
   Item* find(Predicate is_wanted) const {
     for (Item* at = first_; at != nullptr; at = at->next)
       if (is_wanted(*at)) return at;
     return nullptr;
   }
-  /// Takes out the first one for which `is_wanted`; null if there is none.
+  /// Takes out the first item for which `is_wanted`; null if there is none.
   template <class Predicate>
   Item* take(Predicate is_wanted) {
     Item* before = nullptr;

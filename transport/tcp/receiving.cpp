@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The half of a peer that reads. The peer is a member of the link; what it says is checked all the same.
+// The half of a peer that reads. The peer is a member of the link; its frames are still checked.
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -27,8 +27,8 @@ namespace {
 void Peer::read() noexcept {
   try {
     for (std::size_t turn = 0; socket_ && turn < most_bytes_per_turn;) {
-      // The input is empty while a payload is read. Behind a long one comes a frame, and no byte of
-      // the next payload is to be copied.
+      // The input is empty while a payload is read. After a long payload, only the next frame is
+      // read into it, so that no byte of the payload after that is copied.
       const bool is_wanted = payload_.to != nullptr;
       std::array<iovec, 2> parts{};
       if (payload_.left > 0 && is_wanted) {
@@ -307,7 +307,7 @@ void Peer::detach(TcpOperation& receive, bool is_eager) {
   arrival.number = receive.number;
   arrival.tag = receive.tag;
   arrival.cost = 0;
-  if (is_eager) {  // the rest of it comes, and only here
+  if (is_eager) {  // the rest still arrives, and only once
     arrival.is_announced = false;
     arrival.bytes = payload_.bytes;
     arrival.copy.resize(payload_.bytes);

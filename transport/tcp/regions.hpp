@@ -10,7 +10,7 @@ namespace tremula::transport::tcp {
 
 class TcpEndpoint;
 
-/// Of one endpoint. Its regions may outlive that.
+/// The regions of one endpoint. A region may outlive the endpoint.
 class Regions {
 public:
   /// Null once the endpoint has ended.
@@ -18,7 +18,7 @@ public:
 
   RegionKey add(std::span<std::byte> bytes);
   void end(const RegionKey& key) noexcept;
-  /// The part that a peer asks for; nothing where there is none with this key, or it is shorter.
+  /// Returns the part that a peer asks for; nullopt if no region has this key, or it is too short.
   std::optional<std::span<std::byte>> find(const RegionKey& key, std::uint64_t offset,
                                            std::uint64_t bytes) const noexcept;
 

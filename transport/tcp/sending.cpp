@@ -16,7 +16,7 @@ namespace tremula::transport::tcp {
 
 namespace {
 
-/// Small messages that are copied together before they are written.
+/// Bytes of small messages that are copied together before they are written.
 constexpr std::size_t most_copied_together = std::size_t{64} << 10;
 
 void append(Bytes& to, const void* from, std::size_t bytes) {
@@ -88,7 +88,8 @@ void Peer::flush() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return await_room(true);
     if (count < 0) {
-      // What the peer had sent before it left is still to be read; the end of that tells the loss.
+      // Bytes that the peer sent before it left are still to be read; the loss is reported
+      // when they end.
       is_broken_ = true;
       return;
     }

@@ -18,8 +18,9 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// A peer that is only slow, stopped in a debugger for instance, acknowledges nothing either when its
-/// buffers are full: what is to be noticed sooner is the business of whoever owns the link.
+/// Seconds until the system reports a peer that acknowledges nothing as lost. A peer that is only
+/// slow, e.g. stopped in a debugger, acknowledges nothing either once its buffers are full: the
+/// owner of the link has to detect losses that matter sooner.
 constexpr int lost_after_seconds = 600;
 constexpr int probe_after_seconds = 60, probe_every_seconds = 20, probes = 27;
 constexpr int backlog = 1024;
@@ -37,7 +38,7 @@ void set(const Descriptor& socket, int level, int option, int value) noexcept {
 
 void DescriptorTraits::close(Handle handle) noexcept {
   core::clear_close_on_fork(handle);
-  ::shutdown(handle, SHUT_RDWR);  // without effect on what is no socket
+  ::shutdown(handle, SHUT_RDWR);  // has no effect on other descriptors
   ::close(handle);
 }
 

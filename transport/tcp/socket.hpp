@@ -25,11 +25,11 @@ using Descriptor = core::UniqueHandle<DescriptorTraits>;
 Descriptor own_socket(int handle) noexcept;
 /// Lets an epoll report events of a socket.  @throws core::Error transport
 void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events);
-/// Stops the reports of watch(). Call it before the socket is closed: its events would be reported
-/// for as long as another process holds it.
+/// Stops the reports of watch(). Must be called before the socket is closed: its events would be
+/// reported for as long as another process holds it.
 void forget(int epoll, const Descriptor& socket) noexcept;
 
-/// The system's text for errno, or for a given number.
+/// Returns the system's text for an error number.
 std::string system_text(int error);
 [[noreturn]] void throw_system(const std::string& what);
 
@@ -38,9 +38,9 @@ class HostPort {
 public:
   HostPort() = default;
   /// @param ip  numeric
-  /// @throws core::Error invalid_argument if it is none
+  /// @throws core::Error invalid_argument if it is not
   HostPort(const std::string& ip, std::uint16_t port);
-  /// Of the near or the far end of a socket.
+  /// Return the address of the near or the far end of a socket.
   static HostPort near_end_of(const Descriptor& socket);
   static HostPort far_end_of(const Descriptor& socket);
 
@@ -58,26 +58,27 @@ private:
   sockaddr_storage address_{};
 };
 
-/// What a rank tells those of the other side about its endpoint. Whoever knows it is a member of the
-/// link: nothing shows it.
+/// Address of a rank's endpoint, which goes to the ranks of the other side only. A program that
+/// knows it counts as a member of the link: its secret appears in no error, log or status.
 struct Invitation {
-  using Id = std::uint64_t;  ///< no secret
+  using Id = std::uint64_t;  ///< not secret
   using Secret = std::array<std::byte, 32>;
   HostPort host_port;
   Id id = 0;
   Secret secret{};
 
   Address encode() const;
-  /// @throws core::Error transport if it is none
+  /// @throws core::Error transport if `address` is not one
   static Invitation decode(BytesView address, std::size_t rank);
 };
 
-/// A socket that listens at any port.
+/// Returns a socket that listens at `host_port`; port 0 stands for any free port.
 Descriptor listen_at(const HostPort& host_port);
-/// A socket that has begun to connect to `to` out of the address `from`.
+/// Returns a socket that has begun to connect to `to` from the address `from`.
 /// @throws core::Error transport
 Descriptor begin_connecting(const HostPort& from, const HostPort& to);
-/// What every connection has: no delay for small writes, and signs of life by the system.
+/// Sets the options of every connection: no delay for small writes, and probes by the system that
+/// detect a dead peer.
 void set_options(const Descriptor& socket) noexcept;
 
 }  // namespace tremula::transport::tcp

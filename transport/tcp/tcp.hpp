@@ -6,7 +6,7 @@
 
 namespace tremula::transport {
 
-/// Sockets of our own, between ranks that have proved to each other that they are of the link.
+/// Our own sockets, between ranks that have proved to each other that they belong to the link.
 class Tcp final : public Transport {
 public:
   /// @param bind  numeric address by which ranks of other hosts reach this one, e.g. "10.0.0.5";
@@ -14,7 +14,8 @@ public:
   explicit Tcp(std::string bind = {}) : bind_(std::move(bind)) {}
 
   std::string_view name() const noexcept override { return "tcp"; }
-  /// "tcp@<identity>" between processes with the same loopback and, with an address, "tcp".
+  /// Returns "tcp@<identity>", for processes that share a loopback interface, and "tcp" too if
+  /// there is an address to bind to.
   std::vector<std::string> offers() const override;
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 

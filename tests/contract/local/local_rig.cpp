@@ -18,7 +18,7 @@ using transport::Local, transport::HybridTransport, transport::Loopback, transpo
 
 std::unique_ptr<transport::Transport> make_local() { return std::make_unique<Local>(); }
 
-/// Two descriptors each while they connect.
+/// Returns the most seats: each takes two descriptors while it connects.
 Rank seats() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -31,15 +31,15 @@ std::unique_ptr<Rig> make_rig() {
       [](Side survivor, Act act) { return start_victim(make_local, survivor, act); });
 }
 
-/// Beside loopback.
-/// @param machines  among which the seats are dealt
+/// Returns a rig of local together with loopback.
+/// @param machines  number of machines among which the seats are dealt
 RigFactory rig_of(std::string name, int machines) {
   return {std::move(name), [machines]() -> std::unique_ptr<Rig> {
             struct Shared {
               Network network;
               std::atomic<int> seats = 0;
             };
-            const auto shared = std::make_shared<Shared>();  // by all calls of the function
+            const auto shared = std::make_shared<Shared>();  // shared by all calls of the function
             return std::make_unique<ThreadRig>(
                 seats(), "local+loopback",
                 [shared, machines] {

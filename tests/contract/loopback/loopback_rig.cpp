@@ -10,7 +10,7 @@ namespace {
 
 using transport::Loopback, transport::Network;
 
-/// A thread that the network loses: it goes on, but its messages reach no other.
+/// A thread that the network loses: it continues, but its messages reach no other thread.
 class LostThread final : public Victim {
 public:
   LostThread(Network& network, Side survivor, Act act) : network_(network) {
@@ -41,7 +41,8 @@ private:
   std::jthread thread_;
 };
 
-/// @param eager_bytes  as of Network
+/// Returns a rig of loopback.
+/// @param eager_bytes  as for Network
 RigFactory rig(std::string name, std::size_t eager_bytes) {
   return {std::move(name), [eager_bytes]() -> std::unique_ptr<Rig> {
             auto network =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every test of the transport contract with two jobs of its own, so that a connect which MPI
-// cannot interrupt spoils no other test.
+// Runs every test of the transport contract in two separate jobs, so that a connect that MPI cannot
+// interrupt does not affect any other test.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -18,14 +18,14 @@ using coupled::Arguments, coupled::Deadline, coupled::Job, coupled::Launcher, co
 
 constexpr double test_seconds = 60;
 /// Open MPI 4.1 may itself end or hold the survivor of a lost peer (transport/mpi/README.md). Such
-/// a run says nothing about Tremula and is repeated, at most so often.
+/// a run says nothing about Tremula and is repeated, at most this often.
 constexpr int most_stopped_by_mpi = 5;
 
 /// Starts jobs that die: a rank that wants to lose a peer leaves a note (mpi_rank.cpp).
 class VictimStarter {
 public:
   explicit VictimStarter(Stage& stage) : stage_(stage) {}
-  /// Starts the next victim that a note asks for, and tells when it has died.
+  /// Starts the next victim that a note asks for, and writes a note when it has died.
   void poll() {
     const std::string name = "victim" + std::to_string(victims_);
     std::ifstream note(stage_.directory() / name);
@@ -59,8 +59,7 @@ public:
   }
 
 private:
-  /// Runs the test in jobs of its own and judges them. @return false where Open MPI kept it from an
-  /// end.
+  /// Runs the test in separate jobs and judges them. Returns false if Open MPI kept it from ending.
   bool is_judged() {
     const bool is_about_peers = name_.find("Peers") != std::string::npos;
     const bool is_alone = name_.find("Lost") != std::string::npos;
@@ -100,7 +99,7 @@ private:
   std::string name_;
 };
 
-/// "Suite/Prefix.Test/parameter" of every test of the suite.
+/// Returns "Suite/Prefix.Test/parameter" for every test of the suite.
 std::vector<std::string> suite() {
   std::unique_ptr<FILE, int (*)(FILE*)> list(popen(RANK_PROGRAM " --gtest_list_tests", "r"),
                                              pclose);

@@ -34,7 +34,7 @@ public:
     std::ofstream(draft) << text;
     fs::rename(draft, directory_ / name);
   }
-  /// Waits for the note.
+  /// Returns the text of a note; waits until there is one.
   std::string read(const std::string& name, Endpoint* link) const {
     const auto deadline = Deadline::after(patience_seconds);
     for (;;) {
@@ -72,7 +72,7 @@ public:
   std::vector<Address> swap_addresses(const Address& mine) override {
     const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size());
     std::vector<Address> theirs;
-    for (const auto& found : tell(text, other(side), peers, nullptr)) {
+    for (const auto& found : swap_notes(text, other(side), peers, nullptr)) {
       const auto bytes = std::as_bytes(std::span(found));
       theirs.emplace_back(bytes.begin(), bytes.end());
     }
@@ -80,14 +80,15 @@ public:
     return theirs;
   }
   void meet(Endpoint* link) override {
-    tell("", other(side), peers, link);
-    tell("", side, mine_, link);
+    swap_notes("", other(side), peers, link);
+    swap_notes("", side, mine_, link);
     ++turn_;
   }
 
 private:
-  /// What the ranks of `whose` side tell in this turn.
-  std::vector<std::string> tell(const std::string& text, Side whose, Rank ranks, Endpoint* link) {
+  /// Writes this rank's note of this turn. Returns the texts of the ranks of side `whose`.
+  std::vector<std::string> swap_notes(const std::string& text, Side whose, Rank ranks,
+                                      Endpoint* link) {
     const auto note = [this](Side s, Rank r) {
       return run_ + "." + std::to_string(turn_) + "." + name_of(s) + std::to_string(r);
     };
@@ -104,7 +105,7 @@ private:
   transport::mpi::Transport transport_;
 };
 
-/// A job of its own, which mpi_contract_test starts when it finds the note.
+/// A separate job, which mpi_contract_test starts when it finds the note.
 class LostJob final : public Victim {
 public:
   LostJob(const Board& board, int number, Side survivor, Act act)

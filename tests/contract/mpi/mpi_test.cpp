@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that are given up when others of the same tag wait behind them, or when half of their
-// bytes are there.
+// Operations that are given up while others with the same tag wait behind them, or when half of
+// their bytes have arrived.
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace {
 int freed_communicators = 0;
 }
-/// Stands before the library's own.
+/// Replaces the library's own function.
 extern "C" int MPI_Comm_free(MPI_Comm* comm) {
   ++freed_communicators;
   return PMPI_Comm_free(comm);
@@ -35,7 +35,7 @@ void progress_for(Endpoint& link, double seconds) {
   }
 }
 
-/// Collective: the process on the other side of a link of 1 x 1.
+/// Returns the process on the other side of a link of 1 x 1. Collective.
 pid_t pid_of_peer(Seat& seat) {
   const pid_t mine = getpid();
   const auto bytes = std::as_bytes(std::span(&mine, 1));
@@ -96,7 +96,7 @@ TEST_P(TransportContract, LeavesTheBytesOfAReceiveAloneThatWasGivenUpHalfway) {
       request.reset();
       std::ranges::fill(message, std::byte{42});
     }
-    seat.meet(link.get());  // the producer has helped until the receive was given up
+    seat.meet(link.get());  // the producer made progress until the receive was given up
     progress_for(*link, 0.3);
     if (seat.side == Side::consumer) {
       EXPECT_TRUE(std::ranges::all_of(message, [](auto b) { return b == std::byte{42}; }));
@@ -120,7 +120,7 @@ TEST_P(TransportContract, EndsInOrderWhenThePeerHasGoneBeforeIt) {
     if (seat.side == Side::producer) links.clear();
     seat.meet(nullptr);
     links.clear();
-    // MPI_Finalize of the producer must not mind that the other job exists no more.
+    // MPI_Finalize of the producer must work although the other job no longer exists.
     for (Patience patience; seat.side == Side::producer && kill(peer, 0) == 0;)
       patience.wait("the end of the other job");
   });

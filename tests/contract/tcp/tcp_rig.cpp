@@ -17,7 +17,8 @@ using transport::HybridTransport, transport::Tcp;
 
 std::unique_ptr<transport::Transport> make_tcp() { return std::make_unique<Tcp>(); }
 
-/// Two descriptors each, and two for its connection with the one of the other side.
+/// Returns the most seats: each takes two descriptors, and two for its connection with the other
+/// side.
 Rank seats() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -31,7 +32,7 @@ std::unique_ptr<Rig> make_rig() {
       /*is_readable=*/true);
 }
 
-/// Beside shared memory.
+/// Returns a rig of tcp together with shared memory.
 std::unique_ptr<Rig> make_hybrid_rig() {
   const auto dealt = std::make_shared<std::atomic<int>>(0);  // among two machines
   return std::make_unique<ThreadRig>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange of the key without sockets: what each attack of a stranger comes to.
+// The exchange of the key without sockets, and the outcome of each attack by a stranger.
 #include "transport/control/authentication.hpp"
 
 #include <gtest/gtest.h>
@@ -24,21 +24,21 @@ const Key& other_key() {
 }
 
 /// All payloads of one exchange that succeeds, in their order: opening, challenge, two proofs.
-struct Heard {
+struct Recorded {
   Bytes opening, challenge, client_proof, server_proof;
 };
-Heard listen_in() {
+Recorded listen_in() {
   ClientExchange client(key());
   ServerExchange server(key());
-  Heard heard;
-  heard.opening = client.opening();
-  heard.challenge = server.receive(heard.opening).reply;
-  heard.client_proof = client.receive(heard.challenge).reply;
-  const auto last = server.receive(heard.client_proof);
+  Recorded recorded;
+  recorded.opening = client.opening();
+  recorded.challenge = server.receive(recorded.opening).reply;
+  recorded.client_proof = client.receive(recorded.challenge).reply;
+  const auto last = server.receive(recorded.client_proof);
   EXPECT_TRUE(last.is_done);
-  heard.server_proof = last.reply;
-  EXPECT_TRUE(client.receive(heard.server_proof).is_done);
-  return heard;
+  recorded.server_proof = last.reply;
+  EXPECT_TRUE(client.receive(recorded.server_proof).is_done);
+  return recorded;
 }
 
 void expect_failure(const ExchangeTurn& turn, Errc code, const std::string& text) {
@@ -50,19 +50,19 @@ void expect_failure(const ExchangeTurn& turn, Errc code, const std::string& text
 }
 
 TEST(Authentication, BothEndsProveThatTheyKnowTheKey) {
-  const Heard heard = listen_in();
+  const Recorded recorded = listen_in();
   for (const Bytes* one :
-       {&heard.opening, &heard.challenge, &heard.client_proof, &heard.server_proof}) {
+       {&recorded.opening, &recorded.challenge, &recorded.client_proof, &recorded.server_proof}) {
     EXPECT_TRUE(is_of_exchange(*one));
     EXPECT_LE(one->size(), max_unproved_payload_bytes);
     const std::string text(reinterpret_cast<const char*>(one->data()), one->size());
     EXPECT_EQ(text.find("0123456789"), std::string::npos) << "the key itself is never sent";
   }
-  EXPECT_NE(heard.client_proof, heard.server_proof);
+  EXPECT_NE(recorded.client_proof, recorded.server_proof);
 }
 
 TEST(Authentication, EveryExchangeIsAnotherOne) {
-  const Heard one = listen_in(), other = listen_in();
+  const Recorded one = listen_in(), other = listen_in();
   EXPECT_NE(one.opening, other.opening);
   EXPECT_NE(one.challenge, other.challenge);
   EXPECT_NE(one.client_proof, other.client_proof);
@@ -95,7 +95,7 @@ TEST(Authentication, AServerWithoutAKeyIsRefused) {
 }
 
 TEST(Authentication, AServerThatDoesNotKnowTheKeyIsRefused) {
-  // It takes whatever the client answers, and proves what it can.
+  // The server accepts any answer of the client, and proves what it can.
   ClientExchange client(key()), forger(other_key());
   ServerExchange ignorant(other_key());
   client.receive(ignorant.receive(client.opening()).reply);
@@ -106,17 +106,17 @@ TEST(Authentication, AServerThatDoesNotKnowTheKeyIsRefused) {
 }
 
 TEST(Authentication, AChallengeThatIsReplayedProvesNothing) {
-  const Heard heard = listen_in();
+  const Recorded recorded = listen_in();
   ClientExchange client(key());
-  EXPECT_FALSE(client.receive(heard.challenge).failure);  // it looks like any other one
-  expect_failure(client.receive(heard.server_proof), Errc::refused, "cannot prove it");
+  EXPECT_FALSE(client.receive(recorded.challenge).failure);  // it looks like any other
+  expect_failure(client.receive(recorded.server_proof), Errc::refused, "cannot prove it");
 }
 
 TEST(Authentication, AProofOfAnotherSessionProvesNothing) {
-  const Heard heard = listen_in();
+  const Recorded recorded = listen_in();
   ServerExchange server(key());
-  EXPECT_FALSE(server.receive(heard.opening).failure);
-  expect_failure(server.receive(heard.client_proof), Errc::refused, "another key");
+  EXPECT_FALSE(server.receive(recorded.opening).failure);
+  expect_failure(server.receive(recorded.client_proof), Errc::refused, "another key");
 }
 
 TEST(Authentication, AClientsProofIsNoServersProof) {
@@ -129,17 +129,17 @@ TEST(Authentication, AClientsProofIsNoServersProof) {
 }
 
 TEST(Authentication, AMessageOutOfTurnEndsTheExchange) {
-  const Heard heard = listen_in();
-  for (const Bytes* first : {&heard.challenge, &heard.client_proof, &heard.server_proof}) {
+  const Recorded recorded = listen_in();
+  for (const Bytes* first : {&recorded.challenge, &recorded.client_proof, &recorded.server_proof}) {
     ServerExchange server(key());
     expect_failure(server.receive(*first), Errc::protocol, "did not open");
   }
-  for (const Bytes* second : {&heard.opening, &heard.challenge, &heard.server_proof}) {
+  for (const Bytes* second : {&recorded.opening, &recorded.challenge, &recorded.server_proof}) {
     ServerExchange server(key());
-    server.receive(heard.opening);
+    server.receive(recorded.opening);
     expect_failure(server.receive(*second), Errc::protocol, "did not answer the challenge");
   }
-  for (const Bytes* first : {&heard.opening, &heard.client_proof, &heard.server_proof}) {
+  for (const Bytes* first : {&recorded.opening, &recorded.client_proof, &recorded.server_proof}) {
     ClientExchange client(key());
     expect_failure(client.receive(*first), Errc::protocol, "expected a Tremula server");
   }
@@ -185,9 +185,9 @@ TEST(Authentication, RandomPayloadsNeverProveAnything) {
   const auto seed = given ? std::strtoul(given, nullptr, 10) : std::random_device()();
   SCOPED_TRACE(testing::Message() << "TREMULA_TEST_SEED=" << seed);
   std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
-  const Heard heard = listen_in();
-  const std::vector<Bytes> seeds{heard.opening, heard.challenge, heard.client_proof,
-                                 heard.server_proof, refusal_without_key()};
+  const Recorded recorded = listen_in();
+  const std::vector<Bytes> seeds{recorded.opening, recorded.challenge, recorded.client_proof,
+                                 recorded.server_proof, refusal_without_key()};
   for (int round = 0; round < 20000; ++round) {
     ClientExchange client(key());
     ServerExchange server(key());

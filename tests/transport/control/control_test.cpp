@@ -34,7 +34,7 @@ std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What the handlers were told, for the test's thread.
+/// Records the calls of the handlers, for the test's thread.
 class Record {
 public:
   ControlConnection::Handlers handlers() {
@@ -112,7 +112,7 @@ TEST(ControlConnection, CarriesALongFrameBothWays) {
   server.drop();
 }
 
-/// A frame as it goes over the wire.
+/// Returns a frame as it travels over the wire.
 std::string framed(const Bytes& payload) {
   const FramePrefix prefix = frame_prefix(payload.size());
   return text_of({prefix.begin(), prefix.end()}) + text_of(payload);
@@ -137,7 +137,7 @@ TEST(ControlConnection, SendsNothingBeforeTheServerHasProvedItsKey) {
   const auto proved = exchange.receive(bytes_of(server.read(4 + 41).substr(4)));
   ASSERT_TRUE(proved.is_done);
   connection.send(bytes_of("second"));
-  // All that has come so far is the exchange: the two frames follow the proof.
+  // So far only the exchange has arrived: the two frames follow the proof.
   EXPECT_FALSE(server.has_bytes_within(0.2));
   server.write(framed(proved.reply));
   EXPECT_EQ(server.read(9), framed(bytes_of("first")));
@@ -166,7 +166,7 @@ TEST(ControlConnection, EndsAtAServerThatDoesNotKnowTheKey) {
     EXPECT_TRUE(record.frames(0).empty());
     server.drop();
   }
-  // One that goes through the exchange with another key.
+  // A server that completes the exchange with another key.
   PlainServer server;
   Record record;
   ControlConnection connection(server.address(), record.handlers(), soon(), key());
@@ -378,7 +378,7 @@ TEST(ControlConnection, RepeatsItsTimerUntilStopped) {
   connection.repeat_timer(0.005);
   EXPECT_GE(record.ticks(5), 5u);
   connection.repeat_timer(3600);
-  for (std::size_t i = 1; i <= 2; ++i) {  // the second comes after the change and all before it
+  for (std::size_t i = 1; i <= 2; ++i) {  // the second arrives after the change
     server.write(std::string(4, '\0'));
     EXPECT_EQ(record.frames(i).size(), i);
   }
@@ -413,7 +413,7 @@ TEST(ControlConnection, NamesAnUnknownHost) {
 }
 
 TEST(ControlConnection, GivesUpAtTheDeadlineWhenNobodyAnswers) {
-  // A listener whose queue is full does not answer any more.
+  // A listener whose queue is full no longer answers.
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -39,9 +39,9 @@ TEST(Interfaces, AreChosenByWhatIsSetThenByTheWayToTheServer) {
     std::string configured, own_end, server_outward;
     std::string chosen;  ///< empty: loopback
   } rows[] = {
-      {"", "", "", ""},                          // a server of this host alone
+      {"", "", "", ""},                          // a server for this host only
       {"", "10.9.0.5", "10.9.0.1", "10.9.0.5"},  // a server of another host
-      {"", "", "10.0.0.5", "10.0.0.5"},          // the server of this host, for others, too
+      {"", "", "10.0.0.5", "10.0.0.5"},          // the server of this host, also for others
       {"", "", "10.0.0.1", ""},                  // a tunnel to the server of another host
       {"ib0", "10.0.0.5", "10.0.0.1", "10.9.0.5"},
       {"10.9.0.5", "", "", "10.9.0.5"},

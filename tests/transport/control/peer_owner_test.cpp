@@ -71,7 +71,7 @@ protected:
 };
 
 TEST_F(ListedPeer, IsJudgedByTheUserThatHasAcceptedIt) {
-  for (const char* state : {"01", "05", "08"}) {  // also one that sends no more
+  for (const char* state : {"01", "05", "08"}) {  // also an end that sends no more
     list("tcp", "nonsense\n" + socket(other, own, state, another_user, 7));
     EXPECT_EQ(found(), of_another_user) << state;
   }
@@ -102,7 +102,7 @@ TEST_F(ListedPeer, IsNoOtherSocketOfThatPort) {
 }
 
 TEST_F(ListedPeer, IsWaitedForUntilItIsAccepted) {
-  for (const char* state : {"01", "03", "08"}) {  // 03: of a listener whose queue is full
+  for (const char* state : {"01", "03", "08"}) {  // 03: end of a listener whose queue is full
     list("tcp", socket(other, own, state, 0, 0));
     EXPECT_EQ(found("127.0.0.1", 0.1), of_none) << state;
     std::thread accepting([&] {
@@ -172,7 +172,7 @@ TEST(Peer, GetsNoByteBeforeItHasAcceptedTheConnection) {
 /// A process of another user that holds a port; needs root.
 class Stranger {
 public:
-  /// @param run  what it does
+  /// @param run  runs in the process
   explicit Stranger(const std::function<void(Stranger& self)>& run) {
     EXPECT_EQ(::pipe(to_it_.data()) + ::pipe(from_it_.data()), 0);
     pid_ = ::fork();
@@ -211,7 +211,7 @@ protected:
   static std::string refused(const ServerName& server) {
     return error_of([&] { send_hello(server); }, Errc::no_server);
   }
-  /// Accepts a connection and reports whether a byte came by it.
+  /// Accepts a connection and reports whether a byte arrived on it.
   static void take_hello(PlainServer& server, Stranger& self) {
     server.accept();
     self.report(server.read(1).empty() ? 'n' : 'y');
@@ -247,7 +247,7 @@ TEST_F(StrangePeer, GetsNoByteThoughItListensForThisConnectionOnly) {
   const ServerName named{address, "there"};
   const Attempt later = [&](const HostPort& at, const std::optional<core::Key>& key,
                             Deadline until) {
-    stranger.order();  // nothing has listened so far
+    stranger.order();  // nothing was listening so far
     ASSERT_EQ(stranger.reported(), 'r');
     hello_to(named)(at, key, until);
   };
@@ -256,7 +256,7 @@ TEST_F(StrangePeer, GetsNoByteThoughItListensForThisConnectionOnly) {
   EXPECT_EQ(stranger.reported(), 'n');
 }
 
-/// Listens at a port of all addresses of IPv6 and of none of IPv4.
+/// Listens at a port on all IPv6 addresses, but on no IPv4 address.
 int listen_by_six(std::uint16_t port) {
   const int listener = ::socket(AF_INET6, SOCK_STREAM, 0), yes = 1;
   sockaddr_in6 address{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A server of plain sockets, which shares no code with what it judges.
+// A server of plain sockets, which shares no code with the code under test.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@ namespace tremula::transport {
 /// A listening socket of this host; blocking, every wait bounded by 30 s.
 class PlainServer {
 public:
-  /// @param port  0: any free one
+  /// @param port  0: any free port
   explicit PlainServer(std::uint16_t port = 0)
       : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
     sockaddr_in address{};
@@ -44,18 +44,18 @@ public:
     peer_ = ::accept(listener_, nullptr, nullptr);
     EXPECT_GE(peer_, 0);
   }
-  /// @return whether somebody has come within that time
+  /// Returns whether a client has connected within that time.
   bool accept_within(int milliseconds) {
     pollfd entry{listener_, POLLIN, 0};
     if (::poll(&entry, 1, milliseconds) == 1) peer_ = ::accept(listener_, nullptr, nullptr);
     return peer_ >= 0;
   }
   void write(std::string_view raw) { EXPECT_TRUE(write_if_there(raw)); }
-  /// @return whether the other side was there
+  /// Returns whether the other side was there.
   bool write_if_there(std::string_view raw) {
     return ::send(peer_, raw.data(), raw.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(raw.size());
   }
-  /// Exactly `bytes` bytes, fewer only if the other side closed.
+  /// Returns exactly `bytes` bytes, fewer only if the other side closed.
   std::string read(std::size_t bytes) {
     std::string out(bytes, '\0');
     std::size_t have = 0;
@@ -71,7 +71,7 @@ public:
     pollfd entry{peer_, POLLIN, 0};
     return ::poll(&entry, 1, static_cast<int>(1000 * seconds)) == 1;
   }
-  /// A connection whose other side is there waits a second for it when it closes.
+  /// Closes this end. Otherwise a ControlConnection that closes waits for it for up to a second.
   void drop() {
     if (peer_ >= 0) ::close(peer_);
     peer_ = -1;

@@ -72,21 +72,21 @@ TEST_F(ReachServer, LeavesOtherErrorsAsTheyAre) {
 }
 
 TEST_F(ReachServer, WaitsForTheFileThenForTheServerAndTellsOnce) {
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   std::vector<std::string> tried;
   std::ofstream(file) << "old:1\n";
   const auto attempt = [&](const HostPort& address, const Key& key, Deadline deadline) {
     tried.push_back(to_string(address));
     if (address.host == "new") return;
-    if (!told.empty()) fs::rename(file.string() + ".new", file);
+    if (!reports.empty()) fs::rename(file.string() + ".new", file);
     refuse(address, key, deadline);
   };
   std::ofstream(file.string() + ".new") << "new:2\n";
   wait_for_server(by_file, attempt, Deadline::after(60),
-                  [&](const std::string& found) { told.push_back(found); });
+                  [&](const std::string& found) { reports.push_back(found); });
   EXPECT_EQ(tried.back(), "new:2");
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_NE(told[0].find("is stale: no server at old:1"), std::string::npos) << told[0];
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_NE(reports[0].find("is stale: no server at old:1"), std::string::npos) << reports[0];
 }
 
 TEST_F(ReachServer, TakesTheKeyThatIsNamedElseTheOneBesideThePortFile) {
@@ -123,7 +123,7 @@ TEST_F(ReachServer, TakesTheKeyThatIsNamedElseTheOneBesideThePortFile) {
   fs::remove(named);
 }
 
-/// What an attempt is given as the key.
+/// Returns the text of the key that an attempt gets.
 std::string text_of(const Key& key) {
   return key ? std::string(reinterpret_cast<const char*>(key->bytes().data()), key->bytes().size())
              : "none";

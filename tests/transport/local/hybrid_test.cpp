@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which way a pair of ranks goes, and that nothing is asked of a way that is not taken.
+// The transport that a pair of ranks uses, and that a transport that is not used is not called.
 #include "transport/local/hybrid.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ private:
   int& calls_;
 };
 
-/// A producer on machine "a" and consumers where they are told to be.
+/// A producer on machine "a" and consumers on the given machines.
 struct Link {
   explicit Link(const std::vector<std::string>& machines) {
     for (const auto& machine : machines) consumers.push_back(open(Side::consumer, machine));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends and receives of local that are given up at any moment: every message that was not arrives
-// once and whole, as if the others had never been.
+// Sends and receives of local that are given up at any moment: every message that is not given up
+// arrives once and whole, as if the others had never existed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t sizes[] = {4, 8, 4 * kibi, 5 * kibi, 300 * kibi, 700 * kibi};
 constexpr std::size_t tags = 3, most_in_flight = 12;
 
-/// What both sides do at random.
+/// Random steps of either side.
 class Actor {
 public:
   Actor(Endpoint& end, std::uint64_t seed) : link(end), random_(seed) {}
@@ -55,7 +55,7 @@ public:
 
 protected:
   struct Flight {
-    Bytes bytes;  // of a send: its number, again and again
+    Bytes bytes;  // of a send: its number, repeated
     Request request;
     int number = -1;
   };
@@ -84,7 +84,7 @@ struct Sender final : Actor {
   void forget(Flight& flight) override { sent.erase(flight.number); }
 
   int numbers = 0;
-  std::set<int> sent;  // and not given up
+  std::set<int> sent;  // numbers of sends not given up
 };
 
 struct Receiver final : Actor {
@@ -113,7 +113,7 @@ struct Play {
     seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
     std::cout << "TREMULA_TEST_SEED=" << seed << '\n';
   }
-  /// What was not given up comes in the end.
+  /// Checks that every message that was not given up arrives in the end.
   void expect_all() {
     const auto is_complete = [this] {
       return std::includes(receiver.arrived.begin(), receiver.arrived.end(), sender.sent.begin(),
@@ -150,7 +150,7 @@ TEST(LocalGivingUp, HarmsNoOtherMessageStepByStep) {
 
 TEST(LocalGivingUp, HarmsNoOtherMessageAtTheSameTime) {
   Play play;
-  // A second, and on a slow machine until both have given up enough.
+  // Runs for a second, on a slow machine until both sides have given up enough operations.
   const auto second = Deadline::after(1), limit = Deadline::after(30);
   std::atomic<int> unsatisfied = 2;
   const auto run = [&](Actor& actor) {
@@ -166,8 +166,8 @@ TEST(LocalGivingUp, HarmsNoOtherMessageAtTheSameTime) {
   play.expect_all();
 }
 
-// All of a message is in the ring when its receive is given up, and there is no room to say so: if
-// it were read now, its sender would take it for delivered.
+// A whole message is in the ring when its receive is given up, and there is no room for the command
+// that says so: if the message were read now, its sender would consider it delivered.
 TEST(LocalGivingUp, LeavesAMessageToTheNextReceiveAlsoWhileTheSenderCannotBeTold) {
   const Pair pair;
   const Bytes out = filled(200 * kibi, 7), small = filled(8, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// There is no memory when operations are given up: that ends no process, and their bytes are the
-// caller's.
+// There is no memory when operations are given up: the process survives, and their bytes are the
+// caller's again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ TEST(LocalOutOfMemory, GivingUpEndsTheLinkAtMost) {
   for (long number = 1; number <= 4; ++number) {
     SCOPED_TRACE(number);
     const Pair pair;
-    // Commands that find no room are kept: the ring is full of small messages.
+    // Commands that do not fit are kept: the ring is full of small messages.
     const Bytes small = filled(4 * kibi, 1), large = filled(mebi, 2);
     std::vector<Request> sends, receives;
     std::vector<Bytes> in(8, filled(mebi, 3));

@@ -37,7 +37,7 @@ struct Pair {
     connect(*producer, consumer->address());
     other.join();
   }
-  /// Until `is_done`.
+  /// Drives both ends until `is_done`.
   void drive(const std::function<bool()>& is_done) const {
     for (const auto deadline = Deadline::after(20); !is_done();) {
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "nothing moves");
@@ -52,7 +52,7 @@ struct Pair {
                             consumer = open_end(Side::consumer);
 };
 
-/// Of a connect() with far too long a deadline that is stopped from another thread.
+/// Returns the error of a connect() with a far too long deadline that another thread stops.
 inline core::Error stopped_error(Endpoint& end, const Address& peer) {
   std::jthread stopper([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

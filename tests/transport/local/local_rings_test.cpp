@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rings alone, in memory that has one address, so that a thread sanitizer sees both sides.
+// The rings by themselves, in memory at a single address, so that a thread sanitizer sees both
+// sides.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ struct Free {
   void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{4096}); }
 };
 
-/// An inbox of a process's own.
+/// An inbox in memory of this process only.
 struct Memory {
   explicit Memory(std::size_t lanes)
       : bytes(Inbox::bytes_for(lanes)),
@@ -36,7 +37,7 @@ struct Memory {
   Inbox inbox;
 };
 
-/// Byte `at` of message `number`.
+/// Returns byte `at` of message `number`.
 std::byte byte_of(std::uint64_t number, std::size_t at) {
   return static_cast<std::byte>(number * 131 + at * 7);
 }
@@ -45,7 +46,7 @@ Bytes message(std::uint64_t number, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; ++at) made[at] = byte_of(number, at);
   return made;
 }
-/// Of message `number`, the same for writer and reader.
+/// Returns the length of message `number`, equal for writer and reader.
 std::size_t length_of(std::uint64_t number) {
   constexpr std::size_t special[] = {0, 1, 47, 48, 49, 112, 113, 4095, eager_bytes};
   std::minstd_rand random(static_cast<unsigned>(number + 1));
@@ -152,7 +153,7 @@ TEST(LocalRings, LendNoMoreThanTheirBytes) {
   EXPECT_EQ(writer.room(), 0u);
   reader.read(nullptr, 5);
   EXPECT_EQ(writer.room(), 5u);
-  lane.data_written = ~std::uint64_t{0};  // by a peer gone mad
+  lane.data_written = ~std::uint64_t{0};  // by a misbehaving peer
   EXPECT_LE(reader.available(), data_bytes);
   lane.data_read = ~std::uint64_t{0};
   EXPECT_LE(writer.room(), data_bytes);

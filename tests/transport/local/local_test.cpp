@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What local does beyond the contract: bounds, foreign addresses, giving up at any moment.
+// Behaviour of local beyond the contract: bounds, foreign addresses, giving up at any moment.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ std::size_t open_files() {
       std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }
 
-/// Of memory that this process shares.
+/// Returns how many mappings of shared memory this process has.
 std::size_t mappings() {
   std::ifstream in("/proc/self/maps");
   std::size_t count = 0;
@@ -36,7 +36,7 @@ std::size_t mappings() {
   return count;
 }
 
-/// Bytes of memory behind the open files that share it.
+/// Returns the bytes of memory that the open shared files of this process take.
 std::size_t shared_bytes() {
   std::size_t bytes = 0;
   for (const auto& file : fs::directory_iterator("/proc/self/fd")) {
@@ -111,8 +111,8 @@ TEST(Local, RefusesAddressesThatAreNone) {
             std::string::npos);
 }
 
-// An address says of which side it is; a program that sends an endpoint its own one back turns that
-// round.
+// An address states its side; a program that sends an endpoint its own address back changes that
+// statement.
 TEST(Local, IsNotLinkedWithItselfByItsOwnAddressSentBack) {
   for (const Side side : {Side::producer, Side::consumer}) {
     const auto end = open_end(side);
@@ -256,9 +256,9 @@ public:
       Request small = end->send(0, 1, hello);
       const Bytes much = filled(mebi, 5);
       Request large = end->send(0, 2, much);
-      for (bool is_told = false;; usleep(100)) {
+      for (bool is_reported = false;; usleep(100)) {
         end->progress();
-        if (!is_told && small.test()) is_told = write(up[1], "", 1) == 1;
+        if (!is_reported && small.test()) is_reported = write(up[1], "", 1) == 1;
       }
     }
     Address theirs(mine.size());
@@ -310,7 +310,7 @@ TEST(Local, IsNotHeldUpByAStoppedPeer) {
     requests.push_back(child.link->receive(0, 2, in));
     for (int i = 0; i < 100; ++i) child.link->progress();
   }
-  child.link.reset();  // and here we are
+  child.link.reset();  // returns at once
 }
 
 }  // namespace tremula::transport

@@ -25,7 +25,8 @@ namespace {
 
 using core::Errc, core::Error;
 
-/// Runs `body` in a child process; its result, or the number of the signal that ended it, negative.
+/// Runs `body` in a child process. Returns its result, or the negative number of the signal that
+/// ended it.
 int in_child(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -42,10 +43,10 @@ int in_child(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// A child that holds memory until it is killed, and where that memory is.
+/// A child that holds memory until it is killed, and the place of that memory.
 class Owner {
 public:
-  /// @param user  whose process it is; 0: this one's
+  /// @param user  owner of the process; 0: the user of this one
   explicit Owner(uid_t user = 0) {
     std::array<int, 2> pipe_ends{};
     if (pipe(pipe_ends.data()) != 0) throw std::runtime_error("pipe");
@@ -68,7 +69,7 @@ public:
     waitpid(child_, nullptr, 0);
     child_ = 0;
   }
-  /// Returns when the process is stopped, or goes on.
+  /// Sends a signal that stops or continues the process, and waits until it has taken effect.
   void signal(int number) {
     ::kill(child_, number);
     waitpid(child_, nullptr, WUNTRACED | WCONTINUED);
@@ -170,7 +171,7 @@ TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {
   EXPECT_EQ(mine[0], std::byte{1});
   EXPECT_EQ(peer.bytes()[1], std::byte{1});
   EXPECT_FALSE(peer.is_abandoned()) << "it is lent";
-  EXPECT_EQ(Mapping(before, false).bytes()[1], std::byte{1}) << "others may come to it late";
+  EXPECT_EQ(Mapping(before, false).bytes()[1], std::byte{1}) << "other processes may map it late";
   const auto now = lend({mine, 5000})->place;
   EXPECT_NE(now.region, before.region);
   EXPECT_EQ(Mapping(now, false).bytes()[1], std::byte{3});
@@ -219,7 +220,7 @@ TEST(SharedMemory, IsNotTakenForAnother) {
   EXPECT_EQ(error_of(other), Errc::peer_lost);
 }
 
-// Of any user's own files, one may begin with the number that a peer claims.
+// Any user may own a file that begins with the number that a peer claims.
 TEST(SharedMemory, IsNoOrdinaryFileThatBeginsAsMemoryDoes) {
   for (const bool is_memory : {false, true}) {
     const std::uint64_t region = 42;

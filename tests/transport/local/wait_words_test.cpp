@@ -27,7 +27,7 @@ namespace {
 
 using std::chrono::microseconds, std::chrono::seconds;
 
-/// This process gets `error` from futex_waitv, as from a container with an old filter of system
+/// Makes futex_waitv return `error` in this process, as in a container with an old filter of system
 /// calls.
 bool forbid_futex_waitv(int error) {
   std::array<sock_filter, 4> program{{
@@ -41,7 +41,7 @@ bool forbid_futex_waitv(int error) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) == 0;
 }
 
-/// Sleeps until the counter is no longer as it was seen.
+/// Sleeps until the counter has reached `value`.
 void wait_for(WaitCounter& counter, std::uint64_t value, microseconds most) {
   for (std::uint64_t seen = 0; (seen = counter.count.load()) < value;)
     if (!sleep_on(std::array{WaitWord{.counter = &counter, .seen = seen}}, most, most))
@@ -67,7 +67,7 @@ TEST(WaitWords, DoNotClaimToHaveSleptWhereTheSystemForbidsIt) {
   }
 }
 
-// Each side sleeps for far longer than the test may last: one wake-up that is lost would be seen.
+// Each side sleeps for far longer than the test may last, so that a single lost wake-up would show.
 TEST(WaitWords, WakeASleeperEachTime) {
   constexpr std::uint64_t turns = 20000;
   WaitCounter ping, pong;
@@ -85,13 +85,13 @@ TEST(WaitWords, WakeASleeperEachTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, seconds(80));
 }
 
-// A count that is shown when a sleeper has said that it sleeps wakes it, though the one before took
-// that back.
+// A count that is shown after a sleeper has announced its sleep wakes it, even if the previous
+// count cleared the mark of an earlier sleep.
 TEST(WaitWords, AreWokenByTheCountBehindOneThatTheSleeperHasSeen) {
   WaitCounter counter;
   counter.is_slept_on = 1;  // of a sleep that has ended by itself
   counter.show(1);
-  EXPECT_EQ(counter.is_slept_on, 0u) << "nobody sleeps: the next one costs no system call";
+  EXPECT_EQ(counter.is_slept_on, 0u) << "no process sleeps: the next count costs no system call";
   std::jthread sleeper([&] { wait_for(counter, 2, seconds(90)); });
   while (counter.is_slept_on == 0) std::this_thread::yield();
   const auto begun = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What loopback can do beyond the contract: count, and behave badly on demand.
+// Abilities of loopback beyond the contract: to count, and to behave badly on demand.
 #include "transport/loopback/loopback.hpp"
 
 #include <gtest/gtest.h>
@@ -111,10 +111,10 @@ TEST_F(Loopback1x1, ReportsALostPeerAfterWhatHadArrived) {
   Request sent = producer->send(0, 1, out);
   network.lose(producer->address());
   Request arrived = consumer->receive(0, 1, in), lost = consumer->receive(0, 1, in);
-  Request to_nobody = consumer->send(0, 1, out);
+  Request to_dead = consumer->send(0, 1, out);
   EXPECT_TRUE(arrived.test());
   EXPECT_EQ(code_of(lost), core::Errc::peer_lost);
-  EXPECT_TRUE(to_nobody.test());  // eager: finished before the loss can be known
+  EXPECT_TRUE(to_dead.test());  // eager: finished before the loss can be known
   Request next = consumer->send(0, 1, Bytes(100000));
   EXPECT_EQ(code_of(next), core::Errc::peer_lost);
 }

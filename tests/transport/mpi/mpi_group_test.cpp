@@ -113,10 +113,10 @@ TEST(MpiGroup, RefusesACommunicatorThatIsNone) {
 
 TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
   Group group(MPI_COMM_WORLD, 20);
-  if (group.rank() != group.size() - 1) {  // the last rank does not come
+  if (group.rank() != group.size() - 1) {  // the last rank does not join
     try {
       group.allgather(bytes_of(group.rank(), 3), Deadline::after(0.3));
-      ADD_FAILURE() << "nobody was missed";
+      ADD_FAILURE() << "no rank was missed";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Errc::timed_out);
       for (const char* part : {"MPI_Iallgather", "rank", " s for the others"})
@@ -157,15 +157,15 @@ TEST(MpiGroup, DoesNotWaitForEverForARankThatComesTooLate) {
   int rank = 0, size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Comm comm = MPI_COMM_NULL;  // of no use for this any more, afterwards
+  MPI_Comm comm = MPI_COMM_NULL;  // cannot be used for this again
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  // Nor does the late one wait for ever for those that have given up.
+  // Nor does the late one wait forever for those that have given up.
   constexpr int gave_up = 1;
   for (int other = 0; rank == size - 1 && other < size - 1; ++other)
     MPI_Recv(nullptr, 0, MPI_BYTE, other, gave_up, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   try {
     Group group(comm, 0.3);
-    ADD_FAILURE() << "nobody was missed";
+    ADD_FAILURE() << "no rank was missed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::timed_out);
     EXPECT_NE(std::string(error.what()).find("duplication"), std::string::npos) << error.what();
@@ -180,7 +180,7 @@ TEST(MpiGroupEndpoint, GivesUpAllSendsTogetherAndNotOneAfterTheOther) {
   if (endpoint.group().rank() == 0) {
     const auto began = std::chrono::steady_clock::now();
     std::vector<Request> sends;
-    for (int i = 0; i < 100; ++i) sends.push_back(endpoint.send(1, 0, bytes));  // nobody receives
+    for (int i = 0; i < 100; ++i) sends.push_back(endpoint.send(1, 0, bytes));  // no rank receives
     sends.clear();
     endpoint.give_up();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GoogleTest program of which mpirun starts every rank. All ranks run the same tests in the same
+// A GoogleTest program that mpirun starts on every rank. All ranks run the same tests in the same
 // order.
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   int level = 0;
   MPI_Init_thread(&argc, &argv, wanted == nullptr ? MPI_THREAD_MULTIPLE : std::atoi(wanted),
                   &level);
-  // As if every rank were on a machine of its own: no peer can map its memory.
+  // Acts as if every rank were on a separate machine: no peer can map its memory.
   if (std::getenv("TREMULA_TEST_ALONE") != nullptr) prctl(PR_SET_DUMPABLE, 0);
   const int status = RUN_ALL_TESTS();
   MPI_Finalize();

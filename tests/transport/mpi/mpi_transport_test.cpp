@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the mpi transport says when it cannot work. What it delivers is the contract's affair
+// Errors of the mpi transport when it cannot work. The contract tests the messages that it delivers
 // (tests/contract/mpi).
 #include "transport/mpi/mpi_transport.hpp"
 
@@ -85,15 +85,15 @@ TEST(MpiTransport, RefusesWhatIsNoPeerAndWhatIsNotConnected) {
   endpoint.progress();
 }
 
-// The last two of this program: MPI goes on waiting in the background.
+// The last two tests of this program: MPI continues to wait in the background.
 
 TEST(MpiTransport, GivesUpAConnectAtItsDeadline) {
   Endpoint producer(MPI_COMM_WORLD, Side::producer, nullptr);
-  const std::vector<Address> nobody(1);
+  const std::vector<Address> no_peer(1);
   EXPECT_LT(seconds_of([&] {
               try {
-                producer.connect(nobody, Deadline::after(0.5));
-                ADD_FAILURE() << "somebody came";
+                producer.connect(no_peer, Deadline::after(0.5));
+                ADD_FAILURE() << "a peer has connected";
               } catch (const Error& error) {
                 EXPECT_TRUE(error.code() == Errc::timed_out || error.code() == Errc::transport);
                 EXPECT_TRUE(has(error.what(), "MPI_Comm_accept")) << error.what();
@@ -104,11 +104,11 @@ TEST(MpiTransport, GivesUpAConnectAtItsDeadline) {
 
 TEST(MpiTransport, SaysThatAnEarlierConnectStandsInTheWay) {
   Endpoint producer(MPI_COMM_WORLD, Side::producer, nullptr);
-  const std::vector<Address> nobody(1);
+  const std::vector<Address> no_peer(1);
   EXPECT_LT(seconds_of([&] {
               try {
-                producer.connect(nobody, Deadline::after(0.5));
-                ADD_FAILURE() << "somebody came";
+                producer.connect(no_peer, Deadline::after(0.5));
+                ADD_FAILURE() << "a peer has connected";
               } catch (const Error& error) {
                 EXPECT_TRUE(has(error.what(), "MPI_Comm_accept")) << error.what();
               }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory, by what is inside libtremula_ofi.so.
+// Registered memory, tested with the classes inside libtremula_ofi.so.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -12,8 +12,8 @@ namespace tremula::transport {
 
 namespace {
 
-/// Two ends over tcp;ofi_rxm as if it asked for the registration of every buffer, and as if it were
-/// one over which peers read: where it is asked to, it uses what it is given for that.
+/// Two ends over tcp;ofi_rxm, treated as if it needed the registration of every buffer, and as if
+/// peers could read over it: it supports both where it is asked to.
 struct RegisteredPair {
   RegisteredPair() {
     auto providers = ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}});
@@ -61,7 +61,7 @@ TEST(OfiMemory, EveryBufferIsRegisteredWhereTheProviderAsksForThat) {
   }
 }
 
-// The engine takes `rma` only for memory that has been registered so.
+// The engine takes the path `rma` only for memory that was registered for peers.
 TEST(OfiMemory, NoPeerReadsOverSocketsOfLibfabric) {
   for (const auto& provider : ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}})) {
     EXPECT_FALSE(provider.is_readable) << provider.offer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ofi does beyond the contract: choose among providers, keep to this machine.
+// Behaviour of ofi beyond the contract: it chooses among providers, and keeps to this machine.
 #include "transport/ofi/ofi.hpp"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ struct Pair {
     producer->connect(std::vector<Address>{consumer->address()}, Deadline::after(10));
     consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
   }
-  /// One message from the producer to the consumer.
+  /// Moves one message from the producer to the consumer.
   void move(core::BytesView out, std::span<std::byte> in) {
     Request receive = consumer->receive(0, 1, in), send = producer->send(0, 1, out);
     const auto deadline = Deadline::after(20);
@@ -71,7 +71,7 @@ std::size_t open_files() {
       std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }
 
-/// Local addresses, as the kernel writes them, on which sockets of this process listen.
+/// Returns the local addresses, as the kernel writes them, on which sockets of this process listen.
 std::set<std::string> listening_addresses() {
   std::set<std::string> own, found;
   for (const auto& file : fs::directory_iterator("/proc/self/fd")) {
@@ -95,7 +95,7 @@ std::set<std::string> listening_addresses() {
 
 }  // namespace
 
-// The first test of this program: what another one has loaded stays.
+// The first test of this program: a library that another test has loaded stays.
 TEST(Ofi, OffersWithoutLibfabric) {
   Ofi ofi;
   const auto offers = ofi.offers();
@@ -180,7 +180,7 @@ TEST(Ofi, KeepsTheListOfTheEnvironmentThatOthersMayStillRead) {
   reader.join();
   ASSERT_NE(seen.load(), nullptr) << "the list was there for too short a time";
   EXPECT_EQ(environ, own);
-  std::vector<Bytes> others;  // what takes the place of a list that is freed
+  std::vector<Bytes> others;  // they reuse the memory of a list that is freed
   for (std::size_t bytes = 16; bytes < 4096; bytes += 16) others.push_back(Bytes(bytes));
   std::size_t count = 0;
   for (; own[count] != nullptr; ++count) ASSERT_EQ(seen[count], own[count]) << "variable " << count;
@@ -190,7 +190,7 @@ TEST(Ofi, KeepsTheListOfTheEnvironmentThatOthersMayStillRead) {
 // libfabric obeys the variable, which another library may have left.
 TEST(OfiDeathTest, NamesTheVariableThatLeavesProvidersOut) {
   testing::FLAGS_gtest_death_test_style =
-      "threadsafe";  // a process in which libfabric was not asked yet
+      "threadsafe";  // in a process that has not asked libfabric yet
   EXPECT_EXIT(
       {
         setenv("FI_PROVIDER", "nonsense", 1);
@@ -251,7 +251,7 @@ TEST(Ofi, AllocatesNothingForAMessage) {
   }
 }
 
-// As when the network is cut, or the peer is stopped, in the middle of a step.
+// This happens when the network is cut, or the peer is stopped, in the middle of a step.
 TEST(Ofi, GivesUpMessagesThatAreOnTheirWay) {
   Ofi ofi;
   constexpr std::size_t count = 4, bytes = std::size_t{4} << 20;
@@ -281,7 +281,7 @@ TEST(Ofi, GivesUpMessagesThatAreOnTheirWay) {
 TEST(Ofi, LeavesNoFileBehind) {
   Ofi ofi;
   for (const auto& offer : choices_of(ofi)) {
-    { Pair once(ofi, offer); }  // what libfabric opens for the process stays
+    { Pair once(ofi, offer); }  // files that libfabric opens for the process stay
     const auto before = open_files();
     for (int i = 0; i < 5; ++i) {
       Pair pair(ofi, offer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that this one has made holds copies of its sockets: a link ends all the same where its
-// owner ends it.
+// A child process holds copies of the sockets of this one: a link still ends when its owner ends
+// it.
 #include <poll.h>
 
 #include <array>
@@ -40,7 +40,7 @@ TEST(TcpFork, AnEndThatIsClosedIsReportedThoughAChildHoldsItsSocket) {
   }
 }
 
-/// A process that links itself with this one, forks a child and is killed.
+/// A process connects to this one, forks a child and is killed.
 TEST(TcpFork, AKilledRankIsReportedThoughItsChildLives) {
   tcp::TcpEndpoint producer(Side::producer, tcp::HostPort("127.0.0.1", 0));
   std::array<int, 2> up{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that has proved itself and then says what it likes: it reads what it may, keeps a bounded part of
-// this process, and loses its own connection when it breaks the protocol.
+// A rank that has proved itself and then sends whatever it likes: it reads only memory that it may,
+// takes up a bounded part of this process, and loses its own connection when it breaks the
+// protocol.
 #include <cstring>
 
 #include "tests/transport/tcp/tcp_pair.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 using namespace tcp;
 
-/// The connection of rank 1 that has proved itself, in the hands of the test.
+/// Returns the connection of rank 1, which has proved itself, for the test to use.
 Descriptor member(TcpPair& pair) {
   Attempt attempt(Invitation::decode(pair.others[0]->address(), 0), pair.door(), *pair.producer);
   if (attempt.state == Dial::State::proved) return attempt.dial.take();
@@ -19,7 +20,7 @@ Descriptor member(TcpPair& pair) {
   return {};
 }
 
-/// All of it, unless the other end has gone.
+/// Sends all of `bytes`, unless the other end has gone.
 void say_all(const Descriptor& socket, BytesView bytes, TcpPair& pair) {
   while (!bytes.empty()) {
     pair.producer->progress();
@@ -32,8 +33,8 @@ void say_all(const Descriptor& socket, const std::vector<Frame>& frames, TcpPair
   say_all(socket, std::as_bytes(std::span(frames)), pair);
 }
 
-/// As many bytes as there is room for.
-void hear_all(const Descriptor& socket, std::span<std::byte> room, TcpPair& pair) {
+/// Receives as many bytes as there is room for.
+void receive_all(const Descriptor& socket, std::span<std::byte> room, TcpPair& pair) {
   for (const auto deadline = Deadline::after(20); !room.empty();) {
     ASSERT_FALSE(deadline.expired());
     pair.producer->progress();
@@ -121,7 +122,7 @@ TEST(TcpMember, ThatNamesWhatIsNotThereHarmsNothing) {
     ASSERT_FALSE(deadline.expired());
   pair.producer->progress();
   std::vector<Frame> answers(8);
-  hear_all(socket, std::as_writable_bytes(std::span(answers)), pair);
+  receive_all(socket, std::as_writable_bytes(std::span(answers)), pair);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     EXPECT_EQ(answers[i].kind, FrameKind::gone);
     EXPECT_EQ(answers[i].room, i + 1);
@@ -147,7 +148,7 @@ TEST(TcpMember, ReadsWhatARegionHoldsUntilItEnds) {
               .offset = offset}},
             pair);
     Frame answer;
-    hear_all(socket, std::as_writable_bytes(std::span(&answer, 1)), pair);
+    receive_all(socket, std::as_writable_bytes(std::span(&answer, 1)), pair);
     return answer;
   };
   for (const std::uint64_t offset : {0u, 50u, 99u}) {
@@ -155,7 +156,7 @@ TEST(TcpMember, ReadsWhatARegionHoldsUntilItEnds) {
     ASSERT_EQ(answer.kind, FrameKind::data);
     ASSERT_EQ(answer.bytes, 100 - offset);
     Bytes found(answer.bytes);
-    hear_all(socket, found, pair);
+    receive_all(socket, found, pair);
     EXPECT_TRUE(std::ranges::equal(found, std::span(region_bytes).subspan(offset)));
   }
   region.reset();
@@ -172,7 +173,7 @@ TEST(TcpMember, ThatSendsMoreThanWasAskedForIsLostBeforeAByteOfItIsTaken) {
     Request receive = pair.producer->receive(1, 5, std::span(memory).first(asked));
     say_all(socket, {{.kind = FrameKind::announce, .bytes = asked, .tag = 5, .send = 7}}, pair);
     Frame pull;
-    hear_all(socket, std::as_writable_bytes(std::span(&pull, 1)), pair);
+    receive_all(socket, std::as_writable_bytes(std::span(&pull, 1)), pair);
     ASSERT_EQ(pull.kind, FrameKind::pull);
     for (const std::uint64_t bytes : parts) {
       say_all(socket, {{.kind = FrameKind::data, .bytes = bytes, .room = pull.room}}, pair);
@@ -185,7 +186,8 @@ TEST(TcpMember, ThatSendsMoreThanWasAskedForIsLostBeforeAByteOfItIsTaken) {
   }
 }
 
-// What an endpoint keeps is dealt among its peers: each is lost, alone, where its own part ends.
+// The bounds of an endpoint are split among its peers: a peer that exceeds its part is lost, and no
+// other.
 TEST(TcpMember, ThatLetsMoreWaitThanItsPartIsLostAlone) {
   constexpr std::size_t peers = 16;
   TcpPair pair(peers - 1);
@@ -220,7 +222,7 @@ TEST(TcpMember, ThatAsksAndDoesNotReadIsLostAlone) {
                       .bytes = region_bytes.size(),
                       .tag = region->key()[0],
                       .send = is_there ? region->key()[1] : 0};
-    // And what the buffers of the system take.
+    // And as much as the buffers of the system take.
     const std::size_t count =
         is_there ? part.serves + 100 : part.unwritten / sizeof fetch + 1'000'000;
     Bytes in(5);

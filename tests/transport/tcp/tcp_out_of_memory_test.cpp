@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each allocation of an exchange in turn finds no memory: what is under way comes whole or ends in an
-// error, no other peer is harmed, and none waits for ever.
+// Each allocation of an exchange in turn finds no memory: every operation under way completes whole
+// or ends in an error, no other peer is harmed, and none waits forever.
 #include <span>
 
 #include "tests/transport/count_allocations.hpp"
@@ -10,7 +10,7 @@ namespace tremula::transport {
 
 namespace {
 
-/// Both ends of a message, or a read alone.
+/// Both ends of a message, or a single read.
 class Transfer {
 public:
   Transfer(std::size_t bytes, unsigned char value) : out_(bytes_of(bytes, value)), in_(bytes) {}
@@ -48,7 +48,7 @@ private:
   bool has_failed_ = false;
 };
 
-/// From the first connection on.
+/// Runs all transfers, beginning with the connection.
 void move_all(TcpPair& pair, std::span<Transfer> transfers) {
   std::unique_ptr<MemoryRegion> region;
   for (std::size_t i = 0; i < transfers.size(); ++i) {

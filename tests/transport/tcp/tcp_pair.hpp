@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ends of a link in this process, and programs that are none.
+// Ends of a link in this process, and programs that are not part of it.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 
@@ -17,8 +17,8 @@ namespace tremula::transport {
 using core::Bytes, core::BytesView;
 using testing_only::listening_sockets, testing_only::open_files;
 
-/// A producer and its first consumer. The door of the producer stays open as long as there are consumers
-/// that have not come.
+/// A producer and its first consumer. The door of the producer stays open as long as consumers have
+/// not connected.
 struct TcpPair {
   explicit TcpPair(std::size_t absent = 0)
       : producer(std::make_unique<tcp::TcpEndpoint>(Side::producer, tcp::HostPort("127.0.0.1", 0))),
@@ -45,7 +45,7 @@ struct TcpPair {
     while (!(one.test() & other.test()))
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "no message");
   }
-  /// One message from the producer to the consumer.
+  /// Moves one message from the producer to the consumer.
   void move(BytesView out, Tag tag, std::span<std::byte> in) {
     Request receive = consumer->receive(0, tag, in), send = producer->send(0, tag, out);
     finish(send, receive);
@@ -57,7 +57,7 @@ struct TcpPair {
     move(out, tag, in);
   }
 
-  /// One message from the producer to the first of the others.
+  /// Moves one message from the producer to the first of the others.
   void move_late(BytesView out) {
     Bytes in(out.size());
     Request receive = others.front()->receive(0, 1, in), send = producer->send(1, 1, out);
@@ -73,13 +73,13 @@ inline Bytes bytes_of(std::size_t count, unsigned char value) {
   return Bytes(count, std::byte{value});
 }
 
-/// An exchange goes on, of small and large messages.
+/// Checks that small and large messages can be exchanged.
 inline void expect_exchange(TcpPair& pair) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{2} << 20})
     pair.move(bytes_of(bytes, 7), 3);
 }
 
-/// An attempt to connect to the door, until it has been answered.
+/// An attempt to connect to the door, made until it is answered.
 struct Attempt {
   Attempt(const tcp::Invitation& own, const tcp::Invitation& door, Endpoint& owner)
       : dial(own, door, tcp::begin_connecting(own.host_port, door.host_port), epoll.get(), 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers at the port of a rank: nothing that they do harms a link whose exchange goes on meanwhile.
+// Strangers at the port of a rank: nothing that they do harms the exchange of a link meanwhile.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -24,8 +24,8 @@ public:
     poll(&ready, 1, 10000);
   }
   void say(BytesView bytes) const { tcp::say(socket_, bytes); }
-  /// What comes, that many bytes or all before the end.
-  Bytes hear(std::size_t most, TcpPair& pair) {
+  /// Receives `most` bytes, or all that arrive before the end.
+  Bytes receive(std::size_t most, TcpPair& pair) {
     Bytes all(most);
     std::size_t have = 0;
     for (const auto deadline = Deadline::after(20); have < most && !deadline.expired();) {
@@ -38,14 +38,14 @@ public:
     all.resize(have);
     return all;
   }
-  bool is_closed(TcpPair& pair) { return hear(1, pair).empty() && has_ended_; }
+  bool is_closed(TcpPair& pair) { return receive(1, pair).empty() && has_ended_; }
 
 private:
   Descriptor socket_;
   bool has_ended_ = false;
 };
 
-/// The opening of a rank, as it goes over the wire.
+/// Returns the opening of a rank, as it travels over the wire.
 Bytes opening_of(const Invitation& rank, const ClientExchange& exchange) {
   Bytes out(sizeof rank.id);
   std::memcpy(out.data(), &rank.id, sizeof rank.id);
@@ -54,7 +54,7 @@ Bytes opening_of(const Invitation& rank, const ClientExchange& exchange) {
   return out;
 }
 
-/// Connections that have proved nothing, at a door that has the store to itself.
+/// The most connections that have proved nothing, at a door that has the store to itself.
 constexpr std::size_t most_guests = seats_of_process + seats_of_door;
 
 std::int64_t resident_bytes() {
@@ -92,7 +92,7 @@ TEST(TcpStranger, IsNotLetInByTheIdOfARank) {
   for (const bool answers : {false, true}) {
     Stranger stranger(pair.door().host_port);
     stranger.say(opening_of(rank, right));
-    const Bytes challenge = stranger.hear(exchange_payload_bytes, pair);
+    const Bytes challenge = stranger.receive(exchange_payload_bytes, pair);
     ASSERT_EQ(challenge.size(), exchange_payload_bytes);
     ClientExchange wrong(key_of(pair.door(), guessed), nonce);
     stranger.say(answers ? wrong.receive(challenge).reply : bytes_of(exchange_payload_bytes, 0));
@@ -112,12 +112,12 @@ TEST(TcpStranger, IsNotLetInByAProofThatItHasSeen) {
   {
     Stranger relay(pair.door().host_port);  // between a rank and the door
     relay.say(opening);
-    proof = exchange.receive(relay.hear(exchange_payload_bytes, pair)).reply;
+    proof = exchange.receive(relay.receive(exchange_payload_bytes, pair)).reply;
     ASSERT_EQ(proof.size(), exchange_payload_bytes);
   }
   Stranger replay(pair.door().host_port);
   replay.say(opening);
-  ASSERT_EQ(replay.hear(exchange_payload_bytes, pair).size(), exchange_payload_bytes);
+  ASSERT_EQ(replay.receive(exchange_payload_bytes, pair).size(), exchange_payload_bytes);
   replay.say(proof);
   EXPECT_TRUE(replay.is_closed(pair));
   expect_exchange(pair);
@@ -141,7 +141,7 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
   EXPECT_GE(pair.producer->strangers(),
             count - most_guests);  // and their descriptors are free again
   EXPECT_LT(resident_bytes() - before, std::int64_t{16} << 20);
-  // The rank comes, while more of them come.
+  // The rank connects while further strangers connect.
   Bytes in(5);
   auto& late = *pair.others[0];
   Request receive = late.receive(0, 1, in);
@@ -156,7 +156,7 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
   expect_exchange(pair);
 }
 
-// They are descriptors of the process, whichever of its doors they have found.
+// Strangers use descriptors of the process, whichever of its doors they have found.
 TEST(TcpStranger, TakesFewDescriptorsHoweverManyDoorsThereAre) {
   constexpr std::size_t doors = 16, at_each = 30;
   std::vector<std::unique_ptr<TcpPair>> pairs;
@@ -176,7 +176,8 @@ TEST(TcpStranger, TakesFewDescriptorsHoweverManyDoorsThereAre) {
   for (const auto& pair : pairs) pair->move_late(bytes_of(5, 9));
 }
 
-// It is the oldest one at the door, and has said nothing yet, when more come than there is room for.
+// A rank is the oldest at the door, and has sent nothing yet, when more strangers connect than
+// there is room for.
 TEST(TcpStranger, MakesARankTryAgainAtMost) {
   TcpPair pair(1);
   expect_exchange(pair);
@@ -211,16 +212,16 @@ TEST(TcpStranger, FindsNoPortOnceAllRanksAreThere) {
 }
 
 TEST(TcpStranger, FindsNoPortOnceAllRanksWithWhichThereIsBusinessAreThere) {
-  for (const bool is_told_first : {true, false}) {
+  for (const bool is_expected_first : {true, false}) {
     TcpPair pair(1);
     const std::vector<Rank> peers{0};
-    if (is_told_first) pair.producer->expect_only(peers);
+    if (is_expected_first) pair.producer->expect_only(peers);
     expect_exchange(pair);
-    if (!is_told_first) pair.producer->expect_only(peers);
+    if (!is_expected_first) pair.producer->expect_only(peers);
     expect_no_port(pair.door(), *pair.producer);
     Bytes in(5);
     Request receive = pair.producer->receive(1, 1, in);
-    EXPECT_THROW(receive.test(), core::Error) << "nobody comes";
+    EXPECT_THROW(receive.test(), core::Error) << "no rank connects";
     pair.producer->expect_only({});
     EXPECT_THROW(pair.move(in, 1), core::Error);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tcp does beyond the contract: where it listens, what it keeps, which wire `auto` takes.
+// Behaviour of tcp beyond the contract: where it listens, what it keeps, which wire `auto` takes.
 #include "transport/tcp/tcp.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// A transport that is only asked.
+/// A transport that is only asked for its offers and choices.
 class Named final : public Transport {
 public:
   Named(Texts offers, Texts choices) : offers_(std::move(offers)), choices_(std::move(choices)) {}
@@ -79,8 +79,8 @@ TEST(Tcp, AllocatesNothingForAMessage) {
   EXPECT_EQ(testing_only::allocations() - before, 0);
 }
 
-// A message that was announced is lost with its sender. What came behind it with its tag is no answer to
-// its receive.
+// An announced message is lost with its sender. A later message with its tag must not complete its
+// receive.
 TEST(Tcp, LetsNoMessageOvertakeOneThatIsLost) {
   for (const bool is_pulled : {false, true}) {
     TcpPair pair;
@@ -106,7 +106,8 @@ TEST(Tcp, LetsNoMessageOvertakeOneThatIsLost) {
   }
 }
 
-// The receive of a long message is given up while its bytes come, and the next one has no room for it.
+// The receive of a long message is given up while its bytes arrive, and the next one has no room
+// for it.
 TEST(Tcp, RefusesAMessageThatIsTooLongForTheReceiveBehindOneThatWasGivenUp) {
   TcpPair pair;
   pair.move(Bytes(1), 1);
@@ -127,7 +128,8 @@ TEST(Tcp, RefusesAMessageThatIsTooLongForTheReceiveBehindOneThatWasGivenUp) {
   pair.move(message, 3, room);
 }
 
-// A rank that takes nothing costs its peers 256 KiB, and small messages without end wait at their sender.
+// A rank without receives keeps 256 KiB of a peer's small messages; all further ones wait at their
+// sender.
 TEST(Tcp, KeepsABoundedPartOfWhatHasNoReceive) {
   TcpPair pair;
   pair.move(Bytes(1), 1);
@@ -171,19 +173,19 @@ TEST(Tcp, WakesARankThatSleeps) {
 }
 
 TEST(WaitWords, SleepOnWhatTellsNobodyOnlyBesideWhatDoes) {
-  const local::WaitWord tells_nobody{};
+  const local::WaitWord polled{};
   const std::chrono::microseconds moment(100);
   EXPECT_FALSE(local::sleep_on({}, moment, moment));
-  EXPECT_FALSE(local::sleep_on(std::array{tells_nobody}, moment, moment));
+  EXPECT_FALSE(local::sleep_on(std::array{polled}, moment, moment));
   TcpPair pair;
   pair.consumer->progress();
-  const local::WaitWord tells{.descriptor = pair.consumer->wake_descriptor()};
-  ASSERT_GE(tells.descriptor, 0);
-  // For the shorter time.
-  EXPECT_TRUE(local::sleep_on(std::array{tells, tells_nobody}, moment, std::chrono::hours(1)));
+  const local::WaitWord waking{.descriptor = pair.consumer->wake_descriptor()};
+  ASSERT_GE(waking.descriptor, 0);
+  // Sleeps for the shorter time.
+  EXPECT_TRUE(local::sleep_on(std::array{waking, polled}, moment, std::chrono::hours(1)));
 }
 
-// Ranks that share memory do not come over tcp.
+// Ranks that share memory do not connect over tcp.
 TEST(Tcp, ListensForNobodyOnceAllFarRanksAreThere) {
   const auto before = listening_sockets();
   const std::string offer = "local+" + Tcp().offers().front();
@@ -202,7 +204,7 @@ TEST(Tcp, ListensForNobodyOnceAllFarRanksAreThere) {
     producer->connect(addresses, Deadline::after(30));
   }
   EXPECT_EQ(listening_sockets(), before + 1);
-  producer->expect_only(std::vector<Rank>{0, 1, 2});  // with the last one it shares nothing
+  producer->expect_only(std::vector<Rank>{0, 1, 2});  // it exchanges nothing with the last one
   const Bytes out(5);
   Bytes in(5);
   Request receive = consumers[1]->receive(0, 1, in), send = producer->send(1, 1, out);
