@@ -45,21 +45,22 @@ using std::chrono_literals::operator""s, std::chrono_literals::operator""ms;
 
 namespace {
 
-constexpr auto accept_pause = 100ms;  // while the process has no socket left
+constexpr auto accept_pause = 100ms;  // before another attempt when no socket was left
 constexpr auto stop_limit = 500ms;
 constexpr auto longest_tick = 500ms;
-constexpr double longest_pause = 3600;  // of statuses, seconds
+constexpr double longest_pause = 3600;  // between two statuses, in seconds
 constexpr std::size_t max_log_bytes = 1000;
-// Files that are no connections: the log, the port file, epoll, what libraries open.
+// Open files other than connections: the log, the port file, epoll, files of libraries.
 constexpr std::size_t kept_files = 48;
 
-/// `text` as one line: characters of foreign text that are not seen are replaced.
+/// Returns `text` as one line, cut to max_log_bytes; characters that are not printable are
+/// replaced.
 std::string one_line(std::string text) {
   if (text.size() > max_log_bytes) text.replace(max_log_bytes, std::string::npos, "...");
   return core::printable(text);
 }
 
-/// As the configuration says.
+/// Returns the limits that the configuration sets.
 Limits limits_of(const Config& config) {
   const std::size_t half = config.memory_mib << 19;
   Limits limits;
@@ -71,7 +72,8 @@ Limits limits_of(const Config& config) {
   return limits;
 }
 
-/// With as many connections as the limit of open files leaves and, with TLS, memory.
+/// Returns `limits` with a number of connections: unless it is set, as many as the limit of open
+/// files and, with TLS, the memory allow.
 Limits with_connections(Limits limits, bool with_tls) {
   rlimit files{};
   if (limits.connections != 0 || ::getrlimit(RLIMIT_NOFILE, &files) != 0) return limits;
@@ -87,7 +89,7 @@ std::shared_ptr<transport::TlsContext> tls_of(const Config& config) {
   return transport::tls_of_server(config.tls_certificate, config.tls_key);
 }
 
-/// Resident memory of this process; 0 if the system does not tell.
+/// Returns the resident memory of this process; 0 if the system does not report it.
 std::size_t memory_bytes() {
   std::ifstream file("/proc/self/statm");
   std::size_t all = 0, resident = 0;
@@ -95,7 +97,8 @@ std::size_t memory_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// @throws Error invalid_argument if processes of other hosts could come without a key
+/// Checks that processes of other hosts need a key.
+/// @throws Error invalid_argument if they could join without one
 void check_has_key(const Config& config) {
   const core::KeySource& source = config.key_source;
   if (asio::ip::make_address(config.bind).is_loopback() || !config.keys.empty() || source.key ||
@@ -126,7 +129,7 @@ void check_has_key(const Config& config) {
                                                   error.message(), remedy));
 }
 
-/// Takes the port; nobody can connect yet.
+/// Takes the port; clients cannot connect yet.
 tcp::acceptor bind(asio::io_context& io, const Config& config) {
   check_has_key(config);
   const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
@@ -159,12 +162,12 @@ struct Listener::Impl {
     std::shared_ptr<FramedSocket> socket;
     Clock::time_point since = Clock::now();
     std::optional<Clock::time_point>
-        finished{};  // has got its last answer; the other side is to close
+        finished{};  // when its last answer was queued; the other side is to close
     std::optional<transport::ServerExchange>
-        exchange{};  // until it has proved that it knows the key
+        exchange{};  // nullopt once it has proved that it knows a key, or if none is needed
     Owner owner = 0;
   };
-  /// What many messages have in common, as bytes.
+  /// The part that many messages have in common, as bytes.
   struct Common {
     const wire::ToClient* of = nullptr;
     std::shared_ptr<const core::Bytes> bytes;
@@ -259,13 +262,13 @@ struct Listener::Impl {
     socket_of_id->start();
   }
 
-  /// Forgets it at once: what it has is free again.
+  /// Closes the connection. Its quotas are free at once.
   void close(ConnectionId id, const std::string& why) {
     quotas.remove(id);
     connections.at(id).socket->close(why);
   }
 
-  /// A payload of a connection that has proved nothing yet.
+  /// Takes a payload of a connection that has not yet proved that it knows a key.
   void authenticate(ConnectionId from, core::BytesView payload) {
     Connection& connection = connections.at(from);
     FramedSocket& socket = *connection.socket;
@@ -316,7 +319,7 @@ struct Listener::Impl {
     });
   }
 
-  /// Runs what a connection has asked for; a failure ends that connection alone.
+  /// Runs what a connection has asked for; a failure ends only that connection.
   template <class Action>
   void guard(ConnectionId from, Action&& action) {
     try {
@@ -374,7 +377,7 @@ struct Listener::Impl {
     }
   }
 
-  /// It has sent what is no message.
+  /// Refuses and ends a connection that has sent bytes that are not a message.
   void end_bad(ConnectionId from, std::uint64_t request, const Error& error) {
     if (stopping || connections.at(from).finished) return;
     if (connections.at(from).exchange) return close(from, error.what());
@@ -479,7 +482,7 @@ struct Listener::Impl {
     return out;
   }
 
-  /// A line of the log that the host of a connection has caused, which may not cause too many.
+  /// Logs a line that a connection has caused, unless its host has caused too many.
   void report(ConnectionId cause, LogLevel level, const std::string& event) {
     if (log.is_on(level) && quotas.may_log(cause, now()))
       log.write(level, "server", one_line(event));
@@ -499,13 +502,15 @@ struct Listener::Impl {
     ticker.async_wait([this](const error_code& stopped) {
       if (stopped || stopping) return;
       const Clock::time_point at = Clock::now();
-      // After the server itself was stopped or swapped out, it cannot tell which ranks were silent.
+      // After the server itself was stopped or swapped out, it cannot know which ranks were silent.
       const bool was_away = at - ticker.expiry() > 4 * tick_period;
       tick();
       for (const auto& [id, connection] : connections) {
-        const bool is_heard = was_away || status_turns.has(id);  // or what it has sent is not read
-        rendezvous.record_heard(id, seconds(is_heard ? at : connection.socket->last_heard()));
-        if (!is_heard) close_if_idle(id, connection, at);
+        // While its request for a status waits, the connection is not read.
+        const bool counts_as_alive = was_away || status_turns.has(id);
+        rendezvous.record_heard(id,
+                                seconds(counts_as_alive ? at : connection.socket->last_heard()));
+        if (!counts_as_alive) close_if_idle(id, connection, at);
       }
       deliver(rendezvous.check_silence(seconds(at)));
       log.flush();
@@ -517,14 +522,14 @@ struct Listener::Impl {
     const std::chrono::duration<double> frame_limit(limits.frame_seconds),
         stranger_limit(quotas.has_spoken(id) ? limits.stranger_seconds : limits.hello_seconds),
         exchange_limit(limits.exchange_seconds);
-    const Clock::time_point heard = quotas.has_spoken(id) ? socket.last_heard() : connection.since;
+    const Clock::time_point active = quotas.has_spoken(id) ? socket.last_heard() : connection.since;
     if (connection.finished && at - *connection.finished > frame_limit)
       socket.close("it does not close");
     else if (connection.exchange && at - connection.since > exchange_limit)
       socket.close("it did not prove in time that it knows the key");
     else if (at - socket.frame_since().value_or(at) > frame_limit)
       socket.close("it left a message unfinished");
-    else if (at - heard > stranger_limit && !rendezvous.is_member(id))
+    else if (at - active > stranger_limit && !rendezvous.is_member(id))
       socket.close(quotas.has_spoken(id) ? "it said nothing" : "it has not said Hello");
   }
 
@@ -584,7 +589,7 @@ void Listener::stop_on_signals(std::function<void()> before) {
   struct sigaction hangup {};
   if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
     impl_->signals.add(SIGHUP);
-  // They make a job tell what it waits for, and must not end a server.
+  // They make a job report what it waits for, and must not end a server.
   for (const int number : {SIGUSR1, SIGUSR2}) std::signal(number, SIG_IGN);
   impl_->signals.async_wait(
       [impl = impl_.get(), before = std::move(before)](const error_code& error, int) {

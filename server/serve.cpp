@@ -25,7 +25,7 @@ namespace {
 
 using Made = std::vector<core::OwnFile>;
 
-/// Files that are there while the server has its port.
+/// Files that exist while the server has its port; removed at the end.
 class OwnFiles {
 public:
   explicit OwnFiles(Made files) : files_(std::move(files)) {}
@@ -42,20 +42,20 @@ private:
   Made files_;
 };
 
-/// True if nobody has said where the key is: it lies beside the port file, or where jobs find it by
-/// the port.
+/// Returns whether the configuration names no key: then the key lies beside the port file, or where
+/// jobs find it by the port.
 bool has_usual_key(const Config& config) {
   return config.key_source.file.empty() && !config.key_source.key;
 }
 
-/// Reads the keys of that file, which gets one if it is missing.
+/// Reads the keys of the file, which is made with one key if it is missing.
 std::vector<core::Key> keys_in(const std::filesystem::path& file, const core::Log& log) {
   if (core::make_key_file(file))
     log.info("server", fmt::format("made_key_file path={}", file.string()));
   return core::read_key_list(file);
 }
 
-/// Lays the key beside the port file, for jobs that find the server by that.
+/// Puts the key beside the port file, for jobs that find the server by the port file.
 /// @throws Error invalid_argument if another key lies there
 void lay_key(const std::filesystem::path& beside, const Config& config,
              const std::vector<core::Key>& keys, Made& made) {
@@ -81,16 +81,16 @@ void lay_key(const std::filesystem::path& beside, const Config& config,
   if (!std::ranges::equal(found.front().bytes(), keys.front().bytes())) refuse("another key");
 }
 
-/// Finds the keys of this server, whose port is its own now, and lays them where jobs look. Without a
-/// key file and a port file it listens on loopback alone.
+/// Finds the keys of this server, which already has its port, and puts them where jobs look for them.
+/// Without a key file and a port file the server listens on loopback only.
 std::vector<core::Key> find_keys(const Config& config, std::uint16_t port, const core::Log& log,
                                  Made& made) {
   const core::KeySource& source = config.key_source;
   if (has_usual_key(config) && config.port_file)
     return keys_in(transport::key_file_beside(*config.port_file), log);
   if (has_usual_key(config)) {
-    // It stays for the next server on this port, to which jobs come back with what this one has
-    // sealed. Nobody comes back to a port that was chosen at random.
+    // The file stays for the next server on this port, to which jobs come back with seals of this one.
+    // No job comes back to a port that was chosen at random, so that file is removed.
     const auto file = transport::place_of_key(port, source.runtime_folder);
     if (auto key = core::make_key_file(file); key && config.port == 0)
       made.push_back(std::move(*key));
@@ -113,13 +113,14 @@ void raise_open_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, the old limit stays
 }
 
-/// Small enough that a link's number, in whose upper half it stands, is exact as a double.
+/// Draws the number of this server, small enough that the number of a link, whose upper half it is, is
+/// exact as a double.
 std::uint32_t random_number() {
   std::random_device device;
   return std::uniform_int_distribution<std::uint32_t>(1, (1u << 20) - 1)(device);
 }
 
-/// Whose jobs may come, and what they set.
+/// Says, for the log, which jobs may join and what they have to set.
 std::string welcome_text(const Listener& listener, const Config& config,
                          const std::vector<core::Key>& keys) {
   const bool is_everywhere = config.bind == "0.0.0.0" || config.bind == "::";
@@ -158,7 +159,7 @@ std::string welcome_text(const Listener& listener, const Config& config,
 
 void serve(const Config& given, const std::string& version, const core::Log& log) {
   raise_open_file_limit();
-  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may go
+  std::signal(SIGPIPE, SIG_IGN);  // the process that reads the log may end first
   Config config = given;
   config.number = random_number();
   Made made;
@@ -168,7 +169,7 @@ void serve(const Config& given, const std::string& version, const core::Log& log
     return keys;
   });
   OwnFiles own(std::move(made));
-  // Before the port is free: the next server may use the same files.
+  // Removed before the port is free: the next server may use the same files.
   listener.stop_on_signals([&] { own.remove(); });
   if (config.port_file) own.add(transport::write_port_file(*config.port_file, listener.address()));
   log.info("server", fmt::format("listening address={} version={} jobs=\"{}\"",

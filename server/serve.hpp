@@ -7,9 +7,9 @@
 
 namespace tremula::server {
 
-/// A whole server: opens the port, writes the port file, serves until SIGINT or SIGTERM, removes
-/// the port file. Blocks. At most once in a process: it handles the two signals and raises the
-/// limit of open files.
+/// Runs a whole server: opens the port, writes the port file, serves until SIGINT, SIGTERM or
+/// SIGHUP, removes the port file. Blocks. At most once in a process: it handles these signals and
+/// raises the limit of open files.
 /// @throws core::Error invalid_argument as Listener and write_port_file
 void serve(const Config& config, const std::string& version, const core::Log& log);
 

@@ -89,7 +89,7 @@ bool Groups::has_missed(const Group& group, double now, double seconds, double u
   const auto known = group.members.find(group.missed_by);
   if (known != group.members.end() && is_silent(known->second, now, seconds, usual)) return true;
   if (now <= group.none_missed_until) return false;
-  double earliest = now;  // that a rank which may be lost was heard of last
+  double earliest = now;  // oldest sign of life among the ranks that may be lost
   for (const auto& [rank, member] : group.members) {
     if (is_silent(member, now, seconds, usual)) {
       group.missed_by = rank;

@@ -19,11 +19,11 @@
 
 namespace tremula::server {
 
-/// What a rank has told of a wait of its.
+/// The most recent wait that a rank has reported.
 struct RankWait {
-  wire::Wait told;  ///< last; seconds: when that was
-  double first_told = 0, last_told = 0;
-  bool is_old = false;  ///< has been told for a while
+  wire::Wait told;                       ///< the last report of the wait
+  double first_told = 0, last_told = 0;  ///< when the wait was first reported, and when last
+  bool is_old = false;                   ///< the rank has reported it over several heartbeats
   Hold held{};
 };
 
@@ -34,9 +34,9 @@ struct Member {
   std::int64_t pid = 0;
   double since = 0;
   double last_heard = 0;
-  double silence = 0;                ///< seconds that it may be silent; 0: as the server says
-  std::uint64_t agreement = 0;       ///< in which it waits for other ranks; 0: none
-  std::shared_ptr<RankWait> wait{};  ///< null: it waits for nothing. Shared by copies of the member
+  double silence = 0;                ///< seconds that it may be silent; 0: the server's usual limit
+  std::uint64_t agreement = 0;       ///< the one in which it waits for other ranks; 0: none
+  std::shared_ptr<RankWait> wait{};  ///< null if it has reported none; shared by all copies
 };
 
 /// The bytes that one rank has passed to a collective call which others have not reached yet.
@@ -57,14 +57,15 @@ struct GaveUp {
   Hold held;
 };
 
-/// Number of the key that a connection has proved: whose the group is that it joins, and what this
-/// announces. The first is the operator's, which sees all in a status.
+/// Number of the key that a connection has proved. The group that the connection joins, and the streams
+/// that this group announces, belong to that key. The first key is the operator's, which sees all in a
+/// status.
 using Owner = std::uint32_t;
 
-/// The choices of a group behind an offer that has several.
+/// The choices that an offer of a group stands for.
 struct OfferChoices {
-  double asked = 0;                 ///< when the server asked for them first
-  bool is_dropped = false;          ///< it began another call without answering, and is asked again
+  double asked = 0;                 ///< when the server first asked for them
+  bool is_dropped = false;          ///< the group began another call without answering: ask again
   bool are_here = false;            ///< the answer has arrived
   std::vector<std::string> list{};  ///< best first
   std::string why_none{};
@@ -76,46 +77,47 @@ struct Group {
   Owner owner = 0;
   std::string job;
   core::Rank size = 0;
-  std::string host;  ///< of the rank seen first, as are pid and since
+  std::string host;  ///< host of the rank seen first, as are pid and since
   std::int64_t pid = 0;
   double since = 0;
-  bool is_back = false;     ///< it was joined to an earlier server: all its ranks must come back
-  bool is_resumed = false;  ///< rank 0 has told what the group has
-  /// When the newest seal of its name was made that a rank of it has shown; 0: it has shown none.
+  bool is_back = false;     ///< it had joined an earlier server: all its ranks must come back
+  bool is_resumed = false;  ///< rank 0 has reported what the group has
+  /// When the newest seal of its name that a rank of it has shown was made; 0 if it has shown none.
   std::uint64_t shown = 0;
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
-  core::Rank first_left = 0;  ///< of these
-  /// For each rank of `left`: the last agreement that it reported.
+  core::Rank first_left = 0;  ///< the first of these to say goodbye
+  /// The last agreement that each rank of `left` reported; without those that reported none.
   std::map<core::Rank, std::uint64_t> left_in{};
   std::map<std::string, OfferChoices> choices{};  ///< by the offer
-  bool was_linked = false;  ///< a stream of it, or one that it has subscribed to
-  /// Notices for all its ranks since the first one has come back, in order; none when all have.
+  bool was_linked = false;  ///< a stream of it, or one that it has subscribed to, was linked
+  /// Notices sent to all its ranks since the first one came back, in order; empty once all are back.
   std::vector<MissedNotice> missed{};
   std::size_t missed_bytes = 0;
-  /// Streams that ranks gave up before rank 0 has told of them, or whose names others have taken, by their
-  /// incarnation; none once the group is resumed.
+  /// Streams that ranks gave up before rank 0 has reported them, or whose names others have taken, by their
+  /// incarnation; empty once the group is resumed.
   std::map<std::uint64_t, GaveUp> gave_up{};
-  double empty_since = 0;  ///< all ranks that have come back have left
-  /// What Groups::has_missed found last: a rank that had missed heartbeats, or until when none can have.
+  double empty_since = 0;  ///< when the last of the ranks that have come back left
+  /// Result of the last Groups::has_missed: a rank that had missed heartbeats, or until when none can have.
   mutable core::Rank missed_by = 0;
   mutable double none_missed_until = -1;
-  std::uint64_t rounds = 0;  ///< Share rounds that are complete
+  std::uint64_t rounds = 0;  ///< number of complete Share rounds
   std::map<core::Rank, PendingShare> shares;
-  std::size_t share_bytes = 0;  ///< of these, also if they are too many and were dropped
-  /// Bytes that its streams, links, subscriptions, shares, counters, choices, waits and what is kept for its return take.
+  std::size_t share_bytes = 0;  ///< bytes of these, even if they were too many and were dropped
+  /// Bytes that its streams, links, subscriptions, shares, counters, choices and waits take, with all that is kept for
+  /// its return.
   std::shared_ptr<std::size_t> held = std::make_shared<std::size_t>(0);
-  bool lacks_counters = false;  ///< there was no room for those of some rank
-  /// All its ranks are in a call that opens links, as rank 0 has told.
+  bool lacks_counters = false;  ///< there was no room for the counters of some rank
+  /// True while all its ranks are in a call that opens links, as rank 0 has reported.
   bool is_present = false;
-  /// The own stream whose next step that call begins; 0: none.
+  /// The own stream whose next step that call begins; 0 if it begins none.
   std::uint64_t begins = 0;
 
-  /// Ranks of it are still to come back from an earlier server.
+  /// Returns whether some of its ranks are still to come back from an earlier server.
   bool is_awaited() const {
     return is_back && members.size() + left.size() < static_cast<std::size_t>(size);
   }
-  /// A link needs all its ranks here: they are told of it.
+  /// Returns whether links of it can be opened now: all its ranks have to be here to be notified of them.
   bool opens_links() const { return is_present && !is_awaited(); }
 };
 
@@ -127,19 +129,19 @@ struct Seat {
 
 class Groups {
 public:
-  /// Takes a rank in; the first one makes the group.
+  /// Adds a rank; the first one makes the group.
   /// @pre !is_leaving(hello)
   /// @pre the name is free, or a group of that owner has it
   /// @throws core::Error refused naming the job that holds the name or the rank and since when, or
   /// the sizes that differ
   Seat join(ConnectionId from, const wire::Hello& hello, double now, Owner owner = 0);
-  /// True if a rank of that name has said goodbye and others have not: the name will soon be free. A rank
-  /// that the group still awaits does not wait for that.
+  /// Returns whether a rank of the group of that name has said goodbye and others have not, so that the name
+  /// will soon be free; false for a rank that the group still awaits.
   bool is_leaving(const wire::Hello& hello) const;
-  /// True if a rank that holds the name for another job, or in the same job the rank, has missed heartbeats,
-  /// and is soon heard of or lost.
-  /// @param seconds  without a heartbeat
-  /// @param usual    as of find_silent
+  /// Returns whether a rank that stands in the way of `hello` has missed heartbeats, so that it soon sends one
+  /// or is lost: a rank of another job that holds the name, or in the same job the one with that number.
+  /// @param seconds  silence that counts as missed heartbeats
+  /// @param usual    as in find_silent
   bool may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const;
   /// Returns whether a rank of the group has been silent for `seconds`. Looks at all of them at most once in that time
   /// while none has.
@@ -147,19 +149,19 @@ public:
   /// Records that the rank has said goodbye.
   /// @return true if it was the last one connected
   bool leave(ConnectionId from);
-  /// Removes the group and frees its name; the connections of its ranks have no seat any more.
+  /// Removes the group and frees its name; the connections of its ranks no longer have a seat.
   void remove(const std::string& name);
 
   bool has_seat(ConnectionId connection) const { return memberships_.contains(connection); }
   std::optional<Seat> seat(ConnectionId connection);
-  /// Null if there is no such group.
+  /// Returns the group of that name; null if there is none.
   Group* find(const std::string& name);
   const std::map<std::string, Group>& all() const { return groups_; }
 
-  /// Records that bytes have come from the connection.
+  /// Records that bytes of the connection have arrived.
   void record_heard(ConnectionId from, double now);
-  /// One rank that has been silent for longer than it may, of each group that has one.
-  /// @param usual  seconds, for ranks that have not said how long they may be silent
+  /// Returns one rank that has been silent for longer than it may, of each group that has one.
+  /// @param usual  limit in seconds for ranks that have not said how long they may be silent
   std::vector<Seat> find_silent(double now, double usual);
 
 private:

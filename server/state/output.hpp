@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the state machines of this room return for an event.
+// The messages and log events that the state machines of this room return for an event.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,16 +11,17 @@
 
 namespace tremula::server {
 
-/// Number that the listener has given to a connection; never used twice.
+/// Number that the listener gives to a connection; never used twice.
 using ConnectionId = std::uint64_t;
 
 struct Outgoing {
   ConnectionId to = 0;
   wire::ToClient message;
   bool is_last = false;  ///< close the connection after this message
-  /// What many messages have in common, merged behind this one; shared, because it may be large.
+  /// The part that many messages have in common, merged after `message`; shared because it may be
+  /// large; null if there is none.
   std::shared_ptr<const wire::ToClient> common = {};
-  std::size_t sharers = 1;  ///< messages that have it
+  std::size_t sharers = 1;  ///< number of messages that have `common`
 };
 
 struct Output {

@@ -10,9 +10,9 @@
 namespace tremula::server {
 
 namespace {
-// Connections that sessions leave to those that have not said Hello, `tremula status` among them.
+// Connections that sessions leave to strangers, among them `tremula status`.
 constexpr std::size_t most_kept_free = 64;
-constexpr std::size_t enough_hosts = 1000;  // before those that are gone are forgotten
+constexpr std::size_t enough_hosts = 1000;  // beyond it, hosts without connections are forgotten
 }  // namespace
 
 Quotas::Quotas(const Limits& limits) : limits_(limits) {
@@ -30,7 +30,7 @@ void Quotas::add(ConnectionId id, const std::string& host, double now) {
       const Host& old = entry.second;
       return old.strangers + old.sessions == 0 && now - old.since > log_burst / log_rate;
     });
-  all_.emplace(id, Connection{.host = host, .last_heard = now});
+  all_.emplace(id, Connection{.host = host, .last_active = now});
   ++hosts_[host].strangers;
 }
 
@@ -48,7 +48,7 @@ void Quotas::remove(ConnectionId id) {
 void Quotas::record_spoken(ConnectionId id, double now) {
   Connection& connection = all_.at(id);
   connection.has_spoken = true;
-  connection.last_heard = now;
+  connection.last_active = now;
 }
 
 void Quotas::check_may_join(ConnectionId id) const {
@@ -103,8 +103,8 @@ std::optional<ConnectionId> Quotas::find_surplus() const {
   std::optional<ConnectionId> oldest;
   for (const auto& [id, connection] : all_)
     if (!connection.is_session && connection.host == most->first &&
-        (!oldest || connection.last_heard < all_.at(*oldest).last_heard ||
-         (connection.last_heard == all_.at(*oldest).last_heard && id < *oldest)))
+        (!oldest || connection.last_active < all_.at(*oldest).last_active ||
+         (connection.last_active == all_.at(*oldest).last_active && id < *oldest)))
       oldest = id;
   return oldest;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What connections and groups may take of the server. Pure: no sockets, no clock; time is an
+// Bounds what connections and groups may take of the server. Pure: no sockets, no clock; time is an
 // argument, in seconds since any moment. The table of limits is in README.md.
 #include <cstddef>
 #include <cstdint>
@@ -22,20 +22,21 @@ namespace tremula::server {
 struct Limits {
   double hello_seconds = 10;      ///< from the connection to its first message
   double stranger_seconds = 120;  ///< between two messages of a stranger
-  double exchange_seconds = transport::exchange_seconds;  ///< until it has proved the key
+  double exchange_seconds = transport::exchange_seconds;  ///< until a connection has proved the key
   double frame_seconds = 30;             ///< from the first byte of a frame to its last
   std::size_t connections = 0;           ///< 0: as many as the limit of open files leaves
-  std::size_t connections_per_host = 0;  ///< that belong to groups; 0: three quarters of all
+  std::size_t connections_per_host = 0;  ///< those that belong to groups; 0: three quarters of all
   std::size_t stranger_frame_bytes = std::size_t{64} << 10;
-  /// Of answers that have not been read: its next message waits; and it is closed.
+  /// Bytes of answers that a connection has not read, beyond which its next message waits, and
+  /// beyond which it is closed.
   std::size_t pause_bytes = std::size_t{1} << 20, unread_bytes = std::size_t{128} << 20;
-  /// Of frames that have not come, or have not been read, as a whole, of all connections: a
-  /// heavy one is closed.
+  /// Bytes of all connections in frames that have not yet arrived, or been read, as a whole; beyond
+  /// it, the connection that find_heaviest() returns is closed.
   std::size_t buffered_bytes = std::size_t{1} << 30;
-  /// Of streams, links, subscriptions and shares, of one group and of all: what would exceed it is
-  /// refused.
+  /// Bytes that streams, links, subscriptions, shares and the like take, of one group and of all
+  /// groups. A request that would exceed one of them is refused.
   std::size_t group_bytes = std::size_t{256} << 20, held_bytes = std::size_t{1} << 30;
-  /// Of the rows of one page of a status.
+  /// Bytes of the rows in one page of a status.
   std::size_t page_bytes = std::size_t{1} << 20;
   double status_rest = 3;  ///< pause after a status, in multiples of the time that it took
 };
@@ -64,13 +65,13 @@ private:
     std::swap(of_all_, other.of_all_);
     std::swap(bytes_, other.bytes_);
   }
-  // Shared, because what is held may outlive the group: a link to a producer that has left.
+  // Shared because the memory may outlive the group, as that of a link to a producer that has left.
   std::shared_ptr<std::size_t> of_group_, of_all_;
   std::size_t bytes_ = 0;
 };
 
-/// The connections of a server, and which of them has to go when there are too many or they make
-/// the server buffer too much.
+/// Keeps account of the connections of a server, and chooses which of them has to go when there are
+/// too many or they make the server buffer too much.
 class Quotas {
 public:
   /// @pre limits.connections > 1
@@ -79,28 +80,28 @@ public:
   /// @param host  numeric address of the other side
   void add(ConnectionId id, const std::string& host, double now);
   void remove(ConnectionId id);
-  /// A whole message has come.
+  /// Records that a whole message has arrived.
   void record_spoken(ConnectionId id, double now);
-  /// Whether it has ever sent a message; true for one that is gone.
+  /// Returns whether the connection has ever sent a message; true for one that is gone.
   bool has_spoken(ConnectionId id) const {
     const auto it = all_.find(id);
     return it == all_.end() || it->second.has_spoken;
   }
   /// @throws core::Error refused if the server, or the host, has as many sessions as it may
   void check_may_join(ConnectionId id) const;
-  /// It belongs to a group from now on.
+  /// Records that the connection belongs to a group from now on.
   void join(ConnectionId id);
-  /// It buffers so many bytes more, or less.
+  /// Adds `change`, which may be negative, to the bytes that the connection buffers.
   void buffer(ConnectionId id, std::ptrdiff_t change);
-  /// It has caused a line of the log: false for lines that are too many for its host, at most
-  /// `log_burst` at once and `log_rate` a second in the long run.
+  /// Counts a line of the log that the connection causes, and returns whether it may be written.
+  /// Each host may cause at most `log_burst` lines at once and `log_rate` a second in the long run.
   bool may_log(ConnectionId id, double now);
 
-  /// Too many connections: the stranger whose last message is the oldest, of the host that has the
-  /// most strangers.
+  /// Returns the stranger whose last message is the oldest, of the host that has the most
+  /// strangers, if there are too many connections; nullopt if not.
   std::optional<ConnectionId> find_surplus() const;
-  /// Too much is buffered: of the strangers, if they have more than half of it, or else of the
-  /// sessions, the one with the most, and of several the oldest.
+  /// Returns the connection that buffers the most, if too much is buffered; nullopt if not. It is a
+  /// stranger if strangers have more than half of the bytes, else a session; of several the oldest.
   std::optional<ConnectionId> find_heaviest() const;
 
   const std::string& host(ConnectionId id) const { return all_.at(id).host; }
@@ -115,13 +116,13 @@ public:
 private:
   struct Connection {
     std::string host;
-    double last_heard;
+    double last_active;  // when its last message arrived; before the first one, when it connected
     bool has_spoken = false, is_session = false;
     std::size_t buffered = 0;
   };
   struct Host {
     std::size_t strangers = 0, sessions = 0;
-    double lines = log_burst, since = 0;  // that it may cause, as of then
+    double lines = log_burst, since = 0;  // lines that it might cause at the time `since`
   };
   std::size_t max_sessions() const;
 

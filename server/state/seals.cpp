@@ -71,7 +71,7 @@ Seals::Seals(Keys keys, std::uint32_t server) : keys_(std::move(keys)), server_(
     owner_of_.try_emplace(fingerprints_.back(), owner);
   }
   if (!makes_seals()) return;
-  // The keys with the smallest bytes: they stay the makers when keys change places in the file.
+  // The keys with the smallest bytes stay the makers when keys change places in the file.
   std::vector<Owner> owners(fingerprints_.size());
   std::iota(owners.begin(), owners.end(), Owner{0});
   std::ranges::partial_sort(owners, owners.begin() + 2, [this](Owner one, Owner other) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Certificates that a test makes by OpenSSL, in a folder that ends with them.
+// Certificates that a test makes with OpenSSL, in a folder that is removed with them.
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -21,8 +21,8 @@ public:
   struct Wanted {
     std::string file;                    ///< FILE.crt and FILE.key
     std::string names = "IP:127.0.0.1";  ///< as X509v3 writes them
-    long valid_seconds = 3600;           ///< below 0: it has expired
-    std::string signed_by{};             ///< another file; empty: itself
+    long valid_seconds = 3600;           ///< below 0: the certificate has expired
+    std::string signed_by{};             ///< FILE of the issuer; empty: signed by itself
   };
 
   std::string path(const std::string& name) const { return folder_.path() / name; }
@@ -60,7 +60,8 @@ public:
     ASSERT_EQ(PEM_write_PrivateKey(pem.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr), 1);
   }
 
-  /// Of a server on a free port.
+  /// Returns the configuration of a server on a free port, with the certificate and the key of
+  /// `file`.
   Config config(const std::string& file) const {
     Config out;
     out.port = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offers that stand for several: server/rendezvous/choices.cpp. The producer "ocean" has the connections 1 and 2,
-// the consumer "viewer" 11.
+// Offers that stand for several choices: server/rendezvous/choices.cpp. The producer "ocean" has the connections 1
+// and 2, the consumer "viewer" 11.
 #include <gtest/gtest.h>
 
 #include "play.hpp"
@@ -21,7 +21,7 @@ std::string asked(ConnectionId rank_0) {
   return fmt::format("{}: choices_wanted {{ offer: 'ofi' }}", rank_0);
 }
 
-/// Both groups could be linked over the offer "ofi".
+/// Two groups that can be linked over the offer "ofi" once both have sent their choices.
 class Choices : public testing::Test {
 protected:
   Choices() {
@@ -29,11 +29,11 @@ protected:
     play.join("viewer", 1, 11);
     play.be_present(1);
     play.be_present(11);
-    play.tell(
+    play.send(
         1,
         "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 1 " + field + offers + "}",
         {Play::done(1, 2)});
-    play.tell(11, "request: 2 subscribe { stream: 's' incarnation: 1 " + wanted + offers + "}",
+    play.send(11, "request: 2 subscribe { stream: 's' incarnation: 1 " + wanted + offers + "}",
               {Play::done(11, 2), asked(11), asked(1)});
   }
   static std::string matched(ConnectionId to, const std::string& peer, const std::string& fields,
@@ -53,113 +53,113 @@ protected:
 };
 
 TEST_F(Choices, TheProducersFirstIsTakenThatTheConsumerHas) {
-  play.tell(11, of_viewer, {Play::done(11, 3)});
-  play.tell(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});
+  play.send(11, of_viewer, {Play::done(11, 3)});
+  play.send(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});
   EXPECT_EQ(play.status().streams(0).consumers(0).offer(), "ofi:tcp");
 }
 
 TEST_F(Choices, TheOrderInWhichTheyComeIsNoMatter) {
-  play.tell(1, of_ocean, {Play::done(1, 3)});
-  play.tell(11, of_viewer, {Play::done(11, 3), to_viewer, to_ocean});
+  play.send(1, of_ocean, {Play::done(1, 3)});
+  play.send(11, of_viewer, {Play::done(11, 3), to_viewer, to_ocean});
 }
 
 TEST_F(Choices, AreAskedForOnceForAllLinksOfAGroup) {
-  play.tell(11, of_viewer, {Play::done(11, 3)});
-  play.tell(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});
-  play.tell(
+  play.send(11, of_viewer, {Play::done(11, 3)});
+  play.send(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});
+  play.send(
       1, "request: 4 announce { stream: 't' queue_depth: 3 incarnation: 2 " + field + offers + "}",
       {Play::done(1, 4)});
-  play.tell(11, "request: 4 subscribe { stream: 't' incarnation: 2 " + wanted + offers + "}",
+  play.send(11, "request: 4 subscribe { stream: 't' incarnation: 2 " + wanted + offers + "}",
             {Play::done(11, 4), matched(11, "peer_group: 'ocean' peer_size: 2", field, 2, "t"),
              matched(1, "peer_group: 'viewer' peer_size: 1", wanted, 2, "t")});
 }
 
-// A producer waits for no consumer that never sends its own.
+// A producer does not wait for a consumer that never sends its choices.
 TEST_F(Choices, LinkNobodyWhileOneSideLacksThem) {
-  play.tell(1, of_ocean, {Play::done(1, 3)});
+  play.send(1, of_ocean, {Play::done(1, 3)});
   const std::string end = "request: 4 presence { unless_choosing: true }";
-  play.tell(1, end, {"1: request: 4 done { is_choosing: true }"});
+  play.send(1, end, {"1: request: 4 done { is_choosing: true }"});
   // Entering another call does not extend the three seconds.
   play.at(2);
-  play.tell(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
-  play.tell(1, end, {"1: request: 4 done { is_choosing: true }"});
+  play.send(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
+  play.send(1, end, {"1: request: 4 done { is_choosing: true }"});
   play.at(3.1);
-  play.tell(1, end, {Play::done(1, 4)});
-  play.tell(1, "request: 5 presence { is_present: true }", {Play::done(1, 5)});
+  play.send(1, end, {Play::done(1, 4)});
+  play.send(1, "request: 5 presence { is_present: true }", {Play::done(1, 5)});
   EXPECT_EQ(play.status().streams(0).consumers_size(), 0);
-  play.tell(1, "request: 5 explain { incarnation: 1 }",
+  play.send(1, "request: 5 explain { incarnation: 1 }",
             {"1: request: 5 explained { text: \"group 'viewer' has subscribed, but has not yet "
              "reported which providers it can use\" has_come: true }"});
-  play.tell(1, "request: 6 presence {}", {Play::done(1, 6)});
-  play.tell(11, of_viewer, {Play::done(11, 3), "1: awaited {}"});
-  play.tell(1, "request: 7 presence { is_present: true }", {Play::done(1, 7), to_viewer, to_ocean});
+  play.send(1, "request: 6 presence {}", {Play::done(1, 6)});
+  play.send(11, of_viewer, {Play::done(11, 3), "1: awaited {}"});
+  play.send(1, "request: 7 presence { is_present: true }", {Play::done(1, 7), to_viewer, to_ocean});
 }
 
-// The call of its producer may be short: it is asked before that begins.
+// The call of its producer may be short, so the consumer is asked before that call begins.
 TEST(EarlyChoices, AreAskedOfAConsumerThatWaitsForItsProducer) {
   Play play;
   play.join("ocean", 2, 1);
   play.join("viewer", 1, 11);
   play.be_present(11);
-  play.tell(11, "request: 2 subscribe { stream: 's' incarnation: 1 " + wanted + offers + "}",
+  play.send(11, "request: 2 subscribe { stream: 's' incarnation: 1 " + wanted + offers + "}",
             {Play::done(11, 2)});
-  play.tell(
+  play.send(
       1, "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 1 " + field + offers + "}",
       {Play::done(1, 2), asked(11), "1: awaited {}"});
 }
 
-// A call that could return goes on for those that lack nothing but choices, whichever side is asked.
+// A call that could return stays open for links that lack only choices, whichever side is asked.
 TEST_F(Choices, HoldACallForBothSidesUntilTheyAreHere) {
   const std::string end = "request: 4 presence { unless_choosing: true }";
   const std::string goes_on = "request: 4 done { is_choosing: true }";
-  play.tell(11, of_viewer, {Play::done(11, 3)});
-  play.tell(11, end, {"11: " + goes_on});
-  play.tell(1, end, {"1: " + goes_on});
-  play.tell(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});  // both have stayed
-  play.tell(11, end, {Play::done(11, 4)});
+  play.send(11, of_viewer, {Play::done(11, 3)});
+  play.send(11, end, {"11: " + goes_on});
+  play.send(1, end, {"1: " + goes_on});
+  play.send(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});  // both have stayed
+  play.send(11, end, {Play::done(11, 4)});
 }
 
-// It may have dropped the question.
+// The group may have dropped the question.
 TEST_F(Choices, AreAskedForAgainInTheNextCallOfAGroupThatHasNotAnswered) {
-  play.tell(1, of_ocean, {Play::done(1, 3)});
-  play.tell(11, "request: 4 presence {}", {Play::done(11, 4)});
-  play.tell(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
+  play.send(1, of_ocean, {Play::done(1, 3)});
+  play.send(11, "request: 4 presence {}", {Play::done(11, 4)});
+  play.send(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
 }
 
-// They go on by themselves when both have answered.
+// The ranks go on by themselves when both groups have answered.
 TEST_F(Choices, ThatAreAskedForAreNoCircle) {
   const std::string wait =
       "heartbeat { wait { number: 1 seconds: 9 call: 'begin_step' stream: 's' ";
   for (int beat = 0; beat < 8; ++beat) {
     play.at(beat);
-    play.tell(1, wait + "consumers: 1 incarnation: 1 } }", {});
-    play.tell(11, wait + "incarnation: 1 } }", {});
+    play.send(1, wait + "consumers: 1 incarnation: 1 } }", {});
+    play.send(11, wait + "incarnation: 1 } }", {});
     play.check_silence({});
   }
 }
 
 TEST_F(Choices, NamesBothSidesWhereNoneIsCommon) {
-  play.tell(11, of_viewer, {Play::done(11, 3)});
+  play.send(11, of_viewer, {Play::done(11, 3)});
   const std::string refused = fmt::format(
       "stream_refused {{ incarnation: 1 refused {{ code: {} text: \"stream 's': producer "
       "'ocean' can use ofi:verbs, consumer 'viewer' can use ofi:tcp, ofi:net, and none is "
       "on both lists; set 'ofi_provider' to one that both have, or choose another "
       "transport\" }} }}",
       static_cast<int>(core::Errc::mismatch));
-  play.tell(1, choices({"ofi:verbs@host"}), {Play::done(1, 3), "11: " + refused, "1: " + refused});
+  play.send(1, choices({"ofi:verbs@host"}), {Play::done(1, 3), "11: " + refused, "1: " + refused});
 }
 
 TEST_F(Choices, NamesAGroupThatHasNone) {
-  play.tell(11, of_viewer, {Play::done(11, 3)});
+  play.send(11, of_viewer, {Play::done(11, 3)});
   const std::string refused = fmt::format(
       "stream_refused {{ incarnation: 1 refused {{ code: {} text: \"stream 's': group "
       "'ocean' has no way to use 'ofi': no device\" }} }}",
       static_cast<int>(core::Errc::unsupported));
-  play.tell(1, "request: 3 offer_choices { offer: 'ofi' why: 'no device' }",
+  play.send(1, "request: 3 offer_choices { offer: 'ofi' why: 'no device' }",
             {Play::done(1, 3), "11: " + refused, "1: " + refused});
 }
 
-// A session rejects longer texts, and loses the server by that.
+// A session rejects longer texts, and thereby loses the server.
 TEST_F(Choices, AreToldAsFarAsATextGoes) {
   std::vector<std::string> most;
   for (int i = 0; i < proto::max_offers; ++i) most.push_back(fmt::format("ofi:{:*>250}", i));
@@ -175,11 +175,11 @@ TEST_F(Choices, AreToldAsFarAsATextGoes) {
 
 TEST_F(Choices, ComeFromRankZeroOfAGroupThatWasAsked) {
   play.join("stranger", 1, 21);
-  play.tell(
+  play.send(
       2, choices({"ofi:tcp"}),
       {Play::refused(2, static_cast<int>(core::Errc::refused),
                      "OfferChoices: expected from rank 0 of group 'ocean', found rank 1", 3)});
-  play.tell(21, choices({"ofi:tcp"}),
+  play.send(21, choices({"ofi:tcp"}),
             {Play::refused(21, static_cast<int>(core::Errc::refused),
                            "OfferChoices: expected an offer that group 'stranger' was asked about, "
                            "found 'ofi'",
@@ -187,9 +187,9 @@ TEST_F(Choices, ComeFromRankZeroOfAGroupThatWasAsked) {
 }
 
 TEST_F(Choices, ComeTooLateForASubscriptionThatWasTakenBack) {
-  play.tell(11, "request: 4 unsubscribe { stream: 's' }", {Play::done(11, 4)});
-  play.tell(1, of_ocean, {Play::done(1, 3)});
-  play.tell(11, of_viewer, {Play::done(11, 3)});
+  play.send(11, "request: 4 unsubscribe { stream: 's' }", {Play::done(11, 4)});
+  play.send(1, of_ocean, {Play::done(1, 3)});
+  play.send(11, of_viewer, {Play::done(11, 3)});
 }
 
 }  // namespace

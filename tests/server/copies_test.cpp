@@ -7,7 +7,7 @@
 namespace tremula::server {
 namespace {
 
-// Connections from 10 on have proved the key of alice, from 20 on bob's.
+// Connections 10 to 19 have proved alice's key, 20 to 29 bob's.
 class Copies : public testing::Test {
 protected:
   static constexpr int refused = -7, unsupported = -8;
@@ -34,7 +34,7 @@ protected:
   static std::string subscription(const std::string& more) {
     return "stream: 's' incarnation: 5 " + fields() + Play::offers({"tcp"}) + more;
   }
-  /// Of the reply, or of a notice to the same; empty: none.
+  /// Sends the message, and returns the text of a refusal in the reply or in a notice to the sender; empty if none.
   std::string refusal(ConnectionId from, const std::string& message) {
     for (const Outgoing& out : take(from, message)) {
       if (out.to == from && out.message.has_refused()) return out.message.refused().text();
@@ -44,9 +44,9 @@ protected:
     return {};
   }
   std::vector<Outgoing> take(ConnectionId from, const std::string& message) {
-    auto told = Play::parsed("request: 2 " + message);
-    if (told.has_subscribe()) told.mutable_subscribe()->set_token(tokens[from]);
-    auto messages = play.receive(from, told).messages;
+    auto request = Play::parsed("request: 2 " + message);
+    if (request.has_subscribe()) request.mutable_subscribe()->set_token(tokens[from]);
+    auto messages = play.receive(from, request).messages;
     note(messages);
     return messages;
   }
@@ -61,7 +61,7 @@ protected:
     take(id, fmt::format("presence {{ is_present: true incarnation: {} }}", id == trainer ? 7 : 0));
   }
   void be_absent(ConnectionId id) { take(id, "presence {}"); }
-  /// The group to which `id` was linked since the last call.
+  /// Returns the group to which `id` was linked since the last call; empty if none.
   std::string source_of(ConnectionId id) {
     const auto found = matched.find(id);
     if (found == matched.end()) return "";
@@ -69,7 +69,7 @@ protected:
     matched.erase(found);
     return group;
   }
-  /// A reader is linked to the trainer and has a copy.
+  /// Links a reader to the trainer and announces its copy.
   void serve(ConnectionId id, const std::string& more = "") {
     EXPECT_EQ(refusal(id, "subscribe { " + subscription(serves) + "}"), "");
     be_present(id);
@@ -89,13 +89,13 @@ protected:
   static constexpr auto serves = "outlives: true serves: true ", outlives = "outlives: true ",
                         allows = "readers_serve: true ",
                         again = "outlives: true least_epoch: 1 lost_streams: 70 ";
-  static inline const std::vector<std::string> keys{"a key that nobody has proved here",
+  static inline const std::vector<std::string> keys{"a key that no client has proved here",
                                                     "the key of alice and her jobs",
                                                     "the key of bob and of his jobs"};
   std::uint32_t number_;
   Play play;
-  std::map<ConnectionId, std::string> tokens;     // of the link that each has had last
-  std::map<ConnectionId, wire::Matched> matched;  // the newest that was told
+  std::map<ConnectionId, std::string> tokens;     // of the last link of each connection
+  std::map<ConnectionId, wire::Matched> matched;  // the newest match of each connection
   std::vector<ConnectionId> awaited;
 };
 
@@ -108,11 +108,11 @@ TEST_F(Copies, AReaderIsLinkedToTheOneWithTheFewestLinks) {
   be_present(trainer);
   EXPECT_EQ(source_of(reader), "");
   be_present(one);
-  const auto told = matched[reader], to_one = matched[one];
+  const auto to_reader = matched[reader], to_one = matched[one];
   EXPECT_EQ(source_of(reader), "one");
-  EXPECT_TRUE(told.is_copy());
-  EXPECT_EQ(told.when_full(), wire::WHEN_FULL_DROP_OLDEST);
-  EXPECT_EQ(told.start(), wire::START_LATEST);
+  EXPECT_TRUE(to_reader.is_copy());
+  EXPECT_EQ(to_reader.when_full(), wire::WHEN_FULL_DROP_OLDEST);
+  EXPECT_EQ(to_reader.start(), wire::START_LATEST);
   EXPECT_EQ(to_one.peer_group(), "reader");
   EXPECT_FALSE(to_one.is_copy());
   EXPECT_EQ(to_one.incarnation(), 7u);  // of the copy
@@ -193,9 +193,9 @@ TEST_F(Copies, AReaderWhoseCopyEndsIsLinkedToAnotherInTheSameEpoch) {
   be_absent(reader);
   be_present(two);
   subscribe(reader, again);
-  const auto told = matched[reader];
+  const auto to_reader = matched[reader];
   EXPECT_EQ(source_of(reader), "two");
-  EXPECT_EQ(told.epoch(), 0u);
+  EXPECT_EQ(to_reader.epoch(), 0u);
 }
 
 TEST_F(Copies, AReaderWhoseCopyEndsWithTheStreamIsLinkedToTheNextEpoch) {
@@ -214,19 +214,19 @@ TEST_F(Copies, AReaderWhoseCopyEndsWithTheStreamIsLinkedToTheNextEpoch) {
   next.replace(next.find("70"), 2, "71");
   EXPECT_EQ(refusal(trainer, "announce { " + next + "}"), "");
   be_present(trainer);
-  const auto told = matched[reader];
+  const auto to_reader = matched[reader];
   EXPECT_EQ(source_of(reader), "trainer");
-  EXPECT_EQ(told.epoch(), 1u);
-  EXPECT_EQ(told.stream_number(), 71u);
+  EXPECT_EQ(to_reader.epoch(), 1u);
+  EXPECT_EQ(to_reader.stream_number(), 71u);
 }
 
-// A server that is started again knows the writer of the lost copy by its number.
+// A restarted server knows the writer of the lost copy by its number.
 TEST_F(Copies, AReaderWhoseCopyEndsWithTheServerKnowsWhetherTheWriterGoesOn) {
   announce(trainer, allows);
   serve(one);
   be_present(one);
   subscribe(reader);
-  EXPECT_EQ(matched[reader].stream_number(), 70u) << "that of the original";
+  EXPECT_EQ(matched[reader].stream_number(), 70u) << "the number of the original";
   for (const std::string number : {"70", "71"}) {
     for (const bool is_reader_first : {true, false}) {
       SCOPED_TRACE(number + (is_reader_first ? ", the reader first" : ", the writer first"));
@@ -304,7 +304,8 @@ TEST_F(Copies, AReaderThatMayNotServeIsRefused) {
       "its producer; found another key; leave serve out, or change that");
 }
 
-// As the writer has set it: a copy that is told to be for all is not, as bob may not read the original.
+// The writer decides who may read: a copy announced as readable by all is still closed to bob, who may not read the
+// original.
 TEST_F(Copies, AreReadByThoseThatMayReadTheOriginal) {
   announce(trainer, allows);
   serve(one, "readable_by_all: true ");
@@ -326,7 +327,7 @@ TEST_F(Copies, AreShownAsSuch) {
   EXPECT_EQ(status.streams(1).consumers(0).consumer(), "reader");
 }
 
-// A server that is started again learns copies and who serves from those that come back, in any order.
+// A restarted server learns of copies, and which readers serve them, from the groups that come back, in any order.
 TEST(CopiesOfAnEarlierServer, AreTakenAsBefore) {
   class Later : public Copies {
   public:

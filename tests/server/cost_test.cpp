@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server does for a stream of many parts and for many ranks that wait grows no faster than what
-// it was told. Counted: bytes that are allocated, and those that are kept, comparisons of names, and steps
-// from one entry of a std::map or std::set to the next.
+// The server's work for a stream of many parts, and for many ranks that join or wait, grows no faster than the
+// messages that it receives. Counted are bytes that are allocated, bytes that are kept, comparisons of names, and
+// steps from one entry of a std::map or std::set to the next.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -20,7 +20,7 @@ std::atomic<std::size_t> allocated = 0, kept = 0, compared = 0, stepped = 0;
 using Node = std::_Rb_tree_node_base;
 }  // namespace
 
-// The linker's --wrap, which makes the names, lets these stand in for memcmp and the steps.
+// The linker's --wrap, which determines the names, makes these stand in for memcmp and the steps.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" int __real_memcmp(const void* a, const void* b, std::size_t bytes);
 extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t bytes);
@@ -42,7 +42,7 @@ extern "C" const Node* __wrap__ZSt18_Rb_tree_incrementPKSt18_Rb_tree_node_base(c
 }
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
-// Under a sanitizer, which has its own, no bytes are counted.
+// No bytes are counted under a sanitizer, which has its own operators.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* operator new(std::size_t bytes) {
   allocated += bytes;
@@ -70,14 +70,14 @@ Cost cost_of(const Work& work) {
   work();
   return {allocated - bytes, compared - comparisons, stepped - steps};
 }
-/// Of four times as much.
+/// Expects that four times the work costs less than about eight times as much.
 void expect_near_linear(const Cost& once, const Cost& four_times) {
   EXPECT_LT(four_times.bytes, 8 * once.bytes + 1);
   EXPECT_LT(four_times.comparisons, 8 * once.comparisons + 1);
   EXPECT_LT(four_times.steps, 8 * once.steps + 1);
 }
 
-/// To let all ranks of a job in.
+/// Returns the cost of admitting all ranks of a job.
 Cost cost_of_joining(int ranks) {
   std::vector<wire::ToServer> hellos;
   for (int rank = 0; rank < ranks; ++rank)
@@ -100,7 +100,8 @@ TEST(Cost, OfAJobThatJoinsGrowsAsItsRanks) {
   expect_near_linear(cost_of_joining(500), cost_of_joining(2000));
 }
 
-/// To answer all ranks of another job of a name, or to let them wait, and to look at them once more.
+/// Returns the cost of answering all ranks of a second job of a name, or of letting them wait, and of looking at
+/// them once more.
 /// @param is_one_silent  the last rank that holds the name has missed heartbeats
 Cost cost_of_second_job(int ranks, bool is_one_silent) {
   Play play;
@@ -133,7 +134,7 @@ TEST(Cost, OfASecondJobOfANameGrowsAsItsRanks) {
 std::size_t kept_of_waiting_hello(int unknown) {
   Play play;
   play.join("g", 2, 1);
-  play.tell(1, "request: 2 goodbye {}", {Play::done(1, 2)});
+  play.send(1, "request: 2 goodbye {}", {Play::done(1, 2)});
   auto message = Play::parsed(Play::hello("g", 0, 1, "another job"));
   wire::Hello& hello = *message.mutable_hello();
   for (int i = 0; i < unknown; ++i)
@@ -147,7 +148,7 @@ TEST(Cost, OfAHelloThatWaitsIsWhatTheServerKnowsOfIt) {
   EXPECT_LT(kept_of_waiting_hello(20'000), kept_of_waiting_hello(0) + 1000);
 }
 
-/// Returns the cost of a presence of a group that has nothing to do with a state that so many
+/// Returns the cost of a presence of a group that has nothing to do with a state, which `readers`
 /// readers serve.
 Cost cost_of_presence_of_others(int readers) {
   Play play;
@@ -189,7 +190,7 @@ TEST(Cost, OfAPresenceOfOthersDoesNotGrowWithTheReadersThatServe) {
   EXPECT_LE(four_times.bytes, 2 * once.bytes + (8 << 10));
 }
 
-/// Returns the cost of announcing a stream while others wait for so many other ones of the group.
+/// Returns the cost of announcing a stream while another group is subscribed to `streams` others of the group.
 Cost cost_of_announcing(int streams) {
   Play play;
   const std::string field = Play::field("u", 10, "shape=8 grid=1") + Play::offers({"t"}) + "}";
@@ -216,7 +217,7 @@ TEST(Cost, OfAnAnnouncementDoesNotGrowWithSubscriptionsToOtherStreams) {
   EXPECT_LE(four_times.bytes, 2 * once.bytes + (8 << 10));
 }
 
-/// To tell that the last of so many fields lacks elements.
+/// Returns the cost of explaining that the last of `fields` fields lacks elements.
 Cost cost_of_gaps(int fields) {
   Play play;
   play.join("west", 1, 1);
@@ -231,8 +232,8 @@ Cost cost_of_gaps(int fields) {
     return "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 5 " + text +
            Play::offers({"t"}) + "}";
   };
-  play.tell(1, announce(0), {Play::done(1, 2)});
-  play.tell(2, announce(4), {Play::done(2, 2)});
+  play.send(1, announce(0), {Play::done(1, 2)});
+  play.send(2, announce(4), {Play::done(2, 2)});
   const auto explain = Play::parsed("request: 3 explain { incarnation: 5 }");
   return cost_of([&] {
     const auto text = play.receive(1, explain).messages.at(0).message.explained().text();
@@ -246,7 +247,7 @@ TEST(Cost, OfTellingGapsGrowsAsTheFieldsOfTheParts) {
   expect_near_linear(once, cost_of_gaps(1024));
 }
 
-/// To look for circles where all ranks of 'a' wait for 'b' to come, of which no rank is stuck.
+/// Returns the cost of a search for circles where all ranks of 'a' wait for 'b' to come, of which no rank is stuck.
 Cost cost_of_search(core::Rank ranks, int& questions) {
   Groups groups;
   ConnectionId last = 0;
@@ -282,8 +283,8 @@ TEST(Cost, OfASearchForCirclesGrowsAsTheRanksThatWait) {
   expect_near_linear(once, four_times);
 }
 
-/// Returns the cost of a look at ranks of one group, each of which waits for words of all about a subject
-/// of its own, and has said so many that none waits for.
+/// Returns the cost of a look at the ranks of one group, each of which waits for words of all ranks about a subject
+/// of its own, and has said words about `said` subjects that no rank waits for.
 Cost cost_of_words(core::Rank ranks, int said) {
   Groups groups;
   for (core::Rank rank = 0; rank < ranks; ++rank) {

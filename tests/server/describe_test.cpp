@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a consumer may ask about a producer before it subscribes. The producer "ocean" has the
-// connections 1 to 4, the consumer "viewer" 11 and 12.
+// Answers to Describe, by which a consumer asks about a producer before it subscribes. The producer
+// "ocean" has the connections 1 to 4, the consumer "viewer" 11 and 12.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -19,11 +19,11 @@ protected:
   Describing() { play.join("viewer", 2, 11); }
   void join(const std::vector<std::string>& hosts) {
     for (std::size_t rank = 0; rank < hosts.size(); ++rank)
-      play.tell(rank + 1, Play::hello("ocean", static_cast<int>(rank), 4, "j", hosts[rank]),
+      play.send(rank + 1, Play::hello("ocean", static_cast<int>(rank), 4, "j", hosts[rank]),
                 {Play::welcome(rank + 1)});
   }
   void announce() {
-    play.tell(
+    play.send(
         1, "request: 2 announce { stream: 's' queue_depth: 3 " + fields + Play::offers({"t"}) + "}",
         {Play::done(1, 2)});
   }
@@ -41,8 +41,8 @@ protected:
 TEST_F(Describing, TellsFieldsAndHosts) {
   join({"b", "a", "b", "b"});
   announce();
-  play.tell(11, describe, {described(4, all_hosts)});
-  play.tell(11, describe, {described(4, all_hosts)});
+  play.send(11, describe, {described(4, all_hosts)});
+  play.send(11, describe, {described(4, all_hosts)});
 }
 
 TEST_F(Describing, PassesAttributesOn) {
@@ -51,9 +51,9 @@ TEST_F(Describing, PassesAttributesOn) {
   const std::string of_field = " attributes: '\\001\\000\\002\\000\\000\\000\\000\\000r' ";
   const std::string with =
       "fields { name: 'u' element_type: 10 layout: 'shape=8x6 grid=4x1' " + of_field + "} ";
-  play.tell(1, "request: 2 announce { stream: 's' " + with + of_stream + Play::offers({"t"}) + "}",
+  play.send(1, "request: 2 announce { stream: 's' " + with + of_stream + Play::offers({"t"}) + "}",
             {Play::done(1, 2)});
-  play.tell(11, describe,
+  play.send(11, describe,
             {fmt::format("11: request: 2 described {{ group: 'ocean' size: 4 connected: 4 {} {} {} "
                          "}}",
                          with, of_stream, all_hosts)});
@@ -61,7 +61,7 @@ TEST_F(Describing, PassesAttributesOn) {
   EXPECT_EQ(shown.attributes(), std::string("\1\0\1\0\0\0\0\0n", 9));
   EXPECT_EQ(shown.fields(0).attributes(), std::string("\1\0\2\0\0\0\0\0r", 9));
 
-  // The consumer gets them with the match, the producer nothing of its own.
+  // The consumer gets them with the match; the producer does not get its own back.
   play.be_present(1);
   play.be_present(11);
   const std::string wanted = Play::field("u", 10, "shape=8x6 grid=2x1");
@@ -76,31 +76,31 @@ TEST_F(Describing, PassesAttributesOn) {
 }
 
 TEST_F(Describing, TellsWhatThereIsInstead) {
-  play.tell(11, describe, {no_stream});
+  play.send(11, describe, {no_stream});
   join({"b", "a", "b", "b"});
-  play.tell(11, describe, {no_stream});
+  play.send(11, describe, {no_stream});
   announce();
-  play.tell(11, "request: 2 describe { stream: 'other' }",
+  play.send(11, "request: 2 describe { stream: 'other' }",
             {"11: request: 2 streams { names: 's' }"});
-  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
-  play.tell(11, describe, {no_stream});
+  play.send(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.send(11, describe, {no_stream});
 }
 
 TEST_F(Describing, TellsNoHostsWhileARankIsMissing) {
   join({"b", "a", "b"});
   announce();
-  play.tell(11, describe, {described(3)});
-  play.tell(4, Play::hello("ocean", 3, 4, "j", "b"), {Play::welcome(4)});
-  play.tell(11, describe, {described(4, all_hosts)});
+  play.send(11, describe, {described(3)});
+  play.send(4, Play::hello("ocean", 3, 4, "j", "b"), {Play::welcome(4)});
+  play.send(11, describe, {described(4, all_hosts)});
 }
 
 TEST_F(Describing, IsForRankZeroOfAGroup) {
   join({"b", "a", "b", "b"});
   announce();
-  play.tell(
+  play.send(
       12, describe,
       {Play::refused(12, -7, "Describe: expected from rank 0 of group 'viewer', found rank 1", 2)});
-  play.tell(
+  play.send(
       99, describe,
       {Play::refused(99, -7,
                      "expected Hello as the first message of a connection, found another one", 2)});
@@ -109,9 +109,9 @@ TEST_F(Describing, IsForRankZeroOfAGroup) {
 TEST_F(Describing, LeavesNoTrace) {
   join({"b", "a", "b", "b"});
   announce();
-  play.tell(11, describe, {described(4, all_hosts)});
-  for (const ConnectionId rank : {11u, 12u})  // nothing of it is open
-    play.tell(rank, "request: 4 goodbye {}", {Play::done(rank, 4)});
+  play.send(11, describe, {described(4, all_hosts)});
+  for (const ConnectionId rank : {11u, 12u})  // Describe has left nothing open
+    play.send(rank, "request: 4 goodbye {}", {Play::done(rank, 4)});
 }
 
 }  // namespace

@@ -7,18 +7,19 @@
 namespace tremula::server {
 namespace {
 
-// Connections from 10 on have proved the key of alice, from 20 on bob's.
+// Connections 10 to 19 have proved alice's key, 20 to 29 bob's.
 class Epochs : public testing::Test {
 protected:
   static constexpr int refused = -7;
 
   Epochs() { start_server(0); }
-  /// @param names  in the order of the file
+  /// Starts a server.
+  /// @param names  names of the keys, in the order of the file
   void start_server(std::uint32_t server,
                     const std::vector<std::string>& names = {"operator", "alice", "bob"}) {
     number = server;
     std::vector<std::string> keys;
-    for (const auto& name : names) keys.push_back(name + ": the key of nobody but " + name);
+    for (const auto& name : names) keys.push_back(name + ": the key that belongs to " + name);
     play = Play(number, {}, keys);
     const auto owner = [&](const char* name) {
       return static_cast<Owner>(std::ranges::find(names, name) - names.begin());
@@ -31,7 +32,7 @@ protected:
                        number == 0 ? "" : fmt::format(" server: {}", number));
   }
   void join(const std::string& group, ConnectionId from) {
-    play.tell(from, Play::hello(group, 0, 1), {welcome(from)});
+    play.send(from, Play::hello(group, 0, 1), {welcome(from)});
   }
   static std::string announcement(const std::string& more = "") {
     return "announce { stream: 's' queue_depth: 1 incarnation: 7 number: 70 " + fields() +
@@ -40,7 +41,7 @@ protected:
   static std::string subscription(const std::string& more) {
     return "stream: 's' incarnation: 5 " + fields() + Play::offers({"tcp"}) + more;
   }
-  /// A producer is started, and linked where viewer waits in a call that opens links.
+  /// Starts a producer, which is linked if viewer waits in a call that opens links.
   void start_producer(ConnectionId from) {
     join("ocean", from);
     play.receive(from, "request: 2 " + announcement());
@@ -52,13 +53,14 @@ protected:
         "incarnation: 7 outlives: true {} }} ",
         number, consumer, fields());
   }
-  /// One that goes on comes back from another server.
+  /// Lets a producer that has lived on come back from another server.
   void resume_producer(ConnectionId from, const std::string& links) {
     join("ocean", from);
-    const auto told = announcement();
-    play.receive(from, "request: 2 resume { streams " + told.substr(told.find('{')) + links + "}");
+    const auto announced = announcement();
+    play.receive(
+        from, "request: 2 resume { streams " + announced.substr(announced.find('{')) + links + "}");
   }
-  /// The viewer asks for a stream, or again for that of which it has lost epoch `least_epoch` - 1.
+  /// Subscribes viewer to the stream, or again to one of which it has lost epoch `least_epoch` - 1.
   void subscribe(const std::string& more) {
     play.receive(viewer, "request: 9 presence {}");
     EXPECT_EQ(refusal_of_subscription(viewer, more, token), "");
@@ -69,7 +71,7 @@ protected:
     message.mutable_subscribe()->set_token(shown);
     return play.receive(from, message).messages.at(0).message.refused().text();
   }
-  /// The viewer comes back from another server.
+  /// Lets viewer come back from another server.
   Output resume(const std::string& more) {
     auto message = Play::parsed("request: 2 resume { subscriptions { " + subscription(more) +
                                 "} presence {} }");
@@ -84,14 +86,14 @@ protected:
         "of tcp that the consumer has too (it has tcp)\" }}",
         viewer, link, fields(), epoch);
   }
-  /// What viewer is told when it enters a call that opens links.
+  /// Expects the match that viewer receives when it enters a call that opens links.
   void expect_matched(std::uint64_t link, int epoch) {
     std::string found, seal, peer_mark;
     for (const Outgoing& out :
          play.receive(viewer, "request: 9 presence { is_present: true }").messages)
       if (out.to == viewer && out.message.has_matched()) {
         token = out.message.matched().token();
-        seal = out.message.matched().seal();  // owners_test judges both
+        seal = out.message.matched().seal();  // owners_test checks this and the mark
         peer_mark = out.message.matched().peer_mark();
         found = fmt::format("{}: {}", viewer, out.message.ShortDebugString());
       }
@@ -107,7 +109,7 @@ protected:
     if (epoch > 0) wanted.mutable_matched()->set_epoch(static_cast<std::uint64_t>(epoch));
     EXPECT_EQ(found, fmt::format("{}: {}", viewer, wanted.ShortDebugString()));
   }
-  /// A group that has `connection` announces the stream: the text of the refusal, or nothing.
+  /// Announces the stream over `connection`, and returns the text of the refusal; empty if none.
   std::string refusal_of_announcement(ConnectionId connection, const std::string& more = "") {
     for (const Outgoing& out :
          play.receive(connection, "request: 3 " + announcement(more)).messages)
@@ -117,8 +119,8 @@ protected:
   std::uint64_t shown_epoch() const { return play.status().streams(0).epoch(); }
 
   static constexpr ConnectionId viewer = 11;
-  std::uint32_t number = 0;  // of the server
-  std::string token;         // of the link that viewer had last
+  std::uint32_t number = 0;  // number of the server
+  std::string token;         // token of the last link of viewer
   Play play;
 };
 
@@ -137,7 +139,7 @@ TEST_F(Epochs, AConsumerThatOutlivesItsProducerIsLinkedToTheNext) {
   start_producer(13);
   expect_matched(2, 1);
   EXPECT_EQ(shown_epoch(), 1u);
-  // It gives the stream up.
+  // The producer gives the stream up.
   play.receive(13, "request: 3 close_stream { stream: 's' gave_up: true incarnation: 7 }");
   subscribe("outlives: true least_epoch: 2 ");
   play.receive(13, "request: 4 goodbye {}");
@@ -184,7 +186,7 @@ TEST_F(Epochs, WithoutSuchConsumersNothingIsKept) {
   EXPECT_EQ(shown_epoch(), 0u);
 }
 
-/// The producer of viewer is lost.
+/// A server where the producer of viewer has been lost.
 class LostProducer : public Epochs {
 protected:
   LostProducer() {
@@ -360,7 +362,7 @@ TEST_F(Epochs, OfAProducerThatGoesOnStayThatOfTheLostLink) {
   subscribe(again);
   begin_step();
   expect_matched(2, 0);
-  // The same when the server is started again meanwhile, whichever of them comes back first.
+  // It makes no difference if the server is restarted meanwhile, whichever group comes back first.
   for (const bool is_consumer_first : {true, false}) {
     SCOPED_TRACE(is_consumer_first);
     start_server(is_consumer_first ? 7 : 8);
@@ -399,9 +401,9 @@ TEST_F(Epochs, OfAProducerThatGoesOnWithOthersStayThatOfTheLostLink) {
   }
 }
 
-// viewer had epoch 1 of an earlier producer; other is linked to this one before viewer has come back.
+// viewer had epoch 1 of an earlier producer; other is linked to the present one before viewer comes back.
 TEST_F(Epochs, AreNotChangedByAConsumerOfAnEarlierOne) {
-  play = Play();  // without keys nobody shows a token
+  play = Play();  // without keys there are no tokens to show
   constexpr ConnectionId other = 15;
   const auto epoch_of = [&](ConnectionId to, const std::string& more) {
     play.receive(to, "request: 9 presence {}");
@@ -425,7 +427,7 @@ TEST_F(Epochs, AreNotChangedByAConsumerOfAnEarlierOne) {
 }
 
 TEST_F(Epochs, AreCountedToTheLast) {
-  play = Play();  // without keys nobody shows a token
+  play = Play();  // without keys there are no tokens to show
   join("viewer", viewer);
   subscribe("outlives: true least_epoch: 4294967295 ");
   start_producer(12);
@@ -442,7 +444,7 @@ TEST_F(Epochs, AreCountedToTheLast) {
 }
 
 TEST_F(Epochs, PartsOfOneArrayHaveTheSame) {
-  play = Play();  // without keys nobody shows a token
+  play = Play();  // without keys there are no tokens to show
   join("viewer", viewer);
   const auto part = [](int origin) {
     return fmt::format(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server with a key under strangers of every kind at once, plain and over TLS, while a stream that
-// was linked before goes on. What each of them meets alone is shown by server.listener, server.tls
-// and transport.authentication.
+// A server with a key, plain and over TLS, faces strangers of every kind at once while the groups of
+// one stream stay connected and are linked at the end. The tests server.listener, server.tls and
+// transport.authentication show how the server treats each kind of stranger on its own.
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ const core::Key& key() {
   return one;
 }
 
-/// A connection of frames or bytes, in TLS where the server speaks it.
+/// A connection that sends frames or bytes, over TLS if the server speaks it.
 class Peer {
 public:
   Peer(const Listener& server, bool in_tls)
@@ -70,12 +70,12 @@ public:
     frame.append(reinterpret_cast<const char*>(payload.data()), payload.size());
     send_raw(frame);
   }
-  void tell(const std::string& text) {
+  void send_text(const std::string& text) {
     wire::ToServer message;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
     send(proto::serialise(message));
   }
-  /// The next payload; empty at the end of the connection.
+  /// Returns the next payload; empty at the end of the connection.
   core::Bytes receive() {
     transport::FramePrefix prefix{};
     if (!read(prefix.data(), prefix.size())) return {};
@@ -88,13 +88,13 @@ public:
     return ::poll(&entry, 1, milliseconds) == 1;
   }
   void half_close() { ::shutdown(fd_, SHUT_WR); }
-  /// Proves the key.
+  /// Proves the key and says hello for the group.
   void join(const std::string& group) {
     ClientExchange exchange(key());
     send(exchange.opening());
     send(exchange.receive(receive()).reply);
     EXPECT_TRUE(exchange.receive(receive()).is_done);
-    tell(hello(group));
+    send_text(hello(group));
     EXPECT_TRUE(answer().has_welcome());
   }
   static std::string hello(const std::string& group) {
@@ -143,7 +143,7 @@ protected:
     return std::make_unique<Peer>(*listener_, in_tls);
   }
   static wire::ServerLoad load(Peer& member) {
-    member.tell("request: 8 status {}");
+    member.send_text("request: 8 status {}");
     return member.answer().status().load();
   }
 
@@ -169,36 +169,36 @@ TEST_P(Hostile, StrangersAreRefusedOrEnduredAndHarmNobody) {
   const auto ocean = peer(), viewer = peer();
   ocean->join("ocean");
   viewer->join("viewer");
-  ocean->tell("request: 2 announce " + what + " queue_depth: 1 }");
+  ocean->send_text("request: 2 announce " + what + " queue_depth: 1 }");
   EXPECT_TRUE(ocean->answer().has_done());
-  ocean->tell("request: 3 presence { is_present: true }");
+  ocean->send_text("request: 3 presence { is_present: true }");
   EXPECT_TRUE(ocean->answer().has_done());
-  viewer->tell("request: 2 subscribe " + what + "}");
+  viewer->send_text("request: 2 subscribe " + what + "}");
   EXPECT_TRUE(viewer->answer().has_done());
   EXPECT_TRUE(viewer->answer().has_awaited());
   const std::size_t before = load(*viewer).memory_bytes();
 
-  // 5,000 that say nothing.
+  // 5,000 connections that send nothing.
   std::vector<std::unique_ptr<Peer>> idle;
   const rlim_t most = std::min<rlim_t>(5000, (files.rlim_max - 500) / 2);
   for (rlim_t i = 0; i < most; ++i) idle.push_back(peer(false));
 
-  // Without a key, with another key, with the proof of another connection.
-  const auto without = peer(), wrong = peer(), heard = peer(), replay = peer();
-  without->tell(Peer::hello("ocean"));
+  // Strangers without a key, with another key, and with the proof of another connection.
+  const auto without = peer(), wrong = peer(), overheard = peer(), replay = peer();
+  without->send_text(Peer::hello("ocean"));
   EXPECT_TRUE(is_refusal(without->receive()));
-  ClientExchange other(core::Key("another key than that", "test")), honest(key());
+  ClientExchange other(core::Key("the key of another server", "test")), honest(key());
   wrong->send(other.opening());
   wrong->send(other.receive(wrong->receive()).reply);
   EXPECT_TRUE(is_refusal(wrong->receive()));
-  heard->send(honest.opening());
-  const core::Bytes proof = honest.receive(heard->receive()).reply;
+  overheard->send(honest.opening());
+  const core::Bytes proof = honest.receive(overheard->receive()).reply;
   replay->send(honest.opening());
   EXPECT_FALSE(replay->receive().empty());
   replay->send(proof);
   EXPECT_TRUE(is_refusal(replay->receive()));
 
-  // A length of 4 GiB: of a stranger, and of one that has a seat.
+  // A frame of 4 GiB, from a stranger and from a member of a group.
   const auto long_stranger = peer(), long_member = peer();
   long_stranger->send_raw("\xff\xff\xff\xff");
   EXPECT_TRUE(long_stranger->receive().empty());
@@ -206,7 +206,7 @@ TEST_P(Hostile, StrangersAreRefusedOrEnduredAndHarmNobody) {
   long_member->send_raw("\xff\xff\xff\xff");
   EXPECT_TRUE(long_member->answer().has_refused());
 
-  // Dimensions without end, and as many ranks.
+  // Layouts with 50,000 dimensions, and with a billion ranks.
   for (const std::string& layout : {std::string("shape=1") +
                                         [] {
                                           std::string more;
@@ -218,25 +218,25 @@ TEST_P(Hostile, StrangersAreRefusedOrEnduredAndHarmNobody) {
                                     std::string("shape=8 grid=1 members=0-999999999")}) {
     const auto greedy = peer();
     greedy->join("greedy" + std::to_string(layout.size()));
-    greedy->tell("request: 2 announce { stream: 'g' fields { name: 'u' element_type: 10 layout: '" +
-                 layout +
-                 "' } offers { transport: 't' offer: 'tcp' } incarnation: 1 queue_depth: 1 }");
+    greedy->send_text(
+        "request: 2 announce { stream: 'g' fields { name: 'u' element_type: 10 layout: '" + layout +
+        "' } offers { transport: 't' offer: 'tcp' } incarnation: 1 queue_depth: 1 }");
     EXPECT_TRUE(greedy->answer().has_refused()) << layout.substr(0, 40);
   }
 
-  // One that is half open, one in the midst of the exchange, one that drips.
+  // Connections that are half open, that stop in the middle of the exchange, that send byte by byte.
   const auto half = peer(), midst = peer(), slow = peer();
   half->half_close();
   midst->send(ClientExchange(key()).opening());
   EXPECT_FALSE(midst->receive().empty());
-  slow->send_raw({"\x90\x01\0\0", 4});  // 400 bytes, of which it sends 20 a second
+  slow->send_raw({"\x90\x01\0\0", 4});  // announces 400 bytes and sends 20 a second
   const core::Deadline limit = core::Deadline::after(60);
   while (!slow->has_input_within(50) && !limit.expired()) slow->send_raw("x");
   EXPECT_TRUE(half->receive().empty());
   EXPECT_TRUE(midst->receive().empty());
   EXPECT_TRUE(slow->receive().empty());
 
-  // The others were served meanwhile, and are.
+  // The two groups were served meanwhile, and still are.
   const wire::ServerLoad then = load(*viewer);
   EXPECT_EQ(then.sessions(), 2u);
   fmt::print("{} kB more\n", (then.memory_bytes() - before) / 1000);
@@ -244,11 +244,11 @@ TEST_P(Hostile, StrangersAreRefusedOrEnduredAndHarmNobody) {
   EXPECT_LT(then.memory_bytes(),
             before + (std::size_t{64} << 20));  // both ends are in this process
 #endif
-  viewer->tell("request: 3 presence { is_present: true }");
+  viewer->send_text("request: 3 presence { is_present: true }");
   EXPECT_TRUE(viewer->answer().has_done());
   EXPECT_TRUE(viewer->answer().has_matched());
   EXPECT_TRUE(ocean->answer().has_matched());
-  ocean->tell("request: 4 link_addresses { link: 1 addresses: 'there' }");
+  ocean->send_text("request: 4 link_addresses { link: 1 addresses: 'there' }");
   EXPECT_TRUE(ocean->answer().has_done());
   EXPECT_EQ(viewer->answer().link_addresses().addresses(0), "there");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What claims cost, played to the pure Rendezvous.
+// The memory and time that claims cost, played to the pure Rendezvous.
 #include "play.hpp"
 
 namespace tremula::server {
@@ -20,16 +20,16 @@ std::string announce(const std::string& stream, const std::string& layout) {
 
 TEST(Limits, RanksThatAreOnlyClaimedTakeNoMemory) {
   Play play;
-  play.tell(1, Play::hello("g", 0, many), {Play::welcome(1)});
+  play.send(1, Play::hello("g", 0, many), {Play::welcome(1)});
   const std::string layout = fmt::format("shape={} grid={}", many, many);
-  play.tell(1, announce("s", layout), {Play::done(1, 2)});
+  play.send(1, announce("s", layout), {Play::done(1, 2)});
   EXPECT_LT(play.held_bytes(), 10'000u);
-  play.tell(1, "heartbeat { counters { stream: 's' steps: 5 bytes: 7 } }", {});
+  play.send(1, "heartbeat { counters { stream: 's' steps: 5 bytes: 7 } }", {});
   EXPECT_LT(play.held_bytes(), 10'000u);
   EXPECT_EQ(play.status(true).streams(0).produced().ranks_size(), 1);
-  EXPECT_EQ(play.status().streams(0).produced().steps(), 0u);  // not on every rank
+  EXPECT_EQ(play.status().streams(0).produced().steps(), 0u);  // complete on one rank only
   EXPECT_EQ(play.status().streams(0).produced().bytes(), 7u);
-  play.tell(
+  play.send(
       1, "request: 3 explain { agreement: 1 }",
       {fmt::format("1: request: 3 explained {{ text: \"rank 1, which has not joined the server; "
                    "rank 2, which has not joined the server; rank 3, which has not joined the "
@@ -64,7 +64,7 @@ TEST(Limits, AGroupHoldsAsMuchAsItMay) {
   EXPECT_EQ(last.refused().text().find("group 'b': the server keeps "), 0u)
       << last.refused().text();
   EXPECT_GT(play.held_bytes(), 20'000u);
-  play.receive(1, "request: 3 goodbye {}");  // what it held is free again
+  play.receive(1, "request: 3 goodbye {}");  // its memory is free again
   EXPECT_LT(play.held_bytes(), 20'000u);
   EXPECT_TRUE(announced(2, of_b).has_done());
   play.receive(2, "request: 3 goodbye {}");
@@ -85,14 +85,14 @@ TEST(Limits, SubscriptionsAndSharesAreHeldUntilTheyAreOver) {
   };
   while (subscribe()) ++count;
   EXPECT_LT(count, 10);
-  play.tell(1, "request: 3 unsubscribe { stream: 's0' }", {Play::done(1, 3)});
+  play.send(1, "request: 3 unsubscribe { stream: 's0' }", {Play::done(1, 3)});
   EXPECT_TRUE(subscribe());
   for (int i = 0; i <= count; ++i)
     play.receive(1, fmt::format("request: 3 unsubscribe {{ stream: 's{}' }}", i));
   EXPECT_EQ(play.held_bytes(), 0u);
 
   const std::string share = "share { round: 1 bytes: '" + std::string(15'000, 'x') + "' }";
-  play.tell(1, "request: 4 " + share, {});
+  play.send(1, "request: 4 " + share, {});
   EXPECT_GT(play.held_bytes(), 15'000u);
   EXPECT_TRUE(play.receive(2, "request: 4 " + share).messages.at(0).message.has_refused());
   const Output shared = play.receive(2, "request: 5 share { round: 1 bytes: 'y' }");
@@ -108,21 +108,21 @@ TEST(Limits, OffersAreHeld) {
   constexpr std::size_t bytes_of_texts = std::size_t{proto::max_offers} * 250;
   Play play;
   play.join("a", 1, 1);
-  play.tell(1,
+  play.send(1,
             "request: 1 announce { queue_depth: 1 stream: 's' incarnation: 1 " +
                 Play::field("u", 10, "shape=8 grid=1") + offers + "}",
             {Play::done(1)});
-  EXPECT_GT(play.held_bytes(), 2 * bytes_of_texts);  // in order, and those that have choices
+  EXPECT_GT(play.held_bytes(), 2 * bytes_of_texts);  // in a list, and in a set: they have choices
   play.join("b", 1, 2);
   const std::size_t before = play.held_bytes();
-  play.tell(2,
+  play.send(2,
             "request: 1 subscribe { stream: 't' incarnation: 1 " +
                 Play::field("u", 10, "shape=8 grid=1") + offers + "}",
             {Play::done(2)});
   EXPECT_GT(play.held_bytes() - before, bytes_of_texts);
 }
 
-// A group that waits for its other ranks, and for rank 0, which it need not have.
+// The group waits for its other ranks, and at first even for rank 0.
 TEST(Limits, WhatIsKeptForAGroupThatComesBackIsHeld) {
   Play play(5, {.group_bytes = 50'000, .held_bytes = 80'000});
   const auto come_back = [&](ConnectionId from, int rank) {
@@ -131,7 +131,7 @@ TEST(Limits, WhatIsKeptForAGroupThatComesBackIsHeld) {
     EXPECT_TRUE(play.receive(from, hello).messages.at(0).message.has_welcome());
   };
   const auto give_up = [&](ConnectionId from, int incarnation) {
-    play.tell(from,
+    play.send(from,
               fmt::format("request: 2 close_stream {{ stream: 's' incarnation: {} gave_up: true "
                           "why: '{}' }}",
                           incarnation, std::string(15'000, 'x')),
@@ -142,13 +142,13 @@ TEST(Limits, WhatIsKeptForAGroupThatComesBackIsHeld) {
     give_up(2, incarnation), give_up(2, incarnation);
     EXPECT_GT(play.held_bytes(), 15'000u * static_cast<std::size_t>(incarnation));
   }
-  give_up(2, 4);  // is left out
+  give_up(2, 4);  // left out: there is no room for it
   EXPECT_LT(play.held_bytes(), 50'000u);
   come_back(1, 0);
-  play.tell(1, "request: 3 resume { presence {} }", {Play::done(1, 3)});
+  play.send(1, "request: 3 resume { presence {} }", {Play::done(1, 3)});
   EXPECT_EQ(play.held_bytes(), 0u) << "the streams are over";
 
-  // Rank 2 is to hear of those that are given up now.
+  // Rank 2 is to be notified of the streams that are given up now.
   for (int number = 1; number <= 4; ++number) {
     const std::string stream = fmt::format("stream: 's' incarnation: {} ", number);
     play.receive(1, "request: 2 announce { " + stream + Play::field("u", 10, "shape=8 grid=3") +
@@ -178,12 +178,12 @@ TEST(Limits, AddressesThatAllRanksGetAreHeldOnce) {
   play.receive(2001, "request: 2 subscribe { stream: 's' " + what(consumers));
   play.receive(1, "request: 3 presence { is_present: true incarnation: 1 }");
   play.receive(2001, "request: 3 presence { is_present: true }");
-  wire::ToServer told;
-  told.set_request(4);
-  told.mutable_link_addresses()->set_link(1);
+  wire::ToServer addresses;
+  addresses.set_request(4);
+  addresses.mutable_link_addresses()->set_link(1);
   for (int rank = 0; rank < consumers; ++rank)
-    told.mutable_link_addresses()->add_addresses(std::string(proto::max_address_bytes, 'a'));
-  const Output output = play.receive(2001, told);
+    addresses.mutable_link_addresses()->add_addresses(std::string(proto::max_address_bytes, 'a'));
+  const Output output = play.receive(2001, addresses);
   ASSERT_EQ(output.messages.size(), 1u + producers);
   std::size_t bytes = 0;
   std::set<const wire::ToClient*> shared;
@@ -191,7 +191,7 @@ TEST(Limits, AddressesThatAllRanksGetAreHeldOnce) {
     bytes += out.message.SpaceUsedLong();
     if (shared.insert(out.common.get()).second && out.common) bytes += out.common->SpaceUsedLong();
   }
-  EXPECT_LT(bytes, 2 * told.SpaceUsedLong());
+  EXPECT_LT(bytes, 2 * addresses.SpaceUsedLong());
   EXPECT_EQ(output.messages.back().common->link_addresses().addresses_size(), consumers);
 }
 
@@ -199,9 +199,9 @@ TEST(Limits, SharesThatAreTooLongAreNotKept) {
   Play play;
   play.join("g", 3, 1);
   const std::string megabytes(9 << 20, 'x');
-  play.tell(1, "request: 2 share { round: 1 bytes: '" + megabytes + "' }", {});
+  play.send(1, "request: 2 share { round: 1 bytes: '" + megabytes + "' }", {});
   EXPECT_GT(play.held_bytes(), megabytes.size());
-  play.tell(2, "request: 2 share { round: 1 bytes: '" + megabytes + "' }", {});
+  play.send(2, "request: 2 share { round: 1 bytes: '" + megabytes + "' }", {});
   EXPECT_EQ(play.held_bytes(), 0u);
   EXPECT_EQ(play.receive(3, "request: 2 share { round: 1 bytes: 'x' }").messages.size(), 3u);
 }
@@ -212,7 +212,8 @@ TEST(Limits, AHeartbeatTakesTimeForItsOwnCountersAlone) {
   play.join("g", 1, 1);
   for (int i = 0; i < streams; ++i)
     play.receive(1, announce(fmt::format("s{}", i), "shape=8 grid=1"));
-  // Linear in both it is done at once; times each other, 32 of them take minutes.
+  // Linear in counters and in streams, this takes a moment; as their product, 32 heartbeats take
+  // minutes.
   const std::string text = heartbeat(20'000);
   const wire::ToServer message = Play::parsed(text);
   for (int i = 0; i < 32; ++i) play.receive(1, message);
@@ -222,9 +223,9 @@ TEST(Limits, AHeartbeatTakesTimeForItsOwnCountersAlone) {
 TEST(Limits, AConnectionWaitsOnceForAName) {
   Play play;
   play.join("g", 2, 1);
-  play.tell(1, "request: 2 goodbye {}", {Play::done(1, 2)});
-  play.tell(3, Play::hello("g", 0, 1, "another"), {});
-  play.tell(3, Play::hello("g", 0, 1, "another"),
+  play.send(1, "request: 2 goodbye {}", {Play::done(1, 2)});
+  play.send(3, Play::hello("g", 0, 1, "another"), {});
+  play.send(3, Play::hello("g", 0, 1, "another"),
             {Play::refused(3, -7, "Hello: expected once a connection, found a second one")});
 }
 
@@ -237,7 +238,7 @@ TEST(Limits, ReasonsArePassedOnWithoutWhatIsNotSeen) {
   play.receive(1, announce("s", "shape=8 grid=1"));
   play.receive(2, "request: 2 subscribe { stream: 's' incarnation: 1 " +
                       Play::field("u", 10, "shape=8 grid=1") + Play::offers({"tcp"}) + "}");
-  play.tell(2, "request: 3 close_link { link: 1 why: 'red \\033[31m \\342\\200\\256' }",
+  play.send(2, "request: 3 close_link { link: 1 why: 'red \\033[31m \\342\\200\\256' }",
             {Play::done(2, 3), "1: link_closed { link: 1 why: 'red ?[31m ?' }"});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real server on a free port of this host, spoken to over TCP.
+// A real server on a free port of this host, and clients that talk to it over TCP.
 #include "server/listener.hpp"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ private:
   std::thread thread_;
 };
 
-/// One connection; answers and notices as Protobuf text, in the order in which they came.
+/// One connection. Keeps answers and notices as Protobuf text, in the order in which they arrive.
 class Client {
 public:
   explicit Client(const Running& server, const std::optional<core::Key>& key = std::nullopt)
@@ -76,7 +76,7 @@ public:
       : connection_(
             std::make_unique<transport::ControlConnection>(server, handlers(), soon(), key)) {}
 
-  void tell(const std::string& text) {
+  void send(const std::string& text) {
     wire::ToServer message;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
     send_raw(message.SerializeAsString());
@@ -85,7 +85,7 @@ public:
     const auto* begin = reinterpret_cast<const std::byte*>(payload.data());
     connection_->send({begin, begin + payload.size()});
   }
-  /// Waits for at least `count` answers.
+  /// Waits for at least `count` answers, and returns all that have arrived.
   std::vector<std::string> answers(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(10), [&] { return answers_.size() >= count; });
@@ -99,7 +99,7 @@ public:
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return closed_; });
   }
-  /// Why the keys do not let it in; empty if nothing says so.
+  /// Waits for the end of the connection, and returns why the key was refused; empty if it was not.
   std::string refusal() {
     EXPECT_TRUE(is_closed_soon());
     const auto refusal = connection_->refusal();
@@ -123,7 +123,7 @@ private:
                   closed_ = true;
                   changed_.notify_all();
                 },
-            .on_timer = [this] { tell("heartbeat {}"); }};
+            .on_timer = [this] { send("heartbeat {}"); }};
   }
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -154,24 +154,24 @@ std::string error_of(const auto& call) {
 TEST(Listener, LinksAProducerAndAConsumer) {
   Running server;
   Client ocean(server), viewer(server);
-  ocean.tell(hello("ocean", 0, 1));
-  viewer.tell(hello("viewer", 0, 1));
+  ocean.send(hello("ocean", 0, 1));
+  viewer.send(hello("viewer", 0, 1));
   EXPECT_EQ(ocean.answer(0), welcome());
   EXPECT_EQ(viewer.answer(0), welcome());
   const std::string what =
       "{ stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
       "transport: 't' offer: 'tcp' } incarnation: 1 ";
-  viewer.tell("request: 2 presence { is_present: true }");
-  viewer.tell("request: 2 subscribe " + what + "}");
-  ocean.tell("request: 2 announce " + what + " queue_depth: 1 }");
+  viewer.send("request: 2 presence { is_present: true }");
+  viewer.send("request: 2 subscribe " + what + "}");
+  ocean.send("request: 2 announce " + what + " queue_depth: 1 }");
   EXPECT_EQ(ocean.answer(1), "request: 2 done { }");
   EXPECT_EQ(ocean.answer(2), "awaited { }");
-  ocean.tell("request: 2 presence { is_present: true }");
+  ocean.send("request: 2 presence { is_present: true }");
   EXPECT_EQ(ocean.answer(4).find("matched { link: 1 "), 0u) << ocean.answer(4);
   EXPECT_EQ(viewer.answer(3).find("matched { link: 1 "), 0u) << viewer.answer(3);
-  ocean.tell("request: 3 link_addresses { link: 1 addresses: 'there' }");
+  ocean.send("request: 3 link_addresses { link: 1 addresses: 'there' }");
   EXPECT_EQ(viewer.answer(4), "link_addresses { link: 1 addresses: \"there\" }");
-  viewer.tell("request: 3 goodbye {}");
+  viewer.send("request: 3 goodbye {}");
   EXPECT_EQ(viewer.answer(5), "request: 3 done { }");
   viewer.close();
   EXPECT_EQ(ocean.answer(6), "link_closed { link: 1 why: \"consumer \\'viewer\\' has left\" }");
@@ -180,7 +180,7 @@ TEST(Listener, LinksAProducerAndAConsumer) {
 TEST(Listener, AnswersBadMessagesClosesAndLivesOn) {
   Running server;
   Client good(server);
-  good.tell(hello("good", 0, 1));
+  good.send(hello("good", 0, 1));
   const struct {
     std::string payload, answer;
   } rows[] = {
@@ -206,7 +206,7 @@ TEST(Listener, AnswersBadMessagesClosesAndLivesOn) {
     EXPECT_EQ(bad.answer(0), row.answer);
     EXPECT_TRUE(bad.is_closed_soon());
   }
-  good.tell("request: 2 unsubscribe { stream: 's' }");
+  good.send("request: 2 unsubscribe { stream: 's' }");
   EXPECT_EQ(good.answer(1), "request: 2 done { }");
 }
 
@@ -214,7 +214,7 @@ TEST(Listener, TakesNothingInAfterABadMessage) {
   Running server;
   Client bad(server);
   bad.send_raw("\xff");
-  bad.tell("request: 1 status {}");
+  bad.send("request: 1 status {}");
   EXPECT_TRUE(bad.is_closed_soon());
   EXPECT_EQ(bad.answers(1).size(), 1u);
 }
@@ -222,8 +222,8 @@ TEST(Listener, TakesNothingInAfterABadMessage) {
 TEST(Listener, LosesTheGroupOfABadMessage) {
   Running server;
   Client first(server), second(server);
-  first.tell(hello("g", 0, 2));
-  second.tell(hello("g", 1, 2));
+  first.send(hello("g", 0, 2));
+  second.send(hello("g", 1, 2));
   EXPECT_EQ(first.answer(0), welcome());
   EXPECT_EQ(second.answer(0), welcome());
   second.send_raw("\xff");
@@ -237,11 +237,11 @@ TEST(Listener, LosesTheGroupOfABadMessage) {
 TEST(Listener, TellsThatAConnectionWasCut) {
   Running server;
   Client first(server);
-  first.tell(hello("g", 0, 2));
-  EXPECT_EQ(first.answer(0), welcome());  // it is there before the other one is gone
+  first.send(hello("g", 0, 2));
+  EXPECT_EQ(first.answer(0), welcome());  // the first has joined before the second leaves
   {
     Client second(server);
-    second.tell(hello("g", 1, 2));
+    second.send(hello("g", 1, 2));
     EXPECT_EQ(second.answer(0), welcome());
   }
   EXPECT_EQ(first.answer(1),
@@ -253,13 +253,13 @@ TEST(Listener, TellsThatAConnectionWasCut) {
 TEST(Listener, LosesASilentRankAndKeepsTheOthers) {
   Running server(0.25);
   Client beating(server), silent(server), other(server);
-  beating.tell(hello("g", 0, 2));
+  beating.send(hello("g", 0, 2));
   EXPECT_EQ(beating.answer(0), welcome("0.25"));
   beating.beat(0.05);
-  other.tell(hello("other", 0, 1));
+  other.send(hello("other", 0, 1));
   EXPECT_EQ(other.answer(0), welcome("0.25"));
   other.beat(0.05);
-  silent.tell(hello("g", 1, 2, 1));
+  silent.send(hello("g", 1, 2, 1));
   EXPECT_EQ(silent.answer(0), welcome("0.25"));
   EXPECT_NE(
       beating.answer(1).find("rank 1 of group \\'g\\' on host h, pid 5, has been silent for "),
@@ -267,7 +267,7 @@ TEST(Listener, LosesASilentRankAndKeepsTheOthers) {
       << beating.answer(1);
   EXPECT_NE(silent.answer(1).find("group_lost"), std::string::npos);
   EXPECT_TRUE(silent.is_closed_soon());
-  other.tell("request: 2 status {}");
+  other.send("request: 2 status {}");
   EXPECT_NE(other.answer(1).find("name: \"other\" size: 1 connected: 1"), std::string::npos)
       << other.answer(1);
   EXPECT_EQ(other.answer(1).find("name: \"g\""), std::string::npos);
@@ -276,15 +276,16 @@ TEST(Listener, LosesASilentRankAndKeepsTheOthers) {
 TEST(Listener, GivesUpStrangersThatSayNothing) {
   Running server(0.1, {.stranger_seconds = 0.1});
   Client stranger(server), member(server);
-  stranger.tell("request: 1 status {}");
-  member.tell(hello("g", 0, 1));
+  stranger.send("request: 1 status {}");
+  member.send(hello("g", 0, 1));
   member.beat(0.02);
   EXPECT_TRUE(stranger.is_closed_soon());
-  member.tell("request: 2 goodbye {}");
+  member.send("request: 2 goodbye {}");
   EXPECT_EQ(member.answer(1), "request: 2 done { }");
 }
 
-/// @param unread_bytes  that the system keeps of what is not read; 0: as much as it likes
+/// Returns a connected socket; -1 if it cannot connect.
+/// @param unread_bytes  size of the receive buffer; 0: as the system chooses
 int raw_connection(const transport::HostPort& server, int unread_bytes = 0) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -305,7 +306,7 @@ const core::Key& key() {
   return one;
 }
 
-/// A connection of bytes, for what no client of ours sends.
+/// A connection that sends any bytes, also those that none of our clients sends.
 class Stranger {
 public:
   explicit Stranger(const Running& server) : fd_(raw_connection(server)) { EXPECT_GE(fd_, 0); }
@@ -316,13 +317,13 @@ public:
     send_raw({reinterpret_cast<const char*>(payload.data()), payload.size()});
   }
   void send_raw(const std::string& bytes) { ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  /// The server has closed, and sent nothing before.
+  /// Waits, and returns whether the server has closed the connection and sent nothing before.
   bool is_closed_soon() {
     char byte = 0;
     const auto count = ::recv(fd_, &byte, 1, 0);
-    return count == 0 || (count < 0 && errno == ECONNRESET);  // what had come was not read
+    return count == 0 || (count < 0 && errno == ECONNRESET);  // a reset: it left bytes unread
   }
-  /// The next payload; empty if there is none.
+  /// Returns the next payload; empty if there is none.
   core::Bytes receive() {
     transport::FramePrefix prefix{};
     if (::recv(fd_, prefix.data(), prefix.size(), MSG_WAITALL) != std::ssize(prefix)) return {};
@@ -335,10 +336,10 @@ private:
   int fd_;
 };
 
-/// That server serves those who have its key, and no other group is known to it.
+/// Expects that the server serves a client with its key, and knows no group of that name.
 void expect_alone(const Running& server, const std::string& name) {
   Client friendly(server, key());
-  friendly.tell("request: 1 status {}");
+  friendly.send("request: 1 status {}");
   const std::string status = friendly.answer(0);
   EXPECT_NE(status.find("status"), std::string::npos) << status;
   EXPECT_EQ(status.find("name: \"" + name + "\""), std::string::npos) << status;
@@ -347,11 +348,11 @@ void expect_alone(const Running& server, const std::string& name) {
 TEST(ListenerWithAKey, ServesThoseThatHaveIt) {
   Running server(10, {}, key());
   Client ocean(server, key());
-  ocean.tell(hello("ocean", 0, 1));
+  ocean.send(hello("ocean", 0, 1));
   EXPECT_EQ(ocean.answer(0), welcome());
-  ocean.tell("request: 2 unsubscribe { stream: '" + std::string(250, 's') + "' }");
+  ocean.send("request: 2 unsubscribe { stream: '" + std::string(250, 's') + "' }");
   EXPECT_EQ(ocean.answer(1), "request: 2 done { }");
-  // Frames may be long again.
+  // Frames may be long again: the server answers instead of closing the connection.
   ocean.send_raw(std::string(100'000, '\xff'));
   EXPECT_EQ(ocean.answer(2).find("refused { code: -4"), 0u) << ocean.answer(2);
 }
@@ -359,7 +360,7 @@ TEST(ListenerWithAKey, ServesThoseThatHaveIt) {
 TEST(ListenerWithAKey, GivesNoSeatToAStranger) {
   Running server(10, {}, key());
   Client none(server), other(server, core::Key("the key of another server", "test"));
-  for (Client* client : {&none, &other}) client->tell(hello("ocean", 0, 1));
+  for (Client* client : {&none, &other}) client->send(hello("ocean", 0, 1));
   EXPECT_NE(none.refusal().find("the server asks for a key, and this process has none"),
             std::string::npos)
       << none.refusal();
@@ -372,7 +373,7 @@ TEST(ListenerWithAKey, GivesNoSeatToAStranger) {
 
 TEST(ListenerWithAKey, LetsNoMessageOfAStrangerReachTheDecoder) {
   Running server(10, {}, key());
-  // Bytes that are no message: the decoder would answer by a message of its own.
+  // Bytes that are not a message do not reach it: the decoder would answer with a message of its own.
   Stranger stranger(server);
   const core::Bytes bad(3, std::byte{0xff});
   stranger.send(bad);
@@ -380,7 +381,7 @@ TEST(ListenerWithAKey, LetsNoMessageOfAStrangerReachTheDecoder) {
   EXPECT_TRUE(transport::is_of_exchange(answer));
   EXPECT_EQ(transport::error_of_refusal(answer).code(), Errc::refused);
   EXPECT_TRUE(stranger.is_closed_soon());
-  // Nor one behind an opening.
+  // Nor does a message that follows an opening.
   Stranger other(server);
   other.send(transport::ClientExchange(key()).opening());
   EXPECT_FALSE(other.receive().empty());
@@ -399,7 +400,7 @@ TEST(ListenerWithAKey, RefusesAProofOfAnotherSession) {
   const core::Bytes opening = exchange.opening();
   member.send(opening);
   const core::Bytes proof = exchange.receive(member.receive()).reply;
-  stranger.send(opening);  // the same in both
+  stranger.send(opening);  // the same opening on both connections
   EXPECT_FALSE(stranger.receive().empty());
   stranger.send(proof);
   EXPECT_EQ(transport::error_of_refusal(stranger.receive()).code(), Errc::refused);
@@ -411,12 +412,12 @@ TEST(ListenerWithAKey, RefusesAProofOfAnotherSession) {
 TEST(ListenerWithAKey, GivesUpAnExchangeThatDoesNotEnd) {
   Running server(0.1, {.exchange_seconds = 0.2}, key());
   Client member(server, key());
-  member.tell("request: 1 status {}");
+  member.send("request: 1 status {}");
   EXPECT_EQ(member.answers(1).size(), 1u);
   Stranger silent(server), half(server), slow(server);
   half.send(transport::ClientExchange(key()).opening());
   EXPECT_FALSE(half.receive().empty());
-  // Signs of life prove nothing.
+  // A slow stream of bytes does not extend the time.
   std::thread dripping([&] {
     slow.send_raw(std::string("\x29\0\0\0", 4));
     for (int i = 0; i < 40; ++i) {
@@ -428,7 +429,7 @@ TEST(ListenerWithAKey, GivesUpAnExchangeThatDoesNotEnd) {
   EXPECT_TRUE(half.is_closed_soon());
   EXPECT_TRUE(slow.is_closed_soon());
   dripping.join();
-  member.tell("request: 2 status {}");  // one that has proved the key may take its time
+  member.send("request: 2 status {}");  // a client that has proved the key may take its time
   EXPECT_EQ(member.answers(2).size(), 2u);
 }
 
@@ -446,12 +447,12 @@ TEST(ListenerWithAKey, TakesInNoLongFrameOfAStranger) {
 TEST(Listener, WithoutAKeyIsRefusedByThoseThatHaveOne) {
   Running server;
   Client client(server, key());
-  client.tell(hello("ocean", 0, 1));
+  client.send(hello("ocean", 0, 1));
   EXPECT_NE(client.refusal().find("found one that was started with --key-file none"),
             std::string::npos)
       << client.refusal();
   Client plain(server);
-  plain.tell(hello("ocean", 0, 1));
+  plain.send(hello("ocean", 0, 1));
   EXPECT_EQ(plain.answer(0), welcome());
 }
 
@@ -474,14 +475,14 @@ TEST(Listener, ListensBeyondThisHostWithAKeyOrWhenItIsToldTo) {
 TEST(Listener, GivesUpFramesThatNeverEnd) {
   Running server(0.1, {.frame_seconds = 0.2});
   Client idle(server);
-  idle.tell("request: 1 status {}");
+  idle.send("request: 1 status {}");
   EXPECT_EQ(idle.answers(1).size(), 1u);
   const int fd = raw_connection(server);
   ASSERT_GE(fd, 0);
   char byte = 0;
   ASSERT_EQ(::send(fd, "\x10\0\0\0half", 8, MSG_NOSIGNAL), 8);
   EXPECT_EQ(::recv(fd, &byte, 1, 0), 0);
-  idle.tell("request: 2 status {}");  // between two frames one may take one's time
+  idle.send("request: 2 status {}");  // between two frames a client may take its time
   EXPECT_EQ(idle.answers(2).size(), 2u);
   ::close(fd);
 }
@@ -506,7 +507,7 @@ bool send_all(int fd, std::string_view bytes) {
 }
 wire::ServerLoad load_of(const Running& server) {
   Client client(server);
-  client.tell("request: 1 status {}");
+  client.send("request: 1 status {}");
   wire::ToClient answer;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(client.answer(0), &answer));
   return answer.status().load();
@@ -523,15 +524,15 @@ bool is_true_soon(const auto& condition) {
 TEST(Listener, ServesOneThatDoesNotReadNoFurther) {
   Running server(0.5, {.stranger_seconds = 5, .pause_bytes = 64 << 10});
   Client other(server);
-  other.tell(hello("other", 0, 1));
+  other.send(hello("other", 0, 1));
   std::string fields;
   for (int i = 0; i < 1000; ++i)
     fields += fmt::format("fields {{ name: 'f{}' element_type: 10 layout: 'shape=8 grid=1' }} ", i);
-  other.tell("request: 2 announce { stream: 's' incarnation: 1 " + fields +
+  other.send("request: 2 announce { stream: 's' incarnation: 1 " + fields +
              "offers { transport: 't' offer: 'tcp' } }");
   const int fd = raw_connection(server.address(), 4 << 10);
   ASSERT_GE(fd, 0);
-  // The answers are a thousand times as long. Those that fill the buffers of the sockets come first.
+  // The answers are a thousand times as long as the requests. The first ones fill the sockets' buffers.
   std::string many;
   for (int i = 0; i < 10'000; ++i) many += frame_of("request: 1 status {}");
   std::thread sender([&] {
@@ -540,7 +541,7 @@ TEST(Listener, ServesOneThatDoesNotReadNoFurther) {
   });
   EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() > (32 << 10); }));
   EXPECT_LT(load_of(server).buffered_bytes(), 200u << 10);
-  sender.join();  // it has been closed, because it reads nothing
+  sender.join();  // the server has closed the connection, which reads nothing
   ::close(fd);
   EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() < (32 << 10); }));
 }
@@ -550,7 +551,7 @@ TEST(Listener, ServesOneMessageOfEachConnectionInTurn) {
   Config config;
   config.port = 0;
   Listener listener(config, "0.1", log);
-  // All that both send is there before the server begins.
+  // All bytes of both clients have been sent before the server begins.
   constexpr std::uint64_t count = 2000;
   const int loud = raw_connection(listener.address());
   ASSERT_GE(loud, 0);
@@ -581,26 +582,26 @@ TEST(Listener, ServesOneMessageOfEachConnectionInTurn) {
 
 const std::string status_request = "request: 2 status {}";
 
-// The first status is over when its answer is here; no other one has a turn in this test.
+// The first status has been served when its answer arrives; no other one gets its turn in this test.
 TEST(Listener, HoldsStatusesThatAreTooManyAndServesEverythingElse) {
   const Running server(0.05, {.hello_seconds = 0.5, .stranger_seconds = 0.5, .status_rest = 1e15});
   Client first(server);
-  first.tell(status_request);
+  first.send(status_request);
   ASSERT_EQ(first.answers(1).size(), 1u);
   Client member(server), other(server),
       stranger(server);  // each has half a second for its first message
-  member.tell(hello("held", 0, 2, 0.5));
-  other.tell(hello("held", 1, 2, 1000));
+  member.send(hello("held", 0, 2, 0.5));
+  other.send(hello("held", 1, 2, 1000));
   ASSERT_EQ(member.answer(0), welcome("0.05"));
   ASSERT_EQ(other.answer(0), welcome("0.05"));
-  member.tell(status_request);
-  stranger.tell(status_request);
-  for (int i = 0; i < 20; ++i) {  // a second: neither the rank nor the stranger has been silent
+  member.send(status_request);
+  stranger.send(status_request);
+  for (int i = 0; i < 20; ++i) {  // for 1 s: neither the rank nor the stranger counts as silent
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     Client late(server);
-    late.tell(hello("late" + std::to_string(i), 0, 1));
+    late.send(hello("late" + std::to_string(i), 0, 1));
     ASSERT_EQ(late.answer(0), welcome("0.05"));
-    late.tell("request: 3 goodbye {}");
+    late.send("request: 3 goodbye {}");
     ASSERT_EQ(late.answer(1), "request: 3 done { }");
   }
   EXPECT_EQ(member.answers(0).size(), 1u);
@@ -613,8 +614,8 @@ TEST(Listener, ServesAllStatusesInTheEnd) {
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < 20; ++i) clients.push_back(std::make_unique<Client>(server));
   for (int asked = 0; asked < 5; ++asked)
-    for (const auto& client : clients) client->tell(status_request);
-  clients.front()->tell(hello("asks", 0, 1));
+    for (const auto& client : clients) client->send(status_request);
+  clients.front()->send(hello("asks", 0, 1));
   for (const auto& client : clients) EXPECT_GE(client->answers(5).size(), 5u);
   EXPECT_EQ(clients.front()->answer(5), welcome());
 }
@@ -626,8 +627,8 @@ TEST(Listener, SharesLongBytesOnceForAllRanks) {
   std::vector<std::unique_ptr<Client>> clients;
   for (int rank = 0; rank < ranks; ++rank) {
     clients.push_back(std::make_unique<Client>(server));
-    clients.back()->tell(hello("g", rank, ranks));
-    clients.back()->tell("request: 2 share { round: 1 bytes: '" + bytes + "' }");
+    clients.back()->send(hello("g", rank, ranks));
+    clients.back()->send("request: 2 share { round: 1 bytes: '" + bytes + "' }");
   }
   std::string expected = "request: 2 shared {";
   for (int rank = 0; rank < ranks; ++rank) expected += " bytes: \"" + bytes + '"';
@@ -650,19 +651,19 @@ TEST(Listener, ClosesTheConnectionWithTheMostUnfinishedBytes) {
   constexpr std::size_t megabyte = 1 << 20;
   Running server(10, {.buffered_bytes = 10 * megabyte});
   Client good(server);
-  good.tell(hello("good", 0, 1));
+  good.send(hello("good", 0, 1));
   EXPECT_EQ(good.answer(0), welcome());
   std::vector<int> bad;
   for (int i = 0; i < 20; ++i) {
     bad.push_back(raw_connection(server));
     ASSERT_GE(bad.back(), 0);
-    // 16 MiB are announced, 1 MiB comes.
+    // The prefix announces 16 MiB, 1 MiB follows.
     send_all(bad.back(), frame_of(hello(fmt::format("bad{}", i), 0, 1)) +
                              std::string("\0\0\0\1", 4) + std::string(megabyte, 'x'));
     EXPECT_LE(load_of(server).buffered_bytes(), 10 * megabyte);
   }
   EXPECT_TRUE(is_true_soon([&] { return load_of(server).sessions() < 13; }));
-  good.tell("request: 2 unsubscribe { stream: 's' }");
+  good.send("request: 2 unsubscribe { stream: 's' }");
   EXPECT_EQ(good.answer(1), "request: 2 done { }");
   for (const int fd : bad) ::close(fd);
 }
@@ -671,13 +672,13 @@ TEST(Listener, ClosesConnectionsThatHaveNotSaidHello) {
   Running server(0.2, {.hello_seconds = 0.5});
   const int silent = raw_connection(server), slow = raw_connection(server);
   Client member(server);
-  member.tell(hello("g", 0, 1));
+  member.send(hello("g", 0, 1));
   member.beat(0.05);
   EXPECT_EQ(::send(slow, "\x10\0\0\0", 4, MSG_NOSIGNAL), 4);
   char byte = 0;
   EXPECT_EQ(::recv(silent, &byte, 1, 0), 0);
   EXPECT_EQ(::recv(slow, &byte, 1, 0), 0);
-  member.tell("request: 2 unsubscribe { stream: 's' }");
+  member.send("request: 2 unsubscribe { stream: 's' }");
   EXPECT_EQ(member.answer(1), "request: 2 done { }");
   ::close(silent);
   ::close(slow);
@@ -691,7 +692,7 @@ TEST(Listener, IdleStrangersTakeNobodysPlace) {
   for (int i = 0; i < 10; ++i) {
     for (int k = 0; k < 40; ++k) idle.push_back(raw_connection(server));
     members.push_back(std::make_unique<Client>(server));
-    members.back()->tell(hello(fmt::format("g{}", i), 0, 1));
+    members.back()->send(hello(fmt::format("g{}", i), 0, 1));
     EXPECT_EQ(members.back()->answer(0), welcome());
   }
   const wire::ServerLoad load = load_of(server);
@@ -699,7 +700,7 @@ TEST(Listener, IdleStrangersTakeNobodysPlace) {
   EXPECT_EQ(load.max_connections(), places);
   EXPECT_LE(load.connections(), places);
   for (const auto& member : members) {
-    member->tell("request: 2 unsubscribe { stream: 's' }");
+    member->send("request: 2 unsubscribe { stream: 's' }");
     EXPECT_EQ(member->answer(1), "request: 2 done { }");
   }
   for (const int fd : idle) ::close(fd);
@@ -708,11 +709,11 @@ TEST(Listener, IdleStrangersTakeNobodysPlace) {
 TEST(Listener, RefusesSessionsBeyondThoseOfAHost) {
   Running server(10, {.connections_per_host = 2});
   Client first(server), second(server), third(server);
-  first.tell(hello("g", 0, 3));
-  second.tell(hello("g", 1, 3));
+  first.send(hello("g", 0, 3));
+  second.send(hello("g", 1, 3));
   EXPECT_EQ(first.answer(0), welcome());
   EXPECT_EQ(second.answer(0), welcome());
-  third.tell(hello("g", 2, 3));
+  third.send(hello("g", 2, 3));
   EXPECT_EQ(third.answer(0),
             "request: 1 refused { code: -7 text: \"host 127.0.0.1 has 2 sessions at the server, "
             "expected at most 2; give \\'tremula serve\\' a larger --connections-per-host, or "
@@ -721,9 +722,9 @@ TEST(Listener, RefusesSessionsBeyondThoseOfAHost) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // they end a process without memory
-/// Runs a server in a process of its own with so little memory. Its exit status is that of `check`,
-/// which runs in this process; the server must be there afterwards.
+    !defined(__SANITIZE_THREAD__)  // sanitizers end a process without memory
+/// Runs a server in a process of its own that gets 100 MiB more than it has at its start; the server must
+/// still be there afterwards.
 TEST(Listener, WithoutMemoryEndsTheConnectionThatWantsIt) {
   int port_pipe[2] = {-1, -1};
   ASSERT_EQ(::pipe(port_pipe), 0);
@@ -749,17 +750,17 @@ TEST(Listener, WithoutMemoryEndsTheConnectionThatWantsIt) {
   ASSERT_EQ(::read(port_pipe[0], &port, sizeof port), static_cast<ssize_t>(sizeof port));
   const transport::HostPort address{"127.0.0.1", port};
   Client good(address);
-  good.tell(hello("good", 0, 1));
+  good.send(hello("good", 0, 1));
   EXPECT_EQ(good.answer(0), welcome("1"));
   good.beat(0.2);
   std::vector<int> bad;
-  for (int i = 0; i < 30; ++i) {  // of 15 MB each
+  for (int i = 0; i < 30; ++i) {  // each leaves 15 MB unfinished
     bad.push_back(raw_connection(address));
     ASSERT_GE(bad.back(), 0);
     send_all(bad.back(), frame_of(hello(fmt::format("bad{}", i), 0, 1)) +
                              std::string("\0\0\0\1", 4) + std::string(15'000'000, 'x'));
   }
-  good.tell("request: 2 unsubscribe { stream: 's' }");
+  good.send("request: 2 unsubscribe { stream: 's' }");
   EXPECT_EQ(good.answer(1), "request: 2 done { }");
   EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "the server has ended";
   ::kill(child, SIGKILL);
@@ -772,12 +773,12 @@ TEST(Listener, WithoutMemoryEndsTheConnectionThatWantsIt) {
 TEST(Listener, TellsAStatusThatNoFrameHolds) {
   Running server;
   Client client(server);
-  client.tell(hello("g", 0, 1));
+  client.send(hello("g", 0, 1));
   std::string bounds = "0", owners = "0";
   for (int i = 1; i <= 80'000; ++i) bounds += fmt::format("/{}", 2 * i);
   for (int i = 1; i < 80'000; ++i) owners += "/0";
   for (int i = 0; i < 30; ++i)
-    client.tell(fmt::format(
+    client.send(fmt::format(
         "request: 2 announce {{ stream: 's{}' incarnation: 1 fields {{ name: 'u' element_type: 10 "
         "layout: 'shape=160000 grid=1 splits0={} owners0={}' }} offers {{ transport: 't' offer: "
         "'tcp' }} }}",
@@ -807,7 +808,7 @@ TEST(Listener, TellsAStatusThatNoFrameHolds) {
 TEST(Listener, StopsInOrderWithConnectionsOpen) {
   Running server;
   Client client(server);
-  client.tell(hello("g", 0, 1));
+  client.send(hello("g", 0, 1));
   EXPECT_EQ(client.answer(0), welcome());
   const Deadline limit = Deadline::after(5);
   server.stop();
@@ -830,10 +831,10 @@ TEST(Listener, HoldsTenThousandIdleConnections) {
     ASSERT_GE(connections.back(), 0) << "after " << i << " connections";
   }
   Client client(server);
-  client.tell("request: 1 status {}");
+  client.send("request: 1 status {}");
   EXPECT_NE(client.answer(0).find("status"), std::string::npos);
   for (const int fd : connections) ::close(fd);
-  client.tell("request: 2 status {}");
+  client.send("request: 2 status {}");
   EXPECT_NE(client.answer(1).find("status"), std::string::npos);
 }
 

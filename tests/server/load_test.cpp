@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One server with 10,000 sessions and 1,000 streams, or as many as the limit of open files allows.
-// Counts are asserted; times and memory are printed.
+// Asserts counts; prints times and memory.
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// A connection with calls that block.
+/// A connection whose calls block.
 class Peer {
 public:
   explicit Peer(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -49,7 +49,7 @@ public:
   Peer& operator=(const Peer&) = delete;
   bool is_connected() const { return is_connected_; }
 
-  void tell(const wire::ToServer& message) const {
+  void send(const wire::ToServer& message) const {
     std::string bytes(4, '\0');
     bytes += message.SerializeAsString();
     for (std::size_t i = 0; i < 4; ++i)
@@ -57,12 +57,12 @@ public:
     ASSERT_EQ(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  void tell(const std::string& text) const {
+  void send(const std::string& text) const {
     wire::ToServer message;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-    tell(message);
+    send(message);
   }
-  /// The next message that `is_wanted`; an empty one if none comes.
+  /// Returns the next message for which `is_wanted` returns true; an empty one if none arrives.
   template <class Wanted>
   wire::ToClient await(Wanted&& is_wanted) const {
     while (true) {
@@ -82,7 +82,7 @@ private:
   bool is_connected_ = false;
 };
 
-/// What all pages tell.
+/// Sums over all pages of a status.
 struct Totals {
   int groups = 0, ranks = 0, streams = 0, links = 0, pages = 0;
   std::uint64_t produced = 0, consumed = 0;
@@ -94,7 +94,7 @@ Totals ask(const Peer& peer) {
   request.set_request(1);
   request.mutable_status();
   while (true) {
-    peer.tell(request);
+    peer.send(request);
     const wire::ToClient page = peer.await([](const auto& m) { return m.has_status(); });
     if (!page.has_status()) return out;
     ++out.pages;
@@ -118,7 +118,7 @@ TEST(Load, TenThousandSessionsAndAThousandStreams) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
   files.rlim_cur = files.rlim_max;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
-  // A stream has a producer of one rank and a consumer of nine.
+  // Each stream has a producer of one rank and a consumer of nine.
   const int streams = static_cast<int>(std::min<rlim_t>(10'000, files.rlim_cur - 200) / 10);
   const int sessions = 10 * streams;
 
@@ -149,7 +149,7 @@ TEST(Load, TenThousandSessionsAndAThousandStreams) {
     peers.push_back(std::make_unique<Peer>(port));
     ASSERT_TRUE(peers.back()->is_connected()) << "after " << i << " connections";
     const int stream = i / 10, rank = i % 10;
-    peers.back()->tell(fmt::format(
+    peers.back()->send(fmt::format(
         "request: 1 hello {{ protocol: 2 group: '{}{}' rank: {} size: {} job: 'j' host: 'h' pid: 5 "
         "version: '0.1' }}",
         rank == 0 ? "producer" : "consumer", stream, rank == 0 ? 0 : rank - 1, rank == 0 ? 1 : 9));
@@ -160,12 +160,12 @@ TEST(Load, TenThousandSessionsAndAThousandStreams) {
 
   for (int s = 0; s < streams; ++s) {
     const auto open = [&](const Peer& peer, const std::string& what, int grid) {
-      peer.tell(
+      peer.send(
           fmt::format("request: 2 {} {{ stream: 's{}' incarnation: 1 fields {{ name: 'u' "
                       "element_type: 10 layout: 'shape=90 grid={}' }} offers {{ transport: "
                       "'t' offer: 'tcp' }} }}",
                       what, s, grid));
-      peer.tell("request: 3 presence { is_present: true }");
+      peer.send("request: 3 presence { is_present: true }");
     };
     open(*peers[static_cast<std::size_t>(10 * s)], "announce", 1);
     open(*peers[static_cast<std::size_t>(10 * s + 1)], "subscribe", 9);
@@ -174,10 +174,10 @@ TEST(Load, TenThousandSessionsAndAThousandStreams) {
     const auto is_matched = [](const auto& m) { return m.has_matched(); };
     const auto link = peers[static_cast<std::size_t>(10 * s)]->await(is_matched).matched().link();
     ASSERT_GT(link, 0u);
-    peers[static_cast<std::size_t>(10 * s)]->tell(
+    peers[static_cast<std::size_t>(10 * s)]->send(
         fmt::format("heartbeat {{ counters {{ stream: 's{}' steps: 3 }} }}", s));
     for (int rank = 1; rank < 10; ++rank)
-      peers[static_cast<std::size_t>(10 * s + rank)]->tell(
+      peers[static_cast<std::size_t>(10 * s + rank)]->send(
           fmt::format("heartbeat {{ counters {{ stream: 's{}' link: {} steps: 2 }} }}", s, link));
   }
   const double linked = seconds_since(begin) - joined;
@@ -187,7 +187,7 @@ TEST(Load, TenThousandSessionsAndAThousandStreams) {
   std::vector<double> times;
   const auto until = Clock::now() + std::chrono::seconds(60);
   const auto all = [&](std::uint64_t steps) { return steps * static_cast<std::uint64_t>(streams); };
-  do {  // the heartbeats have no answer
+  do {  // heartbeats are not answered, so ask until all have arrived
     const auto asked = Clock::now();
     totals = ask(asking);
     times.push_back(seconds_since(asked));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and links: server/rendezvous/matching.cpp. In every play the producer "ocean" has the connections 1
-// and 2, the consumer "viewer" 11 to 13.
+// Streams and links: server/rendezvous/matching.cpp. The producer "ocean" has the connections 1 and 2, the consumer
+// "viewer" 11 to 13.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ const std::string to_viewer =
 const std::string to_ocean = "1: matched { link: 1 stream: 's' peer_group: 'viewer' peer_size: 3 " +
                              wanted + "offer: 'tcp' queue_depth: 3 " + why + "}";
 
-/// Both groups are there, in calls that open links.
+/// Both groups are present, in calls that open links.
 class Matching : public testing::Test {
 protected:
   Matching() {
@@ -44,10 +44,10 @@ protected:
     play.be_present(1);
     play.be_present(11);
   }
-  /// And linked by link 1.
+  /// Links them by link 1.
   void link() {
-    play.tell(1, announce("s"), {Play::done(1, 2)});
-    play.tell(11, subscribe("s"), {Play::done(11, 2), to_viewer, to_ocean});
+    play.send(1, announce("s"), {Play::done(1, 2)});
+    play.send(11, subscribe("s"), {Play::done(11, 2), to_viewer, to_ocean});
   }
   std::vector<std::string> streams() {
     std::vector<std::string> out;
@@ -61,7 +61,7 @@ protected:
 TEST_F(Matching, AnswersASubscriptionAndTellsTheProducer) { link(); }
 
 TEST_F(Matching, RefusesToShareTheVersionsOfAState) {
-  play.tell(1,
+  play.send(1,
             "request: 2 announce { stream: 's' queue_depth: 3 is_state: true keep_steps: 1 " + two +
                 Play::offers({"tcp"}) + "}",
             {Play::done(1, 2)});
@@ -69,13 +69,13 @@ TEST_F(Matching, RefusesToShareTheVersionsOfAState) {
       "stream 's': expected consumers of a state (kind: state) to take its newest version, found "
       "consumer 'viewer', which shares steps; leave 'steps: share' out";
   const int code = static_cast<int>(core::Errc::unsupported);
-  play.tell(
+  play.send(
       11, "request: 2 subscribe { stream: 's' shares: true " + wanted + Play::offers({"tcp"}) + "}",
       {Play::done(11, 2), Play::stream_refused(11, code, text),
        Play::stream_refused(1, code, text)});
 }
 
-// As much as both may say: a notice that the session rejects, or that is no message, would cost it the link.
+// Both sides send as much as they may: a notice that a session rejects, or cannot parse, would cost it the link.
 TEST_F(Matching, TellsWhatIsAMessageThatASessionAccepts) {
   const auto fields = [](const std::string& layout) {
     std::string all;
@@ -87,19 +87,19 @@ TEST_F(Matching, TellsWhatIsAMessageThatASessionAccepts) {
   std::vector<std::string> offers;
   for (int i = 0; i < proto::max_offers; ++i) offers.push_back(fmt::format("{:*>250}", i));
   play.receive(1, announce("s", fields("shape=6 grid=2") + "incarnation: 4 ", offers));
-  std::size_t told = 0;
+  std::size_t notices = 0;
   for (const Outgoing& out :
        play.receive(11, subscribe("s", fields("shape=6 grid=3") + "incarnation: 5 ", offers))
            .messages) {
     if (out.message.request() != 0) continue;
-    ++told;
+    ++notices;
     EXPECT_NO_THROW(proto::parse_to_client(proto::serialise(out.message)));
     EXPECT_EQ(out.message.matched().why().size(), 1024u);
   }
-  EXPECT_EQ(told, 2u);
+  EXPECT_EQ(notices, 2u);
 }
 
-// 8 x 6 elements of 4 and of 8 bytes: 576 bytes a step.
+// A step has 8 x 6 elements of 4 bytes and as many of 8: 576 bytes.
 TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
   const auto with_queue = [](std::string matched, const std::string& queue) {
     return matched.replace(matched.find("queue_depth: 3 "), 15, queue + " ");
@@ -130,51 +130,51 @@ TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
     const auto with = [](std::string message, const std::string& more) {
       return message.insert(message.rfind('}'), " " + more);
     };
-    play.tell(1, with(announce("s"), row.announced), {Play::done(1, 2)});
-    play.tell(
+    play.send(1, with(announce("s"), row.announced), {Play::done(1, 2)});
+    play.send(
         11, with(subscribe("s"), row.subscribed),
         {Play::done(11, 2), with_queue(to_viewer, row.queue), with_queue(to_ocean, row.queue)});
   }
 }
 
-// A queue that holds nothing, of which consumers get the newest step.
+// A queue of depth 0, from which consumers get the newest version.
 TEST_F(Matching, TellsBothSidesThatTheVersionsOfAStateAreLent) {
   const auto with = [](std::string text, const std::string& before, const std::string& after) {
     return text.replace(text.find(before), before.size(), after);
   };
-  play.tell(1, with(announce("s"), "queue_depth: 3", "queue_depth: 0 is_state: true keep_steps: 1"),
+  play.send(1, with(announce("s"), "queue_depth: 3", "queue_depth: 0 is_state: true keep_steps: 1"),
             {Play::done(1, 2)});
   const std::string queue =
       "when_full: WHEN_FULL_DROP_OLDEST wants_latest: true start: START_LATEST keep_steps: 1 ";
-  play.tell(11, subscribe("s"),
+  play.send(11, subscribe("s"),
             {Play::done(11, 2), with(to_viewer, "queue_depth: 3 ", queue),
              with(to_ocean, "queue_depth: 3 ", queue)});
 }
 
 TEST_F(Matching, LetsAConsumerWaitForTheStream) {
-  play.tell(11, subscribe("s"), {Play::done(11, 2)});
-  play.tell(1, announce("other", Play::field("u", 10, "shape=8 grid=2")), {Play::done(1, 2)});
-  play.tell(1, announce("s"), {Play::done(1, 2), to_viewer, to_ocean});
+  play.send(11, subscribe("s"), {Play::done(11, 2)});
+  play.send(1, announce("other", Play::field("u", 10, "shape=8 grid=2")), {Play::done(1, 2)});
+  play.send(1, announce("s"), {Play::done(1, 2), to_viewer, to_ocean});
 }
 
 TEST_F(Matching, ServesALateConsumer) {
-  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.send(1, announce("s"), {Play::done(1, 2)});
   play.at(1000);
   for (const ConnectionId alive : {1u, 2u, 11u, 12u, 13u}) play.record_heard(alive);
-  play.tell(11, subscribe("s"), {Play::done(11, 2), to_viewer, to_ocean});
+  play.send(11, subscribe("s"), {Play::done(11, 2), to_viewer, to_ocean});
 }
 
 TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
   play.join("second", 2, 21);
   play.be_present(21);
-  play.tell(21, subscribe("s", wanted_by_two, {"local"}, 9), {Play::done(21, 9)});
+  play.send(21, subscribe("s", wanted_by_two, {"local"}, 9), {Play::done(21, 9)});
   const std::string second_why =
       "why: \"the producer's first of local, tcp, mpi that the consumer has too (it has local)\" ";
-  play.tell(11, subscribe("s"), {Play::done(11, 2)});
+  play.send(11, subscribe("s"), {Play::done(11, 2)});
   const auto numbered = [](std::string text, int number) {
     return text.replace(text.find("link: 1 "), 8, fmt::format("link: {} ", number));
   };
-  play.tell(1, announce("s"),
+  play.send(1, announce("s"),
             {Play::done(1, 2),
              "21: matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 " +
                  Play::field("u", 10, "shape=8x6 grid=2x1") + "offer: 'local' queue_depth: 3 " +
@@ -182,18 +182,18 @@ TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
              "1: matched { link: 1 stream: 's' peer_group: 'second' peer_size: 2 " + wanted_by_two +
                  "offer: 'local' queue_depth: 3 " + second_why + "}",
              numbered(to_viewer, 2), numbered(to_ocean, 2)});
-  // Addresses go to the right ones: those of a consumer to all ranks, which may set the link up each
-  // for itself.
-  play.tell(21, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+  // Addresses go to the right group: those of a consumer to all ranks of the producer, each of which may
+  // set the link up on its own.
+  play.send(21, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
             {Play::done(21, 3), "1: link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
              "2: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
-  play.tell(1, "request: 3 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
+  play.send(1, "request: 3 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
             {Play::done(1, 3), "11: link_addresses { link: 2 addresses: 'c' addresses: 'd' }"});
   // One leaves, the other stays.
   const std::string closed = "link_closed { link: 1 why: \"group 'second' closed the link\" }";
-  play.tell(21, "request: 4 close_link { link: 1 }",
+  play.send(21, "request: 4 close_link { link: 1 }",
             {Play::done(21, 4), "1: " + closed, "2: " + closed});
-  play.tell(1, "request: 4 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
+  play.send(1, "request: 4 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
             {"1: request: 4 refused { code: -7 text: \"link 2: expected the addresses of group "
              "\\'ocean\\' once, found them again\" }"});
 }
@@ -208,13 +208,13 @@ TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
   int link = 0;
   for (const auto& row : rows) {
     const std::string name = "s" + std::to_string(++link);
-    play.tell(1, announce(name, Play::field("u", 10, "shape=8 grid=2"), row.producer),
+    play.send(1, announce(name, Play::field("u", 10, "shape=8 grid=2"), row.producer),
               {Play::done(1, 2)});
     const std::string same = fmt::format(
         "link: {} stream: '{}' offer: '{}' queue_depth: 3 why: \"the producer's first of {} "
         "that the consumer has too (it has {})\" ",
         link, name, row.taken, fmt::join(row.producer, ", "), fmt::join(row.consumer, ", "));
-    play.tell(11, subscribe(name, Play::field("u", 10, "shape=8 grid=3"), row.consumer),
+    play.send(11, subscribe(name, Play::field("u", 10, "shape=8 grid=3"), row.consumer),
               {Play::done(11, 2),
                "11: matched { peer_group: 'ocean' peer_size: 2 " +
                    Play::field("u", 10, "shape=8 grid=2") + same + "}",
@@ -223,7 +223,7 @@ TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
   }
 }
 
-/// What is said where no offer matches, behind the lists of offers.
+/// The end of the text of a refusal, after the lists of offers that have none in common.
 TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
   const std::string machine_a(64, 'a'), machine_b(64, 'b'), tcp = "ofi:tcp;ofi_rxm";
   const auto bind = [](const std::string& side, const std::string& host) {
@@ -235,7 +235,7 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
     std::vector<std::string> producer, consumer;
     std::string offered, wanted, why;
   } rows[] = {
-      // Nothing set, the server reached by loopback on both sides.
+      // Nothing is set, and both sides reach the server by loopback.
       {{"local@" + machine_a, "local+" + tcp + "@" + machine_a, tcp + "@" + machine_a},
        {"local@" + machine_b, "local+" + tcp + "@" + machine_b, tcp + "@" + machine_b},
        "local, ofi:tcp;ofi_rxm (loopback alone)",
@@ -243,7 +243,7 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
        "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: producer 'ocean' and "
        "consumer 'viewer' listen on loopback alone); " +
            bind("producer 'ocean'", "a") + "; " + bind("consumer 'viewer'", "b")},
-      // One of them can be reached.
+      // Other hosts can reach one of them.
       {{"local@" + machine_a, tcp + "@" + machine_a},
        {"local@" + machine_b, tcp + "@" + machine_b, tcp},
        "local, ofi:tcp;ofi_rxm (loopback alone)",
@@ -277,21 +277,21 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
   };
   for (const auto& row : rows) {
     Play play;
-    play.tell(1, Play::hello("ocean", 0, 1, "j", "a"), {Play::welcome(1)});
-    play.tell(11, Play::hello("viewer", 0, 1, "k", "b"), {Play::welcome(11)});
+    play.send(1, Play::hello("ocean", 0, 1, "j", "a"), {Play::welcome(1)});
+    play.send(11, Play::hello("viewer", 0, 1, "k", "b"), {Play::welcome(11)});
     const std::string field = Play::field("u", 10, "shape=8 grid=1");
-    play.tell(1, announce("s", field, row.producer), {Play::done(1, 2)});
+    play.send(1, announce("s", field, row.producer), {Play::done(1, 2)});
     const std::string text = "stream 's': producer 'ocean' offers the transports " + row.offered +
                              ", consumer 'viewer' offers " + row.wanted +
                              ", and none leads from one to the other " + row.why;
-    play.tell(
+    play.send(
         11, subscribe("s", field, row.consumer),
         {Play::done(11, 2), Play::stream_refused(11, -8, text), Play::stream_refused(1, -8, text)});
   }
 }
 
 TEST_F(Matching, RefusesWhatDoesNotFit) {
-  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.send(1, announce("s"), {Play::done(1, 2)});
   const struct {
     std::string subscribe;
     int code;
@@ -318,20 +318,20 @@ TEST_F(Matching, RefusesWhatDoesNotFit) {
        "auto takes what there is"},
   };
   for (const auto& row : rows)
-    play.tell(11, row.subscribe,
+    play.send(11, row.subscribe,
               {Play::done(11, 2), Play::stream_refused(11, row.code, row.text),
                Play::stream_refused(1, row.code, row.text)});
   EXPECT_TRUE(play.status().streams(0).consumers().empty());
-  play.tell(11, subscribe("s"),
-            {Play::done(11, 2), to_viewer, to_ocean});  // and nothing of them is left
+  play.send(11, subscribe("s"),
+            {Play::done(11, 2), to_viewer, to_ocean});  // the refused ones left nothing behind
 }
 
 TEST_F(Matching, RefusesAWaitingConsumerWhenTheStreamComes) {
-  play.tell(11, subscribe("s", Play::field("u", 10, "shape=8x7 grid=1x3")), {Play::done(11, 2)});
+  play.send(11, subscribe("s", Play::field("u", 10, "shape=8x7 grid=1x3")), {Play::done(11, 2)});
   const std::string text =
       "stream 's', field 'u': consumer 'viewer' wants shape 8x7, producer 'ocean' offers shape "
       "8x6; make both sides declare the same shape";
-  play.tell(
+  play.send(
       1, announce("s"),
       {Play::done(1, 2), Play::stream_refused(11, -8, text), Play::stream_refused(1, -8, text)});
 }
@@ -339,11 +339,11 @@ TEST_F(Matching, RefusesAWaitingConsumerWhenTheStreamComes) {
 TEST_F(Matching, RefusesAlsoWhileASideIsAbsent) {
   play.be_absent(1);
   play.be_absent(11);
-  play.tell(1, announce("s", two + "incarnation: 7 "), {Play::done(1, 2)});
+  play.send(1, announce("s", two + "incarnation: 7 "), {Play::done(1, 2)});
   const std::string text =
       "stream 's', field 'u': consumer 'viewer' wants shape 8x7, producer 'ocean' offers shape "
       "8x6; make both sides declare the same shape";
-  play.tell(11, subscribe("s", Play::field("u", 10, "shape=8x7 grid=1x3") + "incarnation: 5 "),
+  play.send(11, subscribe("s", Play::field("u", 10, "shape=8x7 grid=1x3") + "incarnation: 5 "),
             {Play::done(11, 2), Play::stream_refused(11, -8, text, 5),
              Play::stream_refused(1, -8, text, 7)});
 }
@@ -354,22 +354,22 @@ TEST_F(Matching, LinksGroupsOnlyWhileBothArePresentAndCallsTheOneThatIsNot) {
   };
   play.be_absent(1);
   play.be_absent(11);
-  play.tell(1, announce("s", two + "incarnation: 7 "), {Play::done(1, 2)});
-  play.tell(11, subscribe("s", wanted + "incarnation: 5 "), {Play::done(11, 2)});
+  play.send(1, announce("s", two + "incarnation: 7 "), {Play::done(1, 2)});
+  play.send(11, subscribe("s", wanted + "incarnation: 5 "), {Play::done(11, 2)});
   play.be_present(11, 0, {"1: awaited {}"});
   play.be_absent(11);
   play.be_present(1, 0, {"11: awaited {}"});
   play.be_present(11, 0, {with(to_viewer, 5), with(to_ocean, 7)});
   play.be_absent(11);
-  play.be_present(11);  // it is linked: nobody is told anything
+  play.be_present(11);  // already linked: no group is notified
 }
 
 TEST_F(Matching, LinksAllStreamsOfTwoGroupsAtOnceInTheOrderOfTheSubscriptions) {
   play.be_absent(11);
-  play.tell(1, announce("t"), {Play::done(1, 2)});
-  play.tell(1, announce("s"), {Play::done(1, 2)});
-  play.tell(11, subscribe("s"), {Play::done(11, 2), "11: awaited {}"});
-  play.tell(11, subscribe("t"), {Play::done(11, 2), "11: awaited {}"});
+  play.send(1, announce("t"), {Play::done(1, 2)});
+  play.send(1, announce("s"), {Play::done(1, 2)});
+  play.send(11, subscribe("s"), {Play::done(11, 2), "11: awaited {}"});
+  play.send(11, subscribe("t"), {Play::done(11, 2), "11: awaited {}"});
   const auto second = [](std::string text) {
     text.replace(text.find("link: 1 "), 8, "link: 2 ");
     return text.replace(text.find("'s'"), 3, "'t'");
@@ -377,57 +377,57 @@ TEST_F(Matching, LinksAllStreamsOfTwoGroupsAtOnceInTheOrderOfTheSubscriptions) {
   play.be_present(11, 0, {to_viewer, to_ocean, second(to_viewer), second(to_ocean)});
 }
 
-/// A stream that is closed and opened again at once, by both sides, each at its own pace.
+/// Both sides close a stream and open it again at once, each at its own pace.
 TEST_F(Matching, LetsAConsumerThatComesBackWaitForAStepOrTheNextStreamOfThatName) {
   const auto numbered = [](std::string text, int link, int incarnation) {
     text.replace(text.find("link: 1 "), 8, fmt::format("link: {} ", link));
     return text.insert(text.rfind('}'), fmt::format("incarnation: {} ", incarnation));
   };
   const auto of = [](int incarnation) { return fmt::format("incarnation: {} ", incarnation); };
-  play.tell(1, announce("s", two + of(1)), {Play::done(1, 2)});
-  play.tell(11, subscribe("s", wanted + of(1)),
+  play.send(1, announce("s", two + of(1)), {Play::done(1, 2)});
+  play.send(11, subscribe("s", wanted + of(1)),
             {Play::done(11, 2), numbered(to_viewer, 1, 1), numbered(to_ocean, 1, 1)});
   const std::string closed = "link_closed { link: 1 why: \"group 'viewer' closed the link\" }";
-  play.tell(11, "request: 3 close_link { link: 1 }",
+  play.send(11, "request: 3 close_link { link: 1 }",
             {Play::done(11, 3), "1: " + closed, "2: " + closed});
   // The producer may be closing the stream: the consumer waits.
-  play.tell(11, subscribe("s", wanted + of(2)), {Play::done(11, 2), "1: awaited {}"});
+  play.send(11, subscribe("s", wanted + of(2)), {Play::done(11, 2), "1: awaited {}"});
   play.be_present(1, 0, {"1: awaited {}"});
-  // It goes on: the consumer joins again.
+  // The producer goes on: the consumer is linked again.
   play.be_present(1, 1, {numbered(to_viewer, 2, 2), numbered(to_ocean, 2, 1)});
-  play.tell(1, "request: 3 link_addresses { link: 2 addresses: '' addresses: '' }",
+  play.send(1, "request: 3 link_addresses { link: 2 addresses: '' addresses: '' }",
             {Play::done(1, 3), "11: link_addresses { link: 2 addresses: '' addresses: '' }"});
-  play.tell(11, "request: 3 close_link { link: 2 why: 'over' }",
+  play.send(11, "request: 3 close_link { link: 2 why: 'over' }",
             {Play::done(11, 3), "1: link_closed { link: 2 why: 'over' }",
              "2: link_closed { link: 2 why: 'over' }"});
   play.be_absent(1);
-  play.tell(11, subscribe("s", wanted + of(3)), {Play::done(11, 2), "1: awaited {}"});
-  // It closes it and opens the next one.
-  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
-  play.tell(1, announce("s", two + of(2)), {Play::done(1, 2), "1: awaited {}"});
+  play.send(11, subscribe("s", wanted + of(3)), {Play::done(11, 2), "1: awaited {}"});
+  // The producer closes the stream and opens the next one.
+  play.send(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.send(1, announce("s", two + of(2)), {Play::done(1, 2), "1: awaited {}"});
   play.be_present(1, 2, {numbered(to_viewer, 3, 3), numbered(to_ocean, 3, 2)});
 }
 
-/// It has seen the end of the stream, which the producer is still closing.
+/// The consumer has seen the end of the stream, which the producer is still closing.
 TEST_F(Matching, LetsAConsumerThatComesBackWantOtherShapesOfTheNextStreamOfThatName) {
-  play.tell(1, announce("s", two + "incarnation: 1 "), {Play::done(1, 2)});
+  play.send(1, announce("s", two + "incarnation: 1 "), {Play::done(1, 2)});
   EXPECT_EQ(play.receive(11, subscribe("s")).messages.size(), 3u);
-  play.tell(11, "request: 3 close_link { link: 1 why: 'over' }",
+  play.send(11, "request: 3 close_link { link: 1 why: 'over' }",
             {Play::done(11, 3), "1: link_closed { link: 1 why: 'over' }",
              "2: link_closed { link: 1 why: 'over' }"});
   const std::string larger = Play::field("u", 10, "shape=9x6 grid=1x3");
-  play.tell(11, subscribe("s", larger), {Play::done(11, 2), "1: awaited {}"});
-  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.send(11, subscribe("s", larger), {Play::done(11, 2), "1: awaited {}"});
+  play.send(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
   play.be_absent(1);
   play.be_absent(11);
-  const auto messages = play.receive(1, announce("s")).messages;  // that one has to fit
+  const auto messages = play.receive(1, announce("s")).messages;  // the next stream has to fit
   ASSERT_GE(messages.size(), 2u);
   EXPECT_EQ(messages.at(1).to, 11u);
   EXPECT_TRUE(messages.at(1).message.has_stream_refused());
 }
 
 TEST_F(Matching, RefusesLayoutsThatDoNotFitTheirGroup) {
-  play.tell(1, announce("s", Play::field("u", 10, "shape=8 grid=3")),
+  play.send(1, announce("s", Play::field("u", 10, "shape=8 grid=3")),
             {"1: request: 2 refused { code: -8 text: \"" +
              [] {
                try {
@@ -442,30 +442,30 @@ TEST_F(Matching, RefusesLayoutsThatDoNotFitTheirGroup) {
 }
 
 TEST_F(Matching, RefusesAStreamThatIsThereAlready) {
-  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.send(1, announce("s"), {Play::done(1, 2)});
   const std::string text =
       "stream 's' is announced by group 'ocean' already; choose another name or announce it when "
       "that group has closed it";
-  play.tell(1, announce("s"), {Play::refused(1, -7, text, 2)});
-  play.tell(11, announce("s", wanted), {Play::refused(11, -7, text, 2)});
+  play.send(1, announce("s"), {Play::refused(1, -7, text, 2)});
+  play.send(11, announce("s", wanted), {Play::refused(11, -7, text, 2)});
 }
 
 TEST_F(Matching, RefusesAGroupsOwnStream) {
   const std::string own =
       "stream 's': group 'ocean' produces it and cannot consume it too; let another group consume "
       "it";
-  play.tell(1, announce("s"), {Play::done(1, 2)});
-  play.tell(1, subscribe("s", Play::field("u", 10, "shape=8x6 grid=1x2")),
+  play.send(1, announce("s"), {Play::done(1, 2)});
+  play.send(1, subscribe("s", Play::field("u", 10, "shape=8x6 grid=1x2")),
             {Play::done(1, 2), Play::stream_refused(1, -9, own), Play::stream_refused(1, -9, own)});
 }
 
 TEST_F(Matching, RefusesASecondSubscriptionWhileOneWaits) {
-  play.tell(11, subscribe("s"), {Play::done(11, 2)});
-  play.tell(
+  play.send(11, subscribe("s"), {Play::done(11, 2)});
+  play.send(
       11, subscribe("s", wanted, {"tcp"}, 3),
       {Play::refused(
           11, -7, "group 'viewer' waits for stream 's' already; one subscription at a time", 3)});
-  play.tell(11, subscribe("t", wanted, {"tcp"}, 4), {Play::done(11, 4)});
+  play.send(11, subscribe("t", wanted, {"tcp"}, 4), {Play::done(11, 4)});
 }
 
 TEST_F(Matching, IsTheBusinessOfRank0) {
@@ -481,7 +481,7 @@ TEST_F(Matching, IsTheBusinessOfRank0) {
               {"request: 2 explain { incarnation: 1 }", "Explain"},
               {"request: 2 close_stream { stream: 's' }", "CloseStream"}};
   for (const auto& row : rows)
-    play.tell(
+    play.send(
         12, row.message,
         {Play::refused(
             12, -7,
@@ -489,17 +489,17 @@ TEST_F(Matching, IsTheBusinessOfRank0) {
 }
 
 TEST_F(Matching, ForgetsASubscriptionThatIsGivenUp) {
-  play.tell(11, subscribe("s"), {Play::done(11, 2)});
-  play.tell(11, "request: 3 unsubscribe { stream: 's' }", {Play::done(11, 3)});
-  play.tell(1, announce("s"), {Play::done(1, 2)});
-  play.tell(11, "request: 3 unsubscribe { stream: 'x' }", {Play::done(11, 3)});
+  play.send(11, subscribe("s"), {Play::done(11, 2)});
+  play.send(11, "request: 3 unsubscribe { stream: 's' }", {Play::done(11, 3)});
+  play.send(1, announce("s"), {Play::done(1, 2)});
+  play.send(11, "request: 3 unsubscribe { stream: 'x' }", {Play::done(11, 3)});
 }
 
 TEST_F(Matching, PassesAddressesOn) {
   link();
-  play.tell(1, "request: 3 link_addresses { link: 1 addresses: 'p0' addresses: '' }",
+  play.send(1, "request: 3 link_addresses { link: 1 addresses: 'p0' addresses: '' }",
             {Play::done(1, 3), "11: link_addresses { link: 1 addresses: 'p0' addresses: '' }"});
-  play.tell(
+  play.send(
       11, "request: 3 link_addresses { link: 1 addresses: '' addresses: '\\000' addresses: 'c2' }",
       {Play::done(11, 3),
        "1: link_addresses { link: 1 addresses: '' addresses: '\\000' addresses: 'c2' }",
@@ -509,25 +509,25 @@ TEST_F(Matching, PassesAddressesOn) {
 TEST_F(Matching, RefusesAddressesThatDoNotBelong) {
   link();
   play.join("third", 1, 31);
-  play.tell(11, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+  play.send(11, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
             {Play::refused(
                 11, -1,
                 "link 1: expected 3 addresses, one for each rank of group 'viewer', found 2", 3)});
-  play.tell(31, "request: 3 link_addresses { link: 1 addresses: 'a' }",
+  play.send(31, "request: 3 link_addresses { link: 1 addresses: 'a' }",
             {Play::refused(31, -7, "link 1: expected a link of group 'third', found none", 3)});
-  play.tell(31, "request: 3 link_addresses { link: 2 addresses: 'a' }",
+  play.send(31, "request: 3 link_addresses { link: 2 addresses: 'a' }",
             {Play::refused(31, -7, "link 2: expected a link of group 'third', found none", 3)});
-  play.tell(31, "request: 3 close_link { link: 1 }",
+  play.send(31, "request: 3 close_link { link: 1 }",
             {Play::refused(31, -7, "link 1: expected a link of group 'third', found none", 3)});
 }
 
 TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
   link();
   const std::string closed = "link_closed { link: 1 why: 'no disk left' }";
-  play.tell(1, "request: 3 close_link { link: 1 why: 'no disk left' }",
+  play.send(1, "request: 3 close_link { link: 1 why: 'no disk left' }",
             {Play::done(1, 3), "11: " + closed, "12: " + closed, "13: " + closed});
-  play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
-  play.tell(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
+  play.send(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
+  play.send(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
             {Play::refused(11, -5, "link 1 was closed by the other side: no disk left", 4)});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // others may still come
 }
@@ -535,109 +535,109 @@ TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
 TEST_F(Matching, SaysWhyALinkIsClosedToItsTwoSidesAlone) {
   link();
   play.receive(11, "request: 3 close_link { link: 1 gave_up: true why: 'skewed' }");
-  play.tell(1, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' }",
+  play.send(1, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' }",
             {Play::refused(1, -5, "link 1 was closed by the other side: skewed", 4)});
-  play.tell(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
+  play.send(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
             {Play::refused(11, -5, "link 1 was closed: skewed", 4)});
   play.join("third", 1, 31);
-  play.tell(31, "request: 4 link_addresses { link: 1 addresses: '' }",
+  play.send(31, "request: 4 link_addresses { link: 1 addresses: '' }",
             {Play::refused(31, -5, "link 1 was closed by the other side", 4)});
 }
 
 TEST_F(Matching, ClosesALinkWhenEveryRankOfTheConsumerHasFinished) {
   link();
-  play.tell(12, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(12, 3)});
-  play.tell(12, "request: 4 goodbye {}", {Play::done(12, 4)});  // costs the others nothing
-  play.tell(11, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(11, 3)});
-  play.tell(11, "request: 4 close_link { link: 1 of_rank: true }", {Play::done(11, 4)});
-  play.tell(2, "request: 3 close_link { link: 1 of_rank: true }",
+  play.send(12, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(12, 3)});
+  play.send(12, "request: 4 goodbye {}", {Play::done(12, 4)});  // costs the others nothing
+  play.send(11, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(11, 3)});
+  play.send(11, "request: 4 close_link { link: 1 of_rank: true }", {Play::done(11, 4)});
+  play.send(2, "request: 3 close_link { link: 1 of_rank: true }",
             {Play::refused(2, -7,
                            "CloseLink of one rank: expected from a rank of consumer 'viewer', "
                            "found one of producer 'ocean'",
                            3)});
   const std::string closed = "link_closed { link: 1 why: 'all have it' }";
-  play.tell(13, "request: 3 close_link { link: 1 of_rank: true why: 'all have it' }",
+  play.send(13, "request: 3 close_link { link: 1 of_rank: true why: 'all have it' }",
             {Play::done(13, 3), "1: " + closed, "2: " + closed});
 }
 
 TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheConsumerGivesUp) {
   link();
-  play.tell(11, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(11, 3)});
+  play.send(11, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(11, 3)});
   const std::string closed = "link_closed { link: 1 why: 'rank 1 gave up' lost: true }";
-  play.tell(12, "request: 3 close_link { link: 1 gave_up: true why: 'rank 1 gave up' }",
+  play.send(12, "request: 3 close_link { link: 1 gave_up: true why: 'rank 1 gave up' }",
             {Play::done(12, 3), "1: " + closed, "2: " + closed, "11: " + closed, "12: " + closed,
              "13: " + closed});
-  play.tell(13, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(13, 3)});
+  play.send(13, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(13, 3)});
 }
 
 TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheProducerGivesUp) {
   link();
   const std::string closed = "link_closed { link: 1 why: 'rank 1 gave up' lost: true }";
-  play.tell(2, "request: 3 close_link { link: 1 gave_up: true why: 'rank 1 gave up' }",
+  play.send(2, "request: 3 close_link { link: 1 gave_up: true why: 'rank 1 gave up' }",
             {Play::done(2, 3), "11: " + closed, "12: " + closed, "13: " + closed, "1: " + closed,
              "2: " + closed});
-  play.tell(1, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(1, 3)});
+  play.send(1, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(1, 3)});
 }
 
 TEST_F(Matching, EndsAStreamForAllWhenOneRankOfTheProducerLeavesIt) {
   link();
   const std::string give_up = "close_stream { stream: 's' gave_up: true why: 'bad luck' }";
   const std::string closed = "link_closed { link: 1 why: 'bad luck' lost: true }";
-  play.tell(11, "request: 3 " + give_up, {Play::done(11, 3)});  // none of its own
-  play.tell(2, "request: 3 close_stream { stream: 's' incarnation: 9 gave_up: true }",
-            {Play::done(2, 3)});  // an earlier one
-  play.tell(2, "request: 4 " + give_up,
+  play.send(11, "request: 3 " + give_up, {Play::done(11, 3)});  // not a stream of its own
+  play.send(2, "request: 3 close_stream { stream: 's' incarnation: 9 gave_up: true }",
+            {Play::done(2, 3)});  // an earlier stream
+  play.send(2, "request: 4 " + give_up,
             {Play::done(2, 4), "1: stream_given_up { why: 'bad luck' }", "11: " + closed,
              "12: " + closed, "13: " + closed, "1: " + closed, "2: " + closed});
   EXPECT_EQ(streams(), std::vector<std::string>{});
-  play.tell(1, "request: 3 " + give_up, {Play::done(1, 3)});
+  play.send(1, "request: 3 " + give_up, {Play::done(1, 3)});
 }
 
 TEST_F(Matching, KeepsAClosedStreamForItsConsumers) {
   link();
-  play.tell(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+  play.send(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
             {Play::done(1, 5), "11: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
-  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.send(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
   EXPECT_TRUE(play.status().streams(0).closed());
-  play.tell(
+  play.send(
       1, "request: 4 close_stream { stream: 's' }",
       {Play::refused(
           1, -7,
           "stream 's': expected one that group 'ocean' has announced, found none of that name",
           4)});
-  play.tell(1, announce("s"), {Play::done(1, 2)});  // the name is free
+  play.send(1, announce("s"), {Play::done(1, 2)});  // the name is free
   EXPECT_EQ(streams(), (std::vector<std::string>{"s", "s"}));
   const std::string closed = "link_closed { link: 1 why: \"group 'viewer' closed the link\" }";
-  play.tell(11, "request: 3 close_link { link: 1 }",
+  play.send(11, "request: 3 close_link { link: 1 }",
             {Play::done(11, 3), "1: " + closed, "2: " + closed});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
 }
 
 TEST_F(Matching, ForgetsAClosedStreamWithoutConsumers) {
-  play.tell(1, announce("s"), {Play::done(1, 2)});
-  play.tell(
+  play.send(1, announce("s"), {Play::done(1, 2)});
+  play.send(
       11, "request: 2 close_stream { stream: 's' }",
       {Play::refused(
           11, -7,
           "stream 's': expected one that group 'viewer' has announced, found that of group 'ocean'",
           2)});
-  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.send(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
   EXPECT_TRUE(streams().empty());
 }
 
 TEST_F(Matching, LeavesTheConsumersInPeaceWhenTheProducerEndsInOrder) {
   link();
-  play.tell(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+  play.send(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
             {Play::done(1, 5), "11: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
-  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
-  play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4)});
-  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  play.send(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.send(1, "request: 4 goodbye {}", {Play::done(1, 4)});
+  play.send(2, "request: 4 goodbye {}", {Play::done(2, 4)});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
-  play.join("ocean", 1, 41);  // another one of that name has nothing to do with it
-  play.tell(41, "request: 2 close_link { link: 1 }",
+  play.join("ocean", 1, 41);  // another group of that name has nothing to do with the link
+  play.send(41, "request: 2 close_link { link: 1 }",
             {Play::refused(41, -7, "link 1: expected a link of group 'ocean', found none", 2)});
-  play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
+  play.send(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
   EXPECT_TRUE(streams().empty());
 }
 
@@ -645,7 +645,7 @@ TEST_F(Matching, TellsAConsumerThatCameTooLateForTheProducerToAnswer) {
   link();
   const std::string closed =
       "link_closed { link: 1 why: \"stream 's' had just ended when group 'viewer' came\" }";
-  play.tell(1, "request: 3 close_stream { stream: 's' }",
+  play.send(1, "request: 3 close_stream { stream: 's' }",
             {Play::done(1, 3), "11: " + closed, "12: " + closed, "13: " + closed});
   EXPECT_TRUE(streams().empty());
 }
@@ -657,23 +657,23 @@ TEST_F(Matching, LosesAGroupOfWhichOneRankLeavesWhileItsStreamIsOpen) {
       "stream 's'\" }";
   const std::string own = "group_lost { group: \"ocean\" rank: 1 " + lost;
   const std::string others = "group_lost { group: \"ocean\" rank: 1 links: 1 " + lost;
-  play.tell(2, "request: 4 goodbye {}",
+  play.send(2, "request: 4 goodbye {}",
             {Play::done(2, 4), "1: " + own, "2: " + own, "11: " + others, "12: " + others,
              "13: " + others});
   EXPECT_TRUE(streams().empty());
 }
 
 TEST_F(Matching, MatchesNobodyWithAProducerThatIsLost) {
-  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.send(1, announce("s"), {Play::done(1, 2)});
   const std::string lost =
       ": group_lost { group: \"ocean\" why: \"rank 0 of group 'ocean' on host node, pid 100, left "
       "before its group had closed its stream 's'\" }";
-  play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4), "1" + lost, "2" + lost});
-  play.tell(11, subscribe("s"), {Play::done(11, 2)});
-  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  play.send(1, "request: 4 goodbye {}", {Play::done(1, 4), "1" + lost, "2" + lost});
+  play.send(11, subscribe("s"), {Play::done(11, 2)});
+  play.send(2, "request: 4 goodbye {}", {Play::done(2, 4)});
   play.join("ocean", 2, 31);
   play.be_present(31);
-  play.tell(31, announce("s"),
+  play.send(31, announce("s"),
             {Play::done(31, 2), to_viewer, "31" + to_ocean.substr(to_ocean.find(':'))});
 }
 
@@ -684,7 +684,7 @@ TEST_F(Matching, TellsTheProducerWhenAConsumerLeavesItsLinkOpen) {
       "link to stream 's'\" }";
   const std::string own = ": group_lost { group: \"viewer\" rank: 1 " + lost;
   const std::string others = ": group_lost { group: \"viewer\" rank: 1 links: 1 " + lost;
-  play.tell(12, "request: 4 goodbye {}",
+  play.send(12, "request: 4 goodbye {}",
             {Play::done(12, 4), "11" + own, "12" + own, "13" + own, "1" + others, "2" + others});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
 }
@@ -692,9 +692,9 @@ TEST_F(Matching, TellsTheProducerWhenAConsumerLeavesItsLinkOpen) {
 TEST_F(Matching, TellsTheConsumersWhenALoneProducerLeavesItsStreamOpen) {
   play.join("lone", 1, 41);
   play.be_present(41);
-  play.tell(41, announce("t", Play::field("u", 10, "shape=8 grid=1")), {Play::done(41, 2)});
+  play.send(41, announce("t", Play::field("u", 10, "shape=8 grid=1")), {Play::done(41, 2)});
   const std::string same = "link: 1 stream: 't' offer: 'tcp' queue_depth: 3 " + why;
-  play.tell(11, subscribe("t", Play::field("u", 10, "shape=8 grid=3")),
+  play.send(11, subscribe("t", Play::field("u", 10, "shape=8 grid=3")),
             {Play::done(11, 2),
              "11: matched { peer_group: 'lone' peer_size: 1 " +
                  Play::field("u", 10, "shape=8 grid=1") + same + "}",
@@ -702,7 +702,7 @@ TEST_F(Matching, TellsTheConsumersWhenALoneProducerLeavesItsStreamOpen) {
                  Play::field("u", 10, "shape=8 grid=3") + same + "}"});
   const std::string closed =
       "link_closed { link: 1 why: \"producer 'lone' has left without closing stream 't'\" }";
-  play.tell(41, "request: 4 goodbye {}",
+  play.send(41, "request: 4 goodbye {}",
             {Play::done(41, 4), "11: " + closed, "12: " + closed, "13: " + closed});
   EXPECT_TRUE(streams().empty());
 }
@@ -710,47 +710,47 @@ TEST_F(Matching, TellsTheConsumersWhenALoneProducerLeavesItsStreamOpen) {
 TEST_F(Matching, TellsTheProducerWhenALoneConsumerLeaves) {
   play.join("lone", 1, 41);
   play.be_present(41);
-  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.send(1, announce("s"), {Play::done(1, 2)});
   const std::string same = "link: 1 stream: 's' offer: 'tcp' queue_depth: 3 " + why;
-  play.tell(41, subscribe("s", Play::field("u", 10, "shape=8x6 grid=1x1")),
+  play.send(41, subscribe("s", Play::field("u", 10, "shape=8x6 grid=1x1")),
             {Play::done(41, 2),
              "41: matched { peer_group: 'ocean' peer_size: 2 " +
                  Play::field("u", 10, "shape=8x6 grid=2x1") + same + "}",
              "1: matched { peer_group: 'lone' peer_size: 1 " +
                  Play::field("u", 10, "shape=8x6 grid=1x1") + same + "}"});
   const std::string closed = "link_closed { link: 1 why: \"consumer 'lone' has left\" }";
-  play.tell(41, "request: 4 goodbye {}", {Play::done(41, 4), "1: " + closed, "2: " + closed});
+  play.send(41, "request: 4 goodbye {}", {Play::done(41, 4), "1: " + closed, "2: " + closed});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
 }
 
 TEST_F(Matching, LosesAGroupOfWhichOneRankLeavesWhileItWaitsForAStream) {
-  play.tell(11, subscribe("s"), {Play::done(11, 2)});
+  play.send(11, subscribe("s"), {Play::done(11, 2)});
   const std::string lost =
       ": group_lost { group: 'viewer' rank: 1 why: \"rank 1 of group 'viewer' on host node, pid "
       "101, left "
       "before its group had closed its subscription to stream 's'\" }";
-  play.tell(12, "request: 4 goodbye {}",
+  play.send(12, "request: 4 goodbye {}",
             {Play::done(12, 4), "11" + lost, "12" + lost, "13" + lost});
   EXPECT_TRUE(streams().empty());
 }
 
 TEST_F(Matching, LetsRanksLeaveOneByOneWhenAllIsClosed) {
   link();
-  play.tell(1, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+  play.send(1, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
             {Play::done(1, 3), "11: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
-  play.tell(1, "request: 4 close_stream { stream: 's' }", {Play::done(1, 4)});
+  play.send(1, "request: 4 close_stream { stream: 's' }", {Play::done(1, 4)});
   for (const ConnectionId from : {13u, 2u, 1u, 12u, 11u})
-    play.tell(from, "request: 5 goodbye {}", {Play::done(from, 5)});
+    play.send(from, "request: 5 goodbye {}", {Play::done(from, 5)});
   EXPECT_TRUE(streams().empty());
 }
 
 TEST_F(Matching, NeedsTheWholeGroup) {
-  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
-  play.tell(1, announce("s"),
+  play.send(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  play.send(1, announce("s"),
             {Play::refused(
                 1, -5, "Announce: expected all ranks of group 'ocean', but rank 1 has left", 2)});
-  play.tell(12, "request: 4 goodbye {}", {Play::done(12, 4)});
-  play.tell(
+  play.send(12, "request: 4 goodbye {}", {Play::done(12, 4)});
+  play.send(
       11, subscribe("s"),
       {Play::refused(11, -5, "Subscribe: expected all ranks of group 'viewer', but rank 1 has left",
                      2)});
@@ -761,8 +761,8 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
   play.join("second", 2, 21);
   play.join("unlinked", 1, 31);
   play.be_present(21);
-  play.tell(31, subscribe("t", Play::field("u", 10, "shape=8x6 grid=1x1")), {Play::done(31, 2)});
-  play.tell(1, announce("s2"), {Play::done(1, 2)});
+  play.send(31, subscribe("t", Play::field("u", 10, "shape=8x6 grid=1x1")), {Play::done(31, 2)});
+  play.send(1, announce("s2"), {Play::done(1, 2)});
   const auto matched = [&](const std::string& to, const std::string& peer, int size,
                            const std::string& fields) {
     return fmt::format(
@@ -771,7 +771,7 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
         "\"the producer's first of local, tcp, mpi that the consumer has too (it has tcp)\" }}",
         to, peer, size, fields);
   };
-  play.tell(
+  play.send(
       21, subscribe("s2", wanted_by_two, {"tcp"}),
       {Play::done(21, 2), matched("21: ", "ocean", 2, Play::field("u", 10, "shape=8x6 grid=2x1")),
        matched("1: ", "second", 2, wanted_by_two)});
@@ -785,9 +785,9 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
   play.close_in_any_order(2, {"1: " + lost + "}", "11: " + lost + "links: 1 }",
                               "12: " + lost + "links: 1 }", "13: " + lost + "links: 1 }",
                               "21: " + lost + "links: 2 }", "22: " + lost + "links: 2 }"});
-  EXPECT_EQ(streams(), std::vector<std::string>{"t"});  // a consumer waits for it
-  play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
-  play.tell(11, "request: 3 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
+  EXPECT_EQ(streams(), std::vector<std::string>{"t"});  // a consumer waits for this one
+  play.send(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
+  play.send(11, "request: 3 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
             {Play::refused(
                 11, -5,
                 "link 1 was closed by the other side: rank 1 of group \\'ocean\\' on host node, "
@@ -807,7 +807,7 @@ TEST_F(Matching, TellsTheProducerWhenAConsumerIsLostAndKeepsItsStream) {
   // It comes back under its own name and gets a new link.
   play.join("viewer", 3, 14);
   play.be_present(14);
-  play.tell(14, subscribe("s"),
+  play.send(14, subscribe("s"),
             {Play::done(14, 2),
              "14" + to_viewer.substr(2, to_viewer.find("link: 1") - 2) + "link: 2" +
                  to_viewer.substr(to_viewer.find("link: 1") + 7),
@@ -816,13 +816,13 @@ TEST_F(Matching, TellsTheProducerWhenAConsumerIsLostAndKeepsItsStream) {
 }
 
 TEST_F(Matching, ForgetsTheSubscriptionsOfALostGroup) {
-  play.tell(11, subscribe("s"), {Play::done(11, 2)});
+  play.send(11, subscribe("s"), {Play::done(11, 2)});
   const std::string lost =
       "group_lost { group: 'viewer' rank: 2 why: \"rank 2 of group 'viewer' on host node, pid 102, "
       "closed "
       "its connection without goodbye (reset)\" }";
   play.close(13, {"11: " + lost, "12: " + lost});
-  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.send(1, announce("s"), {Play::done(1, 2)});
 }
 
 }  // namespace

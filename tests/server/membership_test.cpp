@@ -15,15 +15,15 @@ TEST(Membership, BeginsWithHello) {
         "request: 1 unsubscribe {}", "request: 1 link_addresses {}",
         "request: 1 share { round: 1 }", "request: 1 close_link {}", "request: 1 close_stream {}",
         "request: 1 goodbye {}"})
-    play.tell(9, message, {Play::refused(9, -7, text)});
-  play.tell(9, "heartbeat {}", {});
+    play.send(9, message, {Play::refused(9, -7, text)});
+  play.send(9, "heartbeat {}", {});
   play.close(9, {});
 }
 
 TEST(Membership, IsAnsweredWithWelcome) {
   Play play;
   play.join("ocean", 3, 1);
-  play.tell(1, Play::hello("ocean", 0, 3),
+  play.send(1, Play::hello("ocean", 0, 3),
             {Play::refused(1, -7, "Hello: expected once a connection, found a second one")});
   EXPECT_TRUE(play.is_member(3));
   EXPECT_FALSE(play.is_member(4));
@@ -31,7 +31,7 @@ TEST(Membership, IsAnsweredWithWelcome) {
 
 TEST(Membership, NeedsTheSameProtocol) {
   Play play;
-  play.tell(1,
+  play.send(1,
             "request: 1 hello { protocol: 3 group: 'g' rank: 0 size: 1 job: 'j' host: 'h' version: "
             "'9.9' }",
             {Play::refused(1, -7,
@@ -47,15 +47,15 @@ TEST(Membership, IsRefusedToASecondGroupOfTheSameName) {
   play.at(90);
   play.record_heard(1);
   play.record_heard(2);
-  play.tell(7, Play::hello("ocean", 0, 2, "other job"),
+  play.send(7, Play::hello("ocean", 0, 2, "other job"),
             {Play::refused(7, -7,
                            "group 'ocean': the name is held by another job on host node, pid 100, "
                            "since 90 s ago (2 of 2 "
                            "ranks connected); choose another name or end that job")});
-  play.tell(7, Play::hello("ocean 2", 0, 2, "other job"), {Play::welcome(7)});
+  play.send(7, Play::hello("ocean 2", 0, 2, "other job"), {Play::welcome(7)});
 }
 
-/// Its death may not have come over the network yet.
+/// The server may not yet have received the end of their connections.
 TEST(Membership, LetsAJobWaitForANameWhoseRanksHaveMissedHeartbeats) {
   const std::string refusal =
       "group 'g': the name is held by another job on host node, pid 100, since 3 s ago (2 of 2 "
@@ -63,35 +63,35 @@ TEST(Membership, LetsAJobWaitForANameWhoseRanksHaveMissedHeartbeats) {
   Play play;
   play.join("g", 2, 1);
   play.at(2.6);
-  play.record_heard(1);  // and nothing of rank 1
-  play.tell(3, Play::hello("g", 0, 1, "next job"), {});
+  play.record_heard(1);  // a sign of life of rank 0, but none of rank 1
+  play.send(3, Play::hello("g", 0, 1, "next job"), {});
   play.check_silence({});
   play.record_heard(2);
   play.check_silence({Play::refused(3, -7, refusal)});
 
-  play.tell(4, Play::hello("g", 0, 1, "next job"), {Play::refused(4, -7, refusal)});
+  play.send(4, Play::hello("g", 0, 1, "next job"), {Play::refused(4, -7, refusal)});
   play.at(6);
-  play.tell(5, Play::hello("g", 0, 1, "next job"), {});
+  play.send(5, Play::hello("g", 0, 1, "next job"), {});
   play.at(13);
   const auto messages = play.check_silence().messages;
-  ASSERT_EQ(messages.size(), 3u);  // both ranks are told of the loss
+  ASSERT_EQ(messages.size(), 3u);  // both ranks are notified of the loss
   EXPECT_TRUE(messages.back().message.has_welcome());
   EXPECT_EQ(messages.back().to, 5u);
 }
 
-/// Jobs without a name of their own are one job.
+/// Jobs without a name of their own count as one job.
 TEST(Membership, LetsARankWaitForASeatWhoseRankHasMissedHeartbeats) {
   Play play;
   play.join("g", 2, 1);
   play.at(3);
   play.record_heard(1);
-  play.tell(
+  play.send(
       3, Play::hello("g", 0, 2),
       {Play::refused(3, -7,
                      "group 'g': rank 0 is held by host node, pid 100, since 3 s ago; found a "
                      "second one on host node, pid 100; give every process a rank of its own, and "
                      "each job of this group name a TREMULA_JOB of its own")});
-  play.tell(4, Play::hello("g", 1, 2), {});
+  play.send(4, Play::hello("g", 1, 2), {});
   play.at(11);
   play.record_heard(1);
   const auto messages = play.check_silence().messages;
@@ -103,32 +103,32 @@ TEST(Membership, LetsARankWaitForASeatWhoseRankHasMissedHeartbeats) {
 TEST(Membership, ReachesThroughShareRounds) {
   Play play;
   play.join("g", 3, 1);
-  play.tell(2, "request: 5 share { round: 1 bytes: 'b' }", {});
-  play.tell(3, "request: 6 share { round: 1 bytes: 'c' }", {});
-  play.tell(1, "request: 7 share { round: 1 bytes: '' }",
+  play.send(2, "request: 5 share { round: 1 bytes: 'b' }", {});
+  play.send(3, "request: 6 share { round: 1 bytes: 'c' }", {});
+  play.send(1, "request: 7 share { round: 1 bytes: '' }",
             {"1: request: 7 shared { bytes: '' bytes: 'b' bytes: 'c' }",
              "2: request: 5 shared { bytes: '' bytes: 'b' bytes: 'c' }",
              "3: request: 6 shared { bytes: '' bytes: 'b' bytes: 'c' }"});
-  play.tell(1, "request: 8 share { round: 2 bytes: 'A' }", {});
+  play.send(1, "request: 8 share { round: 2 bytes: 'A' }", {});
   const std::string same = "; all ranks must make the same calls in the same order";
-  play.tell(
+  play.send(
       1, "request: 9 share { round: 2 bytes: 'A' }",
       {Play::refused(
           1, -4, "group 'g', rank 0: expected Share round 2 once, found round 2 again" + same, 9)});
-  play.tell(2, "request: 9 share { round: 1 bytes: 'B' }",
+  play.send(2, "request: 9 share { round: 1 bytes: 'B' }",
             {Play::refused(
                 2, -4, "group 'g', rank 1: expected Share round 2 once, found round 1" + same, 9)});
-  play.tell(2, "request: 9 share { round: 3 bytes: 'B' }",
+  play.send(2, "request: 9 share { round: 3 bytes: 'B' }",
             {Play::refused(
                 2, -4, "group 'g', rank 1: expected Share round 2 once, found round 3" + same, 9)});
 }
 
 TEST(Membership, WaitsInAShareForRanksThatAreNotThereYet) {
   Play play;
-  play.tell(1, Play::hello("g", 0, 2), {Play::welcome(1)});
-  play.tell(1, "request: 2 share { round: 1 bytes: 'x' }", {});
-  play.tell(2, Play::hello("g", 1, 2), {Play::welcome(2)});
-  play.tell(2, "request: 2 share { round: 1 bytes: 'y' }",
+  play.send(1, Play::hello("g", 0, 2), {Play::welcome(1)});
+  play.send(1, "request: 2 share { round: 1 bytes: 'x' }", {});
+  play.send(2, Play::hello("g", 1, 2), {Play::welcome(2)});
+  play.send(2, "request: 2 share { round: 1 bytes: 'y' }",
             {"1: request: 2 shared { bytes: 'x' bytes: 'y' }",
              "2: request: 2 shared { bytes: 'x' bytes: 'y' }"});
 }
@@ -137,21 +137,21 @@ TEST(Membership, BoundsAShare) {
   Play play;
   play.join("g", 2, 1);
   const std::string half(9 << 20, 'x');
-  play.tell(1, "request: 2 share { round: 1 bytes: '" + half + "' }", {});
+  play.send(1, "request: 2 share { round: 1 bytes: '" + half + "' }", {});
   const std::string text =
       "group 'g': expected at most 16777152 bytes from all ranks in one Share, found 18874384; "
       "share less at once";
-  play.tell(2, "request: 3 share { round: 1 bytes: '" + half + "' }",
+  play.send(2, "request: 3 share { round: 1 bytes: '" + half + "' }",
             {Play::refused(1, -1, text, 2), Play::refused(2, -1, text, 3)});
 }
 
 TEST(Membership, EndsWithGoodbyeOfAllRanks) {
   Play play;
   play.join("g", 2, 1);
-  play.tell(1, "request: 2 goodbye {}", {Play::done(1, 2)});
+  play.send(1, "request: 2 goodbye {}", {Play::done(1, 2)});
   play.close(1, {});
   EXPECT_EQ(play.status().groups_size(), 1);
-  play.tell(2, "request: 2 goodbye {}", {Play::done(2, 2)});
+  play.send(2, "request: 2 goodbye {}", {Play::done(2, 2)});
   EXPECT_EQ(play.status().groups_size(), 0);
   play.close(2, {});
   play.join("g", 1, 3);
@@ -160,11 +160,11 @@ TEST(Membership, EndsWithGoodbyeOfAllRanks) {
 TEST(Membership, BreaksAShareThatARankHasLeft) {
   Play play;
   play.join("g", 3, 1);
-  play.tell(1, "request: 2 share { round: 1 bytes: 'x' }", {});
-  play.tell(2, "request: 2 goodbye {}",
+  play.send(1, "request: 2 share { round: 1 bytes: 'x' }", {});
+  play.send(2, "request: 2 goodbye {}",
             {Play::done(2, 2),
              Play::refused(1, -10, "group 'g': rank 1 has left while others wait for it", 2)});
-  play.tell(
+  play.send(
       3, "request: 2 share { round: 1 bytes: 'x' }",
       {Play::refused(
           3, -10, "group 'g': rank 1 has left, its ranks cannot agree on anything any more", 2)});
@@ -173,13 +173,13 @@ TEST(Membership, BreaksAShareThatARankHasLeft) {
 TEST(Membership, LetsANewcomerOfTheNameWaitUntilAllHaveLeft) {
   Play play;
   play.join("g", 2, 1);
-  play.tell(1, "request: 2 goodbye {}", {Play::done(1, 2)});
-  play.tell(3, Play::hello("g", 0, 2, "next job"), {});
-  play.tell(4, Play::hello("g", 1, 2, "next job"), {});
-  play.tell(5, Play::hello("g", 1, 2, "third job"), {});
-  play.tell(6, Play::hello("g", 1, 2, "nobody any more"), {});
+  play.send(1, "request: 2 goodbye {}", {Play::done(1, 2)});
+  play.send(3, Play::hello("g", 0, 2, "next job"), {});
+  play.send(4, Play::hello("g", 1, 2, "next job"), {});
+  play.send(5, Play::hello("g", 1, 2, "third job"), {});
+  play.send(6, Play::hello("g", 1, 2, "a job that ends"), {});
   play.close(6, {});
-  play.tell(2, "request: 2 goodbye {}",
+  play.send(2, "request: 2 goodbye {}",
             {Play::done(2, 2), Play::welcome(3), Play::welcome(4),
              Play::refused(5, -7,
                            "group 'g': the name is held by another job on host node, pid 100, "
@@ -199,12 +199,12 @@ TEST(Membership, LosesTheGroupWhenAConnectionCloses) {
 
   // The remaining ranks get this answer to every request, and may still say goodbye.
   const std::string text = "this rank's group is lost: " + why;
-  play.tell(1, "request: 2 share { round: 1 }", {Play::refused(1, -5, text, 2)});
-  play.tell(3, "request: 2 announce { stream: 's' }", {Play::refused(3, -5, text, 2)});
-  play.tell(1, Play::hello("g", 0, 3),
+  play.send(1, "request: 2 share { round: 1 }", {Play::refused(1, -5, text, 2)});
+  play.send(3, "request: 2 announce { stream: 's' }", {Play::refused(3, -5, text, 2)});
+  play.send(1, Play::hello("g", 0, 3),
             {Play::refused(1, -7, "Hello: expected once a connection, found a second one")});
-  play.tell(1, "heartbeat {}", {});
-  play.tell(1, "request: 3 goodbye {}", {Play::done(1, 3)});
+  play.send(1, "heartbeat {}", {});
+  play.send(1, "request: 3 goodbye {}", {Play::done(1, 3)});
   play.close(1, {});
   play.close(3, {});
 
@@ -215,7 +215,7 @@ TEST(Membership, LosesASilentRankAfterTenSeconds) {
   Play play;
   play.join("g", 2, 1);
   play.at(3);
-  play.tell(1, "heartbeat {}", {});
+  play.send(1, "heartbeat {}", {});
   play.check_silence({});
   play.at(10);
   play.check_silence({});
@@ -238,7 +238,7 @@ TEST(Membership, TakesAnyByteForASignOfLife) {
   play.record_heard(1);
   play.at(20);
   play.check_silence({});
-  play.tell(1, "request: 2 unsubscribe { stream: 's' }", {Play::done(1, 2)});
+  play.send(1, "request: 2 unsubscribe { stream: 's' }", {Play::done(1, 2)});
   play.at(30);
   play.check_silence({});
   play.at(30.5);
@@ -256,10 +256,10 @@ TEST(Membership, LetsASessionSayHowLongARankMayBeSilent) {
            "' size: 1 job: 'j' host: 'node' pid: 100 version: '0.1' silence_seconds: " + seconds +
            " }";
   };
-  play.tell(1, hello("patient", "60"), {Play::welcome(1)});
-  play.tell(2, hello("for ever", "inf"), {Play::welcome(2)});
-  // It is to say more often that it lives.
-  play.tell(3, hello("hasty", "2"),
+  play.send(1, hello("patient", "60"), {Play::welcome(1)});
+  play.send(2, hello("for ever", "inf"), {Play::welcome(2)});
+  // Its ranks have to send heartbeats more often.
+  play.send(3, hello("hasty", "2"),
             {"3: request: 1 welcome { version: '0.1' heartbeat_seconds: 0.5 }"});
   play.at(2.5);
   play.check_silence(
@@ -278,8 +278,8 @@ TEST(Membership, LetsASessionSayHowLongARankMayBeSilent) {
 TEST(Membership, LosesAGroupThatLeavesHalf) {
   Play play;
   play.join("g", 2, 1);
-  play.tell(1, "request: 2 goodbye {}", {Play::done(1, 2)});
-  play.tell(3, Play::hello("g", 0, 1, "next"), {});
+  play.send(1, "request: 2 goodbye {}", {Play::done(1, 2)});
+  play.send(3, Play::hello("g", 0, 1, "next"), {});
   play.close(2, {Play::welcome(3)});
 }
 

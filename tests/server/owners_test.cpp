@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several keys at one server: what belongs to one of them is not another's.
+// Several keys at one server: groups, streams and links of one key do not belong to another.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,13 +15,13 @@
 namespace tremula::server {
 namespace {
 
-// Connections below 10 have proved the operator's key, from 10 on that of alice, from 20 on bob's.
+// Connections below 10 have proved the operator's key, 10 to 19 alice's, 20 to 29 bob's.
 class Owners : public testing::Test {
 protected:
   Owners() {
     for (ConnectionId id = 10; id < 30; ++id) play.own(id, id < 20 ? 1 : 2);
     play.join("ocean", 1, 10);
-    play.tell(10, announce("sst"), {Play::done(10)});
+    play.send(10, announce("sst"), {Play::done(10)});
   }
   static std::string what(const std::string& stream) {
     return "stream: '" + stream + "' incarnation: 7 " + Play::field("u", 10, "shape=8 grid=1") +
@@ -49,35 +49,35 @@ TEST_F(Owners, AGroupsNameAndSeatsAreOfItsKey) {
                                  "group \\'pair\\': the name is held by a job with another key; "
                                  "choose another name")};
   };
-  // The same job, by its own word, and a rank that has not come.
-  play.tell(12, Play::hello("pair", 0, 2), {Play::welcome(12)});
-  play.tell(20, Play::hello("pair", 1, 2), held(20));
-  play.tell(1, Play::hello("pair", 1, 2), held(1));
-  play.tell(13, Play::hello("pair", 1, 2), {Play::welcome(13)});
-  // Nor does it wait for the name of one that is leaving.
-  play.tell(12, "request: 2 goodbye {}", {Play::done(12, 2)});
-  play.tell(20, Play::hello("pair", 0, 1), held(20));
-  play.tell(13, "request: 2 goodbye {}", {Play::done(13, 2)});
-  play.tell(20, Play::hello("pair", 0, 1), {Play::welcome(20)});
+  // A second key, though the job claims to be the same and the rank is free.
+  play.send(12, Play::hello("pair", 0, 2), {Play::welcome(12)});
+  play.send(20, Play::hello("pair", 1, 2), held(20));
+  play.send(1, Play::hello("pair", 1, 2), held(1));
+  play.send(13, Play::hello("pair", 1, 2), {Play::welcome(13)});
+  // Nor does it wait for the name while that group leaves.
+  play.send(12, "request: 2 goodbye {}", {Play::done(12, 2)});
+  play.send(20, Play::hello("pair", 0, 1), held(20));
+  play.send(13, "request: 2 goodbye {}", {Play::done(13, 2)});
+  play.send(20, Play::hello("pair", 0, 1), {Play::welcome(20)});
 }
 
 TEST_F(Owners, AStreamIsReadWithItsKeyAlone) {
   play.join("viewer", 1, 11);
   play.join("spy", 1, 20);
-  play.tell(11, subscribe("sst"), {Play::done(11)});
-  // The producer hears nothing of it.
-  play.tell(20, subscribe("sst"),
+  play.send(11, subscribe("sst"), {Play::done(11)});
+  // The producer is not notified.
+  play.send(20, subscribe("sst"),
             {Play::done(20), Play::stream_refused(20, refused, not_for_all("sst"), 7)});
-  play.tell(20, "request: 3 describe { stream: 'sst' }",
+  play.send(20, "request: 3 describe { stream: 'sst' }",
             {Play::refused(20, refused, not_for_all("sst"), 3)});
-  play.tell(20, "request: 4 describe { stream: 'none' }", {"20: request: 4 streams {}"});
-  play.tell(11, "request: 4 describe { stream: 'none' }",
+  play.send(20, "request: 4 describe { stream: 'none' }", {"20: request: 4 streams {}"});
+  play.send(11, "request: 4 describe { stream: 'none' }",
             {"11: request: 4 streams { names: 'sst' }"});
-  play.tell(20, announce("sst"),
+  play.send(20, announce("sst"),
             {Play::refused(20, refused,
                            "stream \\'sst\\' is announced by a group with another key already; "
                            "choose another name or announce it when that group has closed it")});
-  play.tell(20, "request: 5 close_stream { stream: 'sst' }",
+  play.send(20, "request: 5 close_stream { stream: 'sst' }",
             {Play::refused(20, refused,
                            "stream \\'sst\\': expected one that group \\'spy\\' has announced, "
                            "found that of a group with another key",
@@ -86,8 +86,8 @@ TEST_F(Owners, AStreamIsReadWithItsKeyAlone) {
 
 TEST_F(Owners, AConsumerThatWaitsIsRefusedWhenAnotherKeysStreamComes) {
   play.join("spy", 1, 20);
-  play.tell(20, subscribe("late"), {Play::done(20)});
-  play.tell(10, announce("late"),
+  play.send(20, subscribe("late"), {Play::done(20)});
+  play.send(10, announce("late"),
             {Play::done(10), Play::stream_refused(20, refused, not_for_all("late"), 7)});
 }
 
@@ -100,30 +100,30 @@ TEST_F(Owners, AStreamGetsNoPartOfAGroupWithAnotherKey) {
   play.join("west", 1, 11);
   play.join("east", 1, 20);
   play.join("also east", 1, 12);
-  play.tell(11, part(0), {Play::done(11)});
-  play.tell(20, part(4),
+  play.send(11, part(0), {Play::done(11)});
+  play.send(20, part(4),
             {Play::refused(20, refused,
                            "stream \'parts\' is announced by group \'west\' already; choose "
                            "another name or announce it when that group has closed it")});
-  play.tell(12, part(4), {Play::done(12)});
+  play.send(12, part(4), {Play::done(12)});
 }
 
 TEST_F(Owners, AStreamMayBeForAllToRead) {
   play.join("guest", 1, 20);
-  play.tell(10, announce("open", "readable_by_all: true "), {Play::done(10)});
-  play.tell(20, subscribe("open"), {Play::done(20)});
+  play.send(10, announce("open", "readable_by_all: true "), {Play::done(10)});
+  play.send(20, subscribe("open"), {Play::done(20)});
   play.be_present(10, 7, {"20: awaited {}"});
   EXPECT_EQ(play.receive(20, "request: 9 presence { is_present: true }").messages.size(), 3u);
   EXPECT_NE(shown_to(2).find("\"open\""), std::string::npos) << shown_to(2);
   EXPECT_EQ(shown_to(2).find("\"sst\""), std::string::npos) << shown_to(2);
-  // To read is not to write.
-  play.tell(20, announce("open"),
+  // Permission to read is not permission to write.
+  play.send(20, announce("open"),
             {Play::refused(20, refused,
                            "stream \\'open\\' is announced by group \\'ocean\\' already; choose "
                            "another name or announce it when that group has closed it")});
 }
 
-// Its producer may wait for another consumer, and would fail.
+// The producer may wait for another consumer, and would fail if it were notified.
 TEST_F(Owners, AStrangerWhoseFieldsDoNotFitIsRefusedAlone) {
   play.join("guest", 1, 20);
   play.join("viewer", 1, 11);
@@ -132,22 +132,22 @@ TEST_F(Owners, AStrangerWhoseFieldsDoNotFitIsRefusedAlone) {
                        incarnation, Play::field("other", 10, "shape=8 grid=1"),
                        Play::offers({"local"}));
   };
-  play.tell(10, announce("open", "readable_by_all: true "), {Play::done(10)});
-  const auto told = [&](ConnectionId from) {
+  play.send(10, announce("open", "readable_by_all: true "), {Play::done(10)});
+  const auto notified_by = [&](ConnectionId from) {
     std::vector<ConnectionId> refused_on;
     for (const Outgoing& out : play.receive(from, subscribe_other(8)).messages)
       if (out.message.has_stream_refused()) refused_on.push_back(out.to);
     return refused_on;
   };
-  EXPECT_EQ(told(20), (std::vector<ConnectionId>{20}));
-  EXPECT_EQ(told(11), (std::vector<ConnectionId>{11, 10}));
+  EXPECT_EQ(notified_by(20), (std::vector<ConnectionId>{20}));
+  EXPECT_EQ(notified_by(11), (std::vector<ConnectionId>{11, 10}));
 }
 
 TEST_F(Owners, AStatusShowsWhatIsOfItsKeyAndTheOperatorsAll) {
   play.join("viewer", 1, 11);
   play.join("lonely", 1, 20);
-  play.tell(11, subscribe("hidden"), {Play::done(11)});
-  play.tell(20, subscribe("wanted"), {Play::done(20)});
+  play.send(11, subscribe("hidden"), {Play::done(11)});
+  play.send(20, subscribe("wanted"), {Play::done(20)});
   const std::string words[] = {"\"ocean\"",  "\"viewer\"", "\"sst\"",
                                "\"hidden\"", "\"lonely\"", "\"wanted\""};
   for (const Owner owner : {0u, 1u, 2u})
@@ -156,7 +156,7 @@ TEST_F(Owners, AStatusShowsWhatIsOfItsKeyAndTheOperatorsAll) {
       EXPECT_EQ(shown_to(owner).find(words[i]) != std::string::npos, is_shown)
           << owner << words[i] << shown_to(owner);
     }
-  // Over a connection it is what that has proved.
+  // Over a connection it shows what belongs to the key that the connection has proved.
   const Output output = play.receive(20, "request: 5 status {}");
   EXPECT_EQ(output.messages.at(0).message.status().streams_size(), 1);
 }
@@ -172,11 +172,11 @@ TEST_F(Owners, WhatRanksWaitForIsOfTheirKey) {
   EXPECT_EQ(play.status_for(2, request).waits_size(), 0);
 }
 
-// A consumer with another key that does not come is no reason to tell of a circle, whatever it says.
+// A consumer with another key that does not come is no reason to report a circle, whatever wait it claims.
 TEST_F(Owners, AnotherKeysWaitsEndNobodysCall) {
-  play.tell(10, announce("for_all", " readable_by_all: true"), {Play::done(10)});
+  play.send(10, announce("for_all", " readable_by_all: true"), {Play::done(10)});
   play.join("evil", 1, 20);
-  play.tell(20, subscribe("for_all"), {Play::done(20)});
+  play.send(20, subscribe("for_all"), {Play::done(20)});
   for (int second = 0; second < 9; ++second) {
     play.at(second);
     for (const ConnectionId rank : {10u, 20u}) play.record_heard(rank);
@@ -190,7 +190,7 @@ TEST_F(Owners, AnotherKeysWaitsEndNobodysCall) {
   }
 }
 
-// Nor where it does wait for what the other will do next: a consumer of the own key may come all the same.
+// Nor is there a circle if it does wait for the next act of the other: a consumer with the own key may still come.
 TEST_F(Owners, AnotherKeysConsumerThatWaitsIsNoCircle) {
   const auto of = [](const std::string& stream, int incarnation) {
     return fmt::format("stream: '{}' incarnation: {} {}{}", stream, incarnation,
@@ -222,9 +222,9 @@ TEST_F(Owners, AnotherKeysConsumerThatWaitsIsNoCircle) {
 TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
   play.join("viewer", 1, 11);
   play.join("lonely", 1, 20);
-  play.tell(21, Play::hello("half", 0, 2), {Play::welcome(21)});
-  play.tell(11, subscribe("no such"), {Play::done(11)});
-  play.tell(20, subscribe("wanted"), {Play::done(20)});
+  play.send(21, Play::hello("half", 0, 2), {Play::welcome(21)});
+  play.send(11, subscribe("no such"), {Play::done(11)});
+  play.send(20, subscribe("wanted"), {Play::done(20)});
   const auto explained = [&](ConnectionId id) {
     return play.receive(id, "request: 5 explain { incarnation: 7 }")
         .messages.at(0)
@@ -236,37 +236,37 @@ TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
   EXPECT_EQ(explained(20), "no stream of another group; 1 of 2 ranks of group 'half' have come");
 }
 
-// Nor are the streams and groups that another key's group waits for itself, though all may read one of
-// its streams.
+// Explanations also omit the streams and groups that a group with another key waits for, though all may
+// read one of its streams.
 TEST_F(Owners, WhatAnotherKeysGroupWaitsForIsInNoExplanation) {
   const auto announced = [](const std::string& stream, const std::string& more) {
     return "request: 1 announce { queue_depth: 1 stream: '" + stream + "' incarnation: 9 " +
            Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) + more + "}";
   };
-  play.tell(10, announced("open", "readable_by_all: true "), {Play::done(10)});
+  play.send(10, announced("open", "readable_by_all: true "), {Play::done(10)});
   play.join("guest", 1, 20);
-  play.tell(20, subscribe("open"), {Play::done(20)});
-  play.tell(20, announce("bobs"), {Play::done(20)});
-  play.tell(20, "heartbeat { counters { stream: 'bobs' waits_for: 'friend of bob' } }", {});
-  play.tell(10, "heartbeat { counters { stream: 'sst' waits_for: 'friend of alice' } }", {});
-  play.tell(10, "request: 5 explain { incarnation: 9 }",
+  play.send(20, subscribe("open"), {Play::done(20)});
+  play.send(20, announce("bobs"), {Play::done(20)});
+  play.send(20, "heartbeat { counters { stream: 'bobs' waits_for: 'friend of bob' } }", {});
+  play.send(10, "heartbeat { counters { stream: 'sst' waits_for: 'friend of alice' } }", {});
+  play.send(10, "request: 5 explain { incarnation: 9 }",
             {"10: request: 5 explained { text: \"group 'guest' has subscribed, but is in no call "
              "that opens links\" has_come: true }"});
-  play.tell(20, "request: 5 unsubscribe { stream: 'open' }", {Play::done(20, 5)});
-  play.tell(20,
+  play.send(20, "request: 5 unsubscribe { stream: 'open' }", {Play::done(20, 5)});
+  play.send(20,
             "request: 6 subscribe { stream: 'open' incarnation: 8 " +
                 Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) + "}",
             {Play::done(20, 6)});
-  play.tell(20, "request: 7 explain { incarnation: 8 }",
+  play.send(20, "request: 7 explain { incarnation: 8 }",
             {"20: request: 7 explained { text: \"group 'ocean' offers it, but is in no call that "
              "opens links\" has_come: true }"});
 }
 
-// Whoever may read a stream sees how far it has come, and not for whom of another key it waits.
+// All who may read a stream see how far it has come, but not which groups with other keys it waits for.
 TEST_F(Owners, WhoeverMayReadAStreamDoesNotSeeItsOtherConsumers) {
-  play.tell(10, announce("open", "readable_by_all: true "), {Play::done(10)});
+  play.send(10, announce("open", "readable_by_all: true "), {Play::done(10)});
   play.join("viewer", 1, 11);
-  play.tell(11, subscribe("open"), {Play::done(11)});
+  play.send(11, subscribe("open"), {Play::done(11)});
   play.receive(10, "request: 9 presence { is_present: true incarnation: 7 }");
   play.receive(11, "request: 9 presence { is_present: true }");
   play.receive(10,
@@ -286,7 +286,7 @@ TEST_F(Owners, WhoeverMayReadAStreamDoesNotSeeItsOtherConsumers) {
   }
 }
 
-// A circle through groups of two keys is told to all of them, and to each in the names that it may see.
+// A circle through groups with two keys is reported to all of them, to each with the names that it may see.
 TEST_F(Owners, ACircleIsToldWithoutTheStreamsOfOthers) {
   play.join("b", 1, 20);
   play.join("c", 1, 21);
@@ -310,7 +310,7 @@ TEST_F(Owners, ACircleIsToldWithoutTheStreamsOfOthers) {
                                    "0 link: {} turns {{ link: {} }} turns {{ link: {} }} }} }}",
                                    stream, group, number, number, mine));
   };
-  std::map<ConnectionId, std::string> told;
+  std::map<ConnectionId, std::string> texts;
   for (int second = 0; second < 9; ++second) {
     play.at(second);
     for (const ConnectionId rank : {10u, 20u, 21u}) play.record_heard(rank);
@@ -318,27 +318,27 @@ TEST_F(Owners, ACircleIsToldWithoutTheStreamsOfOthers) {
     wait(20, "from alice", "ocean", 1, 2);
     wait(21, "of bob alone", "b", 2, 3);
     for (const Outgoing& out : play.check_silence().messages)
-      told[out.to] = out.message.deadlock().text();
+      texts[out.to] = out.message.deadlock().text();
   }
-  ASSERT_EQ(told.size(), 3u);
-  EXPECT_NE(told[10].find("rank 0 of group 'ocean' waits in begin_step of stream 'to alice', step "
-                          "0, for rank 0 of group 'c' to send the next step"),
+  ASSERT_EQ(texts.size(), 3u);
+  EXPECT_NE(texts[10].find("rank 0 of group 'ocean' waits in begin_step of stream 'to alice', step "
+                           "0, for rank 0 of group 'c' to send the next step"),
             std::string::npos)
-      << told[10];
-  EXPECT_NE(told[10].find("2 waits of groups with other keys"), std::string::npos) << told[10];
-  EXPECT_EQ(told[10].find("of bob alone"), std::string::npos) << told[10];
-  EXPECT_NE(told[20].find("of bob alone"), std::string::npos) << told[20];
-  EXPECT_NE(told[20].find("1 wait of groups with other keys"), std::string::npos) << told[20];
+      << texts[10];
+  EXPECT_NE(texts[10].find("2 waits of groups with other keys"), std::string::npos) << texts[10];
+  EXPECT_EQ(texts[10].find("of bob alone"), std::string::npos) << texts[10];
+  EXPECT_NE(texts[20].find("of bob alone"), std::string::npos) << texts[20];
+  EXPECT_NE(texts[20].find("1 wait of groups with other keys"), std::string::npos) << texts[20];
 }
 
-// Numbers that this server has yet to give are nobody's.
+// Link numbers that this server has yet to give out belong to no group.
 TEST(OwnersAfterARestart, ALinkOfTheFutureIsRefused) {
   Play play(5);
   play.receive(10,
                "request: 1 hello { protocol: 2 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
                "version: '0.1' group: 'ocean' left_server: 4 }");
   const std::uint64_t link = std::uint64_t{5} << 32 | 1;
-  play.tell(
+  play.send(
       10,
       "request: 2 resume { streams { stream: 'sst' queue_depth: 1 incarnation: 7 " +
           Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) +
@@ -351,14 +351,14 @@ TEST(OwnersAfterARestart, ALinkOfTheFutureIsRefused) {
                      2)});
 }
 
-/// A producer and a consumer with two keys, linked by server 4; server 5 follows it. A third key is of the group
-/// 'squatter', which is there first.
+/// A producer and a consumer with two keys, linked by server 4, which server 5 follows. The group 'squatter' has a
+/// third key and reaches server 5 first.
 class SealedLinks : public testing::Test {
 protected:
   static constexpr ConnectionId ocean = 10, viewer = 20, squatter = 30;
   const std::vector<std::string> keys{
-      "operator: the key of nobody but operator", "alice: the key of nobody but alice",
-      "bob: the key of nobody but bob", "mallory: the key of nobody but mallory"};
+      "operator: the key that belongs to operator", "alice: the key that belongs to alice",
+      "bob: the key that belongs to bob", "mallory: the key that belongs to mallory"};
   const std::string field = Play::field("u", 10, "shape=8 grid=1") + Play::offers({"t"});
   const std::string announced =
       "stream: 'sst' queue_depth: 1 incarnation: 7 readable_by_all: true " + field;
@@ -375,7 +375,7 @@ protected:
   static void start(Play& play, std::array<Owner, 3> owners) {
     play.own(ocean, owners[0]), play.own(viewer, owners[1]), play.own(squatter, owners[2]);
   }
-  /// Shows the seal that the connection got from the server before, if it was there.
+  /// Returns a Hello that shows the seal that the connection got from the earlier server, if it was there.
   wire::ToServer hello(ConnectionId from, const std::string& group, int left_server) {
     wire::ToServer message = Play::parsed(
         fmt::format("request: 1 hello {{ protocol: 2 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
@@ -399,7 +399,7 @@ protected:
               std::string::npos)
         << answer.messages.at(0).message.ShortDebugString();
   }
-  /// Returns what the group resumes at the next server: the stream with its seal.
+  /// Announces a stream, and returns it with its seal, as the group resumes it at the next server.
   wire::Announce announce(Play& play, ConnectionId from, const std::string& stream) {
     const wire::ToServer message = Play::parsed("request: 2 announce { " + stream + "}");
     take(play, from, message);
@@ -408,13 +408,13 @@ protected:
     sealed.set_sealed_at(done.sealed_at());
     return sealed;
   }
-  /// Comes back with these streams alone.
+  /// Lets the group come back with these streams only.
   void resume(ConnectionId from, const std::vector<wire::Announce>& streams) {
     wire::ToServer message = Play::parsed("request: 2 resume { presence {} }");
     message.mutable_resume()->mutable_streams()->Assign(streams.begin(), streams.end());
     take(after, from, message);
   }
-  /// Groups that have a stream of that name.
+  /// Returns the groups that have a stream of that name, each followed by a space.
   std::string producers(const std::string& name) const {
     std::string shown;
     const wire::Status status = after.status();
@@ -432,13 +432,13 @@ protected:
     }
   }
   void note(const Outgoing& out) {
-    const wire::ToClient& told = out.common ? *out.common : out.message;
-    if (told.has_welcome()) welcome = told.welcome();
-    if (told.has_done()) done = told.done();
-    if (told.has_group_lost()) lost[out.to] = told.group_lost().why();
-    if (told.has_matched()) matched[out.to] = told.matched();
-    if (told.has_link_closed()) closed[out.to].insert(told.link_closed().link());
-    if (told.has_stream_given_up()) given_up[out.to] = told.stream_given_up().why();
+    const wire::ToClient& message = out.common ? *out.common : out.message;
+    if (message.has_welcome()) welcome = message.welcome();
+    if (message.has_done()) done = message.done();
+    if (message.has_group_lost()) lost[out.to] = message.group_lost().why();
+    if (message.has_matched()) matched[out.to] = message.matched();
+    if (message.has_link_closed()) closed[out.to].insert(message.link_closed().link());
+    if (message.has_stream_given_up()) given_up[out.to] = message.stream_given_up().why();
   }
   void ocean_comes_back() {
     say_hello(after, ocean, "ocean", 4);
@@ -458,7 +458,7 @@ protected:
     viewer_comes_back();
     if (!is_ocean_first) ocean_comes_back();
   }
-  /// Claims the link under the name of one of its groups, with all that this one would show but its seals.
+  /// Claims the link under the name of one of its groups, with all that this group would show except its seals.
   void claim_as(const std::string& name) {
     const bool is_producer = name == "ocean";
     say_hello(after, squatter, name, 0);
@@ -470,13 +470,13 @@ protected:
       link.clear_seal(), link.clear_peer_mark();
     take(after, squatter, claim);
   }
-  /// It may be refused, where the link is not of the group.
+  /// Gives the link up, which the server may refuse if the link is not of the group.
   void give_up(ConnectionId from) {
     const std::string message = fmt::format(
         "request: 5 close_link {{ link: {} gave_up: true why: 'w' }}", matched.at(ocean).link());
     for (const Outgoing& out : after.receive(from, message).messages) note(out);
   }
-  /// 'sst' goes on as if nobody had claimed it.
+  /// Expects that 'sst' and its link go on as if no other group had claimed them.
   void expect_link(const std::string& what) {
     EXPECT_FALSE(closed.contains(ocean)) << what;
     EXPECT_FALSE(closed.contains(viewer)) << what;
@@ -523,7 +523,7 @@ TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverClaimsThemFirst) {
         wire::Matched& claimed = *claim.mutable_resume()->add_links();
         claimed = matched.at(ocean);
         claimed.set_stream(is_producer ? "bait" : "sst");
-        claimed.set_peer_group(is_producer ? "viewer" : "nobody");
+        claimed.set_peer_group(is_producer ? "viewer" : "none");
         claimed.set_seal(seal);
         take(after, squatter, claim);
         both_come_back(is_ocean_first);
@@ -569,7 +569,7 @@ TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneWithoutASealOfIt) {
   wire::ToServer claim = hello(viewer, "ocean", 4);
   expect_refusal(viewer, claim);
   const std::string right = claim.hello().seal();
-  const std::string named = right.substr(0, 20) + std::string(32, 'x');  // by the right key
+  const std::string named = right.substr(0, 20) + std::string(32, 'x');  // names the right key
   for (const std::string& seal : {std::string(), right.substr(0, 19), right.substr(0, 20), named,
                                   std::string(52, 'x'), std::string(64, 'x')}) {
     claim.mutable_hello()->set_seal(seal);
@@ -581,7 +581,7 @@ TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneWithoutASealOfIt) {
   say_hello(after, ocean, "ocean", 4);
 }
 
-// Nor is it of use to a job with another key that has seen it.
+// A seal is of no use to a job with another key that has seen it.
 TEST_F(SealedLinks, AreOfUseToTheKeyThatTheyWereMadeForAlone) {
   welcomed[squatter] = welcomed[ocean];
   say_hello(after, squatter, "ocean", 4);
@@ -608,7 +608,7 @@ TEST_F(SealedLinks, AreOfUseToTheKeyThatTheyWereMadeForAlone) {
   expect_link("the seal of a link");
 }
 
-// A job that takes a name gets a seal of it, too: not for the server that has made it.
+// A job that takes a name also gets a seal of it, but it does not hold at the server that has made it.
 TEST_F(SealedLinks, AreOfTheServerBeforeAndNotOfTheOneThatIsThere) {
   for (const bool is_by_second_rank : {true, false}) {
     after = Play(5, {}, keys);
@@ -638,7 +638,7 @@ TEST_F(SealedLinks, AreOfTheServerBeforeAndNotOfTheOneThatIsThere) {
   resume(squatter, {taken});
   ocean_comes_back();
   EXPECT_EQ(producers("sst"), "ocean ");
-  // Nor does it free the name for one that has closed it.
+  // Nor does it get the name back for a group that has closed the stream.
   after = Play(5, {}, keys);
   start(after, {1, 2, 3});
   say_hello(after, squatter, "squatter", 0);
@@ -649,7 +649,7 @@ TEST_F(SealedLinks, AreOfTheServerBeforeAndNotOfTheOneThatIsThere) {
   EXPECT_EQ(producers("sst"), "ocean ");
 }
 
-// What a group comes back with ends with its presence.
+// A Resume with the group's presence is its last one.
 TEST_F(SealedLinks, AreShownBeforeAGroupIsBackAltogether) {
   ocean_comes_back();
   const Output answer = after.receive(ocean, "request: 3 resume { presence {} }");
@@ -657,7 +657,7 @@ TEST_F(SealedLinks, AreShownBeforeAGroupIsBackAltogether) {
   EXPECT_TRUE(answer.messages.at(0).message.has_refused());
 }
 
-// A name goes from group to group: whoever had it last has it.
+// A name goes from group to group: it belongs to the group that had it last.
 TEST_F(SealedLinks, GoWithTheNewestSealOfTheNameOfAGroup) {
   take(before, viewer, "request: 8 goodbye {}");
   before.at(100);
@@ -674,7 +674,7 @@ TEST_F(SealedLinks, GoWithTheNewestSealOfTheNameOfAGroup) {
   }
 }
 
-// The next server but one knows that as well.
+// The server after the next one also knows which group has the name of a group.
 TEST_F(SealedLinks, GoWithANameThatWasTakenBackToTheServerAfter) {
   say_hello(after, squatter, "viewer", 0);
   const wire::Welcome of_squatter = *welcome;
@@ -690,7 +690,7 @@ TEST_F(SealedLinks, GoWithANameThatWasTakenBackToTheServerAfter) {
 
 // The clock of a server may be set back.
 TEST_F(SealedLinks, AreNewerThanThoseThatTheirGroupHasShown) {
-  after = Play(1, {}, keys);  // and started before the other one
+  after = Play(1, {}, keys);  // its clock is behind that of the earlier server
   start(after, {1, 2, 3});
   ocean_comes_back();
   EXPECT_EQ(welcome->sealed_at(), welcomed[ocean].sealed_at() + 1);
@@ -699,11 +699,11 @@ TEST_F(SealedLinks, AreNewerThanThoseThatTheirGroupHasShown) {
   EXPECT_EQ(newer_than(latest, 5), latest);
 }
 
-// A job that waits for the name of one with its key does not get it when that loses it.
+// A job that waits for the name of a group with its own key does not get it when that group loses it.
 TEST_F(SealedLinks, GiveTheNameOfAGroupToNoneThatWaitsForIt) {
   say_hello(after, squatter, "viewer", 0);
   after.own(31, 3);
-  after.at(5);  // it may be lost
+  after.at(5);  // the squatter may be lost
   wire::ToServer other = hello(31, "viewer", 0);
   other.mutable_hello()->set_job("k");
   ASSERT_TRUE(after.receive(31, other).messages.empty());
@@ -743,7 +743,7 @@ TEST_F(SealedLinks, LeaveTheNameOfAStreamToAGroupThatHasItForLong) {
   EXPECT_TRUE(closed[ocean].contains(matched.at(ocean).link()));
 }
 
-// A stream needs no link for that, nor need it be in the first part of a Resume.
+// A stream gets its name back even without links, and in a later part of a Resume.
 TEST_F(SealedLinks, GiveTheNameOfAStreamWithoutLinksBackToItsProducer) {
   const wire::Announce other =
       announce(before, ocean,
@@ -764,7 +764,7 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamWithoutLinksBackToItsProducer) {
       << given_up[squatter];
 }
 
-// Bob's group had it once, and no seal of another name, group or time is one of it.
+// Bob's group had the name once, and a seal of another name or time does not count.
 TEST_F(SealedLinks, GiveTheNameOfAStreamToTheNewestSealOfItAlone) {
   const auto stream = [&](const std::string& name) {
     return "stream: '" + name + "' queue_depth: 1 incarnation: 8 " + field;
@@ -790,11 +790,11 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamToTheNewestSealOfItAlone) {
     }
 }
 
-// A group that cannot announce its stream after all takes the name from nobody.
+// A group that cannot announce its stream after all takes the name from no other group.
 TEST_F(SealedLinks, LeaveTheNameOfAStreamWhereItsProducerCannotAnnounceIt) {
   std::array<wire::Announce, 3> wrong{sst, sst, sst};
   wrong[0].mutable_fields(0)->set_layout("nonsense");
-  wrong[1].mutable_fields(0)->set_layout("shape=8 grid=4");  // and the group has one rank
+  wrong[1].mutable_fields(0)->set_layout("shape=8 grid=4");  // but the group has one rank
   wrong[2].set_attributes(std::string(10'000, 'x'));
   for (const wire::Announce& stream : wrong) {
     Limits limits;
@@ -848,7 +848,7 @@ TEST_F(SealedLinks, LeaveTheNameOfALostStreamToTheNewestSealOfIt) {
   }
 }
 
-// The next server but one knows that as well.
+// The server after the next one also knows which group has the name of a stream.
 TEST_F(SealedLinks, GoWithTheNameOfAStreamToTheServerAfter) {
   say_hello(after, squatter, "squatter", 0);
   const wire::Announce taken = announce(after, squatter, announced);
@@ -867,13 +867,13 @@ TEST_F(SealedLinks, GoWithTheNameOfAStreamToTheServerAfter) {
   }
 }
 
-// A stream that could not be restored gets no seal: its name is that of another group now.
+// A stream that could not be restored gets no seal: its name belongs to another group now.
 TEST_F(SealedLinks, AreOfStreamsThatWereRestoredAlone) {
   say_hello(after, squatter, "squatter", 0);
   announce(after, squatter, "stream: 'other' queue_depth: 1 incarnation: 7 " + field);
   say_hello(after, ocean, "ocean", 4);
   wire::Announce other = sst;
-  other.set_stream("other"), other.set_incarnation(8);  // the seal is not of it
+  other.set_stream("other"), other.set_incarnation(8);  // the seal is that of 'sst'
   resume(ocean, {other, sst});
   ASSERT_EQ(done.seals_size(), 2);
   EXPECT_EQ(done.seals(0).size(), 0u);
@@ -881,7 +881,7 @@ TEST_F(SealedLinks, AreOfStreamsThatWereRestoredAlone) {
   EXPECT_TRUE(given_up.contains(ocean));
 }
 
-// A stream that comes without a seal is over alone where its name was taken.
+// A stream without a seal whose name was taken is over; the others of the group go on.
 TEST_F(SealedLinks, HoldWhereTheNameOfAnotherStreamIsTaken) {
   const std::string other =
       "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field;
@@ -900,7 +900,7 @@ TEST_F(SealedLinks, HoldWhereTheNameOfAnotherStreamIsTaken) {
       << given_up[ocean];
 }
 
-// Whoever claims a link and has closed its stream and left has no group any more.
+// Links hold even if a group that claimed one has closed its stream and left, and so no longer exists.
 TEST_F(SealedLinks, HoldWhenWhoeverClaimsThemHasLeft) {
   for (const std::string claimer : {"squatter", "ocean"}) {
     after = Play(5, {}, keys);
@@ -919,7 +919,7 @@ TEST_F(SealedLinks, HoldWhenWhoeverClaimsThemHasLeft) {
   }
 }
 
-// Nor does it end them under the name of the other side.
+// Nor does a group with another key end links under the name of the other side.
 TEST_F(SealedLinks, HoldThoughAGroupWithAnotherKeySaysThatItGivesThemUp) {
   say_hello(after, squatter, "viewer", 4);
   take(after, squatter,
@@ -930,7 +930,7 @@ TEST_F(SealedLinks, HoldThoughAGroupWithAnotherKeySaysThatItGivesThemUp) {
   expect_link("given up by another");
 }
 
-// The consumer of a link is whoever comes back with it, not whoever has its name meanwhile.
+// The consumer of a link is the group that comes back with it, not a group that has its name meanwhile.
 TEST_F(SealedLinks, AreNoneOfAGroupThatHasTheNameOfAConsumer) {
   const std::uint64_t link = matched.at(ocean).link();
   const auto is_refused_or_for_itself = [&](const std::string& message) {
@@ -959,7 +959,7 @@ TEST_F(SealedLinks, AreNoneOfAGroupThatHasTheNameOfAConsumer) {
   }
 }
 
-// Nor does a rank of the producer wait for it, or for one that has the name of a producer that has left.
+// A wait for a group that has the name of the link's consumer, or of a producer that has left, makes no circle.
 TEST_F(SealedLinks, LetNobodyWaitForAGroupThatHasTheNameOfTheOther) {
   struct Wait {
     ConnectionId from;
@@ -967,7 +967,7 @@ TEST_F(SealedLinks, LetNobodyWaitForAGroupThatHasTheNameOfTheOther) {
     std::uint64_t link;
   };
   const auto is_circle = [&](const Wait& one, const Wait& other) {
-    bool is_told = false;
+    bool is_reported = false;
     for (int second = 0; second < 9; ++second) {
       after.at(second);
       for (const Wait& wait : {one, other})
@@ -976,9 +976,9 @@ TEST_F(SealedLinks, LetNobodyWaitForAGroupThatHasTheNameOfTheOther) {
                          "'{}' ranks: 0 link: {} turns {{ link: {} }} turns {{ link: {} }} }} }}",
                          wait.group, wait.link, one.link, other.link));
       for (const Outgoing& out : after.check_silence().messages)
-        is_told = is_told || out.message.has_deadlock();
+        is_reported = is_reported || out.message.has_deadlock();
     }
-    return is_told;
+    return is_reported;
   };
   const wire::Matched of_ocean = matched.at(ocean);
   const std::uint64_t link = of_ocean.link();
@@ -992,7 +992,7 @@ TEST_F(SealedLinks, LetNobodyWaitForAGroupThatHasTheNameOfTheOther) {
       ocean_comes_back();
       say_hello(after, squatter, "viewer", 0);
       EXPECT_FALSE(is_circle({ocean, "viewer", link}, {squatter, "ocean", link})) << owner;
-      // Though the other one has a link of its own to the same group.
+      // The squatter may even have a link of its own to the same group.
       announce(after, ocean,
                "stream: 'more' queue_depth: 1 incarnation: 8 readable_by_all: true " + field);
       take(after, squatter, "request: 3 subscribe { stream: 'more' incarnation: 9 " + field + "}");
@@ -1012,7 +1012,7 @@ TEST_F(SealedLinks, LetNobodyWaitForAGroupThatHasTheNameOfTheOther) {
   EXPECT_FALSE(is_circle({viewer, "ocean", link}, {squatter, "viewer", link}));
 }
 
-// A rank of the consumer that gives it up before rank 0 is back is believed as soon as that is.
+// A rank of the consumer that gives a link up before rank 0 is back is believed as soon as rank 0 is back.
 TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
   const std::uint64_t link = matched.at(ocean).link();
   matched.at(ocean).clear_peer_mark();
@@ -1027,7 +1027,7 @@ TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
   EXPECT_TRUE(closed[ocean].contains(link));
 }
 
-// A rank of the consumer that has finished before rank 0 is back has finished, unless its group was lost.
+// A rank of the consumer that finishes a link before rank 0 is back counts as finished, unless its group was lost.
 TEST_F(SealedLinks, EndWhenAllRanksOfTheConsumerHaveFinishedThem) {
   const std::uint64_t link = matched.at(ocean).link();
   matched.at(ocean).clear_peer_mark();
@@ -1059,7 +1059,7 @@ TEST_F(SealedLinks, EndWhenAllRanksOfTheConsumerHaveFinishedThem) {
   }
 }
 
-// Nor does one that has the name of their producer when that has closed its stream and left.
+// A group that takes the name of a producer that has closed its stream and left cannot give its links up.
 TEST_F(SealedLinks, HoldWhenAnotherKeysGroupGivesThemUpUnderTheNameOfAProducerThatHasLeft) {
   ocean_comes_back();
   take(after, ocean, "request: 8 close_stream { stream: 'sst' }");
@@ -1074,7 +1074,7 @@ TEST_F(SealedLinks, HoldWhenAnotherKeysGroupGivesThemUpUnderTheNameOfAProducerTh
   EXPECT_FALSE(closed.contains(viewer));
 }
 
-// A server that had one key has made no seals, and its file may name several when it is started again.
+// A server with one key makes no seals, and its file may name several keys when it is started again.
 TEST_F(SealedLinks, OfAPrivateStreamAreNoneOfAnotherKeysGroupThoughNothingIsSealed) {
   matched.at(ocean).clear_peer_mark(), matched.at(ocean).clear_seal();
   matched.at(viewer).clear_peer_mark(), matched.at(viewer).clear_seal();
@@ -1094,7 +1094,7 @@ TEST_F(SealedLinks, OfAPrivateStreamAreNoneOfAnotherKeysGroupThoughNothingIsSeal
     }
 }
 
-// Whether the other side is back or not, and whichever comes back first.
+// Links do so whether the other side is back or not, and whichever side comes back first.
 TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverHasTheirNames) {
   ASSERT_EQ(matched.at(ocean).peer_mark().size(), 48u);
   ASSERT_NE(matched.at(ocean).peer_mark(), matched.at(viewer).peer_mark());
@@ -1118,7 +1118,7 @@ TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverHasTheirNames) {
       }
 }
 
-// A rank gives a link up as soon as it is back, whether rank 0 of its group or the other side is or not.
+// A rank gives a link up as soon as it is back, whether rank 0 of its group or the other side is back or not.
 TEST_F(SealedLinks, EndWhenEitherSideGivesThemUpBeforeItsResume) {
   const std::uint64_t link = matched.at(ocean).link();
   for (const bool is_by_ocean : {false, true})
@@ -1162,7 +1162,7 @@ TEST_F(SealedLinks, AreRestoredWithoutMarksAndSeals) {
 
 TEST_F(SealedLinks, HoldWhenKeysAreAddedAndChangePlaces) {
   std::vector<std::string> others(keys.rbegin(), keys.rend());
-  others.insert(others.begin(), "carol: another key of nobody but carol");
+  others.insert(others.begin(), "carol: another key that belongs to carol");
   after = Play(5, {}, others);
   start(after, {3, 2, 1});
   say_hello(after, squatter, "squatter", 4);
@@ -1173,7 +1173,7 @@ TEST_F(SealedLinks, HoldWhenKeysAreAddedAndChangePlaces) {
   expect_link("keys added");
 }
 
-// Numbers that a group with another key invents leave room for what others give up.
+// Link numbers that a group with another key invents leave room for the links that others give up.
 TEST_F(SealedLinks, LeaveRoomForLinksThatAreGivenUpWhoeverInventsSome) {
   const auto give_up = [&](ConnectionId from, std::uint64_t link) {
     take(after, from,
@@ -1191,7 +1191,7 @@ TEST_F(SealedLinks, LeaveRoomForLinksThatAreGivenUpWhoeverInventsSome) {
   EXPECT_TRUE(closed[ocean].contains(link));
 }
 
-// After a restart names are free: whoever comes first under the name of a consumer has not its links.
+// After a restart names are free: a group that comes first under the name of a consumer does not get its links.
 TEST(OwnersAfterARestart, ALinkIsNoneOfAnotherKeysGroupOfThatName) {
   Play play(5);
   play.own(10, 1), play.own(20, 2);
@@ -1200,19 +1200,19 @@ TEST(OwnersAfterARestart, ALinkIsNoneOfAnotherKeysGroupOfThatName) {
   play.receive(20, "request: 1 hello { " + back + "group: 'viewer' }");
   play.receive(10, "request: 1 hello { " + back + "group: 'ocean' left_server: 4 }");
   const std::string link = std::to_string(std::uint64_t{4} << 32 | 1);
-  play.tell(
+  play.send(
       10,
       "request: 2 resume { streams { stream: 'sst' queue_depth: 1 incarnation: 7 " +
           Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) +
           "} links { link: " + link +
           " stream: 'sst' peer_group: 'viewer' peer_size: 1 offer: 'local' incarnation: 7 } }",
       {Play::done(10, 2)});
-  play.tell(
+  play.send(
       20, "request: 3 close_link { link: " + link + " gave_up: true }",
       {Play::refused(20, -7, "link " + link + ": expected a link of group \\'viewer\\', found none",
                      3)});
-  play.tell(10, "request: 4 link_addresses { link: " + link + " addresses: 'mine' }",
-            {Play::done(10, 4)});  // and nobody is told
+  play.send(10, "request: 4 link_addresses { link: " + link + " addresses: 'mine' }",
+            {Play::done(10, 4)});  // no group is notified
   play.close(20, {});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server reads each layout that comes once and writes none: it passes texts on.
+// The server parses each layout that it receives once and prints none: it passes the texts on.
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using testing_only::parsed_layouts, testing_only::printed_layouts;
 
-/// As it comes over a connection.
+/// Lets the server receive the message as it comes over a connection.
 void receive(Rendezvous& rendezvous, ConnectionId from, const std::string& text) {
   wire::ToServer message;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;

@@ -28,7 +28,7 @@ std::string subscribe(const std::string& more = "", int incarnation = 4) {
                      more, wanted, Play::offers({"t"}));
 }
 const std::string close = "request: 6 close_stream { stream: 's' }";
-/// What both sides get.
+/// Returns the Matched that each side of a link receives.
 Answers matched(int link, const std::string& group, ConnectionId producer,
                 const std::string& fields, int missing, std::uint64_t base = 0,
                 int incarnation = 5) {
@@ -57,19 +57,19 @@ protected:
   void all_are_present() {
     for (const ConnectionId rank_0 : {1u, 2u, 11u}) play.be_present(rank_0);
   }
-  /// Linked to both.
+  /// Links the viewer to both parts.
   void link() {
     all_are_present();
-    play.tell(1, announce(west), {Play::done(1, 2)});
-    play.tell(11, subscribe(), {Play::done(11, 2)});
-    play.tell(2, announce(east),
+    play.send(1, announce(west), {Play::done(1, 2)});
+    play.send(11, subscribe(), {Play::done(11, 2)});
+    play.send(2, announce(east),
               Answers{Play::done(2, 2)} + matched(1, "west", 1, west, 1) +
                   matched(2, "east", 2, east, 0));
   }
   void expect_mismatch(const std::string& announced, const std::string& text,
                        int code = static_cast<int>(core::Errc::mismatch),
                        Play::Where where = Play::Where::current()) {
-    play.tell(2, announced, {Play::refused(2, code, text, 2)}, where);
+    play.send(2, announced, {Play::refused(2, code, text, 2)}, where);
   }
   Play play;
 };
@@ -77,9 +77,9 @@ protected:
 TEST_F(Parts, AreLinkedToAConsumerOnceTheyCoverTheArray) { link(); }
 
 TEST_F(Parts, AreLinkedOneAfterTheOtherAsTheirGroupsArePresent) {
-  play.tell(1, announce(west), {Play::done(1, 2)});
-  play.tell(2, announce(east), {Play::done(2, 2)});
-  play.tell(11, subscribe(), {Play::done(11, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
+  play.send(2, announce(east), {Play::done(2, 2)});
+  play.send(11, subscribe(), {Play::done(11, 2)});
   play.be_present(11, 0, {"2: awaited {}", "1: awaited {}"});
   play.be_present(2, 0, matched(1, "east", 2, east, 1) + Answers{"1: awaited {}"});
   play.be_absent(2);
@@ -90,32 +90,32 @@ TEST_F(Parts, AreLinkedOneAfterTheOtherAsTheirGroupsArePresent) {
         "that opens links\" has_come: true " +
         more + "}"};
   };
-  play.tell(11, explain, explained(""));
-  // It has made steps without this consumer, which need not wait for its first one.
-  play.tell(1, "heartbeat { counters { stream: 's' steps: 1 } }", {});
-  play.tell(11, explain, explained("has_begun: true"));
+  play.send(11, explain, explained(""));
+  // West has made steps without this consumer, which need not wait for the first step.
+  play.send(1, "heartbeat { counters { stream: 's' steps: 1 } }", {});
+  play.send(11, explain, explained("has_begun: true"));
   play.be_present(1, 0, matched(2, "west", 1, west, 0));
 }
 
 TEST_F(Parts, ThatHaveEndedWhileOthersStillTakeThemExplainNothing) {
   link();
-  for (const ConnectionId rank_0 : {1u, 2u})  // a link that is not answered ends with its stream
+  for (const ConnectionId rank_0 : {1u, 2u})  // an unanswered link would end with its stream
     play.receive(rank_0,
                  fmt::format("request: 3 link_addresses {{ link: {} addresses: 'a' }}", rank_0));
-  play.tell(2, close, {Play::done(2, 6)});
-  play.tell(1, close, {Play::done(1, 6)});
+  play.send(2, close, {Play::done(2, 6)});
+  play.send(1, close, {Play::done(1, 6)});
   for (const ConnectionId rank_0 : {1u, 2u})
-    play.tell(rank_0, "request: 3 explain { incarnation: 5 }",
+    play.send(rank_0, "request: 3 explain { incarnation: 5 }",
               {fmt::format("{}: request: 3 explained {{}}", rank_0)});
 }
 
 TEST_F(Parts, AreNotDeclaredAgainAsAWhole) {
-  play.tell(1, announce(west), {Play::done(1, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
   for (const std::string& again :
        {west,
         std::string("fields { name: 'u' element_type: 10 layout: 'shape=6x4 grid=1x1' origin: 0 "
                     "origin: 0 }")})
-    play.tell(
+    play.send(
         1, "request: 3 redeclare { stream: 's' " + again + "}",
         {Play::refused(1, static_cast<int>(core::Errc::refused),
                        "Redeclare of stream 's': expected field 'u' of an array that one group "
@@ -126,32 +126,32 @@ TEST_F(Parts, AreNotDeclaredAgainAsAWhole) {
 // A group may claim to come back with a copy of anything.
 TEST_F(Parts, AreNotMixedUpWithCopiesWhenTheyExplain) {
   play.join("odd", 1, 3);
-  play.tell(1, announce(west), {Play::done(1, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
   play.receive(3,
                "request: 2 resume { streams { stream: 's' queue_depth: 0 incarnation: 9 is_state: "
                "true is_copy: true keep_steps: 1 " +
                    Play::field("v", 10, "shape=8 grid=1") + Play::offers({"t"}) + "} }");
-  play.tell(1, "request: 3 explain { incarnation: 5 }",
+  play.send(1, "request: 3 explain { incarnation: 5 }",
             {"1: request: 3 explained { text: \"field 'u' of 6x8: parts [0, 6) x [0, 4) of group "
              "'west'; missing [0, 6) x [4, 8)\" is_warning: true }"});
 }
 
-// 'west' has no room until the consumer takes a step, which it does when 'east' has come, too.
+// 'west' has no room until the consumer takes a step, which it does once 'east' has come as well.
 TEST_F(Parts, OfWhichOneIsMissingAreNoCircle) {
-  play.tell(1, announce(west), {Play::done(1, 2)});
-  play.tell(2, announce(east), {Play::done(2, 2)});
-  play.tell(11, subscribe(), {Play::done(11, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
+  play.send(2, announce(east), {Play::done(2, 2)});
+  play.send(11, subscribe(), {Play::done(11, 2)});
   play.be_present(11, 0, {"2: awaited {}", "1: awaited {}"});
   play.be_present(1, 0, matched(1, "west", 1, west, 1) + Answers{"2: awaited {}"});
   play.be_absent(1);
   for (int second = 0; second < 9; ++second) {
     play.at(second);
     for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
-    play.tell(1,
+    play.send(1,
               "heartbeat { wait { number: 7 seconds: 5 call: 'begin_step' stream: 's' group: "
               "'viewer' ranks: 0 link: 1 count: 0 turns { link: 1 count: 3 } } }",
               {});
-    play.tell(11,
+    play.send(11,
               "heartbeat { wait { number: 8 seconds: 5 call: 'begin_step' stream: 's' incarnation: "
               "4 turns { link: 1 count: 0 } } }",
               {});
@@ -159,7 +159,8 @@ TEST_F(Parts, OfWhichOneIsMissingAreNoCircle) {
   }
 }
 
-// 'west' waits for another stream, of the consumer, which waits for the part that nobody has announced.
+// 'west' waits for another stream, which the consumer produces; the consumer waits for the part that no group has
+// announced.
 TEST_F(Parts, OfWhichOneIsNotAnnouncedAreNoCircle) {
   const std::string of_back = "stream: 'back' incarnation: 9 " + wanted + Play::offers({"t"});
   play.receive(11, "request: 1 announce { queue_depth: 3 " + of_back + " }");
@@ -167,16 +168,16 @@ TEST_F(Parts, OfWhichOneIsNotAnnouncedAreNoCircle) {
   for (const std::string is_present : {"true", "false"})
     for (const ConnectionId rank_0 : {11u, 1u})
       play.receive(rank_0, "request: 1 presence { is_present: " + is_present + " }");
-  play.tell(1, announce(west), {Play::done(1, 2)});
-  play.tell(11, subscribe(), {Play::done(11, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
+  play.send(11, subscribe(), {Play::done(11, 2)});
   for (int second = 0; second < 9; ++second) {
     play.at(second);
     for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
-    play.tell(1,
+    play.send(1,
               "heartbeat { wait { number: 7 seconds: 5 call: 'begin_step' stream: 'back' group: "
               "'viewer' ranks: 0 link: 1 turns { link: 1 } } }",
               {});
-    play.tell(11,
+    play.send(11,
               "heartbeat { wait { number: 8 seconds: 5 call: 'begin_step' stream: 's' incarnation: "
               "4 turns { link: 1 } } }",
               {});
@@ -185,34 +186,34 @@ TEST_F(Parts, OfWhichOneIsNotAnnouncedAreNoCircle) {
 }
 
 TEST_F(Parts, ThatOverlapAreRefusedWithBothBoxes) {
-  play.tell(1, announce(west), {Play::done(1, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
   expect_mismatch(announce(part("shape=6x5 grid=1x1", 0, 3)),
                   "stream 's', field 'u': expected parts that do not overlap; found [0, 6) x "
                   "[3, 8) of group 'east' and [0, 6) x [0, 4) of group 'west'");
-  play.tell(2, announce(east), {Play::done(2, 2)});  // it has put that right
+  play.send(2, announce(east), {Play::done(2, 2)});  // east has corrected its part
 }
 
 TEST_F(Parts, OfWhichSomeAreMissingAreNamed) {
   all_are_present();
-  play.tell(1, announce(west), {Play::done(1, 2)});
-  play.tell(2, announce(part("shape=2x4 grid=1x1", 0, 4)), {Play::done(2, 2)});
-  play.tell(11, subscribe(), {Play::done(11, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
+  play.send(2, announce(part("shape=2x4 grid=1x1", 0, 4)), {Play::done(2, 2)});
+  play.send(11, subscribe(), {Play::done(11, 2)});
   const std::string gap =
       "field 'u' of 6x8: parts [0, 6) x [0, 4) of group 'west', [0, 2) x [4, 8) of group 'east'; "
       "missing [2, 6) x [4, 8)";
   for (const auto& [from, incarnation] : {std::pair{1, 5}, {2, 5}, {11, 4}})
-    play.tell(
+    play.send(
         static_cast<ConnectionId>(from),
         fmt::format("request: 3 explain {{ incarnation: {} }}", incarnation),
         {fmt::format("{}: request: 3 explained {{ text: \"{}\" is_warning: true }}", from, gap)});
-  play.tell(11, "request: 7 describe { stream: 's' }",
+  play.send(11, "request: 7 describe { stream: 's' }",
             {"11: request: 7 described { group: 'west' size: 1 connected: 1 " + west +
              "hosts: 'node' host_of_rank: 0 queue_depth: 3 others { group: 'east' size: 1 " +
              part("shape=2x4 grid=1x1", 0, 4) + "} missing: \"" + gap + "\" }"});
 }
 
 TEST_F(Parts, MustBeOfOneArray) {
-  play.tell(1, announce(west), {Play::done(1, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
   expect_mismatch(announce(part("shape=6x4 grid=1x1", 0, 4, "6x9")),
                   "stream 's', field 'u': group 'east' offers a part of 6x9 f64, group 'west' one "
                   "of 6x8 f64; make all groups declare parts of the same array");
@@ -239,50 +240,50 @@ TEST_F(Parts, DropNoSteps) {
                   "stream 's': expected kind steps, as group 'east' offers a part of it: each "
                   "group would have a newest version of its own",
                   unsupported);
-  play.tell(2, announce(east), {Play::done(2, 2)});
+  play.send(2, announce(east), {Play::done(2, 2)});
   const std::string text =
       "stream 's': consumer 'viewer' wants the latest step alone, which would be another one of "
       "each group that produces a part of it; take every step";
-  play.tell(11, subscribe("wants_latest: true"),
+  play.send(11, subscribe("wants_latest: true"),
             {Play::done(11, 2), Play::stream_refused(11, unsupported, text, 4),
              Play::stream_refused(2, unsupported, text, 5)});
 }
 
 TEST_F(Parts, LinkNobodyAnyMoreWhenOneHasEnded) {
   link();
-  play.tell(1, close,
+  play.send(1, close,
             {Play::done(1, 6),
              "11: link_closed { link: 1 why: \"stream 's' had just "
              "ended when group 'viewer' came\" }"});
   play.join("late", 1, 21);
   play.be_present(21);
-  play.tell(21, subscribe(), {Play::done(21, 2)});
-  // Nor is a new part one of the old stream.
-  play.tell(1, announce(west),
+  play.send(21, subscribe(), {Play::done(21, 2)});
+  // A new part does not belong to the old stream either.
+  play.send(1, announce(west),
             {Play::refused(1, static_cast<int>(core::Errc::refused),
                            "stream 's': another of its parts has ended, and that of group 'east' "
                            "has not; expected all of them to end before group 'west' announces a "
                            "part of the next stream of that name",
                            2)});
-  play.tell(2, close,
+  play.send(2, close,
             {Play::done(2, 6),
              "11: link_closed { link: 2 why: \"stream 's' had just "
              "ended when group 'viewer' came\" }"});
-  play.tell(1, announce(west), {Play::done(1, 2)});
+  play.send(1, announce(west), {Play::done(1, 2)});
 }
 
 TEST_F(Parts, OfWhichOneEndsEndTheWaitForTheOthers) {
   play.be_present(1);
   play.be_present(11);
-  play.tell(1, announce(west), {Play::done(1, 2)});
-  play.tell(2, announce(east), {Play::done(2, 2)});
-  play.tell(11, subscribe(),
+  play.send(1, announce(west), {Play::done(1, 2)});
+  play.send(2, announce(east), {Play::done(2, 2)});
+  play.send(11, subscribe(),
             Answers{Play::done(11, 2)} + matched(1, "west", 1, west, 1) + Answers{"2: awaited {}"});
   const std::string text =
       "stream 's': group 'east' has ended its part of it before group 'viewer' was linked to all "
       "its parts";
   const int lost = static_cast<int>(core::Errc::peer_lost);
-  play.tell(2, close,
+  play.send(2, close,
             {Play::done(2, 6), Play::stream_refused(11, lost, text, 4),
              Play::stream_refused(2, lost, text, 5)});
 }
@@ -310,25 +311,25 @@ TEST_F(Parts, ThatComeBackToAServerAreLinkedToWhomTheyWereNot) {
         "queue_depth: 3 incarnation: {} missing: 1 }} ",
         before + 9, peer, theirs, incarnation);
   };
-  // The viewer was linked to west alone.
-  again.tell(11, hello("viewer"), {welcome(11)});
-  again.tell(11,
+  // The viewer was linked to west only.
+  again.send(11, hello("viewer"), {welcome(11)});
+  again.send(11,
              "request: 2 resume {" + linked("west", west, 4) +
                  "subscriptions { stream: 's' incarnation: 4 " + wanted + Play::offers({"t"}) +
                  "} presence { is_present: true } }",
              {Play::done(11, 2)});
-  again.tell(1, hello("west"), {welcome(1)});
-  again.tell(1, "request: 2 resume {" + streams(west) + linked("viewer", wanted, 5) + "}",
+  again.send(1, hello("west"), {welcome(1)});
+  again.send(1, "request: 2 resume {" + streams(west) + linked("viewer", wanted, 5) + "}",
              {Play::done(1, 2)});
-  again.tell(2, hello("east"), {welcome(2)});
+  again.send(2, hello("east"), {welcome(2)});
   // A part that had ended before the server was started again is not taken for a new one.
-  again.tell(2, announce(east),
+  again.send(2, announce(east),
              {Play::refused(2, static_cast<int>(core::Errc::refused),
                             "stream 's': another of its parts has ended, and that of group 'west' "
                             "has not; expected all of them to end before group 'east' announces a "
                             "part of the next stream of that name",
                             2)});
-  again.tell(2, "request: 2 resume {" + streams(east) + "}",
+  again.send(2, "request: 2 resume {" + streams(east) + "}",
              Answers{Play::done(2, 2)} + matched(1, "east", 2, east, 0, base));
 }
 

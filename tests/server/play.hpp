@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plays events to a Rendezvous and compares what it answers. Messages are Protobuf text, e.g.
-// `request: 1 goodbye {}`; an answer is "3: request: 1 done {}" for the connection 3.
+// Plays events to a Rendezvous and compares its answers. Messages are Protobuf text, e.g.
+// `request: 1 goodbye {}`; the answer "3: request: 1 done {}" goes to connection 3.
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ class Play {
 public:
   using Where = std::source_location;
 
-  /// @param number  of the server
-  /// @param keys    by the numbers of their owners
+  /// @param number  number of the server
+  /// @param keys    texts of the keys, by the numbers of their owners
   explicit Play(std::uint32_t number = 0, const Limits& limits = {},
                 const std::vector<std::string>& keys = {})
       : rendezvous_({.version = "0.1",
@@ -36,7 +36,8 @@ public:
   void at(double seconds) { now_ = seconds; }
   void own(ConnectionId connection, Owner owner) { rendezvous_.set_owner(connection, owner); }
 
-  void tell(ConnectionId from, const std::string& message, const Answers& expected,
+  /// Sends a message over the connection, and expects these answers.
+  void send(ConnectionId from, const std::string& message, const Answers& expected,
             Where where = Where::current()) {
     compare(message, receive(from, message), expected, where);
   }
@@ -67,7 +68,7 @@ public:
     compare("check_silence", rendezvous_.check_silence(now_), expected, where);
   }
   void record_heard(ConnectionId from) { rendezvous_.record_heard(from, now_); }
-  /// The first page.
+  /// Returns the first page of a status.
   wire::Status status(bool with_ranks = false) const {
     wire::StatusRequest request;
     request.set_ranks(with_ranks);
@@ -82,26 +83,27 @@ public:
   std::size_t held_bytes() const { return rendezvous_.held_bytes(); }
   bool is_member(ConnectionId connection) { return rendezvous_.is_member(connection); }
 
-  /// Ranks 0 .. size-1 of a group say hello over the connections first, first + 1, ...
+  /// Says hello for ranks 0 .. size-1 of a group, over the connections first, first + 1, ...
   void join(const std::string& group, int size, ConnectionId first,
             Where where = Where::current()) {
     for (int rank = 0; rank < size; ++rank) {
       const ConnectionId from = first + static_cast<ConnectionId>(rank);
-      tell(from, hello(group, rank, size), {welcome(from)}, where);
+      send(from, hello(group, rank, size), {welcome(from)}, where);
     }
   }
 
-  /// All ranks of the group are in a call that opens links.
+  /// Reports that all ranks of the group are in a call that opens links.
   /// @param begins  number of the stream whose step the call begins; 0: none
+  /// @param then    expected answers after the one to rank 0
   void be_present(ConnectionId rank_0, int begins = 0, const Answers& then = {},
                   Where where = Where::current()) {
     Answers expected{done(rank_0, 9)};
     expected.insert(expected.end(), then.begin(), then.end());
-    tell(rank_0, fmt::format("request: 9 presence {{ is_present: true incarnation: {} }}", begins),
+    send(rank_0, fmt::format("request: 9 presence {{ is_present: true incarnation: {} }}", begins),
          expected, where);
   }
   void be_absent(ConnectionId rank_0, Where where = Where::current()) {
-    tell(rank_0, "request: 9 presence {}", {done(rank_0, 9)}, where);
+    send(rank_0, "request: 9 presence {}", {done(rank_0, 9)}, where);
   }
 
   static std::string hello(const std::string& group, int rank, int size,
@@ -122,7 +124,8 @@ public:
     return fmt::format("{}: request: {} refused {{ code: {} text: \"{}\" }}", to, request, code,
                        text);
   }
-  /// Of a subscription; `incarnation` of the receiver.
+  /// Returns the notice that a subscription is refused.
+  /// @param incarnation  of the receiver's stream or subscription
   static std::string stream_refused(ConnectionId to, int code, const std::string& text,
                                     int incarnation = 0) {
     return fmt::format(
@@ -159,7 +162,7 @@ private:
     for (const Outgoing& out : output.messages) {
       wire::ToClient message = out.message;
       if (out.common) message.MergeFrom(*out.common);
-      if (message.has_welcome()) {  // tests that are about seals look at them themselves
+      if (message.has_welcome()) {  // tests of seals check them themselves
         message.mutable_welcome()->clear_seal();
         message.mutable_welcome()->clear_sealed_at();
       }

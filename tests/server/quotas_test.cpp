@@ -34,7 +34,7 @@ TEST(Quotas, TheOldestStrangerOfTheHostWithTheMostMakesRoom) {
   quotas.add(8, "two", 9);
   EXPECT_FALSE(quotas.find_surplus());
   quotas.add(9, "two", 10);
-  EXPECT_EQ(quotas.find_surplus(), 3u);  // 2 has spoken since
+  EXPECT_EQ(quotas.find_surplus(), 3u);  // 2 has sent a message since
   quotas.remove(3);
   EXPECT_FALSE(quotas.find_surplus());
   EXPECT_EQ(quotas.sessions(), 3u);
@@ -92,7 +92,7 @@ TEST(Quotas, StrangersThatHaveMostOfTheBytesMakeRoomBeforeSessions) {
   quotas.buffer(1, 45);
   for (const ConnectionId id : {ConnectionId{3}, ConnectionId{2}, ConnectionId{4}})
     quotas.buffer(id, 20);
-  EXPECT_EQ(quotas.find_heaviest(), 2u);  // the oldest of three alike
+  EXPECT_EQ(quotas.find_heaviest(), 2u);  // the oldest of three with as many bytes
   quotas.buffer(1, 20);
   EXPECT_EQ(quotas.find_heaviest(), 1u);
   quotas.remove(1);
@@ -108,7 +108,7 @@ TEST(Quotas, AHostWritesSoManyLinesIntoTheLog) {
   EXPECT_EQ(lines, static_cast<int>(Quotas::log_burst));
   EXPECT_EQ(quotas.lines_left_out(), 10'000u - static_cast<unsigned>(lines));
   EXPECT_TRUE(quotas.may_log(2, 1));
-  quotas.remove(1);  // it comes again
+  quotas.remove(1);  // its host connects again
   quotas.add(3, "loud", 1);
   EXPECT_FALSE(quotas.may_log(3, 1));
   EXPECT_TRUE(quotas.may_log(3, 2));

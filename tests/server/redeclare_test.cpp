@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams whose producer declares its layouts again: server/rendezvous/redeclare.cpp. "ocean" (connection 1) has the
-// stream 's' with u and v; "viewer" (11) takes v, "late" (21) comes after it.
+// stream 's' with u and v; "viewer" (11) consumes v, "late" (21) subscribes after it.
 #include <gtest/gtest.h>
 
 #include "play.hpp"
@@ -34,38 +34,38 @@ protected:
     play.join("ocean", 1, 1);
     play.join("viewer", 1, 11);
     play.join("late", 1, 21);
-    play.tell(1, announce(u + v), {Play::done(1, 2)});
+    play.send(1, announce(u + v), {Play::done(1, 2)});
     play.receive(11, subscribe(v));
     for (const ConnectionId rank_0 : {1u, 11u})
       play.receive(rank_0, "request: 9 presence { is_present: true }");
   }
-  void tell_addresses(int link, ConnectionId consumer, int again = 0) {
-    const std::string told = addresses(link, again), passed_on = notice(link, again);
-    play.tell(1, told, {Play::done(1, 4), fmt::format("{}: {}", consumer, passed_on)});
-    play.tell(consumer, told, {Play::done(consumer, 4), "1: " + passed_on});
+  void send_addresses(int link, ConnectionId consumer, int again = 0) {
+    const std::string message = addresses(link, again), passed_on = notice(link, again);
+    play.send(1, message, {Play::done(1, 4), fmt::format("{}: {}", consumer, passed_on)});
+    play.send(consumer, message, {Play::done(consumer, 4), "1: " + passed_on});
   }
   std::string of_viewer() { return play.status().streams(0).consumers(0).fields(0).layout(); }
   void expect_refused(const std::string& message, const std::string& text,
                       Play::Where where = Play::Where::current()) {
-    play.tell(1, message, {Play::refused(1, refused_code, text, 3)}, where);
+    play.send(1, message, {Play::refused(1, refused_code, text, 3)}, where);
   }
   Play play;
 };
 
 TEST_F(Redeclare, LetsBothSidesTellTheirAddressesAgain) {
-  tell_addresses(1, 11);
+  send_addresses(1, 11);
   for (int again = 1; again <= 2; ++again) {
-    play.tell(1, redeclare(u + v_again),
+    play.send(1, redeclare(u + v_again),
               {Play::done(1, 3),
                fmt::format("11: redeclared {{ link: 1 {} again: {} }}", v_again, again)});
-    play.tell(11, addresses(1, again - 1),
+    play.send(11, addresses(1, again - 1),
               {Play::refused(11, refused_code,
                              fmt::format("link 1: expected addresses for a link that was set up "
                                          "anew {} times, found them for {} times",
                                          again, again - 1),
                              4)});
-    tell_addresses(1, 11, again);
-    play.tell(11, addresses(1, again),
+    send_addresses(1, 11, again);
+    play.send(11, addresses(1, again),
               {Play::refused(11, refused_code,
                              "link 1: expected the addresses of group 'viewer' once, found them "
                              "again",
@@ -74,7 +74,7 @@ TEST_F(Redeclare, LetsBothSidesTellTheirAddressesAgain) {
 }
 
 TEST_F(Redeclare, GivesThoseThatComeLaterTheNewLayouts) {
-  tell_addresses(1, 11);
+  send_addresses(1, 11);
   play.receive(1, redeclare(u + v_again));
   play.receive(21, "request: 9 presence { is_present: true }");
   const auto to_late = play.receive(21, subscribe(v)).messages;
@@ -84,7 +84,7 @@ TEST_F(Redeclare, GivesThoseThatComeLaterTheNewLayouts) {
 }
 
 TEST_F(Redeclare, HoldsNoMoreForEachTime) {
-  tell_addresses(1, 11);
+  send_addresses(1, 11);
   play.receive(1, redeclare(u + v_again));
   const std::size_t held = play.held_bytes();
   for (int again = 0; again < 100; ++again) play.receive(1, redeclare(u + v_again));
@@ -92,7 +92,7 @@ TEST_F(Redeclare, HoldsNoMoreForEachTime) {
 }
 
 TEST_F(Redeclare, OfAConsumerIsPassedOnAndHoldsWhenTheProducerTakesItUp) {
-  tell_addresses(1, 11);
+  send_addresses(1, 11);
   const std::string wanted = "redeclare_link { link: 1 " + v_again + "number: 2 }";
   const auto take_up = [](int again) {
     return fmt::format(
@@ -100,51 +100,51 @@ TEST_F(Redeclare, OfAConsumerIsPassedOnAndHoldsWhenTheProducerTakesItUp) {
         again);
   };
   for (int again = 1; again <= 2; ++again) {
-    play.tell(11, "request: 5 " + wanted, {Play::done(11, 5), "1: " + wanted});
+    play.send(11, "request: 5 " + wanted, {Play::done(11, 5), "1: " + wanted});
     EXPECT_EQ(of_viewer(), again == 1 ? "shape=6x4 grid=1x1" : "shape=6x4 grid=1x1 block=2x2");
-    play.tell(1, take_up(again),
+    play.send(1, take_up(again),
               {Play::done(1, 3),
                fmt::format("11: redeclared {{ link: 1 {} number: 2 again: {} }}", v, again)});
     EXPECT_EQ(of_viewer(), "shape=6x4 grid=1x1 block=2x2");
-    play.tell(1, take_up(again), {Play::done(1, 3)});  // whose answer came too late
-    play.tell(
+    play.send(1, take_up(again), {Play::done(1, 3)});  // sent again: its answer came too late
+    play.send(
         1, take_up(again + 2),
         {Play::refused(1, refused_code,
                        fmt::format("Redeclare of stream \\'s\\': expected link 1 to be set up "
                                    "anew for the {}th time, found for the {}th",
                                    again + 1, again + 2),
                        3)});
-    tell_addresses(1, 11, again);
+    send_addresses(1, 11, again);
   }
   const std::size_t held = play.held_bytes();
   for (int again = 3; again < 100; ++again) play.receive(1, take_up(again));
   EXPECT_EQ(play.held_bytes(), held);
-  play.tell(1, "request: 3 redeclare { stream: 's' link { link: 77 " + v_again + "number: 1 } }",
+  play.send(1, "request: 3 redeclare { stream: 's' link { link: 77 " + v_again + "number: 1 } }",
             {Play::done(1, 3)});
 }
 
 TEST_F(Redeclare, OfOneConsumerLeavesTheOthersAsTheyAre) {
-  tell_addresses(1, 11);
+  send_addresses(1, 11);
   play.receive(21, "request: 9 presence { is_present: true }");
   play.receive(21, subscribe(u));
-  tell_addresses(2, 21);
-  play.tell(1, "request: 3 redeclare { stream: 's' link { link: 2 " + u + "number: 1 } again: 1 }",
+  send_addresses(2, 21);
+  play.send(1, "request: 3 redeclare { stream: 's' link { link: 2 " + u + "number: 1 } again: 1 }",
             {Play::done(1, 3), "21: redeclared { link: 2 " + u + "number: 1 again: 1 }"});
-  tell_addresses(2, 21, 1);
-  play.tell(
+  send_addresses(2, 21, 1);
+  play.send(
       1, addresses(1),
       {Play::refused(1, refused_code,
                      "link 1: expected the addresses of group 'ocean' once, found them again", 4)});
 }
 
 TEST_F(Redeclare, OfAConsumerIsRefusedAndChangesNothing) {
-  tell_addresses(1, 11);
+  send_addresses(1, 11);
   const auto of_consumer = [](const std::string& fields, int link = 1) {
     return fmt::format("request: 5 redeclare_link {{ link: {} number: 1 {} }}", link, fields);
   };
   const auto expect = [&](ConnectionId from, const std::string& message, core::Errc code,
                           const std::string& text, Play::Where where = Play::Where::current()) {
-    play.tell(from, message, {Play::refused(from, static_cast<int>(code), text, 5)}, where);
+    play.send(from, message, {Play::refused(from, static_cast<int>(code), text, 5)}, where);
   };
   expect(
       11, of_consumer(Play::field("v", 9, "shape=6x5 grid=1x1")), core::Errc::refused,
@@ -172,14 +172,14 @@ TEST_F(Redeclare, OfAConsumerIsRefusedAndChangesNothing) {
 }
 
 TEST_F(Redeclare, OfAConsumerOfAStateIsRefused) {
-  play.tell(1,
+  play.send(1,
             "request: 2 announce { stream: 'w' queue_depth: 1 is_state: true keep_steps: 1 "
             "when_full: WHEN_FULL_DROP_OLDEST incarnation: 6 " +
                 u + Play::offers({"t"}) + "}",
             {Play::done(1, 2)});
   play.receive(
       11, "request: 2 subscribe { stream: 'w' incarnation: 7 " + u + Play::offers({"t"}) + "}");
-  play.tell(
+  play.send(
       11, "request: 5 redeclare_link { link: 2 number: 1 " + u + "}",
       {Play::refused(11, static_cast<int>(core::Errc::unsupported),
                      "stream \\'w\\': expected layouts that are declared again of a stream of "
@@ -187,7 +187,7 @@ TEST_F(Redeclare, OfAConsumerOfAStateIsRefused) {
                      5)});
 }
 
-/// Both sides have a link of an earlier server; the consumer wants other layouts of it.
+/// Both sides have a link of an earlier server, for which the consumer wants other layouts.
 TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
   const std::string again =
       "hello { protocol: 2 group: '%' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: "
@@ -209,18 +209,18 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
     play.receive(1, hello("ocean"));
     play.receive(11, hello("viewer"));
     if (is_consumer_first) {
-      play.tell(11, resume_viewer, {Play::done(11, 2)});
-      play.tell(
+      play.send(11, resume_viewer, {Play::done(11, 2)});
+      play.send(
           11, "request: 5 " + wanted,
           {Play::refused(11, refused_code,
                          "RedeclareLink of link 4294967297: expected a producer that has come "
                          "back to this server, which was started again; found that it has "
                          "not yet: try again in a moment",
                          5)});
-      play.tell(1, resume_ocean, {"1: " + wanted, Play::done(1, 2)});
+      play.send(1, resume_ocean, {"1: " + wanted, Play::done(1, 2)});
     } else {
-      play.tell(1, resume_ocean, {Play::done(1, 2)});
-      play.tell(
+      play.send(1, resume_ocean, {Play::done(1, 2)});
+      play.send(
           1,
           "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again +
               "} again: 1 }",
@@ -229,9 +229,9 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
                          "to this server, which was started again; found that group "
                          "\\'viewer\\' has not yet: try again in a moment",
                          3)});
-      play.tell(11, resume_viewer, {"1: " + wanted, Play::done(11, 2)});
+      play.send(11, resume_viewer, {"1: " + wanted, Play::done(11, 2)});
     }
-    play.tell(
+    play.send(
         1,
         "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again +
             "} again: 1 }",
@@ -239,8 +239,8 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
   }
 }
 
-/// The server dies while the link is set up anew for the second time: whichever side has told its addresses
-/// to it, and whoever comes back first, the next one tells both sides what they need.
+/// The server dies while the link is set up anew for the second time: whichever side has sent its addresses,
+/// and whichever comes back first, the next server sends both sides all that they need.
 TEST(RedeclareAgain, IsTakenUpByTheNextServer) {
   const std::string number = "4294967297";
   const auto hello = [&](const std::string& group) {
@@ -256,67 +256,69 @@ TEST(RedeclareAgain, IsTakenUpByTheNextServer) {
         "'w' queue_depth: 3 incarnation: {} {} {} }}",
         number, peer, incarnation, v, more);
   };
-  const auto told = [](const std::string& which) { return " told { " + which + " }"; };
+  const auto last_sent = [](const std::string& which) { return " told { " + which + " }"; };
   const auto passed_on = [](int to, const std::string& which) {
     return fmt::format("{}: link_addresses {{ {} }}", to, which);
   };
-  const auto tell = [](const std::string& which) {
+  const auto link_addresses = [](const std::string& which) {
     return "request: 6 link_addresses { " + which + " }";
   };
   const std::string redeclared =
       "11: redeclared { link: " + number + " " + v + " number: 4 again: 2 }";
-  for (const bool has_producer_told : {true, false})
-    for (const bool has_consumer_told : {true, false})
+  for (const bool has_producer_sent : {true, false})
+    for (const bool has_consumer_sent : {true, false})
       for (const bool is_consumer_first : {true, false})
-        for (const bool tells_late : {true, false}) {
-          SCOPED_TRACE(fmt::format("{} {} {} {}", has_producer_told, has_consumer_told,
-                                   is_consumer_first, tells_late));
+        for (const bool sends_late : {true, false}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", has_producer_sent, has_consumer_sent,
+                                   is_consumer_first, sends_late));
           const std::string of_producer = addresses('p', 2), of_consumer = addresses('c', 2);
-          // A side that has not told them has told those of the first time, and may tell them late.
+          // A side that has not sent its new addresses has sent the first ones, and may send the new ones late.
           const std::string ocean =
               "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 5 " + v +
               Play::offers({"t"}) + "} " +
               link("viewer", 5,
                    "number: 4 again: 2" +
-                       told(has_producer_told ? of_producer : addresses('p', 1))) +
+                       last_sent(has_producer_sent ? of_producer : addresses('p', 1))) +
               " }";
           const std::string viewer =
               "request: 2 resume { " +
               link("ocean", 4,
-                   has_consumer_told ? "again: 2" + told(of_consumer)
-                                     : "again: 1" + told(addresses('c', 1))) +
+                   has_consumer_sent ? "again: 2" + last_sent(of_consumer)
+                                     : "again: 1" + last_sent(addresses('c', 1))) +
               " }";
           Play play(2);
           play.receive(1, hello("ocean"));
           play.receive(11, hello("viewer"));
           const bool is_late =
-              tells_late && !(is_consumer_first ? has_consumer_told : has_producer_told);
+              sends_late && !(is_consumer_first ? has_consumer_sent : has_producer_sent);
           std::vector<std::string> both{redeclared};
-          if (has_producer_told || (is_late && !is_consumer_first))
+          if (has_producer_sent || (is_late && !is_consumer_first))
             both.push_back(passed_on(11, of_producer));
-          if (has_consumer_told || (is_late && is_consumer_first))
+          if (has_consumer_sent || (is_late && is_consumer_first))
             both.push_back(passed_on(1, of_consumer));
           if (is_consumer_first) {
-            play.tell(11, viewer, {Play::done(11, 2)});
-            if (is_late) play.tell(11, tell(of_consumer), {Play::done(11, 6)});
+            play.send(11, viewer, {Play::done(11, 2)});
+            if (is_late) play.send(11, link_addresses(of_consumer), {Play::done(11, 6)});
             both.push_back(Play::done(1, 2));
-            play.tell(1, ocean, both);
+            play.send(1, ocean, both);
           } else {
-            play.tell(1, ocean, {Play::done(1, 2)});
-            if (is_late) play.tell(1, tell(of_producer), {Play::done(1, 6)});
+            play.send(1, ocean, {Play::done(1, 2)});
+            if (is_late) play.send(1, link_addresses(of_producer), {Play::done(1, 6)});
             both.push_back(Play::done(11, 2));
-            play.tell(11, viewer, both);
+            play.send(11, viewer, both);
           }
-          const bool lacks_producer = !has_producer_told && !(is_late && !is_consumer_first);
-          const bool lacks_consumer = !has_consumer_told && !(is_late && is_consumer_first);
+          const bool lacks_producer = !has_producer_sent && !(is_late && !is_consumer_first);
+          const bool lacks_consumer = !has_consumer_sent && !(is_late && is_consumer_first);
           if (lacks_producer)
-            play.tell(1, tell(of_producer), {Play::done(1, 6), passed_on(11, of_producer)});
+            play.send(1, link_addresses(of_producer),
+                      {Play::done(1, 6), passed_on(11, of_producer)});
           if (lacks_consumer)
-            play.tell(11, tell(of_consumer), {Play::done(11, 6), passed_on(1, of_consumer)});
+            play.send(11, link_addresses(of_consumer),
+                      {Play::done(11, 6), passed_on(1, of_consumer)});
         }
 }
 
-/// It would be told to the consumer once more, in the order of the stream's fields.
+/// The server would send the redeclared fields to the consumer again, in the order of the stream's fields.
 TEST(RedeclareAgain, RefusesFieldsThatTheProducerHasNot) {
   for (const bool is_consumer_first : {true, false}) {
     Play play(2);
@@ -333,7 +335,7 @@ TEST(RedeclareAgain, RefusesFieldsThatTheProducerHasNot) {
     begin(1, "ocean");
     begin(11, "viewer");
     if (is_consumer_first)
-      play.tell(11, "request: 2 resume { " + link("ocean", v), {Play::done(11, 2)});
+      play.send(11, "request: 2 resume { " + link("ocean", v), {Play::done(11, 2)});
     const auto answers =
         play.receive(1, "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 5 " +
                             v + Play::offers({"t"}) + "} " + link("viewer", u))
@@ -342,7 +344,7 @@ TEST(RedeclareAgain, RefusesFieldsThatTheProducerHasNot) {
     EXPECT_EQ(answers[0].to, 1u);
     EXPECT_TRUE(answers[0].message.has_refused());
     if (!is_consumer_first)
-      play.tell(11, "request: 2 resume { " + link("ocean", v), {Play::done(11, 2)});
+      play.send(11, "request: 2 resume { " + link("ocean", v), {Play::done(11, 2)});
   }
 }
 
@@ -351,7 +353,7 @@ TEST_F(Redeclare, IsRefusedAndChangesNothing) {
       redeclare(u + v_again),
       "Redeclare of stream \\'s\\': expected a producer that has answered all of its links; "
       "found that link 1 waits for it");
-  tell_addresses(1, 11);
+  send_addresses(1, 11);
   expect_refused(redeclare(u), "Redeclare of stream \\'s\\': expected its 2 fields; found 1");
   expect_refused(
       redeclare(v_again + u),
@@ -368,7 +370,7 @@ TEST_F(Redeclare, IsRefusedAndChangesNothing) {
   expect_refused(
       redeclare(u + v_again, "t"),
       "Redeclare: expected a stream that group \\'ocean\\' has announced; found \\'t\\'");
-  play.tell(11, redeclare(u + v_again),
+  play.send(11, redeclare(u + v_again),
             {Play::refused(11, refused_code,
                            "Redeclare: expected a stream that group \\'viewer\\' has announced; "
                            "found \\'s\\'",

@@ -9,7 +9,7 @@
 namespace tremula::server {
 namespace {
 
-constexpr std::uint64_t base = std::uint64_t{7} << 32;  // of the links of server 7
+constexpr std::uint64_t base = std::uint64_t{7} << 32;  // base of the link numbers of server 7
 
 std::string hello_again(const std::string& group, int rank, int size, int left_server = 3) {
   return fmt::format(
@@ -30,7 +30,7 @@ std::string link(const std::string& peer, int size, const std::string& theirs, i
       (std::uint64_t{3} << 32) + static_cast<std::uint64_t>(number), peer, size, theirs);
 }
 
-/// Server 7, which was started after server 3 had ended.
+/// A play of server 7, which was started after server 3 had ended.
 class Resume : public testing::Test {
 protected:
   static std::string welcome(ConnectionId to) {
@@ -38,21 +38,21 @@ protected:
                        to);
   }
   void ocean_comes_back() {
-    play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
-    play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
+    play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
+    play.send(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
               {Play::done(1, 2)});
-    play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
+    play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
   }
   void viewer_comes_back() {
-    play.tell(11, hello_again("viewer", 0, 1), {welcome(11)});
-    play.tell(11, "request: 2 resume { " + link("ocean", 2, fields) + " }", {Play::done(11, 2)});
+    play.send(11, hello_again("viewer", 0, 1), {welcome(11)});
+    play.send(11, "request: 2 resume { " + link("ocean", 2, fields) + " }", {Play::done(11, 2)});
   }
-  /// Nobody says a word meanwhile, but all ranks live.
+  /// Lets the time pass without a message, while all ranks stay alive.
   void live_until(double seconds) {
     play.at(seconds);
     for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
   }
-  /// Within 30 s, of the link that ocean has told of.
+  /// Expects that viewer, to which ocean has reported a link, is lost after 30 s.
   void expect_loss_of_viewer() {
     live_until(30);
     play.check_silence({});
@@ -78,18 +78,18 @@ protected:
   Play play{7};
 };
 
-// A link is the consumer's when it has told of it, too.
+// A link binds the consumer only when it has reported the link as well.
 TEST_F(Resume, LinksThatAProducerInventsBindNobody) {
   for (const int rank : {0, 1})
-    play.tell(11 + static_cast<ConnectionId>(rank), hello_again("viewer", rank, 2, 0),
+    play.send(11 + static_cast<ConnectionId>(rank), hello_again("viewer", rank, 2, 0),
               {welcome(11 + static_cast<ConnectionId>(rank))});
-  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
-  play.tell(1, "request: 2 resume { " + stream + link("viewer", 2, wanted) + " }",
+  play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.send(1, "request: 2 resume { " + stream + link("viewer", 2, wanted) + " }",
             {Play::done(1, 2)});
-  play.tell(12, "request: 3 goodbye {}", {Play::done(12, 3)});
+  play.send(12, "request: 3 goodbye {}", {Play::done(12, 3)});
 }
 
-// Nor is a group that claims another's link believed; the others lose no more than that link.
+// Nor is a group that claims another group's link believed; the others lose at most that link.
 TEST_F(Resume, ALinkThatTwoGroupsTellOfIsTheFirstOnes) {
   const auto closed = [](ConnectionId to) {
     return fmt::format(
@@ -99,20 +99,20 @@ TEST_F(Resume, ALinkThatTwoGroupsTellOfIsTheFirstOnes) {
   };
   const std::string resume = "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }";
   viewer_comes_back();
-  play.tell(21, hello_again("other", 0, 2), {welcome(21)});
-  play.tell(21, std::regex_replace(resume, std::regex("stream: 's'"), "stream: 't'"),
+  play.send(21, hello_again("other", 0, 2), {welcome(21)});
+  play.send(21, std::regex_replace(resume, std::regex("stream: 's'"), "stream: 't'"),
             {closed(21), Play::done(21, 2)});
   ocean_comes_back();
   EXPECT_EQ(shown(), "t of other tos of ocean to viewer by 5");
 
   play = Play(7);
-  play.tell(21, hello_again("liar", 0, 1), {welcome(21)});
-  play.tell(21, "request: 2 resume { " + link("nobody", 2, fields) + " }", {Play::done(21, 2)});
-  play.tell(11, hello_again("viewer", 0, 1), {welcome(11)});
-  play.tell(11, "request: 2 resume { " + link("ocean", 2, fields) + " }",
+  play.send(21, hello_again("liar", 0, 1), {welcome(21)});
+  play.send(21, "request: 2 resume { " + link("none", 2, fields) + " }", {Play::done(21, 2)});
+  play.send(11, hello_again("viewer", 0, 1), {welcome(11)});
+  play.send(11, "request: 2 resume { " + link("ocean", 2, fields) + " }",
             {closed(11), Play::done(11, 2)});
-  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
-  play.tell(1, resume, {closed(1), Play::done(1, 2)});
+  play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.send(1, resume, {closed(1), Play::done(1, 2)});
   EXPECT_EQ(shown(), "s of ocean to");
 }
 
@@ -136,7 +136,7 @@ TEST_F(Resume, RestoresStreamsAndLinksInAnyOrderOfTheGroups) {
 TEST_F(Resume, KeepsTheCountersThatComeNext) {
   ocean_comes_back();
   viewer_comes_back();
-  play.tell(11,
+  play.send(11,
             fmt::format("heartbeat {{ counters {{ stream: 's' link: {} steps: 9 }} }}",
                         (std::uint64_t{3} << 32) + 5),
             {});
@@ -153,7 +153,7 @@ std::string matched(ConnectionId to, const std::string& peer, int size, const st
 }
 const std::string subscribed = "stream: 's' incarnation: 6 " + wanted + Play::offers({"tcp"});
 
-/// Rank 1 of ocean has given its link up while there was no server.
+/// Rank 1 of ocean has given its link up while no server was running.
 class GivenUp : public Resume {
 protected:
   static std::string closed(ConnectionId to) {
@@ -163,20 +163,21 @@ protected:
   void give_up(Answers then) {
     Answers answers{Play::done(2, 2)};
     answers.insert(answers.end(), then.begin(), then.end());
-    play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
-    play.tell(
+    play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
+    play.send(
         2,
         fmt::format("request: 2 close_link {{ link: {} gave_up: true why: 'rank 1 gave up' }}",
                     number),
         answers);
   }
-  /// @param missed  what has been told to the other ranks of the group, which were back before
+  /// Lets rank 0 of a group come back and resume.
+  /// @param missed  notices that the ranks of the group that were back earlier have received
   void resume(ConnectionId from, const std::string& group, int size, const std::string& what,
               Answers answers, const Answers& missed = {}) {
     Answers welcomed{welcome(from)};
     welcomed.insert(welcomed.end(), missed.begin(), missed.end());
-    play.tell(from, hello_again(group, 0, size), welcomed);
-    play.tell(from, "request: 2 resume { " + what + " }", answers);
+    play.send(from, hello_again(group, 0, size), welcomed);
+    play.send(from, "request: 2 resume { " + what + " }", answers);
   }
   static constexpr std::uint64_t number = (std::uint64_t{3} << 32) + 5;
   const std::string of_ocean = stream + link("viewer", 1, wanted),
@@ -195,7 +196,7 @@ TEST_F(GivenUp, IsToldToBothSidesWhicheverComesBackFirst) {
   resume(1, "ocean", 2, of_ocean, {closed(1), closed(2), Play::done(1, 2)}, {closed(1)});
   EXPECT_EQ(shown(), "s of ocean to");
 
-  play = Play(7);  // rank 0 is late, and still tells of it
+  play = Play(7);  // rank 0 is late, and still reports the link
   resume(11, "viewer", 1, of_viewer, {Play::done(11, 2)});
   give_up({closed(11), closed(2)});
   resume(1, "ocean", 2, of_ocean, {closed(1), closed(2), Play::done(1, 2)}, {closed(1)});
@@ -212,34 +213,34 @@ TEST_F(GivenUp, IsToldToBothSidesWhicheverComesBackFirst) {
 
 TEST_F(GivenUp, IsNotBelievedOfAStranger) {
   resume(11, "viewer", 1, of_viewer, {Play::done(11, 2)});
-  play.tell(21, Play::hello("stranger", 0, 1), {welcome(21)});
-  play.tell(21, fmt::format("request: 2 close_link {{ link: {} gave_up: true }}", number),
+  play.send(21, Play::hello("stranger", 0, 1), {welcome(21)});
+  play.send(21, fmt::format("request: 2 close_link {{ link: {} gave_up: true }}", number),
             {Play::done(21, 2)});
   resume(1, "ocean", 2, of_ocean, {Play::done(1, 2)});
   EXPECT_EQ(shown(), "s of ocean to viewer by 5");
 }
 
 TEST_F(Resume, LetsANewConsumerJoinUnderANumberThatNoServerHasUsed) {
-  play.tell(21, Play::hello("late", 0, 1), {welcome(21)});
-  play.tell(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});
+  play.send(21, Play::hello("late", 0, 1), {welcome(21)});
+  play.send(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});
   play.be_present(21);
-  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
-  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
+  play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.send(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
             {Play::done(1, 2)});
-  play.tell(2, hello_again("ocean", 1, 2), {welcome(2), "1: awaited {}"});
+  play.send(2, hello_again("ocean", 1, 2), {welcome(2), "1: awaited {}"});
   play.be_present(1, 0, {matched(21, "ocean", 2, fields, 6), matched(1, "late", 1, wanted, 4)});
   EXPECT_EQ(shown(), "s of ocean to viewer by 5 late by 1");
 }
 
-// All ranks of both sides are told of a link: those that come back after it would not be.
+// All ranks of both sides are notified of a link: ranks that come back later would miss the notice.
 TEST_F(Resume, LinksAGroupWhenItsLastRankIsBack) {
-  play.tell(21, Play::hello("late", 0, 1), {welcome(21)});
-  play.tell(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});
+  play.send(21, Play::hello("late", 0, 1), {welcome(21)});
+  play.send(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});
   play.be_present(21);
-  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
-  play.tell(1, "request: 2 resume { " + stream + " presence { is_present: true } }",
+  play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.send(1, "request: 2 resume { " + stream + " presence { is_present: true } }",
             {Play::done(1, 2)});
-  play.tell(2, hello_again("ocean", 1, 2),
+  play.send(2, hello_again("ocean", 1, 2),
             {welcome(2), matched(21, "ocean", 2, fields, 6), matched(1, "late", 1, wanted, 4)});
 }
 
@@ -249,41 +250,42 @@ TEST_F(Resume, AGroupEndsWithTheLastRankThatComesBackAndLeaves) {
   const auto close = [&](ConnectionId from, const Answers& then) {
     Answers expected{Play::done(from, 3)};
     expected.insert(expected.end(), then.begin(), then.end());
-    play.tell(from, fmt::format("request: 3 close_link {{ link: {} of_rank: true }}", number),
+    play.send(from, fmt::format("request: 3 close_link {{ link: {} of_rank: true }}", number),
               expected);
   };
   const auto leave = [&](ConnectionId from, const Answers& then) {
     Answers expected{Play::done(from, 4)};
     expected.insert(expected.end(), then.begin(), then.end());
-    play.tell(from, "request: 4 goodbye {}", expected);
+    play.send(from, "request: 4 goodbye {}", expected);
   };
   const auto ended = [&](const std::string& why) {
     return fmt::format("1: link_closed {{ link: {} why: \"{}\" }}", number, why);
   };
   const auto resume = [&](ConnectionId rank_0) {
-    play.tell(rank_0, "request: 2 resume { " + link("ocean", 1, fields) + " }",
+    play.send(rank_0, "request: 2 resume { " + link("ocean", 1, fields) + " }",
               {Play::done(rank_0, 2)});
   };
   for (const bool is_rank_0_late : {false, true}) {
     SCOPED_TRACE(is_rank_0_late);
     play = Play(7);
     const int first_rank = is_rank_0_late ? 1 : 0, late_rank = 1 - first_rank;
-    play.tell(11, hello_again("viewer", first_rank, 2), {welcome(11)});
+    play.send(11, hello_again("viewer", first_rank, 2), {welcome(11)});
     if (!is_rank_0_late) resume(11);
-    close(11, {});  // of which the producer has not told yet
-    play.tell(1, hello_again("ocean", 0, 1), {welcome(1)});
-    play.tell(1,
+    close(11, {});  // the producer has not yet reported this link
+    play.send(1, hello_again("ocean", 0, 1), {welcome(1)});
+    play.send(1,
               "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 4 " + wanted +
                   Play::offers({"tcp"}) + "} " + link("viewer", 2, wanted) + " }",
               {Play::done(1, 2)});
     leave(11, {});
-    play.tell(31, Play::hello("viewer", 0, 1, "another job"), {});  // waits for the name
+    play.send(31, Play::hello("viewer", 0, 1, "another job"), {});  // waits for the name
     play.at(4);
     play.check_silence({});
-    play.tell(12, hello_again("viewer", late_rank, 2), {welcome(12)});
+    play.send(12, hello_again("viewer", late_rank, 2), {welcome(12)});
     if (is_rank_0_late) resume(12);
     EXPECT_EQ(shown(), "s of ocean to viewer by 5");
-    // Of what a rank tells before rank 0 is back the server knows no link: the group's end tells it.
+    // If rank 0 is late, the server did not know the link when rank 1 closed it, so only the end of the
+    // group closes the link.
     close(12, is_rank_0_late ? Answers{} : Answers{ended("group 'viewer' closed the link")});
     leave(12, is_rank_0_late ? Answers{ended("consumer 'viewer' has left"), welcome(31)}
                              : Answers{welcome(31)});
@@ -292,12 +294,12 @@ TEST_F(Resume, AGroupEndsWithTheLastRankThatComesBackAndLeaves) {
 
 // The others may have ended while they looked for the server.
 TEST_F(Resume, AGroupWhoseRanksThatAreBackHaveLeftEndsAfterAWhile) {
-  play.tell(11, hello_again("viewer", 0, 2), {welcome(11)});
-  play.tell(11, "request: 4 goodbye {}", {Play::done(11, 4)});
-  play.tell(11, hello_again("another", 0, 2),
+  play.send(11, hello_again("viewer", 0, 2), {welcome(11)});
+  play.send(11, "request: 4 goodbye {}", {Play::done(11, 4)});
+  play.send(11, hello_again("another", 0, 2),
             {Play::refused(11, -7, "Hello: expected once a connection, found a second one", 1)});
-  play.tell(31, Play::hello("viewer", 0, 2), {});
-  play.tell(32, Play::hello("viewer", 1, 2), {});  // of the next job: it does not come back
+  play.send(31, Play::hello("viewer", 0, 2), {});
+  play.send(32, Play::hello("viewer", 1, 2), {});  // from the next job: no rank that comes back
   play.at(10.5);
   play.check_silence({welcome(31), welcome(32)});
 }
@@ -305,13 +307,13 @@ TEST_F(Resume, AGroupWhoseRanksThatAreBackHaveLeftEndsAfterAWhile) {
 // A rank of a producer that has left has closed its streams together with rank 0, or is lost.
 TEST_F(Resume, AProducerOfWhichARankHasLeftIsLost) {
   viewer_comes_back();
-  play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
-  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
-  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
+  play.send(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
   const std::string why =
       "why: \"rank 1 of group 'ocean' left before its group had closed its "
       "stream 's'\" }";
-  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " presence {} }",
+  play.send(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " presence {} }",
             {Play::done(1, 2), "1: group_lost { group: 'ocean' rank: 1 " + why,
              fmt::format("11: group_lost {{ group: 'ocean' rank: 1 links: {} {}",
                          (std::uint64_t{3} << 32) + 5, why)});
@@ -321,32 +323,32 @@ TEST_F(Resume, AStreamThatARankGaveUpBeforeRank0WasBackIsGivenUp) {
   for (const bool is_viewer_first : {true, false}) {
     play = Play(7);
     if (is_viewer_first) viewer_comes_back();
-    play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
-    play.tell(2,
+    play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
+    play.send(2,
               "request: 3 close_stream { stream: 's' gave_up: true incarnation: 4 why: 'thrown' }",
               {Play::done(2, 3)});
-    play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+    play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
     const std::string given_up = "stream_given_up { incarnation: 4 why: 'thrown' }";
     const std::string closed = fmt::format("link_closed {{ link: {} why: 'thrown' lost: true }}",
                                            (std::uint64_t{3} << 32) + 5);
     Answers expected{Play::done(1, 2), "1: " + given_up, "2: " + given_up};
     if (is_viewer_first) expected.push_back("11: " + closed);
     expected.insert(expected.end(), {"1: " + closed, "2: " + closed});
-    play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " presence {} }",
+    play.send(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " presence {} }",
               expected);
     EXPECT_EQ(shown(), "");
     if (is_viewer_first) continue;
-    play.tell(11, hello_again("viewer", 0, 1), {welcome(11)});
-    play.tell(11, "request: 2 resume { " + link("ocean", 2, fields) + " }",
+    play.send(11, hello_again("viewer", 0, 1), {welcome(11)});
+    play.send(11, "request: 2 resume { " + link("ocean", 2, fields) + " }",
               {"11: " + closed, Play::done(11, 2)});
   }
 }
 
 TEST_F(Resume, ARankThatMeetsItsJobMeanwhileIsToldOfTheRestart) {
   for (const int rank : {0, 1})
-    play.tell(static_cast<ConnectionId>(1 + rank), hello_again("ocean", rank, 2),
+    play.send(static_cast<ConnectionId>(1 + rank), hello_again("ocean", rank, 2),
               {welcome(static_cast<ConnectionId>(1 + rank))});
-  play.tell(1, "request: 2 share { round: 2 bytes: 'x' }",
+  play.send(1, "request: 2 share { round: 2 bytes: 'x' }",
             {Play::refused(1, -4,
                            "group 'ocean', rank 0: expected Share round 1 once, found round 2; the "
                            "server was started again while the ranks of this job met; start the "
@@ -358,8 +360,8 @@ TEST_F(Resume, RestoresWhatWaitsInAnyOrderOfTheGroups) {
   const auto ocean = [&](const Answers& then) {
     Answers expected{Play::done(1, 2)};
     expected.insert(expected.end(), then.begin(), then.end());
-    play.tell(1, hello_again("ocean", 0, 1), {welcome(1)});
-    play.tell(1,
+    play.send(1, hello_again("ocean", 0, 1), {welcome(1)});
+    play.send(1,
               "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 4 " + wanted +
                   Play::offers({"tcp"}) + "} presence { is_present: true incarnation: 4 } }",
               expected);
@@ -367,8 +369,8 @@ TEST_F(Resume, RestoresWhatWaitsInAnyOrderOfTheGroups) {
   const auto late = [&](const Answers& then) {
     Answers expected{Play::done(21, 2)};
     expected.insert(expected.end(), then.begin(), then.end());
-    play.tell(21, hello_again("late", 0, 1), {welcome(21)});
-    play.tell(
+    play.send(21, hello_again("late", 0, 1), {welcome(21)});
+    play.send(
         21,
         "request: 2 resume { subscriptions { " + subscribed + "} presence { is_present: true } }",
         expected);
@@ -382,19 +384,19 @@ TEST_F(Resume, RestoresWhatWaitsInAnyOrderOfTheGroups) {
 }
 
 TEST_F(Resume, RefusesWhatFitsNoStreamAnyMore) {
-  play.tell(31, Play::hello("new", 0, 2), {welcome(31)});
-  play.tell(31,
+  play.send(31, Play::hello("new", 0, 2), {welcome(31)});
+  play.send(31,
             "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 8 " + fields +
                 Play::offers({"mpi"}) + "}",
             {Play::done(31, 2)});
-  play.tell(21, hello_again("late", 0, 1), {welcome(21)});
+  play.send(21, hello_again("late", 0, 1), {welcome(21)});
   const std::string text =
       "stream 's': producer 'new' offers the transports mpi, consumer 'late' offers tcp, and none "
       "leads from one to the other (mpi: producer 'new' alone has it; tcp: consumer 'late' alone "
       "has "
       "it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes what there "
       "is";
-  play.tell(21, "request: 2 resume { subscriptions { " + subscribed + "} }",
+  play.send(21, "request: 2 resume { subscriptions { " + subscribed + "} }",
             {Play::done(21, 2), Play::stream_refused(21, -8, text, 6),
              Play::stream_refused(31, -8, text, 8)});
 }
@@ -418,16 +420,16 @@ TEST_F(Resume, LosesAConsumerThatDoesNotComeBack) {
 
 TEST_F(Resume, LosesAConsumerInWhosePlaceANewJobOfItsNameComes) {
   ocean_comes_back();
-  play.tell(11, Play::hello("viewer", 0, 1), {welcome(11)});  // has no link
+  play.send(11, Play::hello("viewer", 0, 1), {welcome(11)});  // a new job, without a link
   expect_loss_of_viewer();
 }
 
-// It has left no stream, so it joins whatever call of the producer opens links.
+// The new job has left no stream, so any call of the producer that opens links links it.
 TEST_F(Resume, LinksANewJobInThePlaceOfAConsumerThatDidNotComeBack) {
   ocean_comes_back();
-  play.tell(11, Play::hello("viewer", 0, 1), {welcome(11)});
+  play.send(11, Play::hello("viewer", 0, 1), {welcome(11)});
   expect_loss_of_viewer();
-  play.tell(11, "request: 2 subscribe { " + subscribed + "}", {Play::done(11, 2)});
+  play.send(11, "request: 2 subscribe { " + subscribed + "}", {Play::done(11, 2)});
   play.be_present(11, 0, {"1: awaited {}"});
   play.be_present(1, 0, {matched(11, "ocean", 2, fields, 6), matched(1, "viewer", 1, wanted, 4)});
   EXPECT_EQ(shown(), "s of ocean to viewer by 1");
@@ -444,7 +446,7 @@ TEST_F(Resume, LosesAProducerThatDoesNotComeBack) {
 }
 
 TEST_F(Resume, LosesAGroupThatComesBackInPart) {
-  play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
+  play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
   live_until(30.5);
   play.check_silence(
       {"2: group_lost { group: 'ocean' why: \"rank 0 of group 'ocean' has not come back to the "
@@ -453,31 +455,31 @@ TEST_F(Resume, LosesAGroupThatComesBackInPart) {
 }
 
 TEST_F(Resume, IsNotForALinkThatTheServerItselfHasLost) {
-  play.tell(1, hello_again("ocean", 0, 2, 7),
+  play.send(1, hello_again("ocean", 0, 2, 7),
             {Play::refused(1, -5,
                            "rank 0 of group 'ocean' was counted as lost when its connection to "
                            "this server broke; start its job again")});
 }
 
 TEST_F(Resume, RefusesALinkWithFieldsThatAStatusCouldNotShow) {
-  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
   const auto resume = [](const std::string& theirs) {
     return "request: 2 resume { " + stream + link("viewer", 1, theirs) + " }";
   };
-  play.tell(1,
+  play.send(1,
             resume("fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' origin: [4, 4] }"),
             {Play::refused(1, -4, "fields[0].origin: expected none or 1 numbers, found 2", 2)});
   EXPECT_EQ(play.status().streams_size(), 0) << "all of it is refused";
 }
 
 TEST_F(Resume, RefusesAStreamThatAnotherGroupHasAnnouncedMeanwhile) {
-  play.tell(31, Play::hello("new", 0, 2), {welcome(31)});
-  play.tell(
+  play.send(31, Play::hello("new", 0, 2), {welcome(31)});
+  play.send(
       31,
       "request: 2 announce { stream: 's' queue_depth: 3 " + fields + Play::offers({"tcp"}) + "}",
       {Play::done(31, 2)});
-  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
-  play.tell(1, "request: 2 resume { " + stream + " }",
+  play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.send(1, "request: 2 resume { " + stream + " }",
             {Play::refused(1, -7,
                            "stream 's' is announced by group 'new' already; choose another name "
                            "or announce it when that group has closed it",
@@ -486,7 +488,7 @@ TEST_F(Resume, RefusesAStreamThatAnotherGroupHasAnnouncedMeanwhile) {
 
 TEST_F(Resume, ForgetsALinkThatItsConsumerClosesMeanwhile) {
   viewer_comes_back();
-  play.tell(11,
+  play.send(11,
             fmt::format("request: 3 close_link {{ link: {} of_rank: true }}",
                         (std::uint64_t{3} << 32) + 5),
             {Play::done(11, 3)});

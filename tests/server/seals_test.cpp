@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What seals cost. What they are good for is in owners_test.
+// The cost of seals. Their purpose is tested in owners_test.
 #include "server/state/seals.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ Seals::Keys keys(Owner count, bool are_turned_round = false) {
   std::vector<core::Key> all;
   for (Owner owner = 0; owner < count; ++owner) {
     const Owner number = are_turned_round ? count - 1 - owner : owner;
-    all.emplace_back(fmt::format("the key of nobody but owner {:03}", number), "test");
+    all.emplace_back(fmt::format("the key that belongs to owner {:03}", number), "test");
   }
   return std::make_shared<const std::vector<core::Key>>(std::move(all));
 }
@@ -48,7 +48,7 @@ TEST(Seals, AreMadeUnderOneKeyEach) {
   }
 }
 
-// Though the next server has its keys in another order.
+// The next server has its keys in another order.
 TEST(Seals, AreCheckedUnderOneKeyEach) {
   const Seals before(keys(many), 4), after(keys(many, true), 5);
   const std::string stream = "sst", consumer = "viewer";
@@ -78,7 +78,7 @@ TEST(Seals, AreCheckedUnderOneKeyEach) {
     }
 }
 
-// Whatever a job shows.
+// A job may show any text as a seal.
 TEST(Seals, ThatDoNotHoldCostNoMore) {
   const Seals seals(keys(many), 5);
   const Group group = group_of(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tremula status` is told, and how heartbeats get into it.
+// The answer to `tremula status`, and how counters of heartbeats get into it.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -32,11 +32,11 @@ protected:
     play.join("viewer", 1, 11);
     play.be_present(1);
     play.be_present(11);
-    play.tell(1,
+    play.send(1,
               "request: 2 announce { stream: 's' queue_depth: 3 " + announced +
                   Play::offers({"tcp"}) + "}",
               {Play::done(1, 2)});
-    play.tell(11, "request: 2 subscribe { stream: 's' " + wanted + Play::offers({"tcp"}) + "}",
+    play.send(11, "request: 2 subscribe { stream: 's' " + wanted + Play::offers({"tcp"}) + "}",
               {Play::done(11, 2),
                "11: matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 "
                "offer: 'tcp' queue_depth: 3 why: \"" +
@@ -51,22 +51,22 @@ protected:
 TEST(EmptyStatus, IsGivenToAnybody) {
   Play play;
   play.at(1.5);
-  play.tell(99, "request: 4 status {}",
+  play.send(99, "request: 4 status {}",
             {"99: request: 4 status { version: '0.1' listens_on: 'here:1' uptime_seconds: 1.5 }"});
 }
 
 TEST_F(Status, ShowsGroupsStreamsLayoutsAndCounters) {
   play.at(5);
-  play.tell(1,
+  play.send(1,
             "heartbeat { counters { stream: 's' steps: 7 packages: 7 bytes: 100 wait_seconds: 1 "
             "plan_seconds: 0.5 waits_for: "
             "'viewer' } }",
             {});
-  play.tell(2,
+  play.send(2,
             "heartbeat { counters { stream: 's' steps: 6 packages: 6 bytes: 50 wait_seconds: 2 "
             "plan_seconds: 0.25 } }",
             {});
-  play.tell(11,
+  play.send(11,
             "heartbeat { counters { stream: 's' link: 1 steps: 5 packages: 10 bytes: 130 "
             "waits_for: 'ocean' } }",
             {});
@@ -90,11 +90,11 @@ TEST_F(Status, ShowsGroupsStreamsLayoutsAndCounters) {
 }
 
 TEST_F(Status, ShowsTheMostThatAnyRankHasDroppedAndQueued) {
-  play.tell(1, "heartbeat { counters { stream: 's' dropped: 4 queued_steps: 2 queued_bytes: 7 } }",
+  play.send(1, "heartbeat { counters { stream: 's' dropped: 4 queued_steps: 2 queued_bytes: 7 } }",
             {});
-  play.tell(2, "heartbeat { counters { stream: 's' dropped: 5 queued_steps: 3 queued_bytes: 9 } }",
+  play.send(2, "heartbeat { counters { stream: 's' dropped: 5 queued_steps: 3 queued_bytes: 9 } }",
             {});
-  play.tell(11, "heartbeat { counters { stream: 's' link: 1 dropped: 3 } }", {});
+  play.send(11, "heartbeat { counters { stream: 's' link: 1 dropped: 3 } }", {});
   const wire::StreamStatus stream = play.status().streams(0);
   EXPECT_EQ(stream.produced().dropped(), 5u);
   EXPECT_EQ(stream.produced().queued_steps(), 3u);
@@ -103,17 +103,18 @@ TEST_F(Status, ShowsTheMostThatAnyRankHasDroppedAndQueued) {
 }
 
 TEST_F(Status, NamesTheConsumerThatHeldItsProducerUp) {
-  const auto tell = [this](ConnectionId rank, int steps, double seconds) {
-    play.tell(rank,
+  const auto report = [this](ConnectionId rank, int steps, double seconds) {
+    play.send(rank,
               fmt::format("heartbeat {{ counters {{ stream: 's' lags {{ link: 1 steps: {} "
                           "waited_seconds: {} }} lags {{ link: 99 steps: 9 }} }} }}",
                           steps, seconds),
               {});
   };
-  tell(1, 2, 0);
-  EXPECT_EQ(play.status().streams(0).slowest(), "") << "it is the only one, and held nobody up";
-  tell(2, 3, 0.5);
-  tell(1, 2, 0.25);
+  report(1, 2, 0);
+  EXPECT_EQ(play.status().streams(0).slowest(), "")
+      << "it is the only one, and did not hold the producer up";
+  report(2, 3, 0.5);
+  report(1, 2, 0.25);
   const wire::StreamStatus stream = play.status().streams(0);
   EXPECT_EQ(stream.slowest(), "viewer");
   EXPECT_EQ(stream.consumers(0).max_lag(), 3u);
@@ -121,9 +122,9 @@ TEST_F(Status, NamesTheConsumerThatHeldItsProducerUp) {
 }
 
 TEST_F(Status, ShowsEveryRankWhenItIsAsked) {
-  play.tell(1, "heartbeat { counters { stream: 's' steps: 7 bytes: 100 copied_bytes: 60 } }", {});
-  play.tell(2, "heartbeat { counters { stream: 's' steps: 6 waits_for: 'viewer' } }", {});
-  play.tell(11, "heartbeat { counters { stream: 's' link: 1 steps: 5 bytes: 130 } }", {});
+  play.send(1, "heartbeat { counters { stream: 's' steps: 7 bytes: 100 copied_bytes: 60 } }", {});
+  play.send(2, "heartbeat { counters { stream: 's' steps: 6 waits_for: 'viewer' } }", {});
+  play.send(11, "heartbeat { counters { stream: 's' link: 1 steps: 5 bytes: 130 } }", {});
   EXPECT_EQ(play.status().streams(0).produced().ranks_size(), 0);
   EXPECT_EQ(play.status().streams(0).produced().ranks_left_out(), 0);
   const wire::StreamStatus stream = play.status(true).streams(0);
@@ -138,12 +139,12 @@ TEST_F(Status, ShowsEveryRankWhenItIsAsked) {
 TEST_F(Status, FitsInAMessageWhateverTheNumberOfRanks) {
   Play large;
   large.join("many", 40'000, 1);
-  large.tell(1,
+  large.send(1,
              "request: 2 announce { stream: 's' queue_depth: 3 " +
                  Play::field("u", 10, "shape=40000 grid=40000") + Play::offers({"tcp"}) + "}",
              {Play::done(1, 2)});
   for (ConnectionId rank = 1; rank <= 40'000; ++rank)
-    large.tell(rank,
+    large.send(rank,
                "heartbeat { counters { stream: 's' steps: 7 bytes: 10 waits_for: '" +
                    std::string(255, 'x') + "' } }",
                {});
@@ -158,8 +159,8 @@ TEST_F(Status, FitsInAMessageWhateverTheNumberOfRanks) {
 TEST_F(Status, IgnoresCountersOfOthers) {
   for (const char* counters : {"stream: 's' steps: 1", "stream: 'nothing' steps: 1",
                                "stream: 's' link: 2 steps: 1", "stream: 's' link: 99 steps: 1"})
-    play.tell(11, std::string("heartbeat { counters { ") + counters + " } }", {});
-  play.tell(1, "heartbeat { counters { stream: 's' link: 1 steps: 1 } }", {});
+    play.send(11, std::string("heartbeat { counters { ") + counters + " } }", {});
+  play.send(1, "heartbeat { counters { stream: 's' link: 1 steps: 1 } }", {});
   EXPECT_EQ(play.status().streams(0).produced().steps(), 0u);
   EXPECT_EQ(play.status().streams(0).consumers(0).consumed().steps(), 0u);
 }
@@ -167,7 +168,7 @@ TEST_F(Status, IgnoresCountersOfOthers) {
 TEST_F(Status, ShowsWhoWaitsForAStreamThatNobodyOffers) {
   play.join("third", 1, 21);
   for (const ConnectionId from : {11u, 21u})
-    play.tell(from,
+    play.send(from,
               "request: 5 subscribe { stream: 'missing' " + wanted + Play::offers({"tcp"}) + "}",
               {Play::done(from, 5)});
   const wire::Status status = play.status();
@@ -177,8 +178,8 @@ TEST_F(Status, ShowsWhoWaitsForAStreamThatNobodyOffers) {
 }
 
 TEST_F(Status, CountsTheRanksThatAreThere) {
-  play.join("a pair", 2, 41);  // without streams: its ranks may leave one by one
-  play.tell(41, "request: 3 goodbye {}", {Play::done(41, 3)});
+  play.join("a pair", 2, 41);  // has no streams: its ranks may leave one by one
+  play.send(41, "request: 3 goodbye {}", {Play::done(41, 3)});
   EXPECT_EQ(play.status().groups(0).name(), "a pair");
   EXPECT_EQ(play.status().groups(0).connected(), 1);
   EXPECT_EQ(play.status().groups(0).size(), 2);
@@ -204,33 +205,33 @@ TEST(StatusPages, TellEverythingOnceHoweverMuchThereIs) {
   for (int c = 1; c <= consumers; ++c) {
     const auto from = 1 + static_cast<ConnectionId>(c);
     play.receive(from, "request: 9 presence { is_present: true }");
-    for (int s = 0; s <= streams; ++s) {  // the last one is offered by nobody
+    for (int s = 0; s <= streams; ++s) {  // no group offers the last one
       play.receive(from, fmt::format("request: 2 subscribe {{ stream: '{}' incarnation: {} {} }}",
                                      name("s", s), s + 1, fields));
       (s < streams ? all_links : all_waiting).insert(name("s", s) + name("g", c));
     }
   }
-  std::set<std::string> told_groups, told_links, told_waiting;
+  std::set<std::string> shown_groups, shown_links, shown_waiting;
   int pages = 0, items = 0;
   wire::StatusRequest request;
   while (true) {
     const wire::ToClient page = play.page(request);
     ++pages;
     EXPECT_LT(page.ByteSizeLong(), 20'000u);
-    for (const auto& group : page.status().groups()) ++items, told_groups.insert(group.name());
+    for (const auto& group : page.status().groups()) ++items, shown_groups.insert(group.name());
     for (const auto& stream : page.status().streams()) {
       for (const auto& link : stream.consumers())
-        ++items, told_links.insert(stream.name() + link.consumer());
+        ++items, shown_links.insert(stream.name() + link.consumer());
       for (const auto& consumer : stream.waiting_consumers())
-        ++items, told_waiting.insert(stream.name() + consumer);
+        ++items, shown_waiting.insert(stream.name() + consumer);
     }
     if (!page.has_next_status()) break;
     *request.mutable_from() = page.next_status();
   }
   EXPECT_GT(pages, 10);
-  EXPECT_EQ(told_groups, all_groups);
-  EXPECT_EQ(told_links, all_links);
-  EXPECT_EQ(told_waiting, all_waiting);
+  EXPECT_EQ(shown_groups, all_groups);
+  EXPECT_EQ(shown_links, all_links);
+  EXPECT_EQ(shown_waiting, all_waiting);
   EXPECT_EQ(items, groups + streams * consumers + consumers);
 }
 

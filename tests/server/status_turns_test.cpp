@@ -15,7 +15,8 @@ std::optional<ConnectionId> next_of(StatusTurns& turns, double now) {
   return request ? std::optional(request->from) : std::nullopt;
 }
 
-/// Takes turns that cost a second each, at the earliest, until none waits.
+/// Serves waiting requests, each as early as it may be and for a second, until none waits. Returns
+/// their order.
 std::vector<ConnectionId> served(StatusTurns& turns) {
   std::vector<ConnectionId> order;
   for (double now = turns.due(); const auto next = next_of(turns, now); now = turns.due()) {
@@ -33,13 +34,13 @@ TEST(StatusTurns, TakeAQuarterOfTheTime) {
   EXPECT_FALSE(turns.is_free(7.9));
   EXPECT_TRUE(turns.is_free(8));
   add(turns, 0, 1);
-  EXPECT_FALSE(turns.is_free(9));  // another one is before it
+  EXPECT_FALSE(turns.is_free(9));  // another request waits already
   EXPECT_FALSE(next_of(turns, 7.9));
   EXPECT_EQ(next_of(turns, 8), 1u);
   EXPECT_TRUE(turns.is_empty());
   EXPECT_FALSE(next_of(turns, 8));
 
-  // Whoever asks again at once, and however many do.
+  // The share stays a quarter however many clients ask, even if each asks again at once.
   double busy = 0;
   for (ConnectionId id = 1; id <= 1000; ++id) add(turns, 0, id);
   for (double now = 8; now < 1000; now += 0.25)
@@ -67,7 +68,7 @@ TEST(StatusTurns, OfConnectionsThatAreGoneAreNobodys) {
   EXPECT_TRUE(turns.is_empty());
 }
 
-// Fields of a later version, or of none.
+// The unknown fields may be of a later version, or of none.
 TEST(StatusTurns, KeepOfARequestWhatTheyKnow) {
   StatusTurns turns(3);
   wire::ToServer message;

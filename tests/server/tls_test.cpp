@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real server that speaks TLS, and what comes to its port.
+// A real server that speaks TLS, with clients and strangers at its port.
 #include "transport/control/tls.hpp"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ private:
   std::thread thread_;
 };
 
-/// One connection of ours.
+/// One connection of our own client.
 class Client {
 public:
   Client(const HostPort& server, const TlsTrust& tls, const std::optional<core::Key>& key = {})
@@ -74,12 +74,12 @@ public:
                          },
                      .on_timer = {}},
                     soon(), key, tls) {}
-  void tell(const std::string& text) {
+  void send(const std::string& text) {
     wire::ToServer message;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
     connection_.send(proto::serialise(message));
   }
-  /// The number of those that have come, at least.
+  /// Waits for the answer with that number, counted from 0, and returns it.
   wire::ToClient answer(std::size_t number) {
     std::unique_lock lock(mutex_);
     const bool is_there =
@@ -135,7 +135,7 @@ void send_raw(int fd, const std::string& bytes) {
   ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
-/// Between a client and a server: passes bytes on and keeps them.
+/// Stands between a client and a server: passes bytes on and keeps a copy of them.
 class Tap {
 public:
   explicit Tap(const HostPort& server)
@@ -152,7 +152,7 @@ public:
   }
   ~Tap() { end(); }
   HostPort address() const { return {"127.0.0.1", port_}; }
-  /// All bytes of both directions.
+  /// Ends the tap, and returns all bytes of both directions.
   std::string end() {
     if (thread_.joinable()) {
       is_over_ = true;
@@ -211,15 +211,15 @@ TEST_F(Tls, HidesWhatASessionAndTheServerSay) {
     std::string seen;
     {
       Client client(tap.address(), is_hidden ? files.trust("server") : TlsTrust{});
-      client.tell(hello("a group of nobody else"));
+      client.send(hello("a group with a rare name"));
       EXPECT_TRUE(client.answer(0).has_welcome());
       // Frames that take many records.
-      client.tell("request: 2 share { round: 1 bytes: '" + std::string(300'000, 's') + "' }");
+      client.send("request: 2 share { round: 1 bytes: '" + std::string(300'000, 's') + "' }");
       EXPECT_EQ(client.answer(1).shared().bytes(0).size(), 300'000u);
     }
     seen = tap.end();
     EXPECT_GT(seen.size(), 600'000u);
-    EXPECT_EQ(seen.find("a group of nobody else") == seen.npos, is_hidden);
+    EXPECT_EQ(seen.find("a group with a rare name") == seen.npos, is_hidden);
     EXPECT_EQ(seen.find(std::string(100, 's')) == seen.npos, is_hidden);
   }
 }
@@ -229,12 +229,12 @@ TEST_F(Tls, HasTheExchangeOfTheKeyInside) {
   config.keys = {key};
   Running server(config);
   Client ocean(server.address(), files.trust("server"), key);
-  ocean.tell(hello("ocean"));
+  ocean.send(hello("ocean"));
   EXPECT_TRUE(ocean.answer(0).has_welcome());
   Client none(server.address(), files.trust("server")),
       other(server.address(), files.trust("server"), core::Key("the key of another", "test"));
-  none.tell(hello("none"));
-  other.tell(hello("other"));
+  none.send(hello("none"));
+  other.send(hello("other"));
   expect_has(none.refusal(), "asks for a key");
   expect_has(other.refusal(), "another key");
 }
@@ -246,11 +246,11 @@ TEST_F(Tls, IsNeededByEveryConnectionToThatServer) {
     Running server(config);
     const auto own_key = with_key ? std::optional(key) : std::nullopt;
     Client plain(server.address(), {}, own_key);
-    plain.tell(hello("plain"));
+    plain.send(hello("plain"));
     expect_has(plain.refusal(), "the server speaks TLS");
     expect_has(plain.refusal(), "tls_ca");
     Client good(server.address(), files.trust("server"), own_key);
-    good.tell("request: 1 status {}");
+    good.send("request: 1 status {}");
     EXPECT_EQ(good.answer(0).status().groups_size(), 0);
   }
 }
@@ -269,7 +269,7 @@ TEST_F(Tls, IsMissedAtAServerWithoutIt) {
   }
 }
 
-// Somebody between the two, or in the server's place, has all but the server's private key.
+// An attacker between the two, or in the server's place, has all but the server's private key.
 TEST_F(Tls, RefusesAnotherCertificateThanTheServers) {
   files.make({.file = "other"});
   Config config = files.config("other");
@@ -288,7 +288,7 @@ TEST_F(Tls, KnowsAServerByItsAuthority) {
   Client by_authority(server.address(), files.trust("authority")),
       by_itself(server.address(), files.trust("signed"));
   for (Client* client : {&by_authority, &by_itself}) {
-    client->tell("request: 1 status {}");
+    client->send("request: 1 status {}");
     EXPECT_TRUE(client->answer(0).has_status());
   }
   error_of([&] { Client(server.address(), files.trust("server")); }, Errc::refused);
@@ -352,7 +352,7 @@ TEST_F(Tls, IsOfVersion12AtLeast) {
   }
 }
 
-/// The first message of a handshake, as a client sends it.
+/// Returns the first message of a handshake, as a client sends it.
 std::string client_hello() {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
                                                                   &SSL_CTX_free);
@@ -371,7 +371,7 @@ TEST_F(Tls, GivesUpAHandshakeThatDoesNotEnd) {
   config.heartbeat_seconds = 0.1;
   Running server(config, {.hello_seconds = 2});
   Client member(server.address(), files.trust("server"));
-  member.tell("request: 1 status {}");
+  member.send("request: 1 status {}");
   member.answer(0);
   const std::string bytes = client_hello();
   ASSERT_GT(bytes.size(), 100u);
@@ -385,16 +385,16 @@ TEST_F(Tls, GivesUpAHandshakeThatDoesNotEnd) {
   EXPECT_TRUE(is_closed_soon(silent));
   EXPECT_TRUE(is_closed_soon(half));
   EXPECT_TRUE(is_closed_soon(slow));
-  std::string rest(100'000, '\0');  // the server's part, then the end
+  std::string rest(100'000, '\0');  // the server's part of the handshake, then the end
   EXPECT_GT(::recv(answered, rest.data(), rest.size(), 0), 0);
   while (::recv(answered, rest.data(), rest.size(), 0) > 0) {
   }
   for (const int fd : {silent, half, answered, slow}) ::close(fd);
-  member.tell("request: 2 status {}");
+  member.send("request: 2 status {}");
   EXPECT_EQ(member.answer(1).status().load().connections(), 1u);
 }
 
-/// Rubbish behind the head of a record, and a message of the handshake that says it is long.
+/// Sends rubbish after the head of a record, and a message of the handshake that claims to be long.
 TEST_F(Tls, EndsConnectionsThatOnlyBeginLikeIt) {
   Running server(files.config("server"));
   for (const std::string& bytes :
@@ -410,27 +410,27 @@ TEST_F(Tls, EndsConnectionsThatOnlyBeginLikeIt) {
     ::close(fd);
   }
   Client good(server.address(), files.trust("server"));
-  good.tell("request: 1 status {}");
+  good.send("request: 1 status {}");
   EXPECT_TRUE(good.answer(0).has_status());
 }
 
 std::size_t memory_of(const Running& server, const TlsTrust& trust) {
   Client client(server.address(), trust);
-  client.tell("request: 1 status {}");
+  client.send("request: 1 status {}");
   return client.answer(0).status().load().memory_bytes();
 }
 
-// Idle ones have begun no handshake, and cost no more than without TLS. Those that have begun one
-// are as many as the server's memory allows.
+// Idle strangers have begun no handshake, and cost no more than without TLS. As many strangers as
+// the server's memory allows may be in a handshake.
 TEST_F(Tls, StrangersTakeBoundedMemoryAndNobodysPlace) {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   limit.rlim_cur = limit.rlim_max;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  constexpr std::size_t bytes = std::size_t{64} << 20;  // of handshakes under way: 340
+  constexpr std::size_t bytes = std::size_t{64} << 20;  // room for 340 handshakes under way
   Running server(files.config("server"), {.buffered_bytes = bytes});
   Client member(server.address(), files.trust("server"));
-  member.tell(hello("member"));
+  member.send(hello("member"));
   EXPECT_TRUE(member.answer(0).has_welcome());
 
   const std::size_t before = memory_of(server, files.trust("server"));
@@ -449,11 +449,11 @@ TEST_F(Tls, StrangersTakeBoundedMemoryAndNobodysPlace) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(with_begun - before, bytes + (std::size_t{64} << 20));
 #endif
-  member.tell("request: 2 unsubscribe { stream: 's' }");
+  member.send("request: 2 unsubscribe { stream: 's' }");
   EXPECT_TRUE(member.answer(1).has_done());
   const wire::ServerLoad load = [&] {
     Client client(server.address(), files.trust("server"));
-    client.tell("request: 1 status {}");
+    client.send("request: 1 status {}");
     return client.answer(0).status().load();
   }();
   EXPECT_EQ(load.sessions(), 1u);
@@ -468,11 +468,11 @@ TEST_F(Tls, ASessionTakesNoMoreThanItIsCountedFor) {
   const auto join = [&](int count) {
     for (int i = 0; i < count; ++i) {
       sessions.push_back(std::make_unique<Client>(server.address(), files.trust("server")));
-      sessions.back()->tell(hello(fmt::format("g{}", sessions.size())));
+      sessions.back()->send(hello(fmt::format("g{}", sessions.size())));
       EXPECT_TRUE(sessions.back()->answer(0).has_welcome());
     }
   };
-  join(20);  // what OpenSSL makes once
+  join(20);  // OpenSSL allocates some memory only once
   const std::size_t before = memory_of(server, files.trust("server"));
   join(100);
   const std::size_t more = memory_of(server, files.trust("server")) - before;

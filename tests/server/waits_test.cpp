@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Circles of ranks that wait for each other: what is told of them, and that nothing else is taken for
-// one.
+// Circles of ranks that wait for each other: the server reports each of them, and takes nothing else for a
+// circle.
 #include "server/rendezvous/waits.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace tremula::server {
 namespace {
 
-/// The groups a, b and c with two ranks each: connections 1, 2, 11, 12, 21, 22. Link 1 is from a to b, 2
+/// The groups a, b and c with two ranks each: connections 1, 2, 11, 12, 21, 22. Link 1 goes from a to b, 2
 /// from b to c, 3 from c to a, 4 from b to a.
 class Waiting : public testing::Test {
 protected:
@@ -36,8 +36,9 @@ protected:
       for (const ConnectionId rank_0 : {producer, consumer})
         play.receive(rank_0, "request: 1 presence { is_present: " + is_present + " }");
   }
-  /// At 0, 1, ... `seconds` every one of them is told. @return what is sent then
-  Output tell_for(int seconds, const std::map<ConnectionId, std::string>& waits) {
+  /// Reports each of the waits at 0, 1, ... `seconds`.
+  /// @return the messages that the server sends meanwhile
+  Output report_for(int seconds, const std::map<ConnectionId, std::string>& waits) {
     Output all;
     for (int second = 0; second <= seconds; ++second) {
       play.at(now_ + second);
@@ -66,7 +67,7 @@ private:
   double now_ = 0;
 };
 
-std::set<ConnectionId> told(const Output& output) {
+std::set<ConnectionId> notified(const Output& output) {
   std::set<ConnectionId> all;
   for (const Outgoing& out : output.messages) {
     EXPECT_EQ(out.message.deadlock().wait(), 7u);
@@ -82,9 +83,9 @@ TEST_F(Waiting, ThreeGroupsThatGetFirstAreToldOnce) {
     waits[11 + rank] = needs(1, "a", 0, turns(2, 0) + turns(1, 0));
     waits[21 + rank] = needs(2, "b", 0, turns(3, 0) + turns(2, 0));
   }
-  const Output output = tell_for(8, waits);
+  const Output output = report_for(8, waits);
   EXPECT_EQ(output.messages.size(), 6u);
-  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2, 11, 12, 21, 22}));
+  EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 2, 11, 12, 21, 22}));
   const std::string text = output.messages[0].message.deadlock().text();
   for (const char* part : {
            "ranks 0-1 of group 'a' wait in begin_step of stream 's3', step 0, for ranks 0-1 of "
@@ -99,27 +100,27 @@ TEST_F(Waiting, ThreeGroupsThatGetFirstAreToldOnce) {
 
 TEST_F(Waiting, AStepThatIsOnItsWayIsNoReason) {
   // Both wait, but a has sent what b waits for.
-  EXPECT_TRUE(tell_for(8, {{1, needs(4, "b", 0, turns(1, 1) + turns(4, 0))},
-                           {11, needs(1, "a", 0, turns(4, 0) + turns(1, 0))}})
+  EXPECT_TRUE(report_for(8, {{1, needs(4, "b", 0, turns(1, 1) + turns(4, 0))},
+                             {11, needs(1, "a", 0, turns(4, 0) + turns(1, 0))}})
                   .messages.empty());
-  // Now it has not, but it is not known what b has sent.
-  EXPECT_TRUE(tell_for(8, {{1, needs(4, "b", 0, turns(1, 0) + turns(4, 0))},
-                           {11, needs(1, "a", 0, turns(1, 0))}})
+  // Now a has not, but b has not reported what it has sent.
+  EXPECT_TRUE(report_for(8, {{1, needs(4, "b", 0, turns(1, 0) + turns(4, 0))},
+                             {11, needs(1, "a", 0, turns(1, 0))}})
                   .messages.empty());
 }
 
 TEST_F(Waiting, AWaitThatTellsMoreLaterClosesACircle) {
   // The link of what b needs is opened while a waits already.
   const auto of_b = needs(1, "a", 0, turns(4, 0) + turns(1, 0));
-  EXPECT_TRUE(tell_for(8, {{1, needs(4, "b", 0, "")}, {11, of_b}}).messages.empty());
-  EXPECT_EQ(told(tell_for(2, {{1, needs(4, "b", 0, turns(1, 0))}, {11, of_b}})),
+  EXPECT_TRUE(report_for(8, {{1, needs(4, "b", 0, "")}, {11, of_b}}).messages.empty());
+  EXPECT_EQ(notified(report_for(2, {{1, needs(4, "b", 0, turns(1, 0))}, {11, of_b}})),
             (std::set<ConnectionId>{1, 11}));
 }
 
 TEST_F(Waiting, ARankThatComputesIsNoReason) {
   // The first rank of b is not in a call; a needs both.
   const auto of_a = needs(4, "b", 0, turns(1, 0) + turns(4, 0));
-  EXPECT_TRUE(tell_for(8, {{1, of_a}, {2, of_a}, {11, ""}}).messages.empty());
+  EXPECT_TRUE(report_for(8, {{1, of_a}, {2, of_a}, {11, ""}}).messages.empty());
 }
 
 TEST_F(Waiting, OneWaitAfterTheOtherIsNoReason) {
@@ -127,28 +128,28 @@ TEST_F(Waiting, OneWaitAfterTheOtherIsNoReason) {
     const std::string number = fmt::format("wait {{ number: {} ", 20 + turn);
     auto of_a = needs(4, "b", 0, turns(1, 0) + turns(4, 0));
     of_a.replace(0, std::string("wait { number: 7 ").size(), number);
-    EXPECT_TRUE(tell_for(2, {{1, of_a}, {11, needs(1, "a", 0, turns(4, 0) + turns(1, 0))}})
+    EXPECT_TRUE(report_for(2, {{1, of_a}, {11, needs(1, "a", 0, turns(4, 0) + turns(1, 0))}})
                     .messages.empty());
   }
 }
 
 TEST_F(Waiting, RanksThatWaitForOneOfTheirOwnInTheCircleAreToldToo) {
   // Rank 0 of a is in the circle, rank 1 waits for it in an agreement; c waits for a, but a not for it.
-  const Output output = tell_for(
+  const Output output = report_for(
       4, {{1, "agreement: 4 " + needs(4, "b", 0, "agreements: 4 " + turns(1, 0))},
           {2,
            "wait { number: 7 call: 'an agreement' group: 'a' is_for_all_ranks: true count: 4 "
            "agreements: 5 }"},
           {11, needs(1, "a", 0, turns(4, 0))},
           {21, needs(3, "a", 0, turns(3, 0))}});
-  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2, 11}));
+  EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 2, 11}));
   const std::string text = output.messages[0].message.deadlock().text();
   EXPECT_EQ(text.find("agreement"), std::string::npos) << text;
 }
 
 TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
   // a offers 'x' to b, which waits for data of c, which waits for data of a.
-  play.tell(1,
+  play.send(1,
             fmt::format("request: 2 announce {{ stream: 'x' incarnation: 5 {}{} }}",
                         Play::field("u", 10, "shape=8 grid=2"), Play::offers({"t"})),
             {Play::done(1, 2)});
@@ -160,16 +161,16 @@ TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
         {11, needs(2, "c", 1, turns(2, 1))},
         {21, needs(3, "a", 0, turns(2, 1) + turns(3, 0))}};
   };
-  EXPECT_TRUE(tell_for(4, waits(1)).messages.empty()) << "any consumer may come";
-  play.tell(11,
+  EXPECT_TRUE(report_for(4, waits(1)).messages.empty()) << "any consumer may come";
+  play.send(11,
             fmt::format("request: 2 subscribe {{ stream: 'x' incarnation: 6 {}{} }}",
                         Play::field("u", 10, "shape=8 grid=2"), Play::offers({"t"})),
             {Play::done(11, 2)});
-  tell_for(0, {{1, ""}, {11, ""}, {21, ""}});
-  EXPECT_TRUE(tell_for(4, waits(2)).messages.empty()) << "and another one has to";
-  tell_for(0, {{1, ""}, {11, ""}, {21, ""}});
-  const Output output = tell_for(4, waits(1));
-  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 11, 21}));
+  report_for(0, {{1, ""}, {11, ""}, {21, ""}});
+  EXPECT_TRUE(report_for(4, waits(2)).messages.empty()) << "and another one has to";
+  report_for(0, {{1, ""}, {11, ""}, {21, ""}});
+  const Output output = report_for(4, waits(1));
+  EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 11, 21}));
   const std::string text = output.messages[0].message.deadlock().text();
   EXPECT_NE(
       text.find("rank 0 of group 'a' waits in begin_step of stream 'x', step 0, for group 'b' "
@@ -188,9 +189,9 @@ TEST_F(Waiting, AProducerThatHasYetToChooseHidesNoCircleThroughAnother) {
         origin);
   };
   const std::string announce = "request: 2 announce { stream: 'p' queue_depth: 3 incarnation: 5 ";
-  play.tell(11, announce + part(0) + Play::offers({"t"}) + "}", {Play::done(11, 2)});
-  play.tell(21, announce + part(4) + of_c + "}", {Play::done(21, 2)});
-  play.tell(1,
+  play.send(11, announce + part(0) + Play::offers({"t"}) + "}", {Play::done(11, 2)});
+  play.send(21, announce + part(4) + of_c + "}", {Play::done(21, 2)});
+  play.send(1,
             "request: 2 subscribe { stream: 'p' incarnation: 6 " +
                 Play::field("u", 10, "shape=8 grid=2") + Play::offers({"t"}) + of_c + "}",
             {Play::done(1, 2)});
@@ -199,27 +200,27 @@ TEST_F(Waiting, AProducerThatHasYetToChooseHidesNoCircleThroughAnother) {
   const std::map<ConnectionId, std::string> waits{
       {1, "wait { number: 7 call: 'begin_step' stream: 'p' incarnation: 6 " + turns(1, 0) + " }"},
       {11, needs(1, "a", 0, turns(1, 0))}};
-  EXPECT_EQ(told(tell_for(8, waits)), (std::set<ConnectionId>{1, 11}));
+  EXPECT_EQ(notified(report_for(8, waits)), (std::set<ConnectionId>{1, 11}));
 }
 
-std::string waits(const std::string& told) {
-  return "wait { number: 7 seconds: 5 call: 'c' stream: 's' group: 'a' " + told + " }";
+std::string waits(const std::string& more) {
+  return "wait { number: 7 seconds: 5 call: 'c' stream: 's' group: 'a' " + more + " }";
 }
-/// Returns a wait for the words of all ranks of the group in that round, of which this rank has said its own.
-std::string hears(int round, int agreements, const std::string& more = "") {
+/// Returns a wait for the words of all ranks of the group in that round, where this rank has said its own.
+std::string awaits_words(int round, int agreements, const std::string& more = "") {
   return waits(
       fmt::format("is_for_all_ranks: true words {{ subject: 5 count: {} }} said {{ "
                   "subject: 5 count: {} }} agreements: {} {}",
                   round, round + 1, agreements, more));
 }
-/// Returns a wait for all ranks of the group in that agreement, having said so many words.
+/// Returns a wait for all ranks of the group in that agreement, where this rank has said `said` words.
 std::string agrees(int agreement, int said, const std::string& more = "") {
   return waits(
       fmt::format("is_for_all_ranks: true count: {} agreements: {} said {{ subject: 5 count: {} }} "
                   "{}",
                   agreement - 1, agreement, said, more));
 }
-/// Returns what agrees() does, in a call to which all ranks come between the same turns of link 3, from c to a.
+/// Returns a wait as agrees(), in a call that all ranks make between the same turns of link 3, from c to a.
 std::string agrees_between_turns(int count, bool is_certain = true) {
   return agrees(
       9, 2,
@@ -227,9 +228,9 @@ std::string agrees_between_turns(int count, bool is_certain = true) {
 }
 
 TEST_F(Waiting, ForWordsAndInAnAgreementRanksOfOneGroupMakeDifferentCalls) {
-  const Output output = tell_for(8, {{1, hears(2, 8)}, {2, agrees(9, 2)}});
+  const Output output = report_for(8, {{1, awaits_words(2, 8)}, {2, agrees(9, 2)}});
   EXPECT_EQ(output.messages.size(), 2u);
-  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2}));
+  EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 2}));
   const wire::Deadlock& notice = output.messages[0].message.deadlock();
   EXPECT_TRUE(notice.is_of_one_group());
   for (const char* part : {"rank 0 of group 'a' waits in c of stream 's', step 0, for rank 1 of",
@@ -237,17 +238,18 @@ TEST_F(Waiting, ForWordsAndInAnAgreementRanksOfOneGroupMakeDifferentCalls) {
     EXPECT_NE(notice.text().find(part), std::string::npos) << notice.text();
 }
 
-// The others know of no loss, and may be in calls that come before.
+// The other ranks do not know of the loss, and may be in earlier calls.
 TEST_F(Waiting, ForWordsAfterALossIsADeadlockAndNoDifferentCall) {
-  const Output output = tell_for(8, {{1, hears(2, 8, "is_after_loss: true")}, {2, agrees(9, 2)}});
-  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2}));
+  const Output output =
+      report_for(8, {{1, awaits_words(2, 8, "is_after_loss: true")}, {2, agrees(9, 2)}});
+  EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 2}));
   for (const Outgoing& out : output.messages)
     EXPECT_FALSE(out.message.deadlock().is_of_one_group());
 }
 
 TEST_F(Waiting, ForWordsThatAreSaidIsNoReason) {
-  EXPECT_TRUE(tell_for(8, {{1, hears(2, 8)}, {2, agrees(9, 3)}}).messages.empty());
-  EXPECT_TRUE(tell_for(8, {{1, hears(2, 9)}, {2, agrees(9, 2)}}).messages.empty())
+  EXPECT_TRUE(report_for(8, {{1, awaits_words(2, 8)}, {2, agrees(9, 3)}}).messages.empty());
+  EXPECT_TRUE(report_for(8, {{1, awaits_words(2, 9)}, {2, agrees(9, 2)}}).messages.empty())
       << "it has come to the agreement before";
 }
 
@@ -255,18 +257,19 @@ TEST_F(Waiting, ForTheNextStepWhereAllRanksComeToACallBeforeItIsADifferentCall) 
   const auto waits_for_step = [](int count) {
     return needs(3, "c", count, "agreements: 8 " + turns(3, count));
   };
-  EXPECT_TRUE(tell_for(8, {{1, waits_for_step(3)}, {2, agrees_between_turns(4)}}).messages.empty())
+  EXPECT_TRUE(
+      report_for(8, {{1, waits_for_step(3)}, {2, agrees_between_turns(4)}}).messages.empty())
       << "it waits for the step before the call";
   EXPECT_TRUE(
-      tell_for(8, {{1, waits_for_step(4)}, {2, agrees_between_turns(4, false)}}).messages.empty())
-      << "the other one has waited for the step, too";
+      report_for(8, {{1, waits_for_step(4)}, {2, agrees_between_turns(4, false)}}).messages.empty())
+      << "the other one has also waited for the step";
   const auto past = needs(3, "c", 4, "agreements: 9 " + turns(3, 4));
-  EXPECT_TRUE(tell_for(8, {{1, past}, {2, agrees_between_turns(4)}}).messages.empty())
+  EXPECT_TRUE(report_for(8, {{1, past}, {2, agrees_between_turns(4)}}).messages.empty())
       << "it has come to the call before";
   for (const int count : {4, 5}) {
-    tell_for(0, {{1, ""}, {2, ""}});
-    const Output output = tell_for(4, {{1, waits_for_step(count)}, {2, agrees_between_turns(4)}});
-    EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2})) << count;
+    report_for(0, {{1, ""}, {2, ""}});
+    const Output output = report_for(4, {{1, waits_for_step(count)}, {2, agrees_between_turns(4)}});
+    EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 2})) << count;
     ASSERT_FALSE(output.messages.empty());
     const wire::Deadlock& notice = output.messages[0].message.deadlock();
     EXPECT_TRUE(notice.is_of_one_group());
@@ -281,40 +284,42 @@ TEST_F(Waiting, ForTheNextStepWhereAllRanksComeToACallBeforeItIsADifferentCall) 
 // Rank 0 of a waits for c, which waits for rank 1 of a.
 TEST_F(Waiting, OtherGroupsAreToldOfACircleOnlyWhereNoneHasMadeDifferentCalls) {
   for (const bool is_certain : {true, false}) {
-    const Output output = tell_for(4, {{1, needs(3, "c", 4, "agreements: 8 " + turns(3, 4))},
-                                       {2, agrees_between_turns(4, is_certain)},
-                                       {21, needs(3, "a", 4, turns(3, 4))}});
-    EXPECT_EQ(told(output),
+    const Output output = report_for(4, {{1, needs(3, "c", 4, "agreements: 8 " + turns(3, 4))},
+                                         {2, agrees_between_turns(4, is_certain)},
+                                         {21, needs(3, "a", 4, turns(3, 4))}});
+    EXPECT_EQ(notified(output),
               is_certain ? (std::set<ConnectionId>{1, 2}) : (std::set<ConnectionId>{1, 2, 21}));
     for (const Outgoing& out : output.messages)
       EXPECT_EQ(out.message.deadlock().is_of_one_group(), is_certain);
-    tell_for(0, {{1, ""}, {2, ""}, {21, ""}});
+    report_for(0, {{1, ""}, {2, ""}, {21, ""}});
   }
 }
 
-// The rank in the call hears of the end, and leaves it.
+// The rank in the call is notified of the end, and leaves the call.
 TEST_F(Waiting, InACallOverALinkThatHasEndedIsNoReason) {
-  const std::map<ConnectionId, std::string> waits{{1, hears(2, 8)}, {2, agrees_between_turns(4)}};
-  EXPECT_EQ(told(tell_for(4, waits)), (std::set<ConnectionId>{1, 2}));
-  tell_for(0, {{1, ""}, {2, ""}});
+  const std::map<ConnectionId, std::string> waits{{1, awaits_words(2, 8)},
+                                                  {2, agrees_between_turns(4)}};
+  EXPECT_EQ(notified(report_for(4, waits)), (std::set<ConnectionId>{1, 2}));
+  report_for(0, {{1, ""}, {2, ""}});
   play.receive(1, "request: 3 close_link { link: 3 gave_up: true why: 'cut' }");
-  EXPECT_TRUE(tell_for(8, waits).messages.empty());
+  EXPECT_TRUE(report_for(8, waits).messages.empty());
 }
 
-// What a rank claims to wait for counts only where it has that to do with the other.
+// A claimed wait counts only if the link that it names connects the rank's group with the other group.
 TEST_F(Waiting, AClaimThatCannotBeIsNoReason) {
   const std::string of_a = needs(3, "c", 0, turns(1, 0) + turns(3, 0));
   for (const std::string& of_b :
        {needs(0, "a", 1000000, turns(1, 0)), needs(2, "a", 0, turns(1, 0)),
         needs(99, "a", 0, turns(1, 0)), needs(1, "c", 0, "")})
-    EXPECT_TRUE(
-        tell_for(8, {{1, of_a}, {11, of_b}, {21, needs(2, "b", 0, turns(3, 0))}}).messages.empty())
+    EXPECT_TRUE(report_for(8, {{1, of_a}, {11, of_b}, {21, needs(2, "b", 0, turns(3, 0))}})
+                    .messages.empty())
         << of_b;
 }
 
-// However many waits become old one after the other: these half a heartbeat after those.
+// This holds however many waits become old one after the other: those of rank 1 half a heartbeat after those of
+// rank 0.
 TEST_F(Waiting, AreLookedAtOnceAHeartbeat) {
-  std::map<double, std::set<ConnectionId>> told_at;
+  std::map<double, std::set<ConnectionId>> notified_at;
   for (double now = 0; now < 5; now += 0.125) {
     play.at(now);
     for (const ConnectionId from : {1u, 2u, 11u, 12u, 21u, 22u}) play.record_heard(from);
@@ -323,15 +328,14 @@ TEST_F(Waiting, AreLookedAtOnceAHeartbeat) {
       play.receive(1 + rank, "heartbeat { " + needs(4, "b", 0, turns(1, 0) + turns(4, 0)) + " }");
       play.receive(11 + rank, "heartbeat { " + needs(1, "a", 0, turns(4, 0) + turns(1, 0)) + " }");
     }
-    if (const auto now_told = told(play.check_silence()); !now_told.empty())
-      told_at[now] = now_told;
+    if (const auto to = notified(play.check_silence()); !to.empty()) notified_at[now] = to;
   }
-  // All of the circle are old from 3.5 s on; the look at those that were before was at 3 s.
-  EXPECT_EQ(told_at, (std::map<double, std::set<ConnectionId>>{{4, {1, 2, 11, 12}}}));
+  // All waits of the circle are old at 3.5 s; the server last looked at 3 s, when only some were.
+  EXPECT_EQ(notified_at, (std::map<double, std::set<ConnectionId>>{{4, {1, 2, 11, 12}}}));
 }
 
 TEST_F(Waiting, StatusListsWhatRanksWaitForInPages) {
-  tell_for(3, {{2, needs(4, "b", 4, turns(1, 0))}, {21, needs(3, "a", 0, "")}});
+  report_for(3, {{2, needs(4, "b", 4, turns(1, 0))}, {21, needs(3, "a", 0, "")}});
   wire::StatusRequest request;
   request.set_waits(true);
   const wire::ToClient page = play.page(request);
@@ -344,13 +348,13 @@ TEST_F(Waiting, StatusListsWhatRanksWaitForInPages) {
   EXPECT_EQ(first.wait().stream(), "s4");
   EXPECT_EQ(first.wait().turns_size(), 0);
   EXPECT_EQ(page.status().waits(1).group(), "c");
-  tell_for(0, {{2, ""}});
+  report_for(0, {{2, ""}});
   EXPECT_EQ(play.page(request).status().waits_size(), 1);
 }
 
-// Programs of puts and gets, run step by step without any of Tremula's code: ranks go on at any pace,
-// what they send takes any time, and each tells what it waits for now and then. What is called a
-// circle must never go on, and what hangs must be called so.
+// Programs of puts and gets, run step by step without any of Tremula's code: ranks go on at any pace, their
+// messages take any time, and each rank reports now and then what it waits for. A reported circle must never
+// go on, and every program that hangs must be reported as a circle.
 
 struct Act {
   bool is_put;
@@ -358,9 +362,9 @@ struct Act {
 };
 constexpr std::size_t groups = 3, ranks = 2, links = 4;
 struct Rank {
-  std::size_t at = 0;  // in the program
+  std::size_t at = 0;  // position in the program
   std::array<std::uint64_t, links> done{};
-  std::array<std::array<std::uint64_t, ranks>, links> seen{};  // of the other side's `done`
+  std::array<std::array<std::uint64_t, ranks>, links> seen{};  // the other side's `done`, so far
 };
 
 class Model {
@@ -390,7 +394,7 @@ public:
   }
 
   bool is_over(std::size_t g, std::size_t r) const { return rank_[g][r].at == program_[g].size(); }
-  /// The ranks of the other side that the rank still waits for, as far as it has seen.
+  /// Returns the ranks of the other side that the rank still waits for, as far as it has seen.
   std::vector<std::size_t> needed(std::size_t g, std::size_t r) const {
     const Rank& rank = rank_[g][r];
     const Act& act = program_[g][rank.at];
@@ -407,7 +411,7 @@ public:
     ++rank.done[program_[g][rank.at++].link];
     return true;
   }
-  /// Something of what one rank has done comes to one of the other side.
+  /// Delivers one act of a rank to a rank of the other side. @return false if there is none to deliver
   bool deliver(std::size_t link, std::size_t from, std::size_t to, bool forth) {
     const std::size_t sender = forth ? producer_[link] : consumer_[link],
                       receiver = forth ? consumer_[link] : producer_[link];
@@ -416,9 +420,9 @@ public:
     ++seen;
     return true;
   }
-  void tell(std::size_t g, std::size_t r) {
+  void report(std::size_t g, std::size_t r) {
     auto& wait = groups_.seat(connection(g, r))->group->members.at(static_cast<core::Rank>(r)).wait;
-    told_at_[g][r] = rank_[g][r].at;
+    reported_at_[g][r] = rank_[g][r].at;
     wait.reset();
     if (is_over(g, r) || needed(g, r).empty()) return;
     wait = std::make_shared<RankWait>();
@@ -436,7 +440,7 @@ public:
       turns.set_count(rank_[g][r].done[link]);
     }
   }
-  /// Those in circles must not have gone on since they told it, nor ever do so.
+  /// Searches for circles. Their ranks must not have gone on since they reported their waits, nor may they ever.
   bool look() {
     const auto circles = find_circles(
         groups_, [](const Group&, const wire::Wait&) { return Awaited{}; },
@@ -445,7 +449,7 @@ public:
       for (const Waiter& waiter : circle.waiters) {
         const auto g = static_cast<std::size_t>(waiter.group->name[0] - 'a');
         const auto r = static_cast<std::size_t>(waiter.rank);
-        EXPECT_EQ(rank_[g][r].at, told_at_[g][r]) << circle.texts.at(0);
+        EXPECT_EQ(rank_[g][r].at, reported_at_[g][r]) << circle.texts.at(0);
         stuck_.insert({g, r});
       }
     return !circles.empty();
@@ -456,7 +460,7 @@ public:
       const std::size_t g = random_() % groups, r = random_() % ranks;
       switch (random_() % 8) {
         case 0:
-          tell(g, r);
+          report(g, r);
           look();
           break;
         case 1:
@@ -481,7 +485,7 @@ public:
     bool is_all = true;
     for (std::size_t g = 0; g < groups; ++g)
       for (std::size_t r = 0; r < ranks; ++r) {
-        tell(g, r);
+        report(g, r);
         is_all = is_over(g, r) && is_all;
       }
     EXPECT_EQ(look(), !is_all);
@@ -494,7 +498,7 @@ private:
   std::array<std::uint64_t, links> depth_{};
   std::array<std::vector<Act>, groups> program_;
   std::array<std::array<Rank, ranks>, groups> rank_{};
-  std::array<std::array<std::size_t, ranks>, groups> told_at_{};
+  std::array<std::array<std::size_t, ranks>, groups> reported_at_{};
   std::set<std::pair<std::size_t, std::size_t>> stuck_;
   Groups groups_;
 };
