@@ -54,7 +54,8 @@ void Component::broadcast(std::string& text, int root) const {
 }
 
 void Component::expect_none(const std::string& failure) const {
-  // The first rank that has one speaks for all, so that the text is the same wherever it is read.
+  // All ranks throw the text of the first rank that has one, so that the text is the same
+  // everywhere.
   int first = failure.empty() ? size_ : rank_;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_);
   if (first == size_) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The ranks of one component: the communicator that oasis_get_localcomm gives, and what they do
-// together without a stream. What is collective here waits as MPI waits.
+// The ranks of one component: the communicator that oasis_get_localcomm returns, and the operations
+// of all ranks without a stream. Collective functions wait as MPI does, without a time limit.
 #include <mpi.h>
 
 #include <cstdint>
@@ -27,24 +27,26 @@ public:
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// The greatest on any rank. Collective.
+  /// Returns the greatest of each value on any rank. Collective.
   std::vector<std::int64_t> greatest(std::vector<std::int64_t> values) const;
-  /// The sum over all ranks, modulo 2^64. Collective.
+  /// Returns the sum of each value over all ranks, modulo 2^64. Collective.
   std::vector<std::uint64_t> summed(std::vector<std::uint64_t> values) const;
-  /// Returns the first of the ranks that pass the greatest value; nothing if all pass 0. Collective.
+  /// Returns the first of the ranks that pass the greatest value; nullopt if all pass 0.
+  /// Collective.
   std::optional<int> first_with_most(int value) const;
-  /// Makes `text` what it is on rank `root`. Collective.
+  /// Sets `text` to that of rank `root`. Collective.
   void broadcast(std::string& text, int root) const;
-  /// Fails on all ranks with the text of the first rank that has one. Collective.
+  /// Throws on all ranks, with the text of the first rank that has one, if any has. Collective.
   void expect_none(const std::string& failure) const;
   /// Waits for all ranks.
   void wait_for_all() const { MPI_Barrier(comm_); }
-  /// What rank 0 has read, on all ranks; if `read` fails, it does on all.
+  /// Returns on all ranks what `read` returns on rank 0. If it throws, all ranks throw. Collective.
   std::optional<std::vector<double>> from_rank_0(
       const std::function<std::optional<std::vector<double>>()>& read) const;
-  /// Calls it on rank 0; if it fails, it does on all.
+  /// Calls `write` on rank 0. If it throws, all ranks throw. Collective.
   void on_rank_0(const std::function<void()>& write) const;
-  /// The whole field on rank 0, empty on the others. Points that no rank has are 0.
+  /// Returns the whole field on rank 0, nothing on the others. Points that no rank has are 0.
+  /// Collective.
   std::vector<double> gathered(const Partition& partition, std::span<const double> values,
                                std::int64_t global_size) const;
 
@@ -55,7 +57,7 @@ private:
   int size_ = 0;
 };
 
-/// This rank's part of a whole field.
+/// Returns this rank's part of a whole field.
 std::vector<double> part_of(const Partition& partition, std::span<const double> whole);
 
 }  // namespace tremula::oasis

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is coupled with what, and when: from a namcouple or from YAML.
+// The configuration: which fields are coupled, and when. It is read from a namcouple or from YAML.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -13,10 +13,10 @@ namespace tremula::oasis {
 
 struct Grid {
   std::string name;
-  std::int64_t nx = 0, ny = 0;  ///< 0: the configuration does not tell
+  std::int64_t nx = 0, ny = 0;  ///< 0 if the configuration does not give them
 };
 
-/// What BLASOLD and BLASNEW do to each value: factor * value + summand.
+/// The change that BLASOLD and BLASNEW make to each value: factor * value + summand.
 struct Linear {
   double factor = 1, summand = 0;
   bool is_identity() const { return factor == 1 && summand == 0; }
@@ -24,29 +24,29 @@ struct Linear {
 
 /// One field that goes from one component to another.
 struct Entry {
-  int number = 0;  ///< from 1 on, in the order of the file
+  int number = 0;  ///< from 1, in the order of the file
   std::string source, target;
   Seconds period = 0;
   Seconds lag = 0;
   int sequence = 1;
   Transformation transformation = Transformation::instant;
-  std::string restart;  ///< file; empty: there is none
+  std::string restart;  ///< restart file; empty if there is none
   Grid source_grid, target_grid;
-  std::string mapping;      ///< file of weights; empty: the field is not regridded
-  std::string conserve;     ///< of tremula_weights_open; empty: none
-  std::string scripr = {};  ///< where SCRIPR asks for the weights of `mapping`; empty: nowhere
+  std::string mapping;      ///< file of weights; empty if the field is not regridded
+  std::string conserve;     ///< option of tremula_weights_open; empty for none
+  std::string scripr = {};  ///< line where SCRIPR asks for the weights of `mapping`; empty for none
   Linear of_source = {};    ///< BLASOLD: before the field is regridded
   Linear of_target = {};    ///< BLASNEW: at the end
 };
 
-/// The stream that carries it, and how texts call it: "SOURCE->TARGET".
+/// Returns the name of the stream that carries the entry, which texts use, too: "SOURCE->TARGET".
 std::string name_of(const Entry& entry);
 
 struct Configuration {
-  std::string file;  ///< where it was read from
+  std::string file;  ///< the file that it was read from
   Seconds runtime = 0;
   std::vector<Entry> entries;
-  std::vector<std::string> outputs = {};  ///< fields that OASIS writes to a file alone
+  std::vector<std::string> outputs = {};  ///< fields that OASIS only writes to a file
   bool may_lack_restart = false;  ///< a restart file or field that is missing counts as zeros
   std::string session;            ///< further keys of the session, as YAML
   std::vector<std::string> warnings;
@@ -55,11 +55,12 @@ struct Configuration {
 inline constexpr const char* namcouple_file = "namcouple";
 inline constexpr const char* yaml_file = "tremula_oasis.yaml";
 
-/// From the namcouple or the tremula_oasis.yaml of `folder`, whichever is there.
-/// @throws Error if there is none, if there are both, or what the readers and check() throw
+/// Reads the namcouple or the tremula_oasis.yaml of `folder`, whichever exists.
+/// @throws Error if neither or both exist, or what the readers and check() throw
 Configuration read_configuration(const std::filesystem::path& folder);
 
-/// @param file  for texts
+/// Reads a configuration in YAML.
+/// @param file  name of the file, for error texts
 /// @throws Error that names the key
 Configuration parse_yaml(const std::string& text, const std::string& file);
 
@@ -67,7 +68,7 @@ Configuration parse_yaml(const std::string& text, const std::string& file);
 /// @throws Error that names those that are missing
 void expect_weights(const Configuration& configuration, const std::filesystem::path& folder);
 
-/// The laws that hold however it was written. Adds warnings.
+/// Checks the rules that hold for both formats. Adds warnings.
 /// @throws Error that names the field
 void check(Configuration& configuration);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t longest_name = 80;  // ic_lvar of OASIS3-MCT
 
-/// The place of this rank's component among those of `world`, from 1 on, by their first ranks.
+/// Returns the number of this rank's component among those of `world`, from 1, by their first ranks.
 int number_of(const std::string& component, MPI_Comm world) {
   int size = 0;
   MPI_Comm_size(world, &size);
@@ -172,7 +172,7 @@ void Coupler::open_groups(const std::vector<Member>& members) {
     Group& group = groups_[member.set];
     group.is_mine = group.is_mine || member.takes_part;
   }
-  if (groups_.empty()) groups_[0].is_mine = true;  // a component that exchanges nothing joins, too
+  if (groups_.empty()) groups_[0].is_mine = true;  // a component that exchanges nothing also joins
   SessionOptions options;
   options.more = configuration_.session;
   int number = 0;
@@ -247,7 +247,7 @@ std::shared_ptr<Weights> Coupler::weights_of(const FieldEnd& end, Session& sessi
     weights = std::make_shared<Weights>(
         session, entry.mapping, layout_of(end, entry.conserve.empty()),
         entry.conserve.empty() ? std::string()
-                               // OASIS counts points without weights, too: they are 0.
+                               // OASIS also counts points without weights: they are 0.
                                : fmt::format("{{conserve: {}, fill: 0}}", entry.conserve));
   return weights;
 }
@@ -348,7 +348,7 @@ std::vector<int> Coupler::periods(int variable) const {
   return periods;
 }
 
-/// Each group writes after the one before: several may write into one file.
+/// Writes the restart files, one group after the other: several groups may write into one file.
 void Coupler::write_restarts() const {
   for (const auto& [set, group] : groups_) {
     std::map<std::string, RestartContents> files;
@@ -370,7 +370,7 @@ void Coupler::write_restarts() const {
 void Coupler::terminate() {
   if (state_ == State::ended) fail("expected one call of oasis_terminate; found a second one");
   if (!groups_.empty()) {
-    // The other way round two components could wait for each other to take the last steps.
+    // Targets close first: otherwise two components could wait for each other to take the last steps.
     for (const Entry& entry : configuration_.entries)
       for (const Variable& variable : variables_)
         if (variable.target && &variable.target->entry() == &entry) variable.target->close();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What stands behind the calls of one component, from oasis_init_comp to oasis_terminate.
+// The implementation of the calls of one component, from oasis_init_comp to oasis_terminate.
 #include <mpi.h>
 
 #include <map>
@@ -22,28 +22,28 @@ inline constexpr int in_variable = 21;         ///< OASIS_In
 
 class Coupler {
 public:
-  /// Splits `world` by the names of the components that share it; collective over it. MPI is
-  /// initialised if it is not, and then ended by terminate().
-  /// @param world       empty: MPI_COMM_WORLD
-  /// @param is_coupled  false: the component takes no part, and its calls do nothing
+  /// Splits `world` by the names of the components that share it; collective over it. Initialises
+  /// MPI if it is not, in which case terminate() ends it.
+  /// @param world       nullopt for MPI_COMM_WORLD
+  /// @param is_coupled  false if the component takes no part; its calls then do nothing
   Coupler(const std::string& component, std::optional<MPI_Fint> world, bool is_coupled);
   ~Coupler();
   Coupler(const Coupler&) = delete;
   Coupler& operator=(const Coupler&) = delete;
 
-  /// Components of one job, from 1 on, in the order of their first ranks.
+  /// Returns the number of the component among those of its job, from 1, by their first ranks.
   int component_number() const { return number_; }
   const std::string& component_name() const { return name_; }
   MPI_Comm world() const { return world_; }
-  /// -1 before there is one.
+  /// Returns the rank in the component; -1 before it has a communicator.
   int local_rank() const;
   MPI_Fint local_comm() const;
   void set_coupled_comm(MPI_Fint comm);
   MPI_Fint create_coupled_comm(int color, MPI_Fint all);
 
-  /// @return the number of the partition, from 1 on
+  /// @return the number of the partition, from 1
   int define_partition(std::span<const int> ig_paral, int global_size, const std::string& name);
-  /// @return the number of the variable, from 1 on, or uncoupled_variable
+  /// @return the number of the variable, from 1, or uncoupled_variable
   int define_variable(const std::string& name, int partition, int bundle, int in_or_out, int type);
   void end_definitions();
 
@@ -51,17 +51,17 @@ public:
   int put(int variable, Seconds date, std::span<const double> values);
   int get(int variable, Seconds date, std::span<double> values);
   int ask_put(int variable, Seconds date) const;
-  /// The coupling periods of a variable, one for each entry that it is in.
+  /// Returns the coupling periods of a variable, one for each entry that it is in.
   std::vector<int> periods(int variable) const;
   void terminate();
-  /// Writes warnings to the standard error, on rank 0 of the component alone.
+  /// Writes warnings to the standard error, only on rank 0 of the component.
   void warn(const std::vector<std::string>& warnings) const;
 
 private:
   enum class State { defining, running, ended };
   /// Ranks of the component that take part in the same variables, with a session of their own.
   struct Group {
-    bool is_mine = false;  ///< else the rest is empty
+    bool is_mine = false;  ///< this rank is in the group; if not, the rest is empty
     Component component;
     std::unique_ptr<Session> session;
   };
@@ -105,8 +105,8 @@ private:
       weights_;  // by file, conserve, partition and the ranks that read it together
   std::vector<Variable> variables_;
   std::string uncoupled_;            // names of variables that the configuration does not have
-  std::optional<Seconds> last_get_;  // with the sequence number of its entry
-  int last_sequence_ = 0;
+  std::optional<Seconds> last_get_;  // date of the last get
+  int last_sequence_ = 0;            // sequence number of its entry
 };
 
 }  // namespace tremula::oasis

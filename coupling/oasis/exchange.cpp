@@ -21,7 +21,7 @@ std::size_t local_size(const FieldEnd& end) {
   return static_cast<std::size_t>(end.partition->size) * static_cast<std::size_t>(end.fields);
 }
 
-/// What a deadlock means to somebody who has written a coupled model.
+/// The advice on a deadlock for the author of a coupled model.
 constexpr const char* missing_lag =
     "; where each component gets a field before it puts the one that the other waits for, one of "
     "these fields must "
@@ -38,7 +38,7 @@ constexpr const char* look_at_the_other =
     "; if the other component has been started, look at what it says: it may have ended before it "
     "came to this field, e.g. in oasis_enddef for a file that is missing";
 
-/// Calls `work`, and adds to an error what it was about.
+/// Calls `work`; adds the field, the call and the date to the text of an error.
 template <class Work>
 auto about(const FieldEnd& end, Seconds date, const char* doing, const Work& work) {
   try {
@@ -55,7 +55,8 @@ auto about(const FieldEnd& end, Seconds date, const char* doing, const Work& wor
   }
 }
 
-/// @param field  (name) -> the field of that name
+/// Declares the fields of the bundle.
+/// @param field  declares the field of a given name
 template <class Declare>
 std::vector<Field<double>> declare(const FieldEnd& end, const Declare& field) {
   std::vector<Field<double>> fields;
@@ -63,7 +64,7 @@ std::vector<Field<double>> declare(const FieldEnd& end, const Declare& field) {
   return fields;
 }
 
-/// Field `number` of a bundle, from 0 on.
+/// Returns the values of field `number` of a bundle, from 0.
 template <class T>
 std::span<T> field_of(std::span<T> values, std::size_t number, const FieldEnd& end) {
   const auto size = static_cast<std::size_t>(end.partition->size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One entry of the configuration at work: the end that puts and the end that gets. Each entry is
-// one stream, whose steps have the coupling times; a bundle is several fields of it.
+// The two ends of an entry of the configuration: one puts, the other gets. Each entry is one
+// stream, whose steps have the coupling times; a bundle is several fields of the stream.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -23,7 +23,7 @@
 
 namespace tremula::oasis {
 
-/// What oasis_put and oasis_get say in kinfo. The values are those of OASIS3-MCT.
+/// The values of kinfo that oasis_put and oasis_get return, which are those of OASIS3-MCT.
 enum Info {
   info_ok = 0,
   info_received = 3,
@@ -32,21 +32,21 @@ enum Info {
   info_to_restart = 6,
 };
 
-/// What both ends need.
+/// The data that both ends need.
 struct FieldEnd {
   const Entry* entry = nullptr;
   const Configuration* configuration = nullptr;
   const Component* component = nullptr;
   const Partition* partition = nullptr;
   std::int64_t global_size = 0;
-  int fields = 1;  ///< of the bundle
+  int fields = 1;  ///< number of fields in the bundle
   bool has_ranks_without_points = false;
 };
 
-/// Says in `info` what a put at `date` does.
+/// Sets `info` to what a put at `date` would return; leaves it if such a put does nothing.
 void inquire_put(const Entry& entry, Seconds runtime, Seconds date, int& info);
 
-/// Of this rank's part of the field.
+/// Returns the layout of the field, with the list of this rank's part.
 Layout layout_of(const FieldEnd& end, bool may_have_copies);
 
 /// The end of the component that computes the field. All calls are collective over the component.
@@ -54,14 +54,15 @@ class Source {
 public:
   Source(Session& session, const FieldEnd& end);
 
-  /// Reads what the run before has left, and sends the values of time 0 if the field has a lag.
-  /// @param warnings  what was missing and may be
+  /// Reads the values that the run before has left, and sends those of time 0 if the field has a
+  /// lag.
+  /// @param warnings  gets a text for each value that is missing where that is allowed
   void begin(std::vector<std::string>& warnings);
   /// @param values  the bundle's fields one after the other
-  /// @param info    what was done; stays as it is if nothing was
+  /// @param info    set to what was done; left as it is if nothing was
   void put(Seconds date, std::span<const double> values, int& info);
   void close();
-  /// What the next run begins with; the values are on rank 0 alone.
+  /// Adds the values that the next run begins with, on rank 0 only.
   void add_restart(RestartContents& contents) const;
   const Entry& entry() const { return *end_.entry; }
 
@@ -77,14 +78,14 @@ private:
   Accumulation accumulation_;
   OutStream stream_;
   std::vector<Field<double>> fields_;
-  std::vector<double> changed_;              // by BLASOLD
-  std::optional<std::vector<double>> last_;  // of time `runtime`: what the next run begins with
+  std::vector<double> changed_;              // the values that BLASOLD has changed
+  std::optional<std::vector<double>> last_;  // of time `runtime`: the next run begins with these
 };
 
 /// The end of the component that uses the field.
 class Target {
 public:
-  /// @param weights  by which the field is regridded; null: source and target have one grid
+  /// @param weights  weights to regrid the field by; null if source and target have one grid
   Target(Session& session, const FieldEnd& end, std::shared_ptr<Weights> weights);
 
   void get(Seconds date, std::span<double> values, int& info);
@@ -97,7 +98,7 @@ private:
   FieldEnd end_;
   Schedule schedule_;
   Clock clock_;
-  std::shared_ptr<Weights> weights_;  // of all fields between the two grids
+  std::shared_ptr<Weights> weights_;  // shared by all fields between the two grids
   InStream stream_;
   std::vector<Field<double>> fields_;
   bool has_begun_ = false;

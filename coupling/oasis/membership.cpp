@@ -12,21 +12,22 @@ namespace tremula::oasis {
 
 namespace {
 
-/// What has to be the same on all ranks, as a line.
+/// Returns the part of a definition that has to be the same on all ranks, as a line.
 std::string line_of(const Definition& d) {
   return fmt::format("variable {} ({}, {} in a bundle) on a partition with ig_size {}", d.name,
                      d.is_out ? "out" : "in", d.bundle, d.global_size);
 }
 
-/// A definition as the first rank that was asked for it makes it.
+/// A definition as the rank that has broadcast it makes it.
 struct Known {
   std::string name, line;
   int partition = 0;
   int rank = 0;
 };
 
-/// Returns what any rank defines, in one order on all: again and again the definitions not known yet of the rank that
-/// has the most of them. Few ranks define something of their own, so few broadcasts do.
+/// Returns the definitions of all ranks, in one order on all: in each round, the rank with the most definitions
+/// that are not yet known broadcasts them. Few ranks define something of their own, so few broadcasts are
+/// enough.
 std::vector<Known> all_definitions(const Component& component, std::span<const Definition> mine) {
   std::vector<Known> all;
   while (true) {
@@ -47,7 +48,7 @@ std::vector<Known> all_definitions(const Component& component, std::span<const D
   }
 }
 
-/// Returns how this rank's definitions differ from those of others; nothing if they do not.
+/// Returns how this rank's definitions differ from those of others; empty if they do not.
 std::string difference(const Component& component, std::span<const Known> all,
                        std::span<const Definition> mine, std::span<const std::int64_t> partitions) {
   const auto text = [&](const Known& expected, const std::string& found) {
@@ -70,7 +71,8 @@ std::string difference(const Component& component, std::span<const Known> all,
   return {};
 }
 
-/// One to one, so that sums over other ranks differ: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Mixes bits one to one, so that sums over different ranks differ: the finaliser of SplitMix64 (Steele, Lea,
+/// Flood 2014).
 std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -86,7 +88,7 @@ std::vector<Member> agree(const Component& component, std::span<const Definition
   const std::uint64_t me = mixed(static_cast<std::uint64_t>(component.rank()) + 1);
   const std::size_t count = known.size();
   std::vector<std::int64_t> ends(count);
-  // For each variable: how many ranks define it, which, and how many of them have no points.
+  // For each variable: how many ranks define it, a sum that identifies them, and how many have no points.
   std::vector<std::uint64_t> sums(3 * count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto found = std::ranges::find(mine, known[i].name, &Definition::name);

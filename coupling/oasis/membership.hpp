@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which ranks of a component take part in which of its variables: those that define it. The others hold no points of
-// it, and call nothing for it.
+// The ranks of a component that take part in each of its variables: those that define the variable. The others
+// hold no points of it, and make no calls for it.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,19 +16,20 @@ struct Definition {
   std::string name;
   bool is_out = false;
   int bundle = 1;
-  int partition = 0;             ///< of this rank, from 1
-  std::int64_t global_size = 0;  ///< ig_size of it; 0: not given
-  std::int64_t end = 0;          ///< above its greatest point on this rank
+  int partition = 0;             ///< number of this rank's partition, from 1
+  std::int64_t global_size = 0;  ///< ig_size of the partition; 0 if not given
+  std::int64_t end = 0;          ///< above the partition's greatest point on this rank
 };
 
 /// A variable as all ranks see it.
 struct Member {
   std::string name;
   std::int64_t end = 0;  ///< above the greatest point of any rank
-  /// The same for variables in which the same ranks take part; 0: all ranks.
+  /// Key of the set of ranks that take part: variables with the same ranks have the same key; 0 for all ranks.
   std::uint64_t set = 0;
-  bool takes_part = false;  ///< this rank
-  /// Some rank takes part without points. If it leaves calls out, the others wait for it in vain.
+  bool takes_part = false;  ///< true if this rank takes part
+  /// True if some rank takes part without points. If that rank leaves calls out, the others wait for it in
+  /// vain.
   bool has_ranks_without_points = false;
 };
 

@@ -42,7 +42,7 @@ struct Line {
   Words words;
 };
 
-/// The lines that say something.
+/// The lines that are neither empty nor comments.
 class Lines {
 public:
   Lines(const std::string& text, std::string file) : file_(std::move(file)) {
@@ -222,7 +222,7 @@ private:
     if (words.size() == 6 && has(of_a_file, upper(words[5]))) return 5;
     return std::nullopt;
   }
-  /// What OASIS writes for those that look for a fault changes no number, and is left out.
+  /// Checks the status. Files that OASIS writes for debugging change no number, and are left out.
   void expect_status(const std::string& status, const std::string& where) {
     if (status == "EXPORTED") return;
     if (status == "INPUT")
@@ -236,7 +236,7 @@ private:
                   ? "IGNORED is taken as EXPORTED"
                   : status + " is taken as EXPORTED: no file for debugging is written");
   }
-  /// @param about  of which there is one warning
+  /// Adds a warning, at most one for each `about`.
   void warn_once(const std::string& about, const std::string& where, const std::string& text) {
     if (warned_.insert(about).second)
       configuration_.warnings.push_back(fmt::format("{}: {}", where, text));
@@ -304,7 +304,7 @@ private:
     else
       (name == "BLASOLD" ? entry.of_source : entry.of_target) = linear_of(line, name);
   }
-  /// Names the file in which SCRIPR keeps its weights, unless MAPPING has named one.
+  /// Sets the file in which SCRIPR keeps its weights, unless MAPPING has named one.
   void read_scripr(Entry& entry, const Line& line, const std::string& where) const {
     constexpr std::array methods{"DISTWGT", "GAUSWGT", "BILINEAR", "BICUBIC", "CONSERV"};
     constexpr std::array normalizations{"FRACAREA", "DESTAREA", "FRACNNEI"};
@@ -324,7 +324,7 @@ private:
         fmt::format("rmp_{}_to_{}_{}.nc", entry.source_grid.name, entry.target_grid.name, method);
     entry.scripr = where;
   }
-  /// $XMULT $NBFIELDS, and CONSTANT $AVALUE on a line of its own if $NBFIELDS is 1.
+  /// Reads $XMULT $NBFIELDS, and CONSTANT $AVALUE on a line of its own if $NBFIELDS is 1.
   Linear linear_of(const Line& line, const std::string& name) {
     const std::string where = lines_.where(line);
     const auto real = [&](const Line& from, std::size_t place, const char* what) {
@@ -349,8 +349,8 @@ private:
     linear.summand = real(constant, 1, "a summand");
     return linear;
   }
-  /// The file of weights. Where they are applied, and in which order, changes nothing: the target applies them,
-  /// and every result is `bfb`.
+  /// Returns the file of weights. The words for where they are applied, and in which order, change nothing: the
+  /// target applies them, and every result is `bfb`.
   std::string mapping_of(const Line& line) const {
     constexpr std::array places{"SRC", "DST"};
     constexpr std::array orders{"BFB", "SUM", "OPT"};

@@ -5,27 +5,28 @@
 //   $NFIELDS, $RUNTIME, $STRINGS    read
 //   $NNOREST                        read: T takes zeros for restart fields that are missing
 //   $NLOGPRT, $NUNITNO, $NMAPDEC, $NMATXRD, $NWGTOPT    of OASIS itself: ignored
-//   $SEQMODE, $CHANNEL, $NBMODEL, $JOBNAME, $INIDATE, $MODINFO, $CALTYPE    obsolete: ignored, with
-//   a warning
+//   $SEQMODE, $CHANNEL, $NBMODEL, $JOBNAME, $INIDATE, $MODINFO, $CALTYPE    obsolete: ignored with a warning
 //
-// A field takes these lines; lines that begin with # and empty ones may lie between:
+// A field takes these lines; lines that begin with # and empty lines may stand between them:
 //
 //   SOURCE TARGET  label  period (or ONCE)  number of transformations  restart file  status
 //   [nx ny nx ny]  source grid  target grid  [LAG=seconds] [SEQ=number]
 //   P 0 P 0
-//   LOCTRANS CHECKIN BLASOLD MAPPING SCRIPR NOINTERP CONSERV BLASNEW CHECKOUT, those that there are
-//   what each of these is to do, on a line of its own: NOINTERP has none, a summand of BLASOLD or BLASNEW one more
+//   some of LOCTRANS CHECKIN BLASOLD MAPPING SCRIPR NOINTERP CONSERV BLASNEW CHECKOUT
+//   the options of each of these, on a line of its own: NOINTERP has none, a summand of BLASOLD or BLASNEW one more
 //
-// SOURCE and TARGET may be lists with colons, of equal length, which count as one field each. The words of OASIS may
-// be in lower case. IGNORED, EXPOUT and IGNOUT are taken as EXPORTED; a field with OUTPUT is one that OASIS writes
-// to a file, and goes nowhere. SCRIPR stands for MAPPING with the file in which it keeps its weights.
+// SOURCE and TARGET may be lists with colons, of equal length; each of their fields counts as one. The words of
+// OASIS may be in lower case. IGNORED, EXPOUT and IGNOUT are taken as EXPORTED; a field with OUTPUT is only
+// written to a file by OASIS, and is sent nowhere. SCRIPR is read as MAPPING with the file in which it keeps
+// its weights.
 #include <string>
 
 #include "coupling/oasis/configuration.hpp"
 
 namespace tremula::oasis {
 
-/// @param file  for texts
+/// Reads a namcouple.
+/// @param file  name of the file, for error texts
 /// @throws Error that names the line
 Configuration parse_namcouple(const std::string& text, const std::string& file);
 

@@ -18,10 +18,10 @@ namespace {
 
 using tremula::oasis::Coupler;
 
-/// Calls `work`; its error becomes text.
+/// Calls `work`. Returns 0, or 1 with the error of `work` in `text`.
 template <class Work>
 int guarded(char* text, int room, const Work& work) {
-  const auto tell = [&](std::string_view what) {
+  const auto report = [&](std::string_view what) {
     const auto size = static_cast<std::size_t>(room);
     std::fill_n(text, size, ' ');
     std::copy_n(what.data(), std::min(what.size(), size), text);
@@ -31,9 +31,9 @@ int guarded(char* text, int room, const Work& work) {
     work();
     return 0;
   } catch (const std::exception& error) {
-    return tell(error.what());
+    return report(error.what());
   } catch (...) {
-    return tell("an unknown error");
+    return report("an unknown error");
   }
 }
 

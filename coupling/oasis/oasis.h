@@ -2,9 +2,9 @@
 #ifndef TREMULA_OASIS_H
 #define TREMULA_OASIS_H
 /*
- * What the module tremula_oasis calls. Not for applications: it changes with the module. Every
- * function returns 0, or writes the text of the error, blank-padded, into `text` of `room`
- * characters and returns 1. Communicators are integer handles of Fortran.
+ * The functions that the module tremula_oasis calls. Not for applications: they change with the
+ * module. Every function returns 0, or writes the text of the error, blank-padded, into `text` of
+ * `room` characters and returns 1. Communicators are integer handles of Fortran.
  */
 #include <stddef.h>
 
@@ -39,14 +39,15 @@ TREMULA_OASIS_API int tremula_oasis_get(void* coupler, int variable, int date, d
                                         size_t count, int* info, char* text, int room);
 TREMULA_OASIS_API int tremula_oasis_ask_put(void* coupler, int variable, int date, int* info,
                                             char* text, int room);
-/* periods: room for `most`; count: how many there are. */
+/* periods: room for `most`; count: receives how many there are. */
 TREMULA_OASIS_API int tremula_oasis_periods(void* coupler, int variable, int* periods, int most,
                                             int* count, char* text, int room);
 /* Frees the coupler, unless it fails. */
 TREMULA_OASIS_API int tremula_oasis_terminate(void* coupler, char* text, int room);
-/* Writes a warning to the standard error, on rank 0 of the component alone. coupler may be NULL. */
+/* Writes a warning to the standard error, only on rank 0 of the component. coupler may be NULL. */
 TREMULA_OASIS_API void tremula_oasis_warn(void* coupler, const char* message);
-/* Says who has failed with what, on the standard error, and ends the job. coupler may be NULL. */
+/* Writes the component, the rank, the call and the message to the standard error, and ends the job.
+ * coupler may be NULL. */
 TREMULA_OASIS_API void tremula_oasis_abort(void* coupler, const char* call, const char* message,
                                            int code);
 

@@ -22,7 +22,7 @@ public:
       fail(fmt::format("ig_paral of a partition {}: expected {} elements; found {}", kind, size,
                        values_.size()));
   }
-  /// Element `place`, counted from 1 as in the manual of OASIS3-MCT.
+  /// Returns element `place`, counted from 1 as in the manual of OASIS3-MCT.
   std::int64_t at(std::int64_t place, const char* what) const {
     const int value = values_[static_cast<std::size_t>(place - 1)];
     if (value < 0)

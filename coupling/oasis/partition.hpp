@@ -18,15 +18,16 @@ namespace tremula::oasis {
 
 struct Partition {
   std::string name;
-  /// Segment i has lengths[i] points from begins[i] on, counted from 0. None is empty.
+  /// Segment i has lengths[i] points, beginning with begins[i], counted from 0. None is empty.
   std::vector<std::int64_t> begins;
   std::vector<std::int64_t> lengths;
   std::int64_t size = 0;         ///< points of this rank
   std::int64_t end = 0;          ///< above the greatest point of this rank
-  std::int64_t global_size = 0;  ///< as ig_size says; 0: it is not given
+  std::int64_t global_size = 0;  ///< ig_size; 0 if it is not given
 };
 
-/// @throws Error if the array is no partition
+/// Makes the partition that the array ig_paral describes.
+/// @throws Error if it describes none
 Partition make_partition(std::string name, std::span<const int> ig_paral);
 
 }  // namespace tremula::oasis

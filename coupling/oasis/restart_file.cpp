@@ -31,7 +31,7 @@ void check(int status, const fs::path& file, const std::string& what) {
                      nc_strerror(status)));
 }
 
-/// What becomes of a file. NetCDF has no constants for it that differ.
+/// The use that a file is opened for. NetCDF has no distinct constants for it.
 enum class Use { read, change, make };
 
 /// An open file of NetCDF.
@@ -78,7 +78,7 @@ public:
     if (nc_inq_dimid(id_, name.c_str(), &id) == NC_NOERR) {
       std::size_t found = 0;
       check_that(nc_inq_dimlen(id_, id, &found), "read the dimension " + name);
-      return found == length ? id : dimension(name + "_", length);  // of somebody else
+      return found == length ? id : dimension(name + "_", length);  // the name is taken
     }
     check_that(nc_def_dim(id_, name.c_str(), length, &id), "add the dimension " + name);
     return id;
@@ -91,7 +91,8 @@ private:
   bool is_open_ = true;
 };
 
-/// The variable of that name, if it holds every bit of a double. One that does not is renamed.
+/// Returns the variable of that name if it holds every bit of a double; nullopt if there is none.
+/// Renames a variable that does not.
 std::optional<int> in_double_precision(const NetcdfFile& file, const std::string& name) {
   const auto known = file.variable(name);
   if (!known) return std::nullopt;
@@ -152,8 +153,8 @@ std::optional<std::vector<double>> read_restart(const fs::path& path, const std:
 }
 
 void write_restart(const fs::path& path, const RestartContents& contents) {
-  // A run that ends here must not leave half a restart: the old file stays until the new one is
-  // whole.
+  // A run that ends here must not leave half a restart file: the old one stays until the new one is
+  // complete.
   fs::path draft = path;
   draft += ".new";
   const bool is_there = fs::exists(path);

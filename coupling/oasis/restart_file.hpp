@@ -3,9 +3,9 @@
 // Restart files are NetCDF, with the names of variables that OASIS3-MCT reads and writes:
 //
 //   SOURCE              the lagged field, at time 0 of the run that reads it
-//   av1000003_SOURCE    the same of entry 3, where several entries have the source and the file in
-//   common loc000003_cnt       puts that entry 3 has taken in since its last coupling date, with
-//   LOCTRANS loc000003_SOURCE    what it has made of them
+//   av1000003_SOURCE    that of entry 3, where several entries share the source and the file
+//   loc000003_cnt       with LOCTRANS, number of puts of entry 3 since its last coupling date
+//   loc000003_SOURCE    the values that these puts have accumulated
 //
 // Field f of a bundle is SOURCE_00f.
 #include <cstdint>
@@ -18,16 +18,17 @@
 
 namespace tremula::oasis {
 
-/// Of field `number` of a bundle of `fields`, from 1 on.
+/// Returns the name of the variable of field `number`, from 1, of a bundle of `fields`.
 std::string field_name(const std::string& source, int number, int fields);
-/// Of a lagged field. @param is_shared  another lagged entry has the source and the file
+/// Returns the name of the variable of a lagged field.
+/// @param is_shared  another lagged entry has the same source and file
 std::string lagged_name(const Entry& entry, const std::string& field, bool is_shared);
 std::string part_name(const Entry& entry, const std::string& field);
 std::string count_name(const Entry& entry);
 
 struct RestartVariable {
   std::string name;
-  std::int64_t nx = 0, ny = 0;  ///< 0: the values have one dimension
+  std::int64_t nx = 0, ny = 0;  ///< 0 if the values have one dimension
   std::vector<double> values;
 };
 struct RestartCount {
@@ -35,20 +36,21 @@ struct RestartCount {
   int value = 0;
 };
 
-/// What one file gets at the end of a run.
+/// The variables that one file gets at the end of a run.
 struct RestartContents {
   std::vector<RestartVariable> variables;
   std::vector<RestartCount> counts;
 };
 
-/// Returns the variable in double precision, with all its dimensions as one; empty if there is no file or no variable.
+/// Returns the variable in double precision, with all its dimensions as one; nullopt if there is no file or no
+/// variable.
 /// @throws Error if the file cannot be read
 std::optional<std::vector<double>> read_restart(const std::filesystem::path& file,
                                                 const std::string& variable);
 
-/// Adds them to the file, or replaces those that are there. A variable that is not of double precision, which could not
-/// hold every bit, is renamed to NAME_before, and one of its name added. A reader sees the file as it was or
-/// with all of them.
+/// Adds variables to the file, or replaces those that are there. A variable that is not of double precision,
+/// and so cannot hold every bit, is renamed to NAME_before, and a new one gets its name. A reader sees the file
+/// either as it was or with all variables.
 /// @throws Error if it cannot be written
 void write_restart(const std::filesystem::path& file, const RestartContents& contents);
 

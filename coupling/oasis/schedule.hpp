@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a put or a get does at a date. Dates are seconds since the start of the run, 0 <= date <
+// The effect of a put or a get at a date. Dates are seconds since the start of the run, 0 <= date <
 // runtime.
 //
 // A field with period p and lag g is exchanged at the times 0, p, 2p, ... that are below the
-// runtime. The value of time t is that which the source puts at date t - g. So with g > 0 nobody
-// puts that of time 0 in this run: it was put at the end of the run before, whose time t = runtime
-// it was, and comes from the restart file.
+// runtime. The value of time t is the one that the source puts at date t - g. So with g > 0 the
+// value of time 0 is not put in this run: it was put at the end of the run before, for that run's
+// time t = runtime, and comes from the restart file.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,10 +23,10 @@ struct Schedule {
 };
 
 enum class PutAction {
-  keep,        ///< no coupling date: a transformation takes the values in
+  keep,        ///< not a coupling date: a transformation takes the values
   send,        ///< the values of `time` are complete and go to the target
-  to_restart,  ///< they are complete, and the next run begins with them
-  drop,        ///< they are complete, and the run ends before their time
+  to_restart,  ///< the values are complete, and the next run begins with them
+  drop,        ///< the values are complete, and the run ends before their time
 };
 
 struct Put {
@@ -35,14 +35,16 @@ struct Put {
 };
 Put put_at(const Schedule& schedule, Seconds date);
 
-/// Whether a get at `date` takes the values of time `date`.
+/// Returns whether a get at `date` takes the values of time `date`.
 bool is_get_at(const Schedule& schedule, Seconds date);
 
-/// The source sends the values of time 0, from the restart file, before its first date.
+/// Returns whether the source sends the values of time 0, from the restart file, before its first
+/// date.
 bool begins_from_restart(const Schedule& schedule);
 
-/// What a transformation has taken in by the end of the run, if `last` was the date of its last
-/// put, goes into the restart file.
+/// Returns whether the values that a transformation has taken by the end of the run go into the
+/// restart file.
+/// @param last  date of its last put
 bool keeps_part_of_transformation(const Schedule& schedule, Seconds last);
 
 /// The dates of one field's calls, in their order.
@@ -50,21 +52,20 @@ class Clock {
 public:
   explicit Clock(const Schedule& schedule) : schedule_(schedule) {}
 
-  /// Called at every date.
+  /// Checks and records a call; to be called at every date.
   /// @param time  date + lag of a put, the date of a get
-  /// @throws Error if the date is outside the run or before the last one, or if a coupling time is
-  /// called
-  ///         twice or was left out since the first one
+  /// @throws Error if the date is outside the run or before the last one, or if a coupling time
+  ///         comes twice or was left out since the first one
   void advance(Seconds date, Seconds time);
-  /// The values of time 0 were sent from the restart file.
+  /// Records that the values of time 0 were sent from the restart file.
   void has_begun_from_restart() { next_ = schedule_.period; }
-  /// The date of the last call.
+  /// Returns the date of the last call; nullopt before the first one.
   std::optional<Seconds> last() const { return last_; }
 
 private:
   Schedule schedule_;
   std::optional<Seconds> last_;
-  std::optional<Seconds> next_;  // the coupling time that follows; none before the first one
+  std::optional<Seconds> next_;  // the coupling time that follows; nullopt before the first one
 };
 
 }  // namespace tremula::oasis

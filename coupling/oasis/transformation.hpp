@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What becomes of the values that a source puts between two coupling dates (LOCTRANS).
+// The transformations of the values that a source puts between two coupling dates (LOCTRANS).
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,31 +9,31 @@
 namespace tremula::oasis {
 
 enum class Transformation {
-  instant,     ///< those of the coupling date
+  instant,     ///< the values of the coupling date
   accumulate,  ///< the sum
   average,     ///< the sum, divided by the number of puts
   minimum,
   maximum,
 };
 
-/// "AVERAGE" and so on, as in a namcouple.
+/// Returns the word of a namcouple, "AVERAGE" and so on.
 std::string word_of(Transformation transformation);
 
-/// The values of one field on one rank. Sums are added in the order of the puts, so that a run that
-/// goes on from a restart file has the bits of one that was not interrupted.
+/// The accumulated values of one field on one rank. Sums are added in the order of the puts, so
+/// that a run that continues from a restart file has the bits of one that was not interrupted.
 class Accumulation {
 public:
   Accumulation(Transformation transformation, std::size_t size)
       : transformation_(transformation), values_(size) {}
 
   Transformation transformation() const { return transformation_; }
-  /// @pre values.size() is that of the field
+  /// Takes the values of a put.  @pre values.size() is that of the field
   void take(std::span<const double> values);
-  /// What the coupling date sends; the next put begins anew.
-  /// @return  valid until then
+  /// Returns the values that the coupling date sends; the next put starts over.
+  /// @return  valid until the next put
   std::span<const double> finish();
 
-  /// Of the restart file: what was taken since the last coupling date.
+  /// Get and restore, for the restart file, what was taken since the last coupling date.
   std::int64_t count() const { return count_; }
   std::span<const double> values() const { return values_; }
   void restore(std::int64_t count, std::span<const double> values);

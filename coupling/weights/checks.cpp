@@ -83,7 +83,7 @@ void expect_shape_of(const Grid& grid, std::span<const std::int64_t> shape, Orde
         fmt::format("weights '{}': expected a {} array of {} elements ({} in the file, fastest "
                     "first); found the shape {}",
                     path, side, grid.size, fmt::join(grid.extents, "x"), fmt::join(shape, "x")));
-  // A dimension of extent 1 numbers nothing.
+  // A dimension of extent 1 does not affect the numbering.
   const auto above_1 = [](std::span<const std::int64_t> extents) {
     std::vector<std::int64_t> kept;
     std::ranges::copy_if(extents, std::back_inserter(kept), [](auto extent) { return extent > 1; });

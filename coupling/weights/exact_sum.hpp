@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A sum of doubles without rounding, so that it does not depend on the order nor on which rank adds what.
+// A sum of doubles without rounding, so that it depends neither on the order nor on which rank adds which
+// value.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -40,7 +41,8 @@ public:
     special_ += other.special_;
     carry();
   }
-  /// Rounded: below one unit in the last place from the sum, and the same for the same sum.
+  /// Returns the sum, rounded: less than one unit in the last place from it, and always the same for the same
+  /// sum.
   double value() const {
     if (special_ != 0) return special_;  // NaN or infinite
     ExactSum whole = *this;
@@ -57,7 +59,7 @@ public:
   }
 
 private:
-  /// Makes all digits but the last ones of [0, 2^32).
+  /// Brings all digits but the last into [0, 2^32).
   void carry() {
     std::int64_t over = 0;
     for (std::size_t i = 0; i + 1 < digits_.size(); ++i) {

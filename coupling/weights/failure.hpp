@@ -7,7 +7,7 @@
 
 namespace tremula::weights {
 
-/// What becomes the status of a C function, and its text.
+/// An error that becomes the status of a C function and its text.
 class Failure : public std::runtime_error {
 public:
   Failure(tremula_status status, const std::string& text)
@@ -18,7 +18,8 @@ private:
   tremula_status status_;
 };
 
-/// @throws Failure of a function of tremula.h
+/// Checks the status of a function of tremula.h.
+/// @throws Failure with the status and the text of the function's error
 inline void check(tremula_status status) {
   if (status < 0) throw Failure(status, tremula_last_error());
 }

@@ -19,7 +19,8 @@ Numbering::Numbering(std::span<const std::int64_t> shape, Order order)
       shape_(shape.begin(), shape.end()),
       reversed_(shape.rbegin(), shape.rend()) {}
 
-/// `number` is row-major in `from`; the indices in the other order are row-major in `to`.
+/// Returns the number in the other order: `number` is row-major in `from`, the result row-major in
+/// `to`, with the indices reversed.
 std::int64_t Numbering::turned(std::int64_t number, const std::vector<std::int64_t>& from,
                                const std::vector<std::int64_t>& to) const {
   if (is_same_) return number;
@@ -39,7 +40,8 @@ struct Entry {
   double weight = 0;
 };
 
-/// Rounds to single precision; returns the value itself where that type has none like it.
+/// Returns the value rounded to single precision; the value itself if it is outside that type's
+/// normal range.
 double in_single_precision(double value) {
   using Single = std::numeric_limits<float>;
   const bool is_normal = std::abs(value) >= static_cast<double>(Single::min()) &&
@@ -47,7 +49,7 @@ double in_single_precision(double value) {
   return is_normal ? static_cast<double>(static_cast<float>(value)) : value;
 }
 
-/// What the weights of each owned element are multiplied by.
+/// Returns the factors of the weights of each owned element.
 std::vector<double> scales(const WeightFile& file, std::span<const Owned> owned,
                            Normalization wanted) {
   const Normalization found = file.normalization();
@@ -178,7 +180,7 @@ void Rows::apply_with_missing(std::span<const double> source, T* destination) co
 template void Rows::apply(std::span<const double>, double*) const;
 template void Rows::apply(std::span<const double>, float*) const;
 
-std::optional<std::int64_t> Rows::who_needs(std::int64_t point) const {
+std::optional<std::int64_t> Rows::user_of(std::int64_t point) const {
   const auto found = std::ranges::find(columns_, static_cast<std::int32_t>(point));
   if (found == columns_.end()) return std::nullopt;
   const auto row =

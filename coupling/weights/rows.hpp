@@ -13,7 +13,7 @@ namespace tremula::weights {
 /// The order in which the elements of an array are numbered in a file of weights.
 enum class Order { row, column };
 
-/// The number in the file of an element with the given row-major number, and back; both from 0.
+/// Converts the row-major number of an element to its number in the file, and back; both from 0.
 class Numbering {
 public:
   Numbering(std::span<const std::int64_t> shape, Order order);
@@ -33,7 +33,8 @@ struct Owned {
   std::int64_t place = 0;    ///< in the rank's buffer
 };
 
-/// Reads what the file holds for each of `owned`, in pieces, and visits it with the number in `owned`.
+/// Reads the value that the file has for each of `owned`, in pieces, and calls visit(number in `owned`,
+/// value).
 /// @param owned  ascending by address
 /// @param read   (begin, count) -> values of the elements begin, ..., begin + count - 1 of the grid
 template <class Read, class Visit>
@@ -48,19 +49,19 @@ void for_each_owned(std::span<const Owned> owned, const Read& read, const Visit&
 }
 
 struct RowOptions {
-  std::optional<double> missing;  ///< NaN: all of them
+  std::optional<double> missing;  ///< a NaN stands for every NaN
   std::optional<double> fill;
 };
 
-/// Compressed rows. The elements of a row stand in ascending order of their source addresses, those of one
-/// address in that of the file: so its sum does not depend on which rank computes it. Links of weight 0 are
-/// left out, and need no source element; an element that has no others is 0.
+/// Compressed rows. The elements of a row are in ascending order of their source addresses, those of one
+/// address in the order of the file, so that the row's sum does not depend on which rank computes it. Links
+/// of weight 0 are left out, and need no source element; an element that has no other links is 0.
 class Rows {
 public:
   /// @param owned   ascending by address, each once
   /// @param extra   further source addresses that are asked for
   /// @param points  result: row-major numbers of the source elements to ask for, ascending
-  /// Cost: a pass over the file; memory: by the links of the owned elements.
+  /// Cost: a pass over the file; memory for the links of the owned elements.
   Rows(const WeightFile& file, std::span<const Owned> owned, Normalization wanted,
        const Numbering& source, std::span<const std::int64_t> extra, const RowOptions& options,
        std::vector<std::int64_t>& points);
@@ -71,14 +72,15 @@ public:
   /// Returns a hash of all weights of the file.
   std::uint64_t hash_of_file() const noexcept { return hash_of_file_; }
 
+  /// Computes the product.
   /// @param source       shape: [points]
   /// @param destination  this rank's buffer
   template <class T>
   void apply(std::span<const double> source, T* destination) const;
 
-  /// Of a source element by its place in `source`: an element of the destination that needs it, by its
-  /// place; none: it is asked for and not needed.
-  std::optional<std::int64_t> who_needs(std::int64_t point) const;
+  /// Returns the place of an element of the destination that needs the source element at place `point` of
+  /// `source`; nullopt if none needs it.
+  std::optional<std::int64_t> user_of(std::int64_t point) const;
 
 private:
   template <class T>
@@ -88,8 +90,8 @@ private:
   std::vector<std::int64_t> begins_;   // shape: [rows + 1], into the following two
   std::vector<std::int32_t> columns_;  // places in `source`
   std::vector<double> weights_;
-  std::vector<double> sums_;           // of the weights of each row; with `missing` alone
-  std::vector<std::int64_t> places_;   // shape: [rows], in the buffer
+  std::vector<double> sums_;           // of the weights of each row; only with `missing`
+  std::vector<std::int64_t> places_;   // of the rows in the buffer; shape: [rows]
   std::vector<std::int64_t> without_;  // places of elements without weights
 };
 

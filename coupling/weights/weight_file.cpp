@@ -77,7 +77,7 @@ WeightFile::~WeightFile() {
   nc_close(file_);
 }
 
-/// Opens the file, and the group in it that the path names behind the file.
+/// Opens the file, and the group in it that the path names after the file.
 void WeightFile::open() {
   std::error_code ignored;
   std::filesystem::path file = path_, group;
@@ -106,7 +106,7 @@ void WeightFile::open() {
                   path_, group.string(), file.string(), found));
 }
 
-/// Lists the groups, as the end of a text; nothing if there are none.
+/// Returns a list of the groups, as the end of a text; empty if there are none.
 std::string WeightFile::groups() const {
   int count = 0;
   if (nc_inq_grps(id_, &count, nullptr) != NC_NOERR || count == 0) return {};
@@ -160,7 +160,7 @@ std::int64_t WeightFile::extent(const std::string& dimension) const {
   return static_cast<std::int64_t>(extent);
 }
 
-/// Returns the attribute of the group, or else of the file; empty if there is none or it is no
+/// Returns the attribute of the group, or else of the file; empty if there is none or it is not a
 /// text.
 std::string WeightFile::text(const std::string& attribute) const {
   for (const int id : {id_, file_}) {
@@ -212,7 +212,8 @@ std::vector<T> WeightFile::values(const std::string& name, std::int64_t begin,
   return values;
 }
 
-/// Addresses of a variable. One of floating-point type may hold whole numbers alone.
+/// Returns the addresses in a variable. A variable of floating-point type may only hold whole
+/// numbers.
 std::vector<std::int64_t> WeightFile::addresses(const std::string& name, std::int64_t begin,
                                                 std::int64_t count) const {
   const NetcdfLock lock;
@@ -222,7 +223,7 @@ std::vector<std::int64_t> WeightFile::addresses(const std::string& name, std::in
   const auto found = values<double>(name, begin, count);
   std::vector<std::int64_t> addresses;
   addresses.reserve(found.size());
-  // Whole numbers below it differ from each other.
+  // The type represents all whole numbers below this exactly.
   const double exact = type == NC_FLOAT ? 0x1p24 : 0x1p53;
   for (const double address : found) {
     if (!(std::abs(address) < exact) || address != std::floor(address))

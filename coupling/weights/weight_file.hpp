@@ -6,8 +6,9 @@
 //     weights           remap_matrix[link][kind]     S[link]
 //     to, from          dst_address, src_address     row, col        numbered from 1
 //     grids             dst_grid_..., src_grid_...   ..._b, ..._a
-// ESMF's files of weights alone hold row, col and S, and no grids. A link of address 0 and weight 0 fills a
-// file up, and is none.
+//
+// ESMF's files with weights only hold row, col and S, and no grids. A link of address 0 and weight 0 is
+// padding, not a link.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -38,13 +39,13 @@ struct Link {
   double weight = 0;
 };
 
-struct FileNames;  // of what the file holds
+struct FileNames;  // names of the dimensions and variables in the file
 
 class WeightFile {
 public:
   /// @param path   a file, or a file, a slash and a group in it
-  /// @param known  taken for the grids whose sizes the file leaves out
-  /// @throws Failure if it cannot be read or has a form that is not supported, naming what it has
+  /// @param known  sizes for the grids whose sizes the file leaves out
+  /// @throws Failure if the file cannot be read or has a form that is not supported, which is named
   WeightFile(const std::string& path, const KnownSizes& known);
   ~WeightFile();
   WeightFile(const WeightFile&) = delete;
@@ -55,16 +56,16 @@ public:
   std::int64_t links() const noexcept { return links_; }
   Normalization normalization() const noexcept { return normalization_; }
 
-  /// Visits all links in the order of the file, those of weight 0, too. Memory: a piece of 2^18 of them.
-  /// @return a hash of all of them
+  /// Visits all links in the order of the file, including those of weight 0. Memory: a piece of 2^18 links.
+  /// @return a hash of all links
   std::uint64_t for_each_link(const std::function<void(const Link&)>& visit) const;
 
   enum class Of { source, destination };
-  /// Of one grid, elements begin, ..., begin + count - 1.
+  /// Return the values of elements begin, ..., begin + count - 1 of one grid.
   /// @throws Failure if the file has none
   std::vector<double> areas(Of grid, std::int64_t begin, std::int64_t count) const;
   std::vector<double> fractions(Of grid, std::int64_t begin, std::int64_t count) const;
-  /// Not 0: the element takes part; all do where the file has no mask.
+  /// Returns the mask of these elements: not 0 if the element takes part. All do if the file has no mask.
   std::vector<int> mask(Of grid, std::int64_t begin, std::int64_t count) const;
 
 private:
@@ -84,11 +85,11 @@ private:
 
   std::string path_;
   int file_ = -1;  // NetCDF's number of the file
-  int id_ = -1;    // of the group in it
+  int id_ = -1;    // NetCDF's number of the group in it
   const FileNames* names_ = nullptr;
   Grid source_, destination_;
   std::int64_t links_ = 0;
-  std::int64_t kinds_ = 1;  // weights of a link, of which the first is used
+  std::int64_t kinds_ = 1;  // weights per link, of which the first is used
   Normalization normalization_ = Normalization::unknown;
 };
 

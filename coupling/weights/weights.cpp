@@ -16,7 +16,7 @@ namespace tremula::weights {
 
 namespace {
 
-/// What no producer sends: a NaN of its own, by which a source element that has not come is known.
+/// Marks source elements that have not arrived: a NaN that no producer sends.
 constexpr auto has_not_come = std::bit_cast<double>(std::uint64_t{0xfff47472656d756c});
 
 template <class Value>
@@ -31,7 +31,7 @@ Value choice_of(const std::string& key, const std::string& found,
                                                       fmt::join(names, " or "), found));
 }
 
-/// Every rank gets the value of every rank.
+/// Returns the values of all ranks, on all ranks. Collective.
 template <class Value>
 std::vector<Value> gathered(tremula_session* session, const Value& mine) {
   std::vector<Value> all(static_cast<std::size_t>(tremula_session_size(session)));
@@ -39,14 +39,14 @@ std::vector<Value> gathered(tremula_session* session, const Value& mine) {
   return all;
 }
 
-/// One to one: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Mixes bits one to one: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
 
-/// What a rank owns, ascending by the addresses of the file.
+/// Returns the elements that a rank owns, ascending by their addresses in the file.
 std::vector<Owned> owned_of(const tremula_layout* layout, int rank, const Numbering& numbering) {
   std::int64_t count = 0;
   check(tremula_layout_runs(layout, rank, &count, nullptr, nullptr, nullptr));
@@ -114,7 +114,7 @@ Options parse_options(const std::string& text) {
 Weights::Weights(tremula_session* session, const std::string& path, const std::string& options,
                  const tremula_layout* destination)
     : session_(session) {
-  // What fails on one rank fails on all, so that none waits for it in a step.
+  // A failure on one rank becomes a failure on all, so that no rank waits for it in a step.
   std::optional<Failure> failure;
   std::uint64_t digest = 0;
   try {
@@ -140,7 +140,7 @@ Weights::Weights(tremula_session* session, const std::string& path, const std::s
     if (outcomes[rank].status < 0)
       throw Failure(static_cast<tremula_status>(outcomes[rank].status),
                     fmt::format("weights '{}': rank {} of the group could not read them; its own "
-                                "error tells why",
+                                "error states why",
                                 path, rank));
     if (outcomes[rank].digest != outcomes[0].digest)
       throw Failure(TREMULA_MISMATCH,
@@ -231,9 +231,9 @@ void Weights::read_source_areas(const WeightFile& file, std::span<const std::int
       });
 }
 
-/// Takes in the destination elements that its mask leaves and that have weights. With `fill: 0`, the
-/// value that OASIS gives the others, it takes in those, too; any other `fill` marks elements that
-/// have no value.
+/// Reads the areas of the destination elements that its mask leaves and that have weights. With
+/// `fill: 0`, the value that OASIS gives elements without weights, these are included; any other
+/// `fill` marks elements that have no value.
 void Weights::read_destination_areas(const WeightFile& file, std::span<const Owned> owned) {
   using Of = WeightFile::Of;
   // To check that every element is on exactly one rank, each counts its own, and those of one block
@@ -313,7 +313,7 @@ void Weights::check_areas() {
 
 void Weights::get(tremula_in_stream* in, int field, tremula_type type, void* data,
                   std::size_t bytes) {
-  // With `conserve` the other ranks are told, whatever has gone wrong here.
+  // With `conserve` this rank reports any failure to the other ranks.
   std::optional<Failure> failure;
   const auto apply = [&]<class T>(T* to) {
     try {
@@ -356,7 +356,7 @@ void Weights::expect_all_came() const {
   std::vector<std::int64_t> index(source_shape_.size());
   for (std::size_t d = index.size(); d-- > 0; rest /= source_shape_[d])
     index[d] = rest % source_shape_[d];
-  const auto place = rows_->who_needs(point);
+  const auto place = rows_->user_of(point);
   throw Failure(
       TREMULA_MISMATCH,
       fmt::format(
@@ -368,7 +368,7 @@ void Weights::expect_all_came() const {
 }
 
 /// Changes the destination as CONSERV of the OASIS3-MCT User Guide: GLOBAL, GLBPOS, BASBAL, BASPOS.
-/// @param failure  of this rank: the others are told
+/// @param failure  failure of this rank, which is reported to the others
 template <class T>
 void Weights::conserve(T* data, const std::optional<Failure>& failure) const {
   struct Integrals {
@@ -389,7 +389,7 @@ void Weights::conserve(T* data, const std::optional<Failure>& failure) const {
     if (all[rank].has_failed)
       throw Failure(TREMULA_PEER_LOST,
                     fmt::format("weights: conserve: expected the field on all ranks of the group; "
-                                "rank {} could not get it: its own error tells why",
+                                "rank {} could not get it: its own error states why",
                                 rank));
     sum.source.add(all[rank].source);
     sum.destination.add(all[rank].destination);

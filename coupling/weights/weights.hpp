@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a consumer group does with the rows of a file of weights: which source elements it asks for, and what
-// becomes of them.
+// Regrids a field in a consumer group by the rows of a file of weights: asks for source elements, and
+// computes the destination from them.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,11 +19,12 @@ enum class Conserve { none, global, positive, balanced, balanced_positive };
 
 struct Options {
   Order order = Order::row;
-  std::vector<std::int64_t> source_shape = {};  ///< empty: as in the file
+  std::vector<std::int64_t> source_shape = {};  ///< empty for the shape in the file
   Normalization normalize = Normalization::unknown;
   RowOptions rows = {};
   Conserve conserve = Conserve::none;
 };
+/// Reads options from YAML.
 /// @throws Failure naming a key or value that is not known
 Options parse_options(const std::string& text);
 
@@ -45,13 +46,13 @@ private:
   struct FreeLayout {
     void operator()(tremula_layout* layout) const noexcept { tremula_layout_free(layout); }
   };
-  /// What an element of one of the grids counts for in an integral over it.
+  /// The area that an element of one of the grids adds to an integral over the grid.
   struct Area {
-    std::int64_t place = 0;  ///< in the points, or in the buffer
+    std::int64_t place = 0;  ///< of the element, in the points or in the buffer
     double area = 0;
   };
   void read(const std::string& path, const tremula_layout* destination);
-  /// Addresses begin, ..., begin + count - 1.
+  /// The addresses begin, ..., begin + count - 1.
   struct Block {
     std::int64_t begin = 0, count = 0;
   };

@@ -9,17 +9,17 @@
 
 namespace tremula::index_calc {
 
-/// No element has this index.
+/// An index that no element has.
 inline constexpr Index beyond = std::numeric_limits<Index>::max();
 
-/// a * b for a, b >= 0; `beyond` if that exceeds 63 bits.
+/// Returns a * b for a, b >= 0; `beyond` if that exceeds 63 bits.
 inline Index saturating_product(Index a, Index b) noexcept {
   Index result = 0;
   return __builtin_mul_overflow(a, b, &result) ? beyond : result;
 }
 
-/// Where the walk is: the block is [begin, end), its first element has local index `local`. begin
-/// == extent behind the last block.
+/// The position of the walk: the block is [begin, end), its first element has local index `local`.
+/// begin == extent after the last block.
 struct Block {
   Index begin = 0, end = 0, local = 0;
 };
@@ -36,19 +36,19 @@ public:
     if (turn > 0) move_on(saturating_product(d.block, turn - 1));
   }
   bool is_at_end() const { return begin == extent_; }
-  /// False for a block that is cut at the begin or the end of the extent.
+  /// Returns false for a block that is cut by the beginning or the end of the extent.
   bool is_whole() const { return end - begin == block_; }
   void next() {
     local += end - begin;
     move_on(gap_);
   }
-  /// How many whole blocks of this coordinate lie in the `room` elements behind this block. Divides
-  /// only if some do.
+  /// Returns how many whole blocks of this coordinate lie in the `room` elements after this block.
+  /// Divides only if there are any.
   Index whole_blocks_within(Index room) const {
     room = std::min(room, extent_ - end);
     return room < round_ ? 0 : room / round_;
   }
-  /// @pre that many whole blocks follow
+  /// Moves on by `blocks` blocks.  @pre that many whole blocks follow
   void skip(Index blocks) {
     if (blocks == 0) return;
     local += end - begin + (blocks - 1) * block_;
@@ -57,16 +57,16 @@ public:
   }
 
 private:
-  /// To the block that begins so far behind this one.
+  /// Moves to the block that begins `gap` elements after the end of this one.
   void move_on(Index gap) {
     begin = extent_ - end <= gap ? extent_ : end + gap;
     end = begin + std::min(block_, extent_ - begin);
   }
   Index extent_, block_, round_;
-  Index gap_;  ///< from one block to the next: not round_ - block_ where that is saturated
+  Index gap_;  ///< elements between two blocks: not round_ - block_ where round_ is saturated
 };
 
-/// Refers to the distribution.
+/// @pre the distribution outlives the object
 class SplitsBlocks : public Block {
 public:
   SplitsBlocks(const Splits& d, Index coordinate) : d_(d), coordinate_(coordinate) { find_from(0); }

@@ -70,7 +70,7 @@ std::vector<Index> counts_along(const Layout& layout, std::span<const Index> cou
   const std::size_t d = layout.changing->dimension;
   const auto coordinates = static_cast<std::size_t>(grid(layout.dims[d]));
   std::vector<Index> along(coordinates);
-  std::vector<Rank> teller(coordinates, -1);
+  std::vector<Rank> counted_by(coordinates, -1);
   const ProcessGrid grid(layout);
   Index sum = 0;
   for (Rank rank = 0; rank < static_cast<Rank>(counts.size()); ++rank) {
@@ -78,19 +78,19 @@ std::vector<Index> counts_along(const Layout& layout, std::span<const Index> cou
     if (!coords || slice_elements(layout, rank) == 0) continue;
     const auto c = static_cast<std::size_t>((*coords)[d].value);
     const Index count = counts[static_cast<std::size_t>(rank)];
-    if (teller[c] >= 0) {
+    if (counted_by[c] >= 0) {
       if (along[c] == count) continue;
       throw core::Error(
           core::Errc::mismatch,
           fmt::format(
               "\"{}\": expected ranks {} and {}, which have the same place along dimension {}, "
               "to have equally many elements along it, found {} and {}",
-              to_string(layout), teller[c], rank, d, along[c], count));
+              to_string(layout), counted_by[c], rank, d, along[c], count));
     }
     check(count >= 0 && !__builtin_add_overflow(sum, count, &sum),
           "\"{}\": expected counts from 0 on that add up to at most 2^63 - 1, found {} of rank {}",
           to_string(layout), count, rank);
-    teller[c] = rank;
+    counted_by[c] = rank;
     along[c] = count;
   }
   return along;

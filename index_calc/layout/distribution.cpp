@@ -9,7 +9,7 @@
 namespace tremula::index_calc {
 namespace {
 
-/// std::visit for the two kinds, which cannot throw.
+/// Calls `action` as std::visit does, but cannot throw.
 template <class Action>
 auto visit(const Distribution& d, Action&& action) noexcept {
   const auto* dealt = std::get_if<BlockCyclic>(&d);
@@ -43,19 +43,19 @@ void validate_one(const Splits& d) {
           "expected owners from 0 to {}, found {} for interval {}", d.grid - 1, d.owner[i], i);
 }
 
-/// Place of `c` in the dealing order.
+/// Returns the place of `c` in the dealing order.
 Index turn_of(const BlockCyclic& d, GridCoord c) noexcept {
   return c.value >= d.source ? c.value - d.source : c.value + (d.grid - d.source);
 }
 
-/// Counts from where a whole block 0 would begin, which takes 64 bits.
+/// Numbers that are counted from where a whole block 0 would begin, which takes 64 bits.
 struct Wide {
   explicit Wide(const BlockCyclic& d)
       : block(static_cast<std::uint64_t>(d.block)),
         grid(static_cast<std::uint64_t>(d.grid)),
         cut(static_cast<std::uint64_t>(d.cut)) {}
   std::uint64_t place(Index i) const { return static_cast<std::uint64_t>(i) + cut; }
-  /// Elements that the coordinate of this turn would have before its first one.
+  /// Returns how many elements the coordinate of this turn would have before its first one.
   std::uint64_t lacking(std::uint64_t turn) const { return turn == 0 ? cut : 0; }
   std::uint64_t block, grid, cut;
 };
@@ -93,13 +93,13 @@ Index local_extent_in(const BlockCyclic& d, GridCoord c) noexcept {
   return static_cast<Index>(rounds * dealt.block + last - dealt.lacking(turn));
 }
 
-/// The interval that holds `i`.
+/// Returns the interval that holds `i`.
 std::size_t interval_of(const Splits& d, GlobalIndex i) noexcept {
   return static_cast<std::size_t>(std::upper_bound(d.bounds.begin() + 1, d.bounds.end(), i.value) -
                                   d.bounds.begin() - 1);
 }
 
-/// Elements of the first `intervals` intervals that belong to `c`.
+/// Returns how many elements of the first `intervals` intervals belong to `c`.
 Index elements_before(const Splits& d, std::size_t intervals, Index c) noexcept {
   Index sum = 0;
   for (std::size_t k = 0; k < intervals; ++k)

@@ -21,8 +21,8 @@ using core::GlobalIndex, core::GridCoord, core::Index, core::LocalIndex;
 ///     owner          1 1 0 0 1 1 0 0
 ///     local index    0 1 0 1 2 3 2 3
 ///
-/// What begins inside a block, as a part of a longer dimension does, begins with a shorter block 0:
-/// element i is in block (i + cut) / block. The same with cut 1:
+/// A part of a longer dimension may begin inside a block. Then block 0 is shorter: element i is in
+/// block (i + cut) / block. The example with cut 1:
 ///
 ///     global index   0 1 2 3 4 5 6 7
 ///     owner          1 0 0 1 1 0 0 1
@@ -35,11 +35,11 @@ struct BlockCyclic {
   Index block = 1;   ///< elements per block, >= 1
   Index grid = 1;    ///< coordinates the blocks are dealt to, >= 1
   Index source = 0;  ///< coordinate that owns block 0, 0 <= source < grid
-  Index cut = 0;     ///< elements that block 0 lacks at its begin, 0 <= cut < block
+  Index cut = 0;     ///< elements that block 0 lacks at its beginning, 0 <= cut < block
   friend bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
 };
 
-/// The block of the plain block distribution: ceil(extent / grid), at least 1.
+/// Returns the block of the plain block distribution: ceil(extent / grid), at least 1.
 constexpr Index plain_block(Index extent, Index grid) noexcept {
   if (extent <= 0 || grid <= 0) return 1;
   return extent / grid + (extent % grid != 0 ? 1 : 0);
@@ -48,7 +48,7 @@ constexpr Index plain_block(Index extent, Index grid) noexcept {
 /// Any increasing bounds with any owner per interval: interval i is [bounds[i], bounds[i+1]) and
 /// belongs to coordinate owner[i]. An owner may have several intervals or none; it stores its
 /// intervals one after the other in ascending global order. No interval is empty: a coordinate with
-/// nothing is no owner. Extent = bounds.back().
+/// nothing does not occur in `owner`. Extent = bounds.back().
 struct Splits {
   std::vector<Index> bounds;  ///< strictly increasing, bounds.front() == 0; shape: [intervals + 1]
   std::vector<Index> owner;   ///< 0 <= owner[i] < grid; shape: [intervals]
@@ -58,20 +58,22 @@ struct Splits {
 
 using Distribution = std::variant<BlockCyclic, Splits>;
 
+/// Checks that a distribution is valid.
 /// @throws core::Error invalid_argument naming the broken condition
 void validate(const Distribution& d);
 Index extent(const Distribution& d) noexcept;
 Index grid(const Distribution& d) noexcept;
-/// Which coordinate owns `i`. O(1) for BlockCyclic, O(log intervals) for Splits.  @pre 0 <= i <
-/// extent
+/// Returns the coordinate that owns `i`. O(1) for BlockCyclic, O(log intervals) for Splits.
+/// @pre 0 <= i < extent
 GridCoord owner(const Distribution& d, GlobalIndex i) noexcept;
-/// Where the owner of `i` stores it. O(1) for BlockCyclic, O(intervals) for Splits.  @pre 0 <= i <
-/// extent
+/// Returns where the owner of `i` stores it. O(1) for BlockCyclic, O(intervals) for Splits.
+/// @pre 0 <= i < extent
 LocalIndex to_local(const Distribution& d, GlobalIndex i) noexcept;
-/// Which element `c` stores at `i`. The inverse of (owner, to_local).  @pre 0 <= i <
-/// local_extent(d, c)
+/// Returns the element that `c` stores at `i`: the inverse of (owner, to_local).
+/// @pre 0 <= i < local_extent(d, c)
 GlobalIndex to_global(const Distribution& d, GridCoord c, LocalIndex i) noexcept;
-/// How many elements `c` stores. O(1) for BlockCyclic, O(intervals) for Splits.  @pre 0 <= c < grid
+/// Returns how many elements `c` stores. O(1) for BlockCyclic, O(intervals) for Splits.
+/// @pre 0 <= c < grid
 Index local_extent(const Distribution& d, GridCoord c) noexcept;
 
 }  // namespace tremula::index_calc

@@ -74,7 +74,8 @@ void validate_changing(const Layout& layout) {
         "ranges: expected {} ascending numbers, found {}", dealt->grid - 1, ranges.size());
 }
 
-/// @return the cells of the mesh
+/// Checks the mesh.
+/// @return the number of its cells
 Index validate_mesh(const Layout& layout) {
   const Mesh& mesh = layout.mesh;
   check(mesh.axes.size() == layout.dims.size(),
@@ -132,7 +133,8 @@ void validate_skew(const Layout& layout) {
   }
 }
 
-/// Sum or product that must fit 63 bits.
+/// Returns a sum or product.
+/// @throws core::Error invalid_argument if it exceeds 63 bits
 template <class Operation>
 Index exact(Operation builtin_overflow, Index a, Index b) {
   Index result = 0;
@@ -211,7 +213,7 @@ void validate(const Layout& layout) {
   if (layout.skew) validate_skew(layout);
   check(!layout.listing || (layout.mesh.extents.empty() && layout.ghost.empty() &&
                             layout.leading == 0 && layout.storage_order == Order::row),
-        "lists: expected no mesh, ghost, leading or store beside them: a list tells where each "
+        "lists: expected no mesh, ghost, leading or store beside them: a list states where each "
         "element "
         "is");
   if (layout.changing) validate_changing(layout);
@@ -354,7 +356,7 @@ OwnedBlocks owned_blocks(const Layout& layout) {
 
 namespace {
 
-/// Of a skewed layout.
+/// Returns the local part at `coords` of a skewed layout.
 LocalPart skewed_part(const Layout& layout, const GridCoords& coords) {
   const OwnedBlocks blocks = owned_blocks(layout);
   const OwnerCoords owner = owner_coords(coords);

@@ -22,16 +22,16 @@ using core::Rank;
 
 inline constexpr std::size_t max_dimensions = 8;
 
-/// In which order the cells of something with several dimensions are numbered: `row` = last
-/// dimension fastest (C), `column` = first dimension fastest (Fortran).
+/// The order in which cells along several dimensions are numbered: `row` = last dimension fastest
+/// (C), `column` = first dimension fastest (Fortran).
 enum class Order { row, column };
 
-/// The dimension that is numbered as the k-th fastest one, k = 0 .. dimensions - 1.
+/// Returns the dimension that is numbered as the k-th fastest one, k = 0 .. dimensions - 1.
 constexpr std::size_t kth_fastest(Order order, std::size_t dimensions, std::size_t k) noexcept {
   return order == Order::row ? dimensions - 1 - k : k;
 }
 
-/// `count` consecutive ranks from `first` on.
+/// `count` consecutive ranks, beginning with `first`.
 struct RankRange {
   Rank first = 0;
   Rank count = 0;
@@ -39,19 +39,19 @@ struct RankRange {
 };
 
 /// A process grid whose axes need not be the dimensions of the array. Each axis splits one dimension,
-/// several may split the same one, and an axis that splits none makes copies, or holds partial sums:
-/// ranks that differ in it alone own the same elements.
+/// several may split the same one, and an axis that splits none makes copies or holds partial sums:
+/// ranks that differ only in their place on it own the same elements.
 ///
-/// The coordinate along dimension d, of which dims[d] says what it owns, is made of the places on the
-/// axes that split d, the outermost slowest. With extents 2x3x4 and axes {{2, 0}, {}}, the rank at
+/// The coordinate along dimension d, to which dims[d] assigns elements, is composed of the places on
+/// the axes that split d, the outermost slowest. With extents 2x3x4 and axes {{2, 0}, {}}, the rank at
 /// (i, j, k) has the coordinates (k * 2 + i, 0) and is copy j of 3.
 struct Mesh {
   std::vector<Index> extents;  ///< ranks along each axis, >= 1; shape: [axis]
-  /// Numbers of the axes that split each dimension, outermost first; none: it is not split. The
+  /// Numbers of the axes that split each dimension, outermost first; none if it is not split. The
   /// product of their extents is the dimension's grid. Shape: [dimension][axes]
   std::vector<std::vector<std::size_t>> axes;
   /// Numbers of the axes whose ranks hold partial sums: an element is the sum over the ranks that differ
-  /// in these axes alone. A *layer* is all ranks at one place on them (view.hpp). Ascending.
+  /// only in these axes. A *layer* is all ranks at one place on them (view.hpp). Ascending.
   std::vector<std::size_t> sums{};
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
@@ -60,38 +60,39 @@ inline constexpr std::size_t max_mesh_axes = 16;
 
 class IndexList;
 
-/// Of a layout that no formula gives: each rank lists what it owns.
+/// The extra part of a layout whose owners no formula gives: each rank lists what it owns.
 struct Listing {
   bool is_partial = false;  ///< elements may be on no rank
   bool has_copies = false;  ///< elements may be on several ranks
-  /// Of this rank; null where the layout came as a text. Equal if it is the same object.
+  /// The list of this rank; null if the layout came as a text. Compared by address.
   std::shared_ptr<const IndexList> mine{};
-  Index elements = 0, allocated = 0;  ///< of `mine`
+  Index elements = 0, allocated = 0;  ///< of `mine`: elements listed, and size of its buffer
   friend bool operator==(const Listing&, const Listing&) = default;
 };
 
-/// Of an array whose extent along one dimension is another one in every step.
+/// The extra part of a layout whose extent along one dimension varies from step to step.
 ///
-/// A sink may take rows by their keys, as particles are followed by their ids: a row is all that has one
-/// index along the dimension, which is then the slowest one in memory, and the only one that is split.
+/// A sink may take rows by their keys, e.g. particles by their ids: a row is all elements with one
+/// index along the dimension, which is then the slowest one in memory and the only one that is split.
 struct Changing {
   std::size_t dimension = 0;
-  /// The elements of a step in one block for each coordinate; else dims[dimension] tells the block.
+  /// True if each coordinate gets the elements of a step in one block; false if dims[dimension] gives the
+  /// block.
   bool is_even = true;
-  /// Name of the field of the stream that holds the keys, one 64-bit integer for each row; empty: none.
+  /// Name of the stream's field that holds the keys, one 64-bit integer for each row; empty if rows have none.
   std::string key{};
-  /// Coordinate c takes the keys from ranges[c - 1] on that are below ranges[c]. Empty: a hash of the key
-  /// tells the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
+  /// Bounds of the keys: coordinate c takes those in [ranges[c - 1], ranges[c]). Empty if a hash of the key
+  /// determines the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
   std::vector<Index> ranges{};
   bool is_sorted =
-      false;  ///< rows in ascending order of keys; else by ranks of the source, as they are there
+      false;  ///< rows are in ascending order of keys; else in the order of the source's ranks and rows
   friend bool operator==(const Changing&, const Changing&) = default;
 };
 
 /// Which rank owns which element, and how each owner stores its part. A value: compare, copy, send.
 /// It is valid where it comes from parse, from_scalapack, another layout (selected, permuted,
-/// relabeled) or the wire; one that is filled in by hand goes through validate(). Everything else
-/// takes valid ones.
+/// relabeled) or the wire; pass one that is filled in by hand to validate(). All other functions
+/// take valid layouts.
 ///
 /// Text form (CLI, config, logs, error messages), dimension 0 first:
 ///
@@ -108,46 +109,49 @@ struct Changing {
 ///                                                      the same by keys, at a sink
 ///
 /// Where axes of the mesh have owners the layout is skewed: the array is cut into blocks along each
-/// dimension, by `block` (none: it is not cut) or by `equal` into so many that begin at floor(n * i / k),
+/// dimension, by `block` (not at all without it) or by `equal` into k blocks that begin at floor(n * i / k),
 /// and a block with the numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these axes,
 /// modulo their ranks; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make copies or sums. A rank stores
 /// its blocks one after the other in ascending block number (the last number fastest), each dense in the
-/// order of `store`; a rank with a single block has an ordinary part. No axes, splits, source, ghost or
-/// leading beside them.
-/// `lists` stands in the place of `grid`, too; the lists themselves are no part of the text.
-/// `mesh` stands in the place of `grid`: extents of the axes, and for each dimension that is split
+/// order of `store`; a rank with a single block has an ordinary part. Axes, splits, source, ghost and leading
+/// cannot be given together with owners.
+/// `lists` replaces `grid`; the lists themselves are not part of the text.
+/// `mesh` replaces `grid`, too: it gives the extents of the axes, and for each dimension that is split
 /// the axes that split it, outermost first. `sum` names axes whose ranks hold partial sums. Axes that
 /// are named nowhere make copies.
 /// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without
 /// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
 /// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
-/// i. Equal neighbouring bounds make an empty interval, which is left out of the value: 0/5/5/9 says
-/// that coordinate 1 of 3 has nothing. Keys may come in any order, each once.
+/// i. Equal neighbouring bounds make an empty interval, which is left out of the value: with 0/5/5/9,
+/// coordinate 1 of 3 has nothing. Keys may come in any order, each once.
 struct Layout {
   std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
-  Mesh mesh{};                       ///< no extents: axis d of the process grid is dimension d
+  Mesh mesh{};                       ///< without extents, axis d of the process grid is dimension d
   Order rank_order = Order::row;     ///< how ranks number the process grid
   Order storage_order = Order::row;  ///< how one rank stores its local part
   std::vector<Index>
       ghost;  ///< cells around the local part on both sides; empty = none; shape: [dimension]
-  Index leading = 0;  ///< allocated cells along the fastest dimension; 0 = as many as are needed
+  Index leading = 0;  ///< allocated cells along the fastest dimension; 0 = as many as needed
   std::vector<RankRange>
       members;  ///< group ranks that take part, in grid order; empty = 0 .. rank_count()-1
-  /// Then `dims` tell the shape alone, and as many coordinates along the first as there are ranks.
+  /// Set if ranks list what they own. `dims` then give only the shape, with as many coordinates along
+  /// the first dimension as there are ranks.
   std::optional<Listing> listing{};
-  /// Then that dimension has extent 0 here, and dims tell of it what sized() makes a step's from.
+  /// Set if an extent varies from step to step. The dimension then has extent 0 here, and its entry in
+  /// `dims` is what sized() makes the distribution of a step from.
   std::optional<Changing> changing{};
-  /// Then `dims` tell the shape and the cuts alone, one coordinate along each, and `mesh` its extents.
+  /// Set if owners are expressions of block numbers. `dims` then give only the shape and the cuts, with
+  /// one coordinate along each dimension, and `mesh` gives the extents of the process grid.
   std::optional<Skew> skew{};
 
-  /// The inverse of to_string. The result is validated.
+  /// Reads the text that to_string makes. The result is validated.
   /// @throws LayoutError with the position of the mistake, what was expected there and what was
   /// found; core::Error invalid_argument if the parts do not fit together
   static Layout parse(std::string_view text);
 
-  /// From a ScaLAPACK descriptor of a dense matrix: desc = {1, ctxt, m, n, mb, nb, rsrc, csrc,
-  /// lld}, on a `rows` x `columns` BLACS grid numbered in `rank_order`. Storage is column-major,
-  /// leading = lld.
+  /// Makes the layout from a ScaLAPACK descriptor of a dense matrix: desc = {1, ctxt, m, n, mb, nb,
+  /// rsrc, csrc, lld}, on a `rows` x `columns` BLACS grid numbered in `rank_order`. Storage is
+  /// column-major, leading = lld.
   /// @throws core::Error invalid_argument if desc[0] is not 1 or a value is out of range
   static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns,
                                Order rank_order = Order::row);
@@ -155,8 +159,8 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// Why a text is no layout. what() says it with the text around the mistake, in one line; the parts
-/// are for callers that show the text themselves.
+/// The reason why a text is not a layout. what() gives it with the text around the mistake, in one
+/// line; its parts are for callers that show the text themselves.
 class LayoutError : public core::Error {
 public:
   LayoutError(std::size_t position, const std::string& complaint, const std::string& around)
@@ -164,9 +168,9 @@ public:
                                                       ": " + complaint + " in " + around),
         position_(position),
         complaint_(complaint) {}
-  /// 0-based character of the text.
+  /// Returns the 0-based character of the text at which the mistake is.
   std::size_t position() const noexcept { return position_; }
-  /// "expected ..., found ..."
+  /// Returns "expected ..., found ...".
   const std::string& complaint() const noexcept { return complaint_; }
 
 private:
@@ -174,47 +178,48 @@ private:
   std::string complaint_;
 };
 
-/// Shortest text that Layout::parse reads back to an equal value.
+/// Returns the shortest text that Layout::parse reads back to an equal value.
 std::string to_string(const Layout& layout);
 
+/// Checks that a layout is valid.
 /// @throws core::Error invalid_argument naming the broken condition (also when the number of
 /// elements or the grid exceeds 63 / 31 bits)
 void validate(const Layout& layout);
 
-/// That a group of `group_size` ranks fits: without `members` the grid has exactly group_size
+/// Checks that a group of `group_size` ranks fits: without `members` the grid has exactly group_size
 /// cells, with `members` every member is a rank of the group.
 /// @pre the layout is valid
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
-/// That both have one shape; of changing ones, that the same dimension changes; that none has partial sums,
-/// which go by layers (layer()).
+/// Checks that both have one shape, that the same dimension changes in both or in neither, and that neither
+/// has partial sums, which are exchanged layer by layer (layer()).
 /// @throws core::Error mismatch naming both; unsupported naming the one with sums
 void validate_pair(const Layout& mine, const Layout& theirs);
 
-/// Bytes of the whole array.
+/// Returns the bytes of the whole array.
 /// @throws core::Error invalid_argument if they exceed 63 bits
 Index bytes_of(const Layout& layout, std::size_t element_bytes);
 
-/// What the value itself takes in memory: Splits and members can be long.
+/// Returns the memory that the value itself takes: Splits and members can be long.
 std::size_t memory_bytes(const Layout& layout) noexcept;
 
-/// Cells of the process grid = ranks that take part.
+/// Returns the number of cells of the process grid, which is that of the ranks that take part.
 Rank rank_count(const Layout& layout) noexcept;
-/// Ranks that own the same elements, partial sums included; 1 where no axis makes copies or sums.
+/// Returns how many ranks own the same elements, partial sums included; 1 if no axis makes copies or sums.
 Rank copy_count(const Layout& layout) noexcept;
-/// The process grid: the mesh or, where there is none, an axis for each dimension.
+/// Returns the process grid: the mesh or, without a mesh, one axis for each dimension.
 Mesh mesh_of(const Layout& layout);
-/// Global extents, 0 of a dimension that changes. Shape: [dimension].
+/// Returns the global extents, 0 for a dimension that changes. Shape: [dimension].
 std::vector<Index> shape(const Layout& layout);
-/// The same as in the text form, e.g. "*x3".
+/// Returns the shape as the text form has it, e.g. "*x3".
 std::string shape_text(const Layout& layout);
-/// The dimension whose extent changes with every step; max_dimensions if none does.
+/// Returns the dimension whose extent changes with every step; max_dimensions if none does.
 inline std::size_t changing_dimension(const Layout& layout) noexcept {
   return layout.changing ? layout.changing->dimension : max_dimensions;
 }
 
-/// The group ranks that take part, in grid order. Shape: [rank_count]
+/// Returns the group ranks that take part, in grid order. Shape: [rank_count]
 std::vector<Rank> ranks_of(const Layout& layout);
 
 /// How one rank stores its part. Entries beyond the layout's dimensions are 0.
@@ -227,31 +232,33 @@ struct LocalPart {
   Index allocated = 0;  ///< elements the buffer must have, ghost and leading included
 };
 
-/// The part of group rank `rank`; all zero for a rank that takes no part, strides and allocated
-/// zero for one that owns no element. Where ranks list what they own, that of this rank: its buffer, in
-/// one dimension. Where owners are skewed and it has several blocks, they are one dimension, too.
+/// Returns the part of group rank `rank`; all zero for a rank that takes no part, strides and allocated
+/// zero for one that owns no element. Where ranks list what they own, the part is that of this rank: its
+/// buffer, as one dimension. Where owners are skewed and the rank has several blocks, they also make one
+/// dimension.
 /// @throws core::Error invalid_argument if `leading` is smaller than the rank needs, or this rank's list
 ///         is missing; unsupported if a skewed layout has more than 2^24 blocks along a dimension
 LocalPart local_part(const Layout& layout, Rank rank);
 
-/// The buffer of a part, ghost cells and gaps included, as two dimensions of stride 1: a place in it is the sum
-/// of two indices, as in the packages of make_listed_plan.
+/// Returns the buffer of a part, ghost cells and gaps included, as two dimensions of stride 1: a place in it is
+/// the sum of two indices, as in the packages of make_listed_plan.
 LocalPart flattened(const LocalPart& part);
 
-/// The blocks of a skewed layout. Cells of its process grid have their owners' coordinates in the place
-/// of those along the dimensions.
+/// Returns the blocks of a skewed layout. The coordinates of a cell of its process grid are those on the axes
+/// with owners instead of those along the dimensions.
 /// @pre layout.skew
 /// @throws core::Error unsupported, and cost, as OwnedBlocks
 OwnedBlocks owned_blocks(const Layout& layout);
 
-/// That owners are an outer product of the dimensions, whose extents are known, as most functions of this room need.
-/// @param what  cannot be done otherwise, e.g. "a selection"
+/// Checks that owners are an outer product of the dimensions and that all extents are known, as most functions
+/// of this room need.
+/// @param what  what cannot be done otherwise, e.g. "a selection"
 /// @throws core::Error unsupported
 void expect_computed(const Layout& layout, std::string_view what);
 
-/// Of all that the other side must know: distributions, both orders, members; not ghost and
-/// leading, which only the owner's memory knows. Equal layouts have equal fingerprints on every
-/// machine.
+/// Returns a fingerprint of all that the other side must know: distributions, both orders, members;
+/// not of ghost and leading, which only concern the owner's memory. Equal layouts have equal
+/// fingerprints on every machine.
 std::uint64_t fingerprint(const Layout& layout);
 
 }  // namespace tremula::index_calc

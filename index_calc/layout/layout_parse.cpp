@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a layout. Every complaint names the 0-based character it is about.
+// The parser of the text form of a layout. Every complaint names the 0-based character at fault.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,19 +14,19 @@
 namespace tremula::index_calc {
 namespace {
 
-/// A number and where it stands.
+/// A number and its position in the text.
 struct Number {
   Index value = 0;
   std::size_t at = 0;
 };
 
-/// One `key=value`. `key` without the dimension that may follow it.
+/// One `key=value`. `key` excludes the dimension that may follow it.
 struct Entry {
   std::string_view key;
   std::optional<std::size_t> dimension;
-  std::size_t at = 0;  ///< of the key
+  std::size_t at = 0;  ///< position of the key
   std::string_view value;
-  std::size_t value_at = 0;  ///< of the value
+  std::size_t value_at = 0;  ///< position of the value
 };
 
 constexpr std::string_view keys_of_layouts =
@@ -39,7 +39,7 @@ constexpr std::string_view keys_of_layouts =
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// `word` as one would quote it in a complaint: a long one only with its beginning.
+/// Returns `word` in quotes for a complaint; only the beginning of a long one.
 std::string quoted(std::string_view word) {
   constexpr std::size_t most = 60;
   return word.size() <= most ? fmt::format("\"{}\"", word)
@@ -89,7 +89,7 @@ private:
                          std::size_t dimension) const {
     fail(at, expected, fmt::format("\"{}{}\"", key, dimension));
   }
-  /// The text, or of a long one what surrounds `at`.
+  /// Returns the text in quotes; only the part around `at` of a long one.
   std::string around(std::size_t at) const {
     constexpr std::size_t reach = 100;
     if (text_.size() <= 2 * reach) return fmt::format("\"{}\"", text_);
@@ -97,7 +97,7 @@ private:
     return fmt::format("\"{}{}{}\"", begin > 0 ? "..." : "", text_.substr(begin, 2 * reach),
                        begin + 2 * reach < text_.size() ? "..." : "");
   }
-  /// What stands at `at`, as one would name it in a complaint.
+  /// Returns the word at `at`, as a complaint names it.
   std::string found_at(std::size_t at) const {
     if (at >= text_.size()) return "the end of the text";
     std::size_t end = at;
@@ -160,7 +160,7 @@ private:
     fail(text_.size(), fmt::format("{}=", key), "the end of the text");
   }
 
-  /// Reads digits from `at` on and moves `at` behind them.
+  /// Reads the digits that begin at `at` and moves `at` past them.
   Number number(std::size_t& at, std::size_t end) const {
     Number n{.value = 0, .at = at};
     const auto [stop, error] = std::from_chars(text_.data() + at, text_.data() + end, n.value);
@@ -213,7 +213,7 @@ private:
         fail(n.at, expected, "more");
   }
 
-  /// Extents along each dimension, 0 of one that changes.
+  /// Reads the extents along each dimension, 0 for one that changes.
   std::vector<Number> extents(Layout& result) const {
     const Entry& e = required("shape");
     const std::size_t star = e.value.find('*');
@@ -246,7 +246,7 @@ private:
     return numbers;
   }
 
-  /// Coordinates along each dimension. Sets the mesh, if there is one.
+  /// Reads the number of coordinates along each dimension. Sets the mesh, if there is one.
   std::vector<Index> grid(Layout& result) const {
     constexpr Index most_ranks = std::numeric_limits<Rank>::max();
     std::vector<Index> coordinates;
@@ -289,7 +289,7 @@ private:
     return coordinates;
   }
 
-  /// Axes of the mesh whose ranks hold partial sums.
+  /// Reads the axes of the mesh whose ranks hold partial sums.
   void sums(Mesh& mesh, std::vector<bool>& is_used) const {
     const Entry* const sum = find("sum");
     if (sum == nullptr) return;
@@ -308,7 +308,8 @@ private:
     std::ranges::sort(mesh.sums);
   }
 
-  /// Owners of blocks, one for each axis of the mesh that has one, and cuts into equal blocks.
+  /// Reads the owners of blocks, one for each axis of the mesh that has one, and cuts into equal
+  /// blocks.
   void skew(Layout& result) const {
     const auto is_one = [](const Entry& e) { return e.key == "owner"; };
     const auto first = std::ranges::find_if(entries_, is_one);
@@ -349,7 +350,7 @@ private:
     }
   }
 
-  /// Ranks that list what they own, as coordinates along dimension 0.
+  /// Reads the ranks that list what they own. Returns them as coordinates along dimension 0.
   std::vector<Index> lists(Layout& result) const {
     const Number ranks = whole(*find("lists"), 1);
     check_product({ranks}, std::numeric_limits<Rank>::max(), "at most 2^31 - 1 ranks");
@@ -363,7 +364,7 @@ private:
     return coordinates;
   }
 
-  /// Of a layout that takes rows by keys.
+  /// Reads how a layout takes rows by keys.
   void keys(Layout& result) const {
     const Entry* const key = find("key");
     for (const Entry* e : {key, find("ranges"), find("sorted")})
@@ -425,7 +426,8 @@ private:
     return BlockCyclic{.extent = extent.value, .block = block, .grid = grid, .source = 0};
   }
 
-  /// Empty intervals are left out: what they are owned by has no part of them.
+  /// Reads intervals and their owners. Leaves out empty intervals: their owners get nothing from
+  /// them.
   Splits splits(std::size_t d, const Entry& bounds, const Entry* owners, const Number& extent,
                 Index grid) const {
     const std::vector<Number> marks = list(bounds, '/');
@@ -496,7 +498,7 @@ private:
       return n;
     };
     Index count = 0;
-    std::map<Index, Index> seen;  // from the first to the last rank of each range
+    std::map<Index, Index> seen;  // first rank -> last rank of each range
     for (;; ++at) {
       const Number first = rank();
       Number last = first;

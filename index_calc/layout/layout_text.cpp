@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shortest text of a layout that reads back to it.
+// The shortest text of a layout that is read back as the same layout.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ std::string joined(const std::vector<Index>& values, char separator) {
   return joined(values, separator, [](Index v) { return std::to_string(v); });
 }
 
-/// The shortest way to give the blocks: nothing, for all dimensions at once, or for those that need
-/// one.
+/// Returns the shortest text of the blocks: nothing, one for all dimensions, or one for each
+/// dimension that needs it.
 std::string blocks_text(const Layout& layout) {
   std::string each;
   bool all_dealt = true;
@@ -57,7 +57,7 @@ std::string splits_text(const Layout& layout) {
   return result;
 }
 
-/// " key=" with `value` of every dimension, 0 for one with splits; nothing if all are 0.
+/// Returns " key=" with `value` of every dimension, 0 for one with splits; empty if all are 0.
 std::string dealing_text(const Layout& layout, std::string_view key, Index BlockCyclic::*value) {
   const auto of = [value](const Distribution& d) {
     const auto* dealt = std::get_if<BlockCyclic>(&d);
@@ -90,7 +90,7 @@ std::string grid_text(const Layout& layout) {
   return result;
 }
 
-/// Cuts into equal blocks, and owners.
+/// Returns the text of the cuts into equal blocks, and of the owners.
 std::string skew_text(const Layout& layout) {
   if (!layout.skew) return {};
   const auto& equal = layout.skew->equal;

@@ -8,15 +8,15 @@
 namespace tremula::index_calc {
 namespace {
 
-/// An axis that cuts the dimension at hand; without a number: chunks that no axis deals, all of which
-/// go to every rank.
+/// An axis that cuts the dimension at hand; nullopt for chunks that no axis deals, all of which go
+/// to every rank.
 struct Cut {
   std::optional<std::size_t> axis{};
   Index ranks = 1, split_factor = 1;
 };
 
-/// Returns the cuts from the outermost to the innermost: an axis cuts inside as many of those after it
-/// as its split factor says.
+/// Returns the cuts from the outermost to the innermost: an axis cuts inside those after it whose
+/// ranks multiply to its split factor.
 /// @throws core::Error invalid_argument where the factor ends in the middle of an axis
 std::vector<Cut> nesting_of(std::span<const Cut> cuts) {
   std::vector<Cut> order;
@@ -37,7 +37,8 @@ std::vector<Cut> nesting_of(std::span<const Cut> cuts) {
   return order;
 }
 
-/// Appends what `cuts` make of [begin, end), outermost first: torch.chunk by each in its turn.
+/// Appends the intervals that `cuts` make of [begin, end), outermost first: torch.chunk by each in
+/// turn.
 void cut(Index begin, Index end, std::span<const Cut> cuts, Index owner, Splits& to) {
   if (begin == end) return;
   if (cuts.empty()) {
@@ -55,7 +56,7 @@ void cut(Index begin, Index end, std::span<const Cut> cuts, Index owner, Splits&
   }
 }
 
-/// Returns whether interval i has `block` elements, the last at most so many, and belongs to i.
+/// Returns whether interval i has `block` elements, the last one at most `block`, and belongs to i.
 bool is_plain(const Splits& splits, Index block) {
   for (std::size_t i = 0; i < splits.owner.size(); ++i) {
     const Index length = splits.bounds[i + 1] - splits.bounds[i];

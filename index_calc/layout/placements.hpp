@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Layouts as training and inference frameworks write them: a mesh of devices, and for each axis of it
-// what it does with the array.
+// Layouts as training and inference frameworks write them: a mesh of devices, and for each of its axes
+// the effect that it has on the array.
 #include <optional>
 #include <span>
 
@@ -9,14 +9,14 @@
 
 namespace tremula::index_calc {
 
-/// What an axis of a mesh does with an array, in the words of PyTorch's DTensor:
+/// The effect of one axis of a mesh on an array, in the words of PyTorch's DTensor:
 ///
 ///     {}             Replicate()          every rank along the axis has a copy
 ///     {d}            Shard(d)             dimension d is cut into chunks of ceil(n / ranks) elements
-///     {d, factor}    _StridedShard(d)     the same, inside the cuts of axes that come after it
+///     {d, factor}    _StridedShard(d)     the same cut, inside the cuts of axes that come after it
 ///
-/// Axes act one after the other, in the order of the mesh: each cuts what the ones before have left to
-/// a rank. A strided shard acts after those of the axes behind it whose ranks multiply to its factor:
+/// Axes act one after the other, in the order of the mesh: each cuts what the ones before it have left
+/// to a rank. A strided shard acts after those of the following axes whose ranks multiply to its factor:
 /// with factor = the ranks of the next axis, that axis cuts first, and this one cuts each of its chunks.
 /// Uneven extents are cut in these same two steps, as PyTorch's fully sharded data parallel over tensor
 /// parallel holds them, e.g. 6 elements on a mesh of 2 x 2 with {0, 2}, {0}:
@@ -24,19 +24,19 @@ namespace tremula::index_calc {
 ///     rank      (0,0)  (0,1)  (1,0)  (1,1)
 ///     elements  0 1    3 4    2      5
 ///
-/// A factor that is a multiple of what the axes behind it make up stands for chunks that every rank has a
+/// A factor that is a multiple of the product of all following axes stands for chunks that every rank has a
 /// part of. It needs even extents: for uneven ones the versions of PyTorch disagree (pytorch issue 168134).
-/// Any other factor that is no product of whole axes, e.g. 3 before an axis of 2, is refused for even
-/// extents, too.
+/// Any other factor that is not a product of whole axes, e.g. 3 before an axis of 2, is refused, also for
+/// even extents.
 /// Source: torch/distributed/tensor/placement_types.py (PyTorch 2.11).
 struct Placement {
-  std::optional<std::size_t> dimension{};  ///< that is cut
+  std::optional<std::size_t> dimension{};  ///< the one that is cut; nullopt for copies
   Index split_factor = 1;
 };
 
-/// The layout of an array of `shape` on a mesh whose ranks are numbered last axis fastest; row-major.
-/// Of even extents it takes a few bytes, whatever the mesh; else each dimension that several axes cut
-/// lists its chunks, at most one for each rank.
+/// Returns the layout of an array of `shape` on a mesh whose ranks are numbered last axis fastest;
+/// row-major. A layout of even extents takes a few bytes, whatever the mesh; in others each dimension that
+/// several axes cut lists its chunks, at most one for each rank.
 /// @param mesh        ranks along each axis
 /// @param placements  shape: [axis]
 /// @throws core::Error invalid_argument naming what is wrong

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which group rank sits at which coordinates of the process grid, and back.
+// From group ranks to coordinates of the process grid, and back.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -10,18 +10,19 @@
 
 namespace tremula::index_calc {
 
-/// Position of one rank along the dimensions of the array, of a skewed one on the axes that have owners.
-/// Entries beyond them are 0.
+/// Coordinates of one rank along the dimensions of the array; for a skewed array, on the axes that have
+/// owners. Entries beyond them are 0.
 using GridCoords = std::array<GridCoord, max_dimensions>;
 
-/// What a rank owns: all ranks with the same coordinates have copies of it.
+/// The place of a rank in the process grid. Ranks with the same coordinates are copies: they own the
+/// same.
 struct GridCell {
   GridCoords coords{};
   Rank copy = 0;  ///< 0 <= copy < copies; numbered as the mesh numbers its axes, the last fastest
 };
 
 static_assert(max_owner_axes <= max_dimensions && max_block_dimensions == max_dimensions);
-/// Of a skewed layout.
+/// Convert the coordinates of a cell of a skewed layout, in both directions.
 OwnerCoords owner_coords(const GridCoords& coords) noexcept;
 GridCoords grid_coords(const OwnerCoords& coords) noexcept;
 
@@ -30,39 +31,39 @@ class GridAxes {
 public:
   /// @pre the layout is valid
   explicit GridAxes(const Layout& layout) noexcept;
-  /// @param position  in the numbering of the grid
+  /// Returns the cell at a position in the numbering of the grid.
   GridCell cell_at(Index position) const noexcept;
-  /// The inverse of cell_at.
+  /// Returns the position of a cell: the inverse of cell_at.
   Index position_of(const GridCoords& coords, Rank copy = 0) const noexcept;
 
 private:
   struct Axis {
     Rank extent = 1;
     Rank step = 1;    ///< positions from one place on it to the next
-    Rank weight = 1;  ///< coordinates (copies) from one place to the next
-    /// That it splits, or the number of its owner; max_dimensions: it makes copies.
+    Rank weight = 1;  ///< coordinates (copies) from one place on it to the next
+    /// Dimension that the axis splits, or the number of its owner; max_dimensions if it makes copies.
     std::uint32_t dimension = max_dimensions;
   };
   std::array<Axis, max_mesh_axes> axes_{};
   std::uint32_t count_ = 0;
 };
 
-/// The process grid of a layout, for many questions. Keeps what it needs; the layout may go.
+/// The process grid of a layout, prepared for many questions. The layout need not outlive it.
 class ProcessGrid {
 public:
   /// @pre the layout is valid
   /// Cost: O(axes + ranges of members * log ranges); memory 16 bytes for each range.
   explicit ProcessGrid(const Layout& layout);
 
-  /// Cells = ranks that take part.
+  /// Returns the number of cells, which is that of the ranks that take part.
   Rank size() const noexcept { return size_; }
   Rank copies() const noexcept { return copies_; }
-  /// Empty for a rank that takes no part.  O(axes + log ranges)
+  /// Returns the cell of a rank; nullopt if it takes no part.  O(axes + log ranges)
   std::optional<GridCell> cell_of(Rank rank) const;
   std::optional<GridCoords> coords_of(Rank rank) const;
-  /// The inverse of cell_of.  O(axes + log ranges)
+  /// Returns the rank of a cell: the inverse of cell_of.  O(axes + log ranges)
   Rank rank_at(const GridCoords& coords, Rank copy = 0) const;
-  /// Where a cell comes among all, in grid order: the same without members.
+  /// Returns the position of a cell in grid order, which does not depend on members.
   Index position_of(const GridCoords& coords, Rank copy = 0) const noexcept {
     return axes_.position_of(coords, copy);
   }
@@ -75,11 +76,11 @@ private:
   };
   GridAxes axes_;
   Rank size_ = 1, copies_ = 1;
-  std::vector<Range> by_cell_;          ///< empty: rank = cell
-  std::vector<std::uint32_t> by_rank_;  ///< numbers of by_cell_
+  std::vector<Range> by_cell_;          ///< empty if rank = cell
+  std::vector<std::uint32_t> by_rank_;  ///< indices into by_cell_, ascending by first rank
 };
 
-/// Where group rank `rank` sits in the grid; empty for a rank that takes no part. For one question:
+/// Returns the coordinates of group rank `rank`; nullopt if it takes no part. For a single question:
 /// O(axes + ranges of members).
 std::optional<GridCoords> coords_of(const Layout& layout, Rank rank);
 

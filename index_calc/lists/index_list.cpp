@@ -51,7 +51,7 @@ std::vector<Stretched> owned_along(const Distribution& d, GridCoord c) {
 }
 
 /// Calls visit(index, place, count) for each piece of a run in a row along the last dimension: `count`
-/// elements from that index on, from that place in the buffer on.
+/// elements, the first at `index` in the array and at `place` in the buffer.
 template <class Visit>
 void for_each_row(std::span<const Index> shape, const ListRun& run, Visit&& visit) {
   const std::size_t last = shape.size() - 1;

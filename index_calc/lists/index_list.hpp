@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one rank owns of an array whose layout no formula gives: points, segments or boxes in any order.
-// Only the rank itself has the list; match.hpp finds which rank has what.
+// The elements that one rank owns of an array whose layout no formula gives: points, segments or boxes in
+// any order. Only the rank itself has the list; match.hpp finds which rank has what.
 //
-// Global numbers are those of the elements in row-major order, 0-based, whatever the order of storage.
+// Global numbers count the elements in row-major order, 0-based, whatever the order of storage.
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,67 +15,71 @@ namespace tremula::index_calc {
 
 /// Elements that follow each other in the array and in the rank's memory.
 struct ListRun {
-  Index global = 0;  ///< number of the first one
+  Index global = 0;  ///< number of the first element
   Index local = 0;   ///< its place in the rank's buffer, in elements
   Index length = 0;  ///< >= 1
   friend bool operator==(const ListRun&, const ListRun&) = default;
 };
 
-/// The runs of one rank, ascending in their global numbers; none touches the one before in both numbers.
-/// A value that is not changed any more.
+/// The runs of one rank, ascending in their global numbers; none continues the one before in both numbers.
+/// An immutable value.
 class IndexList {
 public:
-  /// Element i of the buffer is number points[i].
-  /// @throws core::Error invalid_argument naming an element that is listed twice or that the array
-  ///         has not, for all of these
+  /// Makes the list of a buffer whose element i is number points[i].
+  /// @throws core::Error invalid_argument naming an element that is listed twice or that the array does
+  ///         not have, as do of_segments and of_boxes
   /// Cost: O(points), and a sort of the runs where they do not ascend.
   static IndexList of_points(std::span<const Index> shape, std::span<const Index> points);
-  /// The buffer holds the segments one after the other: lengths[i] elements from number begins[i] on.
+  /// Makes the list of a buffer that holds segments one after the other: lengths[i] elements, the first of
+  /// which is number begins[i].
   static IndexList of_segments(std::span<const Index> shape, std::span<const Index> begins,
                                std::span<const Index> lengths);
-  /// The buffer holds the boxes one after the other, each row-major. Shape of both: [box * dimensions]
+  /// Makes the list of a buffer that holds boxes one after the other, each row-major. Shape of both:
+  /// [box * dimensions]
   static IndexList of_boxes(std::span<const Index> shape, std::span<const Index> origins,
                             std::span<const Index> extents);
-  /// What a layout that is computed gives rank `me`, as it lies in its buffer.
-  /// @param part  in the dimensions of the layout
+  /// Makes the list of what a computed layout gives rank `me`, as it lies in the rank's buffer.
+  /// @param part  the rank's part, in the dimensions of the layout
   /// Cost: the runs.
   static IndexList of_layout(const Layout& layout, Rank me, const LocalPart& part);
 
-  /// The elements of a box, numbered in it from 0 on; the places in the buffer, and `allocated`, stay.
+  /// Returns the elements of a box, numbered within it from 0; the places in the buffer, and `allocated`,
+  /// stay.
   /// @pre the box lies in the array of that shape
   /// Cost: O(runs + rows along the last dimension that they touch).
   IndexList selected(std::span<const Index> shape, std::span<const Index> origin,
                      std::span<const Index> extents) const;
-  /// The same elements, numbered in the array whose dimension d is dimension axes[d] of this one; the places
-  /// in the buffer stay.
+  /// Returns the same elements, numbered in the array whose dimension d is dimension axes[d] of this one;
+  /// the places in the buffer stay.
   /// @pre `axes` has every dimension once
-  /// Cost: as selected, where the last dimension stays the last; else O(elements) and a sort of them.
+  /// Cost: as selected if the last dimension stays the last; else O(elements) and a sort of them.
   IndexList permuted(std::span<const Index> shape, std::span<const std::size_t> axes) const;
 
   std::span<const ListRun> runs() const noexcept { return runs_; }
   Index elements() const noexcept { return elements_; }
-  /// Elements that the buffer must have.
+  /// Returns how many elements the buffer must have.
   Index allocated() const noexcept { return allocated_; }
   std::size_t memory_bytes() const noexcept { return runs_.capacity() * sizeof(ListRun); }
 
 private:
   void add(Index global, Index local, Index length);
-  void add_blocks(const Layout& layout, const GridCoords& coords);  // of a skewed one
+  void add_blocks(const Layout& layout, const GridCoords& coords);  // for a skewed layout
   void finish(std::span<const Index> shape);
   std::vector<ListRun> runs_;
   Index elements_ = 0, allocated_ = 0;
 };
 
-/// The layout of an array of which each of `ranks` ranks lists what it owns, and this one `list`.
-/// @throws core::Error invalid_argument if the shape is none
+/// Returns the layout of an array of which each of `ranks` ranks lists what it owns; this rank's list is
+/// `list`.
+/// @throws core::Error invalid_argument if the shape is not valid
 Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
                      IndexList list);
-/// Another array of the same ranks, under the same rules.
-/// @param list  what this rank owns of it; none where `layout` has none, as that of another group
+/// Returns the layout of another array on the same ranks, under the same rules.
+/// @param list  what this rank owns of it; nullopt if `layout` has no list, as the layout of another group
 Layout listed_layout(std::span<const Index> shape, const Layout& layout,
                      std::optional<IndexList> list);
 
-/// "(3, 17)": the element with that number.
+/// Returns the indices of the element with that number, e.g. "(3, 17)".
 std::string element_text(std::span<const Index> shape, Index number);
 
 }  // namespace tremula::index_calc

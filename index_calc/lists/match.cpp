@@ -17,7 +17,7 @@ Index elements_of(const std::vector<Index>& shape) {
   return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
 }
 
-/// First number of slice `s` of `count`; slice `count` begins behind the last.
+/// Returns the first number of slice `s` of `count`; for s = `count`, the end of the last slice.
 Index slice_begin(Index elements, Rank s, Rank count) {
   return elements / count * s + elements % count * s / count;
 }
@@ -33,7 +33,8 @@ void for_each_between(std::span<const ListRun> runs, Index begin, Index end, Vis
   }
 }
 
-/// The first of ascending runs that ends behind `number`, from `at` on. O(log of how far it is)
+/// Returns the first of ascending runs, `at` or later, that ends after `number`. O(log of its
+/// distance)
 template <class Run, class End>
 Run first_behind(Run at, Run last, Index number, End&& end_of) {
   std::ptrdiff_t step = 1;
@@ -42,8 +43,9 @@ Run first_behind(Run at, Run last, Index number, End&& end_of) {
                               [&](const auto& run) { return end_of(run) <= number; });
 }
 
-/// Calls visit(a, b) for what two ascending lists have in common: parts of the runs of both, of one
-/// number and one length. O(what they have in common, times a logarithm)
+/// Calls visit(a, b) for each stretch of elements that two ascending lists have in common, as a
+/// part of a run of either: both have the same number and length. O(such stretches, times a
+/// logarithm)
 template <class Visit>
 void for_each_common(std::span<const ListRun> a, std::span<const ListRun> b, Visit&& visit) {
   const auto end_of = [](const ListRun& run) { return run.global + run.length; };
@@ -68,7 +70,7 @@ struct Owned {
   Rank rank = 0;
 };
 
-/// The lists of all ranks of a side as one, ascending.
+/// Merges the lists of all ranks of a side into one, ascending.
 std::vector<Owned> merged(std::span<const std::vector<ListRun>> lists) {
   std::vector<Owned> all;
   std::vector<std::size_t> bounds{0};
@@ -87,7 +89,7 @@ std::vector<Owned> merged(std::span<const std::vector<ListRun>> lists) {
   return all;
 }
 
-/// Leaves every element to one rank.
+/// Assigns every element to one rank.
 /// @throws core::Error mismatch
 std::vector<Owned> single(std::vector<Owned> all, const char* side,
                           const MatchedSides::Rules& rules, const std::vector<Index>& shape,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What each rank owes to each other one, where ranks list what they own: found by a directory that is
-// spread over the ranks of the sink. Sink rank s keeps slice s of the numbers; no rank gets all lists.
+// The match of ranks that list what they own: it finds which elements each rank owes to each other
+// rank, by a directory spread over the ranks of the sink. Sink rank s keeps slice s of the numbers;
+// no rank gets all lists.
 //
 //     1  every sink sends its runs of slice s to source s mod M, which passes them to sink s
 //     2  every source sends its runs of slice s to sink s
-//     3  sink s merges both, checks them, and tells every source which runs which sink wants of it
-//     4  source and sink tell each other where the runs lie in their buffers
+//     3  sink s merges and checks both, and sends every source the runs that each sink wants of it
+//     4  source and sink send each other the places of the runs in their buffers
 //
-// The detour of step 1 is there because the ranks of one side of a link do not reach each other. All is
-// pure: the caller moves the bytes. Runs go in ascending order of their numbers, and so do the elements
-// on the wire.
+// Step 1 takes a detour because the ranks of one side of a link do not reach each other. All is
+// pure: the caller moves the bytes. Runs are sent in ascending order of their numbers, and so are
+// the elements on the wire.
 //
 // Source: distributed directories as in the Zoltan library (Pinar & Hendrickson 2001) and YAXT.
 #include <span>
@@ -24,9 +25,9 @@ namespace tremula::index_calc {
 
 using core::Bytes;
 
-/// What both sides know.
+/// The facts that both sides know.
 struct MatchedSides {
-  /// What a side may do beside giving every element to one rank.
+  /// The exceptions that a side may make from "every element is on exactly one rank".
   struct Rules {
     bool is_partial = false;  ///< elements may be on no rank
     bool has_copies = false;  ///< elements may be on several ranks
@@ -35,28 +36,31 @@ struct MatchedSides {
   Rank sources = 0, sinks = 0;  ///< ranks of the groups
   Rules source{}, sink{};
 };
-/// @param source, sink  layouts, one at least of which lists what its ranks own
+/// Returns the facts of two layouts, at least one of which lists what its ranks own.
 MatchedSides matched_sides(const Layout& source, Rank sources, const Layout& sink, Rank sinks);
 
-/// All that goes between this rank and a peer, in wire order.
+/// All elements that go between this rank and a peer, in wire order.
 struct PeerSegments {
   Rank peer = 0;
   std::vector<Segment> segments;
 };
 
-/// A rank of the source. The calls in their order.
+/// The match at a rank of the source. Call the functions in their order.
 class SourceMatch {
 public:
   /// @param list  must outlive this object
   SourceMatch(const MatchedSides& sides, const IndexList& list, Rank me);
-  /// @param from_sinks  SinkMatch::to_sources of each, of step 1
-  /// @return what goes to each sink, of steps 1 and 2
+  /// Makes the messages of steps 1 and 2.
+  /// @param from_sinks  SinkMatch::to_sources of each sink
+  /// @return one for each sink
   std::vector<Bytes> to_directory(std::span<const Bytes> from_sinks);
+  /// Makes the source's messages of step 4.
   /// @param from_directory  SinkMatch::overlaps of each sink
-  /// @return what goes to each sink, of step 4
+  /// @return one for each sink
   std::vector<Bytes> places(std::span<const Bytes> from_directory);
-  /// @param from_sinks  SinkMatch::places of each
-  /// @throws core::Error protocol, as all of these
+  /// Returns the segments that this rank sends.
+  /// @param from_sinks  SinkMatch::places of each sink
+  /// @throws core::Error protocol if a message is malformed, as do the functions above
   std::vector<PeerSegments> segments(std::span<const Bytes> from_sinks) const;
 
 private:
@@ -66,18 +70,23 @@ private:
   std::vector<std::vector<ListRun>> wanted_;  // shape: [sink]
 };
 
-/// A rank of the sink, with its slice of the directory. The calls in their order.
+/// The match at a rank of the sink, with its slice of the directory. Call the functions in their
+/// order.
 class SinkMatch {
 public:
+  /// @param list  must outlive this object
   SinkMatch(const MatchedSides& sides, const IndexList& list, Rank me);
-  /// @return what goes to each source, of step 1
+  /// Makes the messages of step 1.
+  /// @return one for each source
   std::vector<Bytes> to_sources() const;
-  /// @param from_sources  SourceMatch::to_directory of each
-  /// @return what goes to each source, of step 3
+  /// Makes the messages of step 3.
+  /// @param from_sources  SourceMatch::to_directory of each source
+  /// @return one for each source
   /// @throws core::Error mismatch naming an element that is on no rank or on two ranks of a side
   std::vector<Bytes> overlaps(std::span<const Bytes> from_sources) const;
-  /// @param from_sources  SourceMatch::places of each
-  /// @return what goes to each source, of step 4
+  /// Makes the sink's messages of step 4.
+  /// @param from_sources  SourceMatch::places of each source
+  /// @return one for each source
   std::vector<Bytes> places(std::span<const Bytes> from_sources);
   std::vector<PeerSegments> segments() { return std::move(segments_); }
 
@@ -88,25 +97,26 @@ private:
   std::vector<PeerSegments> segments_;
 };
 
-/// Brings what the ranks of one side tell to those of the other.
+/// Carries messages between the ranks of the two sides.
 class ListMover {
 public:
   virtual ~ListMover() = default;
-  /// @param of_source  for each sink; of a rank that is no source, nothing
-  /// @return           from each source; for a rank that is no sink, nothing
+  /// Carries messages from every source to every sink.
+  /// @param of_source  one for each sink; empty if this rank is not a source
+  /// @return           one from each source; empty if this rank is not a sink
   virtual std::vector<Bytes> forth(std::vector<Bytes> of_source) = 0;
-  /// The other way.
+  /// Carries messages from every sink to every source, likewise.
   virtual std::vector<Bytes> back(std::vector<Bytes> of_sink) = 0;
 };
 
-/// What goes between this rank and each peer, in each role that it has.
+/// The segments that go between this rank and each peer, in each role that it has.
 struct MatchedLists {
   std::vector<PeerSegments> as_source, as_sink;
 };
 
-/// Collective over both sides.
-/// @param source, sink  what this rank owns there; null: it is no rank of that side
-/// @throws core::Error mismatch on one rank alone, protocol, and what the mover throws
+/// Matches the lists of both sides. Collective over both sides.
+/// @param source, sink  what this rank owns on that side; null if it is not a rank of that side
+/// @throws core::Error mismatch on one rank only, protocol, and what the mover throws
 MatchedLists match_lists(const MatchedSides& sides, const IndexList* source, const IndexList* sink,
                          Rank me, ListMover& mover);
 

@@ -13,7 +13,7 @@ void append(core::Bytes& bytes, std::uint64_t value) {
   bytes.push_back(static_cast<std::byte>(value));
 }
 
-/// Small for a small number of either sign.
+/// Returns a number that is small if `value` is close to 0, whatever its sign.
 constexpr std::uint64_t folded(Index value) {
   return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs on their way between ranks: numbers of 7 bits a byte (LEB128), each as its distance from where the
-// run before has ended, so that points which lie close take two bytes.
+// The encoding of runs in messages between ranks: numbers of 7 bits per byte (LEB128), each as the
+// distance from the end of the run before it, so that points that lie close take two bytes.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -11,14 +11,14 @@
 
 namespace tremula::index_calc {
 
-/// Ascending runs of one list, with or without their places. Runs that continue the one before are made
-/// one with it.
+/// Encodes the ascending runs of one list, with or without their places. A run that continues the one
+/// before is joined with it.
 class RunWriter {
 public:
   explicit RunWriter(bool has_places) : has_places_(has_places) {}
-  /// @pre ascending
+  /// @pre runs are added in ascending order
   void add(const ListRun& run);
-  /// Appends how many there are, and all of them.
+  /// Appends the number of runs, and the runs.
   void write_to(core::Bytes& out);
 
 private:
@@ -31,13 +31,13 @@ private:
   core::Bytes bytes_;
 };
 
-/// Reads lists one after the other. The bytes are foreign.
+/// Reads lists one after the other. The bytes are foreign and are checked.
 class RunReader {
 public:
   explicit RunReader(core::BytesView bytes) : left_(bytes) {}
   bool is_at_end() const noexcept { return left_.empty(); }
-  /// The next list.
-  /// @param begin, end  in which the numbers must lie
+  /// Reads the next list.
+  /// @param begin, end  bounds between which the numbers must lie
   /// @throws core::Error protocol
   std::vector<ListRun> read(bool has_places, Index begin, Index end);
 

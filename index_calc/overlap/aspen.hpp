@@ -7,9 +7,9 @@
 // mod B) moves by a constant, so that a pass divides once and a piece costs an add and a compare.
 //
 // Beyond the paper: blocks of one side that lie in one block of the other, round after round, are
-// stored as one family; blocks that reach into two blocks of theirs at most, which is what fine
-// layouts are made of, are cut without a branch; and either side may be Splits, whose blocks are
-// merged onward in ascending order.
+// stored as one family; blocks that have either n or n + 1 pieces, as in fine layouts, where they
+// reach into at most two blocks of theirs, are cut without a branch; and either side may be Splits,
+// whose blocks are merged onward in ascending order.
 //
 // Source: ASPEN paper, Eq. (4).
 #include <algorithm>
@@ -22,16 +22,17 @@
 
 namespace tremula::index_calc::aspen {
 
-/// `value` or 0, where the compiler must not make a branch of it.
+/// Returns `value` if `is_so`, else 0, in a form that the compiler makes no branch of.
 inline Index when(bool is_so, Index value) { return value & -Index{is_so}; }
 
-/// A position in the dealt blocks of theirs, or the way from one to another.
+/// A position in the dealt blocks of theirs, or the distance from one position to another.
 struct Position {
   Index offset = 0;  ///< in the block
-  Index peer = 0;    ///< that owns the block
+  Index peer = 0;    ///< coordinate that owns the block
   Index begin = 0;   ///< local index of the block's first element
 
-  /// Divides only where it must: short layouts are all set-up.
+  /// Returns the position of `index`. Divides only where it must: for short layouts all the time
+  /// goes into set-up.
   static Position at(Index index, const BlockCyclic& d) {
     if (index < d.block) return {.offset = index};
     const Index turn = index / d.block, offset = index - turn * d.block;
@@ -57,7 +58,8 @@ public:
   explicit DealtCursor(const BlockCyclic& d)
       : d_(d), round_(saturating_product(d.block, d.grid)), base_{.offset = d.cut} {}
 
-  /// Divides only if the way from the last seek is not the same as before that.
+  /// Moves to element `at`. Divides only if the distance from the last seek differs from the one
+  /// before.
   void seek(Index at) {
     if (at - sought_ != hop_) {
       hop_ = at - sought_;
@@ -86,12 +88,13 @@ private:
   Position base_, by_, now_;
 };
 
-/// A position in the intervals of theirs. Refers to the distribution.
+/// A position in the intervals of theirs.
+/// @pre the distribution outlives the object
 class SplitsCursor {
 public:
   explicit SplitsCursor(const Splits& d) : d_(d), local_begin_(d.owner.size()) {
-    // Sorted by owner instead of summed up per owner: there may be far more coordinates than
-    // intervals.
+    // The intervals are sorted by owner, not summed up per owner: there may be far more coordinates
+    // than intervals.
     std::vector<std::size_t> order(d.owner.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),
@@ -103,7 +106,7 @@ public:
     }
   }
 
-  /// @pre not before the last seek
+  /// Moves to element `at`.  @pre at is not before the last seek
   void seek(Index at) {
     const auto from = d_.bounds.begin() + static_cast<std::ptrdiff_t>(interval_) + 1;
     interval_ =
@@ -123,8 +126,9 @@ private:
   Index offset_ = 0;
 };
 
-/// The pieces of `left` elements of mine from `local` on, where a block of theirs begins and more
-/// than one round of theirs follows: one family for each peer, and what is left of the last block.
+/// Puts the pieces of `left` elements of mine that begin at `local`, where a block of theirs begins
+/// and more than one round of theirs follows: one family for each peer, and the rest of the last
+/// block.
 template <class Sink>
 void put_rounds(DealtCursor& theirs, Index local, Index left, Sink& sink) {
   const Index rounds = left / theirs.round();
@@ -172,7 +176,7 @@ Index walk(Blocks mine, Cursor theirs, Sink& sink) {
   return steps;
 }
 
-/// `length` elements of mine from `at` on, whatever they meet, with a put for each piece.
+/// Puts `length` elements of mine, the first at `at`, piece by piece, for any layout of theirs.
 template <class Sink>
 void put_block(Position at, Index length, Index local, const BlockCyclic& theirs, Sink& sink) {
   while (true) {
@@ -185,9 +189,9 @@ void put_block(Position at, Index length, Index local, const BlockCyclic& theirs
   }
 }
 
-/// No two blocks of mine lie in one block of theirs, and none of mine holds a round of theirs. A
-/// block of mine then has ceil(b / B) pieces or one more; which of both looks like chance to a
-/// processor that guesses branches, so there is none.
+/// Walks layouts where no two blocks of mine lie in one block of theirs, and no block of mine holds
+/// more than a round of theirs. A block of mine then has ceil(b / B) pieces or one more. Which of
+/// the two it is looks random to a branch predictor, so the loop has no branch for it.
 /// @tparam is_short  b <= B: the first piece may be all there is
 /// @pre b > B or B <= round of mine; b <= round of theirs; neither has a cut
 template <bool is_short, class Sink>
@@ -226,9 +230,9 @@ Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
   return blocks;
 }
 
-/// Every block of theirs holds several blocks of mine: a family, and perhaps one that reaches into
-/// the next. The first of mine in it begins at `offset`, and from one block of theirs to the next
-/// that moves by a constant modulo the round of mine.
+/// Walks layouts where every block of theirs holds several blocks of mine: a family, and possibly
+/// one more block that reaches into the next. The first block of mine in it begins at `offset`,
+/// which moves by a constant modulo the round of mine from one block of theirs to the next.
 /// @pre round of mine < B; neither has a cut
 template <class Sink>
 Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
@@ -270,7 +274,7 @@ Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
 ///
 /// BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order there.
 /// Cost: my blocks and the pieces, and once the intervals of Splits.
-/// @return blocks of mine that were looked at, those of a family as one: N_local of Eq. (4)
+/// @return blocks of mine that were looked at, those of a family counted as one: N_local of Eq. (4)
 template <class Sink>
 Index pass(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
   if (mine.cut != 0 || theirs.cut != 0)

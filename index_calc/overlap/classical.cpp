@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classical algorithm: for each coordinate of the other side, my blocks and the peer's are laid
-// beside each other along the whole extent. It knows no period.
+// The classical algorithm: for each coordinate of the other side, it walks my blocks and the peer's
+// side by side along the whole extent. It uses no period.
 //
 // Source: ASPEN paper, Eq. (1).
 #include <algorithm>

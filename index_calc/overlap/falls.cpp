@@ -2,9 +2,9 @@
 // FALLS: the blocks of one coordinate are a family of line segments (l, r, s, n): [l + i*s, r +
 // i*s], i = 0 .. n-1. Two families are intersected within one period, for each coordinate of the
 // other side: member i of mine meets those members j of theirs with l2 + j*s2 <= r1 + i*s1 and r2 +
-// j*s2 >= l1 + i*s1. The first such j is calculated, the others follow onward; those that lie in
-// member i as a whole are a family, too, and are found at once. Where a member of theirs may hold
-// several of mine, the two families change places.
+// j*s2 >= l1 + i*s1. The first such j is calculated, the others follow in order; those that lie
+// completely in member i also form a family and are found at once. Where a member of theirs may
+// hold several of mine, the two families change places.
 //
 // Source: Ramaswamy & Banerjee 1995, "Automatic generation of efficient array redistribution
 // routines"; ASPEN paper, Eq. (2). Bounds are inclusive there, half-open here.
@@ -17,8 +17,8 @@ namespace tremula::index_calc {
 namespace {
 
 /// Calls emit(block, from, to, count) for the blocks of `small` that reach into `big`: [from, to)
-/// of `block` does, and so do its next count - 1 successors as a whole.
-/// @return blocks looked at, those of a family as one
+/// of `block` lies in it, and so do the next count - 1 blocks completely.
+/// @return blocks looked at, those of a family counted as one
 template <class Emit>
 Index for_each_in(const Block& big, DealtBlocks small, Emit&& emit) {
   if (small.end <= big.begin) {

@@ -13,11 +13,11 @@
 namespace tremula::index_calc {
 namespace {
 
-/// Elements after which the dealing of `d` starts afresh; saturated.
+/// Returns the number of elements after which the dealing of `d` starts over; saturated.
 Index round_of(const BlockCyclic& d) { return saturating_product(d.block, d.grid); }
 
-/// The same ownership in dealing order (source 0), with the longest blocks that say so:
-/// neighbouring blocks (intervals) of one coordinate are one.
+/// Returns the same ownership in dealing order (source 0), with blocks as long as possible:
+/// neighbouring blocks (intervals) of one coordinate are joined.
 BlockCyclic joined(const BlockCyclic& d) {
   if (d.grid == 1 || d.extent <= d.block - d.cut)
     return {.extent = d.extent, .block = d.extent, .grid = d.grid};
@@ -44,8 +44,9 @@ Index source_of(const Distribution& d) {
   return dealt != nullptr ? dealt->source : 0;
 }
 
-/// How far a block of one side reaches over whole rounds of the other: there the segments are
-/// families.
+/// Sets the strides of families, for both cases: a block of theirs that is longer than a round of
+/// mine holds my segments one round apart, and a block of mine that is longer than a round of
+/// theirs holds each peer's.
 void set_family_strides(const Distribution& mine, const Distribution& theirs, Repetition& r) {
   const auto* a = std::get_if<BlockCyclic>(&mine);
   const auto* b = std::get_if<BlockCyclic>(&theirs);

@@ -40,10 +40,11 @@ struct Family {
   Index count = 1;
 };
 
-/// Of families in any order of local indices: what else a walk over all of them would tell.
+/// Sums and bounds of a list whose families come in any order of local indices. They spare a walk
+/// over all families.
 struct FamilyIndex {
-  std::vector<Index> before;    ///< elements before each family, and of all. Shape: [families + 1]
-  Index end = 0, peer_end = 0;  ///< no local index is as large
+  std::vector<Index> before;    ///< elements before each family, then all. Shape: [families + 1]
+  Index end = 0, peer_end = 0;  ///< exclusive upper bounds of the local indices
 };
 
 /// The segments of one pair of coordinates in ascending global order. `period` is walked `repeat`
@@ -63,15 +64,16 @@ struct SegmentList {
   Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
   Index repeat = 0, stride = 0, peer_stride = 0;
   Index tail = 0, tail_count = 0, tail_length = 0;
-  Index skip = 0;  ///< elements at the begin that are left out
-  /// Of a list whose local indices need not ascend; it has no turns. Null: they ascend.
+  Index skip = 0;  ///< elements left out at the beginning
+  /// Sums and bounds of a list whose local indices need not ascend and which has no turns; null if
+  /// the local indices ascend.
   const FamilyIndex* index = nullptr;
 
   Index elements() const noexcept;       ///< O(period)
   Index turn_elements() const noexcept;  ///< of one walk over the period
   Segment first() const noexcept;
   Segment last() const noexcept;
-  /// Its elements number first .. first + count - 1, in the same memory. O(period)
+  /// Returns the elements number first .. first + count - 1 as a list on the same memory. O(period)
   /// @pre first >= 0, count >= 1, first + count <= elements()
   SegmentList slice(Index first, Index count) const noexcept;
 
@@ -143,7 +145,7 @@ private:
       if (f.count > 0) visit(f);
     });
   }
-  /// Number of the family that has element `i`.  @pre index
+  /// Returns the number of the family that holds element `i`.  @pre index
   Index family_with(Index i) const noexcept;
   Segment moved(Segment s, Index turns, Index segments) const noexcept {
     s.begin.value += turns * stride + segments * family_stride;
@@ -164,22 +166,24 @@ public:
   /// Peers (coordinates of theirs) with at least one element in common, ascending.
   std::span<const GridCoord> peers() const noexcept { return peers_; }
   std::size_t size() const noexcept { return peers_.size(); }
-  /// The list of peers()[i]. Valid as long as this object, also when that is moved.
+  /// Returns the list of peers()[i]. It stays valid as long as this object lives, also if the
+  /// object is moved.
   SegmentList operator[](std::size_t i) const noexcept;
   /// Elements in common with peers()[i].  O(1)
   Index elements(std::size_t i) const noexcept { return lists_[i].elements; }
   std::size_t memory_bytes() const noexcept;
-  /// Families that are stored, in all lists.
+  /// Returns the number of families stored in all lists.
   std::size_t families() const noexcept { return families_.size(); }
-  /// What the algorithm did, exactly: aspen the blocks of mine that it looked at (those of a family
-  /// as one), N_local of Eq. (4); falls and classical the pairs of blocks that they looked at, for
-  /// each peer: those of Eqs. (2) and (1) that neither a walk onward nor a family spares.
+  /// Returns the exact number of steps of the algorithm: for aspen the blocks of mine that it
+  /// looked at (those of a family count as one), N_local of Eq. (4); for falls and classical the
+  /// pairs of blocks that they looked at, over all peers: the pairs of Eqs. (2) and (1) that
+  /// neither a walk onward nor a family spares.
   Index steps() const noexcept { return steps_; }
 
 private:
   friend class OverlapsBuilder;
   struct List {
-    std::size_t begin = 0;  ///< in families_, up to the begin of the next list
+    std::size_t begin = 0;  ///< in families_; the list ends where the next one begins
     Index tail = 0, tail_count = 0, tail_length = 0, elements = 0;
   };
   std::vector<GridCoord> peers_;
@@ -190,21 +194,23 @@ private:
   Index steps_ = 0;
 };
 
-/// The one interface of the three algorithms; they agree on every segment, but for those that the
-/// border of a period divides, which classical does not know. Splits are merged onward in ascending
-/// order, for falls as well, which has no families for them.
+/// Calculates what coordinate `me` of `mine` shares with every coordinate of `theirs`, by any of
+/// the three algorithms. They agree on every segment except those that the border of a period
+/// divides: classical does not use periods. Splits are merged onward in ascending order, by falls
+/// as well, which has no families for them.
 /// @pre both are valid
-/// @throws core::Error invalid_argument if the extents differ or `me` is no coordinate of mine;
+/// @throws core::Error invalid_argument if the extents differ or `me` is not a coordinate of mine;
 /// unsupported if there are more than 2^24 families to hold, or if falls or classical had to look
-/// at more than 2^30 pairs of a block and a coordinate Cost: aspen the blocks of mine and the
-/// families in one period (O(intervals) more for Splits); falls the blocks of mine in one period
-/// for each coordinate of theirs; classical the blocks of both in the whole extent, those of mine
-/// for each coordinate of theirs.
+/// at more than 2^30 pairs of a block and a coordinate
+///
+/// Cost: aspen the blocks of mine and the families in one period (O(intervals) more for Splits);
+/// falls the blocks of mine in one period for each coordinate of theirs; classical the blocks of
+/// both in the whole extent, those of mine for each coordinate of theirs.
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
 
-/// As overlaps(), again and again in the same memory: a call that needs no more than an earlier one
-/// allocates nothing (but for Splits, which are copied).
+/// Calculates overlaps() again and again in the same memory: a call that needs no more than an
+/// earlier one allocates nothing (except for Splits, which are copied).
 class OverlapFinder {
 public:
   OverlapFinder();
@@ -212,7 +218,7 @@ public:
   OverlapFinder(OverlapFinder&&) noexcept;
   OverlapFinder& operator=(OverlapFinder&&) noexcept;
 
-  /// Valid until the next call.
+  /// Returns what overlaps() returns. The result is valid until the next call.
   const Overlaps& find(const Distribution& mine, GridCoord me, const Distribution& theirs,
                        Algorithm algorithm = Algorithm::aspen);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ASPEN yields the pieces of all peers mixed. Where there are about as many pieces as peers or
 // more, the pass is made twice: it counts the pieces of each peer, then it writes each to its final
-// place. Where the peers are far more, the pieces are sorted, so that neither time nor memory knows
-// how many peers there could be.
+// place. Where there are far more peers, the pieces are sorted, so that neither time nor memory
+// depends on how many peers there could be.
 #include "index_calc/overlap/overlap_builder.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace tremula::index_calc {
 namespace {
 
-/// About how many pieces a pass yields.
+/// Estimates how many pieces a pass yields.
 double estimated_pieces(const Prepared& p) {
   const auto* mine = std::get_if<BlockCyclic>(&p.mine);
   const auto* theirs = std::get_if<BlockCyclic>(&p.theirs);
@@ -127,8 +127,8 @@ void OverlapsBuilder::build_from_pieces(const Repetition& repetition, Index step
   group(pieces_, [](const Piece& p) -> const Piece& { return p; });
 }
 
-/// keys_ of pieces_ by peer, those of one peer in the order in which they came: radix sort with a
-/// digit that never has more values than there are pieces.
+/// Fills keys_ with pieces_ sorted by peer, those of one peer in the order of pieces_: a radix sort
+/// whose digit never has more values than there are pieces.
 void OverlapsBuilder::sort_keys(Index peers) {
   keys_.clear();
   for (const Piece& p : pieces_)
@@ -149,8 +149,9 @@ void OverlapsBuilder::sort_keys(Index peers) {
   }
 }
 
-/// @param sorted    whatever stands for a piece and has its peer, the peers ascending
-/// @param piece_of  the piece
+/// Adds one list for each peer.
+/// @param sorted    pieces or keys of pieces, with ascending peers
+/// @param piece_of  returns the piece of an entry of `sorted`
 template <class Keys, class PieceOf>
 void OverlapsBuilder::group(const Keys& sorted, PieceOf&& piece_of) {
   const Repetition& r = repetition_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Between the algorithms and Overlaps; private to this room.
+// The layer between the algorithms and Overlaps; private to this room.
 #include <cstdint>
 #include <vector>
 
@@ -14,10 +14,12 @@ struct Piece {
   Family family;
 };
 
-/// More pieces than this are refused: a layout may come from another job, and memory is finite.
+/// Largest number of pieces. More are refused: a layout may come from another job, and memory is
+/// finite.
 inline constexpr std::size_t most_pieces = std::size_t{1} << 24;
 
-/// @throws core::Error unsupported, always, saying what to change
+/// Always throws; the text says what to change.
+/// @throws core::Error unsupported
 [[noreturn]] void refuse_more_than(std::size_t most);
 
 /// Makes room for at least one more piece.
@@ -30,7 +32,7 @@ inline void add(std::vector<Piece>& pieces, Index peer, Index begin, Index peer_
   pieces.push_back({peer, {{{begin}, {peer_begin}, length}, count}});
 }
 
-/// About how many blocks one coordinate has, and all of them together.
+/// Estimates how many blocks one coordinate has, and how many all coordinates have together.
 inline double blocks_of_one(const BlockCyclic& d) {
   const double round = static_cast<double>(d.block) * static_cast<double>(d.grid);
   return static_cast<double>(d.extent) / round + 1;
@@ -48,11 +50,11 @@ void refuse_pairs(double pairs, std::string_view why);
 // peers ascending, for each peer in ascending global order, and returns the blocks that it looked
 // at. BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order there.
 
-/// The family of my blocks against the family of each peer. O(peers * my blocks), or O(their
-/// blocks) where one of theirs is longer than a round of mine.
+/// Intersects the family of my blocks with the family of each peer. O(peers * my blocks), or
+/// O(their blocks) where one of theirs is longer than a round of mine.
 /// @throws core::Error unsupported as refuse_pairs
 Index falls(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, std::vector<Piece>& out);
-/// All my blocks against all of each peer. O(peers * my blocks + their blocks)
+/// Compares all my blocks with all blocks of each peer. O(peers * my blocks + their blocks)
 /// @throws core::Error unsupported as refuse_pairs
 Index classical(const Distribution& mine, Index me, const Distribution& theirs,
                 std::vector<Piece>& out);
@@ -62,30 +64,30 @@ struct Repetition {
   Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
   Index repeat = 0;  ///< whole periods; 0: the pieces are those of the whole extent
   Index stride = 0, peer_stride = 0;  ///< elements of mine and of each peer in one period
-  Index rest = 0;                     ///< my elements behind the last whole period
+  Index rest = 0;                     ///< my elements after the last whole period
   Index peers = 1;                    ///< coordinates of the other side
-  Index source = 0;                   ///< of the other side: from dealing order to coordinates
+  Index source = 0;                   ///< the other side's, to turn dealing order to coordinates
 };
 
-/// What the algorithms work on, and what their pieces mean.
+/// Input of the algorithms, and the repetition that their pieces refer to.
 struct Prepared {
   Distribution mine, theirs;  ///< in dealing order
   Index me = 0;
   Repetition repetition;
 };
 
-/// Makes lists of pieces, one for each peer. Costs the pieces, however many coordinates the other
-/// side has. Its memory is used again.
+/// Makes lists of pieces, one for each peer. The cost follows the number of pieces, however many
+/// coordinates the other side has. Its memory is reused.
 class OverlapsBuilder {
 public:
-  /// By the algorithm ASPEN.
+  /// Builds the lists by the algorithm ASPEN.
   void build(const Prepared& prepared);
-  /// By another: empty at first.
+  /// Returns the buffer, emptied, that another algorithm appends its pieces to.
   std::vector<Piece>& pieces() {
     pieces_.clear();
     return pieces_;
   }
-  /// Of pieces() with ascending peers.
+  /// Builds the lists from pieces().  @pre the peers of the pieces ascend
   void build_from_pieces(const Repetition& repetition, Index steps);
 
   Overlaps& result() { return result_; }
@@ -107,7 +109,7 @@ private:
   Repetition repetition_;
   Overlaps result_;
   std::vector<Piece> pieces_;
-  std::vector<Key> keys_, other_keys_;  ///< of pieces_
+  std::vector<Key> keys_, other_keys_;  ///< sort keys of pieces_, and the buffer to sort into
   std::vector<std::uint32_t> places_;   ///< shape: [peer in dealing order]
 };
 

@@ -37,8 +37,9 @@ TREMULA_MOVE_LINES(copy_32, "avx", __m256i, _mm256_loadu_si256, _mm256_store_si2
 TREMULA_MOVE_LINES(copy_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_store_si512)
 // NOLINTEND(bugprone-macro-parentheses)
 
-/// Of the cache of the second level; 0 if the processor does not say. In a virtual machine a question
-/// takes some microseconds, so the cache is first looked for where it nearly always is.
+/// Returns the size of the second-level cache; 0 if the processor does not state it. In a virtual
+/// machine each query takes some microseconds, so the first one goes to the number where this cache
+/// nearly always is.
 std::size_t second_cache_bytes() {
   constexpr unsigned intel = 4, amd = 0x8000001D;
   for (const unsigned leaf : {intel, amd}) {
@@ -70,8 +71,9 @@ std::size_t second_cache_bytes() { return 0; }
 
 #endif
 
-/// The source and the destination of a copy go through one cache, but both need not fit in it: what
-/// is left of the one is still in the cache of the third level, which many cores share.
+/// Returns CopyTuning::cached_bytes. The source and the destination of a copy go through one cache,
+/// but need not both fit in it: the parts that do not are still in the third-level cache, which
+/// many cores share.
 std::size_t cached_bytes() {
   constexpr std::size_t least = std::size_t{1} << 20;
   return std::max(least, 2 * second_cache_bytes());

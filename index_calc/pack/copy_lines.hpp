@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a large copy depends on in the processor at hand: how wide its stores are and what its
-// caches hold. The processor states both, so nothing is timed. The third thing, how far ahead the
-// source is prefetched, was measured to matter little: any distance from 4 to 16 KiB is within 5 %
-// of the best.
+// The two properties of the processor that large copies depend on: the width of its stores and the
+// size of its caches. The processor states both, so nothing is timed. A third one, how far ahead
+// the source is prefetched, was measured to matter little: any distance from 4 to 16 KiB is within
+// 5 % of the best.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -18,11 +18,11 @@ namespace tremula::index_calc {
 
 inline constexpr std::ptrdiff_t cache_line = 64;
 
-/// For functions that only prefetch: gcc takes them for functions that do nothing, and drops calls.
+/// Attribute of functions that only prefetch: gcc assumes that they do nothing, and drops calls.
 #define TREMULA_PREFETCHES [[gnu::always_inline]] inline
 
-/// Fetches a line that is far away: into the second cache, since a fetch into the first takes one of
-/// the few buffers of a core for lines that are under way, which its stores need, too.
+/// Fetches a line that is far away into the second-level cache: a fetch into the first would take
+/// one of the core's few line fill buffers, which its stores also need.
 TREMULA_PREFETCHES void prefetch_far(const std::byte* at) {
   constexpr int reads = 0, second_cache = 2;
   __builtin_prefetch(at, reads, second_cache);
@@ -32,34 +32,35 @@ inline std::ptrdiff_t bytes_after_line_begin(const void* at) {
   return static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(at) % cache_line);
 }
 
-/// Copies whole lines, and prefetches as many from `ahead` on.
-/// @param to  the begin of a line
+/// Copies whole lines, and prefetches as many, beginning at `ahead`.
+/// @param to  the beginning of a line
 using MoveLines = void (*)(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
                            const std::byte* ahead);
 
 struct CopyTuning {
-  std::size_t cached_bytes = 0;      ///< what is larger is read from memory and written to memory
-  MoveLines stream_lines = nullptr;  ///< past the cache
-  MoveLines copy_lines = nullptr;    ///< into the cache
+  std::size_t cached_bytes = 0;      ///< arrays larger than this are read and written in memory
+  MoveLines stream_lines = nullptr;  ///< writes past the cache
+  MoveLines copy_lines = nullptr;    ///< writes into the cache
 };
 
-/// Of this processor, with its widest stores.
+/// Returns the tuning for this processor, with its widest stores.
 const CopyTuning& copy_tuning();
 
-/// Of stores: 16 bytes, what every processor has; 32; 64.
+/// Width of stores: 16 bytes, which every processor has, 32 or 64.
 enum class StoreWidth { least, avx, avx512 };
 
-/// Has this processor such stores?
+/// Returns true if this processor has such stores.
 bool has(StoreWidth width);
 
-/// As copy_tuning(), with narrower stores.
+/// Returns the tuning for this processor with stores of a given width.
 /// @pre has(width)
 CopyTuning copy_tuning(StoreWidth width);
 
-/// What was streamed is seen by others before what is written from here on.
+/// Makes all streamed bytes visible to other threads before anything that is written after this
+/// call.
 void end_streams();
 
-/// Bytes that are prefetched while others are copied.
+/// The lines to prefetch while others are copied.
 struct Ahead {
   const std::byte* at = nullptr;
   std::ptrdiff_t lines = 0;
@@ -81,7 +82,7 @@ void copy_fixed(std::byte* to, const std::byte* from) {
   std::memcpy(to, from, bytes);
 }
 
-/// A contiguous run; the short ones without a call.
+/// Copies a contiguous run; short ones without a call.
 inline void copy_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) {
   constexpr std::ptrdiff_t longest_inline = 256;
   if (bytes > longest_inline) {
@@ -102,7 +103,7 @@ inline void copy_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes)
   }
 }
 
-/// A line without a call.
+/// Streams one line, without a call.
 inline void stream_line(std::byte* to, const std::byte* from) {
 #ifdef __SSE2__
   __m128i line[4];
@@ -113,7 +114,7 @@ inline void stream_line(std::byte* to, const std::byte* from) {
 #endif
 }
 
-/// As copy_run, but whole lines are streamed.
+/// Copies a contiguous run; whole lines are streamed.
 inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) {
   std::ptrdiff_t at = 0;
   if (const std::ptrdiff_t begun = bytes_after_line_begin(to); begun > 0) {
@@ -124,8 +125,8 @@ inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t byte
   if (at < bytes) copy_run(to + at, from + at, bytes - at);
 }
 
-/// A run of what is not in a cache, with the processor's widest stores.
-/// @param ahead       what is prefetched beside the last lines
+/// Copies a run that is not in a cache, with the processor's widest stores.
+/// @param ahead       lines to prefetch while the last lines of the run are copied
 /// @param prefetched  bytes of the run that were prefetched before; more are prefetched on the way
 inline void move_long_run(MoveLines move_lines, std::byte* to, const std::byte* from,
                           std::ptrdiff_t bytes, Ahead ahead, std::ptrdiff_t prefetched) {

@@ -44,7 +44,7 @@ void for_each_ascending_run(const Walk& walk, const Visit& visit) {
   for_each_run(used, walk.to_unit, walk.from, walk.to, visit);
 }
 
-/// The common sizes of one or two elements need no loop.
+/// Copies one entry. The common sizes of one or two elements need no loop.
 inline void copy_entry(std::byte* to, const std::byte* from, std::uint32_t bytes) {
   switch (bytes) {
     case 4:

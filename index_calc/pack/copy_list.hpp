@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The copies of one message with many small parts, compiled once: gathering or scattering it is one
-// pass over a list, however many packages and arrays it comes from. pack and unpack find the runs
-// of a package anew in each call, which takes longer than to copy a few of them.
+// The copies of one message with many small parts, compiled once: gathering or scattering the
+// message is one pass over a list, however many packages and arrays it comes from. pack and unpack
+// find the runs of a package anew in each call, which takes longer than copying a few of them.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,26 +25,26 @@ struct CopyList {
 };
 
 /// Appends the runs of a package in wire order; runs that continue the list's last entry on both
-/// sides become a part of it, runs of more than 2 GiB several entries. A list that is made of
-/// appended packages whose `wire_at` ascend ascends on the wire.
+/// sides become a part of it, runs of more than 2 GiB become several entries. If packages are
+/// appended with ascending `wire_at`, the entries ascend on the wire.
 /// @param element_bytes  >= 1
 /// @param array          number of the array that `part` describes
 /// @param wire_at        byte offset in the message of the package's first element
 /// @return false, with the list unchanged, if the package has more than `most_runs` runs
-/// @throws core::Error invalid_argument as pack does for a buffer of part.allocated elements:
-/// gather and scatter check nothing
+/// @throws core::Error invalid_argument as pack for a buffer of part.allocated elements; gather and
+/// scatter check nothing
 /// Cost: a few walks over the package's runs.
 bool append(CopyList& list, const Package& package, const LocalPart& part, Order order,
             std::size_t element_bytes, std::uint32_t array, std::size_t wire_at,
             std::size_t most_runs);
 
 /// Copies the bytes of the entries from the arrays to the message.
-/// @param arrays  one address for each array number in use, of what append was told
+/// @param arrays  the address of each array, by the numbers that were passed to append
 /// @param wire    address of the message's byte 0
 void gather(std::span<const CopyList::Entry> entries, std::span<const std::byte* const> arrays,
             std::byte* wire);
 
-/// The inverse of gather.
+/// Copies the bytes of the entries from the message to the arrays: the inverse of gather.
 void scatter(std::span<const CopyList::Entry> entries, const std::byte* wire,
              std::span<std::byte* const> arrays);
 

@@ -38,21 +38,22 @@ struct Stretch {
 void pack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
           std::span<const std::byte> local, std::span<std::byte> wire);
 
-/// The inverse of pack.
+/// Copies the elements of `package` into the local buffer: the inverse of pack.
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
             std::span<const std::byte> wire, std::span<std::byte> local);
 
-/// As pack, of a stretch alone: packing the stretches of a package one after the other gives the
-/// bytes of the whole.
+/// Packs only a stretch: packing the stretches of a package one after the other gives the bytes of
+/// the whole.
 /// @param wire  stretch.count * element_bytes bytes
-/// Cost: beside the copying, the families of one period along each dimension; not the elements
-/// before the stretch. Where the local buffer is stored in the other order, a stretch should be
-/// several cache lines of whole rows: fewer elements use only a part of each line that is read.
+/// Cost: in addition to the copying, the families of one period along each dimension; not the
+/// elements before the stretch. Where the local buffer is stored in the other order, a stretch
+/// should be several cache lines of whole rows: fewer elements use only a part of each line that is
+/// read.
 void pack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
           Stretch stretch, std::span<const std::byte> local, std::span<std::byte> wire,
           const CopyTuning& tuning = copy_tuning());
 
-/// The inverse of pack of the same stretch.
+/// Unpacks only a stretch: the inverse of pack for the same stretch.
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
             Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local,
             const CopyTuning& tuning = copy_tuning());
@@ -65,13 +66,14 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
                     std::size_t element_bytes, std::span<const std::byte> their_local,
                     std::span<std::byte> my_local);
 
-/// The other direction.
+/// Copies the elements of `package` from my local buffer to their places in the peer's.
 void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                   std::size_t element_bytes, std::span<const std::byte> my_local,
                   std::span<std::byte> their_local);
 
-/// Of a stretch alone, so that several threads can share a package.
-/// @param order  in which the stretch counts; best is the storage order of the side that is written
+/// Copy only a stretch, so that several threads can share a package.
+/// @param order  order in which the stretch counts; the storage order of the side that is written
+/// is best
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, std::size_t element_bytes, Stretch stretch,
                     std::span<const std::byte> their_local, std::span<std::byte> my_local,
@@ -87,11 +89,11 @@ struct CommonRun {
 };
 
 /// Appends the runs that copy_from_peer would copy for a stretch, in ascending order of mine if
-/// `order` is my storage order: for whoever moves them by other means. The peer's buffer need not
-/// be in this address space.
+/// `order` is my storage order. It is for callers that move the runs by other means. The peer's
+/// buffer need not be in this address space.
 /// @param theirs    need not be trusted: all runs lie in its `allocated` elements
 /// @param my_local  only its length is used
-/// Cost: that of copying the stretch but for the bytes; `runs` grows by at most stretch.count.
+/// Cost: that of copying the stretch without the bytes; `runs` grows by at most stretch.count.
 void list_common_runs(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                       Order order, std::size_t element_bytes, Stretch stretch,
                       std::span<const std::byte> my_local, std::vector<CommonRun>& runs);

@@ -2,12 +2,12 @@
 #pragma once
 // Copies bars: equally spaced units of one size.
 //
-// Two things make a large copy slow, and both are dealt with here. A store into a line that is not
-// in the cache first reads that line: whole lines are *streamed*, written past the cache. And a core
-// waits for one miss after the other where runs end before the hardware foresees the next, or jump
-// from page to page: bars are cut into pieces and queued; a piece is prefetched while an earlier one
-// is copied. So the lines that come next are on their way at any time, and the lines between two
-// runs are not. tests/bench/runs_bench.cpp compares with plain loops over the same runs.
+// Two things make a large copy slow, and both are addressed here. A store into a line that is not
+// in the cache first reads that line: whole lines are *streamed*, written past the cache. And a
+// core waits for one miss after the other where runs end before the hardware predicts the next one,
+// or jump from page to page: bars are cut into pieces and queued; a piece is prefetched while an
+// earlier one is copied. So the lines needed next are always being fetched, and the lines between
+// two runs never are. tests/bench/runs_bench.cpp compares with plain loops over the same runs.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -37,57 +37,58 @@ TREMULA_PREFETCHES void prefetch_ends(std::byte* to, std::ptrdiff_t bytes, bool 
 
 inline constexpr std::ptrdiff_t shortest_stream = 128;
 
-/// Are whole lines of such a run written without being read, where a copy streams?
+/// Returns true if a copy that streams writes whole lines of such a run without reading them.
 inline bool is_worth_streaming(const std::byte* to, std::ptrdiff_t bytes) {
   return bytes >= shortest_stream || (bytes >= cache_line && bytes_after_line_begin(to) == 0);
 }
 
-/// Do such runs consist of whole lines?
+/// Returns true if such runs consist of whole lines.
 inline bool are_lines(const std::byte* to, std::ptrdiff_t to_step, std::ptrdiff_t bytes) {
   return (bytes_after_line_begin(to) | to_step % cache_line | bytes % cache_line) == 0;
 }
 
-/// Bytes of lines that are prefetched before the first of them is copied.
+/// Bytes of the lines that are prefetched before the first of them is copied.
 inline constexpr std::ptrdiff_t queue_bytes = 8192;
-/// Bytes of lines in a piece that is not a single run.
+/// Bytes of the lines in a piece that is not a single run.
 inline constexpr std::ptrdiff_t piece_bytes = 1024;
-/// Bytes of a run that is moved by wide stores, and of which more is prefetched on the way.
+/// Bytes of the shortest run that is moved by wide stores and prefetched on the way.
 inline constexpr std::ptrdiff_t shortest_long_run = 1024;
-/// Bytes of a unit that is no run by itself.
+/// Bytes of the largest unit that is not a run by itself.
 inline constexpr std::ptrdiff_t largest_apart = 16;
 
 /// How a copy uses the caches.
 struct CacheUse {
   bool prefetches = false;  ///< the elements are not in a cache
-  bool streams = false;     ///< nor will the destination be, when it is complete
-  /// Is it so large that it lies in memory, and not in a cache of the third level?
+  bool streams = false;     ///< the destination will not be in a cache when it is complete
+  /// The buffer is so large that it lies in memory, not in a third-level cache.
   bool is_source_far = false, is_target_far = false;
-  MoveLines move_lines = nullptr;  ///< as it streams or not
+  MoveLines move_lines = nullptr;  ///< streams or not, as `streams` says
 };
 
-/// What BarCopier makes of a bar: its bytes as they are.
+/// The mover of BarCopier that copies the bytes of a bar as they are.
 /// @tparam Unit  std::ptrdiff_t, or std::integral_constant so that the compiler knows the size
 template <class Unit>
 class ByteMover {
 public:
   ByteMover(Unit unit, CacheUse use) : unit_(unit), use_(use) {}
 
-  /// Bytes of what units consist of, and of a unit.
+  /// Return the bytes of the parts that units consist of (widths), and the bytes of a unit.
   std::ptrdiff_t from_width() const { return 1; }
   std::ptrdiff_t to_width() const { return 1; }
   std::ptrdiff_t from_unit() const { return unit_; }
   std::ptrdiff_t to_unit() const { return unit_; }
   bool streams() const { return use_.streams; }
-  /// Are short runs of it fetched into the second cache? A long run is in any case, and so is what is
-  /// streamed, which leaves the first one's buffers to the stores.
+  /// Returns true if short runs of the source are fetched into the second-level cache. Long runs
+  /// always are, and so are runs that are streamed, which leaves the fill buffers of the first
+  /// level to the stores.
   bool is_source_far() const { return use_.streams || use_.is_source_far; }
   bool is_target_far() const { return use_.is_target_far; }
-  /// Bytes of the source that move_run takes at a time.
+  /// Returns the most bytes of the source that move_run takes at a time.
   static std::ptrdiff_t longest_run() { return std::numeric_limits<std::ptrdiff_t>::max(); }
-  /// Does move_run prefetch what is further on in a long run?
+  /// Returns true if move_run prefetches the rest of a long run by itself.
   static bool prefetches_long_runs() { return true; }
 
-  /// A contiguous run of `count` widths.
+  /// Moves a contiguous run of `count` widths.
   void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
     if (use_.prefetches && count >= shortest_long_run)
       return move_long_run(use_.move_lines, to, from, count, ahead, queue_bytes);
@@ -98,7 +99,7 @@ public:
       copy_run(to, from, count);
   }
 
-  /// Runs of `run` widths.
+  /// Moves runs of `run` widths.
   void move_runs(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                  std::ptrdiff_t from_step, Index run) const {
     if (use_.streams && are_lines(to, to_step, run)) {
@@ -109,7 +110,7 @@ public:
     }
   }
 
-  /// Units with space between them in one of the buffers.
+  /// Moves units with space between them in one of the buffers.
   void move_apart(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                   std::ptrdiff_t from_step) const {
     if constexpr (std::is_same_v<Unit, std::ptrdiff_t>) {
@@ -124,7 +125,7 @@ public:
   }
 
 private:
-  /// Through a small buffer, so that whole lines are streamed.
+  /// Copies units through a small buffer, so that whole lines are streamed.
   void gather(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t from_step) const {
     alignas(cache_line) std::array<std::byte, piece_bytes> buffer;
     std::byte* end = buffer.data();
@@ -136,6 +137,7 @@ private:
   CacheUse use_;
 };
 
+/// Moves bars, with prefetches and through a queue where they are not in a cache.
 /// @tparam Mover  as ByteMover
 template <class Mover>
 class BarCopier {
@@ -159,6 +161,7 @@ public:
                  from_step);
   }
 
+  /// Moves a comb.
   /// @param to, from  where its first bar lies
   void operator()(std::byte* to, const std::byte* from, const Comb& comb) {
     const Bar& bar = comb.bar;
@@ -172,7 +175,7 @@ public:
       (*this)(to, from, bar.count, bar.to_step, bar.from_step);
   }
 
-  /// As above, at once: for a source in the cache.
+  /// Moves `count` units at once, for a source in the cache.
   void copy_now(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                 std::ptrdiff_t from_step) const {
     if (is_run(to_step, from_step))
@@ -196,20 +199,20 @@ public:
   }
 
 private:
-  /// Units apart, or runs of other lengths.
+  /// A queued part of a bar or comb: units with space between them, or runs.
   struct Piece {
     std::byte* to;
     const std::byte* from;
     Index count;
     std::ptrdiff_t to_step, from_step;
-    Index run;  ///< widths of a run; 0: units
+    Index run;  ///< widths of a run; 0 for units
   };
 
   bool is_run(std::ptrdiff_t to_step, std::ptrdiff_t from_step) const {
     return to_step == to_unit() && from_step == from_unit();
   }
 
-  /// Bytes of lines for each unit.
+  /// Returns the bytes of lines that each unit takes.
   static std::ptrdiff_t in_lines(std::ptrdiff_t unit, std::ptrdiff_t step) {
     return std::max(unit, std::min(step, cache_line));
   }
@@ -226,12 +229,14 @@ private:
     for (; count > 0; count -= most, to += most * to_width, from += most * width) {
       const Index now = std::min(most, count);
       prefetch_target_run(to, now * to_width);
-      const std::ptrdiff_t bytes = std::min(now * width, queue_bytes);  // then it prefetches itself
+      // Beyond these bytes move_run prefetches by itself.
+      const std::ptrdiff_t bytes = std::min(now * width, queue_bytes);
       push({to, from, 1, 0, 0, now}, bytes, {from, bytes});
     }
   }
 
-  /// @param run  widths of each of them; short ones share a piece
+  /// Queues runs; short ones share a piece.
+  /// @param run  widths of each run
   void push_runs(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                  std::ptrdiff_t from_step, Index run) {
     const std::ptrdiff_t bytes = run * move_.from_width();
@@ -263,8 +268,9 @@ private:
     push({to, from, count, to_step, from_step, 0}, share, {});
   }
 
+  /// Queues a piece; if the queue is full, moves the oldest one.
   /// @param bytes  share of `queue_bytes`
-  /// @param ahead  of the piece's source, what is yet to be prefetched
+  /// @param ahead  lines of the piece's source that are yet to be prefetched
   void push(const Piece& piece, std::ptrdiff_t bytes, Ahead ahead) {
     if (bytes > most_bytes_) make_room(bytes);
     Piece& slot = queue_[next_];
@@ -278,7 +284,7 @@ private:
     if (++next_ == slots_) next_ = 0;
   }
 
-  /// For pieces of so many bytes: the larger they are, the fewer wait.
+  /// Resizes the queue for pieces of so many bytes: the larger they are, the fewer are queued.
   [[gnu::noinline]] void make_room(std::ptrdiff_t bytes) {
     drain();
     most_bytes_ = bytes;
@@ -304,7 +310,7 @@ private:
   TREMULA_PREFETCHES void prefetch_target_run(std::byte* to, std::ptrdiff_t bytes) const {
     if (move_.streams() && is_worth_streaming(to, bytes))
       prefetch_ends(to, bytes, move_.is_target_far());
-    else if (use_.prefetches && bytes < shortest_long_run)  // the hardware foresees longer ones
+    else if (use_.prefetches && bytes < shortest_long_run)  // the hardware predicts longer ones
       prefetch<1>(to, bytes, 1, bytes);
   }
 
@@ -326,7 +332,7 @@ private:
   CacheUse use_;
   std::array<Piece, 32> queue_;  // a ring of `slots_`
   std::size_t slots_ = 0, next_ = 0, queued_ = 0;
-  std::ptrdiff_t most_bytes_ = 0;  // of a piece so far
+  std::ptrdiff_t most_bytes_ = 0;  // largest share of a piece so far
 };
 
 }  // namespace tremula::index_calc

@@ -18,12 +18,12 @@ template <class... Arguments>
                     fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
-/// Do so many elements fit in the buffer?
+/// Returns true if so many elements fit in the buffer.
 bool fits(Index elements, const End& end) {
   return elements >= 0 && static_cast<std::size_t>(elements) <= end.bytes / end.element_bytes;
 }
 
-/// The greatest local index.
+/// Returns the greatest local index.
 Index last_index(const SegmentList& list, Whose whose) {
   const bool is_mine = whose == Whose::mine;
   if (list.index != nullptr) return (is_mine ? list.index->end : list.index->peer_end) - 1;
@@ -31,7 +31,7 @@ Index last_index(const SegmentList& list, Whose whose) {
   return (is_mine ? s.begin.value : s.peer_begin.value) + s.length - 1;
 }
 
-/// Every element of the package lies in the buffer of its part.
+/// Checks that every element of the package lies in the buffer of its part.
 void check_local(const Package& package, const End& end) {
   const LocalPart& part = *end.part;
   const char* const whose = end.whose == Whose::mine ? "local" : "peer's";
@@ -65,7 +65,7 @@ void check(const Package& package, const End& end, Index count) {
            end.element_bytes, end.bytes);
 }
 
-/// An array of at most so many times `cached_bytes` is taken to lie in the cache of the third level,
+/// Multiple of `cached_bytes` up to which an array is assumed to lie in the third-level cache,
 /// which ranks share.
 constexpr std::size_t third_cache_share = 4;
 
@@ -88,8 +88,8 @@ CacheUse cache_use(const Package& package, Stretch stretch, const End& from, con
   const auto exceed = [](Index elements, std::size_t element_bytes, std::size_t bytes) {
     return static_cast<std::size_t>(elements) > bytes / std::max<std::size_t>(1, element_bytes);
   };
-  // A rank moves all of its part at a time: to or from many peers, it leaves the cache all the
-  // same.
+  // A rank moves all of its part at a time: even if it is moved to or from many peers, it does not
+  // stay in the cache.
   const auto exceeds = [&](const End& end, std::size_t bytes) {
     return exceed(
         end.part != nullptr ? std::max(package.elements, end.part->elements) : stretch.count,

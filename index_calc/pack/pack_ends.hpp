@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The two buffers of a copy: what must hold of them, and the walks that go from one to the other.
+// The two buffers of a copy: the checks that they must pass, and the walks from one to the other.
 #include <array>
 #include <cstddef>
 #include <span>
@@ -11,21 +11,21 @@
 
 namespace tremula::index_calc {
 
-/// One of the two buffers of a copy, but for its address.
+/// One of the two buffers of a copy, without its address.
 struct End {
   Whose whose = Whose::wire;
   const LocalPart* part = nullptr;  ///< null on the wire
   std::size_t element_bytes = 0;
   std::size_t bytes = 0;
 
-  /// In bytes.
+  /// Returns a number of elements in bytes.
   std::ptrdiff_t step(Index elements) const {
     return wrapping_product(elements, static_cast<Index>(element_bytes));
   }
 };
 
-/// @throws core::Error invalid_argument if not all elements of the stretch lie in both buffers. A
-/// part may have been made by anyone.
+/// Checks that all elements of the stretch lie in both buffers. The parts need not be trusted.
+/// @throws core::Error invalid_argument if one does not
 void check(const Package& package, Stretch stretch, const End& from, const End& to);
 
 CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to,
@@ -46,7 +46,7 @@ void for_each_walk(const Package& package, Order order, Stretch stretch, const E
       return end.step(end.part != nullptr ? end.part->stride[d] : wire_stride);
     };
     axes[k] = Axis(package.along[d], from.whose, step(from), to.whose, step(to));
-    skipped += wrapping_product(wire_stride, package.along[d].skip);  // numbers begin before it
+    skipped += wrapping_product(wire_stride, package.along[d].skip);  // numbers count these, too
     wire_stride = wrapping_product(wire_stride, axes[k].elements());
   }
   const auto origin = [&](const End& end) {

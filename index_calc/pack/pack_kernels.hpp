@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The moving itself, from one buffer to the other as a walk says. Either one axis is the closest
-// one in both buffers, and its bars are moved one by one; or the buffers differ in their closest
-// axis, and tiles of both are transposed.
+// The moving itself, from one buffer to the other along a walk. Either one axis is the closest one
+// in both buffers, and its bars are moved one by one; or the buffers differ in their closest axis,
+// and tiles of both are transposed.
 #include <array>
 #include <cstddef>
 #include <type_traits>
@@ -62,7 +62,8 @@ private:
     });
   }
 
-  /// Short rows: to find their combs anew for each row would take longer than to move them.
+  /// Moves short rows, all with the combs of the first: finding them anew for each row would take
+  /// longer than moving them.
   void rows_alike(const Axis& axis) {
     std::array<Comb, most_kept> kept;
     std::size_t count = 0;
@@ -94,7 +95,7 @@ private:
   std::byte* to_;
 };
 
-/// Moves all elements of the walk by mover_of(unit), `unit` as of Kernel.
+/// Moves all elements of the walk by mover_of(unit), with `unit` as in Kernel.
 template <class MoverOf>
 void move_elements(const Walk& walk, const std::byte* from, std::byte* to, CacheUse use,
                    const MoverOf& mover_of) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Copies between two buffers that differ in their closest axis: tiles of both axes are transposed
-// in registers into a small contiguous buffer, so that either side is touched in pieces of whole
-// cache lines, even where these lie a power of two apart and push each other out of the cache (3 to
+// in registers into a small contiguous buffer, so that each side is touched in pieces of whole
+// cache lines, even where these lie a power of two apart and evict each other from the cache (3 to
 // 9 times as fast as tiles of 16 x 16 elements without a buffer).
 #include <algorithm>
 #include <array>
@@ -36,7 +36,7 @@ __m128i interleave_high(__m128i a, __m128i b) {
 template <std::size_t unit>
 constexpr Index square = 16 / unit;
 
-/// A square of as many units as a register holds.
+/// Transposes a square whose side is as many units as a register holds.
 template <std::size_t unit>
 void transpose(const std::byte* from, std::ptrdiff_t from_step, std::byte* to,
                std::ptrdiff_t to_step) {
@@ -69,7 +69,7 @@ void transpose(const std::byte* from, std::ptrdiff_t, std::byte* to, std::ptrdif
 template <std::size_t unit>
 class Tile {
 public:
-  /// Units along one side: 256 bytes, but a tile fits in the first cache.
+  /// Units along one side: 256 bytes, but few enough that a tile fits in the first-level cache.
   static constexpr Index side = std::min<Index>(64, 256 / unit);
 
   /// Fetches the source; nothing if its units are far apart in `near`.
@@ -81,9 +81,10 @@ public:
         __builtin_prefetch(from + std::min(i, bytes - 1));
   }
 
-  /// Counts of both bars are at most `side`; their offsets are not used.
+  /// Reads a tile.
+  /// @pre the counts of both bars are at most `side`; their offsets are not used
   void read(const Bar& near, const Bar& far, const std::byte* from) {
-    // In squares as far as they reach, then the rest.
+    // Squares first, then the rest.
     const bool has_squares = near.from_step == width;
     const Index near_done = has_squares ? near.count - near.count % square<unit> : 0;
     const Index far_done = far.count - far.count % square<unit>;
@@ -110,15 +111,15 @@ private:
   alignas(cache_line) std::array<std::byte, static_cast<std::size_t>(side* row)> buffer_;
 };
 
-/// All units of `near`, which is the closest axis in `from`, by those of `far`, the closest in
-/// `to`.
-/// @tparam unit  bytes in `from`
+/// Copies the outer product of the units of `near`, the closest axis in `from`, and those of `far`,
+/// the closest axis in `to`.
+/// @tparam unit  bytes of a unit in `from`
 template <std::size_t unit, class Mover>
 void copy_tiles(const Bar& near, const Bar& far, const std::byte* from, std::byte* to,
                 const BarCopier<Mover>& copy) {
   constexpr Index side = Tile<unit>::side;
   constexpr Index band =
-      512;  // pages in use at once: so many translations of addresses are at hand
+      512;  // pages in use at once: the processor keeps so many address translations
   Tile<unit> tile;
   Bar n = near, f = far;
   for (Index begin = 0; begin < far.count; begin += band)

@@ -27,10 +27,10 @@
 
 namespace tremula::index_calc {
 
-/// Which number of an element places it in a buffer.
+/// The number of an element that determines its place in a buffer.
 enum class Whose { mine, peer, wire };
 
-/// Without overflow: a step that no element takes may be too large to mean anything.
+/// Returns a * b modulo 2^64: a step that no element takes may be too large to mean anything.
 constexpr std::ptrdiff_t wrapping_product(Index a, Index b) {
   return static_cast<std::ptrdiff_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
@@ -56,6 +56,7 @@ struct Side {
   Index family = 0;         ///< from one segment of a family to the next; unused on the wire
   Index turn = 0;           ///< from one turn of the period to the next
 
+  /// Returns the offset of a segment in bytes.
   /// @param before  elements of the period before this segment
   std::ptrdiff_t at(const Segment& s, Index turns, Index before) const {
     const Index number = whose == Whose::mine   ? s.begin.value
@@ -100,7 +101,7 @@ public:
   std::ptrdiff_t from_step() const { return from_.step; }
   std::ptrdiff_t to_step() const { return to_.step; }
 
-  /// The elements number first .. first + count - 1 of this axis. O(families of one period)
+  /// Returns the elements number first .. first + count - 1 of this axis. O(families of one period)
   Axis slice(Index first, Index count) const {
     Axis result = *this;
     result.first_ = first_ + first;
@@ -132,14 +133,14 @@ public:
     return result;
   }
 
-  /// The first element, as a bar of one.
+  /// Returns the first element, as a bar of one.
   Bar first() const {
     Bar result;
     slice(0, 1).for_each_bar([&](const Bar& bar) { result = bar; });
     return result;
   }
 
-  /// Are all elements `step` bytes from each other, in both buffers?
+  /// Returns true if neighbours are `step` bytes apart, in both buffers.
   bool is_solid() const {
     if (index_ != nullptr && period_.size() > 1) return false;
     const Bar begin = first(), end = slice(elements_ - 1, 1).first();
@@ -164,7 +165,7 @@ public:
     });
   }
 
-  /// for_each_comb makes at most so many calls.
+  /// Returns how many calls for_each_comb makes at most.
   Index most_combs() const {
     constexpr Index of_ends = 4;  // families that begin or end within a segment
     if (is_family_) return 1 + of_ends;
@@ -241,8 +242,9 @@ private:
   Start start_;
 };
 
-/// An outer product of axes, simplified for the kernels: what is contiguous in both buffers is one
-/// unit, and an axis of one element is none. Elements may have different widths in the two buffers.
+/// An outer product of axes, simplified for the kernels: elements that are contiguous in both buffers
+/// are one unit, and axes of one element are dropped. Elements may have different widths in the two
+/// buffers.
 struct Walk {
   std::array<Axis, max_dimensions> axes{};    ///< outermost first
   std::size_t depth = 0;                      ///< axes in use
@@ -253,7 +255,7 @@ struct Walk {
   /// the last one is both.
   bool is_transposed = false;
 
-  /// @param from_bytes, to_bytes    of an element
+  /// @param from_bytes, to_bytes    bytes of an element
   /// @param from_origin, to_origin  byte offsets of the element whose numbers are all 0
   Walk(std::span<const Axis> box, std::size_t from_bytes, std::ptrdiff_t from_origin,
        std::size_t to_bytes, std::ptrdiff_t to_origin)
@@ -261,11 +263,12 @@ struct Walk {
         to(to_origin),
         from_unit(static_cast<std::ptrdiff_t>(from_bytes)),
         to_unit(static_cast<std::ptrdiff_t>(to_bytes)) {
-    // Of axes with equal steps, as those of a list's rows and their pattern, the fastest on the wire is the innermost.
+    // If axes have equal steps, as do a list's rows and their pattern, the fastest on the wire is the
+    // innermost.
     for (auto axis = box.rbegin(); axis != box.rend(); ++axis) axes[depth++] = *axis;
     while (absorb_one()) {
     }
-    // Ascending addresses in `to`, but for the axis that is the closest one in `from`.
+    // Addresses in `to` ascend, except along the axis that is the closest one in `from`.
     const auto end = axes.begin() + static_cast<std::ptrdiff_t>(depth);
     std::stable_sort(axes.begin(), end,
                      [](const Axis& a, const Axis& b) { return a.to_step() > b.to_step(); });
@@ -298,7 +301,7 @@ private:
 };
 
 /// Calls visit(from, to, bytes), offsets in bytes, for all units below these axes, in their order;
-/// units that are neighbours in both buffers come as one where the innermost axis shows it.
+/// units that are neighbours in both buffers along the innermost axis come as one.
 /// @param axes  the outermost ones of a walk whose units are as wide in `from` as in `to`, or fewer
 template <class Visit>
 void for_each_run(std::span<const Axis> axes, std::ptrdiff_t unit, std::ptrdiff_t from,
@@ -318,13 +321,13 @@ void for_each_run(std::span<const Axis> axes, std::ptrdiff_t unit, std::ptrdiff_
 /// @param axes  of the whole package, the fastest on the wire first
 template <class Visit>
 void for_each_box(std::span<const Axis> axes, Stretch stretch, Visit&& visit) {
-  std::array<Index, max_dimensions> weight{};  // elements on the wire from one to the next
+  std::array<Index, max_dimensions> weight{};  // distance on the wire from one index to the next
   for (std::size_t k = 0; k < axes.size(); ++k)
     weight[k] = k == 0 ? 1 : weight[k - 1] * axes[k - 1].elements();
   std::array<Axis, max_dimensions> box{};
   const Index end = stretch.first + stretch.count;
   for (Index at = stretch.first; at < end;) {
-    // As many whole turns as fit of the slowest axis that is at the begin of one.
+    // Take as many whole turns as fit of the slowest axis that is at the beginning of one.
     std::size_t slowest = axes.size() - 1;
     while (at % weight[slowest] != 0 || weight[slowest] > end - at) --slowest;
     const auto digit = [&](std::size_t k) { return at / weight[k] % axes[k].elements(); };

@@ -9,7 +9,8 @@
 
 namespace tremula::index_calc {
 
-/// What this rank has of what its cell shares with another one, where a side has copies.
+/// Calculates this rank's shares of the lines that its cell shares with other cells, where a side
+/// has copies.
 class CopyDealer {
 public:
   CopyDealer(const ProcessGrid& mine, const ProcessGrid& theirs, Rank me, Role role,
@@ -18,7 +19,8 @@ public:
     my_places_ = places_of(hosts.of_mine, mine, cell_.coords);
   }
 
-  /// @param coords  of the cell of theirs
+  /// Returns this rank's shares of `lines` lines.
+  /// @param coords  coordinates of the cell of theirs
   std::vector<CopyShare> shares(const GridCoords& coords, Index lines) const {
     const bool is_source = role_ == Role::source;
     const Index here = mine_.position_of(cell_.coords), there = theirs_.position_of(coords);
@@ -31,6 +33,7 @@ public:
                           .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
     return is_source ? shares_of_source(pair, cell_.copy) : shares_of_sink(pair, cell_.copy);
   }
+  /// Returns the number of the peer's copy.
   Rank peer_copy(const CopyShare& share) const noexcept {
     return role_ == Role::source ? share.to : share.from;
   }

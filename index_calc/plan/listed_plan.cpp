@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of flat buffers: of ranks that list what they own, and of skewed blocks.
+// Plans on flat buffers: for ranks that list what they own, and for skewed blocks.
 //
-// Segments (mine, theirs, length) in ascending global order. Rows of k segments have one pattern if segment
-// i of row r is segment i of row 0, moved by what row r begins further on in either buffer. Then the package is
-// the outer product of the rows' begins and the pattern: two short lists instead of their product.
+// A package is a list of segments (mine, theirs, length) in wire order. Rows of k segments have one pattern if
+// segment i of row r is segment i of row 0, moved by the distance between the beginnings of both rows in each
+// buffer. Then the package is the outer product of the rows' beginnings and the pattern: two short lists
+// instead of their product.
 #include <algorithm>
 #include <cmath>
 
@@ -23,8 +24,8 @@ Strides between(const Segment& a, const Segment& b) {
   return {b.begin.value - a.begin.value, b.peer_begin.value - a.peer_begin.value};
 }
 
-/// The distances that most neighbours of equal length have, as far as a vote by one pass tells
-/// (Boyer and Moore 1981).
+/// The distances that most neighbours of equal length have, found by a majority vote in one pass (Boyer and
+/// Moore 1981).
 class UsualStrides {
 public:
   void count(const Segment& s) {
@@ -43,7 +44,7 @@ private:
   Index votes_ = 0;
 };
 
-/// Do all rows of so many segments have the pattern of the first one?
+/// Returns true if all rows of `in_row` segments have the pattern of the first one.
 bool has_rows(std::span<const Segment> segments, std::size_t in_row) {
   for (std::size_t row = in_row; row < segments.size(); row += in_row)
     for (std::size_t i = 0; i < in_row; ++i)
@@ -53,16 +54,16 @@ bool has_rows(std::span<const Segment> segments, std::size_t in_row) {
   return true;
 }
 
-/// Segments in each of the rows of one pattern that take the least to store; all of them if there are no such
-/// rows, or if they take no less than `families`.
-/// Cost: O(segments) where there are rows; else what the divisors of their number cost, most of which a first
-/// pair of segments refutes.
+/// Returns the number of segments per row for the rows of one pattern that take the least memory; the number of
+/// all segments if there are no such rows, or if they take no less than `families`.
+/// Cost: O(segments) where there are rows; else one try per divisor of their number, most of which fail at the
+/// first pair of segments.
 std::size_t segments_in_row(std::span<const Segment> segments, std::size_t families) {
   const std::size_t count = segments.size();
   const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(count)));
   for (std::size_t divisor = root; divisor > 1; --divisor) {
     if (count % divisor != 0) continue;
-    if (divisor + count / divisor >= families / 2) break;  // the smaller divisors have more
+    if (divisor + count / divisor >= families / 2) break;  // smaller divisors take more
     for (const std::size_t in_row : {count / divisor, divisor})
       if (has_rows(segments, in_row)) return in_row;
   }
@@ -119,7 +120,7 @@ void Plan::list(Rank peer, std::span<const Segment> segments) {
   elements_ += listed.pattern.elements();
   if (const std::size_t in_row = segments_in_row(segments, listed.pattern.families.size());
       in_row < segments.size()) {
-    // A row begins where its least place is, in either buffer: so no index is negative.
+    // A row begins at its lowest place in each buffer, so that no index is negative.
     Strides least;
     for (const Segment& s : segments.first(in_row)) {
       least.mine = std::min(least.mine, between(segments[0], s).mine);

@@ -14,7 +14,7 @@
 namespace tremula::index_calc {
 namespace {
 
-/// The same for (a, b) and (b, a).
+/// Returns a fingerprint that is the same for (a, b) and (b, a).
 std::uint64_t pair_fingerprint(const Layout& a, const Layout& b) {
   std::array<std::uint64_t, 2> both{fingerprint(a), fingerprint(b)};
   if (both[0] > both[1]) std::swap(both[0], both[1]);
@@ -23,8 +23,8 @@ std::uint64_t pair_fingerprint(const Layout& a, const Layout& b) {
   return XXH3_64bits(both.data(), sizeof(both));
 }
 
-/// Neighbours in the local indices of both sides as one: the border of a period may divide a
-/// segment.
+/// Returns the segments with those joined that are neighbours in the local indices of both sides:
+/// the border of a period may divide a segment.
 std::vector<Segment> joined(const SegmentList& list) {
   std::vector<Segment> result;
   list.for_each([&](const Segment& s) {
@@ -38,7 +38,8 @@ std::vector<Segment> joined(const SegmentList& list) {
   return result;
 }
 
-/// The first segment in which a list differs from a reference, as text; empty if they are equal.
+/// Returns the first segment in which a list differs from a reference, as text; empty if they are
+/// equal.
 std::string difference(const SegmentList& found, const SegmentList& reference) {
   const auto text = [](const Segment& s) {
     return fmt::format("[{}, {}) at {} of the peer", s.begin.value, s.begin.value + s.length,
@@ -67,7 +68,7 @@ std::string difference(const Overlaps& a, const Overlaps& b) {
   return {};
 }
 
-/// The dimension along which copies share a package; of two, the first.
+/// Returns the dimension along which copies share a package: the longest; the first one on a tie.
 std::size_t longest_of(const Package& package) {
   std::size_t longest = 0;
   for (std::size_t d = 1; d < package.dimensions; ++d)

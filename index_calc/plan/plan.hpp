@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one rank exchanges with every rank of the other side. Pure calculation: no memory is moved
-// here.
+// The plan of one rank: all that it exchanges with every rank of the other side. Pure calculation:
+// no memory is moved here.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -14,10 +14,10 @@
 
 namespace tremula::index_calc {
 
-/// Which end of the exchange the rank that plans is.
+/// The end of the exchange that the planning rank is on.
 enum class Role { source, sink };
 
-/// The host of each group rank, as numbers of any kind; empty: not known. Shape: [rank]
+/// The host of each group rank, as numbers of any kind; empty if not known. Shape: [rank]
 struct Hosts {
   std::span<const std::uint32_t> of_mine, of_theirs;
   bool is_one_job = false;  ///< both sides are the same ranks
@@ -49,13 +49,14 @@ void for_each_listed_segment(const Package& package, Visit&& visit) {
 /// The packages of one rank for one field. Holds the segment lists of each dimension; the product
 /// over the dimensions is never written out, packages are made on request.
 ///
-/// Where the sink has copies, each of them gets all its elements. Where the source has copies, those
-/// share what they own: of what goes from one cell to all copies of another, each of R copies sends
-/// 1/R, rounded to lines, cut along the dimension in which the cells share the most, and to copies on
-/// its own host first. In one job a rank keeps what it has itself. With copies on either side, the shares of each pair of cells are written out.
+/// Where the sink has copies, each of them gets all its elements. Where the source has copies, they share the
+/// work of sending: of the elements that go from one cell to all copies of another, each of R copies sends 1/R,
+/// rounded to lines, cut along the dimension in which the cells share the most, and to copies on its own host
+/// first. In one job a rank that is a copy of both cells keeps its own elements. With copies on either side,
+/// the shares of each pair of cells are written out.
 class Plan {
 public:
-  /// Number of peers with elements in common that go between the two.
+  /// Returns the number of packages, one per peer that this rank exchanges elements with.
   std::size_t size() const noexcept;
   /// Calls visit(Package) for each package, ordered by the grid coordinates of the peers, last
   /// dimension fastest. Each costs O(dimensions + log(ranges of members)).
@@ -63,21 +64,24 @@ public:
   void for_each_package(Visit&& visit) const {
     for (std::size_t i = 0, packages = size(); i < packages; ++i) visit((*this)[i]);
   }
-  /// What is shared with `peer`, if anything. O(dimensions * log(peers) + log(ranges of members)).
+  /// Returns the package for `peer`; nullopt if the two exchange nothing.
+  /// O(dimensions * log(peers) + log(ranges of members)).
   std::optional<Package> package_for(Rank peer) const;
-  /// The package that for_each_package visits as number i, at the same cost.
+  /// Returns the package that for_each_package visits as number i, at the same cost.
   Package operator[](std::size_t i) const;
-  /// Elements of all packages: those of the rank's local part, of a source with copies its share,
-  /// of a source whose sink has copies so many times as much.
+  /// Returns the elements of all packages: those of the rank's local part. A source sends them once
+  /// to each copy of the sink, and copies of the source share that among them.
   Index elements() const noexcept { return elements_; }
   std::size_t memory_bytes() const noexcept;
-  /// Its packages consist of segments that either side puts together by itself (make_listed_plan).
+  /// Returns true if packages are rows of a pattern of segments (make_listed_plan), which each side
+  /// composes by itself.
   bool is_listed() const noexcept { return is_listed_; }
-  /// Of the pair of layouts, the same on both sides (symmetric in its arguments by wire direction).
+  /// Returns the fingerprint of the pair of layouts, and of the match if there was one. It is the
+  /// same on both sides: the order of the two layouts does not matter.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
 private:
-  /// What goes between this rank and one copy of a cell of theirs.
+  /// The elements that go between this rank and one copy of a cell of theirs.
   struct Share {
     std::size_t cell = 0;  ///< number in the product of along_
     Rank copy = 0;
@@ -94,8 +98,8 @@ private:
     Index elements() const { return index.before.back(); }
     std::size_t memory_bytes() const noexcept;
   };
-  /// What goes between this rank and a peer that was found by lists: rows of one pattern, each row
-  /// anywhere in the buffers. Where there is no such pattern, one row at 0.
+  /// The package for one peer of a listed plan: rows of one pattern, each row anywhere in the
+  /// buffers; one row at 0 if there is no such pattern.
   struct Listed {
     Rank peer = 0;
     Run rows, pattern;
@@ -120,35 +124,39 @@ private:
   std::uint64_t fingerprint_ = 0;
 };
 
-/// What group rank `me` of `mine` exchanges with every rank of `theirs`. The same call serves both
-/// sides: the producer passes (its own, the consumer's), the consumer (its own, the producer's); my
-/// package for a peer and the peer's package for me describe the same global elements in the same
+/// Plans what group rank `me` of `mine` exchanges with every rank of `theirs`. Both sides make the
+/// same call: the producer passes (its own, the consumer's), the consumer (its own, the producer's);
+/// my package for a peer and the peer's package for me describe the same global elements in the same
 /// order. No communication.
 /// @pre both layouts are valid
 /// @param role   matters where a side has copies
 /// @param hosts  matter where both sides have copies; both sides must pass the same
 /// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
-/// Where a side is skewed: packages as make_listed_plan makes them, in parts as dense_part gives them, and
-/// by ASPEN alone, at the cost of skewed_overlaps() and two walks over the runs of all packages; copies
-/// share elements, not lines.
+///
+/// Where a side is skewed, packages are as make_listed_plan makes them, in parts as dense_part returns
+/// them, and are planned only by ASPEN, at the cost of skewed_overlaps() and two walks over the runs of
+/// all packages; copies share elements, not lines.
+///
 /// Cost: the blocks and segments of one period along each dimension, never their product, the
 /// extent or the ranks of the other side. With copies also each pair of cells that overlap, times
 /// the copies of both sides.
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role = Role::source,
                Algorithm algorithm = Algorithm::aspen, const Hosts& hosts = {});
 
-/// The plan where a side lists what its ranks own. A package has two dimensions, whatever the shape of the
-/// array: the place of an element in a buffer is the sum of both local indices, as in flattened(). It goes in
-/// row-major order of the array. Where rows have one pattern of segments, as those of blocks that are given as
-/// points, it is stored once; segments and rows that are equally spaced in both buffers are kept as families.
-/// @param segments  of this rank, as matched
+/// Makes the plan where a side lists what its ranks own. A package has two dimensions, whatever the shape of
+/// the array: the place of an element in a buffer is the sum of both local indices, as in flattened(). It goes
+/// in row-major order of the array. A pattern of segments that rows have in common, such as the rows of blocks
+/// that are given as points, is stored once; segments and rows that are equally spaced in both buffers are
+/// stored as families.
+/// @param segments  this rank's segments, as matched
 /// @param match     number of the match, the same on all ranks: a part of the fingerprint
 /// Cost: O(segments) in time and, where there is no pattern, in memory.
 Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<PeerSegments> segments,
                       std::uint64_t match = 0);
 
-/// Computes the plan with all three algorithms. The classical one walks all blocks of the extent,
-/// for each coordinate of the other side: for tests and for doubts, not for large arrays.
+/// Computes the plan with all three algorithms and compares the results. The classical one walks all
+/// blocks of the extent for each coordinate of the other side: use it in tests or when in doubt, not
+/// for large arrays.
 /// @throws core::Error as make_plan, unsupported for skewed layouts, and internal naming rank, peer,
 /// dimension and the first segment in which two of them differ
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me,

@@ -9,13 +9,13 @@ namespace tremula::index_calc {
 
 namespace {
 
-/// To a plan.
+/// Returns true if plans do not distinguish the two layouts.
 bool are_alike(const Layout& a, const Layout& b) {
   return a.dims == b.dims && a.mesh == b.mesh && a.rank_order == b.rank_order &&
          a.storage_order == b.storage_order && a.members == b.members && a.skew == b.skew;
 }
 
-/// Without what a plan does not depend on.
+/// Returns the layout without the parts that plans do not depend on.
 Layout seen_by_a_plan(Layout layout) {
   layout.ghost.clear();
   layout.leading = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plans that were made before: streams that come again with the same layouts find theirs here.
+// Plans made before: a stream that is opened again with the same layouts finds its plans here.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,28 +20,29 @@ struct PlanOptions {
 /// Keyed by the fingerprints of both layouts, the rank and the options. Not thread-safe.
 class PlanCache {
 public:
-  /// Plans that are in use nowhere may hold so many bytes in all; forget_idle() forgets what exceeds
-  /// them, the longest unused first.
+  /// Most bytes that plans which are not in use may hold together; forget_idle() drops those
+  /// beyond, the longest unused first.
   static constexpr std::size_t most_idle_bytes = std::size_t{16} << 20;
 
   PlanCache() = default;
-  /// @param hosts  that all its plans are made for, as make_plan; outlive it
+  /// @param hosts  that all plans are made for, as for make_plan; must outlive this object
   explicit PlanCache(const Hosts& hosts) : hosts_(hosts) {}
 
-  /// The plan of make_plan, made at the first call for these arguments.
-  /// @throws core::Error as make_plan and make_validated_plan
-  /// Cost of a plan that is known: the fingerprints, a comparison of the layouts and a look-up; no
-  /// layout is copied. It calls forget_idle() whenever the plans hold twice the bytes that they held
-  /// after the last time, so that n plans look at O(n) others.
+  /// Returns the plan of make_plan or make_validated_plan, made at the first call with these
+  /// arguments. Calls forget_idle() whenever the plans hold twice the bytes that they held after
+  /// the last call of it, so that making n plans looks at O(n) others.
+  /// @throws core::Error as make_plan and make_validated_plan Cost of a known plan: the
+  /// fingerprints, a comparison of the layouts and a look-up; no layout is copied.
   std::shared_ptr<const Plan> get(const Layout& mine, const Layout& theirs, Rank me,
                                   const PlanOptions& options = {});
 
-  /// To be called when plans may have fallen out of use.  O(plans)
+  /// Drops plans that are not in use and exceed most_idle_bytes. Call it when plans may have fallen
+  /// out of use.  O(plans)
   void forget_idle();
 
   std::size_t size() const noexcept { return plans_.size(); }
   std::uint64_t hits() const noexcept { return hits_; }
-  /// Plans that forget_idle() has looked at, all calls together.
+  /// Returns how many plans forget_idle() has looked at, over all calls.
   std::uint64_t looks() const noexcept { return looks_; }
 
 private:
@@ -55,12 +56,13 @@ private:
     Layout mine, theirs;  ///< without ghost and leading: two layouts may share a fingerprint
     std::shared_ptr<const Plan> plan;
     std::uint64_t last_use = 0;
-    std::size_t bytes = 0;  ///< of all this
+    std::size_t bytes = 0;  ///< held by the plan and both layouts
   };
 
   Hosts hosts_;
   std::map<Key, Entry> plans_;
-  std::size_t bytes_ = 0, look_at_bytes_ = most_idle_bytes;  // of all plans; at which to look again
+  std::size_t bytes_ = 0;                        // held by all plans
+  std::size_t look_at_bytes_ = most_idle_bytes;  // bytes_ beyond which to call forget_idle()
   std::uint64_t hits_ = 0, uses_ = 0, looks_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs are counted by an algebra of sequences: what must be known of a sequence of elements are its
-// first run, its last run and the extremes between them. Two sequences follow each other, a
-// sequence is repeated n times in log n steps; so segments, families, turns and dimensions are
+// Runs are counted by an algebra of sequences: a sequence of elements is described by its number of
+// runs, its first run, its last run and the extremes between them. Two sequences can be joined, and
+// one can be repeated n times in log n steps; so segments, families, turns and dimensions are
 // folded one into the next.
 #include "index_calc/plan/runs.hpp"
 
@@ -25,6 +25,7 @@ struct Sequence {
   }
 };
 
+/// Returns `a` followed by `b`.
 /// @param is_joined  the last element of `a` and the first of `b` are neighbours
 Sequence then(Sequence a, const Sequence& b, bool is_joined) {
   if (a.count == 0) return b;
@@ -55,11 +56,11 @@ Sequence repeated(Sequence one, Index times, bool is_joined) {
   return result;
 }
 
-/// The elements of one list, each of which stands for the sequence `one`.
+/// The fold over the elements of one list, each of which stands for the sequence `one`.
 class Folding {
 public:
-  /// @param onward  how far two elements of the list are from each other when the sequences in them
-  ///                are joined; 0 if they never are
+  /// @param onward  distance between two elements of the list at which their sequences are joined;
+  ///                0 if they never are
   Folding(const SegmentList& list, const Sequence& one, Index onward)
       : list_(list), one_(one), onward_(onward) {}
 
@@ -83,7 +84,8 @@ private:
   Index end_of(const Family& f) const {
     return f.first.begin.value + (f.count - 1) * list_.family_stride + f.first.length;
   }
-  /// Of the first family's begin to an end before it.
+  /// Returns true if the list's first element is joined to a family or turn before it that ends at
+  /// `end`.
   bool is_onward(Index end) const { return list_.first().begin.value - end + 1 == onward_; }
   bool neighbours(const Family& a, const Family& b) const {
     return b.first.begin.value - end_of(a) + 1 == onward_;
@@ -108,10 +110,11 @@ private:
   Index onward_;
 };
 
-/// As Folding, of a list that may be a slice.
+/// Returns Folding(list, one, onward).all(), also for a list that is a slice.
 Sequence folded(const SegmentList& list, const Sequence& one, Index onward) {
   if (list.skip == 0) return Folding(list, one, onward).all();
-  // What is left of the turn in which it begins; the turns after it are a list from its begin on.
+  // First comes the rest of the turn in which the slice begins; the turns after it are a list that
+  // skips nothing.
   const Index turn = list.repeat > 0 ? list.turn_elements() : list.skip + list.elements();
   const Index begun = list.skip % turn, elements = list.elements();
   const Index in_turn = begun == 0 ? 0 : std::min(turn - begun, elements);
@@ -134,7 +137,7 @@ Sequence folded(const SegmentList& list, const Sequence& one, Index onward) {
   return then(result, Folding(rest, one, onward).all(), follows);
 }
 
-/// Local indices from the first element of the list to the last.
+/// Returns the distance from the first element of the list to the last, in local indices.
 Index span_of(const SegmentList& list) {
   const Segment last = list.last();
   return last.begin.value + last.length - list.first().begin.value - 1;
@@ -144,8 +147,8 @@ Index span_of(const SegmentList& list) {
 
 Runs runs(const Package& package, const LocalPart& part, Order order) {
   if (package.elements == 0) return {};
-  // From the fastest dimension on: going one element on along d, every faster dimension jumps back
-  // by its span. The run goes on if that ends at the next address.
+  // The fastest dimension comes first: a step of one element along d takes every faster dimension
+  // back by its span. The run goes on if the step leads to the next address.
   Sequence all = Sequence::of(1);
   Index span = 0;
   for (std::size_t k = 0; k < package.dimensions; ++k) {

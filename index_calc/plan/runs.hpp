@@ -7,7 +7,7 @@
 
 namespace tremula::index_calc {
 
-/// Contiguous runs of a package in a rank's buffer, taken in wire order: what pack moves at once.
+/// Contiguous runs of a package in a rank's buffer, in wire order: pack moves each of them at once.
 struct Runs {
   Index count = 0;
   Index longest = 0;   ///< elements
@@ -15,12 +15,13 @@ struct Runs {
   friend bool operator==(const Runs&, const Runs&) = default;
 };
 
-/// @param order  of the wire, as for pack
+/// Counts the runs of a package in a local part.
+/// @param order  wire order, as for pack
 /// Cost: the families of one period along each dimension, times a logarithm; not the elements.
 Runs runs(const Package& package, const LocalPart& part, Order order);
 
-/// Where a package begins in the rank's buffer, in elements, if it lies there in one run, as on the
-/// wire.
+/// Returns where a package begins in the rank's buffer, in elements; nullopt if it does not lie
+/// there in one run, as it does on the wire.
 std::optional<Index> begin_of_only_run(const Package& package, const LocalPart& part, Order order);
 
 }  // namespace tremula::index_calc

@@ -11,17 +11,17 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-/// All lines that some copies of the sink need, one copy after the other, cut into equal pieces, one
-/// for each copy of the source; the turn says where the cuts are rounded up.
+/// The cuts of all lines that some copies of the sink need, one copy after the other, into equal
+/// pieces, one for each copy of the source; the turn decides where the cuts are rounded up.
 class Cuts {
 public:
   Cuts(const CopiedPair& pair, Rank sinks)
       : all_(Wide{pair.lines} * sinks),
         from_(pair.from),
         shift_(static_cast<Index>(pair.turn % static_cast<std::uint64_t>(pair.from))) {}
-  /// Where the piece of copy k begins; of k = from, where the last one ends.
+  /// Returns where the piece of copy k begins; for k = from, where the last piece ends.
   Wide operator[](Rank k) const { return (k * all_ + shift_) / from_; }
-  /// The copy whose piece holds a line.
+  /// Returns the copy whose piece holds a line.
   Rank copy_at(Wide line) const {
     Rank low = 0, high = from_;  // cuts[low] <= line < cuts[high]
     while (high - low > 1) {
@@ -48,8 +48,8 @@ bool has_places(const CopiedPair& pair) {
 std::vector<CopyShare> deal_copies(const CopiedPair& pair) {
   const auto number = [](Rank copy) { return static_cast<std::size_t>(copy); };
   std::vector<CopyShare> shares;
-  std::vector<Index> begun(number(pair.to));  // lines that each copy of the sink has
-  Rank others = pair.to;                      // copies of the sink that are none of the source
+  std::vector<Index> begun(number(pair.to));  // lines dealt so far to each copy of the sink
+  Rank others = pair.to;                      // copies of the sink that lack lines
   if (!pair.from_places.ranks.empty() && !pair.to_places.ranks.empty()) {
     std::map<Rank, Rank> copy_on;
     for (Rank k = 0; k < pair.from; ++k) copy_on.emplace(pair.from_places.ranks[number(k)], k);
@@ -62,9 +62,10 @@ std::vector<CopyShare> deal_copies(const CopiedPair& pair) {
     }
   }
   const Cuts cuts(pair, others);
-  std::vector<Wide> left(number(pair.from));  // that each copy of the source may send
+  std::vector<Wide> left(number(pair.from));  // lines that each copy of the source may still send
   for (Rank k = 0; k < pair.from; ++k) left[number(k)] = cuts[k + 1] - cuts[k];
-  /// Goes on to the next copy of the source when one has sent its part.
+  // Deals the lines that copy j of the sink still needs to `sources`, from number `at`; goes on to
+  // the next source when one has its part.
   const auto fill = [&](Rank j, const std::vector<Rank>& sources, std::size_t& at) {
     Index& first = begun[number(j)];
     while (first < pair.lines && at < sources.size()) {

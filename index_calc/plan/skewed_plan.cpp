@@ -16,7 +16,7 @@
 namespace tremula::index_calc {
 namespace {
 
-/// The blocks of one side, whose they are and where they lie.
+/// The blocks of one side, their owners and their places in the owners' buffers.
 class BlockSide {
 public:
   explicit BlockSide(const Layout& layout) : layout_(layout) {
@@ -74,8 +74,9 @@ public:
     walk(walk, 0);
   }
 
-  /// @param coords  of the owner
-  /// @param number  of its cell
+  /// Returns where a block lies in the buffer of its owner.
+  /// @param coords  coordinates of the owner
+  /// @param number  position of the owner's cell in the grid
   BoxPlace place(const BlockNumbers& block, const GridCoords& coords, Index number) {
     BoxPlace place;
     Index step = 1;
@@ -98,7 +99,7 @@ private:
   /// A dimension that is dealt by itself.
   struct Dealt {
     std::vector<Index> extents;  ///< shape: [coordinate]
-    std::vector<Index> locals;   ///< where the intervals of splits begin; shape: [interval]
+    std::vector<Index> locals;   ///< local begins of the intervals of splits; shape: [interval]
   };
   bool is_whole(std::size_t d) const { return dealt_[d].extents.size() == 1; }
 
@@ -175,8 +176,8 @@ Index owning_ranks(const Layout& layout, const BlockSide& side) {
   return ranks;
 }
 
-/// Bounds the boxes that a rank holds and the rows of blocks of others, so that a plan takes at most some hundred
-/// megabytes. Uses nothing but both layouts: all ranks of both sides come to the same result.
+/// Bounds the boxes that a rank holds and the rows of blocks of others, so that a plan takes at most a few
+/// hundred megabytes. Uses nothing but both layouts, so that all ranks of both sides come to the same result.
 void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
                  const BlockSide& there) {
   constexpr Index most_boxes = Index{1} << 21, most_rows = Index{1} << 24;
@@ -185,7 +186,7 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
   for (std::size_t d = 0; d <= last; ++d)
     boxes = saturating_product(boxes, here.cuts(d).count() + there.cuts(d).count());
   boxes /= std::min(owning_ranks(mine, here), owning_ranks(theirs, there));
-  // A row of blocks is on so many ranks at most.
+  // A row of blocks is on at most as many ranks as it has blocks.
   const auto rows_of = [&](const Layout& layout, const BlockSide& side) {
     Index rows = layout.skew ? std::min<Index>(rank_count(layout), side.cuts(last).count()) : 0;
     for (std::size_t d = 0; d < last; ++d) rows = saturating_product(rows, side.cuts(d).count());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one rank shares with the ranks of the other side where the blocks of a side are skewed.
+// The boxes that one rank shares with the ranks of the other side where the blocks of a side are skewed.
 //
-// Both sides are cut into blocks along each dimension, and where a cell of ranks is on the other side
-// follows from the numbers of the blocks, which move by one from block to block. So the walk is ASPEN's,
-// along each dimension: my block [s, e) begins in the block of theirs that one division gives; the first
-// piece ends with that block, and every following one belongs to the next block. The outer product of the
-// pieces gives the boxes of my block, and the sums of what their numbers add give the owner of each. Only
-// blocks of mine are looked at, and the boxes are written out: how a rank stores skewed blocks is no
-// outer product.
+// Both sides are cut into blocks along each dimension, and the cell of ranks that owns a block follows
+// from the numbers of the block, which move by one from block to block. So the walk is ASPEN's, along each
+// dimension: my block [s, e) begins in the block of theirs that one division gives; the first piece ends
+// with that block, and every following one belongs to the next block. The outer product of the pieces
+// gives the boxes of my block, and the owner of each box is the sum of what its block numbers add. Only
+// blocks of mine are looked at, and the boxes are written out: the places of skewed blocks in a rank's
+// buffer are not an outer product.
 //
 // Source: the adjacency shift of ASPEN; owners as sums over the dimensions: CONFLUX and the 2.5D sparse
 // kernels, whose layouts this is to serve.
@@ -21,21 +21,21 @@
 
 namespace tremula::index_calc {
 
-/// How elements lie in a buffer.
+/// How the elements of a box lie in a buffer.
 struct BoxPlace {
-  Index first = 0;                             ///< of the first one
+  Index first = 0;                             ///< place of the first element
   std::array<Index, max_dimensions> stride{};  ///< shape: [dimension]
 };
 
-/// What a block of mine and one of theirs have in common.
+/// The intersection of a block of mine and a block of theirs.
 struct SharedBox {
   BoxPlace mine, theirs;
   std::array<Index, max_dimensions> extents{};
 };
 
-/// What a cell of ranks of theirs shares with mine, in local indices of parts without ghost cells and gaps.
-/// Box by box in the order in which they begin in the memory of the source, each in its storage order: the
-/// same elements in the same order on both sides.
+/// The boxes that a cell of ranks of theirs shares with mine, in local indices of parts without ghost cells
+/// and gaps. They come in the order in which they begin in the memory of the source, each in the source's
+/// storage order, so that both sides have the same elements in the same order.
 class SharedBoxes {
 public:
   SharedBoxes(const GridCoords& cell, std::size_t dimensions, Order source_order)
@@ -52,7 +52,7 @@ public:
   void for_each_run(Index first, Index count, Visit&& visit) const {
     Segment run{};
     Index skip = first, left = count;
-    const auto tell = [&] {
+    const auto finish_run = [&] {
       const Index skipped = std::min(skip, run.length);
       const Index length = std::min(run.length - skipped, left);
       skip -= skipped;
@@ -67,7 +67,7 @@ public:
         run.length += length;
         return;
       }
-      tell();
+      finish_run();
       run = {{at}, {there}, length};
     };
     for (const SharedBox& box : boxes_) {
@@ -83,7 +83,7 @@ public:
       };
       walk(walk, dimensions_ - 1, box.mine.first, box.theirs.first);
     }
-    tell();
+    finish_run();
   }
 
 private:
@@ -94,9 +94,10 @@ private:
   Index elements_ = 0;
 };
 
+/// Returns the boxes that this rank shares with each cell of theirs, ascending by the position of the cell
+/// in their grid.
 /// @param me      coordinates of this rank in the grid of mine
-/// @param source  which of the two is the source
-/// @return ascending by the position of the cell in their grid
+/// @param source  the one of the two that is the source
 /// @throws core::Error unsupported, on all ranks of both sides, if a skewed layout has more than 2^24 blocks
 ///         along a dimension, a rank may share more than 2^21 boxes, or the ranks of a skewed layout have more
 ///         than 2^24 rows of blocks together
@@ -109,15 +110,16 @@ inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
   return mine.skew || theirs.skew;
 }
 
-/// Checks that the ranks of both sides have local parts without ghost cells and gaps, if one is skewed and none is
-/// listed: both sides come to the same result.
-/// @throws core::Error unsupported naming the layout that has some
+/// Checks that the ranks of both sides have local parts without ghost cells and gaps, if one side is skewed
+/// and none is listed. Both sides come to the same result.
+/// @throws core::Error unsupported naming the layout that has ghost cells or gaps
 void expect_dense(const Layout& mine, const Layout& theirs);
 
-/// A part of either side as flattened() makes it, as packages of skewed layouts count.
-/// @param order  of storage, of the layout that is planned with
-/// @throws core::Error unsupported if it has ghost cells or gaps, or its dimensions lie in another order:
-///         the other side does not know of it
+/// Returns a part of either side as flattened() makes it: its places are those that packages of skewed
+/// layouts refer to.
+/// @param order  storage order of the layout that the plan was made with
+/// @throws core::Error unsupported if the part has ghost cells or gaps, or its dimensions lie in another
+///         order, which the other side does not know
 LocalPart dense_part(const LocalPart& part, Order order);
 
 }  // namespace tremula::index_calc

@@ -80,7 +80,7 @@ std::vector<Volume> Volumes::row(Rank mine) const {
       row.push_back({static_cast<Rank>(theirs_.position_of(peer)), elements});
       return;
     }
-    // A copy may have several shares: those next to each other are of one peer.
+    // A copy may have several shares; those with one peer are summed.
     const std::size_t begin = row.size();
     for (const CopyShare& s : shares(mine, cell, peer, lines)) {
       const auto at = static_cast<Rank>(theirs_.position_of(peer, is_source ? s.to : s.from));
@@ -93,7 +93,7 @@ std::vector<Volume> Volumes::row(Rank mine) const {
         known->elements += count;
     }
   });
-  // A mesh may number the coordinates otherwise.
+  // A mesh may number the coordinates in another order.
   if (!std::ranges::is_sorted(row, {}, &Volume::peer)) std::ranges::sort(row, {}, &Volume::peer);
   return row;
 }

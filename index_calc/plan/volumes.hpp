@@ -7,9 +7,9 @@
 //     V(p, q) = prod_d v_d(p_d, q_d)
 //
 // v_d(i, j) is the number of indices of dimension d that coordinate i of mine and coordinate j of
-// theirs own. The small matrices v_d are held, sparse; V itself is made row by row. Where a side has
-// copies, V counts what a plan sends between the two. Ranks are positions: the k-th rank that takes
-// part, in grid order; ranks_of(layout)[k] is its group rank.
+// theirs own. The small matrices v_d are stored, sparse; V itself is made row by row. Where a side
+// has copies, V counts the elements that a plan sends between the two ranks. Ranks are positions: the
+// k-th rank that takes part, in grid order; ranks_of(layout)[k] is its group rank.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -21,7 +21,7 @@
 
 namespace tremula::index_calc {
 
-/// What a position shares with one of the other side.
+/// The number of elements that a position shares with one of the other side.
 struct Volume {
   Rank peer = 0;       ///< position in the other side's grid
   Index elements = 0;  ///< >= 1
@@ -42,9 +42,9 @@ public:
 
   Rank rows() const noexcept { return mine_.size(); }
   Rank columns() const noexcept { return theirs_.size(); }
-  /// The positions of theirs that share elements with position `mine`, ascending; no others.
+  /// Returns the positions of theirs that share elements with position `mine`, ascending; no others.
   /// @pre 0 <= mine < rows()
-  /// Cost: as many steps as the row has entries, about.
+  /// Cost: about as many steps as the row has entries.
   std::vector<Volume> row(Rank mine) const;
 
   /// Calls visit(peers, elements) for each cell of theirs that shares elements with position `mine`, with the
@@ -66,7 +66,7 @@ private:
   };
   /// v_d. Shape: [coordinate of mine][coordinates of theirs that overlap with it, ascending]
   using Factor = std::vector<std::vector<Overlap>>;
-  /// Where copies share what they send by where they are.
+  /// Input of CopyDealer, where the places of copies decide which of them sends what.
   struct Dealing {
     ProcessGrid mine, theirs;
     std::vector<Rank> ranks;  ///< shape: [position of mine]

@@ -14,17 +14,18 @@ namespace tremula::index_calc {
 
 namespace {
 
-/// What the row-major number of an element counts for: 2^64 divided by the golden ratio.
+/// Factor of the row-major number of an element: 2^64 divided by the golden ratio.
 constexpr std::uint64_t step = 0x9e3779b97f4a7c15u;
 
-/// One to one: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Mixes the bits, one to one: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 constexpr std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
 
-/// @param number  of the element, times `step`
+/// Returns the hash of one element.
+/// @param number  row-major number of the element, times `step`
 template <class Element>
 std::uint64_t hash_of(std::uint64_t number, const std::byte* at) {
   Element element;
@@ -62,7 +63,7 @@ ContentHash::ContentHash(const IndexList& list, const LocalPart& part, std::size
           step * static_cast<std::uint64_t>(run.global + i);
 }
 
-/// Of any length, 8 bytes at a time.
+/// Returns the hash of an element of any length, 8 bytes at a time.
 std::uint64_t hash_of(std::uint64_t number, const std::byte* at, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += 8) {
     std::uint64_t word = 0;
@@ -87,7 +88,8 @@ std::uint64_t ContentHash::total(const Package& package, const std::byte* array,
     axes[k] = Axis(package.along[order[k]], Whose::mine,
                    wrapping_product(part_.stride[order[k]], bytes), Whose::mine, 1);
   std::uint64_t sum = 0;
-  // Of a list, `place` is the sum of the local indices so far; else `before` that of the numbers.
+  // With a list, `place` is the sum of the local indices so far; else `before` is the sum of the
+  // numbers.
   const auto walk = [&](const auto& deeper, std::size_t k, const std::byte* at,
                         std::uint64_t before, std::ptrdiff_t place) -> void {
     const auto& number = number_[is_list_ ? 0 : order[k]];

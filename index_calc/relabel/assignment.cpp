@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row gets the value gain - price of the column in which it sits. Prices prove that an assignment
-// is best: no row finds more value elsewhere than its profit, the value it has. (Sum of the gains =
-// sum of profits and prices, and no assignment can have more.)
+// A row gets the value gain - price of the column in which it has a seat. Prices prove that an
+// assignment is best: no row finds more value elsewhere than its profit, the value that it has.
+// (The sum of the gains is the sum of profits and prices, and no assignment can have more.)
 //
-// 1. Auction: rows bid, coarsely first; what remains of it are good prices.
+// 1. Auction: rows bid, coarsely first. Only the prices are kept; they are good ones to start from.
 // 2. Reduction: each row takes the column of the largest value, and raises its price until the next
 //    one is as good.
 // 3. Augmentation: each row that is left starts a search for the shortest path to a free seat along
 //    which every row moves on by one. The length of an edge is the slack profit + price - gain.
 //
-// Between two prices there is at most the largest gain G and a step at the end of an auction, and
-// less than 3.6 G at any time; a distance is at most 3.2 G: all are below 4 G <= 2^63.
+// Two prices differ by at most the largest gain G plus a step at the end of an auction, and by less
+// than 3.6 G at any time; a distance is at most 3.2 G: all are below 4 G <= 2^63.
 #include "index_calc/relabel/assignment.hpp"
 
 #include <algorithm>
@@ -76,13 +76,15 @@ private:
     std::size_t row = none;
     auto operator<=>(const Sold&) const = default;
   };
-  /// First come, first served at equal distance: short paths, and the same ones everywhere.
+  /// A column that a search has reached. At equal distance the one reached first comes first, which
+  /// gives short paths, and the same paths on every machine.
   struct Reached {
     Index distance;
     std::size_t number, column;
     auto operator<=>(const Reached&) const = default;
   };
-  /// The largest value of a row, and the largest that another column has for it, or more.
+  /// The largest value that a column has for a row, and an upper bound of the value that any other
+  /// has.
   struct Bid {
     Index value = -infinite, second = -infinite;
     std::size_t column = none, other = none;
@@ -96,7 +98,7 @@ private:
         other = k;
       }
     }
-    /// By how much the price may rise.
+    /// Returns by how much the price may rise.
     Index margin() const { return other == none ? 0 : value - second; }
   };
 
@@ -124,7 +126,8 @@ private:
     price_[column] += by;
     cheapest_.push({price_[column], is_full(column), column});
   }
-  /// The column of the lowest price; one with a free seat, if there is one among several.
+  /// Returns the column of the lowest price; if there are several, one with a free seat if any has
+  /// one.
   std::size_t cheapest() {
     for (;; cheapest_.pop()) {
       const Priced& top = cheapest_.top();
@@ -143,17 +146,17 @@ private:
     Bid bid;
     for_each_entry(row, [&](std::size_t k, Index gain) { bid.offer(gain - price_[k], k); });
     if (has_all_columns(row)) return bid;
-    const std::size_t k = cheapest();  // of those without an entry, none has more value
+    const std::size_t k = cheapest();  // no column without an entry has more value
     if (-price_[k] > bid.value) return {-price_[k], -price_[k], k, k};
     bid.offer(-price_[k], k);
     return bid;
   }
 
-  /// One that about nine of ten gains exceed; >= 1.
+  /// Returns a gain that about nine of ten gains exceed; >= 1.
   Index small_gain() const {
     if (gains_.gain.empty()) return 1;
     std::vector<Index> some(1000);
-    double place = 0;  // multiples of the golden ratio lie evenly, and in step with no matrix
+    double place = 0;  // multiples of the golden ratio are evenly spread, and fit no matrix's rows
     for (Index& gain : some) {
       gain = gains_.gain[static_cast<std::size_t>(place * static_cast<double>(gains_.gain.size()))];
       place = std::fmod(place + 0.6180339887498949, 1.0);
@@ -162,9 +165,9 @@ private:
     return some[100];
   }
 
-  /// Everyone bids for the best column, `step` more than it is worth to them, until all sit; then
-  /// again with a smaller step. A column sells its cheapest seat. Ends with prices, the least of
-  /// them 0, and no row seated.
+  /// Each row bids for its best column, `step` more than the column is worth to it, until all rows
+  /// have seats; then all bid again with a smaller step. A column sells its cheapest seat. The
+  /// auction ends with prices, the least of them 0, and no row seated.
   void auction() {
     constexpr Index fewer = 5, finest = 4;  // measured on dense matrices, 4096 x 4096
     const Index most = gains_.gain.empty() ? 0 : std::ranges::max(gains_.gain);
@@ -199,10 +202,11 @@ private:
     }
   }
 
+  /// Seats rows at their best columns (step 2).
   /// @return the rows that find no seat in this way
   std::vector<std::size_t> reduce(const std::vector<std::size_t>& rows) {
     std::vector<std::size_t> remain;
-    auto evictions = static_cast<Index>(4 * gains_.rows());  // many small steps are better searches
+    auto evictions = static_cast<Index>(4 * gains_.rows());  // beyond that, searches are faster
     for (std::size_t row : rows)
       while (row != none) {
         Bid best = bid(row);
@@ -289,15 +293,15 @@ private:
   std::size_t walks_ = 0;                ///< along the entries of a row
   std::vector<Index> price_, profit_;    ///< shape: [column], [row]
   std::vector<std::size_t> seat_of_;     ///< shape: [row]
-  std::vector<std::size_t> first_seat_;  ///< others of the column follow; shape: [column + 1]
+  std::vector<std::size_t> first_seat_;  ///< the column's other seats follow; shape: [column + 1]
   std::vector<std::size_t> column_of_, row_at_;  ///< shape: [seat]
   std::vector<std::size_t> taken_;               ///< seats; shape: [column]
   std::priority_queue<Priced, std::vector<Priced>, std::greater<>> cheapest_;  ///< and old prices
-  // Of one search; clean between two.
+  // The state of one search; empty between two searches.
   std::vector<Index> distance_;       ///< shape: [column]
-  std::vector<std::size_t> from_;     ///< the row before it on the path; shape: [column]
-  std::vector<std::size_t> columns_;  ///< that have a distance
-  std::vector<std::pair<std::size_t, Index>> rows_;  ///< with their distance
+  std::vector<std::size_t> from_;     ///< row before the column on the path; shape: [column]
+  std::vector<std::size_t> columns_;  ///< columns that have a distance
+  std::vector<std::pair<std::size_t, Index>> rows_;  ///< scanned rows with their distance
   std::priority_queue<Reached, std::vector<Reached>, std::greater<>> queue_;
 };
 

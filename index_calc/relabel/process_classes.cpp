@@ -32,7 +32,7 @@ std::optional<Rank> ProcessClasses::at(Rank place) const {
 
 std::vector<Rank> ProcessClasses::processes_for(const std::vector<Rank>& class_of_label) const {
   std::vector<std::vector<Rank>> free(
-      processes_.size());  // that do not keep their label, descending
+      processes_.size());  // processes that do not keep their label, descending
   for (std::size_t j = of_.size(); j-- > 0;)
     if (class_of_label[j] != of_[j])
       free[static_cast<std::size_t>(of_[j])].push_back(static_cast<Rank>(j));

@@ -9,22 +9,23 @@ namespace tremula::index_calc {
 
 using core::Rank;
 
-/// The processes of a group by their places: those of one place are alike, and make a class.
+/// The processes of a group by their places: those of one place are interchangeable and form a
+/// class.
 class ProcessClasses {
 public:
   /// @param place_of  shape: [group rank]
   explicit ProcessClasses(const std::vector<Rank>& place_of);
 
-  /// Ascending. Shape: [class]
+  /// Returns the place of each class, ascending. Shape: [class]
   const std::vector<Rank>& places() const noexcept { return places_; }
-  /// Class of each process. Shape: [group rank]
+  /// Returns the class of each process. Shape: [group rank]
   const std::vector<Rank>& class_of() const noexcept { return of_; }
-  /// Processes in each class. Shape: [class]
+  /// Returns the number of processes in each class. Shape: [class]
   std::vector<Rank> sizes() const;
-  /// The class at a place, if a process of the group is there.
+  /// Returns the class at a place; nullopt if no process of the group is there.
   std::optional<Rank> at(Rank place) const;
-  /// A process for each label, out of the class that it was given; its own, if that is in the
-  /// class.
+  /// Returns a process for each label, out of the class that the label was given; the process that
+  /// has the label already, if it is in the class.
   /// @pre each class is given to as many labels as it has processes
   std::vector<Rank> processes_for(const std::vector<Rank>& class_of_label) const;
 

@@ -15,7 +15,8 @@
 namespace tremula::index_calc {
 namespace {
 
-/// @param cost  of a label at a class of processes
+/// Assigns labels to processes; all labels stay if that saves nothing.
+/// @param cost  returns the cost of a label at a class of processes
 template <class Cost, class CostOf>
 Relabeling<Cost> relabeling(const Gains& gains, const ProcessClasses& classes, Method method,
                             CostOf&& cost) {
@@ -39,7 +40,8 @@ void validate(const Places& places) {
                   "expected places from 0 on, found a negative one");
 }
 
-/// Costs of all labels at all classes become gains against the worst class. Shape: [label, class].
+/// Turns the costs of all labels at all classes into gains against the worst class, and assigns
+/// labels by these. Shape of cost: [label, class].
 Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClasses& classes,
                               Method method) {
   core::expects(std::ranges::all_of(cost, [](double c) { return std::isfinite(c); }),
@@ -54,7 +56,7 @@ Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClas
     largest = std::max(largest, high - low);
   }
   core::expects(std::isfinite(largest), "expected costs whose difference is finite");
-  // Scaled by a power of two, which loses nothing, and rounded to whole numbers.
+  // Gains are scaled by a power of two, which loses nothing, and rounded to whole numbers.
   const int exponent = largest > 0 ? 60 - std::ilogb(largest) : 0;
   Gains gains;
   gains.seats = classes.sizes();
@@ -71,8 +73,9 @@ Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClas
                             [&](std::size_t r, Rank k) { return row(r)[at(k)]; });
 }
 
-/// Counts a relabeling by what plans make of it, and takes it back if nothing is won.
-/// @param count  of arrays whose labels stay as they are
+/// Counts again what a relabeling saves, by the bytes that plans move, and undoes it if it saves
+/// nothing.
+/// @param count  returns the cost of arrays whose labels stay as they are
 template <class Cost, class Count>
 void count_again(Relabeling<Cost>& result, std::span<const Transfer> arrays, Count&& count) {
   std::vector<Transfer> moved(arrays.begin(), arrays.end());
@@ -84,7 +87,7 @@ void count_again(Relabeling<Cost>& result, std::span<const Transfer> arrays, Cou
   std::iota(result.process.begin(), result.process.end(), 0);
 }
 
-/// Shape: [label, class].
+/// Returns the cost of each label at each class. Shape: [label, class].
 std::vector<double> costs(Traffic& traffic, const CostTable& table, const ProcessClasses& classes) {
   const std::size_t places = at(table.places);
   std::vector<double> cost;

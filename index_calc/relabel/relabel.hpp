@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Communication-optimal relabeling: which process of the consumer shall hold which part.
+// Communication-optimal relabeling: chooses which process of the consumer holds which part.
 //
-// The consumer's layouts say what each *label* holds, 0 to N - 1 like the group ranks. A relabeling
-// is a permutation: process[r] is the group rank that takes label r. Wanted is the one with the
-// least
+// The consumer's layouts assign a part to each *label*, 0 to N - 1 like the group ranks. A relabeling
+// is a permutation: process[r] is the group rank that takes label r. The one to find has the least
 //
 //     cost(process) = sum_p sum_r w(p, process[r], bytes(p, r))
 //
-// where bytes(p, r) is all that producer p sends to label r, of all arrays together, and pairs
+// where bytes(p, r) are the bytes that producer p sends to label r, for all arrays together, and pairs
 // without a common element cost nothing. Each label adds its own part of the cost, so the best
 // permutation is a linear assignment of labels to processes with the costs
 // C(r, j) = sum_p w(p, j, bytes(p, r)).
 //
-// Example: four processes hold the rows of a matrix, and want them in the reverse order. With
+// Example: four processes hold the rows of a matrix, and need them in the reverse order. With
 // process = {3, 2, 1, 0} no byte moves.
 //
 // Source: Kabic, Pintarelli, Kozhevnikov & VandeVondele 2021, "COSTA: Communication-Optimal Shuffle
@@ -32,42 +31,42 @@ struct Transfer {
   Index element_bytes = 1;
 };
 
-/// Where processes run, by any numbers from 0 on: equal numbers are the same place, be it a process
-/// or a host.
+/// The places where processes run, as any numbers >= 0: equal numbers are the same place, which may be a
+/// process or a host.
 struct Places {
   std::vector<Rank> producers;  ///< shape: [group rank]
   std::vector<Rank> consumers;  ///< shape: [group rank]; idle ranks may be given a label
   bool is_one_job =
-      false;  ///< producers and consumers are the same ranks, which keep what they have
+      false;  ///< producers and consumers are the same ranks, which keep the elements they have
 };
 
-/// Producer and consumer are one job: each process is a place of its own.
+/// Returns the places of one job that is producer and consumer: each process is a place of its own.
 Places one_job(Rank size);
 
-/// w(p, j, bytes) = latency + per_byte * bytes, by the places of p and j: L + B * V of COSTA,
+/// The costs w(p, j, bytes) = latency + per_byte * bytes, by the places of p and j: L + B * V of COSTA,
 /// section 3.
 struct CostTable {
   Places at;
-  Rank places = 0;                        ///< at.producers and at.consumers are below
+  Rank places = 0;                        ///< number of places; those in `at` are below it
   std::vector<double> latency, per_byte;  ///< in any unit; shape: [place of p, place of j]
 };
 
-/// `greedy`: the paper's 2-approximation: what is saved, against the worst place of every label, is
-/// at least half of what the best relabeling saves.
+/// The algorithm. `greedy` is the paper's 2-approximation: its saving, compared with the worst place of
+/// every label, is at least half of that of the best relabeling.
 enum class Method { exact, greedy };
 
 template <class Cost>
 struct Relabeling {
-  std::vector<Rank> process;  ///< takes the label; shape: [label]
+  std::vector<Rank> process;  ///< process that takes each label; shape: [label]
   Cost before{},
-      after{};  ///< as plans move it, with the labels as they are and relabeled; after <= before
+      after{};  ///< cost of what plans move, with unchanged labels and relabeled; after <= before
 };
 
-/// The least bytes that leave their place. With one_job(n) that is the locally-free volume (COSTA,
-/// Eq. 1), with hosts as places the bytes that cross hosts. All processes of a place are alike, and
-/// one that can keep its label does. Where nothing is won all labels stay. Where places have several ranks and an
-/// array has copies at its source, what a copy sends to a host depends on all labels: the result saves, but another
-/// one may save more.
+/// Finds the relabeling for which the fewest bytes leave their place. With one_job(n) these are the
+/// locally-free volume (COSTA, Eq. 1), with hosts as places the bytes that cross hosts. All processes of a
+/// place are interchangeable, and one that can keep its label does. All labels stay if nothing is saved. Where
+/// places have several ranks and an array has copies at its source, the bytes that a copy sends to a host
+/// depend on all labels: the result saves bytes, but another one may save more.
 /// @throws core::Error as Volumes; invalid_argument if a rank of a layout has no place, a place is
 /// negative or all arrays together have more than 2^61 - 1 bytes
 /// Cost: that of Volumes, and of best_assignment or greedy_assignment with an entry for each label
@@ -75,7 +74,8 @@ struct Relabeling {
 Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places,
                           Method method = Method::exact);
 
-/// The least cost by a table. Exact to the rounding of `cost`: differences are compared in 60 bits.
+/// Finds the relabeling of least cost by a table. Exact to the rounding of costs: differences are compared in
+/// 60 bits.
 /// @throws core::Error as above, and invalid_argument if the table has another shape or an entry is
 /// not finite
 /// Cost: two multiplications for each label, place that sends to it and place of the table; then an
@@ -83,13 +83,13 @@ Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places
 Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& table,
                            Method method = Method::exact);
 
-/// The layout whose labels have been taken by `process`: the same grid, other members. Its text
-/// form, fingerprint and plans are those of any layout.
-/// @param process  of the group; shape: [label], some of which `layout` may leave idle
-/// @throws core::Error invalid_argument if a rank of `layout` is no label
+/// Returns the layout whose labels have been taken by `process`: the same grid with other members. It has
+/// a text form, a fingerprint and plans like any layout.
+/// @param process  of the group; shape: [label]; `layout` may leave some labels idle
+/// @throws core::Error invalid_argument if a rank of `layout` is not a label
 Layout relabeled(const Layout& layout, std::span<const Rank> process);
 
-/// Bytes that leave their place.
+/// Returns the bytes that leave their place.
 /// @throws core::Error as relabel
 Index remote_bytes(std::span<const Transfer> arrays, const Places& places);
 

@@ -67,7 +67,7 @@ void Traffic::collect(Rank label) {
 
 void Traffic::collect_near(Rank label) {
   senders_.clear();
-  std::vector<Rank> copies;  // of one cell, those of a place next to each other
+  std::vector<Rank> copies;  // of one cell; copies at one place are neighbours
   for (const Array& a : arrays_) {
     if (a.position[at(label)] < 0) continue;
     a.volumes.for_each_cell(a.position[at(label)], [&](std::span<const Rank> peers,
@@ -79,7 +79,7 @@ void Traffic::collect_near(Rank label) {
       const auto all = static_cast<Index>(copies.size());
       for (std::size_t i = 0, end = 0; i < copies.size(); i = end) {
         while (end < copies.size() && place(copies[end]) == place(copies[i])) ++end;
-        // A copy sends to all copies of the label together as much as each other one does.
+        // Every copy sends the same amount to all copies of the label together.
         const Index parts = std::min(static_cast<Index>(end - i) * a.sinks, all);
         const Index share =
             hosts_.is_one_job ? elements : elements / all * parts + elements % all * parts / all;

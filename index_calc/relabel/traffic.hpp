@@ -10,10 +10,10 @@
 
 namespace tremula::index_calc {
 
-/// A rank as an index.
+/// Returns a rank as an index.
 constexpr std::size_t at(Rank rank) noexcept { return static_cast<std::size_t>(rank); }
 
-/// What is sent to each label of the consumer, of all arrays together.
+/// The bytes that are sent to each label of the consumer, for all arrays together.
 class Traffic {
 public:
   /// @throws core::Error as relabel
@@ -29,12 +29,12 @@ public:
     for (const Rank p : senders_) visit(p, std::exchange(bytes_from_[at(p)], 0));
   }
 
-  /// Copies share what they send by where the label is: what a label costs at another place is an estimate, which
-  /// for_each_near_sender() has.
+  /// Returns true if the place of a label decides which copies send it how much: the cost of a label at another
+  /// place is then an estimate, which for_each_near_sender() gives.
   bool depends_on_labels() const noexcept { return depends_on_labels_; }
-  /// Calls visit(producer, bytes) for producers whose place has something for `label`; several may be of one place.
-  /// All but those bytes would leave their places if a process there took the label; less may, where other labels
-  /// take less of their copies.
+  /// Calls visit(producer, bytes) for producers whose place has something for `label`; several may be at one
+  /// place. All other bytes would leave their places if a process there took the label; fewer may, where other
+  /// labels take less of their copies.
   template <class Visit>
   void for_each_near_sender(Rank label, Visit&& visit) {
     if (!depends_on_labels_) return for_each_sender(label, visit);
@@ -46,7 +46,7 @@ private:
   struct Array {
     Volumes volumes;              ///< rows: consumers
     std::vector<Rank> producers;  ///< shape: [position]
-    std::vector<Rank> position;   ///< of the label, -1 for one that holds nothing; shape: [label]
+    std::vector<Rank> position;   ///< -1 for a label that takes no part; shape: [label]
     Index element_bytes;
     Index sinks = 1;  ///< copies of each label's part
   };

@@ -13,19 +13,20 @@ using core::Index;
 /// Block b is [begin(b), begin(b + 1)); blocks of an equal cut may be empty. No call allocates.
 class BlockCuts {
 public:
-  /// Blocks of `block` elements; the first one lacks `cut` of them at its begin.
+  /// Returns blocks of `block` elements; the first one lacks `cut` of them at its beginning.
   static BlockCuts cyclic(Index extent, Index block, Index cut) {
     return {Kind::cyclic, extent, block, cut, {}};
   }
-  /// `count` blocks, block b from extent * b div count on.
+  /// Returns `count` blocks; block b begins at extent * b div count.
   static BlockCuts equal(Index extent, Index count) { return {Kind::equal, extent, count, 0, {}}; }
-  /// @param bounds  as Splits has them; outlive this object
+  /// Returns blocks with given bounds.
+  /// @param bounds  as in Splits; must outlive this object
   static BlockCuts at(std::span<const Index> bounds) {
     return {Kind::bounds, bounds.back(), 0, 0, bounds};
   }
 
   Index extent() const noexcept { return extent_; }
-  /// Blocks, of an equal cut those that may have elements. O(1)
+  /// Returns the number of blocks; for an equal cut, of those that may have elements. O(1)
   Index count() const noexcept {
     if (extent_ == 0) return 0;
     if (kind_ == Kind::equal) return std::min(number_, extent_);
@@ -38,7 +39,7 @@ public:
   }
   Index end(Index b) const noexcept { return begin(b + 1); }
   Index size(Index b) const noexcept { return end(b) - begin(b); }
-  /// The block that has an element. O(1); of bounds the logarithm of their number.
+  /// Returns the block that has an element. O(1); for bounds the logarithm of their number.
   Index block_of(Index element) const noexcept {
     if (kind_ == Kind::bounds)
       return std::upper_bound(bounds_.begin() + 1, bounds_.end(), element) - bounds_.begin() - 1;
@@ -46,8 +47,8 @@ public:
       return static_cast<Index>((Wide{number_} * (Wide{element} + 1) - 1) / extent_);
     return static_cast<Index>((Wide{element} + cut_) / number_);
   }
-  /// Calls visit(b) for the blocks that are not empty and have elements of [first, end), ascending: the
-  /// first one by a division, each other one as the neighbour of the one before.
+  /// Calls visit(b) for the blocks that have elements of [first, end), ascending: the first one is
+  /// found by a division, each other one as the neighbour of the one before.
   template <class Visit>
   void for_each_between(Index first, Index end, Visit&& visit) const {
     if (first >= end) return;

@@ -79,7 +79,7 @@ Index OwnedBlocks::thickness(const BlockNumbers& block) const {
 }
 
 Index OwnedBlocks::row_number(const BlockNumbers& block) const {
-  Index number = 0;  // that of an element, so that it has 63 bits
+  Index number = 0;  // computed from elements, so that it fits in 63 bits
   for (std::size_t d = 0; d + 1 < dimensions(); ++d)
     number = number * cuts_[d].extent() + cuts_[d].begin(block[d]);
   return number;

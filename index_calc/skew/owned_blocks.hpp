@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which blocks a rank of a skewed layout owns, and where it stores them: one after the other in ascending
-// block number (row order of the numbers), each block dense.
+// The blocks that a rank of a skewed layout owns, and where it stores them: one after the other in
+// ascending block number (row order of the numbers), each block dense.
 //
 // The coordinate on an axis is a sum over the dimensions. So the blocks along the last dimension of such
-// a sum are put in order of what they add to it: whatever the blocks of the dimensions before have added,
-// those that make up a given coordinate follow each other there, and no block of another rank is looked
+// a sum are sorted by what they add to it: whatever the blocks of the dimensions before have added, the
+// blocks that complete a given coordinate are neighbours there, and no block of another rank is looked
 // at. The elements before a block along that dimension are added up once for all ranks.
 #include <algorithm>
 #include <array>
@@ -19,9 +19,9 @@
 namespace tremula::index_calc {
 
 inline constexpr std::size_t max_block_dimensions = 8;
-/// Along each dimension.
+/// The numbers of a block along each dimension.
 using BlockNumbers = std::array<Index, max_block_dimensions>;
-/// On each axis that has an owner, in the order of the axes.
+/// The coordinates on each axis that has an owner, in the order of the axes.
 using OwnerCoords = std::array<Index, max_owner_axes>;
 
 class OwnedBlocks {
@@ -37,11 +37,12 @@ public:
   const BlockCuts& cuts(std::size_t dimension) const { return cuts_[dimension]; }
   std::size_t dimensions() const noexcept { return cuts_.size(); }
   OwnerCoords owner_of(const BlockNumbers& block) const;
-  /// Elements of the ranks at these coordinates. As for_each_block, without the last dimension.
+  /// Returns the elements of each rank at these coordinates.
+  /// Cost: as for_each_block, without the blocks of the last dimension.
   Index elements(const OwnerCoords& owner) const;
 
   /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending number.
-  /// Cost: those blocks, and those of the dimensions but the last that may belong there.
+  /// Cost: those blocks, and the blocks of all dimensions but the last that may belong there.
   template <class Visit>
   void for_each_block(const OwnerCoords& owner, Visit&& visit) const {
     for_each_row(owner, [&](BlockNumbers numbers, Index, std::span<const Block> blocks) {
@@ -52,19 +53,19 @@ public:
     });
   }
 
-  /// Where the ranks at some coordinates store their blocks.
+  /// The places of the blocks in the buffers of the ranks at some coordinates.
   class Places {
   public:
-    /// @param blocks  outlives this object
+    /// @param blocks  must outlive this object
     /// Cost: as elements(); memory 16 bytes for each row of blocks.
     Places(const OwnedBlocks& blocks, const OwnerCoords& owner);
-    /// The place of its first element in the buffer. A logarithm.
+    /// Returns the place of the block's first element in the buffer. Cost: a logarithm.
     /// @pre the block belongs to these coordinates and is not empty
     Index of(const BlockNumbers& block) const;
 
   private:
     struct Row {
-      Index number = 0;  ///< ascends with the numbers of its blocks but the last
+      Index number = 0;  ///< ascends with all numbers of its blocks except the last
       Index before = 0;  ///< elements of the rows before
     };
     const OwnedBlocks& blocks_;
@@ -72,9 +73,9 @@ public:
   };
 
 private:
-  /// Of one dimension.
+  /// A block along one dimension.
   struct Block {
-    Index key = 0;  ///< what it adds to the coordinates that end with this dimension, as one number
+    Index key = 0;  ///< its terms in the coordinates whose last dimension this is, as one number
     Index number = 0;
     Index before = 0;  ///< elements along this dimension of the earlier blocks of this key
   };
@@ -87,7 +88,7 @@ private:
   Index added(const Owner& owner, std::size_t dimension, Index block) const;
   Index key_of(std::size_t dimension, const OwnerCoords& added) const;
   OwnerCoords added(std::size_t dimension, Index block) const;
-  /// Elements of a row of blocks along all dimensions but the last.
+  /// Returns the elements of a row of blocks along all dimensions but the last.
   Index thickness(const BlockNumbers& block) const;
   Index row_number(const BlockNumbers& block) const;
   std::span<const Block> with_key(std::size_t dimension, Index key) const;

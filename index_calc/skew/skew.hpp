@@ -5,9 +5,9 @@
 //
 //     owner_e = (sum of factor * (b_d div divisor) + constant) mod ranks_e
 //
-// From a block to the next one along a dimension a coordinate moves by a constant, at every block or at
-// every `divisor`-th one. An outer product of block-cyclic dimensions is the case of one dimension for
-// each axis; a sum of several skews the blocks.
+// From one block to the next along a dimension a coordinate moves by a constant, at every block or at
+// every `divisor`-th block. An outer product of block-cyclic dimensions is the case of one dimension for
+// each axis; a sum of several dimensions skews the blocks.
 #include <functional>
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ namespace tremula::index_calc {
 
 using core::Index;
 
-/// factor * (b div divisor), b the number of a block along `dimension`.
+/// The term factor * (b div divisor), where b is the number of a block along `dimension`.
 struct OwnerTerm {
   std::size_t dimension = 0;
   Index divisor = 1;  ///< >= 1
@@ -28,38 +28,38 @@ struct OwnerTerm {
   friend bool operator==(const OwnerTerm&, const OwnerTerm&) = default;
 };
 
-/// (sum of the terms + constant) modulo the ranks along an axis, from 0 on.
+/// The coordinate (sum of the terms + constant) modulo the ranks along an axis, not negative.
 struct OwnerExpression {
-  std::vector<OwnerTerm> terms{};  ///< none: the same coordinate for all blocks
+  std::vector<OwnerTerm> terms{};  ///< empty if all blocks have the same coordinate
   Index constant = 0;
   friend bool operator==(const OwnerExpression&, const OwnerExpression&) = default;
 };
 
-/// What a layout has beyond its shape and its mesh where owners are expressions. A few bytes, whatever
-/// the blocks and the ranks.
+/// The part of a layout beyond its shape and its mesh where owners are expressions. It takes a few bytes,
+/// whatever the blocks and the ranks.
 struct Skew {
-  /// Blocks into which a dimension of n elements is cut, block i from n * i div k on; 0: it is cut as its
-  /// distribution says. Shape: [dimension]
+  /// Number k of blocks into which a dimension of n elements is cut, where block i begins at n * i div k;
+  /// 0 if the dimension is cut as its distribution says. Shape: [dimension]
   std::vector<Index> equal{};
-  /// Shape: [axis of the mesh]; none: the axis makes copies.
+  /// Owners on each axis; nullopt if the axis makes copies or sums. Shape: [axis of the mesh]
   std::vector<std::optional<OwnerExpression>> owners{};
   friend bool operator==(const Skew&, const Skew&) = default;
 };
 
 inline constexpr std::size_t max_owner_axes = 8, max_owner_terms = 16;
-/// Of factors, constants and divisors, without their signs.
+/// Largest absolute value of factors, constants and divisors.
 inline constexpr Index max_owner_number = (Index{1} << 31) - 1;
 
-/// As parse_owner reads it: "b0/2-b1*3+1".
+/// Returns the text that parse_owner reads, e.g. "b0/2-b1*3+1".
 std::string to_string(const OwnerExpression& owner);
 
-/// Terms of block numbers and one constant at most, in any order, with signs: `b0/2` is b0 div 2, `b1*3`
-/// three times b1, `b0/2*3` three times b0 div 2.
-/// @param fail  throws; is told the 0-based character of the mistake and what was expected there
+/// Reads terms of block numbers and at most one constant, in any order, with signs: `b0/2` is b0 div 2,
+/// `b1*3` three times b1, `b0/2*3` three times b0 div 2.
+/// @param fail  receives the 0-based character of the mistake and what was expected there; must throw
 OwnerExpression parse_owner(std::string_view text,
                             const std::function<void(std::size_t, std::string_view)>& fail);
 
-/// That there is an owner for an axis, and that all numbers are in their ranges.
+/// Checks that at least one axis has an owner, and that all numbers are in their ranges.
 /// @throws core::Error invalid_argument naming the broken condition
 void validate(const Skew& skew, std::size_t dimensions, std::size_t axes);
 

@@ -18,9 +18,9 @@ public:
 
   /// @param from, to  types of the summands and of the sums
   Carries(core::ElementType from, core::ElementType to) noexcept : from_(from), to_(to) {}
-  /// Notes that the sum at an address is `carry` times `modulus` more than the element.
+  /// Records that the sum at an address is `carry` times `modulus` more than the element.
   void add(const std::byte* at, Wide carry, Wide modulus, Read read);
-  /// Forgets all.
+  /// Checks that all sums fit, and forgets all carries.
   /// @throws core::Error mismatch if a sum does not fit, with the number of such sums and the one at the lowest address
   void settle();
   void clear() noexcept { carries_.clear(); }

@@ -58,7 +58,7 @@ TREMULA_AVX2 void f64_from_f32(std::byte* to, const std::byte* from, Index count
     store(to + 8 * i, static_cast<double>(load<float>(from + 4 * i)));
 }
 
-/// By way of float, in pieces that stay in the cache of the first level.
+/// Converts by way of float, in pieces that stay in the first-level cache.
 template <Conversion first, std::size_t from_bytes, Conversion second, std::size_t to_bytes>
 void by_float(std::byte* to, const std::byte* from, Index count) {
   std::array<std::byte, 4096> floats;
@@ -72,7 +72,7 @@ void by_float(std::byte* to, const std::byte* from, Index count) {
   }
 }
 
-/// A line of `to` is two of `from`.
+/// Bytes of a cache line. A line of `to` takes two lines of `from`.
 constexpr std::ptrdiff_t line = 64;
 
 TREMULA_AVX2 void f16_lines_from_f32(std::byte* to, const std::byte* from, Index lines,
@@ -87,7 +87,7 @@ TREMULA_AVX2 void f16_lines_from_f32(std::byte* to, const std::byte* from, Index
   }
 }
 
-/// bf16_of(), of eight floats; each in 32 bits.
+/// Returns bf16_of() of eight floats, each in 32 bits.
 TREMULA_AVX2 __m256i bf16_of_eight(const std::byte* from) {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)),
                 upper = _mm256_srli_epi32(bits, 16),
@@ -108,7 +108,7 @@ TREMULA_AVX2 void bf16_lines_from_f32(std::byte* to, const std::byte* from, Inde
     for (std::ptrdiff_t at = 0; at < 2 * line; at += 64, to += 32) {
       const __m256i packed =
           _mm256_packus_epi32(bf16_of_eight(from + at), bf16_of_eight(from + at + 32));
-      constexpr int in_order = 0xD8;  // packus takes each half of its arguments by itself
+      constexpr int in_order = 0xD8;  // packus packs each half of its arguments separately
       _mm256_stream_si256(reinterpret_cast<__m256i*>(to),
                           _mm256_permute4x64_epi64(packed, in_order));
     }

@@ -9,7 +9,7 @@
 
 namespace tremula::index_calc {
 
-/// Elements need no alignment.
+/// Reads an element, which need not be aligned.
 template <class T>
 T load(const std::byte* at) {
   T value;
@@ -19,16 +19,19 @@ T load(const std::byte* at) {
 
 using Conversion = void (*)(std::byte* to, const std::byte* from, core::Index count);
 
-/// Between two of f16, bf16, f32 and f64, if this processor has AVX2 and F16C; else null. The results
-/// are those of small_floats.hpp.
+/// Returns the conversion between two of f16, bf16, f32 and f64, one of which has 16 bits; null for
+/// other pairs of types, or if this processor lacks AVX2 or F16C. The results are those of
+/// small_floats.hpp.
 Conversion vector_conversion(core::ElementType from, core::ElementType to) noexcept;
 
-/// Writes whole lines past the cache, and prefetches as many bytes as it reads from `ahead` on.
-/// @param to  the begin of a line
+/// Writes whole lines past the cache, and prefetches as many bytes as it reads, beginning at
+/// `ahead`.
+/// @param to  the beginning of a line
 using LineConversion = void (*)(std::byte* to, const std::byte* from, core::Index lines,
                                 const std::byte* ahead);
 
-/// The same of f32 to f16 or bf16; of other types null.
+/// Returns the conversion of whole lines from f32 to f16 or bf16; null for other types, or if this
+/// processor lacks AVX2 or F16C.
 LineConversion line_conversion(core::ElementType from, core::ElementType to) noexcept;
 
 }  // namespace tremula::index_calc

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The floating types of 16 bits, as bits: conversion to float is exact, conversion from float and from
-// double rounds once, to nearest even. A NaN stays one, with the upper bits of its payload, and is
-// made quiet. No branches, so that compilers vectorise loops of these.
+// The floating types of 16 bits, as bits: conversion to float is exact, conversion from float and
+// from double rounds once, to nearest even. A NaN stays a NaN, with the upper bits of its payload,
+// and is made quiet. There are no branches, so that compilers vectorise loops over these functions.
 // Source: IEEE 754-2008, 3.4, 4.3.1 and 6.2.3; round to odd: Boldo and Melquiond 2008.
 #include <bit>
 #include <concepts>
@@ -10,19 +10,22 @@
 
 namespace tremula::index_calc {
 
-/// `value` in float such that rounding it again, to at most 22 bits, is rounding `value` once.
+/// Returns `value` as a float such that rounding it again, to at most 22 bits, gives the result of
+/// rounding `value` once.
 inline float rounded_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   const auto bits = std::bit_cast<std::uint32_t>(nearest);
   const auto back = static_cast<double>(nearest);
-  // Of the two floats around it the odd one; the one that is nearest is at most one off.
+  // The result is the odd one of the two floats around the value; the nearest float is at most one
+  // off.
   const bool is_inexact = back != value && value == value && (bits & 1) == 0;
   const bool is_too_large = (back < 0 ? -back : back) > (value < 0 ? -value : value);
   const std::uint32_t odd = is_too_large ? bits - 1 : bits + 1;
   return std::bit_cast<float>(is_inexact ? odd : bits);
 }
 
-/// As above, of integers that a double may not hold.
+/// Returns a 64-bit integer as a double with the same property; the integer may have more than 53
+/// bits.
 inline double rounded_to_odd(std::int64_t value) {
   constexpr std::uint64_t lost = 0x7FF;  // beyond 53 bits
   const bool is_negative = value < 0;
@@ -51,7 +54,7 @@ inline float float_of_bf16(std::uint16_t bits) {
 inline std::uint16_t f16_of(float value) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (all >> 16) & 0x8000, bits = all & 0x7FFFFFFF;
-  // Normal: another bias of the exponent, and 13 bits less. What carries beyond 65504 is infinite.
+  // Normal: another bias of the exponent, and 13 bits less. A carry beyond 65504 gives infinity.
   const std::uint32_t normal = (bits - (112U << 23) + 0xFFF + ((bits >> 13) & 1)) >> 13;
   // Below 2^-14: the float adder rounds at the place of the least bit.
   const float shifted = std::bit_cast<float>(bits) + 0.5F;
@@ -73,7 +76,7 @@ inline float float_of_f16(std::uint16_t half) {
   return std::bit_cast<float>(sign | result);
 }
 
-/// What the formulas of transform_functions.cpp take for a number.
+/// A 16-bit float that the formulas of transform_functions.cpp can use as a number.
 template <std::uint16_t (*of_float)(float), float (*to_float)(std::uint16_t)>
 struct SmallFloat {
   std::uint16_t bits = 0;

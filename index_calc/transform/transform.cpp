@@ -41,7 +41,7 @@ void validate_factor(const char* name, std::complex<double> factor, ElementType 
          name, to_string(to), x);
 }
 
-/// What BarCopier makes of a bar here.
+/// The counterpart of BarCopier: transforms the elements of a bar.
 class Transformer {
 public:
   Transformer(const Transformation& transformation, const Walk& walk, CacheUse use, Unfit& unfit)
@@ -57,7 +57,8 @@ public:
   std::ptrdiff_t to_width() const { return to_unit_ / run_; }
   std::ptrdiff_t from_unit() const { return from_unit_; }
   std::ptrdiff_t to_unit() const { return to_unit_; }
-  /// False with carries: streamed elements go through a buffer, whose addresses would be noted.
+  /// Returns false with carries: streamed elements pass through a buffer, whose addresses would be
+  /// recorded.
   bool streams() const {
     return use_.streams && !function_.reads_to && transformation_.carries == nullptr;
   }
@@ -90,7 +91,7 @@ public:
   }
 
 private:
-  /// Elements, not units.
+  /// Transforms `count` elements (not units).
   void transform(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                  std::ptrdiff_t from_step) const {
     if (streams() && to_step == to_width() && is_worth_streaming(to, count * to_step))
@@ -99,7 +100,8 @@ private:
       function_.function(to, to_step, from, from_step, count, transformation_, unfit_);
   }
 
-  /// As pack/copy_lines.hpp has it: of what is further on than `queue_bytes` nothing was prefetched.
+  /// Streams a long run in the pattern of pack/copy_lines.hpp: nothing beyond the first
+  /// `queue_bytes` was prefetched.
   void stream_long_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
     const std::ptrdiff_t width = to_width(), from_line = cache_line / width * from_width();
     const auto move = [&](Index elements) {
@@ -125,7 +127,7 @@ private:
     move(count);
   }
 
-  /// Through a small buffer, so that whole lines are streamed.
+  /// Transforms through a small buffer, so that whole lines are streamed.
   void stream(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t from_step) const {
     alignas(cache_line) std::array<std::byte, piece_bytes> buffer;
     const std::ptrdiff_t width = to_width();
@@ -216,7 +218,7 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
 void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> local) {
   validate(t);
   if (part.elements == 0 || t.beta == 1.0) return;
-  // A package of all that is mine; `from` is not read.
+  // A package of all that this rank owns; `from` is not read.
   Package all{.peer = 0, .dimensions = part.dimensions, .along = {}, .elements = part.elements};
   std::array<Family, max_dimensions> whole{};
   for (std::size_t d = 0; d < part.dimensions; ++d) {

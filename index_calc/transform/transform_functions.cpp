@@ -26,7 +26,7 @@ constexpr bool reads_to(Formula f) {
 }
 
 using Wide = Carries::Wide;            // holds 2^53 * 2^64 and the sum of two of them
-constexpr double most_wide = 0x1p126;  // what it holds beside one of them
+constexpr double most_wide = 0x1p126;  // bound of a value that fits in addition to one of them
 
 /// A complex number.
 template <class T>
@@ -60,13 +60,13 @@ template <class T>
 constexpr bool fits_float =
     std::is_same_v<T, float> || std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
 
-/// What is computed in.
+/// The type that the formula is computed in.
 template <class From, class To>
 using Factor =
     std::conditional_t<is_whole<To> && is_whole<From>, Wide,
                        std::conditional_t<fits_float<From> && fits_float<To>, float, double>>;
 
-/// As a type that C++ calculates with.
+/// Returns the value in a type that C++ calculates with.
 template <class T>
 T plain(T value) {
   return value;
@@ -93,7 +93,8 @@ bool fits(Value value) {
   } else if constexpr (std::is_integral_v<Value>) {
     return std::in_range<To>(value);
   } else {
-    // To be truncated: max + 0.9 fits, and min - 0.9 if a double can say so. A NaN does not.
+    // The value is truncated: max + 0.9 fits, and min - 0.9 if a double can represent it. A NaN
+    // does not.
     constexpr auto min = static_cast<double>(Limits::min());
     constexpr auto end = 2 * static_cast<double>(Limits::max() / 2 + 1);
     return (min - 1 < min ? value > min - 1 : value >= min) && value < end;
@@ -105,8 +106,8 @@ Wide number_at(const std::byte* at) {
   return plain(load<To>(at));
 }
 
-/// Returns what is stored at `at` of a result that does not fit: the rest of it if carries are
-/// kept.
+/// Returns the value to store at `at` for a result that does not fit: its rest modulo the number of
+/// values of `To` if carries are kept.
 template <class To, class Value>
 [[gnu::cold, gnu::noinline]] To unfit_result(Value value, Unfit& unfit, const std::byte* at) {
   bool is_counted = unfit.carries != nullptr;
@@ -129,8 +130,8 @@ template <class To, class Value>
   return rest;
 }
 
-/// C++'s conversion, checked if `To` is an integer.
-/// @param at  where the result goes
+/// Converts as C++ does, with a check if `To` is an integer.
+/// @param at  where the result is stored
 template <class To, class Value>
 To narrowed(Value value, Unfit& unfit, [[maybe_unused]] const std::byte* at) {
   if constexpr (is_whole<To>)
@@ -141,7 +142,7 @@ To narrowed(Value value, Unfit& unfit, [[maybe_unused]] const std::byte* at) {
     return static_cast<To>(value);
 }
 
-/// The formula with real factors, of real types.
+/// The formula with real factors, for real types.
 template <Formula formula, class From, class To>
 class Real {
 public:
@@ -181,7 +182,7 @@ private:
   Unfit& unfit_;
 };
 
-/// The formula of complex `To` with real factors: each part by itself.
+/// The formula with real factors, for a complex `To`: each part by itself.
 template <Formula formula, class From, class To>
 class ByParts {
 public:
@@ -200,7 +201,7 @@ private:
   float sign_;
 };
 
-/// With complex factors.
+/// The formula with complex factors.
 template <Formula formula, class From, class To>
 class Complex {
 public:
@@ -272,7 +273,7 @@ void transform(std::byte* to, std::ptrdiff_t to_step, const std::byte* from,
     with(Complex<formula, From, To>(t, unfit));
 }
 
-// In the order of core::ElementType.
+/// The types of elements in the order of core::ElementType.
 using Types = std::tuple<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
                          std::uint16_t, std::uint32_t, std::uint64_t, float, double, Pair<float>,
                          Pair<double>, F16, BF16, Boolean>;
@@ -290,19 +291,20 @@ constexpr Function function() {
     return transform<formula, From, To>;
 }
 
-/// Shape: [from * types + to].
+/// Returns the functions of one formula. Shape: [from * types + to].
 template <Formula formula, std::size_t... pair>
 constexpr std::array<Function, sizeof...(pair)> table(std::index_sequence<pair...>) {
   return {function<pair / types, pair % types, formula>()...};
 }
 
-/// @param from, to  as in `Types`
+/// Returns the function of a formula.
+/// @param from, to  numbers of the types in `Types`
 Function function(Formula formula, std::size_t from, std::size_t to) {
   using Pairs = std::make_index_sequence<types * types>;
   static constexpr auto from_only = table<Formula::from>(Pairs{});
   static constexpr auto alpha_from = table<Formula::alpha_from>(Pairs{});
   static constexpr auto both = table<Formula::alpha_from_beta_to>(Pairs{});
-  // These know nothing of `from`.
+  // These formulas do not depend on `from`.
   static constexpr auto unread = []<std::size_t... i>(std::index_sequence<i...>) {
     return std::array{std::array{function<i, i, Formula::zero>()...},
                       std::array{function<i, i, Formula::beta_to>()...}};
@@ -323,7 +325,7 @@ Function function(Formula formula, std::size_t from, std::size_t to) {
   return both[from * types + to];
 }
 
-/// Vectorised where elements lie side by side.
+/// Converts elements, vectorised where they lie side by side.
 void convert(std::byte* to, std::ptrdiff_t to_step, const std::byte* from, std::ptrdiff_t from_step,
              Index count, const Transformation& t, Unfit& unfit) {
   const auto from_width = static_cast<std::ptrdiff_t>(element_bytes(t.from)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a transformation does to equally spaced elements: one function for each pair of types and
-// each kind of formula.
+// The functions that transform equally spaced elements: one for each pair of types and each kind of
+// formula.
 #include <cstddef>
 #include <string>
 
@@ -11,11 +11,11 @@
 
 namespace tremula::index_calc {
 
-/// Results that `to` cannot hold.
+/// The results that do not fit in `to`.
 struct Unfit {
   Index count = 0;
   std::string first;
-  Carries* carries = nullptr;  ///< takes those that it can hold
+  Carries* carries = nullptr;  ///< takes the results that it can hold, which are then not counted
 };
 
 struct TransformFunction {
@@ -27,9 +27,10 @@ struct TransformFunction {
                             const Transformation& transformation, Unfit& unfit);
   Function function = nullptr;
   bool reads_to = false;
-  LineConversion lines = nullptr;  ///< the same of elements side by side, if there is one
+  LineConversion lines = nullptr;  ///< for elements side by side; null if there is none
 };
 
+/// Returns the function of a transformation.
 /// @pre validate(transformation) throws nothing
 TransformFunction transform_function(const Transformation& transformation);
 

@@ -46,9 +46,9 @@ void check_axes(Axes axes, std::size_t dimensions) {
   });
 }
 
-/// Elements [origin, origin + extent) of one dimension.
+/// Returns the distribution of elements [origin, origin + extent) of one dimension.
 Distribution part_of(const BlockCyclic& d, Index origin, Index extent) {
-  // As the begin of a whole block 0 may lie before element 0, this takes 64 bits.
+  // A whole block 0 may begin before element 0, so this takes 64 bits.
   const auto at = static_cast<std::uint64_t>(origin) + static_cast<std::uint64_t>(d.cut);
   const auto block = static_cast<std::uint64_t>(d.block), grid = static_cast<std::uint64_t>(d.grid);
   const std::uint64_t turn = static_cast<std::uint64_t>(d.source) + at / block % grid;
@@ -74,8 +74,8 @@ Distribution part_of(const Distribution& d, Index origin, Index extent) {
   return std::visit([&](const auto& one) { return part_of(one, origin, extent); }, d);
 }
 
-/// The order that numbers the permuted dimensions as `order` numbers them unpermuted; none if
-/// neither does. Dimensions that do not count (`counts` of the unpermuted one) lie anywhere.
+/// Returns the order that numbers the permuted dimensions as `order` numbers them unpermuted; nullopt if
+/// neither does. Dimensions for which `counts`, called with the unpermuted dimension, is false are ignored.
 template <class Counts>
 std::optional<Order> same_order(Order order, Axes axes, Counts&& counts) {
   const auto fastest_first = [&](Order by, auto&& dimension_of) {
@@ -92,8 +92,8 @@ std::optional<Order> same_order(Order order, Axes axes, Counts&& counts) {
   return std::nullopt;
 }
 
-/// Where ranks list what they own: the array that `change` makes of the shape, and of this rank's list where
-/// it is known.
+/// Returns the view of an array whose ranks list what they own: with the given shape, and with what `change`
+/// makes of this rank's list if it is known.
 template <class Change>
 Layout listed_view(const Layout& layout, std::span<const Index> shape, const Change& change) {
   const auto& list = layout.listing->mine;
@@ -137,7 +137,7 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
       return local_extent(part_of(layout.dims[d], from, extent), (*coords)[d]);
     };
     part.extent[d] = count(origin, selection.extents[d]);
-    part.elements = saturating_product(part.elements, part.extent[d]);  // if there is one of 0
+    part.elements = saturating_product(part.elements, part.extent[d]);  // an extent may be 0
     before += count(0, origin) * part.stride[d];
   }
   if (part.elements > 0) part.first += before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes well makes no text: it allocates nothing, or what its result needs.
+// Calls that succeed make no text: they allocate nothing, or only what their result needs.
 #include <gtest/gtest.h>
 
 #include "index_calc/plan/plan_cache.hpp"

@@ -8,7 +8,8 @@
 
 namespace tremula::index_calc::testing {
 
-/// Few elements, but now and then a dimension that is longer than a tile of the transposition.
+/// Returns a shape of few elements, now and then with a dimension longer than a tile of the
+/// transposition.
 inline std::vector<Index> random_shape(Random& random, std::size_t dimensions) {
   constexpr Index longest[] = {60, 14, 6, 5};
   std::vector<Index> shape;
@@ -19,7 +20,7 @@ inline std::vector<Index> random_shape(Random& random, std::size_t dimensions) {
   return shape;
 }
 
-/// An element that carries a number, and shows when only a part of it was moved.
+/// Writes an element that carries a number, and shows when only a part of it was moved.
 inline void put_number(std::byte* at, std::size_t element_bytes, Index number) {
   for (std::size_t i = 0; i < element_bytes; ++i)
     at[i] = static_cast<std::byte>(static_cast<std::uint64_t>(number) >> (8 * (i % 8)) ^ (i / 8));

@@ -5,7 +5,7 @@
 
 #include "index_calc/layout/layout.hpp"
 
-// The names that the linker's --wrap gives to a function and to what stands in for it.
+// The names that the linker's --wrap gives to a function and to its replacement.
 #define TREMULA_PARSE \
   "_ZN7tremula10index_calc6Layout5parseESt17basic_string_viewIcSt11char_traitsIcEE"
 #define TREMULA_PRINT "_ZN7tremula10index_calc9to_stringB5cxx11ERKNS0_6LayoutE"

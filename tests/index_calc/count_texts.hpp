@@ -3,10 +3,10 @@
 
 namespace tremula::testing_only {
 
-/// How often Layout::parse was called in this program. Links against tremula_count_texts, which the
-/// linker asks to stand in for it.
+/// Returns how often Layout::parse was called in this program, which must link against
+/// tremula_count_texts: the linker puts that in front of the function.
 long parsed_layouts();
-/// How often to_string(const Layout&) was called.
+/// Returns how often to_string(const Layout&) was called.
 long printed_layouts();
 
 }  // namespace tremula::testing_only

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The definition, element by element: blocks are dealt like cards. Reads the fields of
+// The definition, element by element: blocks are dealt like cards. It reads the fields of
 // distributions and layouts as data and calls nothing of the room.
 #include <map>
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace tremula::index_calc::testing {
 
-/// Where every element of one dimension ends up. Shape of all: [element] or [coordinate].
+/// Owners and places of all elements of one dimension. Shape of all: [element] or [coordinate].
 struct Dealt {
   std::vector<Index> owner, local;
-  std::vector<Index> count;  ///< elements each coordinate got
+  std::vector<Index> count;  ///< elements of each coordinate
 };
 
 inline Dealt deal(const Distribution& d) {
@@ -45,7 +45,8 @@ inline Dealt deal(const Distribution& d) {
   return dealt;
 }
 
-/// For each coordinate of theirs that shares elements with `me`: the maximal runs of such elements.
+/// Returns the maximal runs of elements that each coordinate of theirs shares with `me`; none for
+/// coordinates that share nothing.
 inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
                                                     const Dealt& theirs) {
   std::map<Index, std::vector<Segment>> lists;
@@ -67,7 +68,7 @@ inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
 /// (row-major).
 struct World {
   std::vector<Index> shape;
-  std::map<Index, Rank> owner;    ///< global number -> rank; of copies the last one
+  std::map<Index, Rank> owner;    ///< global number -> rank; the last one of copies
   std::map<Index, Index> offset;  ///< global number -> element offset in the buffer of its rank
   std::map<Rank, std::vector<Index>>
       buffers;  ///< of the ranks that take part; -1 where no element lies
@@ -134,7 +135,8 @@ struct World {
     });
   }
 
-  /// Global numbers of the elements that `me` owns here and `peer` there, in wire order.
+  /// Returns the global numbers of the elements that `me` owns here and `peer` there, in wire
+  /// order.
   std::vector<Index> common(const World& there, Rank me, Rank peer, Order order) const {
     std::vector<Index> result;
     for_each_index(shape, order, [&](const std::vector<Index>& at) {
@@ -165,8 +167,8 @@ struct World {
   }
 };
 
-/// As World::buffers, of two dimensions, all ranks in row-major order, and with the room's own
-/// local parts: for large arrays.
+/// Returns World::buffers for a large array of two dimensions whose ranks are in row-major order.
+/// Uses the room's own local parts.
 inline std::map<Rank, std::vector<Index>> large_numbers(const Layout& layout) {
   const Dealt rows = deal(layout.dims[0]), columns = deal(layout.dims[1]);
   std::map<Rank, std::vector<Index>> numbers;

@@ -17,7 +17,7 @@ public:
     std::cout << "replay with TREMULA_TEST_SEED=" << seed_ << '\n' << std::flush;
   }
 
-  /// Uniform in [low, high].
+  /// Returns a number, uniform in [low, high].
   Index in(Index low, Index high) {
     return std::uniform_int_distribution<Index>(low, high)(generator_);
   }
@@ -44,8 +44,8 @@ public:
     return block_cyclic(extent, in(1, 9), max_grid);
   }
 
-  /// Any layout of `shape`, with idle ranks, ghost cells and a padded leading dimension now and
-  /// then.
+  /// Returns any layout of `shape`, now and then with idle ranks, ghost cells and a padded leading
+  /// dimension.
   /// @param may_copy  some axes of the process grid may split no dimension
   Layout layout(const std::vector<Index>& shape, Index max_grid, bool may_copy = false) {
     Layout result;
@@ -78,7 +78,8 @@ public:
     return result;
   }
 
-  /// Axes that split the dimensions in any order, at most max_grid coordinates along each.
+  /// Returns axes that split the dimensions in any order, with at most max_grid coordinates along
+  /// each.
   Mesh mesh(std::size_t dimensions, Index max_grid, bool may_copy) {
     Mesh result;
     result.axes.resize(dimensions);

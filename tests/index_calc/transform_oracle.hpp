@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Elements of every type, and what the definition of a transformation makes of them, one by one.
+// Elements of every type, and the result of a transformation by its definition, one by one.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -52,7 +52,7 @@ auto with_type(ElementType type, const F& f) {
       return f(double{});
     case ElementType::c64:
       return f(std::complex<float>{});
-    default:  // c128; the others have tests of their own
+    default:  // c128; the other types have tests of their own
       return f(std::complex<double>{});
   }
 }
@@ -108,7 +108,8 @@ private:
   Index most_, least_;
 };
 
-/// Does the definition make `result` of these? To rounding, exactly where there is none.
+/// Returns whether the definition gives `result` for these elements: up to rounding, exactly where
+/// nothing is rounded.
 inline bool is_right(const Transformation& t, const std::byte* from, const std::byte* to,
                      const std::byte* result) {
   if (t.is_copy()) return std::memcmp(from, result, core::element_bytes(t.to)) == 0;
@@ -144,7 +145,7 @@ inline bool is_right(const Transformation& t, const std::byte* from, const std::
               found.imag());
 }
 
-/// Any that is not refused.
+/// Returns any transformation that is not refused.
 inline Transformation random_transformation(Random& random) {
   const auto type = [&] { return all_types[random.in(0, 11)]; };
   Transformation t{.from = type(), .to = type(), .alpha = 1, .beta = 0, .conjugates = false};

@@ -128,8 +128,8 @@ bool has_warning(const Configuration& c, const std::string& words) {
       c.warnings, [&](const std::string& text) { return text.find(words) != text.npos; });
 }
 
-/// OASIS3-MCT User Guide, 3.3: with IGNOUT and EXPOUT a field is exchanged as with EXPORTED, with OUTPUT it goes to a
-/// file alone.
+/// OASIS3-MCT User Guide, 3.3: with IGNOUT and EXPOUT a field is exchanged as with EXPORTED, with OUTPUT it is
+/// only written to a file.
 TEST(OasisNamcouple, TakesWhatOasisWritesToFilesAsNothing) {
   for (const char* status : {"EXPOUT", "IGNOUT"}) {
     Configuration c = parse_namcouple(replaced(complete, "EXPORTED", status), "namcouple");
@@ -220,7 +220,7 @@ TEST(OasisNamcouple, ReadsWhatChangesTheValues) {
   EXPECT_EQ(entry.of_target.factor, -1.5);
   EXPECT_EQ(entry.of_target.summand, 273.15);
   EXPECT_TRUE(has_warning(c, "line 33: CHECKIN changes no number, and is ignored"));
-  EXPECT_EQ(c.entries.at(1).period, 432000);  // the field after it is read from its first line on
+  EXPECT_EQ(c.entries.at(1).period, 432000);  // the next field is read from its first line
   EXPECT_TRUE(c.entries.at(1).of_source.is_identity());
   EXPECT_EQ(with("3", "CHECKIN NOINTERP CHECKOUT\nINT=0\nINT=0").entries.size(), 4u);
 
@@ -340,7 +340,7 @@ TEST(OasisNamcouple, TellsTheLineOfAMistake) {
         << row.to << ": " << error_of(replaced(complete, row.from, row.to));
 }
 
-// Nothing that a hand can do to the file ends the program.
+// No change to the file ends the program.
 TEST(OasisNamcouple, SurvivesWhateverIsInIt) {
   std::mt19937_64 random(1);
   std::size_t refused = 0;

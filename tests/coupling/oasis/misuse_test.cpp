@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done wrong ends the job with a text that tells what was expected, what was found and what
-// to do; jobs that wait for each other are told which lag is missing.
+// Wrong calls end the job with a text that states what was expected, what was found and what to do;
+// the texts of jobs that wait for each other name the lag that is missing.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -42,7 +42,7 @@ protected:
         {"/usr/bin/env", "-C", folder.string(), PROGRAMS "/coupling_oasis_misuse", what},
         {{"TREMULA_TIMEOUT", "3"}, {"TREMULA_STEP_TIMEOUT", "20"}});
   }
-  static void expect_told(Job& job, const std::string& words) {
+  static void expect_error(Job& job, const std::string& words) {
     const auto status = job.wait(Deadline::after(patience_seconds));
     const std::string text = job.output();
     EXPECT_TRUE(status && *status != 0) << job.name();
@@ -105,7 +105,7 @@ TEST_F(OasisMisuse, IsAnErrorWithAText) {
       {"backwards", 1, "date 900 s: expected one not before 1800 s"},
       {"higher_order", 1, "fields of higher order (fld2 to fld5) are not supported"},
       {"write_restart", 1, "write_restart is not supported"},
-      {"nobody", 1, "field SST->SST_A (oasis_put) at date 0 s"},
+      {"no_target", 1, "field SST->SST_A (oasis_put) at date 0 s"},
       {"idle_rank", 2, "; a rank that defines the field without points makes each call for it"},
   };
   constexpr std::size_t at_once = 9;
@@ -119,11 +119,11 @@ TEST_F(OasisMisuse, IsAnErrorWithAText) {
       if (what == "ig_size") text.replace(text.find("sgrd tgrd"), 4, "7 1 7 1 sgrd");
       jobs.push_back(&start(what, rows[i].ranks, text));
     }
-    for (std::size_t i = first; i < end; ++i) expect_told(*jobs[i - first], rows[i].words);
+    for (std::size_t i = first; i < end; ++i) expect_error(*jobs[i - first], rows[i].words);
   }
 }
 
-/// As many models do: they write their grids without asking oasis_start_grids_writing.
+/// Many models write their grids without asking oasis_start_grids_writing.
 TEST_F(OasisMisuse, GoesOnWithoutTheGridsThatAModelWrites) {
   Job& job = start("grid", 2, namcouple(entry("SST SST_A")));
   EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0) << job.output();
@@ -135,15 +135,15 @@ TEST_F(OasisMisuse, GoesOnWithoutTheGridsThatAModelWrites) {
 }
 
 TEST_F(OasisMisuse, NeedsAConfiguration) {
-  expect_told(start("none", 1, ""), "expected a namcouple or a tremula_oasis.yaml; found neither");
+  expect_error(start("none", 1, ""), "expected a namcouple or a tremula_oasis.yaml; found neither");
   const fs::path folder = stage_.directory() / "of_both";
   fs::create_directories(folder);
   write(folder / "tremula_oasis.yaml", "runtime: 1\nfields: []\n");
-  expect_told(start("both", 2, namcouple("")),
-              "expected a namcouple or a tremula_oasis.yaml; found both");
+  expect_error(start("both", 2, namcouple("")),
+               "expected a namcouple or a tremula_oasis.yaml; found both");
 }
 
-/// Two components with one field in each direction.
+/// Returns two components with one field in each direction.
 Scene small_scene() {
   Random random(1);
   Scene scene;
@@ -165,7 +165,7 @@ Scene small_scene() {
 
 class OasisPair : public OasisMisuse {
 protected:
-  /// Each job in a folder of its own, with its own idea of the scene.
+  /// Plays each job in a folder of its own, with its own version of the scene.
   void play_apart(const Scene& ocean, const Scene& atmos) {
     const fs::path a = stage_.directory() / "a", b = stage_.directory() / "b";
     prepare(ocean, a);
@@ -181,10 +181,10 @@ TEST_F(OasisPair, IsToldThatALagIsMissingWhereBothGetFirst) {
   const char* const fields[] = {"field SRC1->DST1 (oasis_get) at date 0 s, lag 0 s",
                                 "field SRC0->DST0 (oasis_get) at date 0 s, lag 0 s"};
   for (const int i : {0, 1}) {
-    expect_told(*jobs_[i], fields[i]);
+    expect_error(*jobs_[i], fields[i]);
     for (const char* words : {"wait for each other in a circle", "give it a lag",
                               "LAG in namcouple", "stream 'SRC0->DST0'", "stream 'SRC1->DST1'"})
-      expect_told(*jobs_[i], words);
+      expect_error(*jobs_[i], words);
   }
 }
 
@@ -200,17 +200,17 @@ TEST_F(OasisPair, IsToldOfTwoPeriods) {
   ocean.components[0].gets_first = false;
   ocean.cases[0].period = 1800;
   play_apart(ocean, atmos);
-  expect_told(*jobs_[1],
-              "expected the coupling period of 3600 s, as namcouple says; found that of the "
-              "source, 1800 s");
+  expect_error(*jobs_[1],
+               "expected the coupling period of 3600 s, as namcouple says; found that of the "
+               "source, 1800 s");
 }
 
 TEST_F(OasisPair, IsToldOfACouplingDateThatIsLeftOut) {
   Scene ocean = small_scene();
-  ocean.components[0] = {"ocean", 2, 5400, false};  // no multiple of it but 0 is one of 3600
+  ocean.components[0] = {"ocean", 2, 5400, false};  // in this run only date 0 is a multiple of 3600
   play_apart(ocean, small_scene());
-  expect_told(*jobs_[0],
-              "date 5400 s: expected a call for the coupling time 3600 s before; found none");
+  expect_error(*jobs_[0],
+               "date 5400 s: expected a call for the coupling time 3600 s before; found none");
 }
 
 TEST_F(OasisPair, IsToldOfASourceThatEndsEarly) {
@@ -218,8 +218,8 @@ TEST_F(OasisPair, IsToldOfASourceThatEndsEarly) {
   ocean.components[0].gets_first = false;
   ocean.runtime = 3600;
   play_apart(ocean, small_scene());
-  expect_told(*jobs_[1],
-              "expected the values of time 3600 s; found the end of the run of their source");
+  expect_error(*jobs_[1],
+               "expected the values of time 3600 s; found the end of the run of their source");
 }
 
 TEST_F(OasisPair, IsToldOfTwoGrids) {
@@ -229,7 +229,7 @@ TEST_F(OasisPair, IsToldOfTwoGrids) {
   ocean.cases[0].nx = 7;
   ocean.cases[0].source = deal(random, Kind::apple, 7, 1, 2);
   play_apart(ocean, atmos);
-  for (const int i : {0, 1}) expect_told(*jobs_[i], "field SRC0->DST0");
+  for (const int i : {0, 1}) expect_error(*jobs_[i], "field SRC0->DST0");
 }
 
 }  // namespace

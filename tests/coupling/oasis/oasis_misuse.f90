@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-!> oasis_misuse WHAT: a component WHAT that does one thing wrong. The last line of a program that was not stopped is
-!> "went on".
+!> oasis_misuse WHAT: a component WHAT that does one thing wrong. A program that is not stopped prints "went on" as its
+!> last line.
 program oasis_misuse
   use mpi
   use tremula_oasis
@@ -87,7 +87,7 @@ program oasis_misuse
     call oasis_put(var, 900, field, kinfo, field)
   case ('write_restart')
     call oasis_put(var, 900, field, kinfo, write_restart=.true.)
-  case ('nobody')
+  case ('no_target')
     call oasis_put(var, 0, field, kinfo)
   case ('idle_rank')
     if (rank == 0) call oasis_put(var, 0, field, kinfo)

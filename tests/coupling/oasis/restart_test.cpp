@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two runs, of which the second goes on from the restart files of the first on other ranks, give
-// the bits of one long run: lagged fields, and transformations that the end of a run has cut.
+// Two runs, of which the second continues from the restart files of the first on other ranks, give
+// the bits of one long run: lagged fields, and transformations that the end of a run interrupts.
 #include <gtest/gtest.h>
 
 #include "tests/coupling/oasis/toy.hpp"
@@ -10,7 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The same fields on other ranks. What a source does not hold must stay the same.
+/// Deals the same fields to other ranks. The points that no rank of a source holds must stay the
+/// same.
 void deal_again(Random& random, Scene& scene) {
   for (Component& component : scene.components) component.ranks = component.ranks % 3 + 1;
   for (Case& c : scene.cases) {
@@ -23,7 +24,7 @@ void deal_again(Random& random, Scene& scene) {
   }
 }
 
-/// Masks would hide a point from one of the two runs.
+/// Removes masks, which would hide a point from one of the two runs.
 void unmask(Random& random, Scene& scene) {
   for (Case& c : scene.cases)
     for (Decomposition* d : {&c.source, &c.target})

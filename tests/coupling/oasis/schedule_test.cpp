@@ -12,7 +12,7 @@ namespace tremula::oasis {
 namespace {
 
 // From the manual of OASIS3-MCT, "the lag concept": an ocean with a step of 14400 s and an
-// atmosphere with one of 7200 s exchange a field every day, of which the first comes from a restart
+// atmosphere with one of 7200 s exchange a field every day; the first values come from a restart
 // file.
 TEST(OasisSchedule, HasTheDatesOfTheManual) {
   const Schedule s{.period = 86400, .lag = 14400, .runtime = 2 * 86400};
@@ -79,7 +79,7 @@ TEST(OasisClock, RefusesDatesThatCannotBe) {
   EXPECT_NE(text_of(clock, 0, 0).find("expected one call for the coupling time 0 s"),
             std::string::npos);
   EXPECT_EQ(text_of(clock, 1800, 1800), "");
-  EXPECT_EQ(text_of(clock, 1800, 1800), "");  // no coupling time: OASIS lets it pass
+  EXPECT_EQ(text_of(clock, 1800, 1800), "");  // not a coupling time: OASIS allows it
   EXPECT_NE(text_of(clock, 900, 900).find("expected one not before 1800 s"), std::string::npos);
   EXPECT_NE(text_of(clock, 5400, 5400).find("expected a call for the coupling time 3600 s before"),
             std::string::npos);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the words of a namcouple do to the values, computed by the definitions of the OASIS3-MCT User Guide.
+// The effect of the words of a namcouple on the values, computed by the definitions of the
+// OASIS3-MCT User Guide.
 #include <gtest/gtest.h>
 #include <netcdf.h>
 
@@ -24,7 +25,8 @@ class OasisWords : public testing::Test {
 protected:
   OasisWords() { stage_.start_server(); }
 
-  /// Weights of 0.5 from each of the first three elements to its like; the fourth target has none. All areas are 1.
+  /// Writes weights of 0.5 from each of the first three elements to the same target; the fourth target has
+  /// none. All areas are 1.
   void write_weights(const std::string& name) const {
     int file = 0, links = 0, sources = 0, targets = 0, row = 0, column = 0, weight = 0, a = 0,
         b = 0;
@@ -48,7 +50,7 @@ protected:
     ASSERT_EQ(nc_close(file), NC_NOERR);
   }
 
-  /// A restart file as programs other than OASIS write it.
+  /// Writes a restart file as programs other than OASIS do.
   void write_restart(const std::vector<float>& values) const {
     int file = 0, points = 0, variable = 0;
     ASSERT_EQ(nc_create((stage_.directory() / "rst.nc").c_str(), NC_CLOBBER, &file), NC_NOERR);
@@ -110,7 +112,8 @@ protected:
   Stage stage_;
 };
 
-/// sst * 2 + 1 before the weights, GLOBAL over all targets, and * -1 + 100 at the end.
+/// The field is changed to sst * 2 + 1 before the weights, then by GLOBAL over all targets, and by * -1 + 100
+/// at the end.
 TEST_F(OasisWords, ChangeTheFieldInTheOrderOfTheGuide) {
   write_weights("w.nc");
   std::array<Field, 2> expected{};
@@ -131,12 +134,13 @@ TEST_F(OasisWords, ChangeTheFieldInTheOrderOfTheGuide) {
          expected);
 }
 
-/// The file holds the field before BLASOLD, which changes it when it is sent. The next run's is of double precision.
+/// The file holds the field before BLASOLD, which changes it when it is sent. The field of the next run has
+/// double precision.
 TEST_F(OasisWords, ChangeAFieldOfARestartFileToo) {
   write_restart({1.5f, 2.25f, 3.125f, 280.1f});
   const Field first{-3, -4.5, -6.25, -560.2}, second{0, -2, -8, -18};
   expect("exported", "lag=+60", "blasold\n-2. 0\n", {first, second});
-  // Run again: the first field is that of date 60 of the first run.
+  // In the second run the first field is that of date 60 of the first run.
   expect("EXPORTED", "LAG=+60", "BLASOLD\n-2. 0\n", {Field{-120, -122, -128, -138}, second});
 }
 
@@ -146,22 +150,23 @@ TEST_F(OasisWords, TakeTheWeightsOfScripr) {
          {Field{0, 0.5, 2, 0}, Field{30, 30.5, 32, 0}});
 }
 
-/// Rank 1 alone has the field, e.g. a number without dimension; the others define and call nothing for it. Every rank has
-/// the second field.
+/// Only rank 1 has the field, e.g. a number without dimension; the others define and call nothing for it. Every
+/// rank has the second field.
 TEST_F(OasisWords, NeedNoCallsOfRanksThatDefineNothing) {
   const std::string second =
       "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n3 1 3 1 hgrd hgrd\nP 0 P 0\n";
   const std::array<Field, 2> expected{Field{0, 1, 4, 9}, Field{60, 61, 64, 69}};
   write_namcouple("EXPORTED", "", "", second);
   expect_got({"serial_source", 3}, {"serial_target", 3}, expected);
-  write_restart({1.5f, 2.25f, 3.125f, 280.1f});  // which rank 1 reads and writes
+  write_restart({1.5f, 2.25f, 3.125f, 280.1f});  // rank 1 reads and writes it
   for (const Field& first : {Field{1.5, 2.25, 3.125, 280.1}, Field{60, 61, 64, 69}}) {
     write_namcouple("EXPORTED", "LAG=60", "", second);
     expect_got({"serial_source", 3}, {"serial_target", 3}, {first, Field{0, 1, 4, 9}});
   }
 }
 
-/// Two fields of one partition are regridded by one file, but rank 1 alone defines the first, and all ranks the second.
+/// Two fields of one partition are regridded by one file, but only rank 1 defines the first, and all ranks the
+/// second.
 TEST_F(OasisWords, RegridFieldsOfOnePartitionThatOtherRanksDefine) {
   write_weights("w.nc");
   write_namcouple(

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files of weights as programs write them, and what the conventions say that they give.
+"""Files of weights as programs write them, and their results according to the conventions.
 
-conventions.py make FOLDER SEED PRODUCERS CONSUMERS   writes the files, the sources, what is expected, and `cases`
-conventions.py check FOLDER CONSUMERS                 compares what the consumers have written
+conventions.py make FOLDER SEED PRODUCERS CONSUMERS   writes the files, the sources, the expected results, and `cases`
+conventions.py check FOLDER CONSUMERS                 compares the results that the consumers have written
 
 Written from the texts of the conventions, as algebra with a sparse matrix W:
   SCRIP User's Guide 1.4, 2.4: links (dst_address, src_address, remap_matrix[:, 0]) from 1; destination = W source.
   ESMF Reference Manual, 12.9: (row, col, S) from 1; "weights only" files hold nothing else.
   OASIS3-MCT User Guide, CONSERV: integrals over the points that are not masked; GLOBAL spreads the difference evenly over
-    the target grid, GLBPOS in proportion to the field; BASBAL and BASPOS likewise, with the surfaces that are not masked: what
-    the target gets is proportional to its own. A target without weights is 0 before.
+    the target grid, GLBPOS in proportion to the field; BASBAL and BASPOS likewise, with the surfaces that are not
+    masked: the integral that the target gets is proportional to its own surface. A target without weights is 0 before.
 """
 import sys
 
@@ -76,7 +76,7 @@ class Maker:
               map_method="Bilinear remapping", normalization="none")
 
     def padded(self):
-        """Links without an address fill the file up; a row that has no others has no weights."""
+        """Links without an address are padding; a row that has no other links has no weights."""
         row, column, weight = links_of(self.rng, np.arange(3, M))
         source = self.rng.uniform(-5, 5, (STEPS, N))
         expected = product(row, column, weight, source)
@@ -90,7 +90,7 @@ class Maker:
         self.add("floating", source, expected, "{source_shape: [60]}")
 
     def zero_weights(self):
-        """Links of weight 0 lead to points that no rank has; row 0 has none but these."""
+        """Links of weight 0 lead to points that no rank has; row 0 has only such links."""
         row, column, weight = links_of(self.rng, np.arange(1, M))
         wet = np.zeros(N, bool)
         wet[column] = True
@@ -113,7 +113,7 @@ class Maker:
         self.add("weights_only", source, product(row, column, weight, source), "{source_shape: [60]}")
 
     def missing(self, name, value, kind):
-        """Elements of the value are left out; the mean of the others is that of their weights."""
+        """Elements with this value are left out; the others are averaged by their weights."""
         row, column, weight = links_of(self.rng, np.arange(M))
         source = self.rng.uniform(-5, 5, (STEPS, N)).astype(kind).astype("f8")
         here = self.rng.random((STEPS, N)) > 0.4
@@ -128,8 +128,8 @@ class Maker:
         self.add(name, source, expected, f"{{missing: {value!r}, fill: -1, source_shape: [60]}}", f"f64/{kind}")
 
     def conserved(self, name, form, fill=0):
-        """OASIS: some targets have no weights, some of either grid are masked. Targets without weights take part where
-        `fill` is 0; any other value marks them as without value, and they keep it."""
+        """OASIS: some targets have no weights, some points of either grid are masked. Targets without weights take part
+        if `fill` is 0; any other value marks them as without value, and they keep it."""
         row, column, weight = links_of(self.rng, np.arange(4, M))
         source = self.rng.uniform(1, 5, (STEPS, N))
         area_a, area_b = self.rng.uniform(1, 2, N), self.rng.uniform(1, 2, M)

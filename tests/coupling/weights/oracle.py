@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files of weights made anew from the geometry, cases of regridding, and what they must give.
+"""Files of weights made from the geometry, cases of regridding, and their expected results.
 
 oracle.py make FOLDER SEED PRODUCERS CONSUMERS   writes the files and `cases`
-oracle.py check FOLDER CONSUMERS                 judges what the consumers have written
+oracle.py check FOLDER CONSUMERS                 judges the results that the consumers have written
 """
 import math
 import random
@@ -91,7 +91,7 @@ def esmf(f, links, areas):
 
 
 def cells(nx, ny):
-    """West, east, sine of south, sine of north."""
+    """Yields west, east, sine of south, sine of north of each cell."""
     for j in range(ny):
         for i in range(nx):
             yield (2 * math.pi * i / nx, 2 * math.pi * (i + 1) / nx,
@@ -99,7 +99,7 @@ def cells(nx, ny):
 
 
 def conservative(folder, rng):
-    """Overlaps of the cells of two grids of the sphere, of which the source has land without values."""
+    """Overlaps of the cells of two grids of the sphere; the source has land without values."""
     source, destination = list(cells(NX, NY)), list(cells(MX, MY))
     mask = [0 if rng.random() < 0.3 else 1 for _ in source]
     mask[5 * NX: 8 * NX] = [0] * (3 * NX)  # whole destination cells are on land
@@ -114,7 +114,7 @@ def conservative(folder, rng):
     frac_b = [0.0] * len(destination)
     for r, _, a in overlaps:
         frac_b[r] += a / area_b[r]
-    mask_b = [1] * len(frac_b)  # as ESMF writes it: elements that nothing covers are not masked
+    mask_b = [1] * len(frac_b)  # as ESMF writes it: elements that no source covers are not masked
     areas = ((area_a, [float(m) for m in mask], mask), (area_b, frac_b, mask_b))
     rng.shuffle(overlaps)
     destarea = [(r, c, a / area_b[r]) for r, c, a in overlaps]
@@ -182,7 +182,7 @@ def value(kind, number, step):
 
 
 def turned(address, nx, ny):
-    """Row-major number in shape nx x ny of the element with that address."""
+    """Returns the row-major number in shape nx x ny of the element with that address."""
     return address % nx * ny + address // nx
 
 
@@ -216,7 +216,7 @@ class Judge:
         self.failures.append(text)
 
     def expected(self, kind, weights, step):
-        """By address of the destination; None: it stays as it was."""
+        """Returns the expected values by address of the destination; None if an element stays as it was."""
         rows, result = self.rows[weights], {}
         number = (lambda a: turned(a, NX, NY)) if kind == "column" else (lambda a: a)
         area_a, mask_a, area_b, mask_b, frac_b = self.areas
@@ -291,7 +291,7 @@ def check(folder, consumers):
                 same = x == e or (math.isnan(x) and math.isnan(e))
                 if not same and (is_exact or not abs(x - e) <= 1e-12 * max(1.0, abs(e))):
                     judge.fail(f"{name}, step {step}: element {address}: expected {e!r}; found {x!r}")
-            # The same bits in every decomposition of either side.
+            # The bits are equal in every decomposition of either side.
             bits = [struct.pack("<d", found[a]) for a in range(MX * MY)]
             if first.setdefault((kind, step), bits) != bits:
                 judge.fail(f"{name}, step {step}: other bits than in another decomposition")

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank of a job that produces fields on one grid, or gets them on another by weights. It reads from a file
-// which cases there are, a line each (written by oracle.py or conventions.py):
+// A rank of a job that produces fields on one grid, or gets them on another by weights. It reads the cases from
+// a file, one per line (written by oracle.py or conventions.py):
 //
 //     NAME WEIGHTS OPTIONS TYPE STEPS | layout of the producer | layout of the consumer
 //
-// TYPE is that of the consumer, or CONSUMER/PRODUCER. Where FOLDER/NAME.values exists, it holds what the producer
-// puts: doubles, shape [steps][elements].
+// TYPE is that of the consumer, or CONSUMER/PRODUCER. FOLDER/NAME.values, if it exists, holds the values that
+// the producer puts: doubles, shape [steps][elements].
 //
 // A layout is a text, or `points shape=... seed=... [mask=FILE]`: every element that the mask leaves, dealt to
 // the ranks in an order that the seed decides.
@@ -51,7 +51,7 @@ std::vector<Case> read_cases(const std::string& path) {
   return cases;
 }
 
-/// What a rank holds: its layout, and the number of each place of its buffer; -1: none.
+/// The elements that a rank holds: its layout, and the number of each place of its buffer, -1 for none.
 struct Side {
   Layout layout;
   std::vector<Index> numbers;
@@ -104,7 +104,7 @@ Side side_of(const std::string& text, int rank, int ranks) {
   const auto local = layout.local(rank);
   const auto shape = layout.shape();
   Side side{layout, std::vector<Index>(static_cast<std::size_t>(local.allocated), -1)};
-  // By the definition, dimension by dimension, without the runs that the library uses.
+  // The walk follows the definition, dimension by dimension, without the runs that the library uses.
   const auto walk = [&](const auto& deeper, std::size_t d, Index number, Index place) -> void {
     if (d == shape.size()) {
       side.numbers[static_cast<std::size_t>(place)] = number;
@@ -118,7 +118,7 @@ Side side_of(const std::string& text, int rank, int ranks) {
   return side;
 }
 
-/// As the oracle computes it: exact in double precision.
+/// Returns the value as the oracle computes it: exact in double precision.
 double value_of(const Case& c, Index number, int step) {
   if (c.name.starts_with("linear")) {
     const auto x = static_cast<double>(number % 24), y = static_cast<double>(number / 24);
@@ -128,7 +128,7 @@ double value_of(const Case& c, Index number, int step) {
   return static_cast<double>((number * 7919 + step * 104729) % 1000003) / 1024.0 - 300;
 }
 
-/// What the producer puts: of a file if there is one, else as value_of says.
+/// The values that the producer puts: those of a file if there is one, else those of value_of.
 class Values {
 public:
   Values(const Case& c, const std::string& path, Index elements) : case_(c), elements_(elements) {

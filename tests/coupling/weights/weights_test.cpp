@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regridding between two jobs, judged by oracle.py; what is refused.
+// Regridding between two jobs, judged by oracle.py, and refusals.
 #include <gtest/gtest.h>
 #include <netcdf.h>
 
@@ -28,7 +28,7 @@ struct Sizes {
 };
 class Weights : public testing::TestWithParam<Sizes> {};
 
-/// Plays the cases that the oracle makes, and lets it judge what the consumers got.
+/// Plays the cases that the oracle makes, and lets it judge the results of the consumers.
 void play(const char* oracle_program, Sizes sizes) {
   const auto [producers, consumers] = sizes;
   const auto chosen = seed();
@@ -71,14 +71,14 @@ struct File {
   std::vector<double> rows{1, 2, 3, 4}, columns{1, 2, 3, 6};
   std::vector<double> weights{1, 1, 1, 1};
   std::string method = "Bilinear remapping", normalization = "fracarea", name_of_weights = "S";
-  int kinds = 0;  // of SCRIP; 0: ESMF
+  int kinds = 0;  // of SCRIP; 0 for ESMF
   std::array<int, 2> source{3, 2};
   std::size_t destinations = 4;
-  bool has_areas = false;  // each element's is 1
+  bool has_areas = false;  // the area of each element is 1
   nc_type type_of_addresses = NC_INT;
   bool has_sizes = true, has_dimensions = true;  // of ESMF: n_a and n_b, src_grid_dims
   bool has_strings = false;                      // attributes of type NC_STRING
-  std::string group = {};                        // in which all is; empty: in the file itself
+  std::string group = {};                        // the group of all data; empty for the file itself
 
   void write(const std::string& path) const {
     int file = 0, id = 0;
@@ -181,7 +181,7 @@ protected:
     EXPECT_EQ(tremula_session_close(session_), TREMULA_OK) << tremula_last_error();
   }
   std::string path() const { return (stage_.directory() / "weights.nc").string(); }
-  /// What tremula_weights_open answers.
+  /// Returns the error text of tremula_weights_open; empty if there is no error.
   std::string opened(const File& file, const char* options, tremula_status expected) {
     file.write(path());
     tremula_weights* weights = nullptr;
@@ -195,7 +195,7 @@ protected:
   tremula_layout* layout_ = nullptr;
 };
 
-/// What the integrals are told by.
+/// Ranks exchange their integrals by tremula_session_allgather.
 TEST_F(RefusedWeights, RanksThatPassOtherSizesAreToldBeforeAnythingIsCopied) {
   for (const auto& sizes : {std::array<std::size_t, 2>{4096, 8}, {8, 4096}, {8, 0}, {8, 8}}) {
     std::vector<std::thread> ranks;
@@ -369,7 +369,7 @@ TEST_F(RefusedWeights, ReadsAGroupOfAFile) {
   }
 }
 
-/// NetCDF is not thread-safe.
+/// NetCDF is not thread-safe, so files are opened under a lock.
 TEST_F(RefusedWeights, OpensFilesInSeveralThreads) {
   File file;
   file.rows.clear(), file.columns.clear(), file.weights.clear();
@@ -412,7 +412,7 @@ TEST_F(RefusedWeights, ConservesOnlyWhereEachElementIsOnOneRank) {
   EXPECT_EQ(opened({.has_areas = true}, nullptr, TREMULA_OK), "");
   const auto text = opened({.has_areas = true}, "{conserve: global}", TREMULA_INVALID_ARGUMENT);
   EXPECT_NE(text.find("found elements on several or on none"), text.npos) << text;
-  // Element 2 has no weights, and takes no part.
+  // Element 2 has no weights and takes no part.
   EXPECT_EQ(opened({.rows = {1, 2, 2, 4}, .has_areas = true}, "{conserve: global}", TREMULA_OK),
             "");
   tremula_layout_free(layout_);
@@ -420,7 +420,7 @@ TEST_F(RefusedWeights, ConservesOnlyWhereEachElementIsOnOneRank) {
   EXPECT_EQ(opened({.has_areas = true}, "{conserve: global}", TREMULA_OK), "");
 }
 
-/// A producer that has not all elements of its array.
+/// The producer does not have all elements of its array.
 TEST_F(RefusedWeights, NamesASourceElementThatNobodyHas) {
   File{}.write(path());
   std::thread producer([&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a layout whose extent changes when the counts of a step are known.
+// Layouts whose extent changes, once the counts of a step are known.
 #include "index_calc/layout/changing.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of arrays whose ranks list what they own, against what every place of every buffer holds.
+// Plans of arrays whose ranks list what they own, compared with the contents of every place of every buffer.
 #include "index_calc/lists/match.hpp"
 
 #include <fmt/format.h>
@@ -28,14 +28,14 @@ IndexList list_of(const Side& side, Rank rank) {
                         : IndexList::of_layout(layout, rank, local_part(layout, rank));
 }
 
-/// out[from][to] as it comes to each `to`.
+/// Returns the messages of out[from][to] that arrive at `to`.
 std::vector<Bytes> column(const std::vector<std::vector<Bytes>>& out, Rank to) {
   std::vector<Bytes> in;
   for (const auto& of_rank : out) in.push_back(of_rank[static_cast<std::size_t>(to)]);
   return in;
 }
 
-/// All ranks of both sides, step by step.
+/// The match of all ranks of both sides, step by step.
 struct Matched {
   std::vector<std::vector<PeerSegments>> of_source, of_sink;  // shape: [rank]
 
@@ -51,16 +51,16 @@ struct Matched {
       sources.emplace_back(sides, source_lists[static_cast<std::size_t>(r)], r);
     for (Rank r = 0; r < sink.ranks(); ++r)
       sinks.emplace_back(sides, sink_lists[static_cast<std::size_t>(r)], r);
-    const auto forth = [&](auto&& tell, const std::vector<std::vector<Bytes>>& came) {
+    const auto forth = [&](auto&& messages_of, const std::vector<std::vector<Bytes>>& came) {
       std::vector<std::vector<Bytes>> out;
       for (Rank r = 0; r < source.ranks(); ++r)
-        out.push_back(tell(sources[static_cast<std::size_t>(r)], column(came, r)));
+        out.push_back(messages_of(sources[static_cast<std::size_t>(r)], column(came, r)));
       return out;
     };
-    const auto back = [&](auto&& tell, const std::vector<std::vector<Bytes>>& came) {
+    const auto back = [&](auto&& messages_of, const std::vector<std::vector<Bytes>>& came) {
       std::vector<std::vector<Bytes>> out;
       for (Rank r = 0; r < sink.ranks(); ++r)
-        out.push_back(tell(sinks[static_cast<std::size_t>(r)], column(came, r)));
+        out.push_back(messages_of(sinks[static_cast<std::size_t>(r)], column(came, r)));
       return out;
     };
     auto out = back([](SinkMatch& s, const auto&) { return s.to_sources(); }, {});
@@ -78,7 +78,7 @@ std::span<const std::byte> bytes_of(const std::vector<Index>& values) {
   return std::as_bytes(std::span(values));
 }
 
-/// The buffer of a rank.
+/// Returns the local part of a rank: its buffer.
 LocalPart flat(const std::vector<Index>& buffer, Index elements) {
   LocalPart part;
   part.dimensions = 2;
@@ -157,7 +157,7 @@ TEST(Lists, OfAnyKindToAnyKindMoveEveryElement) {
   }
 }
 
-/// One side of 2 ranks of an array of 3x4.
+/// Returns a side of 2 ranks of an array of 3x4.
 Side two_ranks(std::vector<Index> a, std::vector<Index> b, bool is_partial = false,
                bool has_copies = false) {
   const std::vector<Index> shape{3, 4};
@@ -216,7 +216,7 @@ TEST(Lists, ThatLackAnElementOrHaveItTwiceAreNamed) {
   expect_moves_all(random, good, copies);
 }
 
-/// A rank that owns every second one of many intervals. Walking from the first interval for each element would take
+/// A rank owns every second one of many intervals. Walking from the first interval for each element would take
 /// 10^11 steps.
 TEST(Lists, OfLayoutsWithManySplitsTakeOnePass) {
   constexpr Index intervals = 200'000, length = 10;
@@ -261,7 +261,7 @@ TEST(Lists, OfPointsKeepRunsAndEqualDistances) {
   EXPECT_EQ(plan[0].along[1].period[0].count, 500);
 }
 
-/// What each rank owns of a layout, as points in the order of its buffer.
+/// Returns what each rank owns of a layout, as points in the order of its buffer.
 Side as_points(const Layout& layout) {
   const std::vector<Index> shape = index_calc::shape(layout);
   Side side;
@@ -278,7 +278,7 @@ std::size_t segments_in(const SegmentList& list) {
   return count;
 }
 
-/// Blocks that are given as points are two short lists for each pair, as those of the layouts.
+/// Blocks given as points make two short lists for each pair, as they do given as layouts.
 TEST(Lists, OfBlocksKeepOnePatternOfTheirRows) {
   const Layout from = Layout::parse("shape=400x400 grid=2x2 block=32x32"),
                to = Layout::parse("shape=400x400 grid=1x3 block=48x48");
@@ -305,7 +305,7 @@ TEST(Lists, OfBlocksKeepOnePatternOfTheirRows) {
   expect_moves_all(random, source, sink);
 }
 
-/// The same blocks in buffers whose rows, or all of whose places, go backwards.
+/// Blocks are given as points in buffers whose rows, or all of whose places, are in reverse order.
 TEST(Lists, OfBlocksInAnyOrderOfTheBufferMoveEveryElement) {
   Random random;
   for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
@@ -333,11 +333,12 @@ TEST(Lists, OfBlocksInAnyOrderOfTheBufferMoveEveryElement) {
   }
 }
 
-/// Rows of a pattern are read and written run by run; and strides of a peer that lead out of its buffer are refused.
+/// Rows of a pattern are read and written run by run; strides of a peer that lead out of its buffer are
+/// refused.
 TEST(Lists, OfRowsGoRunByRunAndStayInsideOfABuffer) {
   const std::vector<Index> shape{5, 10};
   std::vector<Index> mine,
-      theirs;  // of each row the elements 9, 8, 6 and 3, mine in this order, theirs where they are
+      theirs;  // elements 9, 8, 6 and 3 of each row: mine in this order, theirs at their indices
   for (Index row = 0; row < 5; ++row)
     for (const Index column : {9, 8, 6, 3}) mine.push_back(10 * row + column);
   for (Index number = 0; number < 50; ++number) theirs.push_back(number);
@@ -390,7 +391,7 @@ TEST(Lists, OfDifferentMatchesHaveDifferentFingerprints) {
   EXPECT_NE(fingerprint(1), fingerprint(2));
 }
 
-/// What no rank has written ends in an error, and what one has written is read as it was.
+/// Bytes that no rank has written end in an error, and those that a rank has written are read unchanged.
 TEST(Lists, FromForeignBytesAreReadOrRefused) {
   Random random;
   for (int i = 0; i < testing_only::rounds(2000); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random arrays whose ranks list what they own. What each place of a buffer holds is known from the draw,
-// not from the product.
+// Random arrays whose ranks list what they own. The contents of each place of a buffer are known from the
+// draw, not from the code under test.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -12,8 +12,8 @@
 
 namespace tremula::index_calc::testing {
 
-/// One side: of each rank its layout, and the number of the element in each place of its buffer, -1 where
-/// none lies.
+/// One side: for each rank its layout, and the number of the element in each place of its buffer, -1
+/// where there is none.
 struct Side {
   std::vector<Layout> layout{};               ///< shape: [rank]
   std::vector<std::vector<Index>> numbers{};  ///< shape: [rank][place]
@@ -25,7 +25,7 @@ inline Index volume(const std::vector<Index>& shape) {
   return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
 }
 
-/// Every number of the array in runs of up to `longest`, in any order of the runs.
+/// Returns every number of the array in runs of up to `longest`, the runs in any order.
 inline std::vector<std::pair<Index, Index>> random_runs(Random& random, Index all, Index longest) {
   std::vector<std::pair<Index, Index>> runs;
   for (Index at = 0; at < all;) {
@@ -71,7 +71,7 @@ inline Side random_segments(Random& random, const std::vector<Index>& shape, Ran
   return side;
 }
 
-/// The array cut in two again and again, the boxes dealt at random.
+/// Returns the array cut in two again and again, with the boxes dealt at random.
 inline Side random_boxes(Random& random, const std::vector<Index>& shape, Rank ranks) {
   using Box = std::pair<std::vector<Index>, std::vector<Index>>;  // origin, extents
   std::vector<Box> boxes{{std::vector<Index>(shape.size()), shape}};
@@ -121,7 +121,8 @@ inline Side random_computed(Random& random, const std::vector<Index>& shape) {
   return side;
 }
 
-/// @param may_compute  else its ranks have lists
+/// Returns a random side.
+/// @param may_compute  the layout may be computed; if false, its ranks have lists
 inline Side random_side(Random& random, const std::vector<Index>& shape, bool may_compute) {
   const auto ranks = static_cast<Rank>(random.in(1, 5));
   switch (random.in(0, may_compute ? 3 : 2)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever ASPEN plans, FALLS plans as well: the same lists at a cost of its own.
+// FALLS plans everything that ASPEN plans: the same lists at a cost of its own.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -24,7 +24,7 @@ std::string text(const Distribution& d) {
   return to_string(layout);
 }
 
-/// The families of a list as few as they can be: two that follow each other as one.
+/// Returns as few families of a list as possible: two that follow each other are joined.
 std::vector<Family> joined(const SegmentList& list, Index turns) {
   SegmentList some = list;
   some.repeat = std::min(list.repeat, turns);
@@ -44,7 +44,7 @@ std::vector<Family> joined(const SegmentList& list, Index turns) {
   return result;
 }
 
-/// The first fact in which two lists differ; empty if none.
+/// Returns the first fact in which two lists differ; empty if there is none.
 std::string difference(const Overlaps& a, const Overlaps& b) {
   if (a.size() != b.size()) return "number of peers";
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -64,7 +64,7 @@ std::string difference(const Overlaps& a, const Overlaps& b) {
   return {};
 }
 
-/// About how many blocks ASPEN looks at.
+/// Estimates how many blocks ASPEN looks at.
 double aspen_looks(const BlockCyclic& mine, const BlockCyclic& theirs) {
   const auto round = [](const BlockCyclic& d) {
     if (d.grid == 1 || d.extent <= d.block - d.cut) return static_cast<double>(d.extent);
@@ -83,7 +83,7 @@ void expect_same(const Distribution& mine, const Distribution& theirs, GridCoord
   const Overlaps aspen = overlaps(mine, me, theirs);
   const Overlaps falls = overlaps(mine, me, theirs, Algorithm::falls);
   ASSERT_EQ(difference(falls, aspen), "");
-  // A look at each block for each peer, and what is found.
+  // One look at each block for each peer, and one for each family found.
   ASSERT_LE(falls.steps(),
             static_cast<Index>(falls.families()) + grid(theirs) * (aspen.steps() + 2));
 }

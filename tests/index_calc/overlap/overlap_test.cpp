@@ -40,7 +40,7 @@ std::vector<Segment> unrolled(const SegmentList& list) {
   return result;
 }
 
-/// Neighbours in the local indices of both sides are one.
+/// Returns the segments with neighbours in the local indices of both sides joined.
 std::vector<Segment> joined(const std::vector<Segment>& segments) {
   std::vector<Segment> result;
   for (const Segment& s : segments) {
@@ -54,13 +54,14 @@ std::vector<Segment> joined(const std::vector<Segment>& segments) {
   return result;
 }
 
-/// What the border of a period may divide: both sides have a block across it.
+/// Returns whether a distribution has a cut. If both sides have one, blocks of both may lie across
+/// the border of a period, which then divides segments.
 bool has_cut(const Distribution& d) {
   const auto* dealt = std::get_if<BlockCyclic>(&d);
   return dealt != nullptr && dealt->cut != 0;
 }
 
-/// The first fact that a list gets wrong; empty if none.
+/// Returns the first fact that a list gets wrong; empty if there is none.
 std::string mistake(const SegmentList& list, std::vector<Segment> expected, bool is_divided) {
   auto found = unrolled(list);
   if (list.elements() != sum_of_lengths(expected)) return "elements()";
@@ -76,7 +77,7 @@ std::string mistake(const SegmentList& list, std::vector<Segment> expected, bool
   return {};
 }
 
-/// The first fact that an Overlaps gets wrong; empty if none.
+/// Returns the first fact that an Overlaps gets wrong; empty if there is none.
 std::string mistake(const Overlaps& found, const std::map<Index, std::vector<Segment>>& expected,
                     bool is_divided) {
   if (found.size() != expected.size()) return "number of peers: " + std::to_string(found.size());
@@ -92,7 +93,7 @@ std::string mistake(const Overlaps& found, const std::map<Index, std::vector<Seg
   return {};
 }
 
-/// All algorithms from coordinate `me` against the oracle.
+/// Compares all algorithms for coordinate `me` with the oracle.
 bool all_algorithms_equal_definition(const Distribution& mine, Index me,
                                      const Distribution& theirs) {
   const auto expected = shared(deal(mine), me, deal(theirs));

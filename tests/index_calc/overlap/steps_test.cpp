@@ -14,7 +14,7 @@ namespace {
 
 using testing::deal, testing::Dealt, testing::Random;
 
-/// Blocks of each coordinate within the first `elements` elements.
+/// Returns the number of blocks of each coordinate within the first `elements` elements.
 std::vector<Index> blocks_of_each(const BlockCyclic& d, Index elements) {
   std::vector<Index> count(static_cast<std::size_t>(d.grid));
   Index turn = 0;
@@ -50,7 +50,7 @@ Pair random_pair(Random& random) {
 }
 
 TEST(Steps, OfAspenAreThoseOfEquationFour) {
-  // D * L * N_local, for each dimension; no boundary terms where the extent is whole periods.
+  // D * L * N_local, for each dimension; without boundary terms if the extent is whole periods.
   Random random;
   for (int round = 0; round < 2000; ++round) {
     const auto [mine, theirs, periods] = random_pair(random);
@@ -79,7 +79,7 @@ TEST(Steps, OfAspenDoNotKnowHowManyTheOthersAre) {
   const Index extent = 31 * 16 * 5000;
   const BlockCyclic mine{.extent = extent, .block = 31, .grid = 16, .source = 0};
   for (const Index others : {2, 1000, 1'000'000}) {
-    // An extent that is no whole period for any of them.
+    // The extent is not a whole number of periods for any of them.
     const BlockCyclic theirs{.extent = extent, .block = 37, .grid = others, .source = 0};
     const Index seen = std::min(extent, period_of(mine, theirs));
     EXPECT_EQ(overlaps(mine, {0}, theirs).steps(), seen / (31 * 16)) << others;
@@ -96,7 +96,7 @@ TEST(Steps, OfAspenAreFewerWhereBlocksLieInBlocks) {
 
 TEST(Steps, OfFallsAreAtMostThoseOfEquationTwo) {
   // L * R * N_local blocks are looked for within one period, for each dimension, instead of
-  // L * R * N_local * N_remote pairs: each that is found, and at most one that ends the search.
+  // L * R * N_local * N_remote pairs: each block found, and at most one that ends the search.
   Random random;
   for (int round = 0; round < 300; ++round) {
     auto [mine, theirs, periods] = random_pair(random);
@@ -121,7 +121,7 @@ TEST(Steps, OfFallsAreAtMostThoseOfEquationTwo) {
 }
 
 TEST(Steps, OfTheClassicalAlgorithmAreAtMostThoseOfEquationOne) {
-  // L * R * N_local + R * N_remote over the whole extent, for the product is walked onward.
+  // L * R * N_local + R * N_remote over the whole extent, because both lists are walked onward.
   Random random;
   for (int round = 0; round < 300; ++round) {
     auto [mine, theirs, periods] = random_pair(random);

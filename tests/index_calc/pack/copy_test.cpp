@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pack.hpp: packages in stretches, and straight from one local buffer to the other.
+// pack.hpp: packages in stretches, and directly from one local buffer to the other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using testing::Random, testing::World, testing::buffer_of, testing::random_shape;
 using Buffers = std::map<Rank, std::vector<std::byte>>;
 
-/// Random stretches that make up the whole, in random order.
+/// Returns random stretches that make up the whole, in random order.
 std::vector<Stretch> stretches_of(Index elements, Random& random) {
   std::vector<Stretch> result;
   for (Index at = 0; at < elements;) {
@@ -32,13 +32,13 @@ std::vector<Stretch> stretches_of(Index elements, Random& random) {
   return result;
 }
 
-/// An array in the memory of both sides, and all ways to bring it from one side to the other.
+/// An array in the memory of both sides, and all ways to move it from one side to the other.
 struct Redistribution {
   Layout from, to;
   std::size_t width;
   Order order;
   Buffers source;  ///< with all numbers
-  Buffers target;  ///< as it must be in the end: -1 where no element lies
+  Buffers target;  ///< as it must be in the end: -1 where there is no element
   CopyTuning tuning = copy_tuning();
 
   Buffers empty_target() const {
@@ -48,7 +48,7 @@ struct Redistribution {
     return result;
   }
 
-  /// move(my package, my part, me) for all packages of all ranks of `mine`.
+  /// Calls move(my package, my part, me) for all packages of all ranks of `mine`.
   template <class Move>
   void for_each_package(const Layout& mine, const Layout& theirs, const Buffers& ranks,
                         Move&& move) const {
@@ -159,7 +159,7 @@ TEST(Copy, GivesEveryElementItsPlaceAndLeavesOtherCellsAlone) {
   }
 }
 
-/// The kernels of this processor, for caches that hold `cached_bytes`.
+/// Returns the kernels of this processor, for caches that hold `cached_bytes`.
 std::vector<CopyTuning> large_tunings(std::size_t cached_bytes) {
   std::vector<CopyTuning> result;
   for (const StoreWidth width : {StoreWidth::least, StoreWidth::avx, StoreWidth::avx512})
@@ -181,7 +181,7 @@ TEST(Copy, IsTheSameByEveryKernel) {
   Random random;
   for (int round = 0; round < testing_only::rounds(300) && !::testing::Test::HasFailure();
        ++round) {
-    // Rows of all lengths from a part of a line to some pieces of a long run.
+    // Rows of all lengths, from a part of a line to several pieces of a long run.
     const std::string shape = "shape=" + std::to_string(random.in(1, 40)) + "x" +
                               std::to_string(random.in(1, random.one_in(4) ? 4000 : 300)) + " ";
     const auto layout = [&] {
@@ -221,7 +221,7 @@ TEST(Copy, OfMoreThanACacheHoldsIsTheSame) {
                                       {"grid=1x2 block1=37", "grid=1x1 store=column"}};
   for (const std::size_t width : {2U, 4U, 8U, 16U})
     for (const auto& [mine, theirs] : pairs) {
-      // Two packages of more than 2 MiB each at most.
+      // At most two packages, of more than 2 MiB each.
       const std::string shape = "shape=" + std::to_string(random.in(600, 620)) + "x" +
                                 std::to_string((std::size_t{5} << 20) / 600 / width) + " ";
       Redistribution r{.from = Layout::parse(shape + mine),

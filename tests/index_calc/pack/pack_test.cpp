@@ -16,7 +16,7 @@ namespace {
 
 using testing::Random, testing::World, testing::buffer_of, testing::random_shape;
 
-/// The runs of these elements, walked one by one.
+/// Returns the runs of these elements, counted one by one.
 Runs runs_of(const World& world, const std::vector<Index>& elements) {
   std::vector<Index> lengths;
   Index previous = -2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of layouts with copies, judged by the definition: a sink's every copy gets every element once,
-// and no copy of a source sends more than its share.
+// Plans of layouts with copies, judged by the definition: every copy of a sink gets every element
+// once, and no copy of a source sends more than its share.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -23,7 +23,7 @@ using testing::Random, testing::World, testing::buffer_of;
 
 constexpr std::size_t width = 8;
 
-/// Runs of a package that are met when its elements are packed one after the other.
+/// Counts the runs of a package by going through its elements one after the other.
 Index count_runs(const Package& package, const LocalPart& part, Order order) {
   std::vector<Index> offsets{part.first};
   for (std::size_t k = 0; k < package.dimensions; ++k) {
@@ -73,7 +73,7 @@ TEST(Copies, EveryCopyOfTheSinkGetsEveryElementOnce) {
         const auto bytes = static_cast<std::size_t>(package.elements) * width;
         std::vector<std::byte> wire(bytes), piece;
         pack(package, part, order, width, sent[me], wire);
-        // In two stretches, too.
+        // Also in two stretches.
         const Index cut = random.in(0, package.elements);
         for (const Stretch s : {Stretch{0, cut}, Stretch{cut, package.elements - cut}}) {
           piece.resize(static_cast<std::size_t>(s.count) * width);
@@ -166,7 +166,7 @@ TEST(Copies, AreDealtEvenlyAndNearOnesFirst) {
     std::vector<std::vector<int>> got(number(pair.to),
                                       std::vector<int>(static_cast<std::size_t>(pair.lines)));
     Index near = 0;
-    Rank others = 0;  // copies of the sink that are none of the source
+    Rank others = 0;  // copies of the sink that are not copies of the source
     for (Rank j = 0; j < pair.to; ++j) others += is_one_job && 2 * j < pair.from ? 0 : 1;
     const auto has_itself = [&](Rank j) { return is_one_job && 2 * j < pair.from; };
     for (const CopyShare& s : shares) {
@@ -200,7 +200,7 @@ TEST(Copies, AreDealtEvenlyAndNearOnesFirst) {
       ASSERT_EQ(shares_of_sink(pair, j), expected);
     }
     if (!has_hosts) continue;
-    // On each host the less of what its copies may send and what they need.
+    // On each host, the smaller of what its copies may send and what they need.
     Index most_near = 0;
     for (std::uint32_t host = 0; host < 3; ++host) {
       Index may_send = 0, needed = 0;
@@ -215,7 +215,8 @@ TEST(Copies, AreDealtEvenlyAndNearOnesFirst) {
 }
 
 TEST(Copies, ShareWhatIsLeftOverByChance) {
-  // Each pair of cells shares one line of 4 elements; which of 4 copies sends it must not be the same.
+  // Each pair of cells shares one line of 4 elements; it must not always be the same copy of 4 that
+  // sends it.
   const Layout from = Layout::parse("shape=64x4 mesh=4x4 axes1=1"),
                to = Layout::parse("shape=64x4 grid=64x4");
   for (Rank r = 0; r < rank_count(from); ++r) {
@@ -238,7 +239,7 @@ TEST(Copies, ThatARankHasItselfAreNotSent) {
     EXPECT_EQ(own->elements, 16);
     EXPECT_EQ(plan.elements(), 32);
   }
-  // What all have becomes the part of each: nothing is sent.
+  // Every rank has the whole array and needs a part of it: nothing is sent.
   const Layout all = Layout::parse("shape=8x8 mesh=4"), each = Layout::parse("shape=8x8 grid=4x1");
   for (Rank r = 0; r < 4; ++r) {
     const Plan plan = make_plan(all, each, r, Role::source, Algorithm::aspen, hosts);

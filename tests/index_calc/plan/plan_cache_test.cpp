@@ -74,17 +74,17 @@ TEST(PlanCache, ForgetsTheLongestUnusedFirst) {
   Rank r = 0;
   while (cache.size() == static_cast<std::size_t>(r)) {
     cache.get(cyclic, other, r++);
-    cache.get(cyclic, other, 0);  // is used all the time
+    cache.get(cyclic, other, 0);  // stays in use
     ASSERT_LT(r, 100) << "nothing is ever forgotten";
   }
   const auto hits = cache.hits();
   cache.get(cyclic, other, 0);
   EXPECT_EQ(cache.hits(), hits + 1);
-  cache.get(cyclic, other, 1);  // the first to go
+  cache.get(cyclic, other, 1);  // dropped first
   EXPECT_EQ(cache.hits(), hits + 1);
 }
 
-/// What n plans that stay in use look at.
+/// Returns how many plans the cache looks at while n plans are made and stay in use.
 std::uint64_t looks_of(int n) {
   PlanCache cache;
   std::vector<std::shared_ptr<const Plan>> used;

@@ -22,7 +22,7 @@ std::vector<Segment> unrolled(const SegmentList& list) {
   return result;
 }
 
-/// Both layouts of a random pair have the same random shape of 1 to 3 dimensions.
+/// Returns two random layouts with the same random shape of 1 to 3 dimensions.
 std::pair<Layout, Layout> random_pair(Random& random) {
   std::vector<Index> shape;
   for (Index d = random.in(1, 3); d > 0; --d)
@@ -92,7 +92,7 @@ TEST(Plan, BothSidesDescribeTheSamePackage) {
   }
 }
 
-/// Bounds of which neighbours may be equal, as a user writes them.
+/// Bounds as a user may write them: neighbours may be equal.
 struct WrittenSplits {
   std::vector<Index> bounds{0}, owner;
   Index grid = 1;
@@ -177,7 +177,7 @@ TEST(Plan, IsOrderedByGridCoordinatesOfPeers) {
 }
 
 TEST(Plan, VisitsPeersOfManyRangesWithoutALookAtEach) {
-  // A look at every range of members for each package would be 2^39 looks.
+  // Looking at every range of members for each package would take 2^39 looks.
   constexpr Rank ranks = 1 << 20;
   Layout theirs = Layout::parse("shape=1048576 grid=1048576");
   for (Rank r = 0; r < ranks; ++r) theirs.members.push_back({2 * (ranks - 1 - r), 1});
@@ -227,9 +227,9 @@ TEST(Plan, ValidatedPlanEqualsPlan) {
   }
 }
 
-/// Where no oracle can count: the segments of the first and the last turn begin and end where the
-/// distributions say, in ascending order, and the lengths add up to all that I own. So nothing is
-/// missing and nothing is there twice.
+/// Checks overlaps that are too large for an oracle: the segments of the first and the last turn
+/// begin and end where the distributions say, in ascending order, and the lengths add up to all
+/// that the coordinate owns. So no element is missing and none is there twice.
 void expect_exact(const Distribution& mine, GridCoord me, const Distribution& theirs) {
   const Overlaps found = overlaps(mine, me, theirs);
   Index elements = 0;
@@ -286,7 +286,7 @@ TEST(Plan, OfAMillionRanksIsSmall) {
   }
 }
 
-/// The memory of the overlaps, which are checked.
+/// Checks the overlaps, and returns their memory.
 std::size_t exact_bytes(const Distribution& mine, GridCoord me, const Distribution& theirs) {
   expect_exact(mine, me, theirs);
   return overlaps(mine, me, theirs).memory_bytes();

@@ -24,7 +24,7 @@ std::string trace_of(const Layout& source, const Layout& sink) {
   return to_string(source) + "  to  " + to_string(sink);
 }
 
-/// What lies in the ranks of both sides.
+/// The layouts and the contents of all ranks of both sides.
 struct Ends {
   const Layout &source, &sink;
   Numbers from, to;
@@ -38,8 +38,9 @@ std::span<const std::byte> bytes_of(const std::vector<Index>& numbers) {
   return std::as_bytes(std::span(numbers));
 }
 
-/// Every rank of the sink gets what it should have, packed and unpacked in two stretches and copied
-/// straight from either end, and every rank of the source plans what its peers plan.
+/// Checks that every rank of the sink gets the elements it should have, packed and unpacked in two
+/// stretches and copied directly from either end, and that every rank of the source plans what its
+/// peers plan.
 void expect_moves_all(Random& random, const Ends& ends, const Hosts& hosts = {}) {
   std::map<Rank, Plan> source_plans;
   Index sent = 0, received = 0;
@@ -155,8 +156,8 @@ TEST(SkewedPlan, OfAnyLayoutProvesTheSameContent) {
   }
 }
 
-// The table of layouts, against the kernels' own words: of each rank (x, y, z) of the mesh, which boxes of
-// the array it holds.
+// The table of layouts, compared with the kernels' own definitions: the boxes of the array that each rank
+// (x, y, z) of the mesh holds.
 
 struct Box {
   Index row, rows, column, columns;
@@ -168,14 +169,14 @@ struct TableRow {
   std::function<std::vector<Box>(const Cell&)> boxes;  ///< of a rank, in ascending block number
 };
 
-/// [cut_b, cut_{b+1}) of k, with cut_i = floor(n * i / k).
+/// Returns [cut_b, cut_{b+1}) of k parts, with cut_i = floor(n * i / k).
 std::pair<Index, Index> part(Index n, Index k, Index b) {
   return {n * b / k, n * (b + 1) / k - n * b / k};
 }
 Box box(std::pair<Index, Index> rows, std::pair<Index, Index> columns) {
   return {rows.first, rows.second, columns.first, columns.second};
 }
-/// Tile t of v of n.
+/// Returns tile t of v elements, of n elements in all.
 std::pair<Index, Index> tile(Index n, Index v, Index t) { return {t * v, std::min(v, n - t * v)}; }
 Index tiles(Index n, Index v) { return (n + v - 1) / v; }
 
@@ -312,7 +313,7 @@ TEST(SkewedPlan, PlacesEveryRowOfTheTableAsTheKernelsDo) {
   int checked = 0;
   for (const auto& [m, n] : {std::pair<Index, Index>{64, 64}, {61, 47}, {37, 101}, {5, 7}}) {
     for (const Index p : {8, 12, 16, 18, 32}) {
-      // Each is arithmetic of all ranks; a seed replays in builds that skip the same.
+      // Each case calculates for all ranks; a seed can be replayed in builds that skip the same cases.
       if (testing_only::is_sanitized && (m * n > 3000 || (p > 12 && m > 5))) continue;
       std::vector<TableRow> rows;
       for (Index c = 1; c <= p; ++c) {
@@ -425,7 +426,7 @@ TEST(SkewedPlan, RefusesWhatIsNoOuterProduct) {
       error([&] { local_part(Layout::parse("shape=100000000 mesh=2 block=1 owner0=b0"), 0); }),
       "unsupported: skewed layout: expected at most 16777216 blocks along dimension 0, found "
       "100000000: take larger blocks");
-  // Both sides refuse what would take more memory than the data.
+  // Both sides refuse plans that would take more memory than the data.
   const Layout fine = Layout::parse("shape=20000x20000 grid=4x4 block=1x1"),
                coarse =
                    Layout::parse("shape=20000x20000 mesh=4x4 block=256x256 owner0=b0 owner1=b1-b0"),

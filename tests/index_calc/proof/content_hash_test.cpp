@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrays are dealt from the definition, every element carrying its own global number.
+// The arrays are dealt by the definition, and every element carries its own global number.
 #include "index_calc/proof/content_hash.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ namespace {
 using core::Bytes;
 using testing::Random, testing::World;
 
-/// What a rank has in memory, in elements of `width` bytes; what no element is in is noise.
+/// Returns the memory of a rank, with elements of `width` bytes; cells without an element hold
+/// noise.
 Bytes stored(const std::vector<Index>& numbers, std::size_t width, Random& random) {
   Bytes bytes(numbers.size() * width);
   for (std::size_t i = 0; i < numbers.size(); ++i)

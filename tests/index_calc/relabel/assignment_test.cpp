@@ -37,7 +37,7 @@ Gains sparse(const Problem& problem) {
   return gains;
 }
 
-/// The sum of the gains; fails if a column has another number of rows than seats.
+/// Returns the sum of the gains; fails if the numbers of rows and seats of a column differ.
 Wide sum_of(const Problem& problem, const std::vector<Rank>& columns) {
   Wide sum = 0;
   std::vector<Rank> rows(problem.seats.size());
@@ -51,7 +51,7 @@ Wide sum_of(const Problem& problem, const std::vector<Rank>& columns) {
   return sum;
 }
 
-/// Over all permutations of the seats.
+/// Returns the largest sum over all permutations of the seats.
 Wide largest_sum(const Problem& problem) {
   std::vector<std::size_t> seats;
   for (std::size_t k = 0; k < problem.seats.size(); ++k)
@@ -65,7 +65,8 @@ Wide largest_sum(const Problem& problem) {
   return largest;
 }
 
-/// The definition: all pairs by falling gain, row, column, as long as both are free.
+/// Returns the greedy assignment by its definition: all pairs by descending gain, then by row and
+/// column, as long as both are free.
 std::vector<Rank> greedy(const Problem& problem) {
   std::vector<Rank> columns(problem.gain.size(), -1), free = problem.seats;
   for (;;) {
@@ -99,7 +100,7 @@ Problem random_problem(Random& random, Index rows) {
   const Index zeros = random.in(0, 4);  // of four
   const Index most = std::vector<Index>{1, 3, 1000, Index{1} << 40, Gains::largest}.at(
       static_cast<std::size_t>(random.in(0, 4)));
-  const bool is_near = random.one_in(3);  // to the largest that there may be
+  const bool is_near = random.one_in(3);  // near the largest gain allowed
   const bool has_giants = random.one_in(4);
   for (Index i = 0; i < rows; ++i) {
     problem.gain.emplace_back();
@@ -129,10 +130,11 @@ TEST(Assignment, IsTheBestOfAllPermutations) {
   }
 }
 
-/// Kuhn 1955 and Munkres 1957, the textbook's O(n^3), for costs: one row after the other,
-/// potentials of signed rows and columns. Every seat is a column.
+/// Returns the best sum by the Hungarian method (Kuhn 1955, Munkres 1957), the textbook's O(n^3)
+/// form for costs: one row after the other, signed potentials of rows and columns. Every seat is a
+/// column.
 Wide hungarian(const Problem& problem) {
-  std::vector<std::size_t> seats{0};  // 1-based, as rows are; 0 is no row, no seat
+  std::vector<std::size_t> seats{0};  // 1-based like rows; 0 stands for no row, no seat
   for (std::size_t k = 0; k < problem.seats.size(); ++k)
     seats.insert(seats.end(), static_cast<std::size_t>(problem.seats[k]), k);
   const std::size_t n = seats.size() - 1;
@@ -175,7 +177,7 @@ void expect_best(const Problem& problem) {
   ASSERT_TRUE(sum <= best && 2 * sum >= best);
 }
 
-// What auction, bids and searches meet in large problems alone.
+// Covers the cases that auction, reduction and searches meet only in large problems.
 TEST(Assignment, IsThatOfTheHungarianMethod) {
   Random random;
   for (int round = 0; round < 150; ++round) {
@@ -184,7 +186,7 @@ TEST(Assignment, IsThatOfTheHungarianMethod) {
   }
 }
 
-// Everyone wants the same columns, which is the worst for all methods.
+// All rows prefer the same columns, which is the worst case for all methods.
 TEST(Assignment, IsBestForProducts) {
   Random random;
   for (int round = 0; round < 6; ++round) {
@@ -201,7 +203,8 @@ TEST(Assignment, IsBestForProducts) {
   }
 }
 
-/// Walks for each row; the seats are those of the columns.
+/// Returns the number of walks per row.
+/// @param seats  of each column
 double walks(const std::vector<Rank>& seats, const std::function<Index(Index, Index)>& gain) {
   Gains gains;
   gains.seats = seats;
@@ -218,7 +221,7 @@ double walks(const std::vector<Rank>& seats, const std::function<Index(Index, In
   return static_cast<double>(walks) / static_cast<double>(rows);
 }
 
-// Where the prices that the searches begin with are bad, they walk half of all rows for every row.
+// If the initial prices are bad, the searches walk half of all rows for every row.
 TEST(Assignment, WalksARowFarLessOftenThanThereAreRows) {
   Random random;
   constexpr Rank n = 512;

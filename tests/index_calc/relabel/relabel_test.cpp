@@ -20,7 +20,7 @@ namespace {
 
 using testing::Random, testing::World;
 
-/// Bytes between producers and labels; no zeros. From the owner of every element.
+/// Bytes between producers and labels, counted from the owner of every element; no zeros.
 using Bytes = std::map<std::pair<Rank, Rank>, Index>;
 
 Bytes counted(const std::vector<Transfer>& arrays) {
@@ -33,7 +33,7 @@ Bytes counted(const std::vector<Transfer>& arrays) {
   return bytes;
 }
 
-/// The definition of the cost.
+/// Returns the cost by its definition.
 template <class Cost, class W>
 Cost cost(const Bytes& bytes, const std::vector<Rank>& process, W&& w) {
   Cost sum{};
@@ -44,7 +44,7 @@ Cost cost(const Bytes& bytes, const std::vector<Rank>& process, W&& w) {
 
 std::vector<Rank> unchanged(Rank size) { return one_job(size).producers; }
 
-/// The cost of each label at each process. Shape: [label][process]
+/// Returns the cost of each label at each process. Shape: [label][process]
 template <class Cost, class W>
 std::vector<std::vector<Cost>> costs(const Bytes& bytes, Rank consumers, W&& w) {
   const auto n = static_cast<std::size_t>(consumers);
@@ -56,7 +56,7 @@ std::vector<std::vector<Cost>> costs(const Bytes& bytes, Rank consumers, W&& w) 
   return of;
 }
 
-/// Of all permutations.
+/// Returns the least cost of all permutations.
 template <class Cost>
 Cost least_cost(const std::vector<std::vector<Cost>>& of) {
   auto process = unchanged(static_cast<Rank>(of.size()));
@@ -69,7 +69,7 @@ Cost least_cost(const std::vector<std::vector<Cost>>& of) {
   return least;
 }
 
-/// Each label at the worst process.
+/// Returns the cost with each label at its worst process.
 template <class Cost>
 Cost worst_cost(const std::vector<std::vector<Cost>>& of) {
   Cost sum{};
@@ -84,7 +84,7 @@ struct Case {
   Rank producers = 0, consumers = 0;
 };
 
-/// One or two arrays, up to 12 producers and 8 consumers, idle ones among them.
+/// Returns one or two arrays, up to 12 producers and 8 consumers, some of them idle.
 Case random_case(Random& random) {
   Case result;
   for (Index arrays = random.one_in(3) ? 2 : 1; arrays > 0;) {
@@ -115,8 +115,8 @@ std::vector<Rank> random_places(Random& random, Rank count, Rank places) {
   return result;
 }
 
-/// The relabeling is a permutation, its costs are those of the definition, the exact one is the
-/// best of all, and greedy saves at least half of what that saves.
+/// Checks that the relabelings are permutations, that their costs are those of the definition, that
+/// the exact one is the best of all, and that the greedy one saves at least half as much.
 template <class Cost, class W>
 void expect_right(const Bytes& bytes, Rank consumers, const Relabeling<Cost>& exact,
                   const Relabeling<Cost>& greedy, W&& w) {
@@ -131,7 +131,7 @@ void expect_right(const Bytes& bytes, Rank consumers, const Relabeling<Cost>& ex
   ASSERT_GE(worst_cost(of) - greedy.after, (worst_cost(of) - exact.after) / 2);
 }
 
-/// What packages carry between different places, rank by rank.
+/// Returns the bytes that packages carry between different places, rank by rank.
 Index moved_bytes(const Case& c, const Places& places, const std::vector<Rank>& process) {
   Index moved = 0;
   for (const Transfer& array : c.arrays) {
@@ -147,7 +147,7 @@ Index moved_bytes(const Case& c, const Places& places, const std::vector<Rank>& 
   return moved;
 }
 
-/// By places. Greedy keeps at least half of what the best keeps.
+/// Checks relabelings by places: also that greedy keeps at least half of what the best one keeps.
 void expect_right(const Bytes& bytes, const Places& places, const Relabeling<Index>& exact,
                   const Relabeling<Index>& greedy) {
   const auto w = [&](Rank p, Rank j, Index sent) {
@@ -198,7 +198,7 @@ TEST(Relabel, MovesTheLeastBytesBetweenHosts) {
   }
 }
 
-// Whole numbers and quarters, so that all sums are exact.
+// Costs are whole numbers and quarters, so that all sums are exact.
 TEST(Relabel, CostsTheLeastByATable) {
   Random random;
   for (int round = 0; round < 300; ++round) {
@@ -226,7 +226,8 @@ TEST(Relabel, CostsTheLeastByATable) {
   }
 }
 
-/// One dimension with an interval for each pair: any matrix of volumes is one of layouts.
+/// Returns layouts of one dimension with an interval for each pair: every matrix of volumes has
+/// such layouts.
 Transfer transfer_of(const std::vector<std::vector<Index>>& bytes) {
   Splits from{.bounds = {0}, .owner = {}, .grid = static_cast<Index>(bytes.size())}, to = from;
   for (std::size_t p = 0; p < bytes.size(); ++p)
@@ -272,7 +273,7 @@ TEST(Relabel, MovesTheLeastOfAnyVolumes) {
   }
 }
 
-/// An array whose layouts fit groups of `size` ranks, with copies more often than not.
+/// Returns an array whose layouts fit groups of `size` ranks, more often than not with copies.
 Transfer with_copies(Random& random, Rank size) {
   for (;;) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 2)));
@@ -284,7 +285,7 @@ Transfer with_copies(Random& random, Rank size) {
   }
 }
 
-/// Bytes that ranks need and do not have themselves.
+/// Returns the bytes that ranks need and do not have themselves.
 Index missing_bytes(const Transfer& array) {
   const World from(array.from), to(array.to);
   Index elements = 0;
@@ -298,7 +299,7 @@ Index missing_bytes(const Transfer& array) {
   return elements * array.element_bytes;
 }
 
-/// Bytes that the plans of the consumer bring from other hosts.
+/// Returns the bytes that the plans of the consumer fetch from other hosts.
 Index bytes_between_hosts(const Transfer& array, const Places& places) {
   const std::vector<std::uint32_t> producers(places.producers.begin(), places.producers.end()),
       consumers(places.consumers.begin(), places.consumers.end());
@@ -380,12 +381,12 @@ TEST(Relabel, CountsIn61Bits) {
   EXPECT_EQ(found.process, (std::vector<Rank>{1, 0, 2}));
   EXPECT_EQ(found.before, 2 * huge - 4);
   EXPECT_EQ(found.after, 5);
-  // 32 bits would see the differences alone.
+  // With 32 bits only the differences would be right.
   const Transfer close = transfer_of({{huge, huge - 1}, {3, 0}});
   EXPECT_EQ(relabel({&close, 1}, one_job(2)).after, huge);
 }
 
-/// 10^5 x 10^5 on a 10 x 10 grid, from rows to columns: COSTA, Fig. 3.
+/// Returns 10^5 x 10^5 elements on a 10 x 10 grid, from rows to columns: COSTA, Fig. 3.
 Transfer figure_3(Index block) {
   const std::string text = "shape=100000x100000 grid=10x10 block=";
   return {Layout::parse(text + std::to_string(block) + "x" + std::to_string(block)),
@@ -453,7 +454,7 @@ TEST(Relabel, MakesALayoutOfTheSameKind) {
   EXPECT_EQ(relabeled(members, unchanged(4)), members);
   const Layout back = relabeled(found, std::vector<Rank>{0, 1, 3, 4, 2});
   EXPECT_EQ(to_string(back), "shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1 members=0-3");
-  EXPECT_NO_THROW(validate_for_group(back, 5));  // whose rank 4 is idle
+  EXPECT_NO_THROW(validate_for_group(back, 5));  // rank 4 of the group is idle
   EXPECT_EQ(to_string(relabeled(Layout::parse("shape=4 grid=4 members=3/0-2"),
                                 std::vector<Rank>{1, 2, 3, 0})),
             "shape=4 grid=4");

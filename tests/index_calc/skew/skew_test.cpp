@@ -99,7 +99,7 @@ TEST(Skew, NamesWhatIsWrongInAText) {
   }
 }
 
-/// Every rank finds its blocks in ascending number, and where any other rank has a block of its own.
+/// Every rank finds its blocks in ascending number, and the place of any other rank's block.
 TEST(Skew, TellsTheBlocksOfEveryRankAndTheirPlaces) {
   Random random;
   for (int i = 0; i < 1000; ++i) {
@@ -130,7 +130,7 @@ TEST(Skew, TellsTheBlocksOfEveryRankAndTheirPlaces) {
   }
 }
 
-/// Elements of cuts are found at once, also where numbers are near 2^63.
+/// The block of an element is found at once, also where numbers are near 2^63.
 TEST(Skew, FindsTheBlockOfAnElement) {
   Random random;
   for (int i = 0; i < 20000; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Skewed layouts from the definition, element by element, and at random. Reads the fields of layouts as
-// data and calls nothing of the room.
+// Skewed layouts by the definition, element by element, and random ones. It reads the fields of layouts
+// as data and calls nothing of the room.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -12,10 +12,11 @@
 
 namespace tremula::index_calc::testing {
 
-/// Global number (row-major) of the element in each place of the buffer of each rank; -1 where none lies.
+/// Global number (row-major) of the element in each place of the buffer of each rank; -1 where there is
+/// none.
 using Numbers = std::map<Rank, std::vector<Index>>;
 
-/// Number of the block of element `i`: counted, block by block.
+/// Returns the number of the block of element `i`: counted, block by block.
 inline Index counted_block(const BlockCyclic& cuts, Index equal, Index i) {
   Index block = 0;
   if (equal > 0) {
@@ -26,7 +27,7 @@ inline Index counted_block(const BlockCyclic& cuts, Index equal, Index i) {
   return block;
 }
 
-/// Floor of a quotient's rest, as in mathematics.
+/// Returns a modulo n as in mathematics: not negative.
 inline Index modulo(Index a, Index n) {
   while (a < 0) a += n;
   return a % n;
@@ -95,7 +96,7 @@ inline OwnerExpression random_owner(Random& random, std::size_t dimensions) {
   return owner;
 }
 
-/// Any skewed layout of `shape` on a mesh of at most `most_ranks` ranks.
+/// Returns any skewed layout of `shape` on a mesh of at most `most_ranks` ranks.
 inline Layout random_skewed(Random& random, const std::vector<Index>& shape, Index most_ranks,
                             bool may_copy = true) {
   Layout layout;

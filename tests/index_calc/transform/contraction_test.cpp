@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result does not depend on the processor: alpha * from and beta * to are rounded one by one, also where both
-// could be done at once. transform_functions.cpp is built a second time here, for a processor that can, with the
-// options of its room.
+// A result does not depend on the processor: products and sums are rounded separately, also where
+// the processor could do both at once. transform_functions.cpp is built a second time here, for a
+// processor that can, with the options of its room.
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -27,7 +27,7 @@ T transformed(const TransformFunction& function, const Transformation& t, T from
   return to;
 }
 
-/// 1 + 2^-30 squared is 1 + 2^-29 + 2^-60, of which a double holds 1 + 2^-29.
+/// Uses that the square of 1 + 2^-30 is 1 + 2^-29 + 2^-60, of which a double holds 1 + 2^-29.
 void expect_each_rounded(TransformFunction (*function)(const Transformation&)) {
   const double factor = 1 + 0x1p-30, rounded = 1 + 0x1p-29;
   Transformation t{.from = ElementType::f64, .to = ElementType::f64, .alpha = factor, .beta = -1};
@@ -43,8 +43,9 @@ void expect_each_rounded(TransformFunction (*function)(const Transformation&)) {
   EXPECT_EQ(transformed(function(t), t, f_factor, f_rounded), 0.0F);
 }
 
-/// Complex products whose real part is 0 where both of its products are rounded before their difference, whichever of the two
-/// could be taken into it: factor*factor - rounded*1, and rounded*1 - factor*factor. alpha or beta is that complex factor.
+/// Uses complex products whose real part is 0 if both of its products are rounded before their difference,
+/// whichever of the two could be fused into it: factor*factor - rounded*1, and rounded*1 - factor*factor. alpha
+/// or beta is that complex factor.
 void expect_each_part_rounded(TransformFunction (*function)(const Transformation&)) {
   using Pair = std::complex<double>;
   const double factor = 1 + 0x1p-30, rounded = 1 + 0x1p-29;

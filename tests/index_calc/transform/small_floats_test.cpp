@@ -22,7 +22,7 @@ using testing::Random;
 using enum core::ElementType;
 using Bits = std::uint16_t;
 
-/// What a type of 16 bits is made of.
+/// The format of a 16-bit type.
 struct Format {
   core::ElementType type;
   int exponent_bits, mantissa_bits;
@@ -39,11 +39,11 @@ struct Format {
     return sign * std::ldexp(static_cast<long double>(m + (1 << mantissa_bits)),
                              e - bias() - mantissa_bits);
   }
-  /// The nearest one, of two the even one, by looking for it.
+  /// Returns the nearest value, on a tie the even one, by a search.
   Bits nearest(long double x) const {
     const Bits sign = std::signbit(x) ? 0x8000 : 0;
     const long double size = std::fabs(x);
-    // Beyond the largest one rounding goes on as if the exponent had no end.
+    // Beyond the largest value, rounding continues as if the exponent were unbounded.
     const auto infinite = static_cast<Bits>((2 * bias() + 1) << mantissa_bits);
     Bits low = 0, high = infinite;  // value(low) <= size
     while (high - low > 1) {
@@ -58,7 +58,7 @@ struct Format {
 };
 constexpr Format formats[] = {{f16, 5, 10}, {bf16, 8, 7}};
 
-/// Converted side by side, and from every second element to every third.
+/// Returns converted elements: side by side, and from every second element to every third.
 template <class To, class From>
 std::vector<To> converted(core::ElementType from_type, core::ElementType to_type,
                           const std::vector<From>& from) {
@@ -172,7 +172,7 @@ TEST(SmallFloats, AreTheNearestToIntegersAndToEachOther) {
         random.in(0, 63));
     naturals.push_back(static_cast<std::uint64_t>(integers.back()));
   }
-  // Just above the middle of two bf16, by less than a double sees.
+  // Just above the middle of two bf16, by less than a double can represent.
   for (const std::int64_t low : {std::int64_t{0x8080} << 47, std::int64_t{0x8180} << 46})
     for (const std::int64_t more : {-1, 0, 1}) {
       integers.push_back((low >> 1) + more);

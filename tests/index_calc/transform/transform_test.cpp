@@ -27,7 +27,7 @@ std::string text_of(const Transformation& t) {
   return text.str();
 }
 
-/// Bytes that begin anywhere.
+/// Bytes that begin at any address.
 class Cells {
 public:
   Cells(std::size_t bytes, Random& random)
@@ -41,7 +41,7 @@ private:
   std::vector<std::byte> memory_;
 };
 
-/// An array on its way, by both functions.
+/// An array that both functions move from one side to the other.
 class Journey {
 public:
   Journey(const Layout& from, const Layout& to, Numbers from_numbers, Numbers to_numbers,
@@ -83,7 +83,7 @@ private:
   };
   using Move = std::function<void(const Package&, Rank, Stretch, std::span<std::byte>)>;
 
-  /// Each number has a value; with `shift` -1 all are 0xff, a NaN.
+  /// Returns cells with a value for each number; with `shift` -1 all bytes are 0xff, a NaN.
   Cells filled(const std::vector<Index>& numbers, core::ElementType type, Index shift) {
     const std::size_t width = element_bytes(type);
     Cells cells(numbers.size() * width, random_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transform.hpp: single values, what fits and what is refused.
+// transform.hpp: single values, those that fit and those that are refused.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 using core::Errc;
 using enum core::ElementType;
 
-/// Successive elements without a layout.
+/// Returns successive elements, transformed without a layout.
 template <class To, class From>
 std::vector<To> transformed(const Transformation& t, const std::vector<From>& from,
                             std::vector<To> to = {}) {

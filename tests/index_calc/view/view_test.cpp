@@ -53,22 +53,22 @@ Values permuted_values(const Values& values, const Axes& axes) {
   return result;
 }
 
-/// Row-major.
+/// Returns the row-major number of an element.
 Index number_of(const Numbers& at, const Numbers& shape) {
   Index number = 0;
   for (std::size_t d = 0; d < shape.size(); ++d) number = number * shape[d] + at[d];
   return number;
 }
 
-/// An array that is a view of another: its elements by their numbers in both, and where the view
-/// says that they lie.
+/// An array that is a view of another: the numbers of its elements in both, and their places according
+/// to the view.
 struct Viewed {
   std::vector<Index> here, there, offset;
   std::map<Rank, Index> elements;  ///< of each rank
 };
 
-/// @param in_array  the element of the array for one of the view
-/// @param part_of   the part of a rank
+/// @param in_array  returns the element of the array for one of the view
+/// @param part_of   returns the part of a rank
 template <class InArray, class PartOf>
 Viewed viewed(const Layout& view, const Numbers& array_shape, InArray&& in_array,
               PartOf&& part_of) {
@@ -90,7 +90,7 @@ Viewed viewed(const Layout& view, const Numbers& array_shape, InArray&& in_array
   return result;
 }
 
-/// Every element of the view belongs to the rank, and lies at the place, that the array says.
+/// Checks that every element of the view has the same rank and the same place as in the array.
 void expect_same_memory(const Viewed& v, const World& view, const World& array) {
   for (std::size_t i = 0; i < v.here.size(); ++i) {
     ASSERT_EQ(view.owner.at(v.here[i]), array.owner.at(v.there[i]));
@@ -202,7 +202,7 @@ TEST(Selected, OfAnIdleRankIsNothing) {
   EXPECT_EQ(part.allocated, 0);
 }
 
-/// The error text; the code is invalid_argument.
+/// Returns the error text; expects the code invalid_argument.
 template <class Call>
 std::string refusal(Call&& call) {
   try {
@@ -301,7 +301,7 @@ TEST(Permuted, KnowsTheseCases) {
       {"shape=4x6 grid=2x3 ghost=1x2 leading=9 members=3-8",
        {0, 1},
        "shape=4x6 grid=2x3 ghost=1x2 leading=9 members=3-8"},
-      // Of the grid only dimensions 0 and 2 count.
+      // Only dimensions 0 and 2 of the grid count.
       {"shape=4x6x6 grid=2x1x3 ghost=1x1x1 leading=20",
        {2, 0, 1},
        "shape=6x4x6 grid=3x2x1 ranks=column"},
@@ -341,7 +341,7 @@ TEST(Permuted, RefusesWhatIsNoPermutation) {
   EXPECT_EQ(permuted(local_part(layout, 24), Axes{2, 1, 0}).dimensions, 0U) << "an idle rank";
 }
 
-/// The part of `rank` in a selection of an array whose dimensions were permuted first.
+/// A selection of an array, with its dimensions permuted.
 struct View {
   Layout array, layout;
   Selection selection;  ///< of the array
@@ -349,7 +349,7 @@ struct View {
   LocalPart part(Rank rank) const { return permuted(selected_part(array, selection, rank), axes); }
 };
 
-/// Any array that has this part of this shape.
+/// Returns a view of this shape of any array.
 View random_view(Random& random, const Numbers& shape) {
   View view;
   view.axes = random_axes(random, shape.size());
@@ -366,7 +366,6 @@ View random_view(Random& random, const Numbers& shape) {
   return view;
 }
 
-/// As pdgemr2d does: from one submatrix into another.
 TEST(Layer, IsAnArrayOfItsRanks) {
   const struct {
     const char* sums;
@@ -402,7 +401,8 @@ TEST(Layer, IsAnArrayOfItsRanks) {
   EXPECT_EQ(layer_count(Layout::parse("shape=9 mesh=2x2x3")), 1);
 }
 
-/// Of ranks that list what they own: which element of the view lies in each place of a buffer, -1 for none.
+/// Returns the number of the element in each place of the buffer of a rank that lists what it owns, -1 for
+/// none.
 Numbers places_of(const Layout& listed) {
   Numbers places(static_cast<std::size_t>(listed.listing->allocated), -1);
   for (const ListRun& run : listed.listing->mine->runs())
@@ -453,6 +453,7 @@ TEST(View, OfListsTellsWhichElementIsInEachPlace) {
   }
 }
 
+/// Elements move from one submatrix into another, as with pdgemr2d.
 TEST(View, OfOneArrayIsMovedIntoAViewOfAnother) {
   Random random;
   constexpr std::size_t width = 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Regridding for C++: tremula_weights.h tells what each call does.
+// Regridding for C++: tremula_weights.h describes what each call does.
 #include <memory>
 #include <span>
 #include <string>
@@ -23,7 +23,7 @@ public:
 /// The weights between two grids, as far as this rank needs them.
 class Weights {
 public:
-  /// Collective over the session.
+  /// Reads the weights that this rank needs. Collective over the session.
   /// @param options  YAML: see tremula_weights_open
   Weights(Session& session, const std::string& path, const Layout& destination,
           const std::string& options = {}) {
@@ -32,13 +32,13 @@ public:
                                        destination.handle(), &handle));
     handle_.reset(handle);
   }
-  /// Instead of InStream::field.
+  /// Declares a field on the source grid; use it instead of InStream::field.
   Field<double> field(InStream& in, const std::string& name) {
     Field<double> field;
     detail::check(tremula_weights_field(handle_.get(), in.handle(), name.c_str(), &field.number));
     return field;
   }
-  /// Instead of InStream::get.
+  /// Gets a field and applies the weights; use it instead of InStream::get.
   /// @param data  this rank's buffer of the destination, of double or float
   template <class T>
   void get(InStream& in, Field<double> field, std::span<T> data) {
@@ -49,7 +49,7 @@ public:
   void get(InStream& in, Field<double> field, std::vector<T>& data) {
     get(in, field, std::span<T>(data));
   }
-  /// Of this rank.
+  /// Returns the counts of this rank.
   tremula_weights_statistics count() const {
     auto statistics = tremula_weights_statistics_init();
     detail::check(tremula_weights_count(handle_.get(), &statistics));
