@@ -31,11 +31,11 @@ StatusClient::StatusClient(const transport::ServerName& server, core::Deadline d
             .on_timer = {}},
         until, key, server.tls, transport::trusted_users(server, key));
   };
-  const auto tell = [](const std::string& found) {
+  const auto report = [](const std::string& found) {
     fmt::print(stderr, "tremula: waits for a server: {}\n", found);
   };
   if (waits)
-    transport::wait_for_server(server, connect, deadline, tell);
+    transport::wait_for_server(server, connect, deadline, report);
   else
     transport::try_server(server, connect, deadline);
 }

@@ -6,8 +6,9 @@
 
 namespace tremula::cli {
 
-/// What `tremula status --json` prints: the fields of the message by their names, those that are
-/// not set, too; numbers as numbers of up to 64 bits; element types by name. Ends with a new line.
+/// Returns the output of `tremula status --json`: the fields of the message by their names,
+/// including those that are not set; numbers as numbers of up to 64 bits; element types by name.
+/// Ends with a new line.
 std::string status_json(const wire::Status& status);
 
 }  // namespace tremula::cli

@@ -6,11 +6,11 @@
 
 namespace tremula::cli {
 
-/// What `tremula status` prints: the server, a table of groups, and for each stream its fields, its
-/// counters (those of each rank where the status has them), its consumers with their transport and
-/// the reason for it, and which group waits for which. Ends with a new line.
+/// Returns the output of `tremula status`: the server, a table of groups, and for each stream its
+/// fields, its counters (those of each rank where the status has them), its consumers with their
+/// transport and the reason for it, and which group waits for which. Ends with a new line.
 std::string status_text(const wire::Status& status);
-/// What ranks wait for, a line each.
+/// Returns one line for each waiting rank, saying what it waits for.
 std::string waits_text(const wire::Status& status);
 
 }  // namespace tremula::cli

@@ -75,18 +75,18 @@ private:
 
 std::string Rates::text(const wire::StreamStatus& stream) {
   const wire::StepStatus& now = stream.produced();
-  Told& told = told_
-                   .try_emplace({stream.name(), stream.producer()},
-                                Told{now.bytes(), now.reported_seconds()})
-                   .first->second;
-  if (now.bytes() < told.bytes) {  // another stream of that name
-    told = {now.bytes(), now.reported_seconds()};
-  } else if (const double seconds = now.reported_seconds() - told.seconds; seconds > 0) {
-    const auto moved = static_cast<double>(now.bytes() - told.bytes);
-    told = {now.bytes(), now.reported_seconds(),
+  Report& last = last_reports_
+                     .try_emplace({stream.name(), stream.producer()},
+                                  Report{now.bytes(), now.reported_seconds()})
+                     .first->second;
+  if (now.bytes() < last.bytes) {  // another stream of that name
+    last = {now.bytes(), now.reported_seconds()};
+  } else if (const double seconds = now.reported_seconds() - last.seconds; seconds > 0) {
+    const auto moved = static_cast<double>(now.bytes() - last.bytes);
+    last = {now.bytes(), now.reported_seconds(),
             fmt::format("  {}/s", bytes_text(moved / seconds))};
   }
-  return told.rate;
+  return last.rate;
 }
 
 std::vector<std::string> watch_lines(Rates& rates, const wire::Status& now) {
@@ -99,9 +99,9 @@ std::vector<std::string> watch_lines(Rates& rates, const wire::Status& now) {
         fmt::format("{}  step {}  {}{}", stream.name(), stream.produced().steps(),
                     bytes_text(static_cast<double>(stream.produced().bytes())), rates.text(stream));
     if (!stream.producer().empty())
-      line +=
-          fmt::format("  {} -> {}", stream.producer(),
-                      consumers.empty() ? "nobody" : fmt::format("{}", fmt::join(consumers, ", ")));
+      line += fmt::format(
+          "  {} -> {}", stream.producer(),
+          consumers.empty() ? "no consumer" : fmt::format("{}", fmt::join(consumers, ", ")));
     const std::vector<std::string> waiting = waits(stream);
     if (!waiting.empty()) line += fmt::format("  {}", fmt::join(waiting, "; "));
     out.push_back(std::move(line));

@@ -14,25 +14,26 @@ namespace tremula::cli {
 /// How fast the streams of one server move.
 class Rates {
 public:
-  /// "  1.50 GB/s", between the last two moments at which the ranks have told what they have moved:
-  /// they do so about once a second, whenever one looks. Empty until there were two.
+  /// Returns the rate between the last two reports of the ranks, e.g. "  1.50 GB/s"; empty before
+  /// the second report. Ranks report what they have moved about once a second, independently of the
+  /// calls of this function.
   std::string text(const wire::StreamStatus& stream);
 
 private:
-  struct Told {
+  struct Report {
     std::uint64_t bytes = 0;
     double seconds = 0;
     std::string rate{};
   };
-  std::map<std::pair<std::string, std::string>, Told> told_;  // by stream and producer
+  std::map<std::pair<std::string, std::string>, Report> last_reports_;  // by stream and producer
 };
 
-/// One line for each stream: step, bytes moved, bytes per second, which group waits for which.
+/// Returns one line for each stream: step, bytes moved, bytes per second, which group waits for
+/// which.
 std::vector<std::string> watch_lines(Rates& rates, const wire::Status& now);
 
-/// Shows watch_lines every `interval` seconds until streams were seen and none is left, or SIGINT
-/// or SIGTERM comes. On a terminal the lines are redrawn in place, elsewhere they follow each
-/// other.
+/// Shows watch_lines every `interval` seconds until all streams that were seen are gone, or SIGINT
+/// or SIGTERM arrives. On a terminal the lines are redrawn in place, elsewhere they are appended.
 /// @pre block_watch_signals() was called before any thread was started
 /// @throws core::Error as StatusClient::ask
 void watch(StatusClient& client, double interval, double answer_seconds);

@@ -14,7 +14,7 @@ say() { printf '\n== %s\n' "$*"; }
 say "Layout: ${#files[@]} files"
 clang-format --dry-run -Werror "${files[@]}" || { failed=1; echo "repair with: clang-format -i FILE"; }
 
-# Headers are seen through the sources that include them. What only GCC knows is not for clang-tidy.
+# Headers are checked through the sources that include them. Flags that only GCC knows are removed for clang-tidy.
 say "Bugs, performance, names"
 mkdir -p "$build/lint"
 sed 's/ -fno-tree-loop-distribute-patterns//' "$build/compile_commands.json" >"$build/lint/compile_commands.json"

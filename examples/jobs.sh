@@ -66,7 +66,7 @@ start_server() {
   export TREMULA_SERVER=file:$scratch/server
 }
 
-# end_well WHAT PID LOG [...]: waits for all of them; if any failed, tells why and ends the script
+# end_well WHAT PID LOG [...]: waits for all of them; if any failed, prints why and ends the script
 end_well() {
   local failed=0
   while [[ $# -gt 0 ]]; do

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! What every call does with an error, and texts that go to C and come from it.
+! Error handling of all calls, and the conversion of texts to and from C.
 module tremula_errors
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int64
@@ -8,7 +8,7 @@ module tremula_errors
   private
   public :: tremula_error_text, tremula_version, report, refuse, refuse_copy, text_of, terminated, decimal
 
-  ! What ierr tells: 0 or more is no error.
+  ! Values of ierr; 0 or more is no error.
   integer, parameter, public :: tremula_ok = 0, tremula_end_of_stream = 1, tremula_not_ready = 2, &
     tremula_none_missing = 3, tremula_epoch_changed = 4, &
     tremula_invalid_argument = -1, tremula_timed_out = -2, tremula_transport = -3, tremula_protocol = -4, &
@@ -16,7 +16,7 @@ module tremula_errors
     tremula_unsupported = -9, tremula_cancelled = -10, tremula_deadlock = -11, tremula_interrupted = -12, &
     tremula_internal = -99
 
-  ! Of an error that this module has found; the library keeps its own.
+  ! Text of the last error that this module has found; the library keeps the texts of its own errors.
   character(:), allocatable :: own_text
   logical :: is_own = .false.
 
@@ -26,7 +26,7 @@ module tremula_errors
 
 contains
 
-  !> Of the last error: what was expected, what was found, what to do.
+  !> Returns the text of the last error: what was expected, what was found, what to do.
   function tremula_error_text() result(text)
     character(:), allocatable :: text
     if (is_own) then
@@ -42,7 +42,7 @@ contains
     text = text_of(tremula_c_version())
   end function
 
-  !> Gives the status to the caller; without ierr an error ends the program with its text.
+  !> Returns the status to the caller; without ierr an error ends the program with its text.
   subroutine report(status, ierr)
     integer(c_int), intent(in) :: status
     integer, intent(out), optional :: ierr
@@ -50,7 +50,7 @@ contains
     call give(int(status), ierr)
   end subroutine
 
-  !> The same for an error that this module has found.
+  !> Reports an error that this module has found, as report does for an error of the library.
   subroutine refuse(text, ierr)
     character(*), intent(in) :: text
     integer, intent(out), optional :: ierr
@@ -59,7 +59,7 @@ contains
     call give(tremula_invalid_argument, ierr)
   end subroutine
 
-  !> For the assignment of a handle: it has one owner.
+  !> Refuses the assignment of a handle, which has one owner.
   subroutine refuse_copy(what)
     character(*), intent(in) :: what
     call refuse(what//': expected one variable for each; found an assignment of one to another: pass it as an argument, or '// &
@@ -78,7 +78,7 @@ contains
     end if
   end subroutine
 
-  !> What C passes without trailing blanks, with a zero byte at its end.
+  !> Returns `text` for C: without trailing blanks, with a zero byte at its end.
   pure function terminated(text) result(ended)
     character(*), intent(in) :: text
     character(:), allocatable :: ended

@@ -15,7 +15,7 @@ module tremula_layouts
     tremula_i8 = 1, tremula_i16 = 2, tremula_i32 = 3, tremula_i64 = 4, tremula_u8 = 5, tremula_u16 = 6, tremula_u32 = 7, &
     tremula_u64 = 8, tremula_f32 = 9, tremula_f64 = 10, tremula_c64 = 11, tremula_c128 = 12, tremula_f16 = 13, &
     tremula_bf16 = 14, tremula_bool = 15
-  ! What a layout whose ranks list what they own may leave open; a sum of them.
+  ! Options of a layout whose ranks list what they own: elements on no rank, elements on several ranks. May be added.
   integer(c_int), parameter, public :: tremula_partial = 1, tremula_copies = 2
 
   type :: tremula_layout
@@ -30,8 +30,8 @@ module tremula_layouts
 
 contains
 
-  !> From the text form, e.g. "shape=1000x800 grid=2x2 block=32x32 store=column"; the manual explains it. Without "store="
-  !> the last dimension is the fastest, as in C: a Fortran array wants store=column.
+  !> Sets the layout from its text form, e.g. "shape=1000x800 grid=2x2 block=32x32 store=column"; the manual explains
+  !> it. Without "store=" the last dimension is the fastest, as in C: a Fortran array needs store=column.
   subroutine parse(self, text, ierr)
     class(tremula_layout), intent(inout) :: self
     character(*), intent(in) :: text
@@ -40,10 +40,10 @@ contains
     call report(tremula_layout_parse(terminated(text), self%handle), ierr)
   end subroutine
 
-  !> Blocks on a grid of ranks, stored as Fortran stores arrays.
+  !> Sets the layout to blocks on a grid of ranks, stored as Fortran stores arrays.
   !> @param shape  global extents
-  !> @param grid   ranks along each dimension, the last one varying fastest; their product: those of the group
-  !> @param block  elements of a block, dealt to the ranks in turn; not there: as equal parts as there can be
+  !> @param grid   ranks along each dimension, the last one varying fastest; their product: the size of the group
+  !> @param block_shape  elements of a block, dealt to the ranks in turn; if absent: parts as equal as possible
   subroutine block(self, shape, grid, block_shape, ierr)
     class(tremula_layout), intent(inout) :: self
     integer, intent(in) :: shape(:), grid(:)
@@ -55,11 +55,11 @@ contains
     call self%parse(text//' store=column', ierr)
   end subroutine
 
-  !> Of an array of which each rank lists its own elements.
+  !> Sets the layout of an array of which each rank lists its own elements.
   !> @param shape    global extents
-  !> @param ranks    of the group
-  !> @param numbers  of this rank's elements in the order of its buffer, as Fortran counts them: from 1 on, dimension 1
-  !>                 fastest. Every rank passes its own
+  !> @param ranks    size of the group
+  !> @param numbers  numbers of this rank's elements in the order of its buffer, as Fortran counts them: from 1,
+  !>                 dimension 1 fastest. Every rank passes its own
   !> @param options  tremula_partial, tremula_copies or their sum
   subroutine points(self, shape, ranks, numbers, options, ierr)
     class(tremula_layout), intent(inout) :: self
@@ -83,7 +83,7 @@ contains
       c_loc(listed), self%handle), ierr)
   end subroutine
 
-  !> The same with segments of an array of one dimension: lengths(i) elements from number begins(i) on.
+  !> Like points, with segments of an array of one dimension: lengths(i) elements, beginning with number begins(i).
   subroutine segments(self, extent, ranks, begins, lengths, options, ierr)
     class(tremula_layout), intent(inout) :: self
     integer(int64), intent(in) :: extent
@@ -105,9 +105,9 @@ contains
       c_loc(elements), self%handle), ierr)
   end subroutine
 
-  !> The same with boxes, one after the other in the buffer, the last dimension fastest in each.
-  !> @param origins  index of the first element, from 1 on. Shape: (dimension, box)
-  !> @param extents  of each box. Shape: (dimension, box)
+  !> Like points, with boxes, one after the other in the buffer, the last dimension fastest in each.
+  !> @param origins  index of the first element of each box, counted from 1. Shape: (dimension, box)
+  !> @param extents  extents of each box. Shape: (dimension, box)
   subroutine boxes(self, shape, ranks, origins, extents, options, ierr)
     class(tremula_layout), intent(inout) :: self
     integer, intent(in) :: shape(:), ranks, origins(:, :), extents(:, :)

@@ -116,7 +116,7 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
-    """What git knows of the tree."""
+    """Archives the files of the tree that git tracks."""
     name = f"tremula-{version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
     _run("git", "archive", "--format=tar.gz", f"--prefix={name}/", "-o", path, "HEAD")

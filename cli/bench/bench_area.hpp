@@ -14,30 +14,30 @@
 
 namespace tremula::cli {
 
-/// What one rank reports to the process that has started it. Lives in shared memory: no pointers.
+/// Report of one rank to the process that started it. Lives in shared memory: no pointers.
 struct RankReport {
-  double began = 0, ended = 0;  ///< of the last thing measured; seconds of the machine's clock
-  double latency = 0;           ///< seconds one way, of rank 0 of the producers
+  double began = 0, ended = 0;  ///< the last measurement; seconds of the machine's clock
+  double latency = 0;           ///< seconds one way, measured by rank 0 of the producers
   std::uint64_t bytes = 0;      ///< payload of all steps measured
   std::uint64_t copied_bytes = 0;
-  double lost_share = 0;  ///< part of its time that a computing producer spends in the stream
-  std::array<double, 400> moments{};  ///< of serial steps: begin on a producer, end on a consumer
+  double lost_share = 0;  ///< share of its time that a computing producer spends in the stream
+  std::array<double, 400> moments{};  ///< serial steps: begin on a producer, end on a consumer
   char transport[64] = {};
   char error[1024] = {};
-  std::byte address[4096] = {};  ///< of the endpoint for raw bandwidth
+  std::byte address[4096] = {};  ///< endpoint for raw bandwidth
   std::size_t address_bytes = 0;
 };
 
-/// A file that all of them map. Zeroes are a new area, so that any process may be the first.
+/// A file that all processes map. A file of zeroes is a new area, so any process may be the first.
 class BenchArea {
 public:
-  /// @param ranks  without the process that starts them, which comes to every meeting, too
+  /// @param ranks  without the process that starts them, which also joins every meeting
   BenchArea(const std::filesystem::path& file, std::size_t ranks);
   ~BenchArea();
   BenchArea(const BenchArea&) = delete;
 
   std::span<RankReport> reports() noexcept { return {reports_, ranks_}; }
-  /// Waits until every rank and the process that has started them have come.
+  /// Waits until every rank and the process that started them have arrived.
   /// @param pause  called repeatedly while it waits; what it throws ends the wait
   /// @throws core::Error cancelled if one has failed, timed_out naming how many are missing
   void meet(core::Deadline deadline, const std::function<void()>& pause);
@@ -47,7 +47,7 @@ public:
   /// ranks, before the meeting that follows the last step measured.
   void set_pace(double seconds) { head_->pace = seconds; }
   double pace() const { return head_->pace; }
-  /// The error that came first; empty if there is none.
+  /// Returns the first error; empty if there is none.
   std::string error() const;
 
 private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `tremula bench` starts: a server, what MPI needs, and the ranks of both jobs.
+// The processes that `tremula bench` starts: a server, those that MPI needs, and the ranks of both
+// jobs.
 #include <CLI/App.hpp>
 #include <filesystem>
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one process of `tremula bench` does.
+// The work of one process of `tremula bench`.
 #include <functional>
 #include <memory>
 #include <string>

@@ -18,7 +18,7 @@ std::vector<std::string> option_names(const Command& command) {
   return names;
 }
 
-/// What comes after an option that takes a value.
+/// Returns the bash cases that complete the value after an option that takes one.
 std::string values_bash(const Command& command) {
   std::string lists, files;
   for (const Option& option : command.options) {
@@ -34,7 +34,7 @@ std::string values_bash(const Command& command) {
   return lists + (files.empty() ? "" : fmt::format("      {}) ;;\n", files));
 }
 
-/// A text inside '...' of zsh, where [ ] : mean something to _arguments.
+/// Escapes a text for '...' in zsh, where [ ] : mean something to _arguments.
 std::string in_quotes(std::string_view plain) {
   std::string out;
   for (const char c : plain) {

@@ -6,7 +6,7 @@
 
 namespace tremula::cli::manual {
 
-/// Scripts that complete commands, options and values of which there is a list; else names of files.
+/// Scripts that complete commands, options and values from a list of choices; else names of files.
 std::string bash_completion(const Program& program);
 std::string zsh_completion(const Program& program);
 

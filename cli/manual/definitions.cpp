@@ -8,7 +8,7 @@ namespace tremula::cli::manual {
 
 namespace {
 
-/// CLI11 keeps them by address, which is another one in every run.
+/// CLI11 keeps them by address, which differs from run to run.
 std::string names_of(const std::set<CLI::Option*>& options) {
   std::set<std::string> names;
   for (const CLI::Option* option : options) names.insert(option->get_name());

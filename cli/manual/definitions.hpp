@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What --help shows of a command line, as values: man pages and completions are made of it.
+// The contents of --help for a command line, as values: man pages and completions are made from
+// them.
 #include <CLI/App.hpp>
 #include <string>
 #include <vector>
@@ -8,7 +9,7 @@
 namespace tremula::cli::manual {
 
 struct Option {
-  std::vector<std::string> names;  // "--port", "-h"; of a positional one its name, without hyphens
+  std::vector<std::string> names;  // "--port", "-h"; the name of a positional one, without hyphens
   std::string value;               // as --help shows it, e.g. "INT:INT in [1 - 100000]"; "": a flag
   std::string needs, excludes;     // names, sorted
   std::string description;
@@ -19,7 +20,7 @@ struct Option {
 };
 
 struct Command {
-  std::string name;  // "serve"; of the program itself "tremula"
+  std::string name;  // "serve"; "tremula" for the program itself
   std::string description, footer;
   std::vector<Option> options;
 };
@@ -29,7 +30,7 @@ struct Program {
   std::vector<Command> commands;
 };
 
-/// Of all commands and options that --help shows.
+/// Returns the definitions of all commands and options that --help shows.
 Program definitions(const CLI::App& app);
 
 }  // namespace tremula::cli::manual

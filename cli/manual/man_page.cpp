@@ -9,7 +9,8 @@ namespace tremula::cli::manual {
 
 namespace {
 
-/// As man prints it unchanged: characters that it reads as others or as commands are named.
+/// Escapes a text so that man prints it unchanged: characters that man would replace, or read as
+/// commands, are named.
 std::string text(std::string_view plain) {
   static const std::map<char, std::string_view> names{
       {'\\', "\\e"}, {'-', "\\-"}, {'\'', "\\(aq"}, {'`', "\\(ga"}, {'^', "\\(ha"}, {'~', "\\(ti"}};
@@ -54,17 +55,18 @@ std::string options_text(const Command& command) {
   return out;
 }
 
-/// Lines stay as they are.
+/// Keeps the lines as they are.
 std::string notes(const std::string& footer) {
   if (footer.empty()) return "";
   return ".SH NOTES\n.nf\n" + text(footer) + "\n.fi\n";
 }
 
 const char* const exit_status =
-    ".SH EXIT STATUS\n.TP\n0\nSuccess.\n.TP\n1\nThe command failed; a line on standard error tells "
+    ".SH EXIT STATUS\n.TP\n0\nSuccess.\n.TP\n1\nThe command failed; a line on standard error "
+    "states "
     "what was expected, what was found and what to do.\n.TP\n2\nThe command line is not valid.\n";
 
-/// Of the pages of all commands but that of `own`.
+/// Returns the section that names the pages of all commands except `own`.
 std::string see_also(const Program& program, const Command& own) {
   std::string out = ".SH SEE ALSO\n";
   if (&own != &program.itself) out += fmt::format(".BR {} (1),\n", text(program.itself.name));

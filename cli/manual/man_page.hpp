@@ -6,10 +6,10 @@
 
 namespace tremula::cli::manual {
 
-/// tremula.1, as source of man.
+/// Returns tremula.1, as source for man.
 /// @param version "0.1.0"
 std::string program_page(const Program& program, const std::string& version);
-/// tremula-serve.1 and so on.
+/// Returns tremula-serve.1 and so on.
 std::string command_page(const Program& program, const Command& command,
                          const std::string& version);
 

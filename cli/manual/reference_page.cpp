@@ -7,7 +7,7 @@ namespace tremula::cli::manual {
 
 namespace {
 
-/// As a cell of a table shows it unchanged.
+/// Escapes a text so that a cell of a table shows it unchanged.
 std::string text(const std::string& plain) {
   std::string out;
   for (const char c : plain) {
@@ -21,11 +21,11 @@ std::string row_of(const Option& option) {
   std::string names;
   for (const std::string& name : option.names)
     names += fmt::format("{}`{}`", names.empty() ? "" : ", ", name);
-  std::string told = text(option.description);
-  if (option.is_required) told += " (required)";
-  if (!option.needs.empty()) told += fmt::format(". Needs `{}`", option.needs);
-  if (!option.excludes.empty()) told += fmt::format(". Not with `{}`", option.excludes);
-  return fmt::format("| {} | {} | {} |\n", names, text(option.value), told);
+  std::string description = text(option.description);
+  if (option.is_required) description += " (required)";
+  if (!option.needs.empty()) description += fmt::format(". Needs `{}`", option.needs);
+  if (!option.excludes.empty()) description += fmt::format(". Not with `{}`", option.excludes);
+  return fmt::format("| {} | {} | {} |\n", names, text(option.value), description);
 }
 
 std::string options_of(const Command& command) {
@@ -41,7 +41,7 @@ std::string reference_page(const Program& program) {
   std::string out = fmt::format(
       "# Commands\n\nThis page is made of the definitions of the command line, as `--help` and the "
       "man pages are.\nExit code 0: success; 1: the command failed, and a line on standard error "
-      "tells what was expected, what was found and what\nto do; 2: the command line is not "
+      "states what was expected, what was found and\nwhat to do; 2: the command line is not "
       "valid.\n\n## {}\n\n{}\n\n{}",
       name, text(program.itself.description), options_of(program.itself));
   for (const Command& command : program.commands) {

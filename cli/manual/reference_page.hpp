@@ -7,7 +7,7 @@
 
 namespace tremula::cli::manual {
 
-/// Of all commands, each with its options and notes.
+/// Returns a page that describes all commands, each with its options and notes.
 std::string reference_page(const Program& program);
 
 }  // namespace tremula::cli::manual

@@ -10,7 +10,8 @@ namespace tremula::cli {
 
 /// A table of costs. A line "FROM TO LATENCY PER_BYTE" says that bytes from a producer at place
 /// FROM to a consumer at TO cost LATENCY + PER_BYTE * bytes; "*" is any other place; later lines
-/// prevail. What stays at a place costs nothing unless a line names it twice. "#" begins a comment.
+/// prevail. Bytes that stay at a place cost nothing unless a line names that place twice. "#"
+/// begins a comment.
 /// @param file   for error messages
 /// @param names  of the places; shape: [place]
 /// @throws core::Error invalid_argument naming file and line, or a pair of places without a cost;
@@ -18,7 +19,7 @@ namespace tremula::cli {
 index_calc::CostTable parse_costs(std::string_view text, const std::string& file,
                                   const std::vector<std::string>& names, index_calc::Places at);
 
-/// The contents of a file.
+/// Returns the contents of a file.
 /// @throws core::Error invalid_argument if it cannot be read
 std::string read_cost_file(const std::string& file);
 

@@ -27,7 +27,7 @@ using core::Index, core::Rank;
 using index_calc::Layout;
 
 constexpr const char* keys[] = {"name", "type", "from", "to", "from-lists", "to-lists"};
-constexpr std::size_t most_columns = 12;  // of consumers, as a table
+constexpr std::size_t most_columns = 12;  // consumers shown as columns of the table
 
 [[noreturn]] void fail(const std::string& file, const std::string& text) {
   throw core::Error(core::Errc::invalid_argument, fmt::format("--fields {}: {}", file, text));
@@ -66,7 +66,7 @@ PlannedField field_of(const YAML::Node& node) {
   return field;
 }
 
-/// What ranks exchange in a step, in bytes.
+/// Bytes that ranks exchange in a step.
 struct Traffic {
   std::map<std::pair<Rank, Rank>, Index> pairs;  ///< producer and consumer
   std::map<Rank, Index> sent, received;
@@ -74,7 +74,7 @@ struct Traffic {
   std::size_t signatures = 0;  ///< pairs of layouts, each of which is planned once
 };
 
-/// Calls visit(producer, consumer, elements) for each pair that exchanges some.
+/// Calls visit(producer, consumer, elements) for each pair that exchanges elements.
 template <class Visit>
 void for_each_pair(const Redistribution& arrays, const Visit& visit) {
   const auto producers = ranks_of(arrays.from), consumers = ranks_of(arrays.to);

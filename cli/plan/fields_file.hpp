@@ -16,11 +16,11 @@ struct PlannedField {
 };
 
 /// A list in YAML (or JSON): [{name: ..., type: f32, from: LAYOUT, to: LAYOUT}, ...]; type is f64
-/// where it is left out. from-lists and to-lists name files of layouts with lists= (lists_file.hpp).
+/// if omitted. from-lists and to-lists name files of layouts with lists= (lists_file.hpp).
 /// @throws core::Error invalid_argument naming the file, the field and what was expected
 std::vector<PlannedField> read_fields(const std::string& file);
 
-/// Totals, the busiest ranks and, of few ranks, the bytes of each pair.
+/// Returns the totals, the busiest ranks and, if there are few ranks, the bytes of each pair.
 std::string fields_text(const std::vector<PlannedField>& fields);
 
 }  // namespace tremula::cli

@@ -15,7 +15,8 @@ namespace {
 using core::Index;
 using index_calc::Layout;
 
-/// The text, or of a long one what surrounds the position, and the caret. One column a byte.
+/// Returns the text, or the surroundings of the position if it is long, and the caret. One column
+/// per byte.
 std::string marked(std::string text, std::size_t position) {
   for (char& c : text)
     if (c < ' ' || c > '~') c = c == '\t' || c == '\n' || c == '\r' ? ' ' : '?';

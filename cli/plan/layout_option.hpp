@@ -7,7 +7,7 @@
 
 namespace tremula::cli {
 
-/// The layout that an option gives.
+/// Returns the layout that an option gives.
 /// @throws core::Error invalid_argument naming the option, with the text and a caret under the
 /// mistake:
 ///
@@ -16,8 +16,9 @@ namespace tremula::cli {
 ///                  ^
 index_calc::Layout parse_layout_option(const std::string& option, const std::string& text);
 
-/// Makes of layouts whose extent changes with every step those of the step that `--counts` tells.
-/// @param counts  shape: [coordinate of `from` along the dimension that changes]; none where none does
+/// Replaces layouts whose extent changes with every step by their layouts in the step that `--counts`
+/// describes.
+/// @param counts  shape: [coordinate of `from` along the dimension that changes]; empty if none changes
 /// @throws core::Error invalid_argument if they do not fit `from`, mismatch if the layouts do not fit each
 /// other, unsupported if `to` takes rows by keys
 void size_by_counts(index_calc::Layout& from, index_calc::Layout& to,

@@ -12,7 +12,7 @@ namespace {
 using core::Bytes, core::Rank;
 using index_calc::IndexList, index_calc::Layout, index_calc::SinkMatch, index_calc::SourceMatch;
 
-/// What each rank of a layout that is computed owns. Shape: [rank of the group]
+/// Returns what each rank owns under a layout without lists. Shape: [rank of the group]
 std::vector<IndexList> lists_of(const Layout& layout) {
   const std::vector<Rank> ranks = ranks_of(layout);
   std::vector<IndexList> lists(static_cast<std::size_t>(*std::ranges::max_element(ranks)) + 1);
@@ -22,18 +22,19 @@ std::vector<IndexList> lists_of(const Layout& layout) {
   return lists;
 }
 
-/// Lets every rank tell something to every rank of the other side, in the place of messages.
-/// @param tell  what rank `r` tells each of them, after what came to it: tell(match of r, came)
+/// Passes bytes from every rank to every rank of the other side, in place of messages.
+/// @param reply  returns what rank `r` sends to each of them, given what it received:
+///               reply(match of r, came)
 /// @param came  shape: [rank][rank of the other side]
 /// @return      shape: [rank of the other side][rank]
-template <class Match, class Tell>
+template <class Match, class Reply>
 std::vector<std::vector<Bytes>> exchanged(std::vector<Match>& ranks, std::size_t others,
                                           const std::vector<std::vector<Bytes>>& came,
-                                          const Tell& tell) {
+                                          const Reply& reply) {
   std::vector<std::vector<Bytes>> out(others, std::vector<Bytes>(ranks.size()));
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    auto told = tell(ranks[r], came[r]);
-    for (std::size_t other = 0; other < others; ++other) out[other][r] = std::move(told[other]);
+    auto sent = reply(ranks[r], came[r]);
+    for (std::size_t other = 0; other < others; ++other) out[other][r] = std::move(sent[other]);
   }
   return out;
 }

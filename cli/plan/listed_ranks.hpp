@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// All ranks of both sides where one at least lists what its ranks own: jobs find out by messages, here all
-// lists are known.
+// All ranks of both sides if at least one side lists what its ranks own. Jobs find out by messages; here
+// all lists are known.
 #include <optional>
 #include <vector>
 
@@ -17,11 +17,12 @@ struct RanksOfSide {
 
 struct ListedRanks {
   RanksOfSide producers, consumers;
-  double seconds = 0;  ///< that the match of all ranks took
+  double seconds = 0;  ///< how long the match of all ranks took
 };
 
-/// @param producers, consumers  the lists of a side, shape: [rank of the group]; none: its layout tells
-///        what its ranks own
+/// Matches the ranks of both sides.
+/// @param producers, consumers  the lists of a side, shape: [rank of the group]; nullopt if its layout
+///        determines what its ranks own
 /// @throws core::Error mismatch if the shapes differ, or naming an element that is on no rank of a side or
 ///         on two and these ranks, unless its layout is partial or has copies
 /// Cost: the runs of all ranks, and each pair of ranks.

@@ -18,16 +18,16 @@ namespace tremula::cli {
 /// Elements are numbered from 0 in row-major order. A rank stores its elements in the order of its entry,
 /// each box row-major.
 /// @param option  names the file in errors
-/// @param layout  with lists=
+/// @param layout  a layout with lists=
 /// @return shape: [rank of the group]; a rank that takes no part owns nothing
 /// @throws core::Error invalid_argument naming the file, the rank, its line and what was expected
 std::vector<index_calc::IndexList> read_lists(const std::string& option, const std::string& file,
                                               const index_calc::Layout& layout);
 
-/// The lists of a side, whose layout `option` gives and of which `<option>-lists` names a file.
-/// @param file  empty: none
-/// @return none of a layout without lists=
-/// @throws core::Error as read_lists, and invalid_argument if the file is missing or too much
+/// Returns the lists of a side whose layout is given by `option` and whose file by `<option>-lists`.
+/// @param file  empty if not given
+/// @return nullopt if the layout has no lists=
+/// @throws core::Error as read_lists, and invalid_argument if the file is missing or superfluous
 std::optional<std::vector<index_calc::IndexList>> lists_beside(const std::string& option,
                                                                const std::string& file,
                                                                const index_calc::Layout& layout);

@@ -41,7 +41,7 @@ struct Options {
   std::vector<Index> counts;
 };
 
-/// Matches the ranks of both sides where one lists what they own.
+/// Matches the ranks of both sides if one of them lists what they own.
 void match_lists(Redistribution& redistribution, const Options& options) {
   auto producers = lists_beside("--from", options.from_lists, redistribution.from),
        consumers = lists_beside("--to", options.to_lists, redistribution.to);
@@ -72,7 +72,7 @@ Redistribution redistribution_of(const Options& options) {
   return result;
 }
 
-/// The ranks to speak of: the one asked for, all, or the first that takes part.
+/// Returns the ranks to show: the one asked for, all, or the first that takes part.
 std::vector<RankRange> chosen_ranks(const Redistribution& redistribution, const Options& options) {
   const Layout& mine = redistribution.mine();
   if (options.rank) {
@@ -182,7 +182,7 @@ void add_relabeling(CLI::App& command, Options& options, const std::vector<CLI::
       ->type_name("HOSTS [HOSTS]");
 }
 
-/// Throws if an option is given that --fields does not look at: nothing that was asked for is left out in silence.
+/// Throws if an option is given that --fields does not use: no request is ignored silently.
 void refuse_beside_fields(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0 && option->get_name() != "--fields")

@@ -39,7 +39,7 @@ std::string package_json(const Package& package, const PackageFacts& facts) {
 
 std::vector<RepeatedSegment> flattened(const SegmentList& list) {
   std::vector<RepeatedSegment> result;
-  /// `count` segments from the `segment`-th of the family in turn `turn` on.
+  /// Adds `count` segments, beginning with the `segment`-th of the family in turn `turn`.
   const auto add = [&](const Family& f, Index segment, Index turn, Index count, Index stride,
                        Index peer_stride) {
     const bool is_one = count == 1;
@@ -59,14 +59,14 @@ std::vector<RepeatedSegment> flattened(const SegmentList& list) {
     return result;
   }
   for (const Family& f : list.period) {
-    if (list.repeat == 0) break;  // the period holds the tail alone
+    if (list.repeat == 0) break;  // the period holds the tail only
     if (f.count < list.repeat)
       for (Index i = 0; i < f.count; ++i) add(f, i, 0, list.repeat, list.stride, list.peer_stride);
     else
       for (Index turn = 0; turn < list.repeat; ++turn)
         add(f, 0, turn, f.count, list.family_stride, list.family_peer_stride);
   }
-  // The tail alone is a list that is walked no whole time, moved behind the turns.
+  // The tail is a list that is walked for less than one turn, moved behind the turns.
   SegmentList tail = list;
   tail.repeat = 0;
   tail.for_each_family([&](const Family& f) {

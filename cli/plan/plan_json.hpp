@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `tremula plan --json` prints, piece by piece: a program may ask for the plans of very many
-// ranks. The form is an interface, documented in README.md of this folder.
+// The output of `tremula plan --json`, piece by piece, because a program may ask for the plans of
+// very many ranks. The form is an interface, documented in README.md of this folder.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,16 +18,17 @@ struct RepeatedSegment {
   Index repeat = 1, stride = 0, peer_stride = 0;
 };
 
-/// A segment list with one level of repetition: every element once, not in wire order. As few
-/// entries as that allows: of a family the shorter of its segments and its turns.
+/// Returns a segment list with one level of repetition: every element once, not in wire order. It
+/// has as few entries as that allows: for each family, the smaller of its numbers of segments and
+/// turns.
 std::vector<RepeatedSegment> flattened(const index_calc::SegmentList& list);
 
-/// Up to the first rank.
+/// Returns the text before the first rank.
 std::string plan_json_begin(const Redistribution& redistribution);
-/// One rank, in pieces of at most one package.
+/// Writes one rank, in pieces of at most one package.
 void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, bool is_first,
                     const std::function<void(std::string_view)>& print);
-/// From the last rank on.
+/// Returns the text after the last rank.
 std::string plan_json_end();
 
 }  // namespace tremula::cli

@@ -6,16 +6,16 @@
 
 namespace tremula::cli {
 
-/// What `tremula plan` prints first: shape, bytes, ranks and both layouts. Ends with a new line.
+/// Returns the head of `tremula plan`: shape, bytes, ranks and both layouts. Ends with a new line.
 std::string plan_head_text(const Redistribution& redistribution);
 
-/// And of each rank: its plan, a table of its packages and their total; of many packages the first
-/// 32. Ends with a new line.
-/// @param validated  the three algorithms were compared
+/// Returns the text about a rank: its plan, a table of its packages (the first 32 if there are
+/// more) and their total. Ends with a new line.
+/// @param validated  true if the three algorithms were compared
 std::string plan_rank_text(const Redistribution& redistribution, const RankPlan& plan,
                            bool validated);
 
-/// And last: what the words in the tables mean.
+/// Returns the end: what the words in the tables mean.
 std::string plan_words_text(const Redistribution& redistribution);
 
 }  // namespace tremula::cli

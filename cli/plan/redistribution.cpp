@@ -17,10 +17,11 @@ namespace {
 
 using index_calc::Layout;
 
-/// Over TCP: of a network that reads by itself it is less.
+/// Mean length of the runs that makes a remote read worthwhile, over TCP; it is less on networks
+/// that read by themselves.
 constexpr Index shortest_read_bytes = Index{512} << 10;
 
-/// The ranks that take part: "0 to 5", "0 to 3, 7".
+/// Returns the ranks that take part: "0 to 5", "0 to 3, 7".
 std::string ranks_text(const Layout& layout) {
   const auto range = [](Rank first, Rank count) {
     return count == 1 ? fmt::format("{}", first)

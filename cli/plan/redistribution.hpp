@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `tremula plan` explains: two layouts of one array, seen from the ranks of one side.
+// The subject of `tremula plan`: two layouts of one array, seen from the ranks of one side.
 #include <optional>
 #include <string_view>
 
@@ -29,8 +29,8 @@ struct Redistribution {
   Side side = Side::producer;
   index_calc::Algorithm algorithm = index_calc::Algorithm::aspen;
   Index element_bytes = 8;
-  client::Prospect stream{};           ///< that would carry it
-  std::optional<ListedRanks> lists{};  ///< where a side lists what its ranks own
+  client::Prospect stream{};           ///< the stream that would carry it
+  std::optional<ListedRanks> lists{};  ///< nullopt unless a side lists what its ranks own
 
   const index_calc::Layout& layout_of(Side which) const noexcept {
     return which == Side::producer ? from : to;
@@ -47,20 +47,21 @@ struct RankPlan {
   double seconds = 0;
 };
 
-/// What is said of a package.
+/// Facts about a package.
 struct PackageFacts {
   Rank peer = 0;
   Index elements = 0, bytes = 0;
   index_calc::Runs runs;
-  /// The package is one contiguous run in the rank's local buffer: nothing need be gathered or
-  /// scattered.
+  /// True if the package is one contiguous run in the rank's local buffer: nothing has to be gathered
+  /// or scattered.
   bool is_direct() const noexcept { return runs.count == 1; }
   std::string_view packing() const noexcept { return is_direct() ? "direct" : "packed"; }
-  std::string_view path{};  ///< by which the stream would send it
-  Index kept_bytes = 0;     ///< of a step, which the engine keeps in memory of its own on this side
+  std::string_view path{};  ///< the path by which the stream would send it
+  Index kept_bytes = 0;     ///< per step, in memory that the engine allocates on this side
 };
 
-/// Of all steps under way together, where the engine keeps `kept_bytes` of each; saturated.
+/// Returns the bytes of all steps under way together if the engine keeps `kept_bytes` of each;
+/// saturated.
 Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexcept;
 
 /// @throws core::Error mismatch if the shapes differ, invalid_argument if the bytes of the array
@@ -72,24 +73,25 @@ void validate(const Redistribution& redistribution);
 void expect_rank(const Redistribution& redistribution, Side side, Index rank,
                  std::string_view option);
 
-/// index_calc::coords_of a rank that takes part.
-/// @throws core::Error invalid_argument if it does not
+/// Returns index_calc::coords_of a rank that takes part.
+/// @throws core::Error invalid_argument if it takes no part
 index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank rank);
 
-/// Where packages have one dimension, the buffers of both ranks, whatever the shape of the array: a
-/// side is skewed, or lists what its ranks own.
+/// True if packages have one dimension, that of the buffers of both ranks, whatever the shape of the
+/// array: a side is skewed, or lists what its ranks own.
 bool has_flat_plans(const Redistribution& redistribution) noexcept;
 
-/// What `rank` of a side exchanges with all ranks of the other one, and its part as the packages count it.
+/// Return what `rank` of a side exchanges with all ranks of the other side, and its part as the packages
+/// count it.
 /// @throws core::Error as index_calc::make_plan and dense_part
 /// Cost: as index_calc::make_plan; with lists, the segments of the rank
 index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank);
 index_calc::LocalPart planned_part(const Redistribution& redistribution, Side side, Rank rank);
 
-/// What the rank of a side owns where plans are flat. Cost: the runs.
+/// Returns what `rank` of a side owns, for flat plans. Cost: the runs.
 index_calc::IndexList owned_list(const Redistribution& redistribution, Side side, Rank rank);
 
-/// How packages are found: "lists", or the algorithm.
+/// Returns how packages are found: "lists", or the algorithm.
 std::string_view planned_by(const Redistribution& redistribution) noexcept;
 
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,

@@ -18,7 +18,7 @@ namespace {
 
 using index_calc::Layout, index_calc::Method, index_calc::Places, index_calc::Transfer;
 
-/// Ranks that a group must have for a layout.
+/// Returns how many ranks a group must have for a layout.
 Rank group_size(const Layout& layout) { return std::ranges::max(index_calc::ranks_of(layout)) + 1; }
 
 /// Without hosts, producers and consumers are one job.
@@ -37,7 +37,7 @@ std::string words(const Places& places, bool has_hosts) {
                      both);
 }
 
-/// @param costs  what index_calc::relabel takes
+/// @param costs  the costs for index_calc::relabel
 template <class Costs>
 void relabel(RelabelingResult& result, const Transfer& transfer, const Places& places,
              const Costs& costs) {

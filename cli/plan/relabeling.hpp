@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `tremula plan --relabel` tells: how much less is moved when other processes take the parts.
+// The output of `tremula plan --relabel`: how much less is moved when other processes take the
+// parts.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,15 +13,15 @@ namespace tremula::cli {
 
 /// One way to take the labels.
 struct Labels {
-  Index remote_bytes = 0;       ///< that leave their place
-  std::optional<double> cost;   ///< by a table
-  std::vector<Rank> process{};  ///< takes the label; shape: [label]
-  index_calc::Layout to;        ///< of the consumer
+  Index remote_bytes = 0;       ///< bytes that leave their place
+  std::optional<double> cost;   ///< by a table; nullopt without one
+  std::vector<Rank> process{};  ///< the process that takes each label; shape: [label]
+  index_calc::Layout to;        ///< layout of the consumer
 };
 
 struct RelabelingResult {
   std::string_view cost;  ///< "volume", "hosts" or "table"
-  std::string words;      ///< "processes; ...", "hosts; ...": between what bytes are remote
+  std::string words;  ///< "processes; ...", "hosts; ...": the places between which bytes are remote
   Labels given, greedy, optimal;
 };
 
@@ -32,10 +33,11 @@ struct RelabelingResult {
 RelabelingResult relabel(const Redistribution& redistribution, const std::string& cost,
                          const std::vector<std::string>& hosts);
 
-/// Table, layouts (long lists of members are cut) and what the words mean. Ends with a new line.
+/// Returns the table, layouts (long lists of members are cut) and what the words mean. Ends with a
+/// new line.
 std::string relabeling_text(const RelabelingResult& result);
 
-/// The whole. Its form is an interface, documented in README.md.
+/// Returns everything as JSON. Its form is an interface, documented in README.md.
 std::string relabeling_json(const Redistribution& redistribution, const RelabelingResult& result);
 
 }  // namespace tremula::cli

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t longest_layout = 160;
 
-/// "12.5 %"; "-" of nothing.
+/// Returns e.g. "12.5 %"; "-" if there is nothing to compare with.
 std::string less_text(double before, double after) {
   return before == 0 ? "-" : fmt::format("{:.1f} %", 100 * (before - after) / before);
 }

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` gives:
+# The files that `cmake --install` installs:
 #   lib/libtremula.so        one library, all rooms inside, only the C interface visible; it needs no MPI
-#   lib/libtremula_mpi.so    what takes a communicator (tremula_mpi.h), if there is MPI
-#   lib/libtremula_ofi.so    what calls libfabric; libtremula.so and tremula load it when a link needs it
+#   lib/libtremula_mpi.so    the calls that take a communicator (tremula_mpi.h), if there is MPI
+#   lib/libtremula_ofi.so    the code that calls libfabric; libtremula.so and tremula load it when a link needs it
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
 #   lib/libtremula_weights.so  regridding (tremula_weights.h), if there is NetCDF
 #   lib/libtremula_oasis.so, lib/libtremula_oasis_fortran.a  the module tremula_oasis, if there are MPI, NetCDF and Fortran
-#   bin/tremula              the command line; share/man/man1 has its pages, and share what completes it in bash and zsh
+#   bin/tremula              the command line; share/man/man1 has its pages, and share its completions for bash and zsh
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
 #   share/doc/tremula/       the pages that --help and errors name
 #   lib/libtremula_fortran.a, lib/libtremula_fortran_mpi.a, lib/libtremula_fortran_weights.a  the modules tremula, tremula_mpi and
 #                            tremula_regridding, if there is a compiler of Fortran
-#   include/tremula/fortran/ what they are used by (.mod), and their sources, for another compiler
+#   include/tremula/fortran/ their .mod files, and their sources, for other compilers
 #   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs;
 #                            tremula_mpi.pc beside either, for MPI's compilers; tremula_weights.pc, tremula_fortran.pc
 #   libexec/tremula/         bench_mpi, what `tremula bench --transport mpi` runs, if there is MPI
-# Each rule names its component, which is one package of packages.cmake. EXCLUDE_FROM_ALL: what only a package has.
+# Each rule names its component, which is one package of packages.cmake. EXCLUDE_FROM_ALL: files that only a package
+# has.
 include_guard()
 include(CMakePackageConfigHelpers)
 

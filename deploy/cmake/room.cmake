@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What every room shares: one static library tremula_<room>, warnings, sanitizers.
+# The common parts of all rooms: one static library tremula_<room>, warnings, sanitizers.
 include_guard()
 
 set(TREMULA_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
@@ -26,8 +26,9 @@ function(tremula_add_room name)
   tremula_unite_folders(tremula_${name})
 endfunction()
 
-# With CMAKE_UNITY_BUILD each folder of the target is compiled as one source, which takes half of the time: so a name
-# stands once in a folder, unnamed namespaces included. What that hides (a missing include) the other builds tell.
+# With CMAKE_UNITY_BUILD each folder of the target is compiled as one source, which takes half of the time. So a name
+# may be used only once in a folder, unnamed namespaces included. Mistakes that this hides (a missing include) are found
+# by the other builds.
 function(tremula_unite_folders target)
   if(NOT CMAKE_UNITY_BUILD)
     return()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recipe of Spack; deploy/README.md tells what has been tried. For a repository of recipes of one's own:
+"""Recipe of Spack; deploy/README.md says what has been tried. For a repository of your own recipes:
 packages/tremula/package.py in it, then `spack install tremula`. The address is that of the tree, until there is a release."""
 from spack.package import *
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""blocks.py PAGE TEST [NUMBER]: prints the code blocks of a page that TEST runs, or that of them which is number NUMBER,
-from 1 on. blocks.py refresh PAGE...: blocks that show a file get its text. blocks.py parts FOLDER PAGE...: what is compiled by docs.parts, as FOLDER/PAGE_NUMBER.inc.
+"""blocks.py PAGE TEST [NUMBER]: prints the code blocks of a page that TEST runs, or only number NUMBER of them,
+counted from 1. blocks.py refresh PAGE...: updates blocks that show a file. blocks.py parts FOLDER PAGE...: writes the
+blocks that are compiled by docs.parts to FOLDER/PAGE_NUMBER.inc.
 
-Behind the language of a block stands what becomes of it:
+The words after the language of a block say what becomes of it:
     ```cpp is examples/00_quick_start/producer.cpp    it equals that file, which the build compiles and tests run
     ```sh run by install.quick_start                  that test takes it out of the page and runs it
     ```cpp compiled by docs.parts                     a part of a program, which the build compiles
     ```sh not run: needs two hosts                    nothing runs it, for that reason
-    ```text                                           no program and no command: output, a drawing, a layout
+    ```text                                           neither a program nor a command: output, a drawing, a layout
 """
 import re
 import sys
@@ -21,11 +22,11 @@ FENCE = re.compile(r"^( *)```+ *([\w+]*) *(.*)$")
 
 class Fence(NamedTuple):
     language: str
-    words: str  # what stands behind the language
+    words: str  # the words after the language
 
 
 class Block(NamedTuple):
-    line: int  # of the fence, from 1 on
+    line: int  # of the fence, counted from 1
     language: str
     words: str
     code: str
@@ -37,7 +38,7 @@ def fence(line: str) -> Fence | None:
 
 
 def lines(page: Path) -> Iterator[tuple[bool, str]]:
-    """Each line, and whether it is of a code block, its fences included."""
+    """Yields each line, and whether it belongs to a code block, its fences included."""
     inside = False
     for line in page.read_text().splitlines():
         at_fence = fence(line) is not None

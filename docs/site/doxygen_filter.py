@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""doxygen_filter.py HEADER: prints the header as Doxygen reads it. A plain comment becomes one of the declaration behind it
-or, after code on its line, before it; lines that are indented in a comment stay as they are."""
+"""doxygen_filter.py HEADER: prints the header as Doxygen reads it. A plain comment becomes one of the declaration after
+it or, after code on its line, before it; lines that are indented in a comment stay as they are."""
 import re
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ HEAD = re.compile(r"\A/\* SPDX[^\n]*\n#ifndef (\w+)\n#define \w+\n(?:/\*)?")
 
 
 def escaped(line: str) -> str:
-    """What Doxygen would take for commands or for HTML, outside of `code`."""
+    """Escapes what Doxygen would take for commands or for HTML, outside of `code`."""
     parts = line.split("`")
     parts[::2] = [re.sub(r"([\\@<>#&])", r"\\\1", part) for part in parts[::2]]
     return "`".join(parts)
@@ -67,13 +67,13 @@ def of_cpp(text: str, name: str) -> str:
         found = re.match(r"(.*?)///(<?)(.*)$", line)
         if found:
             command = re.match(r"\s*@(param|return|throws|pre)\b", found.group(3))
-            told = found.group(3) if command else escaped(found.group(3))
-            out.append(f"{found.group(1)}///{found.group(2)}{told}")
+            text_of_line = found.group(3) if command else escaped(found.group(3))
+            out.append(f"{found.group(1)}///{found.group(2)}{text_of_line}")
         else:
             out.append(line)
     head = re.search(r"#pragma once\n((?:// [^\n]*\n)+)", text)
-    told = " ".join(line[3:] for line in head.group(1).splitlines()) if head else ""
-    return f"/** @file {name}\n{escaped(told)} */\n" + "\n".join(out)
+    description = " ".join(line[3:] for line in head.group(1).splitlines()) if head else ""
+    return f"/** @file {name}\n{escaped(description)} */\n" + "\n".join(out)
 
 
 def main() -> None:

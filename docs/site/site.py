@@ -30,7 +30,7 @@ class Broken(Exception):
 
 
 def sources() -> dict[str, str]:
-    """Of every page of the source tree its place in the site."""
+    """Returns for every page of the source tree its place in the site."""
     found = {}
     for path in sorted(ROOT.rglob("*.md")):
         name = path.relative_to(ROOT).as_posix()
@@ -49,7 +49,7 @@ class Stage:
         self.interface = {entry.findtext("name", ""): entry.findtext("filename", "") for entry in files if entry.get("kind") == "file"}
 
     def place_of(self, target: str, page: str) -> str:
-        """Where the site has a file or folder of the source tree."""
+        """Returns where the site has a file or folder of the source tree."""
         path = ROOT / target
         if path.is_dir():
             if (path / "README.md").exists():
@@ -177,7 +177,8 @@ def interface_names() -> dict[str, str]:
 
 
 def check(pages: dict[Path, Page]) -> list[str]:
-    """What is wrong with links: every one leads to a file of the site and to an anchor in it; nothing is loaded from elsewhere."""
+    """Returns what is wrong with links: each has to lead to a file of the site and to an anchor in it; nothing may be
+    loaded from elsewhere."""
     wrong = []
     for path, page in pages.items():
         for link in page.links + page.loads:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What simulation and analysis have agreed on beforehand, and the frame of both programs.
+// The agreement between simulation and analysis, and the frame of both programs.
 #include <mpi.h>
 
 #include <cstdio>

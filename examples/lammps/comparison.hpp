@@ -44,21 +44,21 @@ inline bool agrees(double printed, double found) {
 /// @return how many numbers do, or -1
 inline long agreeing(const Lines& printed, const Lines& found, const std::string& name) {
   long numbers = 0, others = 0;
-  const auto tell = [&](std::size_t line, const char* what, double expected, double other) {
+  const auto report = [&](std::size_t line, const char* what, double expected, double other) {
     if (++others <= 5)
       std::printf("WRONG        %s, line %zu: expected %.*g%s as LAMMPS has, found %.17g\n",
                   name.c_str(), line, digits, expected, what, other);
   };
   const auto count = [](const auto& of) { return static_cast<double>(of.size()); };
   const std::size_t lines = std::min(printed.size(), found.size());
-  if (printed.size() != found.size()) tell(lines, " lines", count(printed), count(found));
+  if (printed.size() != found.size()) report(lines, " lines", count(printed), count(found));
   for (std::size_t i = 0; i < lines; ++i) {
     if (printed[i].size() != found[i].size()) {
-      tell(i + 1, " numbers", count(printed[i]), count(found[i]));
+      report(i + 1, " numbers", count(printed[i]), count(found[i]));
       continue;
     }
     for (std::size_t k = 0; k < found[i].size(); ++k, ++numbers)
-      if (!agrees(printed[i][k], found[i][k])) tell(i + 1, "", printed[i][k], found[i][k]);
+      if (!agrees(printed[i][k], found[i][k])) report(i + 1, "", printed[i][k], found[i][k]);
   }
   return others == 0 && numbers > 0 ? numbers : -1;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid of the tsunami's producer, the sea floor below it, and hashes of its steps, as agreement.hpp, relief.hpp and
-step_hash.hpp of examples/tsunami tell."""
+"""The grid of the tsunami's producer, the sea floor below it, and hashes of its steps, as in agreement.hpp, relief.hpp
+and step_hash.hpp of examples/tsunami."""
 from __future__ import annotations
 
 import ctypes
@@ -43,14 +43,14 @@ def edges() -> tuple[float, float, float, float]:
 
 
 def latitudes(cell_minutes: int) -> Any:
-    """Of the middles of the rows of cells, in degrees."""
+    """Returns the latitudes of the middles of the rows of cells, in degrees."""
     south, north = edges()[2:]
     rows = shape(cell_minutes)[0]
     return south + (np.arange(rows) + 0.5) * (north - south) / rows
 
 
 def depth(cell_minutes: int) -> Any:
-    """Of the still water in metres, 0 on land; shape [rows][columns]. A cell has the mean of its points."""
+    """Returns the depth of still water in metres, 0 on land; shape [rows][columns]. A cell has its points' mean."""
     nodes = cell_minutes // 5
     rows, columns = (n * POINTS_PER_DEGREE for n in DEGREES)
     start = round((SOUTH + 90) * POINTS_PER_DEGREE), round(WEST * POINTS_PER_DEGREE)
@@ -93,8 +93,9 @@ def label_map(axes: Any) -> None:
 
 
 def step_hash(values: Any, step: int, first: int = 0) -> int:
-    """Of elements with the global numbers `first`, first + 1, ... of a step: the same as examples/tsunami/step_hash.hpp
-    has. The sum over all elements, modulo 2^64, is what the producer writes into its summary."""
+    """Returns the hash of elements with the global numbers `first`, first + 1, ... of a step, as defined in
+    examples/tsunami/step_hash.hpp. The sum over all elements, modulo 2^64, is what the producer writes into its
+    summary."""
     bits = np.ascontiguousarray(values).ravel().view(np.uint32)
     places = np.arange(first, first + bits.size, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return int(_mixed(_mixed(np.array([step + 1], np.uint64)) + places + bits).sum(dtype=np.uint64))

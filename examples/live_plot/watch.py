@@ -91,9 +91,9 @@ if "SUMMARY" in os.environ:
     end = time.monotonic() + 60
     while not summary.exists() and time.monotonic() < end:  # the producer writes it at its end
         time.sleep(0.1)
-    told = [int(text, 16) for text in json.loads(summary.read_text())["hash_per_step"]]
-    equal = sum(told[number] == found for number, found in zip(steps, hashes))
+    theirs = [int(text, 16) for text in json.loads(summary.read_text())["hash_per_step"]]
+    equal = sum(theirs[number] == found for number, found in zip(steps, hashes))
     print(f"verified: {equal} of {len(steps)} steps have the hash that the producer has written")
-    if equal != len(steps) or steps != sorted(set(steps)) or steps[-1] != len(told) - 1:
-        raise SystemExit(f"NOT VERIFIED: expected ascending steps up to {len(told) - 1} with equal hashes, found "
+    if equal != len(steps) or steps != sorted(set(steps)) or steps[-1] != len(theirs) - 1:
+        raise SystemExit(f"NOT VERIFIED: expected ascending steps up to {len(theirs) - 1} with equal hashes, found "
                          f"{equal} such hashes and the steps {steps}")

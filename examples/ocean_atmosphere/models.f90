@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! What both models compute, element by element: the coupled programs and the serial one call the same.
+! The computations of both models, element by element: the coupled programs and the serial one call the same procedures.
 module models
   use, intrinsic :: iso_fortran_env, only: real64
   implicit none

@@ -37,7 +37,7 @@ def field(path, name):
 
 
 def links(weights, out):
-    """For the serial program: how many, then row, column (from 0) and weight of each."""
+    """Writes the weights for the serial program: how many, then row, column (from 0) and weight of each."""
     with netcdf_file(weights, mmap=False) as f:
         rows = f.variables["dst_address"].data.astype("i4") - 1
         columns = f.variables["src_address"].data.astype("i4") - 1

@@ -29,7 +29,7 @@ class Band:
 
 
 class Bands:
-    """Those of one rank. `extents`: of the array of each."""
+    """The bands of one rank. `extents`: extents of the array of each band."""
 
     def __init__(self, shape: tuple[int, int], rank: int, ranks: int, margin: int) -> None:
         if ranks < 2 or shape[0] % ROWS or shape[1] % COLUMNS:
@@ -75,8 +75,8 @@ class Bands:
         return found
 
     def hash(self, arrays: Any, step: int) -> int:
-        """What the own cells add to the hash of a step that the producer of the tsunami writes into its summary.
-        The sum over all ranks, modulo 2^64, is the producer's if and only if every cell of the step came once."""
+        """Returns what the own cells add to the hash of a step that the tsunami's producer writes into its summary. The
+        sum over all ranks, modulo 2^64, is the producer's if and only if every cell of the step came once."""
         total = 0
         for array, band in zip(arrays, self.all):
             total += pacific.step_hash(array[band.own], step, band.first * self.shape[1])

@@ -11,13 +11,13 @@ from torch import nn
 
 CHANNELS = 16
 LAYERS = 4  # convolutions on the way of the wave; each reaches one cell farther
-MARGIN = 5  # cells around a cell on which the result for it depends: 3 behind the first gate, 2 of the depths before it
+MARGIN = 5  # cells around a cell on which the result for it depends: 3 after the first gate, 2 of the depths before it
 FEATURES = 4  # of a cell of the sea floor
 
 
 def sea_floor(depth: Any, latitude_degrees: Any) -> torch.Tensor:
-    """What the network is told of the cells: depth, speed of a long wave, sea or land, and how narrow the cells get
-    towards the poles. Shape: [FEATURES][rows][columns]."""
+    """Returns the features of the cells for the network: depth, speed of a long wave, sea or land, and how narrow the
+    cells get towards the poles. Shape: [FEATURES][rows][columns]."""
     narrow = np.broadcast_to(1 / np.cos(np.deg2rad(latitude_degrees))[:, None] - 1, depth.shape)
     features = np.stack([depth / 5000, np.sqrt(depth / 5000), depth > 0, narrow])
     return torch.from_numpy(features.astype(np.float32))
@@ -39,7 +39,7 @@ class Surrogate(nn.Module):
                 gate.bias.fill_(1.0)
 
     def factors(self, floor: torch.Tensor) -> list[torch.Tensor]:
-        """What the sea floor does to the waves, with the weights as they are now; floor:
+        """Returns the effect of the sea floor on the waves, with the weights as they are now; floor:
         [batch][FEATURES][rows][columns]."""
         depths = self.depths(floor)
         return [gate(depths) for gate in self.gates]

@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
 
 
 class Ocean:
-    """What this rank knows of its bands, and of the patches that are cut out of them."""
+    """The data of this rank about its bands, and about the patches that are cut out of them."""
 
     def __init__(self, cell_minutes: int, rank: int, ranks: int) -> None:
         self.depth = pacific.depth(cell_minutes)
@@ -87,7 +87,7 @@ class Training:
             self.memory.add(sample)
 
     def update(self) -> None:
-        """Of the weights, by the gradient averaged over the samples of all ranks; a rank that has none yet adds 0."""
+        """Updates the weights by the gradient averaged over the samples of all ranks; a rank without samples adds 0."""
         self.optimiser.zero_grad()
         loss, count = 0.0, 0
         if self.memory.kept > 0:
@@ -159,14 +159,14 @@ def whole_check(hashes: list[int], summary: Path) -> bool:
             raise SystemExit(f"expected the producer's summary in {summary} within 60 s, found none")
         time.sleep(0.1)
     theirs = [int(text, 16) for text in json.loads(summary.read_text())["hash_per_step"]]
-    equal = sum(sum(ours) % 2**64 == told for ours, told in zip(zip(*parts), theirs))
+    equal = sum(sum(ours) % 2**64 == their for ours, their in zip(zip(*parts), theirs))
     print(f"steps         {equal} of {len(hashes)} have the same hash on the {len(parts)} ranks of the training and in "
           f"the producer")
     return equal == len(hashes)
 
 
 def same_weights(network: torch.nn.Module) -> bool:
-    """On all ranks, bit by bit. Collective."""
+    """Returns whether all ranks have the same weights, bit by bit. Collective."""
     flat = torch.cat([p.detach().flatten() for p in network.parameters()])
     greatest, least = flat.clone(), flat.clone()
     dist.all_reduce(greatest, dist.ReduceOp.MAX)

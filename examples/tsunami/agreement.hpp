@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What producer and consumer have agreed on beforehand. Process counts and distributions are not
-// part of it.
+// The agreement between producer and consumer. Process counts and distributions are not part of it.
 #include "grid.hpp"
 
 namespace tsunami {

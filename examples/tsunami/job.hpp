@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What both programs need around their work: MPI, a command line, and an end that no rank misses.
+// The frame of both programs: MPI, a command line, and an end that no rank misses.
 #include <mpi.h>
 
 #include <cstdio>

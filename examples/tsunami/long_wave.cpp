@@ -127,7 +127,7 @@ void LongWave::join_neighbours() {
   const int rows = static_cast<int>(block_.rows), columns = static_cast<int>(block_.columns);
   MPI_Type_vector(rows, 1, static_cast<int>(block_.stride()), MPI_FLOAT, &column_type_);
   MPI_Type_commit(&column_type_);
-  // What leaves over one edge arrives over the opposite one: equal tags.
+  // Data that leaves over one edge arrives over the opposite one: equal tags.
   enum { northward, southward, eastward, westward };
   float* const cells = elevation_.data();
   const auto row = [&](Index index) { return cells + at(index, 0); };

@@ -12,9 +12,9 @@
 // Source: IUGG/IOC TIME Project, "Numerical method of tsunami simulation with the leap-frog
 // scheme", IOC Manuals and Guides 35 (1997), part 3 (linear long waves in spherical coordinates),
 // on the staggered grid given there: e in the middle of a cell at whole time steps, M and N on its
-// faces half a step later. What differs: the Coriolis force is left out (a tsunami's period of well
-// under two hours is short against the pendulum day, arrivals do not feel it), and the fluxes are
-// kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which leaves
+// faces half a step later. Two differences: the Coriolis force is left out (a tsunami's period of
+// well under two hours is short against the pendulum day, arrivals do not feel it), and the fluxes
+// are kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which leaves
 //
 //     m -= cx (e[east] - e)
 //     n -= cy (e[north] - e)

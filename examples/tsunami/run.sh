@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tsunami: a server, the producer on 4 ranks, the consumer on 3, and a line that tells how far they are.
+# Runs the tsunami: a server, the producer on 4 ranks, the consumer on 3, and a line that shows how far they are.
 # Exit code 0 only if both jobs ended well and the consumer received exactly what the producer sent.
 set -euo pipefail
 

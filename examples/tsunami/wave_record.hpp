@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the analysis keeps of the waves, per cell: the maximum height and the time of the first
-// arrival.
+// The record that the analysis keeps of the waves, per cell: the maximum height and the time of the
+// first arrival.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -12,9 +12,9 @@
 namespace tsunami {
 
 /// A wave has arrived when the sea first stands this much above its still level: the least that a
-/// reader of tide gauges tells from the noise of a harbour. The front of this tsunami rises by
-/// decimetres within minutes, so that the choice matters little: anything between 2 cm and 5 cm
-/// moves none of the four gauges by more than 5 minutes.
+/// reader of tide gauges can distinguish from the noise of a harbour. The front of this tsunami
+/// rises by decimetres within minutes, so that the choice matters little: anything between 2 cm and
+/// 5 cm moves none of the four gauges by more than 5 minutes.
 inline constexpr float arrival_threshold_metres = 0.03F;
 
 /// Maximum and first arrival of `cells` cells, in any order.

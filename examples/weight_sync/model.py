@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 CHARACTERS = "".join(map(chr, range(32, 127))) + "\n"
 TEXT = (
-    "A layout tells which rank owns which elements of an array and how each rank stores its part. "
+    "A layout defines which rank owns which elements of an array and how each rank stores its part. "
     "A stream is a named sequence of steps with one or more fields. All fields of a step arrive, or none. "
     "A step goes straight from the memory of its producer to that of its consumer, and never through a server. "
 )
@@ -90,8 +90,9 @@ WATCHED = 4  # versions in which memory is watched, after those that are timed: 
 
 
 class Memory:
-    """The most that this process takes, while it is watched, beyond what it had when this was made. What processes share counts for each of
-    them as its part of it (Pss of smaps_rollup), so that a sum over processes is what the machine has given."""
+    """The most memory that this process takes, while it is watched, beyond what it had when this was made. Memory that
+    processes share counts for each of them by its part (Pss of smaps_rollup), so that the sum over processes is what
+    the machine has given."""
 
     def __init__(self):
         self._before, self._most = self._now(), 0

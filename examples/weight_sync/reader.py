@@ -14,7 +14,7 @@ from model import Memory, Sizes, answer, chunk
 from tremula import Replicate, Shard
 from tremula.torch import follow
 
-PROMPT = "A layout tells which rank "
+PROMPT = "A layout defines which rank "
 
 
 def main():
@@ -54,9 +54,9 @@ def main():
                     continue  # here a server would answer the next prompt with the version that it has
                 versions.append(follower.number)
                 behind.append(time.monotonic() - follower.attributes["at"])
-                told = answer(weights, PROMPT, 8, sizes, size, add_up)
-                say(f"reader    version {versions[-1]:3d}  {behind[-1] * 1e3:6.1f} ms after it was told  {PROMPT!r} -> "
-                    f"{told!r}")
+                text = answer(weights, PROMPT, 8, sizes, size, add_up)
+                say(f"reader    version {versions[-1]:3d}  {behind[-1] * 1e3:6.1f} ms after its publication  "
+                    f"{PROMPT!r} -> {text!r}")
         except EOFError:
             pass
         alike = torch.stack([versions_sum(versions), -versions_sum(versions)])
@@ -65,7 +65,7 @@ def main():
             f"same {int(bool((alike[0] == -alike[1]).all()))} proved {len(weights)} bytes {total(follower.bytes)}")
         follower.close()
 
-        # how long a version takes from the first rank that tells it to the last one that has it
+        # how long a version takes from the first rank that publishes it to the last one that has it
         seconds, memory = [], Memory()
         try:
             while True:

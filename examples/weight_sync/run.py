@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def job(program, ranks, environment, *arguments):
-    """As torchrun starts one: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT."""
+    """Starts a job as torchrun does: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -80,7 +80,7 @@ def main():
         environment = {"TREMULA_SERVER": server.address}
         processes = job("trainer.py", 4, environment, *model, "--steps", args.steps, "--measured", args.measured)
         processes += job("reader.py", 2, environment, *model, "--measured", args.measured)
-        is_good, told = wait_for(processes, True, args.timeout)
+        is_good, results = wait_for(processes, True, args.timeout)
     if not is_good:
         print("weight_sync: a process of the trainer or of the reader has failed", file=sys.stderr)
         return 1
@@ -89,14 +89,15 @@ def main():
         print("weight_sync: the comparison by torch.distributed has failed", file=sys.stderr)
         return 1
 
-    found = re.search(r"versions (\d+) newest (\d+) staleness ([\d.]+) same (\d) proved (\d+) bytes (\d+)", told)
+    found = re.search(r"versions (\d+) newest (\d+) staleness ([\d.]+) same (\d) proved (\d+) bytes (\d+)", results)
     versions, newest, same, tensors, size = (int(found.group(n)) for n in (1, 2, 4, 5, 6))
-    ours, theirs = statistics.median(numbers(told, "result seconds")), statistics.median(numbers(by_hand, "result by_hand"))
-    our_memory, their_memory = (sum(numbers(text, "result memory")) / 1e6 for text in (told, by_hand))
+    ours = statistics.median(numbers(results, "result seconds"))
+    theirs = statistics.median(numbers(by_hand, "result by_hand"))
+    our_memory, their_memory = (sum(numbers(text, "result memory")) / 1e6 for text in (results, by_hand))
     print(f"""
 tensors       {tensors}, {size / 1e6:.1f} MB in bf16 on all readers together
-versions      {args.steps} told, {versions} had; newest {newest}, the last one told
-staleness     {float(found.group(3)) * 1e3:.1f} ms from the telling of a version to its use, hashes included (median)
+versions      {args.steps} published, {versions} had; newest {newest}, the last one published
+staleness     {float(found.group(3)) * 1e3:.1f} ms from the publication of a version to its use, hashes included (median)
 proved        each of {tensors} tensors of {versions} versions, by hashes that no rank had all elements for
                        seconds    MB/s   MB beyond the tensors, all processes together
 Tremula                {ours:7.4f} {size / 1e6 / ours:7.0f} {our_memory:7.1f}

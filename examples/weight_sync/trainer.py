@@ -78,7 +78,7 @@ def main():
 
 
 def shared(value):
-    """That of rank 0: every rank sets the same attributes."""
+    """Returns the value of rank 0: every rank sets the same attributes."""
     found = torch.tensor([float(value)], dtype=torch.float64)
     dist.broadcast(found, 0)
     return found.item()

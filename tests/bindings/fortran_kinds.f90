@@ -92,7 +92,7 @@ contains
     write (name_of, '(a, i0)') 'f', mod(k, 10)
   end function
 
-  !> What the elements of this rank hold.
+  !> Returns the values of this rank's elements.
   function values(k)
     integer, intent(in) :: k
     integer, allocatable :: values(:)

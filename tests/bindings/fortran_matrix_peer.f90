@@ -39,7 +39,7 @@ contains
     place = first + (i - 1)*strides(1) + (j - 1)*strides(2)
   end function
 
-  !> 1e6*step and the number of the element in row-major order, from 0 on.
+  !> Returns 1e6*step plus the number of the element in row-major order, counted from 0.
   real(c_double) function value(step, i, j)
     integer, intent(in) :: step
     integer(int64), intent(in) :: i, j

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! fortran_misuse CASE: what programs do wrong. With ierr the program goes on and prints "refused: " and the text of each;
-! "without_ierr" and "copied" end by error stop, with the text.
+! fortran_misuse CASE: mistakes of programs. With ierr the program continues and prints "refused: " and the text of each
+! error; "without_ierr" and "copied" end by error stop, with the text.
 program fortran_misuse
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64
@@ -31,44 +31,44 @@ program fortran_misuse
   end if
 
   call layout%parse('shape=4x6', ierr)
-  call told('a layout without grid')
+  call expect_refusal('a layout without grid')
   call layout%block([4, 6], [1, 1])
   index = layout%global_index(0, 3, 1_int64, ierr)
-  call told('a dimension too many')
+  call expect_refusal('a dimension too many')
   index = layout%global_index(0, 1, 0_int64, ierr)
-  call told('an index from 0 on')
+  call expect_refusal('an index from 0 on')
   call layout%points([4, 6], 1, [0_int64], ierr=ierr)
-  call told('a number from 0 on')
+  call expect_refusal('a number from 0 on')
   call layout%local(0, extents=extents, ierr=ierr)
-  call told('extents of one dimension')
+  call expect_refusal('extents of one dimension')
   call out%begin_step(ierr=ierr)
-  call told('a stream that is not open')
+  call expect_refusal('a stream that is not open')
 
   call layout%block([4, 6], [1, 1])
   call out%open(session, 'matrix', '{queue_deep: 1}', ierr)
-  call told('an unknown option')
+  call expect_refusal('an unknown option')
   call out%open(session, 'matrix')
   call out%field('value', tremula_f64, layout, field, origin=[1_int64, 1_int64], ierr=ierr)
-  call told('an origin without a whole')
+  call expect_refusal('an origin without a whole')
   call out%field('value', tremula_f64, layout, field, origin=[1_int64], whole=[8_int64], ierr=ierr)
-  call told('an origin of one dimension')
+  call expect_refusal('an origin of one dimension')
   call out%field('value', tremula_f64, layout, field)
   call in%open(session, 'never')
   change%extents = [4_int64]
   call in%field('value', tremula_f64, layout, undeclared, change, ierr)
-  call told('a change of one dimension')
+  call expect_refusal('a change of one dimension')
   call in%field('value', tremula_f64, layout, undeclared)
   call in%begin_step(status, 0d0)
   if (status /= tremula_not_ready) error stop 'expected that no step is ready'
   call out%put(field, single, ierr)
-  call told('another kind')
+  call expect_refusal('another kind')
   call out%put(field, wide(1:8:2, :), ierr)
-  call told('a section with gaps')
+  call expect_refusal('a section with gaps')
   call out%put(field, matrix(:, 1:3), ierr)
-  call told('a part of the buffer')
+  call expect_refusal('a part of the buffer')
   undeclared%number = -1
   call out%put(undeclared, matrix, ierr)
-  call told('a field of no stream')
+  call expect_refusal('a field of no stream')
   call in%give_up()
   call out%give_up()
   call session%close()
@@ -76,7 +76,7 @@ program fortran_misuse
 
 contains
 
-  subroutine told(what)
+  subroutine expect_refusal(what)
     character(*), intent(in) :: what
     if (ierr >= 0) then
       print '(2a)', 'expected an error, found none: ', what

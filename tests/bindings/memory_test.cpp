@@ -29,7 +29,7 @@ void PrintTo(const Pair& pair, std::ostream* out) {
        << pair.consumer_memory << " by " << pair.hand_over;
 }
 
-/// The sum over all ranks of what stands behind `counter=` in what they have printed.
+/// Returns the sum over all ranks of the numbers after `counter=` in their output.
 std::uint64_t sum_of(const std::string& counter, const Job& job) {
   const std::regex line("(^|[ \n])" + counter + "=([0-9]+)");
   const std::string text = job.output();

@@ -42,7 +42,7 @@ def allocated_array(shape):
 
 
 def attributes_of(stream, of):
-    """What the producer has set, by name."""
+    """Returns the attributes that the producer has set, by name."""
     attributes, found = opened("in_attributes", stream, of), {}
     for number in range(tremula.tremula_attributes_count(attributes)):
         name, kind, count, values = ctypes.c_char_p(), ctypes.c_int(), ctypes.c_size_t(), ctypes.c_void_p()
@@ -87,9 +87,9 @@ while call("in_begin_step", stream) != END_OF_STREAM:
     call("in_get", stream, field, ctypes.c_void_p(part.ctypes.data), ctypes.c_size_t(part.nbytes))
     time = ctypes.c_int64()
     call("in_time", stream, ctypes.byref(time))
-    told = time.value, attributes_of(stream, OF_STREAM), attributes_of(stream, OF_STEP)
-    if told != (3600 * step, {"time_unit": [b"s"]}, {"angle": [step, 0.5]}):
-        sys.exit(f"step {step}: found {told}")
+    metadata = time.value, attributes_of(stream, OF_STREAM), attributes_of(stream, OF_STEP)
+    if metadata != (3600 * step, {"time_unit": [b"s"]}, {"angle": [step, 0.5]}):
+        sys.exit(f"step {step}: found {metadata}")
     call("in_end_step", stream)
     wrong = np.argwhere(part != 1e6 * step + numbers)
     if len(wrong) > 0:

@@ -96,7 +96,7 @@ TEST(ListedRanks, NameAnElementThatIsOnNoRankOrOnTwo) {
             std::string::npos);
 }
 
-/// Where a producer stores by columns, what a list takes row by row are runs of one element.
+/// If a producer stores by columns, elements that a list takes row by row are runs of one element.
 TEST(ListedRanks, HaveRunsInTheOrderOfTheWire) {
   const std::vector<Index> shape{48, 96};
   std::vector<Index> points;

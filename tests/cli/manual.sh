@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# manual.sh TREMULA FOLDER PAGE: each command and option that --help shows stands in the man page, and is completed; values of
-# which there is a list are, too. man, mandoc and zsh find nothing to say where they are installed.
-set -euo pipefail  # so no grep -q behind a pipe: it ends early, and what feeds it fails
+# manual.sh TREMULA FOLDER PAGE: each command and option that --help shows is in the man page and is completed, and so
+# are values from a list of choices. man, mandoc and zsh, if installed, report no problem.
+set -euo pipefail  # so no grep -q after a pipe: it ends early, and the command before it fails
 tremula=$1 folder=$2 page_of_manual=$3
 fail() { echo "FAILED: $*" >&2; exit 1; }
 # shellcheck source=/dev/null
@@ -43,10 +43,11 @@ echo "== the page of the manual"
 diff "$page_of_manual" "$folder/commands" || fail "the manual shows other options than --help: cp $folder/commands $page_of_manual"
 
 echo "== the server's keys in the page of configuration"
-told=$(sed -n '/^For the server/,$ s/^| `.*/&/p' "$(dirname "$page_of_manual")/configuration.md" |
+documented=$(sed -n '/^For the server/,$ s/^| `.*/&/p' "$(dirname "$page_of_manual")/configuration.md" |
   sed 's/^| //; s/ |.*//' | tr -d ',`' | tr ' ' '\n' | tr _ - | sort | xargs)
 known=$(names_in_help serve | sed -n 's/^--//p' | grep -vxE 'help|config' | sort | xargs)
-[ "$told" = "$known" ] || fail "the page of configuration has the keys '$told', tremula serve the options '$known'"
+[ "$documented" = "$known" ] ||
+  fail "the page of configuration has the keys '$documented', tremula serve the options '$known'"
 
 echo "== values, and names of files"
 [ "$(completed tremula plan --side p)" = producer ] || fail "bash does not complete: plan --side p"

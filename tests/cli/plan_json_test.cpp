@@ -258,8 +258,8 @@ TEST(PlanJson, IsWhatDealingGives) {
   }
 }
 
-// What random layouts seldom are: families of several segments over several turns, with and without
-// a tail.
+// Cases that random layouts seldom cover: families of several segments over several turns, with and
+// without a tail.
 TEST(PlanJson, IsWhatDealingGivesForBlocksInBlocks) {
   for (const Index extent : {48, 52, 55, 71, 72})
     for (const auto& [inner, outer] :

@@ -89,7 +89,7 @@ TEST(PlanText, CountsRunsInTheOrderOfTheWire) {
   EXPECT_EQ(package.packing(), "packed");
 }
 
-// As the manual, "Memory and copies".
+// Expectations from the manual, "Memory and copies".
 TEST(PlanText, NamesThePathAndTheMemoryOfAQueue) {
   struct Case {
     client::Prospect stream;

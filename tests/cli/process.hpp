@@ -24,11 +24,11 @@ public:
   void signal(int number) const;
   /// Exit code; 128 + number for a signal; -1 if it has not ended in time.
   int wait(double seconds = 60);
-  /// What it has written so far; everything once wait() has returned. On a terminal both come as
-  /// output.
+  /// Returns what it has written so far; everything once wait() has returned. On a terminal both
+  /// are part of output().
   std::string output();
   std::string errors();
-  /// Nobody reads its standard error any more.
+  /// Stops reading its standard error and closes the pipe.
   void close_errors();
 
 private:
@@ -38,7 +38,7 @@ private:
   std::string output_, errors_;
 };
 
-/// What a command did.
+/// Result of a command.
 struct Outcome {
   int code = 0;
   std::string output, errors;

@@ -41,7 +41,7 @@ TEST(ShownAxis, EndsWithAPeriodWhereOneFits) {
   const ShownAxis some = axis_of("shape=1000 grid=2 block=2", "shape=1000 grid=2 block=3");
   EXPECT_EQ(some.shown, 48);
   EXPECT_EQ(some.periods, 4);
-  // Of 60 elements: 60 blocks.
+  // A period of 60 elements: 60 blocks.
   const ShownAxis one = axis_of("shape=1000 grid=4 block=1", "shape=1000 grid=3 block=5");
   EXPECT_EQ(one.shown, 60);
   EXPECT_EQ(one.periods, 1);

@@ -151,7 +151,8 @@ TEST(HeldTiles, AreThoseOfTheCorner) {
   }
 }
 
-/// All packages of a consumer together are what it has and any producer; each is what its producer has.
+/// All packages of a consumer together cover what it and any producer have; each covers what its
+/// producer has.
 void expect_packages_are_what_consumers_get(const Redistribution& r, const Numbers& sent_numbers,
                                             const Numbers& wanted_numbers) {
   SCOPED_TRACE(to_string(r.from) + " to " + to_string(r.to) + " by " +

@@ -38,7 +38,7 @@ bool soon(const auto& condition) {
   return condition();
 }
 
-/// A rank that tells the server messages and waits for each answer.
+/// A rank that sends messages to the server and waits for each answer.
 class Rank {
 public:
   explicit Rank(const std::string& port_file)
@@ -52,7 +52,7 @@ public:
                      .on_closed = {},
                      .on_timer = {}},
                     Deadline::after(10), core::read_key_file(port_file + ".key")) {}
-  void tell(const std::string& text) {
+  void send(const std::string& text) {
     wire::ToServer message;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
     std::unique_lock lock(mutex_);
@@ -90,7 +90,7 @@ protected:
         "serve", "--port", "0", "--port-file", port_file, "--heartbeat", "60"});
     ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
   }
-  /// And a producer and a consumer that are linked.
+  /// Serves, and links a producer and a consumer.
   void link() {
     serve();
     ocean = std::make_unique<Rank>(port_file);
@@ -99,16 +99,16 @@ protected:
         "stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
         "transport: 't' offer: 'tcp' } incarnation: 1";
     for (auto* group : {&ocean, &viewer})
-      (*group)->tell(fmt::format(
+      (*group)->send(fmt::format(
           "request: 1 hello {{ protocol: 2 group: '{}' size: 1 job: 'j' host: 'h' version: 'v' }}",
           group == &ocean ? "ocean" : "viewer"));
-    ocean->tell("request: 2 announce { queue_depth: 2 " + what + " }");
-    viewer->tell("request: 2 subscribe { " + what + " }");
+    ocean->send("request: 2 announce { queue_depth: 2 " + what + " }");
+    viewer->send("request: 2 subscribe { " + what + " }");
     for (auto* group : {&ocean, &viewer})
-      (*group)->tell("request: 2 presence { is_present: true }");
-    ocean->tell(
+      (*group)->send("request: 2 presence { is_present: true }");
+    ocean->send(
         "heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 copied_bytes: 64 } }");
-    ocean->tell("request: 3 unsubscribe { stream: 'x' }");  // answered: the heartbeat has arrived
+    ocean->send("request: 3 unsubscribe { stream: 'x' }");  // answered: the heartbeat has arrived
   }
 
   const fs::path folder =
@@ -236,9 +236,9 @@ TEST_F(Tremula, ShowsStatusAsText) {
 TEST_F(Tremula, ShowsOneStream) {
   link();
   Rank other(port_file);
-  other.tell(
+  other.send(
       "request: 1 hello { protocol: 2 group: 'other' size: 1 job: 'j' host: 'h' version: 'v' }");
-  other.tell(
+  other.send(
       "request: 2 announce { stream: 'another' queue_depth: 2 incarnation: 1 fields { name: 'w' "
       "element_type: 9 "
       "layout: 'shape=3x4 grid=1x1' } offers { transport: 't' offer: 'tcp' } }");
@@ -321,7 +321,7 @@ TEST_F(Tremula, KeepsTheKeyOfAnEarlierServer) {
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
 
-  // One that has a key of its own lays that beside its port file, for as long as it listens.
+  // A server with a key of its own stores it beside its port file for as long as it listens.
   const std::string beside = port_file + ".key", named = folder / "named.key";
   fs::remove(beside);
   server = std::make_unique<Process>(std::vector<std::string>{"serve", "--port", "0", "--port-file",
@@ -428,7 +428,7 @@ TEST_F(QuickStart, LetsJobsOfItsUserInWithoutAWordAndNobodyElse) {
     EXPECT_NE(without.errors().find(part), std::string::npos) << without.errors();
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
-  EXPECT_TRUE(fs::is_empty(runtime / "tremula")) << "nobody comes back to a random port";
+  EXPECT_TRUE(fs::is_empty(runtime / "tremula")) << "no job comes back to a random port";
 }
 
 /// Jobs show the next server what this one has sealed with the key.
@@ -539,13 +539,13 @@ TEST_F(Tremula, WatchesUntilNoStreamIsLeft) {
   Process watch({"status", "--watch", "0.05", "--port-file", port_file});
   EXPECT_TRUE(soon([&] { return watch.output().find("s  step 3  192 B  ocean") == 0; }))
       << watch.output() << watch.errors();
-  ocean->tell(
+  ocean->send(
       "heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 copied_bytes: 64 } }");
   const std::string line = "s  step 3  192 B  0 B/s  ocean -> viewer at 0\n";
   EXPECT_TRUE(soon([&] { return watch.output().find(line) != std::string::npos; }))
       << watch.output() << watch.errors();
-  viewer->tell("request: 5 goodbye {}");
-  ocean->tell("request: 5 close_stream { stream: 's' }");
+  viewer->send("request: 5 goodbye {}");
+  ocean->send("request: 5 close_stream { stream: 's' }");
   EXPECT_EQ(watch.wait(), 0) << watch.errors();
   EXPECT_EQ(watch.output().find('\x1b'), std::string::npos);
 }
@@ -555,14 +555,14 @@ TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
   Process watch({"status", "--watch", "0.05", "--port-file", port_file});
   EXPECT_TRUE(soon([&] { return watch.output() == "no streams yet\n"; })) << watch.errors();
   Rank late(port_file);
-  late.tell("request: 1 hello { protocol: 2 group: 'g' size: 1 job: 'j' host: 'h' version: 'v' }");
-  late.tell(
+  late.send("request: 1 hello { protocol: 2 group: 'g' size: 1 job: 'j' host: 'h' version: 'v' }");
+  late.send(
       "request: 2 announce { stream: 's' queue_depth: 2 fields { name: 'u' element_type: 10 "
       "layout: 'shape=8 grid=1' } "
       "offers { transport: 't' offer: 'tcp' } incarnation: 1 }");
   EXPECT_TRUE(soon([&] { return watch.output().find("s  step 0") != std::string::npos; }))
       << watch.errors();
-  late.tell("request: 3 goodbye {}");
+  late.send("request: 3 goodbye {}");
   EXPECT_EQ(watch.wait(), 0) << watch.errors();
   EXPECT_EQ(watch.output().find("no streams yet", 1), std::string::npos) << "it is said once";
 }
@@ -603,7 +603,7 @@ TEST_F(Tremula, IsNotEndedByOtherSignals) {
   EXPECT_EQ(status.wait(), 0) << status.errors();
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
-  // As nohup starts it.
+  // Started as nohup does it.
   ::signal(SIGHUP, SIG_IGN);
   serve();
   ::signal(SIGHUP, SIG_DFL);

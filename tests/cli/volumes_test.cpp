@@ -46,7 +46,7 @@ TEST(Volumes, AreThoseOfDealing) {
   }
 }
 
-/// What each rank has.
+/// Returns the elements that each rank has.
 std::map<Rank, std::set<Index>> sets_of(const Layout& layout) {
   std::map<Rank, std::set<Index>> sets;
   for (const auto& [rank, buffer] : index_calc::testing::numbers_of(layout))
@@ -55,8 +55,8 @@ std::map<Rank, std::set<Index>> sets_of(const Layout& layout) {
   return sets;
 }
 
-// With copies: what a consumer gets is what it has, each pair shares at most what both have, and a copy of a
-// producer sends what another one does, but for a rest.
+// With copies: a consumer gets what it has, each pair shares at most what both have, and a copy of a
+// producer sends as much as another copy, except for a remainder.
 TEST(Volumes, OfCopiesAndSkewedBlocksGiveEveryConsumerItsPart) {
   Random random;
   for (int i = 0; i < 100; ++i) {

@@ -64,7 +64,7 @@ TEST(WatchLines, HaveOneLineAStream) {
   const auto now = status(
       "streams { name: 's' producer: 'ocean' } streams { name: 't' waiting_consumers: 'viewer' }");
   Rates rates;
-  EXPECT_EQ(watch_lines(rates, now), (Lines{"s  step 0  0 B  ocean -> nobody",
+  EXPECT_EQ(watch_lines(rates, now), (Lines{"s  step 0  0 B  ocean -> no consumer",
                                             "t  step 0  0 B  viewer waits for a producer"}));
   EXPECT_TRUE(watch_lines(rates, status("uptime_seconds: 1")).empty());
 }

@@ -33,7 +33,7 @@ class OnDevice:
 
 
 class Exported:
-    """What another library gives: DLPack and nothing else."""
+    """An array of another library: DLPack and nothing else."""
 
     def __init__(self, array):
         self._array = array

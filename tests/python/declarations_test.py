@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package says of the C interface is what the headers say: every function with its parameters, every struct
-with its size and offsets, every constant."""
+"""Checks that the package declares the C interface as the headers do: every function with its parameters, every
+struct with its size and offsets, every constant."""
 import ctypes
 import os
 import re
@@ -39,7 +39,7 @@ def functions_of(header):
 
 
 def kind_of(c_type):
-    """How the value goes: a pointer, an integer of some width, a double, nothing."""
+    """Returns how the value is passed: a pointer, an integer of some width, a double, nothing."""
     if "*" in c_type or "[" in c_type:
         return "pointer"
     words = c_type.replace("const ", "").split()

@@ -21,7 +21,7 @@ class ExampleTest(unittest.TestCase):
         self.output = Path(folder.name)
 
     def run_example(self, name, *options, **environment):
-        """What `run.sh` has printed; it has ended with `status` (default 0)."""
+        """Returns the output of `run.sh`, which has ended with `status` (default 0)."""
         expected = environment.pop("status", 0)
         process = subprocess.Popen(
             [EXAMPLES / name / "run.sh", BUILD, self.output, *options],
@@ -47,7 +47,7 @@ class ExampleTest(unittest.TestCase):
         return float(found.group(1))
 
     def assert_picture(self, path, width, height):
-        """A PNG of at least so many pixels, and not of one colour: that compresses to next to nothing."""
+        """Checks for a PNG of at least that many pixels, and not of one colour: that compresses to next to nothing."""
         data = Path(path).read_bytes()
         self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
         found = struct.unpack(">II", data[16:24])

@@ -36,8 +36,8 @@ def consume(session, layout, steps, is_quick):
         for step in stream:
             np.testing.assert_array_equal(step[value], expected(layout, session.rank, step.number))
             if not is_quick:
-                told = step.time, dict(step.attributes), dict(stream.attributes_of(value))
-                assert told == (3600 * count, {"iterations": [count, 2]}, {"units": "K"}), told
+                metadata = step.time, dict(step.attributes), dict(stream.attributes_of(value))
+                assert metadata == (3600 * count, {"iterations": [count, 2]}, {"units": "K"}), metadata
             count += 1
     assert count == steps, count
     print(f"rank {session.rank}: {count} steps", flush=True)

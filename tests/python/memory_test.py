@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package copies no array: peak memory and the counters of the library tell."""
+"""The package copies no array: peak memory and the counters of the library show it."""
 import unittest
 
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes beside the arrays: times, attributes, descriptions, counters, datasets of xarray."""
+"""Metadata of streams: times, attributes, descriptions, counters, datasets of xarray."""
 import builtins
 import unittest
 from unittest import mock
@@ -83,7 +83,7 @@ class MetadataTest(unittest.TestCase):
 
     def test_times_attributes_description_counters(self):
         def consume(session):
-            told = session.describe("ocean", timeout=20)
+            description = session.describe("ocean", timeout=20)
             with session.in_stream("ocean") as stream:
                 sst, *_ = fields_of(stream, session.size)
                 for step in stream:
@@ -107,15 +107,16 @@ class MetadataTest(unittest.TestCase):
                     self.assertNotIn("nothing", stream.attributes)
                     for field in stream.fields:
                         step[field]
-                return told, stream.statistics(), stream.step_statistics()
+                return description, stream.statistics(), stream.step_statistics()
 
         made, got = support.run(("producer", 2, produce), ("consumer", 2, consume))
-        for told, statistics, of_step in got:
-            self.assertEqual((told.producer, told.ranks, told.queue_depth), ("producer", 2, 2))
-            self.assertEqual(list(told.fields), ["sst", "mask", "lat", "lon"])
-            self.assertEqual(told.fields["sst"].layout, Layout.block(SHAPE, (2, 1)))
-            self.assertEqual((told.fields["mask"].type.name, dict(told.fields["sst"].attributes)), ("bool", OCEAN))
-            self.assertEqual((told.fields["sst"].parts, told.attributes["time_unit"]), ((), "s"))
+        for description, statistics, of_step in got:
+            self.assertEqual((description.producer, description.ranks, description.queue_depth), ("producer", 2, 2))
+            self.assertEqual(list(description.fields), ["sst", "mask", "lat", "lon"])
+            self.assertEqual(description.fields["sst"].layout, Layout.block(SHAPE, (2, 1)))
+            self.assertEqual(description.fields["mask"].type.name, "bool")
+            self.assertEqual(dict(description.fields["sst"].attributes), OCEAN)
+            self.assertEqual((description.fields["sst"].parts, description.attributes["time_unit"]), ((), "s"))
             self.assertEqual((statistics.steps, of_step.steps), (3, 1))
             self.assertGreater(statistics.copied_bytes, 0)
         self.assertEqual(sum(s.bytes for s, _ in made), sum(s.bytes for _, s, _ in got))

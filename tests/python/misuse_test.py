@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done wrong is told: with the words that help, as the exception that fits, and without harm to the session."""
+"""Mistakes are reported: with a text that helps, as the exception that fits, and without harm to the session."""
 import contextlib
 import importlib.util
 import multiprocessing
@@ -282,16 +282,16 @@ class MisuseTest(unittest.TestCase):
         options = {"server": support.server().address, "interruptible": False}  # its wait is one call
         with tremula.Session("threads", 0, 1, **options) as session, session.in_stream("never") as stream:
             stream.field("value", "f64", LINE)
-            told, found = threading.Event(), []
+            started, found = threading.Event(), []
 
             def wait():
-                told.set()
+                started.set()
                 stream.begin_step(1.5)
                 found.append("first goes on")
 
             thread = threading.Thread(target=wait)
             thread.start()
-            told.wait()
+            started.wait()
             time.sleep(0.3)  # until it is inside
             errors = 0
             end = time.monotonic() + 1
@@ -351,7 +351,7 @@ class MisuseTest(unittest.TestCase):
         self.assertEqual(child.exitcode, 0)
 
     def test_an_array_is_not_freed_before_it_is_taken(self):
-        """Nobody but the stream holds it: what the consumer gets is what was put all the same."""
+        """Only the stream holds the array: the consumer gets what was put all the same."""
         for depth in (0, "0"):
             with self.subTest(queue_depth=depth):
                 self.hand_over_what_nobody_holds(depth)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code on the user's page runs as it stands there."""
+"""The code on the user's page runs as printed there."""
 import contextlib
 import importlib.util
 import os
@@ -17,7 +17,7 @@ PAGE = (SOURCE / "bindings" / "python" / "TEN_MINUTES.md").read_text()
 
 
 def blocks(page):
-    """Name (None if none is given) and code of every block of Python, and what it prints if that stands under it."""
+    """Returns name (None if it has none) and code of every block of Python, and its output if shown below it."""
     found = re.findall(r"(?:`(\w+\.py)`\n)?```python\n(.*?)```\n(?:```\n(.*?)```\n)?", page, re.DOTALL)
     return [(name or None, code, printed or None) for name, code, printed in found]
 
@@ -39,19 +39,19 @@ class PagesTest(unittest.TestCase):
             with contextlib.ExitStack() as stack:
                 producers = [self.start(stack, "producer.py", r, ranks[0]) for r in range(ranks[0])]
                 consumers = [self.start(stack, "consumer.py", r, ranks[1]) for r in range(ranks[1])]
-                told = [support.finished(process).splitlines() for process in producers + consumers][ranks[0] :]
-            for lines in told:
+                outputs = [support.finished(process).splitlines() for process in producers + consumers][ranks[0] :]
+            for lines in outputs:
                 self.assertEqual([line.split()[:3] for line in lines], [[str(n), str(3600 * n), "7"] for n in range(10)])
             if ranks[1] == 1:
-                for number, line in enumerate(told[0]):
+                for number, line in enumerate(outputs[0]):
                     self.assertAlmostEqual(float(line.split()[3]), 1e6 * number + 399999.5, delta=0.2)
 
     def test_asking_and_the_newest_step(self):
         with contextlib.ExitStack() as stack:
             look, producer = self.start(stack, "look.py"), self.start(stack, "producer.py")
-            told = support.finished(look)  # while the producer waits for a consumer: else its steps might be over
+            found = support.finished(look)  # while the producer waits for a consumer: else its steps might be over
             newest = self.start(stack, "newest.py")
-            self.assertIn("simulation on 1 ranks\nvalue f64 shape=1000x800 grid=1x1 {'units': 'K'}", told)
+            self.assertIn("simulation on 1 ranks\nvalue f64 shape=1000x800 grid=1x1 {'units': 'K'}", found)
             lines = support.finished(newest).splitlines()
             self.assertTrue(lines and all(line.endswith("(1000, 800)") for line in lines), lines)
             self.assertEqual(lines[-1].split()[0], "9")

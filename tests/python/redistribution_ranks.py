@@ -31,8 +31,9 @@ with tremula.Redistribution(comm, both) as plan:
     around = whole.copy()
     tremula.owned_part(around.reshape(-1), turned.local(rank))[...] = 5
     assert (around == 5).all(), "ghost cells are left alone"
-    told = plan.statistics()
-    assert told.runs == 3 and comm.allreduce(told.bytes_sent) == comm.allreduce(told.bytes_received)
+    statistics = plan.statistics()
+    assert statistics.runs == 3
+    assert comm.allreduce(statistics.bytes_sent) == comm.allreduce(statistics.bytes_received)
     for wrong in (lambda: plan(matrix, result), lambda: plan([matrix] * 2, [result] * 2), lambda: plan([matrix.T] * 2, [result, back])):
         try:
             wrong()

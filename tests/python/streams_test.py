@@ -17,7 +17,7 @@ def indices_of(layout, rank):
 
 
 def values(step, numbers, dtype="f64"):
-    """Of elements with these global numbers, exact in every type."""
+    """Returns values of elements with these global numbers, exact in every type."""
     kind = tremula.element_type(dtype)
     if kind.name == "bool":
         return (numbers + step) % 3 == 0
@@ -439,16 +439,16 @@ class StreamsTest(unittest.TestCase):
         def consume(session):
             with session.in_stream("again") as stream:
                 value = stream.field("value", "f64", columns(2))
-                told = []
+                counts = []
                 for step in stream:
                     own = support.numbers(SHAPE, indices_of(value.layout, session.rank))
                     np.testing.assert_array_equal(step[value], values(step.number, own))
-                    told.append(step.redeclarations)
+                    counts.append(step.redeclarations)
                     step.end()
                     if step.number == 1:
                         stream.redeclare({value: rows(2)})
                 assert value.layout == rows(2), value.layout
-                return told
+                return counts
 
         _, got = support.run(("producer", 2, produce), ("consumer", 2, consume))
         self.assertEqual(got[0], got[1])

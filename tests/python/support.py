@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real, separate processes for tests: jobs whose ranks are forked before anything is opened, and programs. What a test
-has started is killed when the test ends."""
+"""Real, separate processes for tests: jobs whose ranks are forked before anything is opened, and programs. All
+processes that a test has started are killed when the test ends."""
 from __future__ import annotations
 
 import contextlib
@@ -47,11 +47,11 @@ class Job:
         if self.pid == 0:
             os.close(reads)
             try:
-                told, code = ("done", work()), 0
+                outcome, code = ("done", work()), 0
             except BaseException:
-                told, code = ("failed", traceback.format_exc()), 1
+                outcome, code = ("failed", traceback.format_exc()), 1
             with contextlib.suppress(OSError), os.fdopen(writes, "wb") as pipe:
-                pickle.dump(told, pipe)
+                pickle.dump(outcome, pipe)
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)
         os.close(writes)
@@ -107,7 +107,7 @@ def run(*roles, options=None):
 
 
 def environment(**more):
-    """Of programs that are started: the package, the server, Open MPI on few cores."""
+    """Returns the environment of programs that are started: the package, the server, Open MPI on few cores."""
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(Path(tremula.__file__).parent.parent), str(HERE)]),
@@ -142,7 +142,7 @@ def program(*command, **more):
 
 
 def finished(process):
-    """What a program has written; it has ended with 0."""
+    """Returns the output of a program, which has ended with 0."""
     try:
         output, errors = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StreamDataset: a producer of two ranks, trainings of several ranks and workers. Every element tells its step and its
-own global number."""
+"""StreamDataset: a producer of two ranks, trainings of several ranks and workers. Every element encodes its step and
+its own global number."""
 import ctypes
 import json
 import multiprocessing
@@ -29,7 +29,7 @@ ROWS, COLUMNS, STEP = 6, 4, 100
 
 
 def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, options={}, put=None, first=0):
-    """Steps of two fields. At step hold_at it waits until `released` is set. put: tells how many steps were put."""
+    """Steps of two fields. At step hold_at it waits until `released` is set. put: receives how many steps were put."""
     with tremula.Session("simulation", rank, 2) as session:
         out = session.out_stream("ocean", wait_for_consumers=waits_for, first_step=first, **options)
         layout = tremula.Layout.block(shape=(ROWS, COLUMNS), grid=(2, 1))
@@ -51,7 +51,7 @@ def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, opti
                         step.put(u, numbers + STEP * n)
                         step.put(ids, np.arange(n % 3 + rank) + n)
                     break
-                except tremula.PeerLost:  # a training was killed: told once
+                except tremula.PeerLost:  # a training was killed: reported once
                     pass
             if put is not None:
                 put.value = n + 1

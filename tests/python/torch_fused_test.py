@@ -132,7 +132,7 @@ def serve_until(publisher, event):
 
 
 def write_plain(rank, kind, begun, ended):
-    """Two versions of one tensor, in one process; with kind "wrong" the second tells a hash of other numbers.
+    """Two versions of one tensor, in one process; with kind "wrong" the second sends a hash of other numbers.
 
     begun: the reader has met the first version; ended: it is ready
     """
@@ -145,7 +145,7 @@ def write_plain(rank, kind, begun, ended):
             publisher.version()
             try:
                 publisher.version()
-                raise AssertionError("a lent version was told again without take_back")
+                raise AssertionError("a lent version was published again without take_back")
             except RuntimeError as error:
                 assert "expected take_back() before the tensors of a lent version" in str(error), error
             serve_until(publisher, begun)
@@ -183,7 +183,7 @@ def read_wrong(rank, buffers, begun, ended):
 
 
 def write_what_does_not_fit(rank, had):
-    """A value of version 1 does not fit the type that readers have, on one rank of theirs."""
+    """A value of version 1 does not fit the type of the readers, on one of their ranks."""
     session = tremula.Session("writer", 0, 1)
     tensor = torch.zeros(8, 2)
     with session, tt.publish({"w": tensor}, "plain", session=session, wait_for_readers=1) as publisher:
@@ -329,7 +329,7 @@ def read_errors(rank, begun, ended):
 
 
 class ClosesBadly:
-    """Of a stream, whose step does not end."""
+    """The context of a step that does not end."""
 
     def __init__(self, out):
         self.step = out.step()
@@ -339,7 +339,7 @@ class ClosesBadly:
 
     def __exit__(self, *_):
         self.step.__exit__(None, None, None)
-        raise tremula.PeerLost("told once")
+        raise tremula.PeerLost("reported once")
 
 
 def write_after_an_error(rank, begun, ended):

@@ -25,8 +25,8 @@ def join(rank, environment, timeout, answers):
 
 
 def answers_of(first, second, forms_one=None):
-    """What rank 0 and rank 1 get, whose launchers have left these environments; None: it waits. forms_one: both answer,
-    by default where the environments are equal."""
+    """Returns the answers of rank 0 and rank 1, whose launchers have left these environments; None: it waits.
+    forms_one: both answer, by default if the environments are equal."""
     answers = [_FORK.SimpleQueue() for _ in range(2)]
     with torch_support.Server():
         ranks = [_FORK.Process(target=join, args=(rank, environment, SECONDS, answers[rank]))

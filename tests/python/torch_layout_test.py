@@ -60,7 +60,7 @@ class DTensor:
 
 
 def chunk(held, ranks, place):
-    """What torch.chunk gives to one of several ranks; where it makes fewer chunks the last ranks get none."""
+    """Returns what torch.chunk gives to one of several ranks; if it makes fewer chunks, the last ranks get none."""
     chunks = torch.chunk(held, ranks) if len(held) else ()
     return chunks[place] if place < len(chunks) else held[:0]
 
@@ -82,8 +82,8 @@ KINDS = {"Shard": lambda p: Shard(p["dim"]), "_StridedShard": lambda p: _Strided
 
 class OfPyTorch(unittest.TestCase):
     def test_rows_are_those_that_the_dtensors_of_pytorch_2_11_hold(self):
-        """data/dtensor_rows.json: rows that PyTorch 2.11.0's own DTensors hold, as its "about" tells. A mesh of fewer
-        ranks than the job is there several times: rank r of the job is rank r // times of its mesh."""
+        """data/dtensor_rows.json: rows that PyTorch 2.11.0's own DTensors hold, as its "about" says. A mesh of fewer
+        ranks than the job is repeated: rank r of the job is rank r // times of its mesh."""
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "dtensor_rows.json")) as file:
             cases = json.load(file)["cases"]
         self.assertEqual(len(cases), 1106)

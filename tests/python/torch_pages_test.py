@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs with PyTorch on the user's page run as they stand there, and examples/weight_sync, made small."""
+"""The programs with PyTorch on the user's page run as printed there, and examples/weight_sync, made small."""
 import os
 import re
 import subprocess
@@ -16,16 +16,16 @@ PAGE = (SOURCE / "bindings" / "python" / "TEN_MINUTES.md").read_text()
 
 class Pages(unittest.TestCase):
     def together(self, *names):
-        """What the programs print, started together; the last one's is returned."""
+        """Starts the programs together and returns the output of the last one."""
         files = dict(re.findall(r"`(\w+\.py)`\n```python\n(.*?)```\n", PAGE, re.DOTALL))
         with torch_support.Server(), tempfile.TemporaryDirectory() as folder:
             started = []
             for name in names:
                 Path(folder, name).write_text(files[name])
                 started.append(subprocess.Popen([sys.executable, Path(folder, name)], stdout=subprocess.PIPE, text=True))
-            told = [process.communicate(timeout=120)[0] for process in started]
+            outputs = [process.communicate(timeout=120)[0] for process in started]
             self.assertEqual([process.returncode for process in started], [0] * len(names))
-        return told[-1]
+        return outputs[-1]
 
     def test_training(self):
         expected = re.search(r"With one rank it prints\n\n```\n(.*?)```\n", PAGE, re.DOTALL).group(1)

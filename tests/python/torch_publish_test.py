@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of a writer give together: names of their own, copies that are equal, tiles, many small tensors."""
+"""Tensors that the ranks of a writer publish together: own names, copies that are equal, tiles, many small tensors."""
 import multiprocessing
 import os
 import time
@@ -18,7 +18,7 @@ torch.set_num_threads(1)
 
 
 def publishes(tensors_of_rank, readers=1, **options):
-    """Work of a trainer: one version of what tensors_of_rank(rank) gives, for so many groups of readers; or the error."""
+    """Work of a trainer: one version of what tensors_of_rank(rank) gives, for `readers` groups; or the error."""
     def work(session):
         try:
             with tt.publish(tensors_of_rank(session.rank), "weights", session=session, wait_for_readers=readers,
@@ -196,7 +196,7 @@ class Shard:
 
 
 class Tiled:
-    """With the attributes of a ShardedTensor."""
+    """A stand-in with the attributes of a ShardedTensor."""
     placements, shape = None, torch.Size([4, 5])
 
     def __init__(self, rank, whole):
@@ -273,7 +273,7 @@ class Memory(unittest.TestCase):
 
 
 def produce(rank, outlives, timeout, is_over):
-    """Steps until the second consumer has had one of its own; what becomes of the first one is no business of theirs."""
+    """Puts steps until the second consumer has had one of its own, whatever becomes of the first one."""
     lost = 0
     with tremula.Session("simulation", 0, 1) as session:
         with session.out_stream("field", keep_steps=2, outlives_consumers=outlives) as out:
@@ -376,7 +376,7 @@ class Loss(unittest.TestCase):
             first, second = [jobs.start(keep, name, has_step)[0] for name, has_step in zip(("first", "second"), have_steps)]
             torch_support.wait_until(lambda: all(has_step.value for has_step in have_steps), [*producer, first, second])
             jobs.kill(first)
-            time.sleep(1)  # the producer hears of it
+            time.sleep(1)  # until the producer knows
             is_first_dead.value = 1
             jobs.join(producer)
             jobs.kill(second)
@@ -384,7 +384,7 @@ class Loss(unittest.TestCase):
 
 class Rounding(unittest.TestCase):
     def test_hashes_of_16_bits_are_those_of_numbers_rounded_once(self):
-        """Of float64 and int64, on numbers beside ties, the reader's are Tremula's own conversion."""
+        """For float64 and int64, on numbers next to ties, the reader's numbers are Tremula's own conversion."""
         rng = np.random.default_rng(38)
         ties = 1 + rng.integers(0, 2 ** 9, 4000) * 2.0 ** -9 + rng.choice([-1, 0, 1], 4000) * 2.0 ** -40
         wide = torch.from_numpy(ties * rng.choice([-1, 1], 4000) * 2.0 ** rng.integers(-30, 14, 4000))

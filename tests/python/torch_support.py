@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of tremula.torch share."""
+"""Helpers of the tests of tremula.torch."""
 import dataclasses
 import importlib
 import multiprocessing
@@ -25,7 +25,7 @@ def free_port():
 
 
 def _importable():
-    """torch 1.13 has a dataclass whose default is another one, which Python 3.11 refuses unless it is hashable."""
+    """torch 1.13 has a dataclass with another dataclass as default; Python 3.11 refuses it unless it is hashable."""
     plain = dataclasses.dataclass
 
     def hashable(cls=None, **options):
@@ -71,7 +71,7 @@ class Server:
 
 
 def program():
-    """The program tremula: in TREMULA_TEST_BIN, or where a build has it beside the library."""
+    """Returns the program tremula: in TREMULA_TEST_BIN, or next to the library in a build."""
     library = os.environ.get("TREMULA_LIBRARY", "")
     folders = [os.environ.get("TREMULA_TEST_BIN"), os.path.join(os.path.dirname(os.path.dirname(library)), "bin")]
     found = [os.path.join(folder, "tremula") for folder in folders if folder]
@@ -79,8 +79,8 @@ def program():
 
 
 class Jobs:
-    """Processes of several jobs, forked from this one, which has no session. As a context it ends what is left, and
-    tells what has failed."""
+    """Processes of several jobs, forked from this one, which has no session. As a context it ends those that are left,
+    and reports failures."""
 
     def __enter__(self):
         self._processes = []
@@ -127,7 +127,7 @@ class Jobs:
 
 
 def wait_until(is_so, processes=(), seconds=60):
-    """Until is_so(); AssertionError when one of the processes ends before, or after so long."""
+    """Waits until is_so(); AssertionError if one of the processes ends before, or after a timeout."""
     until = time.monotonic() + seconds
     while not is_so():
         for process in processes:
@@ -142,7 +142,8 @@ _FORK = multiprocessing.get_context("fork")
 
 
 class Hold:
-    """An event until which the ranks of a group serve, all of them as often: rank 0 looks, and tells the others."""
+    """An event until which the ranks of a group serve, all of them equally often: rank 0 checks it and counts the calls
+    for the others."""
 
     def __init__(self):
         self._event, self._calls, self._is_over = _FORK.Event(), _FORK.Value("l", 0), _FORK.Value("b", 0)

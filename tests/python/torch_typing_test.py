@@ -13,7 +13,7 @@ from pathlib import Path
 import tremula.torch
 
 PACKAGE = Path(tremula.torch.__file__).parent
-# What torch itself says of its types takes mypy minutes to read, and is Any here.
+# The types that torch itself declares take mypy minutes to read, and are Any here.
 CONFIGURATION = """[mypy]
 strict = True
 implicit_reexport = True

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of a model from the ranks of a trainer to readers in other shardings. Every element of a version tells the
-version and its own global number."""
+"""Versions of a model from the ranks of a trainer to readers in other shardings. Every element of a version encodes
+the version and its own global number."""
 import ctypes
 import multiprocessing
 import os
@@ -40,7 +40,7 @@ def whole(shape, version, dtype=torch.float32):
 
 
 def cut(tensor, dim, parts, part):
-    """By the definition: what torch.chunk gives, nothing where it gives fewer."""
+    """Cuts by the definition: what torch.chunk gives, nothing for a rank beyond its chunks."""
     if dim is None or tensor.dim() == 0:
         return tensor.clone()
     chunks = torch.chunk(tensor, parts, dim)
@@ -58,7 +58,7 @@ def fsdp(shapes):
 
 
 def on_mesh(shapes, dims, mesh, axis):
-    """Layouts that cut along one axis of a mesh; shapes are told where they are uneven."""
+    """Layouts that cut along one axis of a mesh; shapes are given if they are uneven."""
     return {name: (mesh, [Shard(dims[name]) if a == axis and dims[name] is not None else Replicate()
                           for a in range(len(mesh))], shape or (1,)) for name, shape in shapes.items()}
 

@@ -105,7 +105,7 @@ class WaitingTest(unittest.TestCase):
 
     def test_ctrl_c_ends_a_wait_for_a_consumer(self):
         def work(session):
-            with session.out_stream("nobody") as out:
+            with session.out_stream("unread") as out:
                 value = out.field("value", "f64", LINE)
                 with out.step() as step:
                     step[value] = np.zeros(8)
@@ -196,7 +196,7 @@ class WaitingTest(unittest.TestCase):
     def test_what_a_handler_raises_is_raised_however_the_call_ends(self):
         def consume(session):
             def stop(*_):
-                stream.give_up()  # waits for nobody
+                stream.give_up()  # does not wait
                 raise SystemExit("stopped")
 
             signal.signal(signal.SIGALRM, stop)
@@ -228,7 +228,7 @@ class WaitingTest(unittest.TestCase):
                 self.assertFalse(stream.is_ready())
                 with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer.*within 0.6 s.*timeout"):
                     next(stream)
-            with session.out_stream("nobody") as out:
+            with session.out_stream("unread") as out:
                 value = out.field("value", "f64", LINE)
                 self.assertIs(out.begin_step(0.1), StepStatus.NOT_READY)
                 with self.assertRaises(TimeoutError):
@@ -246,7 +246,7 @@ class WaitingTest(unittest.TestCase):
                 stream.field("value", "f64", Layout.block((8,), (session.size,)))
                 with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer"):
                     next(stream)
-            with session.out_stream("nobody") as out:
+            with session.out_stream("unread") as out:
                 value = out.field("value", "f64", Layout.block((8,), (session.size,)))
                 with self.assertRaisesRegex(tremula.TimedOut, "expected 1 consumer group"):
                     out.put(value, np.zeros(value.local.extents))
@@ -290,7 +290,7 @@ class WaitingTest(unittest.TestCase):
                     next(stream)
                 except tremula.Deadlock as error:
                     return error.text
-                except StopIteration:  # the other one was told first, and has left
+                except StopIteration:  # the other job got the error first, and has left
                     return ""
 
         (first,), (second,) = support.run(("first", 1, work), ("second", 1, work))

@@ -55,8 +55,8 @@ class WheelTest(unittest.TestCase):
             (wheel,) = Path(folder).glob("build/wheel/*.whl")
             self.assertRegex(wheel.name, r"^tremula-[\d.]+-py3-none-linux_\w+\.whl$")
             self.judge_contents(wheel)
-            told = run("env", f"HOME={folder}", "PIP_NO_INDEX=1", "bash", "-ec", "\n".join(commands), cwd=folder)
-            self.assertIn("_native/libtremula.so", told)
+            output = run("env", f"HOME={folder}", "PIP_NO_INDEX=1", "bash", "-ec", "\n".join(commands), cwd=folder)
+            self.assertIn("_native/libtremula.so", output)
             environment = Path(folder) / "tremula_python"
             script = Path(folder) / "exchange.py"
             script.write_text(EXCHANGE)
@@ -64,13 +64,13 @@ class WheelTest(unittest.TestCase):
             for path in paths:
                 self.assertTrue(Path(path).resolve().is_relative_to(environment.resolve()), path)
             self.assertIn("tremula ", run(environment / "bin" / "tremula", "version", cwd=folder))
-            told = run(environment / "bin" / "tremula", "doctor", "--quick", cwd=folder)
-            self.assertIn("_native/libtremula.so", told)
-            self.assertRegex(told, "ofi (yes|no)")
+            output = run(environment / "bin" / "tremula", "doctor", "--quick", cwd=folder)
+            self.assertIn("_native/libtremula.so", output)
+            self.assertRegex(output, "ofi (yes|no)")
             run(environment / "bin" / "pip", "uninstall", "--yes", "tremula")
 
     def commands(self):
-        """Those of the quick start in the manual: the wheel, the environment, the package in it, and whether it works."""
+        """Returns the commands of the quick start in the manual: wheel, environment, the package in it, and a check."""
         page = SOURCE / "docs" / "start" / "quick_start.md"
         code = run(sys.executable, SOURCE / "docs" / "site" / "blocks.py", page, "python.wheel")
         return code.splitlines()
@@ -86,8 +86,8 @@ class WheelTest(unittest.TestCase):
             self.assertEqual(files.getinfo("tremula/_native/tremula").external_attr >> 16 & 0o777, 0o755)
             with tempfile.TemporaryDirectory() as folder:
                 for name in (n for n in names if n.endswith(".so")):
-                    told = run("readelf", "--dynamic", files.extract(name, folder))
-                    self.assertNotIn(str(BUILD), told)
+                    output = run("readelf", "--dynamic", files.extract(name, folder))
+                    self.assertNotIn(str(BUILD), output)
 
 
 if __name__ == "__main__":

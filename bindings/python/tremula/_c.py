@@ -42,7 +42,7 @@ TEXT = 3
 OF_STREAM = -1
 OF_STEP = -2
 
-# What a layout of lists may leave open.
+# Options of a layout of lists: elements on no rank, elements on several ranks.
 PARTIAL = 1
 COPIES = 2
 
@@ -234,7 +234,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tremula_in_peers": (STATUS, [HANDLE, POINTER(PeerStatistics), c_size_t, c_size_t, POINTER(c_size_t)]),
 }
 
-# Of tremula_mpi.h, in libtremula_mpi.so. An MPI_Comm of Open MPI is a pointer.
+# The functions of tremula_mpi.h, in libtremula_mpi.so. An MPI_Comm of Open MPI is a pointer.
 MPI_COMM = c_void_p
 MPI_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tremula_session_open_mpi": (STATUS, [c_char_p, MPI_COMM, c_char_p, NEW_HANDLE]),

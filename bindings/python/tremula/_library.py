@@ -18,7 +18,7 @@ INTERFACE = "0.1"  # the end of the sonames; libtremula.so without it is there w
 
 
 def candidates(name: str) -> list[str]:
-    """Where the library `name`, e.g. libtremula.so, is looked for, in this order."""
+    """Returns where the library `name`, e.g. libtremula.so, is looked for, in this order."""
     named = os.environ.get("TREMULA_LIBRARY")
     if named:
         return [named if name == "libtremula.so" else str(Path(named).resolve().parent / name)]
@@ -66,7 +66,7 @@ class Library:
 
 
 class MpiLibrary:
-    """The same of tremula_mpi.h, in libtremula_mpi.so."""
+    """The functions of tremula_mpi.h, in libtremula_mpi.so, as attributes. Loaded when the first one is asked for."""
 
     path: str
 
@@ -87,14 +87,14 @@ lib = Library()
 mpi_lib = MpiLibrary()
 
 
-# What handlers of signals have raised while a call waited, by thread.
+# Exceptions that handlers of signals have raised while a call waited, by thread.
 raised: dict[int, BaseException] = {}
 
 
 def looking() -> Any:
-    """For tremula_session_ask: lets Python run its handlers of signals, and tells whether one has raised an exception.
-    They run where Python code begins or goes on. That of a generator goes on inside of its `try`: a function would not
-    have come to one yet, and ctypes would print what was raised and forget it."""
+    """Returns the callback for tremula_session_ask: it lets Python run its handlers of signals, and returns whether one
+    has raised an exception. Handlers run where Python code begins or resumes. A generator resumes inside its `try`; a
+    function would not have reached one yet, and ctypes would print the exception and drop it."""
 
     def look() -> Generator[int, None, None]:
         answer = 0
@@ -117,14 +117,14 @@ def looking() -> Any:
 
 
 def raise_pending() -> None:
-    """What a handler of a signal has raised while a call of this thread waited, however that call has ended."""
+    """Raises the exception of a signal handler that ran while a call of this thread waited, however that call ended."""
     error = raised.pop(threading.get_ident(), None)
     if error is not None:
         raise error
 
 
 def raise_error(status: int) -> NoReturn:
-    """Of the last call of this thread, which has returned `status`."""
+    """Raises the error of the last call of this thread, which has returned `status`."""
     raise_pending()
     text: bytes = lib.tremula_last_error()
     raise error_of(status, text.decode("utf-8", "replace"))
@@ -137,7 +137,7 @@ def check(status: int) -> int:
 
 
 def c_text(text: str, what: str) -> bytes:
-    """As the C interface takes it: UTF-8 without a zero byte."""
+    """Returns a text as the C interface takes it: UTF-8 without a zero byte."""
     if not isinstance(text, str):
         raise InvalidArgument(f"{what}: expected a str, found {type(text).__name__}")
     encoded = text.encode("utf-8")
@@ -147,13 +147,13 @@ def c_text(text: str, what: str) -> bytes:
 
 
 def version() -> str:
-    """Of the C library, e.g. "0.1.0"."""
+    """Returns the version of the C library, e.g. "0.1.0"."""
     text: bytes = lib.tremula_version()
     return text.decode()
 
 
 def communicator(comm: Any) -> ctypes.c_void_p:
-    """The MPI_Comm of an mpi4py communicator."""
+    """Returns the MPI_Comm of an mpi4py communicator."""
     try:
         from mpi4py import MPI
     except ImportError as error:

@@ -94,7 +94,7 @@ class Target:
     def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
         """Pointer to the local buffer, its bytes, and what keeps it alive.
 
-        :raises InvalidArgument: the text tells what was expected and what was found
+        :raises InvalidArgument: the text states what was expected and what was found
         """
         found = seen(array, self.what)
         self._check_type(found)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library and this package raise: one class for each kind of error. The text tells what was expected, what
-was found and what to do."""
+"""The exceptions of the library and of this package: one class for each kind of error. The text states what was
+expected, what was found and what to do."""
 from __future__ import annotations
 
 from typing import Any

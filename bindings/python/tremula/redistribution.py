@@ -19,7 +19,7 @@ from .values.update import Update, structs_of
 
 @dataclass(frozen=True)
 class RedistributionStatistics:
-    """Of this rank since the redistribution was made. Exact."""
+    """Counters of this rank since the redistribution was made. Exact."""
 
     runs: int
     messages_sent: int

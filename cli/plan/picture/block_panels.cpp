@@ -59,8 +59,8 @@ void add_polygon(Polygons& polygons, std::vector<Point> corners) {
   if (corners.size() > 2) polygons.corners.push_back(std::move(corners));
 }
 
-/// Boxes in diagonal stripes, each colour as often as the others and all in the largest box. Of more
-/// colours than have room some are left out. Stripes go on from box to box.
+/// Fills boxes with diagonal stripes, each colour as often as the others and all in the largest box.
+/// Omits some colours if there is no room for all. Stripes continue from box to box.
 void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
                   const std::vector<Colour>& colours) {
   constexpr double usual_width = 11, smallest_width = 3;
@@ -96,10 +96,11 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
   if (!borders.corners.empty()) picture.shapes.emplace_back(std::move(borders));
 }
 
-/// Numbers of ranks on what they hold, drawn above everything else.
+/// Numbers of ranks on the boxes that they hold, drawn above everything else.
 class Numbers {
 public:
-  /// The numbers of the ranks that hold a box, as far as they have room; what is left out is counted.
+  /// Adds the numbers of the ranks that hold a box, if they have room; else the first and how many
+  /// more.
   void add(const Rect& r, const std::vector<Rank>& ranks, Colour colour) {
     const bool is_striped = ranks.size() > 1;
     const double around = is_striped ? 6 : 2;

@@ -28,7 +28,7 @@ void draw_lattice(Picture& picture, const ShownPart& part, const Rect& plot) {
   picture.fill(std::move(lines), {1, 1, 1});
 }
 
-/// What a rank holds, with its copies.
+/// Returns the tiles that a rank holds, copies included.
 std::vector<Tile> tiles_of_rank(const Redistribution& redistribution, Side side,
                                 const ShownPart& part, Rank rank) {
   std::vector<Tile> tiles;
@@ -38,8 +38,8 @@ std::vector<Tile> tiles_of_rank(const Redistribution& redistribution, Side side,
   return joined(std::move(tiles));
 }
 
-// What a rank owns: blocks with a line around each, which leaves the inside of small ones to be seen.
-// Elements that it lists are no blocks.
+// The blocks that a rank owns get an outline each, thin enough to leave the inside of small ones
+// visible. Elements that a rank lists are filled only: they form no blocks.
 
 void fill_owned(Picture& picture, const std::vector<Rect>& boxes, const Colour& colour,
                 const index_calc::Layout& layout) {

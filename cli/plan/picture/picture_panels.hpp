@@ -20,12 +20,12 @@ struct Frame {
   double x = 0, y = 0, width = 0;
   double plot_height = 0;  ///< at most
 };
-/// What a panel needs around its plot: above it, and below for its key.
+/// Space that a panel needs around its plot: above it, below it (for its key) and left of it.
 inline constexpr double above_plot = 62, below_plot = 34, left_of_plot = 24;
 
-/// How wide `text` is, at most.
+/// Returns how wide `text` is at most.
 double width_of(const std::string& text, double size);
-/// `text`, or as much of it as is `width` wide.
+/// Returns `text`, shortened to at most `width`.
 std::string shortened(const std::string& text, double width, double size);
 
 void write_titles(Picture& picture, const Frame& place, const std::string& title,
@@ -36,27 +36,28 @@ struct BlockMap {
   ShownPart part;
 
   explicit BlockMap(const Redistribution& redistribution) : part(redistribution) {}
-  /// The plot inside a place: cells are squares unless that makes it too narrow or too flat.
+  /// Returns the plot inside a place: cells are squares unless that makes it too narrow or too
+  /// flat.
   Rect plot(const Frame& place) const;
   Rect box(const Rect& plot, const Tile& tile) const;
   std::vector<Rect> boxes(const Rect& plot, const std::vector<Tile>& tiles) const;
-  /// "the whole array", or which corner of it.
+  /// Returns "the whole array", or which corner of it is shown.
   std::string part_text() const;
   void write_axes(Picture& picture, const Rect& plot) const;
 };
 
-/// Blocks of one side over the array, coloured by rank, with the rank's number where it has room.
-/// What several ranks hold is striped in their colours.
+/// Draws the blocks of one side over the array, coloured by rank, with the rank's number where it
+/// has room. Blocks that several ranks hold are striped in their colours.
 void draw_blocks(Picture& picture, const Frame& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side);
 
-/// What a producer and a consumer hold, and what goes between them.
-/// @param plan  of the one or the other
+/// Draws what a producer and a consumer hold, and what goes between them.
+/// @param plan  the plan of either
 void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
                   const Redistribution& redistribution, const RankPlan& plan, Rank producer,
                   Rank consumer);
 
-/// The matrix of volumes with its colour bar; the pair is framed.
+/// Draws the matrix of volumes with its colour bar, and a frame around the pair.
 /// @return where the panel ends
 double draw_volumes(Picture& picture, const Frame& place, const Volumes& volumes,
                     Index element_bytes, Rank producer, std::optional<Rank> consumer);

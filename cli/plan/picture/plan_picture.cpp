@@ -19,7 +19,7 @@ constexpr double margin = 32, gutter = 40, head_height = 104, panel_width = 430;
 constexpr double plot_height = 340, strip_height = 44;
 constexpr std::size_t most_cells = 256;
 
-/// The peer with the largest package; none if there is no package.
+/// Returns the peer with the largest package; nullopt if there is no package.
 std::optional<Rank> largest_peer(const index_calc::Plan& plan) {
   std::optional<Rank> peer;
   Index most = 0;
@@ -55,7 +55,7 @@ void write_head(Picture& picture, const Redistribution& redistribution) {
 struct Arrangement {
   double width = 0;
   double height = 0;          ///< without the matrix
-  std::vector<Frame> places;  ///< the last is that of the matrix
+  std::vector<Frame> places;  ///< the last is the place of the matrix
 };
 
 Arrangement arrangement(const Redistribution& redistribution) {
@@ -83,7 +83,7 @@ Arrangement arrangement(const Redistribution& redistribution) {
   return result;
 }
 
-/// Why a rank has no package.
+/// Returns why a rank has no package.
 std::string nothing_text(const Redistribution& redistribution, const RankPlan& plan) {
   const bool is_producer = redistribution.side == Side::producer;
   return fmt::format("{} {} {} no element", to_string(redistribution.side), plan.rank,

@@ -8,14 +8,15 @@
 
 namespace tremula::cli {
 
-/// A redistribution at one view: for arrays of one and two dimensions the blocks of the producer,
-/// those of the consumer, and what one pair of ranks has in common; for all the matrix of volumes.
-/// @param peer  the other rank of the pair; that of the largest package where it is empty
+/// Returns a redistribution at one view: for arrays of one and two dimensions the blocks of the
+/// producer, those of the consumer, and what one pair of ranks has in common; for all
+/// arrays the matrix of volumes.
+/// @param peer  the other rank of the pair; nullopt for the one with the largest package
 /// @throws core::Error as volumes, and invalid_argument for an array without elements
 Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
                      std::optional<Rank> peer);
 
-/// plan_picture into a file that ends in .svg or .png.
+/// Writes plan_picture to a file that ends in .svg or .png.
 /// @throws core::Error as plan_picture; unsupported for .png in a build without Cairo;
 /// invalid_argument if the file cannot be written
 void draw_plan(const std::string& file, const Redistribution& redistribution, const RankPlan& plan,

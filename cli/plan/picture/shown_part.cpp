@@ -11,17 +11,20 @@ namespace {
 
 using index_calc::BlockCuts, index_calc::BlockCyclic, index_calc::Layout, index_calc::Splits;
 
-/// Of more blocks than `most_blocks` only `corner_blocks` are drawn, which have room for a number.
+/// Blocks along a dimension that are drawn at most; if there are more, only `corner_blocks` are
+/// drawn, which have room for a number.
 constexpr Index most_blocks = 64, corner_blocks = 24;
-/// Elements that ranks list are drawn one by one: 512 along a dimension are as large as a point.
+/// Elements of a block if ranks list what they own. Listed elements are drawn one by one: with 512
+/// along a dimension each is as large as a point.
 constexpr Index listed_block = 8;
 
-/// Where the first `blocks` blocks end.
+/// Returns where the first `blocks` blocks end.
 Index end_of_blocks(const BlockCuts& cuts, Index blocks) {
   return cuts.count() <= blocks ? cuts.extent() : cuts.begin(blocks);
 }
 
-/// Least common multiple of the rounds of both sides, if there is one below the extent.
+/// Returns the least common multiple of the rounds of both sides; nullopt if there is none below
+/// the extent.
 std::optional<Index> period(const Layout& from, const Layout& to, std::size_t dimension) {
   Index result = 1;
   for (const Layout* const layout : {&from, &to}) {

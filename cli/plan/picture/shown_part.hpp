@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What of a large array is drawn block by block.
+// The part of a large array that is drawn block by block.
 #include "cli/plan/redistribution.hpp"
 
 namespace tremula::cli {
 
-/// The first elements of a dimension: all where neither side has more than 64 blocks; else as many
-/// whole periods of the pattern as have at most 24 blocks, or one of at most 64; else 24 blocks. Where ranks
-/// list what they own, 8 elements are a block.
+/// The first elements of a dimension: all if neither side has more than 64 blocks; else as many whole
+/// periods of the pattern as have at most 24 blocks, or one of at most 64; else 24 blocks. If ranks list
+/// what they own, 8 elements are a block.
 struct ShownAxis {
   Index extent = 0;
   Index shown = 0;

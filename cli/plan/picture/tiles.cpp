@@ -17,14 +17,14 @@ using index_calc::BlockCuts, index_calc::BlockNumbers, index_calc::Distribution,
     index_calc::ListRun, index_calc::Package, index_calc::ProcessGrid, index_calc::Segment,
     index_calc::Splits;
 
-/// A block, or some neighbours, along one dimension.
+/// A block, or some neighbouring blocks, along one dimension.
 struct Stretch {
   Index number = 0;  ///< of the block
   Index begin = 0, end = 0;
 };
 using Stretches = std::vector<Stretch>;
 
-/// What `along` gives for the dimension that the rows are, and for that of the columns.
+/// Returns the results of `along` for the dimension of the rows and for that of the columns.
 template <class Along>
 std::pair<Stretches, Stretches> rows_and_columns(const ShownPart& part, const Along& along) {
   return {part.dimensions == 2 ? along(0, part.rows.shown) : Stretches{{0, 0, 1}},
@@ -39,7 +39,7 @@ Stretches blocks_until(const BlockCuts& cuts, Index end) {
   return result;
 }
 
-/// The coordinate that owns a block where owners are an outer product.
+/// Returns the coordinate that owns a block if owners are an outer product.
 GridCoord owner_of_block(const Distribution& d, Index block) {
   if (const auto* splits = std::get_if<Splits>(&d))
     return {splits->owner[static_cast<std::size_t>(block)]};
@@ -52,7 +52,7 @@ std::vector<Rank> sorted(std::vector<Rank> ranks) {
   return ranks;
 }
 
-/// Whose blocks are whose, by formulas.
+/// The owners of blocks, by formulas.
 class BlockOwners {
 public:
   explicit BlockOwners(const Layout& layout) : layout_(layout), grid_(layout) {
@@ -78,7 +78,8 @@ private:
   std::optional<index_calc::OwnedBlocks> skewed_;
 };
 
-/// Of elements that follow each other in row-major order, those that are shown: a tile for each row.
+/// Adds a tile per row for the shown part of `length` elements from the `number`-th on in row-major
+/// order.
 void add_shown(Index number, Index length, const ShownPart& part, std::vector<Tile>& tiles) {
   const Index width = part.columns.extent;
   for (const Index end = number + length; number < end;) {
@@ -90,7 +91,7 @@ void add_shown(Index number, Index length, const ShownPart& part, std::vector<Ti
   }
 }
 
-/// Of a package that has one dimension, the buffers.
+/// Returns the shown tiles of a package whose only dimension is that of the buffers.
 std::vector<Tile> tiles_of_buffer(const IndexList& mine, const Package& package,
                                   const ShownPart& part) {
   std::vector<ListRun> runs(mine.runs().begin(), mine.runs().end());
@@ -107,7 +108,7 @@ std::vector<Tile> tiles_of_buffer(const IndexList& mine, const Package& package,
   return tiles;
 }
 
-/// Of a package that is an outer product: along one dimension.
+/// Returns what is shown, along one dimension, of a package that is an outer product.
 Stretches shown_of(const index_calc::SegmentList& list, const Distribution& mine, GridCoord me,
                    Index shown) {
   Stretches result;
@@ -121,7 +122,7 @@ Stretches shown_of(const index_calc::SegmentList& list, const Distribution& mine
 /// Sets of ranks, numbered as they come; 0 is the empty one.
 class RankSets {
 public:
-  /// The set that has `rank`, too.  @pre it is larger than those of the set
+  /// Returns the set that also has `rank`.  @pre `rank` is larger than the ranks of the set
   std::size_t with(std::size_t set, Rank rank) {
     const auto [found, is_new] = larger_.try_emplace({set, rank}, sets_.size());
     if (is_new) {
@@ -138,7 +139,7 @@ private:
   std::map<std::pair<std::size_t, Rank>, std::size_t> larger_;
 };
 
-/// Of ranks that list what they own.
+/// Returns the tiles of a side whose ranks list what they own.
 std::vector<HeldTiles> listed_tiles(const Redistribution& redistribution, Side side,
                                     const ShownPart& part) {
   const auto width = static_cast<std::size_t>(part.columns.shown);
@@ -157,7 +158,7 @@ std::vector<HeldTiles> listed_tiles(const Redistribution& redistribution, Side s
   }
   std::vector<HeldTiles> held;
   for (const auto& ranks : sets.all()) held.push_back({ranks, {}});
-  std::vector<Index> sides(owners.size());  // of the largest square of one set that ends there
+  std::vector<Index> sides(owners.size());  // side of the largest square of one set that ends there
   for (std::size_t i = 0; i < owners.size(); ++i) {
     HeldTiles& of = held[owners[i]];
     const auto row = static_cast<Index>(i / width), column = static_cast<Index>(i % width);

@@ -14,27 +14,29 @@ struct Tile {
   friend bool operator==(const Tile&, const Tile&) = default;
 };
 
-/// Tiles that the same ranks hold: blocks, one by one; of elements that ranks list, neighbours joined.
+/// Tiles that the same ranks hold: blocks, one by one; if ranks list their elements, neighbours are
+/// joined.
 struct HeldTiles {
-  std::vector<Rank> ranks;  ///< ascending, at least one; several have copies
+  std::vector<Rank> ranks;  ///< ascending, at least one; several if there are copies
   std::vector<Tile> tiles;
-  std::optional<Tile> square{};  ///< of elements that ranks list: the largest one among them
+  std::optional<Tile> square{};  ///< the largest square of elements that ranks list
 };
 
-/// All tiles of a side, of which none overlaps another one; ascending by their first ranks.
-/// Cost: the blocks of the part, and the copies of each cell of the grid that is in it; where ranks list
+/// Returns all tiles of a side, none of which overlap; ascending by their first ranks.
+/// Cost: the blocks of the part, and the copies of each cell of the grid that is in it; if ranks list
 /// what they own, the elements of the part and the runs of all ranks.
 std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side side,
                                   const ShownPart& part);
 
-/// What a package of `plan` has of the part.
-/// Cost: the segments that are shown; where packages have the dimension of the buffers (of lists
-/// and skewed layouts), the runs of the package and of the rank.
+/// Returns the tiles of the part that are in a package of `plan`.
+/// Cost: the segments that are shown; if packages have the dimension of the buffers (lists and skewed
+/// layouts), the runs of the package and of the rank.
 std::vector<Tile> package_tiles(const Redistribution& redistribution, const RankPlan& plan,
                                 const index_calc::Package& package, const ShownPart& part);
 
-/// The same elements in fewer tiles: neighbours in a row are one, then neighbours in a column.
-/// @pre none overlaps another one
+/// Returns the elements of `tiles` in fewer tiles: neighbours in a row are joined, then neighbours in a
+/// column.
+/// @pre no two tiles overlap
 std::vector<Tile> joined(std::vector<Tile> tiles);
 
 }  // namespace tremula::cli

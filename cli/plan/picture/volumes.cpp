@@ -47,7 +47,8 @@ std::size_t per_cell(std::size_t ranks, std::size_t most_cells) {
   return (ranks + most_cells - 1) / most_cells;
 }
 
-/// Calls count(number of the producer, that of the consumer, elements) for what goes between two.
+/// Calls count(number of the producer, number of the consumer, elements) for each pair that
+/// exchanges elements.
 template <class Count>
 void for_each_counted(const Redistribution& redistribution, const Ranks& producers,
                       const Ranks& consumers, const Count& count) {
@@ -57,7 +58,7 @@ void for_each_counted(const Redistribution& redistribution, const Ranks& produce
       count(i, consumers.number[static_cast<std::size_t>(consumer)], elements);
 }
 
-/// The same from the plans of all producers.
+/// Calls count like for_each_counted, from the plans of all producers.
 template <class Count>
 void for_each_planned(const Redistribution& redistribution, const Ranks& producers,
                       const Ranks& consumers, const Count& count) {

@@ -20,8 +20,9 @@ struct Volumes {
 
 /// @param most_cells  rows, and columns, that the matrix may have
 /// @throws core::Error unsupported if a side has more than 16384 ranks; as index_calc::Volumes or,
-/// where a side is skewed, as index_calc::make_plan
-/// Cost: one step for each pair that shares elements; of skewed layouts the plans of all producers.
+/// if a side is skewed, as index_calc::make_plan
+/// Cost: one step for each pair that shares elements; for skewed layouts the plans of all
+/// producers.
 Volumes volumes(const Redistribution& redistribution, std::size_t most_cells);
 
 }  // namespace tremula::cli

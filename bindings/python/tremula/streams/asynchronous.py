@@ -19,7 +19,7 @@ LONGEST_PAUSE = 0.005
 
 
 async def begin_step(stream: InStream) -> StepStatus:
-    """As InStream.begin_step; other tasks run while it waits."""
+    """Does the same as InStream.begin_step; other tasks run while it waits."""
     start, pause = time.monotonic(), 0.0
     while True:
         if stream._is_linked:

@@ -49,13 +49,13 @@ def dataset(step: InStep, fields: Any = None) -> Any:
     for name, array in got.items():
         dims = _dims(declared[name], array, attributes[name], got)
         variables[name] = (dims, array, dict(attributes[name]))
-    told: dict[str, Any] = {**stream.attributes, **step.attributes, "step": step.number}
-    if "time_unit" in told:
-        told["time"] = step.time
+    metadata: dict[str, Any] = {**stream.attributes, **step.attributes, "step": step.number}
+    if "time_unit" in metadata:
+        metadata["time"] = step.time
     return xarray.Dataset(
         {n: v for n, v in variables.items() if n not in coordinates},
         {n: v for n, v in variables.items() if n in coordinates},
-        told,
+        metadata,
     )
 
 

@@ -61,13 +61,13 @@ class InStep:
 
     @property
     def attributes(self) -> Attributes:
-        """Of this step."""
+        """The attributes of this step."""
         self._check_is_current()
         return self._stream.attributes_of(_c.OF_STEP)
 
     @property
     def redeclarations(self) -> int:
-        """How many calls of InStream.redeclare hold for this step."""
+        """How many calls of InStream.redeclare are in effect for this step."""
         self._check_is_begun_last()
         return self._stream.redeclarations
 

@@ -67,11 +67,11 @@ class InStream(Stream):
         from_origin: Any = None,
         to_origin: Any = None,
     ) -> Field:
-        """Asks for a field in a layout of this group. Collective. Another type than that of the producer converts the
+        """Asks for a field in a layout of this group. Collective. A type that differs from the producer's converts the
         elements; the other parameters change them on their way, array = alpha * op(field) + beta * array, as
-        tremula.Change tells.
+        described for tremula.Change.
 
-        :param dtype: of NumPy, or a type of Tremula, e.g. "bf16"; None: that of the producer, which is waited for
+        :param dtype: a NumPy type, or a type of Tremula, e.g. "bf16"; None: waits for the producer and takes its type
         """
         change, text = Change(alpha, beta, conjugate, axes, extents, from_origin, to_origin), c_text(name, "name of a field")
         checked_layout(layout, f"stream '{self.name}', field '{name}'")
@@ -88,7 +88,7 @@ class InStream(Stream):
 
     def relabel(self, method: str = "exact") -> int:
         """Decides which rank takes which part, so that the fewest bytes come from other hosts. Collective; once, after
-        the fields are declared and before the first step. Field.local tells this rank's part from then on.
+        the fields are declared and before the first step. From then on Field.local is this rank's part.
 
         :param method: exact, or greedy: quicker for many thousand hosts, may move more bytes
         :return: the label: this rank takes Layout.local(label) of every field
@@ -234,43 +234,43 @@ class InStream(Stream):
 
     @property
     def number(self) -> int:
-        """Of the step begun last, as the producer counts."""
+        """The number of the step begun last, as the producer counts."""
         self._check(lib.tremula_in_step(self._handle, ctypes.byref(found := ctypes.c_uint64())))
         return found.value
 
     @property
     def time(self) -> int:
-        """Of the step that is under way: a count of the stream's attribute "time_unit"."""
+        """The time of the step that is under way, in units of the stream's attribute "time_unit"."""
         self._check(lib.tremula_in_time(self._handle, ctypes.byref(found := ctypes.c_int64())))
         return found.value
 
     @property
     def attributes(self) -> Attributes:
-        """Of the stream; after the first begin_step."""
+        """The attributes of the stream; after the first begin_step."""
         return self.attributes_of(_c.OF_STREAM)
 
     def attributes_of(self, of: Field | str | int) -> Attributes:
-        """Of a field, after the first begin_step."""
+        """Returns the attributes of a field; after the first begin_step."""
         number = of if isinstance(of, int) else self._number_of(of).number
         handle = ctypes.c_void_p()
         self._check(lib.tremula_in_attributes(self._handle, number, ctypes.byref(handle)))
         return taken(handle)
 
     def layout(self, field: Field | str) -> Layout:
-        """Of a field's array: as declared or, where its extent changes with every step, that of the step."""
+        """Returns the layout of a field's array: as declared or, if its extent changes with every step, of the step."""
         handle, declared = ctypes.c_void_p(), self._number_of(field)
         self._check(lib.tremula_in_layout(self._handle, declared.number, ctypes.byref(handle)))
         return Layout._of(handle, declared.layout)
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
-        """Gives fields other layouts of the same shapes from a later step on: Field.layout and step.redeclarations
-        tell which step has them. Between two steps, once one has ended. Collective."""
+        """Gives fields other layouts of the same shapes, beginning with a later step: Field.layout and
+        step.redeclarations show which step has them. Between two steps, once one has ended. Collective."""
         self._redeclared(layouts)
         self._calls += 1
 
     @property
     def redeclarations(self) -> int:
-        """How many of the calls of redeclare hold for the step begun last."""
+        """How many of the calls of redeclare are in effect for the step begun last."""
         self._check(lib.tremula_in_redeclarations(self._handle, ctypes.byref(found := ctypes.c_uint64())))
         return found.value
 

@@ -142,8 +142,8 @@ class OutStream(Stream):
             self._fail(status)
 
     def put_async(self, field: Field | str, array: Any) -> Request:
-        """As put, but `array` may be changed only when the request is taken. An array of tremula.empty is then copied
-        once, by the consumer on this machine. Outside of a step this is a whole step."""
+        """Does the same as put, but `array` may be changed only when the request is taken. An array of tremula.empty is
+        then copied once, by the consumer on this machine. Outside of a step this is a whole step."""
         declared = self._number_of(field)
         pointer, size, owner = declared.locate(array, False)
         if not self._is_in_step:
@@ -256,12 +256,12 @@ class OutStep:
 
     @property
     def attributes(self) -> StepAttributes:
-        """Set by step.attributes[name] = value: of this step alone. Every rank sets the same, or none."""
+        """Set by step.attributes[name] = value: of this step only. Every rank sets the same, or none."""
         return StepAttributes(self._stream)
 
 
 class StepAttributes:
-    """Of the step that is under way; can be set only."""
+    """The attributes of the step that is under way; can be set only."""
 
     __slots__ = ("_stream",)
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 class Prefetched:
     """A step that has been got: number, time (None if the stream has none), attributes, epoch, epoch_changed, and the
-    arrays of all fields, step[field]. They belong to whoever holds them; a buffer is filled again when nobody does."""
+    arrays of all fields, step[field]. They belong to the code that refers to them; a buffer is filled again when no
+    reference to it is left."""
 
     def __init__(self, stream: InStream, arrays: dict[str, Any], has_time: bool) -> None:
         step = stream.current
@@ -43,7 +44,7 @@ class Prefetched:
 
 
 class _Buffers:
-    """Arrays of one field: a new one unless one is there that nobody else holds."""
+    """Arrays of one field: a new one unless there is one without other references."""
 
     def __init__(self, field: Field, most: int) -> None:
         self._field, self._most = field, most

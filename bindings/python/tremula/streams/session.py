@@ -72,7 +72,7 @@ class Session:
         self.size: int = lib.tremula_session_size(self._handle)
 
     def _look(self, looks: bool) -> None:
-        """Whether waits look for signals."""
+        """Whether waits check for signals."""
         if self._handle is not None and self._is_interruptible:
             check(lib.tremula_session_ask(self._handle, self._ask if looks else ASK(0), None))
 
@@ -82,7 +82,7 @@ class Session:
         :param outlives_consumers: True: the first step waits for consumers as `wait_for_consumers` says, and steps go on
             when they are lost later, for those that are left or come; False: begin_step, or close, raises PeerLost once
         :param options: queue_depth, queue_bytes, when_full, keep_steps, kind, first_step, versions, lease,
-            readers_serve, wait_for_consumers, readable_by, progress; tremula.h tells what they mean
+            readers_serve, wait_for_consumers, readable_by, progress; see tremula.h for their meaning
         """
         handle = ctypes.c_void_p()
         self._check_open()
@@ -95,7 +95,7 @@ class Session:
     def in_stream(self, name: str, **options: Any) -> InStream:
         """Opens a stream that this group consumes. Collective.
 
-        :param options: steps, start, restart_timeout, serve; tremula.h tells what they mean
+        :param options: steps, start, restart_timeout, serve; see tremula.h for their meaning
         """
         handle = ctypes.c_void_p()
         self._check_open()
@@ -106,7 +106,7 @@ class Session:
         return stream
 
     def describe(self, stream: str, timeout: float | None = None) -> Description:
-        """What the producer of `stream` has declared. Collective.
+        """Returns what the producer of `stream` has declared. Collective.
 
         :param timeout: seconds to wait for a producer to offer it; 0: does not wait; None: the session's timeout
         :raises TimedOut: the text names the streams that there are instead
@@ -185,7 +185,7 @@ class Session:
             return
         self._give_up()
         if self._handle is not None:
-            lib.tremula_session_close(self._handle)  # what went wrong first is what is told
+            lib.tremula_session_close(self._handle)  # the first error is the one to report
             self._handle = None
 
     def __del__(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both ends of a stream have in common: fields, waits that Ctrl-C ends, the life of the handle."""
+"""The common parts of both ends of a stream: fields, waits that Ctrl-C ends, the life of the handle."""
 from __future__ import annotations
 
 import ctypes
@@ -64,7 +64,7 @@ class Field:
 
     @property
     def dtype(self) -> Any:
-        """Of its arrays; uint16 for bf16."""
+        """The NumPy type of its arrays; uint16 for bf16."""
         return self.type.dtype
 
     def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
@@ -203,9 +203,9 @@ class Stream:
         self._forget()
 
     def _close_again(self) -> int:
-        """Closes after a loss, which has ended the stream on every rank, whoever was lost.
+        """Closes after a loss, which has ended the stream on every rank, whichever rank was lost.
 
-        :raises PeerLost: a rank of this group
+        :raises PeerLost: a rank of this group was lost
         """
         status: int = self._close(self._handle)
         if status == _c.OK:
@@ -213,7 +213,7 @@ class Stream:
         return status
 
     def give_up(self) -> None:
-        """Frees the stream without closing it: the other side gets an error. Waits for nobody."""
+        """Frees the stream without closing it: the other side gets an error. Does not wait."""
         self._forget()
 
     def _forget(self) -> None:
@@ -233,22 +233,22 @@ class Stream:
         return found.value != 0
 
     def statistics(self) -> Statistics:
-        """Of this rank since the stream was opened."""
+        """Returns the counters of this rank since the stream was opened."""
         self._check_open()
         return statistics_of(self._function("statistics"), self._handle)
 
     def step_statistics(self) -> Statistics:
-        """Of the step ended last."""
+        """Returns the counters of the step ended last."""
         self._check_open()
         return statistics_of(self._function("step_statistics"), self._handle)
 
     def peers(self) -> list[PeerStatistics]:
-        """One entry for each rank of the other side over links that are open."""
+        """Returns one entry for each rank of the other side over links that are open."""
         self._check_open()
         return peers_of(self._function("peers"), self._handle)
 
     def _redeclared(self, layouts: Mapping[Field, Layout]) -> list[Field]:
-        """Tells the library; :return: the fields"""
+        """Passes the new layouts to the library; :return: the fields"""
         fields = [self._number_of(field) for field in layouts]
         numbers = (ctypes.c_int * len(fields))(*(field.number for field in fields))
         given = [checked_layout(layout, f"stream '{self.name}', redeclare") for layout in layouts.values()]

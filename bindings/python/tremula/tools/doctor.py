@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed, what works, and how fast: tremula.doctor(), `python3 -m tremula doctor`."""
+"""Reports what is installed, what works, and how fast: tremula.doctor(), `python3 -m tremula doctor`."""
 from __future__ import annotations
 
 import ctypes
@@ -27,7 +27,7 @@ _JOB = "import sys; from tremula.tools import doctor_job; doctor_job.run(sys.arg
 
 @dataclass
 class Report:
-    """Facts by name; `problems` tells what does not work, and what to do. print(report) is for people, as_dict() and
+    """Facts by name; `problems` lists what does not work, and what to do. print(report) is for people, as_dict() and
     json() for programs."""
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def _version_of(name: str) -> str:
 
 
 def _loaded_path() -> str | None:
-    """Where the library that is in use lies."""
+    """Returns where the library that is in use is stored."""
     _library.lib.tremula_version
     try:
         with open("/proc/self/maps", encoding="utf-8") as maps:
@@ -127,7 +127,7 @@ def _ofi() -> str:
         return f"no ({error})"
     info = shutil.which("fi_info")
     if info is None:
-        return "yes (providers: fi_info of libfabric-bin would tell)"
+        return "yes (providers: fi_info of libfabric-bin would list them)"
     done = subprocess.run([info, "-l"], capture_output=True, text=True)
     return "yes (" + " ".join(w.rstrip(":") for w in done.stdout.split() if w.endswith(":") and w != "version:") + ")"
 
@@ -183,15 +183,15 @@ def stream_rate(bytes: int = 64 * _MIB, steps: int = 20, timeout: float = 60) ->
             for role in ("producer", "consumer")
         ]
         try:
-            told = [job.communicate(timeout=timeout) for job in jobs]
+            outputs = [job.communicate(timeout=timeout) for job in jobs]
         finally:
             for job in jobs:
                 if job.poll() is None:
                     job.kill()
-    for job, (_, errors) in zip(jobs, told):
+    for job, (_, errors) in zip(jobs, outputs):
         if job.returncode != 0:
             raise Error(errors.strip().splitlines()[-1] if errors.strip() else f"ended with {job.returncode}")
-    found = json.loads(told[1][0])
+    found = json.loads(outputs[1][0])
     return {
         "stream": f"{found['rate'] / 1e9:.2f} GB/s in steps of {bytes // _MIB} MiB, verified",
         "stream_transport": found["transport"],

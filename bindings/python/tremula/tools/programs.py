@@ -73,7 +73,7 @@ def _named_as_in_numpy(found: Any) -> Any:
 
 
 def plan(from_: Layout | str, to: Layout | str, **options: Any) -> dict[str, Any]:
-    """What a redistribution will do, as `tremula plan --json` tells it.
+    """Returns what a redistribution will do, as printed by `tremula plan --json`.
 
     :param options: of the command line, e.g. rank=3, all=True, side="consumer", type="int8", far=True, validate=True
 
@@ -89,12 +89,12 @@ def plan(from_: Layout | str, to: Layout | str, **options: Any) -> dict[str, Any
 
 
 def status(server: str | None = None, stream: str | None = None, **options: Any) -> dict[str, Any]:
-    """Groups, streams, layouts and counters, as `tremula status --json` tells them.
+    """Returns groups, streams, layouts and counters, as printed by `tremula status --json`.
 
     :param server: host:port, or file:PATH of a port file; None: TREMULA_SERVER, else localhost:7423
-    :param stream: that one alone
+    :param stream: only that stream
     :param options: of the command line, e.g. timeout=5, key_file="..."
-    :raises NoServer: none is there
+    :raises NoServer: there is none
     """
     arguments = ["status", *([stream] if stream else []), *_options({"server": server, **options})]
     try:

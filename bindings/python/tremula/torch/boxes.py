@@ -37,7 +37,7 @@ class Box:
         return tuple(o + e for o, e in zip(self.origin, self.extents))
 
     def common(self, other: Box) -> Optional[Box]:
-        """What both have; None if nothing."""
+        """Returns the box that both have in common; None if there is none."""
         begin = tuple(max(a, b) for a, b in zip(self.origin, other.origin))
         end = tuple(min(a, b) for a, b in zip(self.end, other.end))
         if any(e <= b for b, e in zip(begin, end)):
@@ -45,11 +45,11 @@ class Box:
         return Box(begin, tuple(e - b for b, e in zip(begin, end)))
 
     def moved(self, by: Sequence[int], sign: int = 1) -> Box:
-        """With an origin that is ``by`` farther (sign -1: nearer)."""
+        """Returns the box with its origin moved by ``by`` (sign -1: by minus ``by``)."""
         return Box(tuple(o + sign * b for o, b in zip(self.origin, by)), self.extents)
 
     def slices(self, within: Sequence[int]) -> Tuple[slice, ...]:
-        """Of an array whose first element is at ``within``."""
+        """Returns the slices of the box in an array whose first element is at ``within``."""
         return tuple(slice(o - w, o - w + e) for o, w, e in zip(self.origin, within, self.extents))
 
 
@@ -68,8 +68,8 @@ def _box_of(layout: "tremula.Layout", rank: int) -> Optional[Box]:
 
 @lru_cache(maxsize=4096)
 def boxes_of(layout: "tremula.Layout", ranks: int) -> Tuple[Optional[Box], ...]:
-    """The box that each rank holds; None for a rank that holds more than one, as of block-cyclic layouts, and for
-    every rank where ranks list what they own."""
+    """Returns the box that each rank holds; None for a rank that holds more than one, as in block-cyclic layouts, and
+    for every rank if ranks list what they own."""
     if " lists=" in layout.text:
         return (None,) * ranks
     return tuple(_box_of(layout, rank) for rank in range(ranks))
@@ -91,7 +91,7 @@ def _around(shape: Numbers, box: Box) -> Tuple["tremula.Layout", int]:
 
 
 def hash_of_box(shape: Numbers, box: Box, array: Any, dtype: str) -> int:
-    """What the elements of a box add, modulo 2^64, to the hash of the whole array of ``shape`` (Layout.hash).
+    """Returns what the elements of a box add, modulo 2^64, to the hash of the whole array of ``shape`` (Layout.hash).
 
     array: C-contiguous, shape box.extents; dtype: a type of Tremula, e.g. "bf16"
     """

@@ -41,8 +41,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
             which gets it; the others end it without getting it. Steps come exactly once, counting from the checkpoint:
             a training that loads the state it has saved is yielded every step that the state does not count, and none
             that it does, as long as the producer still keeps the oldest of them (its `keep_steps`; this side asks for
-            `start: oldest`); else StepsGone, before any sample. The same error if the stream drops steps (`when_full`),
-            also its last ones.
+            `start: oldest`); else StepsGone, before any sample. StepsGone is also raised if the stream drops steps
+            (`when_full`), including its last ones.
             With a state of all ranks (`merged`) the i-th step that it does not count belongs to worker i modulo their
             number, which may be another one than before; a state of one rank goes on with that rank's steps, and
             needs as many ranks and workers. `prefetch_factor` of DataLoader is 2, its default, or more.
@@ -64,7 +64,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
     :param session: keys of the session, e.g. {"server": "localhost:7423"}
     :param options: of the stream, e.g. start="oldest", restart_timeout=600
 
-    What a worker fails of names rank, worker and stream. In a process forked from one with an open session: RuntimeError.
+    The error of a worker names rank, worker and stream. In a process forked from one with an open session:
+    RuntimeError.
     """
 
     def __init__(self, stream: str, fields: Union[None, Sequence[str], Mapping[str, Any]] = None, *,
@@ -152,8 +153,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
         return {"start": "oldest", **self._options}
 
     def _own_steps(self, worker: int) -> Tuple[Callable[[int], bool], Callable[[int], None]]:
-        """Whether a step is one that this worker is to get; and StepsGone if the stream ended, before a step, behind one
-        that it was to get."""
+        """Returns two functions of the number of a step: whether this worker is to get it; and one, also for the end of
+        the stream, that raises StepsGone if a step is missing before it that this worker was to get."""
         assert self._turns is not None
         turns = self._turns
         expected = turns.oldest_needed(worker)
@@ -213,9 +214,9 @@ class StreamDataset(torch.utils.data.IterableDataset):
             self._turns = self._loaded.resumed(total) if self._loaded else Turns(total, first)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
-        """What a DataLoader over this dataset yields, and counts it: state_dict tells of the batches that were yielded,
-        not of those that workers have fetched ahead. An error of a worker that was killed names rank, worker and
-        stream, as the others do."""
+        """Yields the batches of a DataLoader over this dataset, and counts them: state_dict covers the batches that
+        were yielded, not those that workers have fetched ahead. An error of a worker that was killed names rank, worker
+        and stream, as other errors do."""
         self._claim(max(1, getattr(loader, "num_workers", 0)))
         for batch in batches_of(loader, self.rank, self.stream):
             self.drawn(batch)
@@ -257,7 +258,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
         if self.deal != "turns":
             raise RuntimeError("expected deal='turns', which can be resumed; found deal='share'")
         loaded, self._turns = Turns.of_state(state), None
-        is_begun = self.first_step is not None or bool(loaded.next or loaded.before)  # else it tells of no first step
+        is_begun = self.first_step is not None or bool(loaded.next or loaded.before)  # else it determines no first step
         self._loaded = loaded if is_begun else None
 
 

@@ -31,7 +31,7 @@ def next_turn(step: int, number: int, total: int) -> int:
 
 
 class Turns:
-    """How far each of ``total`` workers has come.
+    """How far each of ``total`` workers has got.
 
     total: workers of all ranks together
     first: the step that dealing begins with; steps below it are no one's
@@ -102,44 +102,44 @@ class Turns:
         self.next.setdefault(worker, next_turn(begin, worker, self.total))
 
     def is_done(self, step: int) -> bool:
-        """The step was given to the training, or lies before the first one."""
+        """Returns whether the step was given to the training, or lies before the first one."""
         number = self.number_of_step(step)
         return number is None or number < self.next.get(number % self.total, number)
 
     @property
     def is_complete(self) -> bool:
-        """It tells of all workers: that which one rank has saved tells of its own alone."""
+        """Whether it covers all workers; the state that one rank has saved covers only the workers of that rank."""
         return len(self.next) == self.total
 
     def oldest_needed(self, worker: int) -> int:
-        """The first step that ``worker`` is to get and has not been given."""
+        """Returns the first step that ``worker`` is to get and has not been given."""
         begin = self.first if self.before is None else 0
         return self.step_of(self.next.get(worker, next_turn(begin, worker, self.total)))
 
     def following(self, step: int) -> int:
-        """The step of the same worker after this one."""
+        """Returns the step of the same worker after this one."""
         number = self.number_of_step(step)
         assert number is not None
         return self.step_of(number + self.total)
 
     def state(self) -> dict[str, Any]:
-        """Of plain numbers, for torch.save or JSON."""
+        """Returns the state as plain numbers, for torch.save or JSON."""
         return {"by": "turns", "total": self.total, "first": self.first, "next": dict(sorted(self.next.items())),
                 "before": None if self.before is None else self.before.state()}
 
     def resumed(self, total: int) -> Turns:
-        """What a job of ``total`` workers that goes on from here begins with. ValueError: this tells of some workers
-        alone, and there are others now."""
+        """Returns the state with which a job of ``total`` workers continues from here. ValueError: this state covers
+        some workers only, and their number has changed."""
         if self.is_complete:
             return Turns(total, self.first, self)
         if total == self.total:
             return Turns.of_state(self.state())
-        raise ValueError(f"expected a state that tells of all {self.total} workers, as there are {total} now, found one "
+        raise ValueError(f"expected a state that covers all {self.total} workers, as there are {total} now, found one "
                          f"of {sorted(self.next)}: give load_state_dict what merged() makes of the states of all ranks")
 
     @staticmethod
     def of_state(state: Mapping[str, Any]) -> Turns:
-        """From what ``state`` has returned. ValueError if it is none."""
+        """Makes Turns from what ``state`` has returned. ValueError if it is no such state."""
         if state.get("by") != "turns":
             raise ValueError(f"expected a state of steps dealt by turns, found {state!r}")
         before = state.get("before")

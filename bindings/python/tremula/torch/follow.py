@@ -24,18 +24,18 @@ VERIFY = ("told", "all", "none")
 
 
 class WrongNumbers(tremula.Mismatch):
-    """The elements of a version are not those that the writer has told the hash of. The model keeps the version that
-    it had (with buffers="direct": it holds the wrong ones)."""
+    """The elements of a version do not match the hashes that the writer has sent. The model keeps the version that it
+    had (with buffers="direct" it holds the wrong elements)."""
 
 
 class Follower:
     """Made by ``follow``. Every rank of the group makes the same calls.
 
-    number      of the version that the tensors hold; None before the first one
-    attributes  of that version
+    number      number of the version that the tensors hold; None before the first one
+    attributes  attributes of that version
     epoch       how many writers there were before the one of that version
     is_whole    the tensors hold one whole version. False: none yet, or, with buffers="direct", an update has failed
-    unverified  names of the writer's tensors whose hashes cannot be checked: the writer does not tell them in the type
+    unverified  names of the writer's tensors whose hashes cannot be checked: the writer does not send them in the type
                 that is read, or this group has not all elements
     """
 
@@ -124,7 +124,7 @@ class Follower:
         ``timeout`` seconds (0: does not wait). Waits without one as the session's step_timeout says. Collective, with the same ``timeout``.
 
         EOFError         the writer has ended the stream, and the tensors hold its last version
-        WrongNumbers     a hash is not what the writer told
+        WrongNumbers     a hash differs from the one that the writer has sent
         tremula.PeerLost the writer, or the link to it, was lost; ``reopen`` tries again. With restart_timeout in the
                          options of ``follow`` the next update waits for a writer that is started again
         A group of several ranks with restart_timeout waits for a version, whatever ``timeout`` is.
@@ -150,7 +150,8 @@ class Follower:
         return number
 
     def _begin(self, timeout: Optional[float]) -> "tremula.StepStatus":
-        """The same on all ranks, if they can agree: where one has a version, the others wait for theirs."""
+        """Begins a step; returns the same status on all ranks, if they can agree: if one has a version, the others wait
+        for theirs."""
         found = [tremula.StepStatus.NOT_READY]
         if self._session.size > 1 and self._options.get("restart_timeout", 0) != 0:
             timeout = None  # ranks find the loss of a writer together, inside the library: none may leave
@@ -174,15 +175,16 @@ class Follower:
                                        "for a version that the others have; step_timeout sets how long")
 
     def _turn(self, seconds: float) -> "tremula.StepStatus":
-        """One call of the library, which is collective or agrees on how it went; clocks tell begin_step to make more."""
+        """Makes one call of the library, which is collective or agrees on its result; begin_step makes more calls,
+        depending on the clock."""
         stream = self._in
         if stream._is_in_step:  # an update has failed in it
             stream.end_step()
         return stream._begun(stream._check(stream._within(stream._handle, seconds)))
 
-    def _together(self, act: Any, tell: Any = None) -> Any:
+    def _together(self, act: Any, share: Any = None) -> Any:
         """Acts, and agrees with the other ranks on how that went: an error on one is an error on all. Returns the sums
-        of what ``tell`` gives."""
+        of what ``share`` returns."""
         failure: Optional[BaseException] = None
         try:
             act()
@@ -192,23 +194,23 @@ class Follower:
             if failure is not None:
                 raise failure
             return None
-        told = list(map(int, tell())) if tell is not None and failure is None else [0] * (tell is not None)
-        sums = self._sum(np.array([int(failure is not None), *told], np.int64))
+        shared = list(map(int, share())) if share is not None and failure is None else [0] * (share is not None)
+        sums = self._sum(np.array([int(failure is not None), *shared], np.int64))
         if failure is not None:
             raise failure
         if sums[0]:
             raise tremula.PeerLost(f"stream '{self.name}': {int(sums[0])} other rank(s) of this group have failed in "
-                                   "this update; their own errors tell of what")
+                                   "this update; their own errors say why")
         return sums[1:]
 
     def _take(self) -> None:
         try:
-            self._told_rows = {kind: added(self._in.get(field)) for kind, field in self._rows.items()}
+            self._sent_hashes = {kind: added(self._in.get(field)) for kind, field in self._rows.items()}
             for reading in self._readings:
                 reading.get(self._in, self._back)
         except Exception:
             if self._in._is_in_step:  # else it was cut short
-                with contextlib.suppress(tremula.Error):  # the first one is told
+                with contextlib.suppress(tremula.Error):  # the first error is reported
                     self._in.end_step()
             raise
         self._in.end_step()
@@ -216,10 +218,10 @@ class Follower:
     def _check(self) -> None:
         """Fails on all ranks or on none: every rank compares the same sums."""
         for kind, readings in self._checks.items():
-            told = self._told_rows[kind][[self._order[reading.name] for reading in readings]]
+            sent = self._sent_hashes[kind][[self._order[reading.name] for reading in readings]]
             mine = np.array([reading.hash(self._back) for reading in readings], np.uint64)
             assert self._sum is not None
-            wrong = differing([reading.name for reading in readings], told, from_pieces(self._sum(in_pieces(mine))))
+            wrong = differing([reading.name for reading in readings], sent, from_pieces(self._sum(in_pieces(mine))))
             if wrong:
                 more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
                 raise WrongNumbers(f"stream '{self.name}', version {self._in.number}: expected the numbers that the "
@@ -248,7 +250,7 @@ class Follower:
 
     @property
     def bytes(self) -> int:
-        """Of all tensors of this rank."""
+        """Bytes of all tensors of this rank."""
         return sum(place.tensor.numel() * place.tensor.element_size() for place in self._front.values())
 
     def statistics(self) -> "tremula.Statistics":
@@ -273,8 +275,8 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
            layouts: Optional[Mapping[str, LayoutLike]] = None, fused: Optional[Mapping[str, Fused]] = None,
            buffers: str = "copy", verify: str = "told", sum_over_ranks: Optional[Sum] = None,
            timeout: Optional[float] = None, **options: Any) -> Follower:
-    """Follows what ``publish`` tells: ``update`` fills the tensors with the newest version, in place, each in its own
-    type and sharding. Waits ``timeout`` seconds for the writer (None: the session's).
+    """Follows the versions of ``publish``: ``update`` fills the tensors with the newest version, in place, each in its
+    own type and sharding. Waits ``timeout`` seconds for the writer (None: the session's).
 
     model    a module, or tensors by name, some or all of those that are published
     layouts  as of ``publish``; a plain tensor is a whole copy on every rank
@@ -287,7 +289,7 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
              pass, and the memory of a parameter moves with every version; "direct": into the tensors themselves: no
              more memory, no pass; they must not be used during ``update``, and after an error in it they are a
              mixture: ``is_whole`` is False until an update succeeds
-    verify   "told": all tensors of which the writer tells a hash in the type that is read; "all": ValueError if these
+    verify   "told": all tensors of which the writer sends a hash in the type that is read; "all": ValueError if these
              are not all; "none". Costs a pass; a group of several ranks adds up by ``sum_over_ranks``, by default
              torch.distributed
     options  of a stream, e.g. restart_timeout=600, serve=True

@@ -21,7 +21,8 @@ class Piece:
     origin: Numbers = ()
 
 
-#: Of a fused tensor: names put together along dimension 0; names and the dimension; or pieces in any arrangement.
+#: The parts of a fused tensor: names put together along dimension 0; names and the dimension; or pieces in any
+#: arrangement.
 Fused = Union[Sequence[str], Tuple[Sequence[str], int], Sequence[Piece]]
 
 
@@ -40,13 +41,13 @@ class Link:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """For error messages: what was meant, perhaps."""
+    """Returns the name that was probably meant, for error messages; empty if there is none."""
     found = difflib.get_close_matches(name, names, 1, 0.5)
     return f"; the nearest name is '{found[0]}'" if found else ""
 
 
 def pieces_of(fused_name: str, fused: Fused, shapes: Mapping[str, Numbers]) -> List[Piece]:
-    """With extents and origins. ValueError: a part is unknown, of another dimension, or does not fit.
+    """Returns pieces with extents and origins. ValueError: a part is unknown, of another dimension, or does not fit.
 
     >>> pieces_of("qkv", ["q", "k"], {"q": (4, 8), "k": (2, 8)})
     [Piece(name='q', at=(0, 0), extents=(4, 8), origin=(0, 0)), Piece(name='k', at=(4, 0), extents=(2, 8), origin=(0, 0))]
@@ -79,7 +80,7 @@ def pieces_of(fused_name: str, fused: Fused, shapes: Mapping[str, Numbers]) -> L
 
 def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
              fused: Mapping[str, Fused]) -> List[Link]:
-    """Where every element of the reader's tensors comes from.
+    """Returns where every element of the reader's tensors comes from.
 
     written, read: global shapes of the tensors of both sides
     fused: of names that one of the two sides has: what they are made of on the other side; of a name that both have in
@@ -122,7 +123,7 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
             continue
         else:
             raise ValueError(f"tensor '{tensor}': expected one that the writer has, found none of that name"
-                             f"{nearest(tensor, list(written))}: rename it, or tell by fused= what it is made of")
+                             f"{nearest(tensor, list(written))}: rename it, or say by fused= what it is made of")
         if not covers_once([link.target for link in found], shape):
             raise ValueError(f"tensor '{tensor}' of shape {shape}: expected parts that have each of its elements "
                              f"once, found {[(link.field, link.target) for link in found]}")

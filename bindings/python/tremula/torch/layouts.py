@@ -24,7 +24,7 @@ LayoutLike = Union["tremula.Layout", MeshAndPlacements, str]
 
 @dataclass(frozen=True)
 class Placed:
-    """What DTensor's attributes say, as plain numbers."""
+    """The attributes of a DTensor, as plain numbers."""
 
     shape: Tuple[int, ...]
     mesh: Tuple[int, ...]
@@ -128,7 +128,7 @@ def _refuse_uneven_strides(shape: Sequence[int], mesh: Sequence[int], cuts: Sequ
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """As the text of a layout writes members: 0-3/7."""
+    """Returns ranks as the text of a layout writes members: 0-3/7."""
     ranges: List[List[int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:
@@ -164,8 +164,8 @@ def group_size() -> int:
 
 
 def _of_shards(shape: Tuple[int, ...], shards: Sequence[Any], ranks: int, rank: int) -> "tremula.Layout":
-    """Of the metadata that every rank has of all shards. One shard for each rank, cut along one dimension, has a
-    formula; anything else is listed, this rank's boxes by this rank."""
+    """Makes a layout from the metadata of all shards, which every rank has. One shard for each rank, cut along one
+    dimension, has a formula; anything else is listed, this rank's boxes by this rank."""
     owners = [shard.placement.rank() for shard in shards]
     differing = [d for d in range(len(shape))
                  if any(s.shard_sizes[d] != shape[d] or s.shard_offsets[d] != 0 for s in shards)]
@@ -218,8 +218,8 @@ def is_plain(tensor: Any) -> bool:
 def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[int]] = None) -> "tremula.Layout":
     """A layout, its text, or (mesh, placements) with or without the shape of the whole array.
 
-    local: extents of this rank's part; where neither ``like`` nor ``shape`` tells the shape of the whole array, every
-           rank has as many elements, as even extents are cut
+    local: extents of this rank's part; if neither ``like`` nor ``shape`` gives the shape of the whole array, every
+           rank has the same number of elements, as even extents are cut
     """
     if isinstance(like, tremula.Layout):
         return like

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What StreamDataset needs of processes: workers that end with their parent, errors that name a worker."""
+"""Processes for StreamDataset: workers that end with their parent, errors that name a worker."""
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +29,7 @@ class Place:
         return f"rank {self.rank}, worker {self.worker}, stream '{self.stream}'"
 
     def named(self, error: "tremula.Error") -> Exception:
-        """The same kind of error, whose text begins with the place. DataLoader makes it again from its text alone."""
+        """Returns the same kind of error, its text beginning with the place. DataLoader recreates it from its text."""
         if error.text.startswith(str(self)):
             return error
         found = type(error)(f"{self}: {error.text}")
@@ -77,8 +77,8 @@ def steps_in(batch: Any) -> List[int]:
 
 
 def batches_of(loader: Iterable[Any], rank: int, stream: str) -> Iterator[Any]:
-    """Of a DataLoader. When a worker dies DataLoader tells its process number alone, from ``next`` or, by a handler of
-    SIGCHLD, wherever the main thread is: here the error names the worker."""
+    """Yields the batches of a DataLoader. When a worker dies, DataLoader reports only its process number, from ``next``
+    or, by a handler of SIGCHLD, wherever the main thread is: here the error names the worker."""
     iterator = iter(loader)
 
     def named(error: Exception) -> Exception:
@@ -100,8 +100,8 @@ def batches_of(loader: Iterable[Any], rank: int, stream: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _child_signals(named: Callable[[Exception], Exception]) -> Iterator[None]:
-    """What the handler of SIGCHLD that DataLoader has set raises is named. Nothing, where there is none, or in another
-    thread than the main one."""
+    """Names the worker in errors raised by DataLoader's handler of SIGCHLD. Does nothing if there is no handler, or
+    outside the main thread."""
     handler = signal.getsignal(signal.SIGCHLD)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield

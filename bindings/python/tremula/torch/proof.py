@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether all ranks of both sides hold the same numbers, without any rank's holding all of them.
+"""Checks whether all ranks of both sides hold the same numbers, without any rank's holding all of them.
 
-The writer tells, with each version, what its own part adds to the hash of each whole tensor: one row of a field for each
-of its ranks. A reader adds the rows, and its ranks add up what their own parts make. Both sums are those of the array,
+Each rank of the writer sends, with each version, what its own part adds to the hash of each whole tensor: one row of a
+field. A reader adds the rows, and its ranks add up what their own parts make. Both sums are those of the array,
 whatever the layouts (Layout.hash). For each type that readers convert to, the writer hashes the converted elements.
 """
 from __future__ import annotations
@@ -44,7 +44,7 @@ def from_pieces(sums: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
 
 
 def sum_by_torch(group: Any = None) -> Sum:
-    """By torch.distributed.all_reduce: int64, of the process group ``group`` or of the default one."""
+    """Returns a sum by torch.distributed.all_reduce: int64, of the process group ``group`` or of the default one."""
     def sum_over_ranks(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         tensor = torch.from_numpy(np.ascontiguousarray(values, np.int64))
         on_gpu = torch.distributed.get_backend(group) == "nccl"
@@ -55,7 +55,7 @@ def sum_by_torch(group: Any = None) -> Sum:
 
 
 def sum_for(session: "tremula.Session") -> Optional[Sum]:
-    """What the ranks of a session can agree by: nothing is needed for one rank; torch.distributed, where it is
+    """Returns a sum by which the ranks of a session can agree: none is needed for one rank; torch.distributed if it is
     initialised with the same rank and size; else None."""
     if session.size == 1:
         return lambda values: values
@@ -149,6 +149,6 @@ def _in_16_bits(wide: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return found
 
 
-def differing(names: Sequence[str], told: "np.ndarray[Any, Any]", found: "np.ndarray[Any, Any]") -> List[str]:
-    """Names of the tensors whose hashes are not those that were told."""
-    return [name for name, a, b in zip(names, told.tolist(), found.tolist()) if a != b]
+def differing(names: Sequence[str], sent: "np.ndarray[Any, Any]", found: "np.ndarray[Any, Any]") -> List[str]:
+    """Returns the names of the tensors whose hashes are not those that were sent."""
+    return [name for name, a, b in zip(names, sent.tolist(), found.tolist()) if a != b]

@@ -26,7 +26,7 @@ class Publisher:
         self.lends = options.get("versions") == "lend"
         self._session, self._hashes = session, list(hashes)
         self._tensors: Dict[str, Any] = {}
-        #: Of each tensor of any rank, by its name.
+        #: The layout of each tensor of any rank, by its name.
         self.layouts: Dict[str, tremula.Layout] = {}
         self._agree(model, layouts)
         self._out = session.out_stream(name, kind="state", outlives_consumers=True, **options)
@@ -38,7 +38,7 @@ class Publisher:
         except BaseException:
             self._out.give_up()
             raise
-        #: Number of the version told last; None before the first one.
+        #: Number of the version published last; None before the first one.
         self.number: Optional[int] = None
         self._next = int(options.get("first_step", 0))
         self._is_begun = False  # else the step is under way in _open
@@ -106,8 +106,8 @@ class Publisher:
         return layout
 
     def take_back(self) -> None:
-        """Where versions are lent: returns when no reader reads the last version any more, at most its ``lease``; from
-        then until ``version`` the tensors may be changed. Where versions are copied: does nothing."""
+        """If versions are lent: returns when no reader is still reading the last version, after at most its ``lease``;
+        from then until ``version`` the tensors may be changed. If versions are copied: does nothing."""
         if self.lends and self.number is not None:
             self._begin()
 
@@ -117,11 +117,11 @@ class Publisher:
             self._is_begun = True
 
     def version(self, attributes: Optional[Mapping[str, Any]] = None) -> int:
-        """Tells the tensors as they are now as one version, and its number: 0, 1, ... from ``first_version`` on.
-        Collective. attributes: numbers and texts, the same on every rank.
+        """Publishes the tensors as they are now as one version, and returns its number: 0, 1, ... (the first is
+        ``first_version``). Collective. attributes: numbers and texts, the same on every rank.
 
         Before the first version the ranks compare, by hash, the tensors that several of them hold whole. Blocks for the
-        copying of the tensors; where versions are lent nothing is copied, and the tensors stay as they
+        copying of the tensors; if versions are lent nothing is copied, and the tensors stay as they
         are until ``take_back`` has returned. Waits for no reader.
 
         ValueError, on all ranks: the copies that ranks hold of one tensor differ (the first version only).
@@ -164,20 +164,20 @@ class Publisher:
         self.version(attributes)
 
     def serve(self, seconds: float) -> None:
-        """Waits so long, in which readers that come get the newest version. Collective; between two versions: where
-        versions are lent, after ``version`` and before ``take_back``."""
+        """Waits for ``seconds``, in which readers that join get the newest version. Collective; between two versions:
+        if versions are lent, after ``version`` and before ``take_back``."""
         self._out.serve(seconds)
 
     @property
     def bytes(self) -> int:
-        """Of all tensors of this rank."""
+        """Bytes of all tensors of this rank."""
         return sum(field.local.allocated * field.type.bytes for field in self._fields.values())
 
     def statistics(self) -> "tremula.Statistics":
         return self._out.statistics()
 
     def close(self) -> None:
-        """Tells readers that no version follows. Collective."""
+        """Informs readers that no version follows. Collective."""
         if self._is_begun:
             self._out.give_up()
         else:
@@ -205,10 +205,10 @@ def publish(model: ModelOrState, name: str, *, session: "tremula.Session",
     layouts   of some or all tensors: a Layout, its text, or (mesh, placements); of others layout_of, so that a plain
               tensor is a whole copy on every rank that has it, and these ranks share the sending
     wait_for_readers  groups that the first version waits for; readers that are lost later cost the trainer nothing
-    hashes    types in which versions tell a hash of every tensor, so that readers can check what they have: "own"
+    hashes    types in which versions carry a hash of every tensor, so that readers can check what they have: "own"
               (as the tensors are), and those that readers convert to, e.g. torch.bfloat16. Each costs a pass
-    versions  "snapshot": a version is copied when it is told. "lend": readers read the tensors themselves, which are
-              changed between ``take_back`` and ``version`` alone; without a copy if they lie in shared memory
+    versions  "snapshot": a version is copied when it is published. "lend": readers read the tensors themselves, which
+              are changed between ``take_back`` and ``version`` only; without a copy if they lie in shared memory
               (to_shared_memory)
     options   of a stream, e.g. lease=30, readers_serve=True, readable_by="all", progress="thread"
 

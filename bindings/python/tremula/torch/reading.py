@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a writer's tensors a reader declares, gets and hashes, once the links between both are known."""
+"""The parts of a writer's tensors that a reader declares, gets and hashes, once the links between both are known."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Reading:
         return stream.field(self.name, self.kind, layout)
 
     def _mine(self, link: Link, place: Place) -> Optional[Box]:
-        """What of the link's target lies on this rank."""
+        """Returns the part of the link's target that lies on this rank."""
         held = boxes_of(place.layout, self._ranks)[self._rank]
         if held is None:
             raise ValueError(f"tensor '{link.tensor}': expected a layout of which each rank holds one box, as it is "
@@ -114,8 +114,8 @@ class Reading:
         return link.source.extents == self.shape == places[link.tensor].shape
 
     def hash(self, places: Mapping[str, Place]) -> int:
-        """What this rank adds to the hash of the writer's tensor; of copies the first counts. A pass over the
-        elements."""
+        """Returns what this rank adds to the hash of the writer's tensor; of several copies only the first counts. A
+        pass over the elements."""
         if len(self.links) == 1 and self._is_plain(places):
             place = places[self.links[0].tensor]
             return place.layout.hash(self._rank, array_of(place.tensor), self.kind) if place.tensor.numel() else 0

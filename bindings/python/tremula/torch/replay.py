@@ -130,7 +130,7 @@ class ReplayBuffer:
 
     def draw(self, timeout: Optional[float] = None) -> Any:
         """A sample, as the policy says. Waits for one: TimeoutError after ``timeout`` seconds. EndOfSamples when
-        the buffer is closed and has none left. What made the filling thread fail comes as a RuntimeError."""
+        the buffer is closed and has none left. A failure of the filling thread is raised as a RuntimeError."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.kept > 0 or self._is_closed, timeout):
                 raise TimeoutError(f"no sample came within {timeout} s; {self.seen} were seen, "
@@ -194,7 +194,7 @@ class ReplayBuffer:
                     if self._is_closed:
                         break
                     self.add(sample)
-            except BaseException as error:  # told by draw
+            except BaseException as error:  # raised by draw
                 if not self._is_closed:
                     self._failure = error
             finally:
@@ -230,8 +230,8 @@ class ReplayBuffer:
                     "bytes": self.bytes}
 
     def state_dict(self) -> dict[str, Any]:
-        """All samples, counters and the state of the random numbers, for torch.save. What is drawn after
-        load_state_dict is what would have been drawn."""
+        """All samples, counters and the state of the random numbers, for torch.save. After load_state_dict
+        the same samples are drawn as would have been drawn."""
         with self._changed:
             return {"policy": self.policy, "capacity_bytes": self.capacity_bytes,
                     "entries": [tuple(entry) for entry in self._entries], "queue": list(self._queue),

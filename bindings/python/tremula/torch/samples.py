@@ -18,7 +18,7 @@ Fields = Union[None, Sequence[str], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Part:
-    """Of a field: the type, None for the producer's, and which box of the array, all of it by default."""
+    """The part of a field to get: the type, None for the producer's, and the box of the array, all of it by default."""
 
     dtype: Optional[Union[str, torch.dtype]] = None
     origin: Optional[Sequence[int]] = None
@@ -26,7 +26,8 @@ class Part:
 
 
 class Samples:
-    """Of one session, whose every rank may get whole arrays, or the same box of them. Waits for the producer. Collective.
+    """The samples of one session; every rank may get whole arrays, or the same box of them. Waits for the producer.
+    Collective.
 
     :param fields, attributes: as StreamDataset takes them
     :param pin: tensors come in pinned memory, unless this process is a worker of a DataLoader
@@ -86,7 +87,7 @@ class Samples:
 
 
 def _plain(attributes: Mapping[str, Any], wanted: Union[bool, Sequence[str]]) -> Dict[str, Any]:
-    """As default_collate takes them: numbers, texts, and tensors of several numbers."""
+    """Returns attributes as default_collate takes them: numbers, texts, and tensors of several numbers."""
     names = list(attributes) if isinstance(wanted, bool) else [n for n in wanted if n in attributes]
     found = {}
     for name in names:

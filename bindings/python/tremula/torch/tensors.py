@@ -50,7 +50,7 @@ def dtype_named(name: Union[str, torch.dtype]) -> torch.dtype:
 
 def tensors_of(model: ModelOrState) -> Dict[str, Any]:
     """The tensors of a module (parameters and persistent buffers, in the order of its state_dict) or of a mapping.
-    Of a module they are the parameters themselves, not copies. Tied weights come under each of their names.
+    The tensors of a module are the parameters themselves, not copies. Tied weights come under each of their names.
 
     ValueError: something in a mapping is no tensor.
     """
@@ -65,7 +65,7 @@ def tensors_of(model: ModelOrState) -> Dict[str, Any]:
 
 
 def global_shape(tensor: Any) -> Tuple[int, ...]:
-    """Of the whole tensor, however it is sharded; of a tensor without dimensions (1,)."""
+    """Returns the shape of the whole tensor, however it is sharded; (1,) for a tensor without dimensions."""
     if callable(getattr(tensor, "metadata", None)):
         return tuple(tensor.metadata().size)
     return tuple(int(n) for n in tensor.shape) or (1,)
@@ -81,8 +81,8 @@ def refuse_shape(name: str, whole: Tuple[int, ...], written: Tuple[int, ...]) ->
 
 
 def array_of(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
-    """The memory of a dense CPU tensor as an array, bf16 as uint16; nothing is copied. Of a tensor without dimensions
-    an array of one element."""
+    """Returns the memory of a dense CPU tensor as an array, bf16 as uint16; nothing is copied. A tensor without
+    dimensions gives an array of one element."""
     tensor = tensor.detach()
     if tensor.dim() == 0:
         tensor = tensor.view(1)
@@ -99,7 +99,7 @@ def tensor_of(array: "np.ndarray[Any, Any]", dtype: torch.dtype) -> torch.Tensor
 
 
 def check_local(name: str, tensor: Any, layout: "tremula.Layout", rank: int) -> torch.Tensor:
-    """This rank's part of a tensor, which is to be what its layout says. ValueError tells what was expected."""
+    """Returns this rank's part of a tensor, which has to match its layout. ValueError states what was expected."""
     local: torch.Tensor = local_of(tensor)
     said = layout.local(rank)
     if not said.is_whole or said.order != "C":
@@ -133,7 +133,7 @@ def refuse_flat(name: str, tensor: Any, ranks: int) -> None:
 
 
 def carrier(tensor: Any) -> Any:
-    """What holds the local memory: the tensor itself, the local tensor of a DTensor, or the only shard."""
+    """Returns what holds the local memory: the tensor itself, the local tensor of a DTensor, or the only shard."""
     if hasattr(tensor, "local_shards"):
         return tensor.local_shards()[0].tensor
     local: Optional[torch.Tensor] = getattr(tensor, "_local_tensor", None)

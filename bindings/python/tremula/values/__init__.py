@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls take and return."""
+"""The arguments and results of calls."""

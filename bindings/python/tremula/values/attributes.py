@@ -16,7 +16,7 @@ Value = Union[int, float, str]
 
 
 class Attributes(Mapping[str, Any]):
-    """What a producer has set, in that order. A copy.
+    """The attributes that a producer has set, in that order. A copy.
 
     attributes[name] is the value, or the list of values if there are several; attributes.all(name) is always the list.
     """

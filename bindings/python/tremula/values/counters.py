@@ -12,9 +12,9 @@ from .._library import check
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of this rank since the stream was opened, or of one step. copied_bytes: from memory to memory by this rank; the
-    package itself copies nothing. wire_seconds, queued_steps, queued_bytes: of a producer; proved_bytes, passed: of a
-    consumer; dropped: of either. See tremula_statistics in tremula.h."""
+    """Counters of this rank since the stream was opened, or of one step. copied_bytes: copied from memory to memory by
+    this rank; the package itself copies nothing. wire_seconds, queued_steps, queued_bytes: of a producer; proved_bytes,
+    passed: of a consumer; dropped: of either. See tremula_statistics in tremula.h."""
 
     steps: int
     packages: int
@@ -35,8 +35,8 @@ class Statistics:
 
 @dataclass(frozen=True)
 class PeerStatistics:
-    """Of this rank with rank `rank` of group `group` since their link was opened. path: inlined, lent, rma, shared,
-    staged, ring or "on demand"."""
+    """Counters of this rank with rank `rank` of group `group` since their link was opened. path: inlined, lent, rma,
+    shared, staged, ring or "on demand"."""
 
     group: str
     rank: int
@@ -49,7 +49,7 @@ class PeerStatistics:
 
 
 def members(struct: _c.Sized) -> dict[str, Any]:
-    """Of a struct of the C interface, without its size; texts as str."""
+    """Returns the members of a struct of the C interface, except its size; texts as str."""
     found: dict[str, Any] = {}
     for name, *_ in struct._fields_[1:]:
         value = getattr(struct, name)

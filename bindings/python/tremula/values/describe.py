@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the producer of a stream has declared."""
+"""The description of a stream: what its producer has declared."""
 from __future__ import annotations
 
 import ctypes

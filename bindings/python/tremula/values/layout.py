@@ -47,7 +47,7 @@ class Layout:
 
     @classmethod
     def parse(cls, text: str) -> Layout:
-        """From the text form, e.g. "shape=1000x800 grid=4x1".
+        """Makes a layout from its text form, e.g. "shape=1000x800 grid=4x1".
 
         :raises InvalidArgument: the text shows where it is malformed
         """
@@ -78,8 +78,8 @@ class Layout:
 
     @classmethod
     def on_mesh(cls, shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Shard | Replicate]) -> Layout:
-        """Of an array on a mesh of ranks, numbered last axis fastest, in the words of PyTorch's DTensor: each axis cuts
-        a dimension of what the axes before have left (Shard), or makes copies (Replicate)."""
+        """Makes the layout of an array on a mesh of ranks, numbered last axis fastest, in the words of PyTorch's
+        DTensor: each axis cuts a dimension of what the axes before have left (Shard), or makes copies (Replicate)."""
         if len(placements) != len(mesh):
             raise InvalidArgument(
                 f"placements: expected one for each of the {len(mesh)} axes of the mesh, found {len(placements)}"
@@ -122,10 +122,10 @@ class Layout:
     def of_points(
         cls, shape: Sequence[int], ranks: int, points: Any, is_partial: bool = False, has_copies: bool = False
     ) -> Layout:
-        """Of an array of which each of `ranks` ranks lists what it owns, this one `points`: element i of its buffer is
-        number points[i] of the array, counted in row-major order.
+        """Makes the layout of an array of which each of `ranks` ranks lists what it owns; this rank owns `points`:
+        element i of its buffer is number points[i] of the array, counted in row-major order.
 
-        :param points: integers, shape [count]; of another shape, an array of that shape is taken, too
+        :param points: integers, shape [count]; if they have another shape, an array of that shape is also accepted
         :param is_partial: elements may be on no rank
         :param has_copies: elements may be on several
         """
@@ -144,7 +144,8 @@ class Layout:
         is_partial: bool = False,
         has_copies: bool = False,
     ) -> Layout:
-        """The same with segments: lengths[i] elements from number begins[i] on, one after the other in the buffer."""
+        """Makes a layout like of_points, with segments: lengths[i] elements, the first of which is number begins[i],
+        one after the other in the buffer."""
         held = [list_of(begins, "begins"), list_of(lengths, "lengths")]
         if held[0].size != held[1].size:
             raise InvalidArgument(f"lengths: expected one for each of {held[0].size} begins, found {held[1].size}")
@@ -178,7 +179,8 @@ class Layout:
 
     @classmethod
     def from_scalapack(cls, desc: Sequence[int], rows: int, columns: int) -> Layout:
-        """From the descriptor (9 integers) of a dense matrix on a rows x columns BLACS grid in row-major rank order."""
+        """Makes a layout from the descriptor (9 integers) of a dense matrix on a rows x columns BLACS grid in row-major
+        rank order."""
         if len(desc) != 9:
             raise InvalidArgument(f"desc: expected 9 integers, found {len(desc)}")
         handle = ctypes.c_void_p()
@@ -199,14 +201,14 @@ class Layout:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Global extents. Of a dimension that changes with every step see InStream.layout."""
+        """Global extents. For a dimension that changes with every step see InStream.layout."""
         extents = (ctypes.c_int64 * self.dimensions)()
         check(lib.tremula_layout_shape(self._handle, extents))
         return tuple(extents)
 
     @property
     def changing(self) -> int | None:
-        """The dimension whose extent is another one in every step ("*" in the shape); None: all are fixed."""
+        """The dimension whose extent varies from step to step ("*" in the shape); None: all are fixed."""
         shape = self._key("shape").split("x")
         return shape.index("*") if "*" in shape else None
 
@@ -220,8 +222,8 @@ class Layout:
         return values[0] if values else ""
 
     def local(self, rank: int) -> Local:
-        """How `rank` stores its part. Where ranks list what they own: of the rank that has made the layout. InvalidArgument:
-        no such rank."""
+        """Returns how `rank` stores its part. If ranks list what they own, `rank` is the one that has made the layout.
+        InvalidArgument: no such rank."""
         found = self._locals.get(rank)
         if found is None:
             n = self.dimensions
@@ -259,10 +261,10 @@ class Layout:
         return found
 
     def hash(self, rank: int, array: Any, dtype: Any = None) -> int:
-        """Of what `rank` owns of an array, in its local buffer. The sum over all ranks, modulo 2^64, is the same for
-        every layout of the same array.
+        """Returns the hash of what `rank` owns of an array, in its local buffer. The sum over all ranks, modulo 2^64,
+        is the same for every layout of the same array.
 
-        :param dtype: of the elements if it is not that of `array`: "bf16"
+        :param dtype: type of the elements if it differs from that of `array`: "bf16"
         """
         from ..arrays import Target
 
@@ -282,7 +284,8 @@ class Layout:
         return Layout._of(handle, self)
 
     def __eq__(self, other: object) -> bool:
-        """The same owners and the same storage; where ranks list what they own, also the same list of this rank."""
+        """Returns whether both have the same owners and the same storage and, if ranks list what they own, the same
+        list of this rank."""
         if not isinstance(other, Layout):
             return NotImplemented
         return self.text == other.text and self._lists == other._lists

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank has of a layout, what an axis of a mesh does, and how arguments of layouts are passed on."""
+"""The part of a layout that a rank holds, the effect of a mesh axis, and how arguments of layouts are passed on."""
 from __future__ import annotations
 
 import ctypes

@@ -56,7 +56,7 @@ def seconds_of(key: str, options: Mapping[str, Any]) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        return DEFAULTS[key]  # the library tells what is wrong with it
+        return DEFAULTS[key]  # the library reports what is wrong with it
 
 
 def _in_file(key: str) -> str | None:

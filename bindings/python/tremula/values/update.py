@@ -15,10 +15,10 @@ from .dtypes import ElementType, element_type
 
 @dataclass(frozen=True)
 class Change:
-    """What of an update is not layouts and types.
+    """The parts of an update that are not layouts and types.
 
     axes       dimension d of `to` is dimension axes[d] of `from`; (1, 0) transposes a matrix; None: the same order
-    extents    of the part that is written, in the dimensions of `to`; None: all
+    extents    extents of the part that is written, in the dimensions of `to`; None: all
     from_origin, to_origin   global indices, 0-based, where that part begins; None: 0
     """
 
@@ -32,14 +32,14 @@ class Change:
 
     @property
     def is_none(self) -> bool:
-        """A plain copy."""
+        """Whether this is a plain copy."""
         options = (self.axes, self.extents, self.from_origin, self.to_origin)  # sequences, perhaps arrays
         return self.alpha == 1 and self.beta == 0 and not self.conjugate and all(o is None for o in options)
 
     def struct(
         self, from_: Layout | None, to: Layout, from_type: ElementType, to_type: ElementType
     ) -> tuple[_c.Update, list[Any]]:
-        """For the C interface, and what has to live as long as it."""
+        """Returns the struct for the C interface, and the objects that have to live as long as it."""
         alpha, beta = complex(self.alpha), complex(self.beta)
         update = _c.Update(
             from_=from_._handle if from_ is not None else None,
