@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the headers that tremula_add_test has compiled once; see CMakeLists.txt.
+// Owner of the precompiled headers that tremula_add_test reuses; see CMakeLists.txt.
 int main() {}

@@ -10,8 +10,8 @@ inline constexpr bool is_sanitized = true;
 inline constexpr bool is_sanitized = false;
 #endif
 
-/// How often a random test draws: under a sanitizer, which takes ten times as long, a fifth as often. A seed that is
-/// replayed is drawn to its end, so what a round draws must not depend on how many there are.
+/// Returns how many rounds a random test draws: `all`, or a fifth of them under a sanitizer, which slows each by a
+/// factor of ten. A replayed seed draws all rounds, so what a round draws must not depend on the number of rounds.
 inline int rounds(int all) {
   return is_sanitized && std::getenv("TREMULA_TEST_SEED") == nullptr ? all / 5 : all;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A process with copies of this one's descriptors, as a helper that an application has forked.
+// A process that holds copies of this one's descriptors, like a helper that an application forks.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 
 namespace tremula::testing_only {
 
-/// Does nothing until it is killed, at the latest when this object ends.
+/// A child process that does nothing until it is killed, at the latest by this object's destructor.
 class SleepingChild {
 public:
   enum class Made {

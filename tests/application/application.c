@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * application LIBRARY producer|consumer STEPS OPTIONS: one rank of an application that has handlers, a signal mask,
  * limits and so on of its own, loads Tremula, opens a session, moves steps and closes it. After each of these it compares
- * what belongs to it with what was there before. Prints the libraries that have come along; ends with 1 if anything has
+ * its own settings with those from before. Prints which libraries have been loaded along; exits with 1 if anything has
  * changed. TREMULA_TEST_ALONE: this rank shares no memory with others, as if it were alone on its host. */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ static void fail(const char* what, const char* text) {
   exit(1);
 }
 
-/* ---- what belongs to the application ---- */
+/* ---- settings of the application ---- */
 
 static volatile sig_atomic_t signals_handled;
 static volatile sig_atomic_t handled_by;
@@ -44,7 +44,7 @@ static void write_dump(int number, siginfo_t* info, void* context) {
   _exit(3);
 }
 
-/* Every kind of disposition: default (SIGINT), ignored, handlers with flags and masks. */
+/* Installs every kind of disposition: default (SIGINT), ignored, handlers with flags and masks. */
 static void settle_in(void) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
@@ -79,7 +79,7 @@ static unsigned long long bits_of(const sigset_t* set) {
   return bits;
 }
 
-/* All of it, a line each. The caller frees it. */
+/* Returns all settings, one per line. The caller frees the text. */
 static char* inventory(void) {
   char* text = NULL;
   size_t bytes = 0;
@@ -133,7 +133,7 @@ static void expect_same(const char* before, const char* when) {
   free(now);
 }
 
-/* ---- what has come along ---- */
+/* ---- libraries and threads that were loaded along ---- */
 
 static int is_mapped(const char* name) {
   char line[4096];
@@ -144,7 +144,7 @@ static int is_mapped(const char* name) {
   return found;
 }
 
-/* Every thread but this one blocks every signal that can be blocked. */
+/* Checks that every thread but this one blocks every signal that can be blocked. */
 static void expect_no_thread_takes_signals(const char* when) {
   int threads = 0;
   DIR* const tasks = opendir("/proc/self/task");
@@ -171,7 +171,7 @@ static void expect_no_thread_takes_signals(const char* when) {
   if (threads == 0) fail(when, "expected a thread of the library, found none");
 }
 
-/* A signal that this thread does not take now waits for it, whatever other threads there are. */
+/* Checks that a signal that this thread blocks stays pending for it, whatever other threads there are. */
 static void expect_signals_wait_for_this_thread(const char* when) {
   sigset_t one, before;
   sigemptyset(&one);
@@ -196,7 +196,7 @@ static void verify(const char* before, const char* when) {
 
 /* ---- the application ---- */
 
-enum { elements = 300000 }; /* enough for the threads that copy, and for memory that is populated */
+enum { elements = 300000 }; /* enough to use the copy threads and populated memory */
 
 static void produce(tremula_session* session, const tremula_layout* layout, double* part,
                     size_t count, int steps) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""application.py LIBRARY STEPS OPTIONS: the consumer of application.c in Python. What belongs to the interpreter, signal
-handlers included, is afterwards as it was before Tremula was loaded."""
+"""application.py LIBRARY STEPS OPTIONS: the consumer of application.c in Python. Checks that the interpreter's state,
+signal handlers included, is afterwards as it was before Tremula was loaded."""
 import ctypes
 import locale
 import os
@@ -13,7 +13,7 @@ libc = ctypes.CDLL(None)
 
 
 def handler_of(number):
-    """Handler, mask and flags out of glibc's struct sigaction; SA_RESTORER belongs to libc."""
+    """Returns handler, mask and flags from glibc's struct sigaction; SA_RESTORER belongs to libc."""
     raw = (ctypes.c_char * 256)()
     if libc.sigaction(number, None, raw) != 0:
         return None
@@ -50,7 +50,7 @@ def inventory():
 
 def verify(when):
     now = inventory()
-    if when in ("opened", "moved"):  # the one change that is documented: SIGUSR1 tells what a session waits for
+    if when in ("opened", "moved"):  # the one documented change: SIGUSR1 reports what a session waits for
         if now["handlers"][signal.SIGUSR1] == before["handlers"][signal.SIGUSR1]:
             sys.exit(f"FAILED: {when}: expected an action for SIGUSR1, as the application has none")
         now["handlers"][signal.SIGUSR1] = before["handlers"][signal.SIGUSR1]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process belongs to the application: what it has set for itself is the same before Tremula is
-// loaded, with a session, after steps, and when the session is closed. libfabric comes along only
-// where a link needs it.
+// The process belongs to the application: its own settings are the same before Tremula is loaded,
+// with a session, after steps, and when the session is closed. libfabric is loaded only where a
+// link needs it.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -15,17 +15,17 @@ namespace tremula::coupled {
 
 namespace {
 
-/// What the ranks have to say where.
+/// Whether libfabric must be in a rank's process after `opened` and after `moved`.
 struct Coming {
-  bool opened, moved;  // libfabric is in the process
+  bool opened, moved;
 };
 
 struct Case {
   std::string name, transport;
   int producers, consumers;
-  bool is_alone;  // each rank shares no memory with another one, as on a host of its own
+  bool is_alone;  // no rank shares memory with another, as on a host of its own
   Coming producer, consumer;
-  std::string provider{};  // that the user names, of libfabric
+  std::string provider{};  // of libfabric, if the user names one
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -70,7 +70,7 @@ std::string line(const std::string& when, bool has_libfabric) {
   return when + " libfabric=" + is + " libinfinipath=" + is + "\n";
 }
 
-/// Debian's libfabric brings libinfinipath; others may not.
+/// Removes the state of libinfinipath: Debian's libfabric brings it; others may not.
 std::string without_infinipath(std::string text) {
   const std::string name = " libinfinipath=";
   for (auto at = text.find(name); at != text.npos; at = text.find(name, at))
@@ -119,7 +119,7 @@ TEST_P(Application, KeepsItsProcessInPython) {
   expect_report(consumer, c.consumer, 1);
 }
 
-// SIGINT's default action is left to it: a call that would wait for ten minutes ends with the process.
+// SIGINT keeps its default action: it ends the process in a call that would wait for ten minutes.
 TEST_P(Application, IsEndedByAnInterruptInAWaitingCall) {
   const Case& c = GetParam();
   Environment patient = environment_of(c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The C interface as a C99 compiler sees it, without a server: layouts work, errors have words. */
+/* The C interface as a C99 compiler sees it, without a server: layouts work, errors have texts. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static void check(int ok, const char *what) {
   fprintf(stderr, "failed: %s\n  tremula_last_error: %s\n", what, tremula_last_error());
 }
 
-/* The same 10 x 7 array over two ranks by rows, on one rank column by column, and as points backwards. */
+/* Checks that a 10 x 7 array has one hash: over two ranks by rows, on one rank column by column, and as points in
+ * descending order. */
 static void check_hashes(void) {
   static double rows[2][5 * 7], whole[70];
   tremula_layout *two = NULL, *one = NULL;
@@ -85,7 +86,7 @@ int main(void) {
   int64_t global = -1;
 
   check(strcmp(tremula_version(), TREMULA_TEST_VERSION) == 0,
-        "the library tells the project's version");
+        "the library returns the project's version");
 
   check(tremula_layout_parse("shape=10x7 grid=2x1 block=3x7", &layout) == TREMULA_OK,
         "a layout parses");
@@ -118,13 +119,13 @@ int main(void) {
               before == 32 && after == 0,
           "relabeling keeps everything where it is");
     check(tremula_relabel(&update, 1, sizeof update, 4, NULL, 0, process, NULL, NULL) == TREMULA_OK,
-          "and nobody need ask what it saves");
+          "and its savings need not be asked for");
     check(tremula_layout_relabeled(to, process, 4, &kept) == TREMULA_OK &&
               strcmp(tremula_layout_text(kept),
                      "shape=4x4 grid=2x2 ranks=column members=0/2/1/3") == 0,
           "the relabeled layout names its members");
 
-    /* a struct that nobody has initialised, and an array whose stride is not that of its struct */
+    /* a struct that was never initialised, and an array whose stride is not that of its struct */
     {
       const size_t wrong[] = {0, sizeof update - 1, ~(size_t)0};
       size_t k;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which room may know which, read from the #include lines of the whole tree.
+// Checks which rooms know which others, by the #include lines of the whole tree.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,12 +37,12 @@ const std::array rooms{
           "examples"}},
 };
 
-// What is installed and nothing else.
+// Returns true for rooms that may include installed headers only, as applications do.
 bool sees_installed_headers(const Room& room) {
   return room.name == "bindings" || room.name == "coupling" || room.name == "examples";
 }
 
-// Folders of one room, and those of it whose headers each may include, besides its own.
+// A folder of a room, and the folders of that room whose headers it may include, besides its own.
 struct Folder {
   std::string_view name;
   Words may_know;
@@ -119,7 +119,7 @@ const std::array technologies{
     Technology{"Cairo", R"(cairo.*)", {"cli/plan/picture/picture_png.cpp", "examples/"}},
 };
 
-// index_calc is pure: nothing that reads a clock, a file or another thread.
+// Headers that index_calc, which is pure, may not include: clocks, files, threads, random numbers.
 const std::regex impure(
     R"(thread|mutex|shared_mutex|atomic|condition_variable|future|chrono|ctime|iostream|fstream|cstdio|filesystem|random|unistd\.h|sys/.*)");
 
@@ -132,7 +132,7 @@ const Room* room_of(std::string_view path) {
   return found == rooms.end() ? nullptr : &*found;
 }
 
-// The innermost folder with rules of its own.
+// Returns the innermost folder that has rules of its own; null if there is none.
 const Folder* folder_of(std::string_view path) {
   const Folder* found = nullptr;
   for (const Folder& folder : folders)
@@ -141,7 +141,7 @@ const Folder* folder_of(std::string_view path) {
   return found;
 }
 
-// "ofi" for transport/ofi/endpoint.hpp, "" for transport/transport.hpp
+// Returns "ofi" for transport/ofi/endpoint.hpp, "" for transport/transport.hpp.
 std::string_view backend_of(std::string_view path) {
   constexpr std::string_view transport = "transport/";
   if (!path.starts_with(transport)) return {};
@@ -150,7 +150,7 @@ std::string_view backend_of(std::string_view path) {
   return slash == path.npos ? std::string_view{} : path.substr(0, slash);
 }
 
-/// Why `file` may not include `header`; empty if it may.
+/// Returns why `file` may not include `header`; nullopt if it may.
 std::optional<std::string> objection(std::string_view file, std::string_view header) {
   const Room& room = *room_of(file);
   if (header.find("..") != header.npos) return "write the path from the root of the tree";
@@ -217,8 +217,8 @@ TEST(Architecture, IncludesGoTheRightWay) {
   EXPECT_GT(seen, 50u) << "hardly any #include found: is " TREMULA_SOURCE_DIR " the tree?";
 }
 
-// Every header compiles alone: in a development build a source with a header of its own name proves it, the rest do by
-// a generated source each (CMakeLists.txt); and twice.
+// Every header compiles alone, which in a development build the source of the same name proves, or else a generated
+// source (CMakeLists.txt). Its guard lets it be included twice.
 TEST(Architecture, AHeaderHasAGuardAndItsSourceIncludesItFirst) {
   const std::regex include(R"re(\s*#\s*include\s*[<"]([^>"]+)[>"].*)re");
   const std::regex guard(R"re(#pragma once|#ifndef TREMULA_\w+)re");

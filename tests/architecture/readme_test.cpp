@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages tell the truth: code blocks are the files they show, links lead somewhere.
+// The pages are true: code blocks equal the files they show, links lead somewhere.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,11 +31,11 @@ std::vector<fs::path> pages_in(const fs::path& folder) {
 }
 
 struct Block {
-  std::string words;  // behind the language, e.g. "is examples/00_quick_start/producer.cpp"
+  std::string words;  // after the language, e.g. "is examples/00_quick_start/producer.cpp"
   std::string code;
 };
 
-// What stands between ```LANGUAGE WORDS and ```.
+// Returns the blocks of a page: the lines between ```LANGUAGE WORDS and ```.
 std::vector<Block> blocks(const std::string& page) {
   std::vector<Block> found;
   std::istringstream lines(page);
@@ -133,8 +133,9 @@ TEST(Pages, LinkOnlyToWhatExists) {
   EXPECT_GT(seen, 10u);
 }
 
-// `tremula_allocate` is a word of the installed headers and modules, or a package of pkg-config; of
-// `tremula::Session` the second part is, unless the whole is a target of CMake.
+// A name such as `tremula_allocate` is a word of the installed headers and modules, or a package of
+// pkg-config. The second part of a name such as `tremula::Session` is such a word, unless the whole
+// is a target of CMake.
 TEST(Pages, NameOnlyWhatIsInstalled) {
   std::string headers;
   for (const auto& entry : fs::directory_iterator(root / "client" / "include" / "tremula"))
@@ -151,10 +152,10 @@ TEST(Pages, NameOnlyWhatIsInstalled) {
   };
   const std::regex span("`(tremula_|tremula::)([A-Za-z0-9_]+)");
   std::size_t seen = 0;
-  std::vector<fs::path> told = pages_in(root / "docs");
+  std::vector<fs::path> checked = pages_in(root / "docs");
   for (const char* name : {"README.md", "CHANGELOG.md", "client/README.md"})
-    told.push_back(root / name);
-  for (const fs::path& name : told) {
+    checked.push_back(root / name);
+  for (const fs::path& name : checked) {
     const std::string page = contents(name);
     for (auto at = std::sregex_iterator(page.begin(), page.end(), span);
          at != std::sregex_iterator(); ++at) {

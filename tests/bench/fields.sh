@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev bench fields: many small fields in one step from 4 ranks to 3, and one from 1 to 1, as a stream and as a redistribution inside one job,
-# beside a hand-packed MPI program in the same processes; every element of every round is verified. Then the set-up of
-# fields between 8 ranks and 8.
+# compared with a hand-packed MPI program in the same processes; every element of every round is verified. Then the
+# set-up of fields between 8 ranks and 8.
 #
 #   fields.sh BIN OUT
 set -euo pipefail

@@ -6,7 +6,7 @@
 //   TREMULA_SERVER=HOST:PORT mpirun -n RANKS tremula_fields_bench FIELDS BYTES ROUNDS SOURCES
 //
 // Prints: fields, bytes, then least and median seconds of the MPI program, of the stream and of the
-// redistribution, from the first process's begin to the last one's end; then seconds of the first stream
+// redistribution, from the first process's start to the last one's end; then seconds of the first stream
 // step and of the first redistribution, set-up included.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
@@ -27,7 +27,7 @@ namespace {
 
 using tremula::bench::least, tremula::bench::median, tremula::bench::timed;
 
-int sources = 0, sinks = 0;  // ranks of either side
+int sources = 0, sinks = 0;  // number of ranks on each side
 
 int rank_of_world() {
   int rank = 0;
@@ -64,7 +64,7 @@ void check(Arrays& arrays, Range mine, int round, const char* what) {
   for (auto& array : arrays) std::fill(array.begin(), array.end(), -1.0);
 }
 
-/// What a programmer writes by hand: one message for each pair of ranks that overlap.
+/// Moves the elements as a hand-written program would: one message for each pair of ranks that overlap.
 void by_hand(Arrays& arrays, long n) {
   const int me = rank_of_world();
   const bool is_source = me < sources;

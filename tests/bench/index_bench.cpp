@@ -7,15 +7,15 @@
 //
 // Figures of each algorithm, all medians:
 //
-//     bare     the algorithm alone, into memory that is there before the clock starts, as in the
-//     paper.
-//              ASPEN's pieces come mixed, each with its peer; those of the others peer by peer.
-//     grouped  the same, peer by peer for all: ASPEN goes twice, to count and to write
-//     lists    what plans are made of: checks, tails, repetition; in memory that is used again
-//     fresh    such lists in memory that is allocated
-//     limit    as many pieces written of which everything is known
+//     bare     the algorithm alone, into memory allocated before the clock starts, as in the
+//              paper. ASPEN's pieces come mixed, each with its peer; those of the others peer by
+//              peer.
+//     grouped  as bare, but peer by peer for all: ASPEN runs twice, to count and to write
+//     lists    the lists that plans are made of: checks, tails, repetition; in reused memory
+//     fresh    such lists in newly allocated memory
+//     limit    writing as many pieces whose values are all known
 //
-// ScaLAPACK's intervals know one side's indices, the pieces of the others both sides'.
+// ScaLAPACK's intervals hold one side's indices, the pieces of the others both sides'.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,8 @@ namespace {
 
 using namespace index_calc;
 
-/// Median seconds of one call of each. They take turns, so that a disturbance meets all.
+/// Returns the median seconds per call, for each of `calls`. They take turns, so that a disturbance
+/// affects all of them.
 std::vector<double> seconds_of(const std::vector<std::function<void()>>& calls) {
   using Clock = std::chrono::steady_clock;
   const auto time = [](const std::function<void()>& call, int times) {
@@ -66,10 +67,10 @@ std::vector<double> seconds_of(const std::vector<std::function<void()>>& calls) 
 struct Dimension {
   BlockCyclic mine, theirs;
 };
-/// All that a rank has to calculate: coordinate 0 in each dimension.
+/// The work of one rank: coordinate 0 in each dimension.
 using Case = std::vector<Dimension>;
 
-/// Cut to the first period, as overlaps() does it.
+/// Cuts a dimension to its first period, as overlaps() does.
 Dimension in_period(Dimension d) {
   const Index a = d.mine.block * d.mine.grid, b = d.theirs.block * d.theirs.grid;
   if (std::max(a, b) < d.mine.extent)
@@ -82,7 +83,7 @@ struct Figures {
   double bare = 0, grouped = 0, lists = 0, fresh = 0, limit = 0;  ///< seconds; 0 = not measured
   std::size_t pieces = 0;
   Index steps = 0;
-  std::size_t bytes = 0;  ///< of a plan
+  std::size_t bytes = 0;  ///< size of a plan
 };
 
 class Bench {
@@ -105,7 +106,7 @@ public:
     return f;
   }
 
-  /// ASPEN, FALLS, classical and, if it is there, ScaLAPACK.
+  /// Measures ASPEN, FALLS, classical and, if it is installed, ScaLAPACK.
   std::vector<Figures> all(const Case& dimensions) {
     std::vector<Figures> figures{in_lists(dimensions, Algorithm::aspen),
                                  in_lists(dimensions, Algorithm::falls),
@@ -201,7 +202,7 @@ private:
     for (const Dimension& d : dimensions) classical(d.mine, 0, d.theirs, pieces_);
     return pieces_.size();
   }
-  /// Its intervals know my indices alone.
+  /// ScaLAPACK's intervals hold my indices only.
   std::size_t scalapack_alone(const Case& dimensions) {
     Interval* next = intervals_.data();
     for (const Dimension& d : dimensions)
@@ -244,12 +245,12 @@ struct Tile {
   std::string text() const { return fmt::format("{}x{}", rows, columns); }
 };
 
-/// 10,000 x 10,000 elements, all pairs of block sizes, square and other grids.
 /// The least ratio of another algorithm to ASPEN on any line.
 struct Least {
   double bare = 1e9, grouped = 1e9;
-  int slower = 0, lines = 0;  ///< lines on which another is faster than ASPEN grouped
+  int slower = 0, lines = 0;  ///< slower: lines on which another is faster than ASPEN grouped
 };
+/// Runs the paper's case: 10,000 x 10,000 elements, all pairs of block sizes, square and other grids.
 Least paper(Bench& bench) {
   const std::vector<Tile> blocks{{1024, 1024}, {256, 256}, {30, 50}, {654, 321}};
   struct Grids {
@@ -303,7 +304,7 @@ Least paper(Bench& bench) {
 
 constexpr Index block = 30'011, their_block = 40'009;  // primes: no period within the extent
 
-/// `blocks` blocks of mine on 16 coordinates.
+/// Returns a case with `blocks` blocks of mine on 16 coordinates.
 Case long_list(Index blocks, Index remote) {
   const Index extent = block * 16 * blocks;
   return {{{extent, block, 16, 0}, {extent, their_block, remote, 0}}};
@@ -319,7 +320,7 @@ std::string row_of(const Figures& f) {
 constexpr const char* long_list_head =
     "blocks of 30011 on 16 coordinates against blocks of 40009; ns a piece\n";
 
-/// The same blocks and pieces, more and more ranks on the other side.
+/// Measures the growth with the number of ranks on the other side; blocks and pieces stay the same.
 void remote_ranks(Bench& bench) {
   fmt::print(
       "\nGrowth with the ranks of the other side: {}{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} "
@@ -334,7 +335,7 @@ void remote_ranks(Bench& bench) {
   }
 }
 
-/// Longer and longer lists: where they leave the caches.
+/// Measures longer and longer lists, to show where they leave the caches.
 void list_lengths(Bench& bench) {
   fmt::print("\nGrowth with the list: {}{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
              long_list_head, "remote", "blocks", "pieces", "limit", "bare", "lists", "fresh");
@@ -345,7 +346,7 @@ void list_lengths(Bench& bench) {
   }
 }
 
-/// One rank's whole plan of two dimensions; a rank in the middle of the grid.
+/// Measures the whole two-dimensional plan of one rank, in the middle of the grid.
 void plan_of(Bench& bench, const std::string& experiment, Index n, const std::string& from,
              const std::string& to, core::Rank me) {
   const std::string shape = fmt::format("shape={}x1000000 ", n);

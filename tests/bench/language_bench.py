@@ -20,7 +20,7 @@ ROUNDS = 3
 
 
 def job(role, size, steps, queue_depth):
-    """As language_bench.cpp."""
+    """Runs one job, as language_bench.cpp does."""
     layout = tremula.Layout.block((size // 8,), (1,))
     data = tremula.empty(layout, 0)
     with tremula.Session("python " + role, 0, 1) as session:
@@ -54,14 +54,14 @@ def measure(folder, producer, consumer, case):
         subprocess.Popen([*command[language], role, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
         for role, language in (("produce", producer), ("consume", consumer))
     ]
-    told = [process.communicate(timeout=300)[0] for process in started]
+    outputs = [process.communicate(timeout=300)[0] for process in started]
     if any(process.returncode for process in started):
         sys.exit("expected both jobs to end with 0")
-    return [float(word) for word in told[1].split()]
+    return [float(word) for word in outputs[1].split()]
 
 
 def main(folder, out):
-    """The least of the rounds of each figure, and the rate beside that of C++ to C++."""
+    """Prints the least of the rounds of each figure, and the rate compared with that of C++ to C++."""
     Path(out).mkdir(parents=True, exist_ok=True)
     rows = []
     print(f"{'bytes':>10} {'queue_depth':>11}  {'producer':8} {'consumer':8} {'least':>12} {'quartile':>12} {'median':>12}"

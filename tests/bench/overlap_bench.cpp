@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The overlaps of coordinate 0 by the three algorithms on the same pairs of distributions, and a
+// The overlaps of coordinate 0 by the three algorithms for the same pairs of distributions, and a
 // whole plan.
 #include <benchmark/benchmark.h>
 

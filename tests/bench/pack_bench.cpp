@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All packages of rank 0 packed, packed in pieces, unpacked and copied straight from the buffers of
-// the peers, or hashed, each turn beside a memcpy of the same bytes. Times are medians; counter
-// `of_memcpy` is the part of memcpy's speed that is reached. Transformations count the bytes of
+// the peers, or hashed, each in turn with a memcpy of the same bytes. Times are medians; counter
+// `of_memcpy` is the fraction of memcpy's speed that is reached. Transformations count the bytes of
 // `from`.
 #include <benchmark/benchmark.h>
 
@@ -39,7 +39,7 @@ double median(std::vector<double> values) {
 
 Buffer filled(Index elements, std::size_t element_bytes) {
   Buffer result(static_cast<std::size_t>(elements) * element_bytes);
-  std::memset(result.span().data(), 1, result.bytes());  // the system gives pages on first use
+  std::memset(result.span().data(), 1, result.bytes());  // the system provides pages on first use
   return result;
 }
 
@@ -72,7 +72,7 @@ public:
     });
   }
 
-  /// In pieces of 512 KiB into four buffers in turn, as a message is filled and sent.
+  /// Packs in pieces of 512 KiB into four buffers in turn, as a message is filled and sent.
   void pack_in_pieces() {
     constexpr std::size_t piece_bytes = std::size_t{512} << 10, buffers = 4;
     const auto piece = static_cast<Index>(piece_bytes / element_bytes_);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The distribution's ScaLAPACK doing what a stream does, inside one job: pdgemr2d from one
+// The distribution's ScaLAPACK doing a stream's work inside one job: pdgemr2d from one
 // block-cyclic layout of a matrix of doubles to another. Every element is verified in every round.
 //
 //   mpirun -n P tremula_pdgemr2d_bench ROWS COLUMNS  MB NB P Q  MB NB P Q  APART ROUNDS
 //
-// APART 1: the second grid begins behind the first one's processes, as two jobs have it; 0: both
-// grids share processes. Prints the median seconds of a round, from the first process's begin to
+// APART 1: the second grid begins after the first one's processes, as in two jobs; 0: both grids
+// share processes. Prints the median seconds of a round, from the first process's begin to
 // the last one's end.
 #include <dlfcn.h>
 #include <mpi.h>
@@ -18,7 +18,7 @@
 
 namespace {
 
-/// Of libscalapack, which has no header.
+/// Returns a function of libscalapack, which has no header; exits if there is none of that name.
 template <class Function>
 Function* symbol(const char* name) {
   static void* library = dlopen("libscalapack-openmpi.so.2.2", RTLD_NOW | RTLD_GLOBAL);
@@ -31,12 +31,12 @@ Function* symbol(const char* name) {
 }
 
 struct Side {
-  int rows_block, columns_block, rows, columns;  // of the grid
+  int rows_block, columns_block, rows, columns;  // rows and columns of the grid
   int context = -1, my_row = -1, my_column = -1;
   std::vector<int> descriptor;
   std::vector<double> local;
 
-  /// Global indices that coordinate `me` of `grid` holds.
+  /// Returns the global indices that coordinate `me` of `grid` holds.
   static std::vector<int> held(int extent, int block, int me, int grid) {
     std::vector<int> indices;
     for (int i = 0; i < extent; ++i)

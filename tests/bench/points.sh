@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev bench points: arrays whose ranks list their points, from 4 ranks to 3, as a stream and as a redistribution inside one job,
-# beside MPI_Alltoallv by hand in the same processes; every element of every round is verified.
+# compared with MPI_Alltoallv by hand in the same processes; every element of every round is verified.
 #
 #   points.sh BIN OUT
 set -euo pipefail

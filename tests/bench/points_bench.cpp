@@ -7,12 +7,12 @@
 //
 //   ocean        4,000,000 points of sea, dealt in their order, to boxes of longitudes; FILE holds the
 //                heights, 2161 x 4320 of 4 bytes, big-endian
-//   permutation  4,000,000 points in any order to any other order
+//   permutation  4,000,000 points from one random order to another
 //   blocks       2000 x 2000 in blocks of 32 on 2 x 2 to blocks of 48 on 1 x 3, both as points; and, by turns in
 //                the same arrays, as layouts: a second line
 //
-// Prints, on a line: case, elements; seconds of memcpy of what the sinks get by as many processes (least); least and
-// median seconds of the MPI program, of the stream and of the redistribution; then seconds to make the
+// Prints, on a line: case, elements; seconds of a memcpy by as many processes of the bytes that the sinks get (least);
+// least and median seconds of the MPI program, of the stream and of the redistribution; then seconds to make the
 // redistribution, of the first step of the stream and to prepare the MPI program.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
@@ -46,7 +46,7 @@ constexpr int sources = 4, sinks = 3;
 struct Problem {
   std::vector<Index> shape;
   std::vector<Numbers> source{sources}, sink{sinks};
-  std::string source_layout{}, sink_layout{};  ///< where a formula gives the owners
+  std::string source_layout{}, sink_layout{};  ///< empty unless a formula gives the owners
 };
 
 Problem ocean(const std::string& file) {
@@ -114,7 +114,7 @@ int rank_of_world() {
 
 double value(Index number, int round) { return double(number) + 0.5 * round; }
 
-/// What a programmer writes who knows where all elements are: lists of places, and one call.
+/// Hand-written counterpart with all places known in advance: lists of places, and one call.
 class ByHand {
 public:
   ByHand(const Problem& p, int me) : is_source_(me < sources) {
@@ -222,7 +222,7 @@ public:
 
   const std::string& name() const { return name_; }
   double make() const { return make_; }
-  std::vector<double> streamed, redistributed;  ///< the first of them not steady
+  std::vector<double> streamed, redistributed;  ///< the first entry of each is not steady
 
 private:
   std::string name_;
@@ -234,7 +234,7 @@ private:
   double make_ = 0;
 };
 
-/// @param as_layouts  the same arrays once more
+/// @param as_layouts  the same arrays described by layouts; null: not measured
 void measure(const std::string& name, const Problem& p, const Problem* as_layouts, int rounds) {
   const int me = rank_of_world();
   const bool is_source = me < sources;

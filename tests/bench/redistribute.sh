@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench redistribute: redistributions inside one job beside the distribution's pdgemr2d and pdtran, turn by turn in
-# the same processes; every element of every round is verified. Prints a table, writes BIN's figures to OUT as CSV.
+# ./dev bench redistribute: redistributions inside one job compared with the distribution's pdgemr2d and pdtran, turn by
+# turn in the same processes; every element of every round is verified. Prints a table, writes BIN's figures to OUT as
+# CSV.
 #
 #   redistribute.sh BIN OUT [MOST]     MOST: largest extent, default 8192
 set -euo pipefail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One redistribution inside one job, beside the distribution's ScaLAPACK, which does the same in
-// the same processes, turn by turn. Every element of both results is verified.
+// One redistribution inside one job, compared with the distribution's ScaLAPACK, which does the
+// same in the same processes, turn by turn. Every element of both results is verified.
 //
 //   mpirun -n P tremula_redistribute_bench copy|tran|copy3 N  MB NB P Q  MB NB P Q  LEADING ROUNDS
 //
@@ -27,7 +27,8 @@ void expect(bool ok, const char* what) {
   MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-/// Of ScaLAPACK or, if `name` begins so, of Tremula's stand-ins, which use ScaLAPACK's BLACS.
+/// Returns a function of ScaLAPACK or, if `name` begins with "tremula_", of Tremula's stand-ins, which
+/// use ScaLAPACK's BLACS.
 template <class Function>
 Function* symbol(const char* name) {
   static void* const library = dlopen("libscalapack-openmpi.so.2.2", RTLD_NOW | RTLD_GLOBAL);
@@ -40,20 +41,20 @@ Function* symbol(const char* name) {
 
 /// One distributed matrix of doubles, column-major.
 struct Matrix {
-  int m, n, row_block, column_block, rows, columns;  // grid
+  int m, n, row_block, column_block, rows, columns;  // rows and columns of the grid
   int context = -1, my_row = -1, my_column = -1, leading = 1;
   std::vector<int> descriptor{};
   std::vector<double> local{};
   tremula_layout* layout = nullptr;
 
-  /// Global indices that coordinate `me` of `grid` holds.
+  /// Returns the global indices that coordinate `me` of `grid` holds.
   static std::vector<int> held(int extent, int block, int me, int grid) {
     std::vector<int> indices;
     for (int i = 0; i < extent; ++i)
       if (i / block % grid == me) indices.push_back(i);
     return indices;
   }
-  /// @param partner  whose context is taken if it has the same grid, as pdtran demands; or null
+  /// @param partner  its context is used if it has the same grid, as pdtran demands; may be null
   void make(int wanted_leading, const Matrix* partner) {
     if (partner != nullptr && partner->rows == rows && partner->columns == columns)
       context = partner->context;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A field regridded by bilinear weights on its way from 2 ranks to 2 others, beside MPI_Alltoallv of the elements
-// that are needed and a sparse product by hand, turn by turn in the same four processes. Every element of every
+// A field regridded by bilinear weights on its way from 2 ranks to 2 others, compared with MPI_Alltoallv of the needed
+// elements and a sparse product by hand, turn by turn in the same four processes. Every element of every
 // round of both is compared, bit by bit.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 4 tremula_regrid_bench ROUNDS FILE
 //
 // FILE is written: weights from 1440 x 720 elements to 1024 x 512, in the form of ESMF.
-// Prints, on a line: elements of the source that are needed, weights; least and median seconds by hand, of the step
+// Prints, on a line: needed elements of the source, weights; least and median seconds by hand, of the step
 // of the stream, of the product alone, and of tremula_weights_open.
 #include <mpi.h>
 #include <netcdf.h>
@@ -87,7 +87,7 @@ void write(const std::string& path, const std::vector<Link>& links) {
 
 double value(Index number, int round) { return double(number % 1009) * 0.37 + 0.5 * round; }
 
-/// What a programmer writes: the sources are bands of rows, the sinks bands of columns of the destination.
+/// Hand-written counterpart: the sources are bands of rows, the sinks bands of columns of the destination.
 class ByHand {
 public:
   explicit ByHand(const std::vector<Link>& links, int me) : is_source_(me < sources) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What relabeling saves, and how long it takes: Fig. 3 of the COSTA paper (10^5 x 10^5 elements, a
+// The savings and the cost of relabeling: Fig. 3 of the COSTA paper (10^5 x 10^5 elements, a
 // 10 x 10 grid from row-major to column-major, target blocks of 10^4, source blocks from 1 to 10^4)
 // and large groups. Prints tables; writes the figure as CSV.
 //
@@ -31,7 +31,7 @@ double percent(Index part, Index whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// 1, 2, 5, 10, ... 10^4, and all multiples of `step`.
+/// Returns 1, 2, 5, 10, ... 10^4, and all multiples of `step`.
 std::set<Index> source_blocks(Index step) {
   std::set<Index> blocks;
   for (const Index digit : {1, 2, 5})
@@ -69,7 +69,7 @@ void figure_3(const std::string& file) {
   }
 }
 
-/// Median seconds of three calls.
+/// Returns the median seconds of three calls.
 double seconds_of(const std::function<void()>& call) {
   std::vector<double> seconds;
   for (int i = 0; i < 3; ++i) {
@@ -88,7 +88,7 @@ void row(const std::string& name, double exact, double greedy, double less_exact
              less_greedy);
 }
 
-/// Both methods on one matrix; saved: of the sum of all gains.
+/// Runs both methods on one matrix of gains; savings are relative to the sum of all gains.
 void assignments(const std::string& name, const std::vector<Rank>& seats,
                  const std::function<Index(Index, Index)>& gain) {
   Gains gains;
@@ -116,7 +116,7 @@ void assignments(const std::string& name, const std::vector<Rank>& seats,
              fmt::format("greedy gains {:.2f} %", 100 * sum(greedy) / sum(exact)));
 }
 
-/// Both methods on one pair of layouts, the volume matrix included.
+/// Runs both methods on one pair of layouts; times include the volume matrix.
 template <class Costs>
 void relabelings(const std::string& name, const std::string& from, const std::string& to,
                  const Costs& costs) {
@@ -134,7 +134,7 @@ void relabelings(const std::string& name, const std::string& from, const std::st
   row(name, exact_seconds, greedy_seconds, less(exact), less(greedy));
 }
 
-/// Ranks on hosts in turn, so many on each.
+/// Returns the host of each rank: `per_host` consecutive ranks on each host.
 std::vector<Rank> on_hosts(Rank ranks, Rank per_host) {
   std::vector<Rank> hosts;
   for (Rank r = 0; r < ranks; ++r) hosts.push_back(r / per_host);

@@ -6,11 +6,11 @@
 //   TREMULA_SERVER=HOST:PORT mpirun -n 11 tremula_rows_bench even|keys|sorted ROWS ROUNDS
 //
 //   even    equal parts of all rows
-//   keys    to the rank that a hash of the id tells
-//   sorted  the same, in ascending order of ids
+//   keys    to the rank that a hash of the id selects
+//   sorted  as keys, in ascending order of ids
 //
-// Prints: case, rows, seconds of memcpy of what the sinks get by as many processes (least), least and median
-// seconds by hand and of the stream.
+// Prints: case, rows, seconds of a memcpy by as many processes of the bytes that the sinks get (least), least and
+// median seconds by hand and of the stream.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -56,10 +56,10 @@ struct Rows {
 
 struct Case {
   std::string name;
-  std::int64_t rows = 0;  ///< of all ranks, in a round on the average
+  std::int64_t rows = 0;  ///< of all ranks, average per round
   bool is_by_key() const { return name != "even"; }
   bool is_sorted() const { return name == "sorted"; }
-  /// Between half and one and a half of the average; never the same twice.
+  /// Returns the rows of a rank in a round: between 0.5 and 1.5 times the average, different each time.
   std::int64_t count(int rank, int round) const {
     return rows / sources / 2 +
            std::int64_t(mixed(std::uint64_t(rank + 100 * round)) % std::uint64_t(rows / sources));
@@ -71,7 +71,7 @@ struct Case {
   }
 };
 
-/// Rows are numbered through all ranks; their ids are spread over 63 bits.
+/// Returns the id of a row, spread over 63 bits; rows are numbered across all ranks.
 std::int64_t id_of(std::int64_t number) { return std::int64_t(mixed(std::uint64_t(number)) >> 1); }
 
 void fill(Rows& rows, const Case& c, int me, int round) {
@@ -99,7 +99,7 @@ void verify(const Rows& rows, const Case& c, int me, int round, const char* what
         fail(what, round);
 }
 
-/// What a programmer writes: counts, one message for each pair, and what is asked of the order.
+/// Hand-written counterpart: counts, one message for each pair, and the order that the case asks for.
 class ByHand {
 public:
   /// @param group  of the sources, or of the sinks
@@ -224,7 +224,7 @@ void measure(const Case& c, int rounds) {
   std::vector<double> hand, streamed, copied;
   const std::size_t share = is_source ? 0 : std::size_t(c.rows) * row_bytes / sinks;
   std::vector<char> here(share, 1), there(share, 2);
-  for (int round = 0; round < rounds + 3; ++round) {  // the first ones make memory
+  for (int round = 0; round < rounds + 3; ++round) {  // the first ones allocate memory
     const double a = turn([&] { by_hand(rows); }, round, "by hand"),
                  b = turn(stream, round, "stream"),
                  d = timed([&] { std::memcpy(there.data(), here.data(), share); });

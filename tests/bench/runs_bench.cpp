@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of one length, copied straight from the buffers of two peers, packed and unpacked, beside
-// what limits them: a memcpy of as many bytes, and plain loops over the same runs with a memcpy or
-// with streaming stores for each. Each turn moves a slab of the array by each of them, another one
-// chosen by lot, so that none finds in the cache what another has left there. Counters are ratios
-// of median times: `of_memcpy` is the part of memcpy's speed that is reached, and so on.
+// Runs of one length, copied straight from the buffers of two peers, packed and unpacked, compared
+// with their limits: a memcpy of as many bytes, and plain loops over the same runs with a memcpy or
+// with streaming stores for each. Each turn moves a random slab of the array by each of them, a
+// different slab each time, so that none finds in the cache what another has left there. Counters
+// are ratios of median times: `of_memcpy` is the fraction of memcpy's speed reached, and so on.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -69,10 +69,10 @@ public:
     other_ = filled(bytes());
   }
 
-  /// Of whole blocks of rows.
+  /// Number of slabs that the array is cut into, each of whole blocks of rows.
   const Index slabs;
 
-  /// Of a rank's part, and of all that a movement moves.
+  /// Returns the bytes of a rank's part, which are also the bytes that a movement of all slabs moves.
   std::size_t bytes() const {
     return static_cast<std::size_t>(extent_ * extent_ / 2) * element_bytes;
   }
@@ -105,7 +105,7 @@ public:
     std::memcpy(of_columns_.span().data() + at, other_.span().data() + at, part);
   }
 
-  /// The same runs as copy_from_peers.
+  /// Moves the same runs as copy_from_peers.
   template <auto move>
   void loop_from_peers(Index slab) {
     std::byte* to = of_columns_.span().data() + in_bytes(slab * extent_ / slabs * extent_ / 2);
@@ -118,7 +118,7 @@ public:
     }
     end_streams();
   }
-  /// The same runs as pack_for_peers and, the other way, as unpack_from_peers.
+  /// Moves the same runs as pack_for_peers or, if not `packs`, as unpack_from_peers.
   template <auto move, bool packs>
   void loop_over_message(Index slab) {
     for (std::size_t p = 0; p < 2; ++p) {
@@ -143,7 +143,7 @@ private:
   static std::size_t in_bytes(Index elements) {
     return static_cast<std::size_t>(elements) * element_bytes;
   }
-  /// A slab of what goes to a peer.
+  /// Returns the slab's part of the message to `peer`.
   std::span<std::byte> message(std::size_t peer, Index slab) {
     const std::size_t part = bytes() / 2 / static_cast<std::size_t>(slabs);
     return other_.span().subspan(peer * bytes() / 2 + static_cast<std::size_t>(slab) * part, part);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The set-up of ScaLAPACK's own redistribution (p?gemr2d), out of the library that is installed.
+// The set-up of ScaLAPACK's own redistribution (p?gemr2d), from the installed library.
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,11 +20,11 @@ struct Interval {
 /// Source: Prylli & Tourancheau 1997; REDIST/SRC/pdgemr.c of ScaLAPACK 2.2.
 class Scalapack {
 public:
-  /// Empty if the library is not installed.
+  /// Loads the library; nullopt if it is not installed.
   static std::optional<Scalapack> load();
 
-  /// @param out  takes the intervals; must have room for all
-  /// @return how many there are
+  /// @param out  receives the intervals; must have room for all
+  /// @return the number of intervals
   /// @pre extents below 2^31
   int scan(const index_calc::BlockCyclic& mine, index_calc::Index me,
            const index_calc::BlockCyclic& theirs, index_calc::Index peer, Interval* out) const;

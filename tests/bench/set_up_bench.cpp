@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the set-up of many fields takes: of a stream between two groups of as many ranks, and of a
-// redistribution between them inside one job.
+// Seconds that the set-up of many fields takes: for a stream between two groups of equal size, and
+// for a redistribution between them inside one job.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 2*RANKS tremula_set_up_bench FIELDS SIGNATURES
 //

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# stream.sh PROGRAMS FOLDER: `tremula bench` over a fixed set of redistributions, each beside the
-# limits of the machine in the same run, and beside ScaLAPACK's pdgemr2d where it can do the same.
+# stream.sh PROGRAMS FOLDER: `tremula bench` over a fixed set of redistributions, each compared with the
+# limits of the machine in the same run, and with ScaLAPACK's pdgemr2d where it can do the same.
 # Prints a table; FOLDER/stream.txt and FOLDER/stream.csv keep it. The last lines need root: two
 # network namespaces joined by a veth pair, which are made and removed here.
 set -euo pipefail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How long the processes of one job take together.
+// Time that the processes of one job take together.
 #include <mpi.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace tremula::bench {
 
-/// Seconds from the first process's begin to the last one's end. Collective.
+/// Returns the seconds from the first process's start to the last one's end. Collective.
 template <class Run>
 double timed(Run&& run) {
   MPI_Barrier(MPI_COMM_WORLD);

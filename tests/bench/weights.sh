@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench weights: the parameters of a transformer from a job of 4 ranks to one of 2 x 2, beside memcpy of the bytes
-# written and a program that gathers, broadcasts and slices, turn by turn; every element is verified.
+# ./dev bench weights: the parameters of a transformer from a job of 4 ranks to one of 2 x 2, compared with memcpy of
+# the bytes written and a program that gathers, broadcasts and slices, turn by turn; every element is verified.
 #
 #   weights.sh BIN OUT [VERSIONS [TURNS]]
 set -euo pipefail
@@ -16,7 +16,7 @@ export TREMULA_SERVER=file:$folder/port
 job() { timeout 600 mpirun --oversubscribe --bind-to none -n "$1" "$bin/tremula_weights_bench" "${@:2}"; }
 csv=$out/weights.csv
 echo "arrays,tensors,bytes,set_up_s,step_s,memcpy_s,by_hand_s" >"$csv"
-# median NAME FILE: of the second word of the lines that begin so.
+# median NAME FILE: prints the median of the second word of the lines that begin with NAME.
 median() { awk -v name="$1" '$1 == name {print $2}' "$2" | sort -g | awk '{a[NR] = $1} END {print a[int((NR + 1) / 2)]}'; }
 
 for arrays in lent snapshot ordinary; do
@@ -26,7 +26,7 @@ for arrays in lent snapshot ordinary; do
     job 4 consumer $arrays "$versions" >"$folder/consumer"
     wait $producer
     job 8 by_hand 2 >"$folder/by_hand"
-    # Line i of either job tells of version i.
+    # Line i of either job is about version i.
     paste <(awk '$1 == "put" {print $2}' "$folder/producer") <(awk '$1 == "got" {print $2}' "$folder/consumer") |
       awk '{print "step", $2 - $1}' >"$folder/steps"
     echo "$arrays,$(median tensors "$folder/consumer"),$(median bytes "$folder/consumer"),$(median set-up "$folder/producer"),$(median step "$folder/steps"),$(median memcpy "$folder/consumer"),$(median by_hand "$folder/by_hand")" >>"$csv"

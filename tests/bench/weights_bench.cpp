@@ -6,10 +6,10 @@
 //   TREMULA_SERVER=HOST:PORT mpirun -n 4 tremula_weights_bench consumer ARRAYS VERSIONS
 //   mpirun -n 8 tremula_weights_bench by_hand VERSIONS
 //
-// The first two are jobs that meet in a stream of kind state. ARRAYS: lent (the producer's lie in memory
+// The first two are jobs that meet in a stream of kind state. ARRAYS: lent (the producer's are in memory
 // that peers map, and are not copied: versions: lend), snapshot (they are copied when they are put), or
 // ordinary (a stream of steps with queue_depth 0, no array in memory that peers map). The third does the same by
-// hand in one job: gathers each tensor on rank 0, as bf16, broadcasts it, and each rank takes its slice.
+// hand in one job: it gathers each tensor on rank 0, as bf16, broadcasts it, and each rank takes its slice.
 //
 // Version 0 touches the memory and is not timed. Rank 0 prints lines of a name and a number: of each version "put" and "got", when the first rank began to
 // put it and when the last one had it, and "memcpy", which copies as many bytes as a consumer rank writes on
@@ -63,17 +63,17 @@ std::vector<Array> arrays_of(const std::vector<Piece>& pieces) {
   return arrays;
 }
 
-/// The ranks of the other job come to the same place: a stream without anything worth telling.
+/// A barrier with the ranks of the other job: a stream whose payload has no meaning.
 class Signal {
 public:
-  Signal(Session& session, const std::string& name, bool tells) {
+  Signal(Session& session, const std::string& name, bool signals) {
     const auto layout = Layout::block({.shape = {session.size()}, .grid = {session.size()}});
-    if (tells)
+    if (signals)
       field_ = out_.emplace(session.out_stream(name)).field<int>("here", layout);
     else
       field_ = in_.emplace(session.in_stream(name)).field<int>("here", layout);
   }
-  /// Tells, or waits to be told.
+  /// Signals the other job, or waits for its signal.
   void meet() {
     MPI_Barrier(MPI_COMM_WORLD);
     if (out_) {
@@ -162,14 +162,14 @@ void consume(std::uint64_t versions) {
   ready.close();
 }
 
-/// Rounded as one does it by hand.
+/// Returns `value` rounded to the nearest, as a hand-written program does it.
 BF16 nearest(float value) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
   return {static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)};
 }
 
-/// What a programmer writes: one tensor after the other, converted where it begins.
+/// Moves the tensors as a hand-written program would: one after the other, each converted at its source.
 void by_hand(std::uint64_t versions) {
   const int me = rank_of(MPI_COMM_WORLD), producers = trained.ranks();
   const bool produces = me < producers;

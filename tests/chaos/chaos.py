@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real jobs, a real server, and faults by a seeded schedule; after every fault, that nothing hangs, no element is
-wrong, no step is lost, comes twice or by halves, and nothing is left behind.
+"""Real jobs, a real server, and faults by a seeded schedule. Checks after every fault that nothing hangs, no element is
+wrong, no step is lost, repeated or incomplete, and nothing is left behind.
 
     chaos.py PROGRAMS [--seconds 300] [--seed 1]
 
-A round: a producer, a consumer that is spared ("steady"), one that is not ("victim", behind a proxy to the server, and
-now and then started by an mpirun), a number of faults that the producer and the steady one must survive, and an end: in
+A round: a producer, a consumer that is spared ("steady"), one that is not ("victim", with a proxy to the server and
+sometimes started by an mpirun), several faults that the producer and the steady one must survive, and an end: in
 order, or by a fault of the producer. Transport, ranks, layouts, types, queue depth and memory change with every round.
-All of it runs in a network namespace of its own, whose packets can be lost, and which a cable joins to a second one,
-another host: as root, or where users may make namespaces.
+All of it runs in a network namespace of its own, which can lose packets and is joined by a cable to a second one, the
+other host. Needs root, or users that may create namespaces.
 """
 import argparse
 import collections
@@ -38,7 +38,7 @@ class World:
         self.programs, self.seed, self.transports = options.programs, options.seed, options.transports
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tremula-chaos-"))
         self.dice = random.Random(self.seed)
-        self.faults = collections.defaultdict(list)  # by name: how long it took until all had ended or went on
+        self.faults = collections.defaultdict(list)  # by name: seconds until all had ended or gone on
         self.jobs = self.port = self.lost_packets = 0
         self.all_ranks = []
         self.shared_before = set(os.listdir("/dev/shm"))
@@ -46,7 +46,7 @@ class World:
         self.lay_cable()
         self.start_server()
         os.environ["TREMULA_KEY_FILE"] = str(self.folder / "port.key")  # of all jobs, and of the next server
-        os.environ["TREMULA_TRUST_NETWORK"] = "true"  # which is a cable of this test's own
+        os.environ["TREMULA_TRUST_NETWORK"] = "true"  # the network is a cable of this test's own
 
     # ---- the other host ----
 
@@ -61,12 +61,12 @@ class World:
             run(*host, "ip", "address", "add", f"{address}/24", "dev", "cable")
             for device in ("lo", "cable"):
                 run(*host, "ip", "link", "set", device, "up")
-        for host in self.ends.values():  # it has a carrier
+        for host in self.ends.values():  # wait for the carrier
             until(lambda: " UP " in subprocess.run([*host, "ip", "-brief", "link", "show", "cable"],
                                                    capture_output=True).stdout.decode(), "the cable is not up")
 
     def drop_packets(self, are_dropped):
-        """What goes over the cable, either way, goes to nobody: no error, no reset."""
+        """Sends the packets of the cable, in both directions, to an address that does not exist: no error, no reset."""
         for address, host in self.ends.items():
             other = next(each for each in self.ends if each != address)
             if are_dropped:
@@ -76,7 +76,7 @@ class World:
                 run(*host, "ip", "neigh", "del", other, "dev", "cable")
 
     def new_far_consumer(self, silence=None):
-        wire = "ofi" if self.round.transport == "ofi" else "tcp"  # the hosts share their memory in truth
+        wire = "ofi" if self.round.transport == "ofi" else "tcp"  # the two hosts do share memory
         far = Group(self, "far", "in", self.round.consumers, self.round, self.server_address, silence=silence,
                     transport=wire, host=self.on_far)
         until(lambda: far.expect_no_error() or far.goes_on([0] * len(far.ranks)), "the far consumer gets no step")
@@ -108,11 +108,11 @@ class World:
     # ---- a round ----
 
     def play(self, faults, end):
-        """One round. faults, end: names of methods below."""
+        """Plays one round. faults, end: names of methods below."""
         self.round = Round(self.dice, self.jobs, self.transports)
         if self.round.transport == "local" and any("hosts" in fault for fault in faults):
             self.round.transport = "auto"
-        # Where the server goes while links are set up anew, they are lost.
+        # Links that are being set up anew are lost with the server.
         keeps_server = not any("server" in fault or fault == "stranger_on_port" for fault in [*faults, end])
         self.round.deals = keeps_server and self.dice.random() < 2 / 3
         self.note(f"round: {self.round.producers} ranks to {self.round.consumers}, {self.round.transport}"
@@ -149,7 +149,7 @@ class World:
                      mpirun=self.dice.random() < 1 / 3)
 
     def all_go_on(self):
-        """Every rank of all three groups ends three steps more."""
+        """Waits until every rank of all three groups has ended three more steps."""
         groups = [self.producer, self.steady, self.victim]
         marks = [group.marks() for group in groups]
 
@@ -160,7 +160,7 @@ class World:
         until(go_on, "the jobs do not go on")
 
     def all_are_back(self):
-        """The server knows every rank again."""
+        """Waits until the server knows every rank again."""
         def is_so():
             status = subprocess.run([str(self.programs / "tremula"), "status", "--json", "--timeout", "90", "--server",
                                      f"127.0.0.1:{self.port}"], capture_output=True)
@@ -170,14 +170,15 @@ class World:
         until(is_so, "the server that was started again does not learn of the jobs")
 
     def open_descriptors(self):
-        """Returns counts by rank, or by group where ranks exchange parts: a rank has as many connections as its part has peers."""
+        """Returns the number of descriptors by rank; by group if ranks exchange parts, since a rank has as many
+        connections as its part has peers."""
         if self.round.deals:
             return {group.name: sum(rank.descriptors() for rank in group.ranks)
                     for group in (self.producer, self.steady)}
         return {rank.name: rank.descriptors() for rank in self.producer.ranks + self.steady.ranks}
 
     def check_descriptors(self):
-        """With the same groups as before there are no more of them. A connection may take a moment to close."""
+        """Checks that the same groups as before have no more descriptors. A connection may take a moment to close."""
         def are_few():
             now = self.open_descriptors()
             return all(now[name] <= before for name, before in self.open_before.items())
@@ -196,7 +197,7 @@ class World:
         require(not left, f"shared memory is left: {left}")
 
     def victim_is_lost(self):
-        """All its ranks end, it says what was before, and another one takes its place."""
+        """Waits until all ranks of the victim have ended, checks their steps, and starts another one in its place."""
         self.victim.expect_end()
         self.victim.judge_steps()
         self.victim = self.new_victim()
@@ -213,22 +214,22 @@ class World:
         self.victim_is_lost()
 
     def throw_in_consumer(self):
-        self.dice.choice(self.victim.ranks).tell("throw")
+        self.dice.choice(self.victim.ranks).send("throw")
         self.victim_is_lost()
 
-    def tell_end(self, group):
-        """All ranks of the group leave after the same step, which none of them has reached.  @return its number"""
+    def order_end(self, group):
+        """Orders all ranks of the group to leave after the same step, which none has reached.  @return its number"""
         for rank in self.producer.ranks:
             rank.signal(signal.SIGSTOP)
         last = max(max(rank.look().steps) for rank in self.producer.ranks + group.ranks) + 20
         for rank in group.ranks:
-            rank.tell(f"end {last + 1}")
+            rank.send(f"end {last + 1}")
         for rank in self.producer.ranks:
             rank.signal(signal.SIGCONT)
         return last
 
     def consumer_leaves(self):
-        last = self.tell_end(self.victim)
+        last = self.order_end(self.victim)
         self.victim.expect_end()
         for rank in self.victim.ranks:
             require(rank.error is None and rank.steps[-1] == last, f"{rank.name} left early: {rank.error}")
@@ -247,7 +248,7 @@ class World:
         self.stop(self.steady)
 
     def suspend_consumer(self):
-        """For longer than it may be silent: all others go on without it, and its group ends."""
+        """Suspends a rank for longer than it may be silent: all others go on without it, and its group ends."""
         name = "suspended"
         suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
         until(lambda: suspended.goes_on([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
@@ -259,10 +260,10 @@ class World:
         suspended.expect_end()
         suspended.judge_steps()
         for rank in suspended.ranks:
-            require(rank.error is not None, f"{rank.name} was not told that its group is lost")
+            require(rank.error is not None, f"{rank.name} did not learn that its group is lost")
 
     def suspend_consumer_without_server(self):
-        """Only its peers can find it silent."""
+        """As suspend_consumer, but only its peers can detect the silence."""
         name = "suspended"
         suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
         until(lambda: suspended.goes_on([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
@@ -278,21 +279,21 @@ class World:
         self.all_are_back()
 
     def drop_between_hosts(self):
-        """For less than the time that a rank may be silent: all go on, and the far consumer misses nothing."""
+        """Drops packets for less time than a rank may be silent: all go on, and the far consumer misses nothing."""
         far = self.new_far_consumer()
         self.drop_packets(True)
         time.sleep(self.dice.uniform(1, 4))
         self.drop_packets(False)
         marks = far.marks()
         until(lambda: far.expect_no_error() or far.goes_on(marks), "the far consumer does not go on")
-        last = self.tell_end(far)
+        last = self.order_end(far)
         far.expect_end()
         far.judge_steps()
         for rank in far.ranks:
             require(rank.error is None and rank.steps[-1] == last, f"{rank.name} left early: {rank.error}")
 
     def drop_between_hosts_for_long(self):
-        """Both sides are told, and all others go on."""
+        """Drops packets for longer than a rank may be silent: both sides get errors, and all others go on."""
         far = self.new_far_consumer(silence=3)
         self.drop_packets(True)
         time.sleep(3.5)
@@ -301,18 +302,18 @@ class World:
         self.drop_packets(False)
         far.judge_steps()
         for rank in far.ranks:
-            require(rank.error is not None, f"{rank.name} was not told that it is cut off")
+            require(rank.error is not None, f"{rank.name} did not learn that it is cut off")
 
     def other_version(self):
-        """A job with another version of the library is refused, and told which versions have met."""
-        told = subprocess.run([str(self.programs / "chaos_version"), self.server_address], capture_output=True,
-                              timeout=PATIENCE).stdout.decode()
+        """A job with another version of the library is refused with an error that names both versions."""
+        error = subprocess.run([str(self.programs / "chaos_version"), self.server_address], capture_output=True,
+                               timeout=PATIENCE).stdout.decode()
         for words in ("expected protocol 2 of Tremula", "found protocol 3 of Tremula 99.0"):
-            require(words in told, f"expected that another version is told '{words}', found: {told}")
+            require(words in error, f"expected '{words}' in the error of another version, found: {error}")
 
     def slow_consumer(self):
         """The queue fills, and all wait: nothing is dropped."""
-        self.dice.choice(self.victim.ranks).tell(f"sleep {self.dice.uniform(0.5, 1.5):.2f}")
+        self.dice.choice(self.victim.ranks).send(f"sleep {self.dice.uniform(0.5, 1.5):.2f}")
 
     def restart_server(self):
         self.stop_server()
@@ -320,34 +321,34 @@ class World:
         self.start_server()
         self.all_are_back()
 
-    def is_told_by_links(self, group, producer=None, consumer=None):
-        """Whether the loss of that rank reaches all ranks of a consumer without the server: through memory that they share,
-        or from rank to rank of both sides. A rank that needs nothing of a step hears of it from one of the producer."""
+    def links_report_loss(self, group, producer=None, consumer=None):
+        """Returns whether the loss of that rank reaches all ranks of a consumer without the server: through memory that
+        they share, or from rank to rank of both sides. A rank that needs nothing of a step learns of it from a producer
+        rank."""
         if self.round.transport == "ofi":
             return False
         if self.round.transport != "tcp":
             return True
         peers = [rank.needs or {number % len(self.producer.ranks)} for number, rank in enumerate(group.ranks)]
-        told, producers = {consumer}, {producer}
+        informed, producers = {consumer}, {producer}
         for _ in peers:
             for number, needs in enumerate(peers):
-                if number in told or needs & producers:
-                    told.add(number)
+                if number in informed or needs & producers:
+                    informed.add(number)
                     producers |= needs
-        return told >= set(range(len(peers)))
+        return informed >= set(range(len(peers)))
 
     def kill_consumer_without_server(self):
-        """Nobody but the data path can say that it is gone; ranks that this does not reach are told when the server is
-        back."""
+        """Only the data path can report the loss; ranks that it does not reach learn of it when the server is back."""
         self.stop_server()
         killed = self.dice.randrange(len(self.victim.ranks))
         self.victim.ranks[killed].signal(signal.SIGKILL)
-        is_told = self.is_told_by_links(self.victim, consumer=killed)
-        if not is_told:
+        is_reported = self.links_report_loss(self.victim, consumer=killed)
+        if not is_reported:
             time.sleep(self.dice.uniform(0, 1))
             self.start_server()
         self.victim.expect_end()
-        if is_told:
+        if is_reported:
             self.start_server()
         self.victim_is_lost()
         self.all_are_back()
@@ -387,27 +388,28 @@ class World:
         self.proxy.is_silent = False
 
     def lose_packets(self):
-        """Where the queue of the network is full, packets are dropped: on the way to the server and, over tcp and ofi, of data."""
+        """Overloads the network, which drops packets to the server and, over tcp and ofi, packets of data."""
         self.pass_packets("2mbit", "16kb", self.dice.uniform(2, 4))
 
     def cut_network(self):
-        """For less than the time that a rank may be silent."""
+        """Blocks nearly all packets for less time than a rank may be silent."""
         self.pass_packets("8bit", "2kb", 4)
 
     def pass_packets(self, rate, queue, seconds):
-        """The network carries no more than `rate` for a while."""
+        """Limits the network to `rate` for a while."""
         subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", rate, "burst", queue, "limit", queue],
                        check=True)
         time.sleep(seconds)
-        told = subprocess.run(["tc", "-s", "qdisc", "show", "dev", "lo"], capture_output=True, check=True).stdout.decode()
-        self.lost_packets += int(re.search(r"dropped (\d+)", told)[1])
+        statistics = subprocess.run(["tc", "-s", "qdisc", "show", "dev", "lo"], capture_output=True,
+                                    check=True).stdout.decode()
+        self.lost_packets += int(re.search(r"dropped (\d+)", statistics)[1])
         subprocess.run(["tc", "qdisc", "del", "dev", "lo", "root"], check=True)
 
     # ---- ends of a round ----
 
     def end_in_order(self):
-        """Each consumer has taken every step from its first one on."""
-        last = self.tell_end(self.producer)
+        """Each consumer has taken every step since its first one."""
+        last = self.order_end(self.producer)
         for group in (self.producer, self.steady, self.victim):
             group.expect_end()
             for rank in group.ranks:
@@ -416,7 +418,7 @@ class World:
         for rank in self.steady.ranks:
             require(rank.steps[0] == 0, f"{rank.name} began with step {rank.steps[0]}")
 
-    def consumers_are_told(self):
+    def expect_consumers_fail(self):
         for group in (self.producer, self.steady, self.victim):
             group.expect_end()
         for rank in self.steady.ranks + self.victim.ranks:
@@ -425,27 +427,27 @@ class World:
 
     def kill_producer(self):
         self.dice.choice(self.producer.ranks).signal(signal.SIGKILL)
-        self.consumers_are_told()
+        self.expect_consumers_fail()
 
     def kill_producer_without_server(self):
         self.stop_server()
         killed = self.dice.randrange(len(self.producer.ranks))
         self.producer.ranks[killed].signal(signal.SIGKILL)
-        are_told = all(self.is_told_by_links(group, producer=killed) for group in (self.steady, self.victim))
-        if not are_told:
+        are_reported = all(self.links_report_loss(group, producer=killed) for group in (self.steady, self.victim))
+        if not are_reported:
             self.start_server()
-        self.consumers_are_told()
-        if are_told:
+        self.expect_consumers_fail()
+        if are_reported:
             self.start_server()
 
     def trouble_mid_step(self, order, rank=None):
-        """No consumer rank takes the step that a producer rank has not ended, if it needs something of it."""
+        """No consumer rank that needs something of a producer rank takes a step that this one has not ended."""
         if rank is None:
             rank = self.dice.randrange(len(self.producer.ranks))
         culprit = self.producer.ranks[rank]
         culprit.is_killed = order == "die"
-        culprit.tell(order)
-        self.consumers_are_told()
+        culprit.send(order)
+        self.expect_consumers_fail()
         require(len(culprit.look().troubles) == 1, f"{culprit.name} met no trouble")
         for consumer in self.steady.ranks + self.victim.ranks:
             if rank in consumer.needs:
@@ -460,7 +462,7 @@ class World:
         self.trouble_mid_step("throw")
 
     def throw_in_rank_0_of_producer(self):
-        """Its other ranks wait for it."""
+        """The other producer ranks wait for rank 0."""
         self.trouble_mid_step("throw", 0)
 
     # ---- the whole ----
@@ -498,13 +500,13 @@ STARTED = time.monotonic()
 
 
 def deal(dice, items):
-    """All of them in one order after the other, so that a short run has each kind once."""
+    """Yields all items in one random order after another, so that a short run has each kind once."""
     while True:
         yield from dice.sample(items, len(items))
 
 
 def enter_own_network():
-    """Goes on in a network namespace of its own."""
+    """Runs this program again in a network namespace of its own."""
     if "--own-network" in sys.argv:
         subprocess.run(["ip", "link", "set", "dev", "lo", "mtu", "1500", "up"], check=True)
         return

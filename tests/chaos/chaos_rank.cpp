@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that chaos.py starts, troubles and judges. It tells a line each on standard output:
+// One rank of a job that chaos.py starts, troubles and judges. It reports events as lines on standard output:
 //
-//     joined | needs R...     ranks of the producer that own something of what this rank gets
+//     joined | needs R...     producer ranks that own something that this rank gets
 //     step N                  ended, or taken with every element right
-//     dealt N                 of a consumer: so often its ranks have got other parts
-//     trouble N WORD          does what it was told in the middle of step N
+//     dealt N                 how often the ranks of this consumer have got other parts
+//     trouble N WORD          about to obey an order in the middle of step N
 //     wrong TEXT              an element, or the order of steps
 //     error TEXT | closed | over
 //
-// and obeys lines on standard input, in the middle of its next step: `sleep SECONDS`, `throw`, `die`; or
+// It obeys lines on standard input, in the middle of its next step: `sleep SECONDS`, `throw`, `die`; or
 // before a step: `end N` closes the stream before step N.
 //
 //     --side out|in --group G --session YAML --seed S --number K --peers RANKS [--deal-every STEPS] [--files PREFIX]
 //
-// With --deal-every each rank takes, every so many steps, the parts of the next one.
+// With --deal-every each rank takes the parts of the next rank every STEPS steps.
 //
-// An mpirun starts all ranks alike: each then writes to PREFIX.RANK, at first `pid N`, and reads its
-// orders from the pipe PREFIX.RANK.orders.
+// An mpirun starts all ranks alike: with --files each writes to PREFIX.RANK, first `pid N`, and reads
+// its orders from the pipe PREFIX.RANK.orders.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ namespace tremula::coupled {
 namespace {
 
 template <class... Words>
-void tell(const Words&... words) {
+void report(const Words&... words) {
   std::ostringstream line;
   ((line << words << ' '), ...);
   std::cout << line.str() + '\n' << std::flush;
@@ -50,7 +50,7 @@ void tell(const Words&... words) {
 
 class Orders {
 public:
-  /// Reads what has come.
+  /// Reads the orders that have arrived.
   void look() {
     char more[256];
     for (pollfd in{STDIN_FILENO, POLLIN, 0}; poll(&in, 1, 0) > 0;) {
@@ -70,11 +70,11 @@ public:
     }
   }
   bool is_end(std::uint64_t step) const { return step >= end_; }
-  /// In the middle of a step.
+  /// Obeys the pending order, if any, in the middle of a step.
   void obey(std::uint64_t step) {
     if (trouble_.empty()) return;
     const std::string word = std::exchange(trouble_, {});
-    tell("trouble", step, word);
+    report("trouble", step, word);
     if (word == "sleep")
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
     else if (word == "throw")
@@ -89,18 +89,18 @@ private:
   std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// Standard input, output and errors of this rank alone, where an mpirun has started it.
+/// Gives this rank standard input, output and error files of its own if an mpirun has started it.
 void use_files(const std::string& prefix) {
   if (prefix.empty()) return;
   const std::string file = prefix + '.' + std::getenv("OMPI_COMM_WORLD_RANK");
-  const int told = open(file.c_str(), O_WRONLY | O_APPEND);
+  const int output = open(file.c_str(), O_WRONLY | O_APPEND);
   const int orders = open((file + ".orders").c_str(), O_RDONLY);
-  if (told < 0 || orders < 0 || dup2(told, STDOUT_FILENO) < 0 || dup2(told, STDERR_FILENO) < 0 ||
-      dup2(orders, STDIN_FILENO) < 0)
+  if (output < 0 || orders < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+      dup2(output, STDERR_FILENO) < 0 || dup2(orders, STDIN_FILENO) < 0)
     throw std::runtime_error("expected the files " + file + "*");
-  close(told);
+  close(output);
   close(orders);
-  tell("pid", getpid());
+  report("pid", getpid());
 }
 
 class Rank {
@@ -131,11 +131,11 @@ public:
       produce();
     else
       consume();
-    tell("closed");
+    report("closed");
   }
 
 private:
-  /// In that turn rank r has the parts of rank r + turn.
+  /// Relabels `fields` for a turn in which rank r has the parts of rank r + turn.
   static void relabel(std::vector<LocalField>& fields, int turn, int size) {
     std::vector<int> process(static_cast<std::size_t>(size));
     for (int label = 0; label < size; ++label)
@@ -152,8 +152,8 @@ private:
     return deal_every_ > 0 && step % deal_every_ == deal_every_ - 1;
   }
 
-  /// What the ranks take next.
-  /// @return false if a server that was started again does not know both sides yet
+  /// Redeclares the fields with the parts of the next turn.
+  /// @return false if a restarted server does not know both sides yet
   template <auto Redeclare, class Stream>
   bool deal(Stream* stream) {
     const std::vector<LocalField>& next = dealt_[++turns_ % dealt_.size()];
@@ -203,7 +203,7 @@ private:
       expect_ok(tremula_out_end_step(handle), "end_step");
       if (scenario_.is_async) expect_ok(tremula_out_wait(handle, request), "wait");
       for (LocalField& local : fields) local.spoil();
-      tell("step", step);
+      report("step", step);
       if (is_dealt_after(step)) deal<tremula_out_redeclare>(handle);
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -211,7 +211,7 @@ private:
   }
 
   void consume() {
-    tell_needs();
+    report_needs();
     tremula_in_stream* handle = nullptr;
     expect_ok(tremula_in_open(session_, "chaos", nullptr, &handle), "open");
     const InStream in(handle);
@@ -220,16 +220,16 @@ private:
       expect_ok(tremula_in_field(handle, scenario_.fields[f].name.c_str(), first[f].type,
                                  first[f].layout.get(), &first[f].number),
                 "declare");
-    for (std::uint64_t next = 0, told = 0;;) {
+    for (std::uint64_t next = 0, reported = 0;;) {
       orders_.look();
       if (next > 0 && orders_.is_end(next)) break;
       if (expect_ok(tremula_in_begin_step(handle), "begin_step") == TREMULA_END_OF_STREAM) {
-        tell("end_of_stream");
+        report("end_of_stream");
         break;
       }
       std::uint64_t step = 0;
       expect_ok(tremula_in_step(handle, &step), "step");
-      if (next > 0 && step != next) tell("wrong step", step, "after", next - 1);
+      if (next > 0 && step != next) report("wrong step", step, "after", next - 1);
       next = step + 1;
       orders_.obey(step);
       std::uint64_t held = 0;
@@ -244,18 +244,18 @@ private:
         try {
           local.verify(untouched, step, f);
         } catch (const std::exception& error) {
-          tell("wrong", error.what());
+          report("wrong", error.what());
         }
       }
       expect_ok(tremula_in_end_step(handle), "end_step");
-      tell("step", step);
-      if (held > told) tell("dealt", told = held);
+      report("step", step);
+      if (held > reported) report("dealt", reported = held);
       if (is_dealt_after(step)) deal<tremula_in_redeclare>(handle);
     }
     expect_ok(tremula_in_close(handle), "close");
   }
 
-  void tell_needs() const {
+  void report_needs() const {
     if (deal_every_ > 0) return;
     const std::vector<LocalField>& fields = dealt_[0];
     std::ostringstream needs;
@@ -270,7 +270,7 @@ private:
       }
       if (needs_it) needs << r << ' ';
     }
-    tell("needs", needs.str());
+    report("needs", needs.str());
   }
 
   tremula_session* session_;
@@ -295,10 +295,10 @@ int main(int argc, char** argv) {
   const MaybeMpi mpi(argc, argv);
   try {
     const Session session = open_session(mpi, options.text("group"), options.text("session"));
-    tell("joined");
+    report("joined");
     Rank(options, session.get()).play();
   } catch (const std::exception& error) {
-    tell("error", error.what());
+    report("error", error.what());
   }
-  tell("over");
+  report("over");
 }

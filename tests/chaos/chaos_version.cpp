@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos_version SERVER: a rank of another version of the library says hello to a server. Writes what it is
-// told.
+// chaos_version SERVER: a rank of another version of the library says hello to a server. Writes the
+// server's error.
 #include <cstdlib>
 #include <iostream>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the chaos suite starts: ranks, groups of them, and a way to the server that can be cut."""
+"""Parts of the chaos suite: ranks, groups of ranks, and a proxy to the server that can be cut."""
 import os
 import selectors
 import signal
@@ -8,12 +8,12 @@ import subprocess
 import threading
 import time
 
-PATIENCE = 90  # seconds for what ought to come, however busy the machine is
+PATIENCE = 90  # seconds that a test waits for an expected event, however busy the machine is
 TIMED_OUT = -2  # TREMULA_TIMED_OUT
 
 
 class Failure(Exception):
-    """A sentence of the suite that is not true."""
+    """A statement of the suite that does not hold."""
 
 
 def require(holds, text):
@@ -31,7 +31,7 @@ def until(is_so, text, more=lambda: ""):
 
 
 class Rank:
-    """A process, and what it has told (chaos_rank.cpp)."""
+    """A process, and the events that it has reported (chaos_rank.cpp)."""
 
     def __init__(self, name, side, command, environment, file):
         self.name, self.side = name, side
@@ -46,10 +46,10 @@ class Rank:
         self.position = 0
 
     def look(self):
-        """Reads what it has told since."""
-        with open(self.file, "rb") as told:
-            told.seek(self.position)
-            text = told.read()
+        """Reads the events reported since the last call."""
+        with open(self.file, "rb") as output:
+            output.seek(self.position)
+            text = output.read()
         whole = text[:text.rfind(b"\n") + 1]
         self.position += len(whole)
         for line in whole.decode(errors="replace").splitlines():
@@ -74,7 +74,7 @@ class Rank:
         require(self.wrong is None, f"{self.name}: {self.wrong}")
         return self
 
-    def tell(self, order):
+    def send(self, order):
         try:
             self.process.stdin.write((order + "\n").encode())
             self.process.stdin.flush()
@@ -96,21 +96,21 @@ class Rank:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def judge_end(self):
-        """In order, or with an error that it told; by no signal that was not sent here."""
+        """Checks that it ended in order or reported an error, and that no signal ended it but one sent here."""
         code = self.process.returncode
         require(code == 0 or (code == -signal.SIGKILL and self.is_killed), f"{self.name} ended with {code}")
         require(self.is_killed or "over" in self.words, f"{self.name} ended without a word")
         require(self.error is None or f"status {TIMED_OUT}:" not in self.error,
-                f"{self.name} was not told, but gave up by itself: {self.error}")
+                f"{self.name} did not learn of the fault, but timed out: {self.error}")
 
 
 class MpiRank(Rank):
-    """A rank that an mpirun has started: that ends all ranks when one of them is killed."""
+    """A rank started by an mpirun, which ends all ranks when one of them is killed."""
 
     def __init__(self, name, side, mpirun, file):
         self.name, self.side, self.file = name, side, file
         self.process, self.own_pid = mpirun, None
-        self.orders = open(f"{file}.orders", "r+b", buffering=0)  # also to read: waits for no reader
+        self.orders = open(f"{file}.orders", "r+b", buffering=0)  # read as well: waits for no reader
         self.is_killed = False
         self.steps, self.needs, self.troubles, self.dealt = [], set(), [], 0
         self.error = self.wrong = None
@@ -122,7 +122,7 @@ class MpiRank(Rank):
         until(lambda: self.look().own_pid is not None or self.has_ended(), f"{self.name} does not start")
         return self.own_pid or 0
 
-    def tell(self, order):
+    def send(self, order):
         self.orders.write((order + "\n").encode())
 
     def signal(self, number):
@@ -131,7 +131,7 @@ class MpiRank(Rank):
         try:
             os.kill(self.pid, number)
         except ProcessLookupError:
-            require(self.process.is_one_killed, f"{self.name} is gone")  # by mpirun
+            require(self.process.is_one_killed, f"{self.name} is gone")  # mpirun has ended it
 
     def judge_end(self):
         self.orders.close()
@@ -139,14 +139,14 @@ class MpiRank(Rank):
         require(self.is_killed or (self.process.returncode == 0 and "over" in self.words),
                 f"{self.name}: its mpirun ended with {self.process.returncode}")
         require(self.error is None or f"status {TIMED_OUT}:" not in self.error,
-                f"{self.name} was not told, but gave up by itself: {self.error}")
+                f"{self.name} did not learn of the fault, but timed out: {self.error}")
 
 
 class Group:
     """The ranks of one job."""
 
     def __init__(self, world, name, side, ranks, round_, server, silence=None, transport=None, host=(), mpirun=False):
-        """host: the words before a command that runs it on another host."""
+        """host: words that run the command after them on another host."""
         world.jobs += 1
         self.name, self.side = name, side
         session = (f"{{transport: {transport or round_.transport}, timeout: {PATIENCE / 2:g}, step_timeout: "
@@ -168,7 +168,7 @@ class Group:
         world.all_ranks += self.ranks
 
     def start_mpirun(self, world, command, ranks, server, files):
-        os.mkdir(files)  # two mpiruns that share one may both fail to make it
+        os.mkdir(files)  # two mpiruns that share one may both fail to create it
         for rank in range(ranks):
             open(f"{files}.{rank}", "wb").close()
             os.mkfifo(f"{files}.{rank}.orders")
@@ -209,7 +209,7 @@ class Group:
             require(rank.error is None and not rank.has_ended(), f"{rank.name} ended: {rank.error}")
 
     def judge_steps(self):
-        """Each step once, in order."""
+        """Checks that each step came once, in order."""
         for rank in self.look().ranks:
             first = rank.steps[0] if rank.steps else 0
             require(rank.steps == list(range(first, first + len(rank.steps))),
@@ -217,7 +217,7 @@ class Group:
 
 
 class Proxy:
-    """The way of one group to the server, which can be cut, or silent."""
+    """The connections of one group to the server, which can be cut or silenced."""
 
     def __init__(self, world):
         self.world = world
@@ -284,7 +284,7 @@ class Proxy:
 
 
 class Round:
-    """What the jobs of one round are."""
+    """The parameters of the jobs of one round."""
 
     def __init__(self, dice, number, transports):
         self.number = number

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Both ends of exchanges over the loopback transport, all ranks in one thread, and what every
-// rank's part must hold. The oracle deals the blocks like cards.
+// Both ends of exchanges over the loopback transport, all ranks in one thread, and the expected
+// contents of every rank's part. The oracle deals the blocks like cards.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace tremula::client {
 using index_calc::Layout;
 using transport::Loopback, transport::Network, transport::Side;
 
-/// Global index of each owned element of one coordinate, dealt from the definition.
+/// Returns the global index of each element owned by one coordinate, dealt from the definition.
 inline std::vector<Index> dealt(const index_calc::BlockCyclic& d, Index coord) {
   std::vector<Index> mine;
   Index turn = d.source;
@@ -30,7 +30,7 @@ inline std::vector<Index> dealt(const index_calc::BlockCyclic& d, Index coord) {
   return mine;
 }
 
-/// The local part of `rank` of a 2-D layout, each element being `value(global number)`.
+/// Returns the local part of `rank` of a 2-D layout, each element being `value(global number)`.
 template <class Value>
 std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) {
   const auto& rows = std::get<index_calc::BlockCyclic>(layout.dims[0]);
@@ -53,7 +53,7 @@ std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) 
 /// Whether two ranks can map each other's memory.
 using IsNear = std::function<bool(Rank producer, Rank consumer)>;
 
-/// A send whose end is seen some looks later than it is.
+/// A send whose completion is reported `looks` tests late.
 class LateSend final : public transport::Operation {
 public:
   LateSend(transport::Request inner, int looks) : inner_(std::move(inner)), looks_(looks) {}
@@ -69,7 +69,7 @@ private:
   int looks_;
 };
 
-/// A loopback endpoint whose peers may be near: they all live in this process.
+/// A loopback endpoint whose peers may be near, since all of them are in this process.
 class MaybeNear final : public transport::Endpoint {
 public:
   MaybeNear(std::unique_ptr<transport::Endpoint> end, std::function<bool(Rank)> is_near)
@@ -102,9 +102,9 @@ public:
   }
   void give_up() noexcept override { end_->give_up(); }
 
-  bool lets_read = false;  ///< gives memory regions
-  bool refuses = false;    ///< to register what peers read
-  int registered = 0;      ///< those that peers read
+  bool lets_read = false;  ///< whether it provides memory regions
+  bool refuses = false;    ///< whether it refuses to register memory that peers read
+  int registered = 0;      ///< number of registered regions that peers read
   int late_looks = 0;      ///< see LateSend
 
 private:
@@ -121,13 +121,13 @@ struct Coupling {
       : Coupling(network, from, to, queue_depth, is_near, copy_threads, rank_count(from[0].layout),
                  rank_count(to[0].layout), [](Rank) { return std::vector<Target>(); }) {}
 
-  /// @param m, n     ranks of either side
-  /// @param targets  of a consumer rank
+  /// @param m, n     number of producer and consumer ranks
+  /// @param targets  returns the targets of a consumer rank
   Coupling(Network& network, const std::vector<proto::Field>& from,
            const std::vector<proto::Field>& to, int queue_depth, const IsNear& is_near,
            int copy_threads, Rank m, Rank n,
            const std::function<std::vector<Target>(Rank)>& targets)
-      : threads(copy_threads, 1024) {  // so that the small packages of tests are shared, too
+      : threads(copy_threads, 1024) {  // so that the threads also share the small packages of tests
     Loopback loopback(network);
     std::vector<transport::Address> out_addresses, in_addresses;
     for (Rank r = 0; r < m; ++r)
@@ -150,11 +150,11 @@ struct Coupling {
               plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r), is_proved)),
           *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads, paths));
   }
-  /// The arrays of most tests are so short that all of them would be inlined.
+  /// Largest array that is inlined: 0, since most tests' arrays are so short that all would be.
   static inline std::size_t inlined_bytes = 0;
-  /// The source tells hashes, which the sink compares.
+  /// Whether the source sends hashes, which the sink compares.
   static inline bool is_proved = false;
-  /// That both ends choose from.
+  /// Paths that both ends choose from.
   static inline Paths paths = all_paths();
   static ExchangePlan inlining(ExchangePlan plan) {
     plan.inlined_bytes = inlined_bytes;

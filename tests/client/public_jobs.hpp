@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Jobs that use the public C++ header alone, beside a real server; ranks are threads.
+// Jobs that use only the public C++ header, with a real server; ranks are threads.
 #include <functional>
 #include <mutex>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace tremula::testing {
 
-/// Threads whose sessions say that rank r runs on hosts[r].
+/// Threads whose sessions state that rank r runs on hosts[r].
 class Jobs {
 public:
   Jobs() { stage_.start_server(); }

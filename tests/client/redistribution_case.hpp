@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A seeded random redistribution, and what every rank must hold after it: whole arrays element by
-// element from the definition, distributed by dealing the blocks like cards. All ranks make the
-// same case from the same seed.
+// A seeded random redistribution, and the expected contents of every rank after it: whole arrays
+// element by element from the definition, distributed by dealing the blocks like cards. All ranks
+// make the same case from the same seed.
 #include <algorithm>
 #include <complex>
 #include <cstring>
@@ -73,15 +73,15 @@ inline Number read(const std::byte* at, ElementType type) {
   });
 }
 
-/// A value that belongs to element `n`. Whatever alpha and beta below make of it fits every type of
-/// 16 bits and more, and is exact.
+/// Returns the value of element `n`. Its results with any alpha and beta below fit every type of 16
+/// bits or more, and are exact.
 inline Number value_of(Index n, ElementType from, ElementType to) {
   const bool is_short = core::element_bytes(from) == 1 || core::element_bytes(to) == 1;
   const auto real = static_cast<double>((n * 7 + 3) % (is_short ? 31 : 8191));
   return is_complex(from) ? Number(real, static_cast<double>(n % 30 + 1)) : Number(real);
 }
 
-/// What a consumer asks for so that its field becomes what `u` says.
+/// Returns the update that a consumer declares so that its field changes as `u` states.
 inline FieldUpdate field_update(const Update& u) {
   FieldUpdate update{.alpha = u.transformation.alpha,
                      .beta = u.transformation.beta,
@@ -100,14 +100,14 @@ class Case {
 public:
   Case(Random& random, Rank ranks, Copies copies = Copies::none)
       : Case(random, ranks, ranks, copies) {}
-  /// Between a job of `producers` and one of `consumers` ranks.
+  /// Makes a case between a job of `producers` and a job of `consumers` ranks.
   Case(Random& random, Rank producers, Rank consumers, Copies copies = Copies::none)
       : producers_(producers), consumers_(consumers), copies_(copies) {
     const auto arrays = static_cast<std::size_t>(random.one_in(3) ? random.in(2, 4) : 1);
     for (std::size_t i = 0; i < arrays; ++i) add(random);
   }
 
-  /// One whole array, its axes given.
+  /// Makes a case of one whole array, with the axes of `u`.
   Case(const Update& u, Rank producers, Rank consumers)
       : producers_(producers), consumers_(consumers) {
     const std::vector<Index> origin(u.axes.size());
@@ -116,8 +116,8 @@ public:
 
   std::vector<Update> updates;
 
-  /// What rank `me` passes as `from` and `to`; the latter with other numbers in it, and in every
-  /// cell that no element of its own belongs to, too.
+  /// Return what rank `me` passes as `from` and `to`, and what `to` must hold afterwards. Before, `to`
+  /// holds other numbers, also in every cell that holds no element.
   std::vector<std::vector<std::byte>> from(Rank me) const { return parts(me, Which::from); }
   std::vector<std::vector<std::byte>> to_before(Rank me) const { return parts(me, Which::before); }
   std::vector<std::vector<std::byte>> to_after(Rank me) const { return parts(me, Which::after); }
@@ -127,8 +127,8 @@ public:
         updates, [](const Update& u) { return copy_count(u.from) > 1 || copy_count(u.to) > 1; });
   }
 
-  /// Bytes that leave `me` in the types of `from`, from the definition; of layouts
-  /// without copies.
+  /// Returns the bytes that leave `me` in the types of `from`, by the definition; for layouts without
+  /// copies.
   std::size_t bytes_sent(Rank me) const {
     std::size_t bytes = 0;
     for (const Whole& whole : wholes_)
@@ -139,8 +139,9 @@ public:
     return bytes;
   }
 
-  /// Bytes from each producer for each part of `to`, from the definition. Shape: [producer, part].
-  /// @param of_all  also of updates that do not need them
+  /// Returns the bytes from each producer for each part of `to`, by the definition. Shape: [producer,
+  /// part].
+  /// @param of_all  includes updates that do not need them
   std::vector<std::vector<Index>> volumes(bool of_all) const {
     std::vector<std::vector<Index>> bytes(static_cast<std::size_t>(producers_),
                                           std::vector<Index>(static_cast<std::size_t>(consumers_)));
@@ -168,7 +169,7 @@ private:
   struct Whole {
     Update update;
     World from, to;
-    std::map<Index, Index> origin;  ///< number in `to` of what is written -> number in `from`
+    std::map<Index, Index> origin;  ///< number in `to` of a written element -> number in `from`
   };
 
   Layout layout(Random& random, const std::vector<Index>& shape, Rank group) const {

@@ -14,12 +14,12 @@
 
 namespace tremula::client {
 
-/// What the ranks of a group share when they are threads of one test.
+/// State shared by the ranks of a group that are threads of one test.
 class ThreadRanks {
 public:
   explicit ThreadRanks(core::Rank size) : parts_(static_cast<std::size_t>(size)) {}
 
-  /// A rank has come.  @return its round
+  /// Adds the bytes of a rank that has arrived.  @return its round
   std::size_t come(core::Rank rank, core::Bytes bytes) {
     const std::scoped_lock lock(mutex_);
     const auto round = round_;
@@ -64,7 +64,7 @@ public:
   }
 
 private:
-  std::map<core::Rank, std::deque<transport::Group::Note>> notes_;  // by the rank that gets them
+  std::map<core::Rank, std::deque<transport::Group::Note>> notes_;  // by receiving rank
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<core::Bytes> parts_, whole_;
@@ -94,7 +94,7 @@ public:
 private:
   ThreadRanks& ranks_;
   core::Rank rank_;
-  std::size_t round_ = 0;  // in which this rank is
+  std::size_t round_ = 0;  // this rank's current round
 };
 
 }  // namespace tremula::client

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whole streams in one process: a real server on a free port, every rank a thread with a session of
+// Whole streams in one process: a real server on a free port, each rank a thread with a session of
 // its own.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -67,9 +67,9 @@ public:
   core::LogLevel log = core::LogLevel::off;
   bool check_lent = SessionConfig{}.check_lent;
   bool proof = false;
-  std::function<std::unique_ptr<transport::Transport>()> other_way;  ///< of every rank, instead
-  std::map<std::string, double> step_timeout_of;  ///< of single ranks, "group.rank"
-  std::map<std::string, std::string> host_of;     ///< likewise
+  std::function<std::unique_ptr<transport::Transport>()> other_way;  ///< if set, used instead
+  std::map<std::string, double> step_timeout_of;  ///< by single rank, "group.rank"
+  std::map<std::string, std::string> host_of;     ///< by single rank, likewise
 
   SessionConfig config(double timeout) const {
     SessionConfig c;
@@ -90,7 +90,7 @@ public:
     if (const auto host = host_of.find(name); host != host_of.end()) c.host = host->second;
     return c;
   }
-  /// Runs `body` on every rank of a group; what a rank throws is its outcome.
+  /// Runs `body` on every rank of a group. join() returns the errors that ranks throw.
   void start(const std::string& group, Rank size, const std::function<void(Session&)>& body,
              double timeout = 5) {
     auto ranks = std::make_shared<ThreadRanks>(size);
@@ -113,7 +113,7 @@ public:
         }
       });
   }
-  /// Waits for all groups; the errors that ranks ended with.
+  /// Waits for all groups. Returns the errors that ended ranks, by "group.rank".
   std::vector<std::pair<std::string, Error>> join() {
     for (auto& t : threads_) t.join();
     threads_.clear();
@@ -122,7 +122,7 @@ public:
   ~World() { join(); }
   transport::Network& network() { return network_; }
   void stop_server() { server_.reset(); }
-  /// Another one, where the first was.
+  /// Starts another server at the first one's port.
   void start_server() { server_.emplace(++number_, port_); }
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Jobs of coupled_actor, and what they have written down.
+// Jobs of coupled_actor, and the events that they have written down.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,8 +12,8 @@
 
 namespace tremula::coupled {
 
-/// How long a test waits for what ought to come, however busy the machine is. That an error came in
-/// time is told by what it says: one that came of its own deadline says so.
+/// How long a test waits for an expected event, however busy the machine is. An error's text shows
+/// whether it came in time: one caused by a deadline of its own says so.
 inline constexpr double patience_seconds = 90;
 
 /// One line of a rank (coupled_actor.cpp explains it).
@@ -22,7 +22,7 @@ struct Event {
   std::string doing;
   long step = 0;
   int status = 0;
-  double seconds = 0;  ///< how long the call took
+  double seconds = 0;  ///< duration of the call
   std::string text;
 };
 void PrintTo(const Event& event, std::ostream* out);
@@ -34,15 +34,15 @@ struct Actors {
   std::filesystem::path notes;  ///< the file of rank r is notes.r
 
   std::vector<Event> events(int rank) const;
-  /// The first event of `rank` that is an error; status 0 if there is none.
+  /// Returns the first event of `rank` that is an error; status 0 if there is none.
   Event error_of(int rank) const;
-  /// The first event of `rank` of that kind; rank -1 if there is none.
+  /// Returns the first event of `rank` of that kind; rank -1 if there is none.
   Event event_of(int rank, const std::string& doing) const;
   /// Waits for up to `patience_seconds` until every rank has such an event.
   bool have_all(const std::string& doing) const;
 };
 
-/// A failing test shows what all its jobs have written.
+/// A fixture that shows the output of all its jobs if a test fails.
 class CoupledActors : public testing::Test {
 protected:
   void TearDown() override {
@@ -52,10 +52,10 @@ protected:
   /// say otherwise.
   Actors play(const Role& role, Launcher launcher, Arguments options,
               const Environment& environment = {});
-  /// All ranks have an error with that status, whose text holds all of `parts`.
+  /// Checks that all ranks have an error with that status, whose text contains all of `parts`.
   void expect_error(const Actors& actors, tremula_status status,
                     const std::vector<std::string>& parts);
-  /// The job ends with status 0: in order, though perhaps with errors.
+  /// Checks that the job ends with status 0: in order, though possibly with errors.
   void expect_end(const Actors& actors);
 
   Stage stage;
@@ -64,10 +64,10 @@ private:
   int plays_ = 0;
 };
 
-/// "--session {transport: T, timeout: 4, ...}" for play().
+/// Returns "--session {transport: T, timeout: 4, ...}" for play().
 Arguments session(const std::string& transport, double timeout = 30, double step_timeout = 30);
 
-/// One list after the other.
+/// Returns the lists, concatenated.
 template <class... More>
 Arguments join(Arguments all, const More&... more) {
   (all.insert(all.end(), more.begin(), more.end()), ...);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose calls come in an order in which none can go on are told so, long before any deadline, with
-// all of the circle; slow ones are not. People can see what a rank waits for.
+// Jobs whose calls come in an order in which none can go on get an error that names the whole circle, long
+// before any deadline; slow jobs do not. People can see what a rank waits for.
 #include <signal.h>
 
 #include "tests/coupled/actors.hpp"
@@ -23,8 +23,8 @@ protected:
          "--stream-options", options, "--in-options", in_options, "--session",
          "{transport: " + GetParam() + ", timeout: 600, step_timeout: 600, silence: 60}"});
   }
-  /// All of them end with the same error, which names all waits in it.
-  void expect_told(const std::vector<Job*>& jobs, const std::vector<std::string>& parts) {
+  /// Checks that all `jobs` end with the same deadlock error, which names all its waits.
+  void expect_deadlock(const std::vector<Job*>& jobs, const std::vector<std::string>& parts) {
     for (Job* const job : jobs) {
       EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 1);
       const std::string text = job->output();
@@ -41,7 +41,7 @@ protected:
       usleep(5000);
     }
   }
-  /// `tremula status`, its exit code.
+  /// Runs `tremula status` and returns its exit code.
   int status(const Arguments& options, std::string* said = nullptr) {
     Process status(join({PROGRAMS "/tremula", "status", "--server", stage_.server()}, options), {},
                    stage_.directory() / ("status" + std::to_string(++asked_)));
@@ -61,11 +61,11 @@ private:
 TEST_P(CoupledCircle, TwoJobsThatBothGetFirst) {
   Job& a = play({"a", 2}, "get ba put ab", "put ab");
   Job& b = play({"b", 1}, "get ab put ba", "put ba");
-  expect_told({&a, &b},
-              {"ranks 0-1 of group 'a' wait in begin_step of stream 'ba', step 0, for rank "
-               "0 of group 'b' to send the next step",
-               "rank 0 of group 'b' waits in begin_step of stream 'ab', step 0, for ranks "
-               "0-1 of group 'a' to send the next step"});
+  expect_deadlock({&a, &b},
+                  {"ranks 0-1 of group 'a' wait in begin_step of stream 'ba', step 0, for rank "
+                   "0 of group 'b' to send the next step",
+                   "rank 0 of group 'b' waits in begin_step of stream 'ab', step 0, for ranks "
+                   "0-1 of group 'a' to send the next step"});
 }
 
 TEST_P(CoupledCircle, TwoJobsThatBothGetFirstAfterManySteps) {
@@ -73,19 +73,20 @@ TEST_P(CoupledCircle, TwoJobsThatBothGetFirstAfterManySteps) {
   for (int i = 0; i < 50; ++i) forth += "put ab get ba ", back += "get ab put ba ";
   Job& a = play({"a", 1}, forth + "get ba put ab");
   Job& b = play({"b", 2}, back + "get ab put ba");
-  expect_told({&a, &b},
-              {"rank 0 of group 'a' waits in begin_step of stream 'ba', step 50, for ranks 0-1 of",
-               "ranks 0-1 of group 'b' wait in begin_step of stream 'ab', step 50, for rank 0 of"});
+  expect_deadlock(
+      {&a, &b},
+      {"rank 0 of group 'a' waits in begin_step of stream 'ba', step 50, for ranks 0-1 of",
+       "ranks 0-1 of group 'b' wait in begin_step of stream 'ab', step 50, for rank 0 of"});
 }
 
 TEST_P(CoupledCircle, ARingOfThree) {
   Job& a = play({"a", 1}, "get ca put ab", "put ab");
   Job& b = play({"b", 2}, "get ab put bc", "put bc");
   Job& c = play({"c", 1}, "get bc put ca", "put ca");
-  // For its step, or for its call that opens the link.
-  expect_told({&a, &b, &c}, {"of group 'a' waits in begin_step of stream 'ca', step 0, for ",
-                             "of group 'b' wait", " in begin_step of stream 'ab', step 0, for ",
-                             "of group 'c' waits in begin_step of stream 'bc', step 0, for "});
+  // Each waits for a step, or for a call that opens the link.
+  expect_deadlock({&a, &b, &c}, {"of group 'a' waits in begin_step of stream 'ca', step 0, for ",
+                                 "of group 'b' wait", " in begin_step of stream 'ab', step 0, for ",
+                                 "of group 'c' waits in begin_step of stream 'bc', step 0, for "});
 }
 
 TEST_P(CoupledCircle, AProducerWithoutRoomWhoseConsumerWaitsForAnotherStreamOfIts) {
@@ -100,7 +101,7 @@ TEST_P(CoupledCircle, AProducerWithoutRoomWhoseConsumerWaitsForAnotherStreamOfIt
                     " of group 'consumer' waits in begin_step of stream 'y', step 0, " +
                     "for rank " + rank + " of group 'producer' to send the next step");
   }
-  expect_told({&producer, &consumer}, parts);
+  expect_deadlock({&producer, &consumer}, parts);
 }
 
 TEST_P(CoupledCircle, AJobThatComesLateAndWaitsForOneThatIsStuck) {
@@ -110,12 +111,13 @@ TEST_P(CoupledCircle, AJobThatComesLateAndWaitsForOneThatIsStuck) {
   wait_for(a, "put ab");
   wait_for(b, "get ab");
   Job& late = play({"late", 2}, "put x put y", "put y");
-  expect_told({&a, &b, &late},
-              {"of group 'a' waits in begin_step of stream 'y', step 0, for rank",
-               "of group 'b' waits in begin_step of stream 'ab', step 1, for rank 0 of group 'a'",
-               "of group 'late' wait",
-               " in begin_step of stream 'x', step 0, for group 'b' to come to a call that opens "
-               "links"});
+  expect_deadlock(
+      {&a, &b, &late},
+      {"of group 'a' waits in begin_step of stream 'y', step 0, for rank",
+       "of group 'b' waits in begin_step of stream 'ab', step 1, for rank 0 of group 'a'",
+       "of group 'late' wait",
+       " in begin_step of stream 'x', step 0, for group 'b' to come to a call that opens "
+       "links"});
 }
 
 TEST_P(CoupledCircle, ASlowJobIsNone) {

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that meets trouble, or makes it. Notes what it has done and each error, a line
-// each, and ends with status 0 in either case, so that no mpirun takes the other ranks with it:
+// One rank of a job that meets trouble, or makes it. Writes a line for each event and each error, and
+// ends with status 0 in either case, so that no mpirun takes the other ranks with it:
 //
 //     rank=0 doing=begin_step step=3 status=-5 seconds=0.321 text=...
 //
-// seconds: how long the call took.
+// seconds: duration of the call.
 //
 //     --notes FILE          rank r writes FILE.r
 //     --side out|in         produces or consumes
 //     --group, --session, --stream, --stream-options, --layout, --type, --field
 //     --steps N             to produce
 //     --pause SECONDS       in every step
-//     --pause-until FILE    ... that begins before the file is there
-//     --rest-file FILE --rest-step S   after step S (default 0), waits until FILE.r exists, like a
-//                           producer that computes
+//     --pause-until FILE    ... that begins before the file exists
+//     --rest-file FILE --rest-step S   a producer waits until FILE.r exists after step S (default 0),
+//                           as if it computed
 //     --buffer BYTES        more than the layout needs, on all ranks
-//     --buffer-rank R       ... or on this one alone
+//     --buffer-rank R       ... or on this one only
 //     --leave-after N       steps, then close
 //     --abandon-after N     steps, then free without close
-//     --abandon-rank R      ... on this rank alone, which stays in its group for three seconds more
-//     --die-rank R --die-step S --die-signal N   in the middle of the step; SIGKILL
-//     --die-after-fork 1    ... when it has forked a child that stays
+//     --abandon-rank R      ... on this rank only; it stays in its group for three more seconds
+//     --die-rank R --die-step S --die-signal N   in the middle of the step; default SIGKILL
+//     --die-after-fork 1    ... after forking a child that stays
 //     --wait-file FILE      waits for it before it opens the stream
 //     --hold-file FILE      waits for it in its first step, as a consumer
-//     --step-file FILE      makes it when step 1 is complete
-//     --first-file FILE     rank r makes FILE.r when its first step is complete
+//     --step-file FILE      rank 0 creates it when step 1 is complete
+//     --first-file FILE     rank r creates FILE.r when its first step is complete
 #include <signal.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// An error that has been written down.
+/// Thrown when an error has been written down.
 struct Over {};
 
 class Actor {
@@ -79,7 +79,7 @@ private:
           << " step=" << step_ << " status=" << status << " seconds=" << seconds
           << " text=" << (status < 0 ? tremula_last_error() : "") << std::endl;
   }
-  /// Writes an error and ends the play with it.
+  /// Makes a call; if it returns an error, writes the error and ends the play.
   template <class Call>
   tremula_status act(const std::string& doing, Call&& call) {
     const auto began = Clock::now();
@@ -107,7 +107,8 @@ private:
       if (const char* text = std::getenv(name)) return std::atoi(text);
     return -1;
   }
-  /// @return whether the file has come; an empty name waits for nothing
+  /// Waits for up to 60 s until a file exists; not at all if its name is empty.
+  /// @return whether it exists, true for an empty name
   static bool wait_for(const std::string& file) {
     const auto deadline = Deadline::after(60);
     while (!file.empty() && !std::filesystem::exists(file)) {
@@ -123,7 +124,7 @@ private:
     return Layout(layout);
   }
 
-  /// The buffer has room for a type of 8 bytes; all elements of step s are s.
+  /// Returns a buffer with room for a type of 8 bytes. All elements of step s are s.
   std::vector<double> buffer() {
     std::int64_t allocated = 0;
     act("local", [&] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_circle --group G --opens "put y" --acts "put x get y sleep 2 await F make F" --session YAML:
-// one rank of a job that puts and gets 64 numbers a step. `opens`: streams that are declared at the
-// beginning; others are when they are used first. await, make: a file. Writes a line when an act has
-// ended, and one with the status and the text of an error, which ends it at once.
+// one rank of a job that puts and gets 64 numbers per step. `opens`: streams to declare at the
+// beginning; others are declared when first used. await, make: wait for a file, create it. Writes a line
+// when an act has ended, and one with the status and the text of an error, which ends it at once.
 #include <unistd.h>
 
 #include <filesystem>

@@ -2,13 +2,13 @@
 // coupled_epoch --group G --role producer|consumer --layout L --transport T --options YAML
 // [--first N] [--steps N] [--die-rank R --die-step N --die-when FILE] [--await FILE] [--touch FILE]
 // [--until FILE] [--skips 1]: one rank of a job that produces a stream, or consumes it through all
-// its epochs. Every element carries its global number and its step. A producer puts the steps from N
-// on up to the given one. With --until it naps after each of them until the file is there, puts so
-// many more, which rank 0 tells the others in FILE.end, and writes "put" and the number of them all. A rank
-// dies in the middle of that step or a later one, once its file is there. A consumer comes when its file is there, makes
-// one after its first step, and writes at the end "had", FIRST COUNT and for each further epoch
-// "| FIRST COUNT". With --skips it may miss steps: LAST instead of COUNT, and "from GROUP" when that
-// is another one than before.
+// its epochs. Every element carries its global number and its step. A producer puts the steps from --first
+// up to --steps. With --until it naps after each step until FILE exists, then puts --steps more: rank 0
+// writes the number of the end to FILE.end for the other ranks, and "put" with that number. A rank dies in
+// the middle of --die-step, or of a later step once the file of --die-when exists. A consumer starts when
+// the file of --await exists, creates the one of --touch after its first step, and writes at the end "had",
+// FIRST COUNT and for each further epoch "| FIRST COUNT". With --skips it may miss steps, writes LAST
+// instead of COUNT, and "from GROUP" when its source changes.
 #include <signal.h>
 
 #include <chrono>
@@ -59,7 +59,7 @@ public:
   }
 
 private:
-  /// visit(value, global number * 1e4)
+  /// Calls visit(value, global number * 1e4) for each element.
   template <class Visit>
   void for_each(Visit&& visit) {
     for (std::int64_t i = 0; i < extents_[0]; ++i)
@@ -154,19 +154,20 @@ public:
   }
 
 private:
-  /// Where the producer ends once the file is there: rank 0 sees it and tells the others by another file, so that ranks are
-  /// as far apart as they like; none begins a step that rank 0 has not begun.
+  /// Returns the step at which the producer ends; nullopt until `file` exists. Rank 0 sees the file and
+  /// announces the end to the other ranks by another file, so that ranks can be any number of steps apart.
+  /// No rank begins a step that rank 0 has not begun.
   std::optional<std::uint64_t> last_after(const std::string& file, std::uint64_t end) const {
-    const std::string told = file + ".end";
+    const std::string end_file = file + ".end";
     if (tremula_session_rank(session_) == 0) {
       if (!std::filesystem::exists(file)) return {};
-      std::ofstream(told + ".new") << end;
-      std::filesystem::rename(told + ".new", told);
+      std::ofstream(end_file + ".new") << end;
+      std::filesystem::rename(end_file + ".new", end_file);
       std::cout << "put " << end << std::endl;
-    } else if (!std::filesystem::exists(told)) {
+    } else if (!std::filesystem::exists(end_file)) {
       return {};
     } else {
-      std::ifstream(told) >> end;
+      std::ifstream(end_file) >> end;
     }
     return end;
   }

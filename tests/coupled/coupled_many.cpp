@@ -2,9 +2,9 @@
 // coupled_many --group G --role producer|consumer --layout L [--row I --column J] --steps S --transport T
 // [--await FILE] [--touch FILE] [--slow-until FILE] [--die-step N]: one rank of a group that produces a
 // box of one array, or consumes all of it. Every element carries its global number and its step. A
-// producer naps between steps until the file is there. A consumer comes when its file is there, makes
-// one when it has its first step, takes at most S steps, or dies in one of them, and writes at the end
-// "had FIRST COUNT".
+// producer naps between steps until the file of --slow-until exists. A consumer starts when the file of
+// --await exists, creates the one of --touch when it has its first step, takes at most S steps, or dies in
+// one of them, and writes at the end "had FIRST COUNT".
 #include <signal.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t array_shape[2] = {60, 84};
 
-/// What this rank has of a box of the array.
+/// This rank's piece of a box of the array.
 class Piece {
 public:
   Piece(const Options& options, const tremula_session* session)
@@ -53,7 +53,7 @@ public:
   }
 
 private:
-  /// visit(value, global number * 1e5)
+  /// Calls visit(value, global number * 1e5) for each element.
   template <class Visit>
   void for_each(Visit&& visit) {
     for (std::int64_t i = 0; i < extents_[0]; ++i)
@@ -73,7 +73,7 @@ private:
   std::vector<double> values_;
 };
 
-/// Consumers may go: the stream does without them.
+/// Accepts the loss of a peer: consumers may leave, and the stream goes on without them.
 void expect_ok_but_for_losses(tremula_status status, const std::string& what) {
   if (status != TREMULA_PEER_LOST) expect_ok(status, what);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that misuses the library. Writes its errors to standard output, a line each, and
-// ends with status 0 if they are those that it expects.
+// One rank of a job that misuses the library. Writes its errors to standard output, one per line, and
+// ends with status 0 if they are the expected ones.
 //
 //     --play finalized      goes on after MPI_Finalize; there are two ranks
 //     --play one_more       puts 3 steps and closes; rank --longer puts more
-//     --play consumer       takes what there is
+//     --play consumer       takes all steps until an error
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -104,14 +104,14 @@ private:
   void expect_refused(tremula_status status) {
     if (status != TREMULA_INVALID_ARGUMENT ||
         std::strstr(tremula_last_error(), "MPI_Finalize") == nullptr)
-      fail("expected to be told of MPI_Finalize, found status " + std::to_string(status));
+      fail("expected an error that names MPI_Finalize, found status " + std::to_string(status));
   }
 
   Options options_;
   std::unique_ptr<MaybeMpi> mpi_;
   Session session_;
   Layout layout_;
-  OutStream out_;  // last: goes before its session
+  OutStream out_;  // last: destroyed before its session
   std::vector<double> data_ = std::vector<double>(4, 1.5);
 };
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_pace --group G --role producer|at|around --dt TIME ...: one rank of a stream whose groups have
-// steps of their own length. An element at time t is 1000 t + its global number, so that what a consumer
-// has at any time is told from that time alone.
-//   producer  --steps S --pause SECONDS --pause-until FILE: puts at 0, dt, ...; pauses until the file is there
+// steps of their own length. An element at time t is 1000 t + its global number, so that the time alone
+// determines a consumer's values.
+//   producer  --steps S --pause SECONDS --pause-until FILE: puts at 0, dt, ...; pauses until the file exists
 //   at        asks for the step at or before 0, dt, ... to the end of the stream
 //   around    interpolates between the steps around these times
-//             --late 1: begins with the step that comes, and its time; --leave-after K: calls
-//             --first-file FILE: it makes FILE.RANK when it has the first step
-//   both      has two streams, s and t, and loses s: --files PREFIX: makes PREFIX.asks.RANK before it
-//             begins a step that will not come, and PREFIX.told.RANK when it knows that; --waits R: rank R
-//             does so when all others know; --comes 0: or frees the stream instead
-// --stream NAME: of one that has one, default s; --dies FILE: a producer kills itself after its last step,
-// when the file is there.
+//             --late 1: begins with the next step that comes, and its time; --leave-after K: after K calls
+//             --first-file FILE: it creates FILE.RANK when it has the first step
+//   both      has two streams, s and t, and loses s: --files PREFIX: creates PREFIX.asks.RANK before it
+//             begins a step that will not come, and PREFIX.lost.RANK when it knows that; --waits R: rank R
+//             begins that step when all others know; --comes 0: or it frees the stream instead
+// --stream NAME: the stream of a rank that has only one, default s; --dies FILE: a producer kills itself
+// after its last step, when the file exists.
 // A consumer writes at the end "rank R steps N passed P last TIME".
 #include <chrono>
 #include <csignal>
@@ -124,13 +124,13 @@ public:
            " passed " + std::to_string(statistics.passed) + " last " + std::to_string(later_time_);
   }
 
-  /// False at the end of the stream.
+  /// Begins and takes the step for `time`. Returns false at the end of the stream.
   bool is_at_time(std::int64_t time) {
     const auto status = expect_ok(tremula_in_begin_step_at(in_.get(), time, unit), "begin_step_at");
     if (status == TREMULA_END_OF_STREAM) return false;
     if (is_last_) throw std::runtime_error("a step that was not the newest one was given");
     if (status == TREMULA_OK) take();
-    // The producer's steps are 20 apart: only the last one serves longer.
+    // The producer's steps are 20 apart: only the last one is used for longer.
     if (later_time_ > time) throw std::runtime_error("a step after the time was given");
     is_last_ = time - later_time_ >= 20;
     return true;
@@ -196,12 +196,12 @@ std::string lose_one_of_both(tremula_session* session, const Options& options) {
   lost->is_at_time(0);
   if (rank == late) {
     for (int other = 0; other < ranks; ++other)
-      if (other != rank) await(files + ".told." + std::to_string(other));
+      if (other != rank) await(files + ".lost." + std::to_string(other));
   } else {
     std::ofstream(files + ".asks." + std::to_string(rank)) << std::endl;
   }
   if (rank != late || options.number("comes", 1) != 0) lost->lose(40);
-  std::ofstream(files + ".told." + std::to_string(rank)) << std::endl;
+  std::ofstream(files + ".lost." + std::to_string(rank)) << std::endl;
   lost.reset();
   return steady.run();
 }

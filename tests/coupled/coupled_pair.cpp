@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_pair --group a|b --ranks-a M --ranks-b N --rounds K --transport T --seed S: two jobs, two
-// streams forth and two back, every option as it is by default. In each round both jobs put all their
-// streams first, or one of them gets first, in an order that is drawn anew: what queues of that depth
-// hold. Of two streams the producers, and of one of them the consumers, list their points. Every element
-// carries stream, step and its own global number.
+// streams forth and two back, with default options. In each round both jobs put all their streams first,
+// or one of them gets first, in a newly drawn order; the default queue depth has room for that. The
+// producers of two streams, and the consumers of one of these, list their points. Every element carries
+// stream, step and its own global number.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -22,15 +22,15 @@ double element(int stream, long step, long i) {
   return 1e9 * stream + 1e6 * static_cast<double>(step % 1000) + static_cast<double>(i);
 }
 
-/// Points of one rank, in an order in which hardly any are neighbours.
+/// Returns the points of one rank, in an order in which hardly any are neighbours.
 std::vector<std::int64_t> scattered(long extent, int ranks, int rank, bool puts) {
-  const long step = puts ? 37 : 51;  // have no factor in common with the extents
+  const long step = puts ? 37 : 51;  // has no factor in common with the extents
   std::vector<std::int64_t> points;
   for (long i = rank; i < extent; i += ranks) points.push_back(i * step % extent);
   return points;
 }
 
-/// One stream as this job has it, in blocks or as points.
+/// This job's end of one stream, in blocks or as points.
 class End {
 public:
   End(tremula_session* session, int number, bool puts) : number_(number) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_particles --group simulation|tracks|columns --steps S --transport T: one rank of a job whose
-// particles move from rank to rank, some of them missing now and then, all of them sometimes; of one that
-// follows them by their ids; or of one that takes them evenly. Checks every particle of every step, all
-// bytes and messages, and that memory is made no more once the largest step has gone by: the second half of
+// particles move from rank to rank, with some of them missing at times, and sometimes all; of a job that
+// follows them by their ids; or of one that divides them evenly. Checks every particle of every step, all
+// bytes and messages, and that no memory is allocated once the largest step has passed: the second half of
 // the steps has the counts of the first.
 #include <algorithm>
 #include <array>
@@ -29,15 +29,15 @@ std::uint64_t mixed(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-/// Where particle `id` is in a step: on a rank of the simulation, or, -1, nowhere.
+/// Returns the rank of the simulation on which particle `id` is in a step; -1 if on none.
 int home_of(std::uint64_t id, std::uint64_t step) {
   const std::uint64_t chance = mixed(id * 1000003 + step * 7919);
   if (step % 25 == 3 || chance % 4 == 0) return -1;
   const int rank = static_cast<int>(chance / 4 % producers);
-  return rank == 5 && step % 2 == 0 ? 6 : rank;  // rank 5 has none now and then
+  return rank == 5 && step % 2 == 0 ? 6 : rank;  // rank 5 has none in some steps
 }
 
-/// Ids are spread over all 64 bits.
+/// Returns the id of a particle, spread over all 64 bits.
 std::int64_t id_of(std::uint64_t number) { return static_cast<std::int64_t>(mixed(number ^ 77)); }
 
 float place(std::int64_t id, std::uint64_t step, int component) {
@@ -46,7 +46,7 @@ float place(std::int64_t id, std::uint64_t step, int component) {
       100000);
 }
 
-/// Numbers of the particles of one rank, in the order in which it has them.
+/// Returns the numbers of the particles of one rank, in the order in which it holds them.
 std::vector<std::uint64_t> on_rank(int rank, std::uint64_t step) {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t number = most; number-- > 0;)
@@ -94,7 +94,7 @@ void simulate(Session& session, std::uint64_t steps) {
   out.close();
 }
 
-/// Every particle comes to the rank that its id tells, in ascending order of ids.
+/// Follows the particles: each comes to the rank that its id determines, in ascending order of ids.
 void follow(Session& session, std::uint64_t steps) {
   InStream in = session.in_stream("particles");
   const auto id = in.field<std::int64_t>("id", Layout::parse("shape=* grid=3 key=id sorted=yes"));
@@ -127,7 +127,7 @@ void follow(Session& session, std::uint64_t steps) {
   in.close();
 }
 
-/// Equal parts of the particles as the ranks of the simulation have them, one after the other.
+/// Takes equal parts of the particles, in the order of the simulation's ranks.
 void divide(Session& session, std::uint64_t steps) {
   InStream in = session.in_stream("particles");
   const auto x = in.field<float>("x", Layout::parse("shape=*x3 grid=2x1"));

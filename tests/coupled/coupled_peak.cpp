@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that produces or consumes large steps, and prints what memory that took:
+// One rank of a job that produces or consumes large steps, and prints the memory that this took:
 //
 //     rank=0 part=B baseline=B peak=B array=N mapped=N:B mapped=N:B ...
 //
-// part: bytes of its array. baseline: of memory when that was filled, before there was a session;
-// peak: the most that there ever was. array: number of the file in which the array lies, 0 for
-// none; mapped: how much of a file is in this process's memory.
+// part: bytes of its array. baseline: bytes of memory when the array was filled, before there was a
+// session; peak: the most at any time. array: number of the file that holds the array, 0 for none;
+// mapped: bytes of a file in this process's memory.
 //
 //     --side out|in  --layout  --steps  --queue-depth  --memory ordinary|allocated  --transport
 //
@@ -24,7 +24,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// "VmRSS" and the like of this process, in bytes.
+/// Returns "VmRSS" and the like of this process, in bytes.
 std::uint64_t memory_now(const std::string& what) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -32,8 +32,8 @@ std::uint64_t memory_now(const std::string& what) {
   throw std::runtime_error("/proc/self/status: expected " + what + ", found none");
 }
 
-/// Resident bytes of this process by the number of the file that they belong to; and of which file
-/// the memory at `address` is.
+/// Returns the resident bytes of this process by the number of the file to which they belong, and the
+/// number of the file that the memory at `address` belongs to.
 std::pair<std::map<std::uint64_t, std::uint64_t>, std::uint64_t> files_now(const void* address) {
   std::map<std::uint64_t, std::uint64_t> bytes;
   std::uint64_t file = 0, found = 0;
@@ -53,7 +53,7 @@ std::pair<std::map<std::uint64_t, std::uint64_t>, std::uint64_t> files_now(const
   return {bytes, found};
 }
 
-/// Every element of this rank's part, in the order of its global numbers: visit(offset, number).
+/// This rank's part. Visits every element in the order of global numbers: visit(offset, number).
 class Part {
 public:
   Part(const tremula_layout* layout, int rank) {

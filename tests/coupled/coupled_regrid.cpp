@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_regrid --group mesh|analysis|probe --steps S --transport T: one rank of a job that refines its mesh
-// and deals its matrix anew every few steps, of one that takes both in blocks, or of one that takes some cells
-// of the mesh, and the matrix in another type. The latter two deal theirs anew as well. Checks every element of
+// and redistributes its matrix every few steps, of one that takes both in blocks, or of one that takes some cells
+// of the mesh, and the matrix in another type. The latter two redistribute theirs as well. Checks every element of
 // every step, and all bytes.
 #include <algorithm>
 #include <array>
@@ -38,13 +38,14 @@ struct Cell {
   Index row, column;
 };
 
-/// What one rank holds: a layout, and the cell in each place of its buffer.
+/// One rank's part: a layout, and the cell in each place of its buffer.
 struct Part {
   Layout layout;
   std::vector<Cell> cells;
 };
 
-/// Tiles of 12 x 10 cells, some of them cut in four, dealt at random; in one mesh rank 2 has nothing.
+/// Returns a part of a mesh: tiles of 12 x 10 cells, some cut in four, dealt at random; in one mesh
+/// rank 2 has nothing.
 Part mesh_of(int rank, std::uint64_t mesh) {
   std::vector<Index> origins, extents;
   std::vector<Cell> cells;
@@ -70,7 +71,7 @@ Part mesh_of(int rank, std::uint64_t mesh) {
   return {Layout::of_boxes({.shape = {rows, columns}, .ranks = owners}, origins, extents), cells};
 }
 
-/// Indices of a dimension on coordinate `at` of `grid`, in blocks.
+/// Returns the indices of a dimension, in blocks, on coordinate `at` of `grid`.
 std::vector<Index> dealt(Index extent, Index block, Index grid, Index at) {
   std::vector<Index> indices;
   for (Index i = 0; i < extent; ++i)
@@ -123,12 +124,12 @@ void refine(Session& session, std::uint64_t steps) {
   expect(out.statistics().steps == steps, "all steps to be counted");
 }
 
-/// What a rank of a consumer holds of both.
+/// A consumer rank's parts of the mesh and of the matrix.
 struct Both {
   Part mesh, matrix;
 };
 
-/// Takes all steps, in the layouts that `both_of` returns by turns.
+/// Takes all steps, in the layouts that `both_of` returns one after another.
 template <class T, class BothOf>
 void take(Session& session, std::uint64_t steps, const BothOf& both_of) {
   std::vector<Both> both;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_weights --group trained|served --to tensor_parallel|sharded --versions V --transport T: one rank
-// of a job of 4 that holds the parameters of a small transformer in f32, or of one of 4 that takes them.
-// To tensor_parallel: cut along dimension 0 on 4 ranks, to 2 x 2 ranks as bf16. To sharded: the way back, as
-// f32. Checks every element of every version, and that bytes and messages are what the layouts ask for.
+// of a job of 4 that holds the parameters of a small transformer in f32, or of a job of 4 that takes them.
+// To tensor_parallel: from shards along dimension 0 on 4 ranks to 2 x 2 ranks as bf16. To sharded: the way
+// back, as f32. Checks every element of every version, and the bytes and messages that the layouts require.
 #include "tests/coupled/program.hpp"
 #include "tests/coupled/weights.hpp"
 
@@ -14,11 +14,11 @@ using coupled::MaybeMpi, coupled::Options;
 constexpr Holding sharded{.parts = 4},
     tensor_parallel{.copies = 2, .parts = 2, .is_tensor_parallel = true};
 
-/// Elements that rank `me` of `from` sends in a version: every rank of `to` gets what it has, and ranks of
-/// `from` that have the same send equal parts of it, in whole lines.
+/// Elements that rank `me` of `from` sends per version: every rank of `to` gets its whole piece, and ranks
+/// of `from` that hold the same elements send equal parts of them, in whole lines.
 struct Share {
-  std::uint64_t all = 0;   ///< that it and those that have the same send
-  std::uint64_t most = 0;  ///< of these by one rank
+  std::uint64_t all = 0;   ///< sent by this rank and the ranks that hold the same elements
+  std::uint64_t most = 0;  ///< upper bound of what one of them sends
 };
 Share share_of(const Holding& from, int me, const Holding& to) {
   Share share;
@@ -46,7 +46,7 @@ void expect(std::uint64_t found, std::uint64_t expected, const std::string& what
                              std::to_string(found));
 }
 
-/// One message for each peer and version.
+/// Checks that there was one message for each peer and version.
 template <class Stream>
 void check_messages(const Stream& stream, std::uint64_t versions) {
   std::uint64_t peers = 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs that are killed in the middle of a step and started again: a producer, whose consumer goes on
-// with a new epoch, and a consumer, whose producer has never stopped (coupled_epoch checks every
-// element).
+// with a new epoch, and a consumer, whose producer never stops (coupled_epoch checks every element).
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -17,7 +16,7 @@ namespace {
 /// First step and number of steps of each epoch.
 using Had = std::vector<std::uint64_t>;
 
-/// What each rank has written.
+/// Returns the epochs that each rank of `job` has written.
 std::vector<Had> had_by(const Job& job) {
   std::vector<Had> all;
   std::istringstream lines(job.output());
@@ -32,7 +31,7 @@ std::vector<Had> had_by(const Job& job) {
   return all;
 }
 
-/// How many steps a producer has put that goes on until it is told.
+/// Returns how many steps a producer with --until has put; 0 if it has not written that yet.
 std::uint64_t put_by(const Job& producer) {
   const std::string said = producer.output(), put = "put ";
   const auto at = said.find(put);
@@ -61,7 +60,8 @@ protected:
         {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"},
          {"TREMULA_SERVER", "file:" + (stage.directory() / "server.port").string()}});
   }
-  /// @param step  gets that in which a rank has died
+  /// Waits for the job to end by the death of a rank.
+  /// @param step  receives the step in which the rank died; may be null
   static void expect_death(Job& job, Deadline deadline, std::uint64_t* step = nullptr) {
     const auto status = job.wait(deadline);
     ASSERT_TRUE(status.has_value()) << job.name() << " does not end";
@@ -71,7 +71,7 @@ protected:
     ASSERT_NE(at, std::string::npos) << said;
     if (step != nullptr) *step = std::stoull(said.substr(at + dies.size()));
   }
-  /// What `tremula status` says.
+  /// Returns the output of `tremula status`.
   std::string status() {
     Process process(
         Arguments{std::string(PROGRAMS) + "/tremula", "status", "--server", stage.server()}, {},
@@ -105,7 +105,7 @@ TEST_P(CoupledEpoch, AProducerThatIsStartedAgainContinuesTheStream) {
                                        "{wait_for_consumers: 2, first_step: " + first + "}"});
     return start(role, "producer", layout, arguments);
   };
-  // The ranks that do not die have perhaps sent their part of the step.
+  // The ranks that do not die may have sent their part of the step.
   Job& first = produce({"ocean", 4}, "shape=60x84 grid=2x2 block=7x9",
                        die("1", std::to_string(dies_in)), "0");
   ASSERT_NO_FATAL_FAILURE(expect_death(first, deadline));
@@ -124,7 +124,7 @@ TEST_P(CoupledEpoch, AProducerThatIsStartedAgainContinuesTheStream) {
       EXPECT_EQ(of_rank, had[0]) << "a step counts on all ranks or on none";
       ASSERT_EQ(of_rank.size(), 6u) << job->output();
       EXPECT_EQ(of_rank[0], 0u);
-      // Ranks of a producer are at steps of their own; that in which one has died is none.
+      // Each producer rank is at a step of its own; the one in which a rank died does not count.
       EXPECT_GE(of_rank[1], 1u);
       EXPECT_LE(of_rank[1], dies_in);
       EXPECT_EQ(of_rank[2], 5u);
@@ -172,8 +172,8 @@ TEST_P(CoupledEpoch, AConsumerThatIsStartedAgainGoesOnWhereTheProducerIs) {
   }
 }
 
-// A trainer, one job that reads its weights and serves them, and one that reads them from there; the server
-// is started again before the second one is killed.
+// A trainer, a job that reads its weights and serves them, and a job that reads them from there; the server
+// is restarted before the serving job is killed.
 TEST_P(CoupledEpoch, AReaderOfAStateGoesOnWhenTheOneThatServesItIsKilled) {
   stage.start_server();
   const auto deadline = Deadline::after(300);

@@ -38,7 +38,7 @@ std::string contents(const fs::path& path) {
   return text.str();
 }
 
-/// A null-terminated array of C strings that lives as long as `texts`.
+/// Returns a null-terminated array of C strings, valid as long as `texts`.
 std::vector<char*> c_strings(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (auto& text : texts) pointers.push_back(text.data());
@@ -56,7 +56,7 @@ std::vector<std::string> merged(const Environment& changes) {
   return all;
 }
 
-/// The last `count` lines.
+/// Returns the last `count` lines.
 std::string tail(const std::string& text, int count) {
   auto at = text.size();
   for (int line = 0; line <= count && at != std::string::npos && at != 0; ++line)
@@ -70,7 +70,7 @@ void die_with_parent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 Process::Process(const Arguments& command, const Environment& environment, fs::path output)
     : output_(std::move(output)) {
-  // All memory is made before the fork: the child may only call what is safe in a signal handler.
+  // All memory is allocated before the fork: the child may only call async-signal-safe functions.
   std::vector<std::string> arguments = command, variables = merged(environment);
   const auto argv = c_strings(arguments), envp = c_strings(variables);
   const int file = open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -81,7 +81,7 @@ Process::Process(const Arguments& command, const Environment& environment, fs::p
   if (pid_ == 0) {
     setpgid(0, 0);
     die_with_parent();
-    if (getppid() != parent) _exit(127);  // it died before it could be followed
+    if (getppid() != parent) _exit(127);  // the parent died before prctl took effect
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
     const int nothing = open("/dev/null", O_RDONLY);
@@ -94,7 +94,7 @@ Process::Process(const Arguments& command, const Environment& environment, fs::p
   close(file);
   if (pid_ < 0)
     throw Error(Errc::transport, "cannot start " + command[0] + ": " + std::strerror(errno));
-  setpgid(pid_, pid_);  // here as well, so that it holds whoever comes first
+  setpgid(pid_, pid_);  // in both processes, so that it holds whichever runs first
 }
 
 Process::~Process() {
@@ -109,8 +109,8 @@ std::optional<int> Process::wait(Deadline deadline) {
     siginfo_t ended{};
     if (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         ended.si_pid == pid_) {
-      ::kill(-pid_, SIGKILL);  // as long as its first process is not reaped, the group's number is
-                               // nobody else's
+      ::kill(-pid_, SIGKILL);  // the group's number is not reused before its first process is
+                               // reaped
       waitpid(pid_, nullptr, 0);
       status_ = ended.si_code == CLD_EXITED ? ended.si_status : 128 + ended.si_status;
     } else if (deadline.expired()) {
@@ -186,7 +186,7 @@ Stage::~Stage() {
 Process& Stage::start_service(const std::string& name, const Arguments& command,
                               const fs::path& ready_file) {
   auto& service = services_[name];
-  fs::remove(ready_file);  // of one that was started before
+  fs::remove(ready_file);  // left by an earlier service of that name
   service = std::make_unique<Process>(command, Environment{}, directory_ / (name + ".out"));
   const auto deadline = Deadline::after(service_seconds);
   while (!contents(ready_file).ends_with('\n')) {
@@ -202,7 +202,7 @@ Process& Stage::start_server(const Arguments& more) {
   const fs::path port_file = directory_ / "server.port";
   Arguments command{TREMULA_PROGRAM, "serve", "--bind",      "127.0.0.1",
                     "--port",        "0",     "--port-file", port_file.string()};
-  // Jobs find it by its address alone.
+  // Jobs get its address only, no key.
   if (std::ranges::find(more, "--key-file") == more.end())
     command.insert(command.end(), {"--key-file", "none"});
   command.insert(command.end(), more.begin(), more.end());
@@ -232,10 +232,10 @@ Job& Stage::start(const Role& role, Launcher launcher, const Arguments& command,
                   const Environment& environment) {
   const std::string name = std::to_string(jobs_.size()) + "-" + role.name;
   const fs::path scratch =
-      directory_ / name;  // two mpiruns that share one may both fail to make it
+      directory_ / name;  // two mpiruns that share one may both fail to create it
   fs::create_directory(scratch);
-  // A rank that waits in Tremula yields its core itself. Open MPI would in every call that finds nothing, and beside busy
-  // programs has it back 4 ms later each time.
+  // A rank that waits in Tremula yields its core itself. Open MPI would yield in every call that finds
+  // nothing, and next to busy programs get the core back only after 4 ms each time.
   Environment all{
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
       {"OMPI_MCA_mpi_yield_when_idle", "0"}, {"OMPI_MCA_btl_tcp_if_include", "lo"},

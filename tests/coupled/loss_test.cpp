@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank is killed in the middle of a step: every rank that depends on it is told, before it would
-// give up by itself, and none hangs.
+// A rank is killed in the middle of a step: every rank that depends on it gets an error before its own
+// deadline, and none hangs.
 #include <signal.h>
 
 #include <fstream>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int fatal_step = 3;
 constexpr int queue_depth =
-    2;  ///< default; a rank that needs nothing of the lost one may be so far ahead
+    2;  ///< the default; a rank that needs nothing of the lost one may be this many steps ahead
 
 struct Loss {
   Roles roles;  ///< of the producer and of the consumer
@@ -44,7 +44,7 @@ protected:
                 {{"TREMULA_SILENCE", silence_}});
   }
   std::string silence_ = "3";
-  bool has_child_ = false;  // one that the lost rank has forked, and that stays
+  bool has_child_ = false;  // the lost rank has forked a child that stays
   /// Sends `signal` to `rank` of one side and checks that every rank of the other side learns of
   /// it.
   void lose(const std::string& lost_side, int rank, int signal = SIGKILL) {
@@ -53,7 +53,7 @@ protected:
       ASSERT_LT(stopped_by_mpi, 5) << "Open MPI stops every survivor";
     }
   }
-  /// @return false where Open MPI stopped the other side, which proves nothing
+  /// @return false if Open MPI stopped the other side, which proves nothing
   bool is_lost_and_judged(const std::string& lost_side, int rank, int signal) {
     bool is_judged = true;
     judge_loss(lost_side, rank, signal, is_judged);
@@ -74,7 +74,7 @@ protected:
     others.job->wait(Deadline::after(patience_seconds));
     if (GetParam().transport == "mpi" && others.job->was_stopped_by_mpi()) {
       is_judged = false;
-      // One that is held goes on telling the server that it lives.
+      // A rank that Open MPI holds keeps sending signs of life to the server.
       for (const Actors* actors : {&out, &in}) actors->job->process(0).signal(SIGKILL);
       for (const Actors* actors : {&out, &in}) actors->job->wait(Deadline::after(10));
       stage.stop_server(SIGKILL);
@@ -86,7 +86,7 @@ protected:
     expect_error(others, TREMULA_PEER_LOST, {lost.role.name});
     for (int r = 0; r < others.role.ranks; ++r) {
       EXPECT_EQ(others.event_of(r, "closed").rank, -1);
-      if (loses_producer) {  // which has begun the fatal step, and so knows what was taken
+      if (loses_producer) {  // it has begun the fatal step, and so knows which steps were taken
         EXPECT_GE(others.error_of(r).step, fatal_step - queue_depth) << "rank " << r;
         EXPECT_LE(others.error_of(r).step, fatal_step + queue_depth) << "rank " << r;
       }
@@ -114,7 +114,7 @@ TEST_P(CoupledLoss, OfTheConsumersLastRankIsToldToTheProducer) {
   lose("in", GetParam().roles[1].ranks - 1);
 }
 
-// Longer than the test waits, so that the loss is not found by silence.
+// The silence limit exceeds the test's patience, so that the loss is not found by silence.
 TEST_P(CoupledLoss, OfARankThatHasForkedIsToldAtOnce) {
   if (GetParam().launcher == Launcher::mpirun) GTEST_SKIP() << "mpirun ends the rest of the job";
   silence_ = "600";
@@ -153,7 +153,7 @@ class CoupledLag : public CoupledLoss {};
 
 TEST_P(CoupledLag, KeepsAllStepsThatHaveComeWhole) {
   const auto& [producer, consumer] = std::tie(GetParam().roles[0], GetParam().roles[1]);
-  // Each rank needs all of the producer's, in messages so short that it has them when end_step returns.
+  // Each rank needs elements of all producer ranks, in messages so short that they arrive by the end of end_step.
   const auto small = [](const Role& role) {
     return Arguments{"--layout", "shape=6000 block=7 grid=" + std::to_string(role.ranks)};
   };

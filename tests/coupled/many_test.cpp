@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Three producer jobs own boxes of one array, three consumer jobs take all of it: one leaves early, one
-// is killed, one comes late. Each consumer gets whole steps, one after the other, as long as it stays,
-// and the producers go on to the end (coupled_many checks every element).
+// is killed, one comes late. Each consumer gets whole steps, one after another, as long as it stays, and
+// the producers go on to the end (coupled_many checks every element).
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -22,7 +22,7 @@ void PrintTo(const Had& had, std::ostream* out) {
   *out << had.count << " steps from " << had.first << " on";
 }
 
-/// What each rank has written.
+/// Returns the first step and the number of steps that each rank of `job` has written.
 std::vector<Had> had_by(const Job& job) {
   std::vector<Had> all;
   std::istringstream lines(job.output());

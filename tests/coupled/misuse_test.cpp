@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that break the rules are told which one, and take nobody with them.
+// Jobs that break a rule get an error that names it, and no other job ends with them.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -45,13 +45,13 @@ TEST_P(CoupledMisuse, OneStepMoreOnOneRankIsToldToAllThreeJobs) {
     Job& producer = play({"producer", 2}, launcher, {"--play", "one_more", "--longer", longer});
     EXPECT_EQ(producer.wait(Deadline::after(patience_seconds)), 0);
     EXPECT_EQ(consumer.wait(Deadline::after(patience_seconds)), 0);
-    const std::string told =
+    const std::string expected =
         longer == "1" ? "rank 1 in begin_step of stream 's', step 3, while rank 0 is in close of"
                       : "rank 1 in close of stream 's', step 3, while rank 0 is in begin_step of";
     const std::string text = producer.output();
-    const auto first = text.find(told);
+    const auto first = text.find(expected);
     ASSERT_NE(first, std::string::npos) << text;
-    EXPECT_NE(text.find(told, first + 1), std::string::npos) << "on both ranks: " << text;
+    EXPECT_NE(text.find(expected, first + 1), std::string::npos) << "on both ranks: " << text;
     EXPECT_TRUE(has(consumer.output(), "stream 's', step ")) << consumer.output();
     stage.stop_server(15);
   }

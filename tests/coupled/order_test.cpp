@@ -106,7 +106,7 @@ TEST_P(CoupledOrder, AMistakeOfOneRankIsAnErrorOnAllRanksOfBothSides) {
         << testing::PrintToString(mistaken.error_of(0));
     expect_error(others, TREMULA_PEER_LOST, {mistaken.role.name});
   };
-  // No rank of one side needs anything of the other rank.
+  // Each rank exchanges elements with the rank of the same number only.
   {
     const Actors in = act(consumer, "in");
     expect(act(producer, "out", join(mistake, Arguments{"--steps", "9"})), in);
@@ -118,7 +118,7 @@ TEST_P(CoupledOrder, AMistakeOfOneRankIsAnErrorOnAllRanksOfBothSides) {
 }
 
 TEST_P(CoupledOrder, ARankThatGivesUpAfterTheOthersHaveLeftHoldsNobodyUp) {
-  // To rank 0 of the producer the consumer has left in order, and what rank 0 knows counts.
+  // Rank 0 of the producer has seen the consumer leave in order, and rank 0's view counts.
   const Actors out = act(producer, "out", {"--steps", "200", "--pause", "0.01"});
   const Actors in =
       act(consumer, "in", {"--leave-after", "2", "--abandon-after", "20", "--abandon-rank", "1"});
@@ -129,7 +129,7 @@ TEST_P(CoupledOrder, ARankThatGivesUpAfterTheOthersHaveLeftHoldsNobodyUp) {
   for (int r = 0; r < producer.ranks; ++r) EXPECT_EQ(out.event_of(r, "closed").step, 200);
 }
 
-// By default, whatever the wire: `progress` is `auto`.
+// Holds by default on every transport, since `progress` is `auto`.
 TEST_P(CoupledOrder, AStepMovesOnWhileTheProducerComputes) {
   const Arguments large{"--layout",
                         "shape=4000000 grid=2"};  // 16 MB a rank: more than fits a queue

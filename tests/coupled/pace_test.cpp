@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose steps have lengths of their own: a producer with steps of 20 minutes, and consumers of 30
-// and of 7. coupled_pace checks every element; here, what each rank has begun and what has gone by.
+// Jobs whose steps have lengths of their own: a producer with steps of 20 minutes, and consumers with 30
+// and with 7. coupled_pace checks every element; this test, the steps that each rank began and passed.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -41,7 +41,7 @@ std::vector<Had> had_by(const Job& job) {
   return all;
 }
 
-/// By the definition: which of the times 0, 20, ... are needed at 0, dt, ..., until all have ended.
+/// Returns, by the definition, which of the times 0, 20, ... are needed at 0, dt, ..., until all have ended.
 Had expected(long steps, long dt, bool is_around) {
   std::set<long> needed;
   const long last = producer_dt * (steps - 1);
@@ -118,8 +118,8 @@ TEST_P(CoupledPace, AConsumerThatIsStartedAgainGoesOnFromTheStepThatComes) {
   EXPECT_EQ(second[0].last, producer_dt * (steps - 1));
 }
 
-// Ranks leave a call in which they meet, since the producer is dead, and one rank comes to it late or
-// never: with the other stream of the session they go on together.
+// Ranks leave a collective call since the producer is dead, and one rank makes that call late or never:
+// they still go on together with the other stream of the session.
 TEST_P(CoupledPace, AProducerThatDiesLeavesTheOtherStreamOfItsConsumerAsItIs) {
   constexpr long steps = 51;
   constexpr int ranks = 3;

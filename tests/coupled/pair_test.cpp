@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two jobs that put to each other and get from each other, over every transport with default options.
+// Two jobs that exchange streams in both directions, over every transport with default options.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Particles that migrate between the ranks of a simulation go to a job that follows them by their ids, and
-// to one that takes them evenly (coupled_particles checks every particle, all bytes and all messages).
+// to one that divides them evenly (coupled_particles checks every particle, all bytes and all messages).
 #include <gtest/gtest.h>
 
 #include "tests/coupled/jobs.hpp"

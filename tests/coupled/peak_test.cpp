@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory a rank takes beyond its own array, at the worst moment: at most queue_depth times its
-// part of a step, and 64 MiB.
+// Peak memory of a rank beyond its own array: at most queue_depth times its part of a step, plus
+// 64 MiB.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace {
 constexpr double mebibyte = 1 << 20;
 constexpr double more_mebibytes = 64;
 
-/// What a rank of coupled_peak has printed; in MiB.
+/// The line that a rank of coupled_peak has printed; in MiB.
 struct Memory {
   int rank = 0;
   double part = 0, baseline = 0, peak = 0;
   std::uint64_t array = 0;
   std::vector<std::pair<std::uint64_t, double>> mapped;
 
-  /// What arrays of other ranks are mapped is theirs.
+  /// Returns the peak memory beyond the baseline, without mapped arrays of other ranks.
   double beyond(const std::set<std::uint64_t>& arrays) const {
     double others = 0;
     for (const auto& [file, resident] : mapped)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the programs of the coupled tests have in common.
+// Code shared by the programs of the coupled tests.
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -15,7 +15,7 @@
 
 namespace tremula::coupled {
 
-/// `--key value` pairs.
+/// Command-line options as `--key value` pairs.
 class Options {
 public:
   Options(int argc, char** argv) {
@@ -34,7 +34,7 @@ private:
   std::map<std::string, std::string> values_;
 };
 
-/// MPI, where an mpirun has started this process.
+/// MPI, initialised only if an mpirun has started this process.
 class MaybeMpi {
 public:
   MaybeMpi(int& argc, char**& argv) : is_there_(std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
@@ -52,7 +52,8 @@ private:
   bool is_there_;
 };
 
-/// @throws std::runtime_error with Tremula's text
+/// Returns `status`.
+/// @throws std::runtime_error with Tremula's text if it is an error
 inline tremula_status expect_ok(tremula_status status, const std::string& what) {
   if (status < 0)
     throw std::runtime_error(what + ": status " + std::to_string(status) + ": " +
@@ -72,7 +73,7 @@ using Layout = std::unique_ptr<tremula_layout, Freer<tremula_layout_free>>;
 using OutStream = std::unique_ptr<tremula_out_stream, Freer<tremula_out_free>>;
 using InStream = std::unique_ptr<tremula_in_stream, Freer<tremula_in_free>>;
 
-/// A session over MPI_COMM_WORLD, or by RANK and WORLD_SIZE where there is no MPI.
+/// Opens a session over MPI_COMM_WORLD, or by RANK and WORLD_SIZE without MPI.
 inline Session open_session(const MaybeMpi& mpi, const std::string& group,
                             const std::string& options) {
   tremula_session* session = nullptr;
@@ -89,7 +90,7 @@ inline Layout parse_layout(const std::string& text) {
   return Layout(layout);
 }
 
-/// A program's main: tells what `play` throws.
+/// Runs a program's `play` as its main, and prints the error that it throws, if any.
 inline int run_program(int argc, char** argv,
                        const std::function<void(const Options&, const MaybeMpi&)>& play) {
   die_with_parent();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One producer job and consumer jobs of different pace and policy: every step that comes is whole
+// One producer job and consumer jobs of different pace and policy: every step that arrives is complete
 // (coupled_queue checks every element), all ranks of a consumer see the same steps, and both sides
-// count exactly what was dropped.
+// count the dropped steps exactly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Seen {
   friend bool operator==(const Seen&, const Seen&) = default;
 };
 
-/// What each rank has written.
+/// Returns the steps that each rank of `job` has written.
 std::vector<Seen> seen_by(const Job& job) {
   std::vector<Seen> all;
   std::istringstream lines(job.output());
@@ -102,9 +102,9 @@ TEST_P(CoupledQueue, GivesAllRanksOfAConsumerTheSameWholeStepsAndCountsTheOthers
       EXPECT_GT(seen[0].dropped, 0u);
     }
   }
-  const auto told = seen_by(producer);
-  ASSERT_EQ(told.size(), 2u);
-  for (const Seen& rank : told) EXPECT_EQ(rank.dropped, dropped);
+  const auto reported = seen_by(producer);
+  ASSERT_EQ(reported.size(), 2u);
+  for (const Seen& rank : reported) EXPECT_EQ(rank.dropped, dropped);
 }
 
 TEST_P(CoupledShare, GivesEachStepToOneOfTheGroupsAndKeptOnesToALateOne) {

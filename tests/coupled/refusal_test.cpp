@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad input ends in an error that names what was expected, what was found and what to do; never in
-// a hang.
+// Bad input ends in an error that states the expectation, the finding and the remedy; never in a
+// hang.
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -14,7 +14,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// A port of this host at which nobody listens.
+/// Returns a port of this host at which no process listens.
 int closed_port() {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -30,7 +30,7 @@ int closed_port() {
 const Arguments out_of_ten{"--side", "out", "--layout", "shape=10 grid=1"};
 const Arguments in_of_ten{"--side", "in", "--layout", "shape=10 grid=1"};
 
-/// The transport matters little here, so one of them stands for all.
+/// The transport matters little here, so one of them represents all.
 class CoupledRefusal : public CoupledActors, public testing::WithParamInterface<std::string> {};
 
 TEST_P(CoupledRefusal, OfAServerThatIsNotThere) {
@@ -157,7 +157,7 @@ TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
   }
 }
 
-/// The side that has them is told why; the other one that the link was closed.
+/// The side with ghost cells gets the reason: a consumer as `unsupported`, a producer as `peer_lost`.
 TEST_P(CoupledRefusal, OfGhostCellsBesideASkewedLayout) {
   stage.start_server();
   const std::string skewed = "shape=10 mesh=2 block=2 owner0=b0+1",
@@ -173,13 +173,13 @@ TEST_P(CoupledRefusal, OfGhostCellsBesideASkewedLayout) {
                   session(GetParam())));
     expect_end(producer);
     expect_end(consumer);
-    const std::vector<std::string> told{"without ghost cells and gaps", "skewed",
-                                        "\"shape=10 grid=2 ghost=1\"",
-                                        "\"shape=10 mesh=2 block=2 owner0=b0+1\""};
+    const std::vector<std::string> reason{"without ghost cells and gaps", "skewed",
+                                          "\"shape=10 grid=2 ghost=1\"",
+                                          "\"shape=10 mesh=2 block=2 owner0=b0+1\""};
     if (is_producer_skewed)
-      expect_error(consumer, TREMULA_UNSUPPORTED, told);
+      expect_error(consumer, TREMULA_UNSUPPORTED, reason);
     else
-      expect_error(producer, TREMULA_PEER_LOST, told);
+      expect_error(producer, TREMULA_PEER_LOST, reason);
   }
 }
 

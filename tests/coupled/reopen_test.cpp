@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs in a ring, each of which puts to the next before it gets from the one before, that close their
-// streams and open them again under the same names, a hundred times.
+// Jobs in a ring, each of which puts to the next before it gets from the previous one, close their streams
+// and reopen them under the same names, a hundred times.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -12,11 +12,12 @@ namespace tremula::coupled {
 
 namespace {
 
-/// Draws that are equal on every machine and in every job, which std:: distributions are not.
+/// A random generator whose draws are equal on every machine and in every job, unlike those of std::
+/// distributions.
 class Dice {
 public:
   explicit Dice(std::uint64_t seed) : generator_(seed) {}
-  /// From `least` to `most`, both included.
+  /// Returns a number from `least` to `most`, both included.
   std::int64_t from(std::int64_t least, std::int64_t most) {
     return least +
            static_cast<std::int64_t>(generator_() % static_cast<std::uint64_t>(most - least + 1));
@@ -102,7 +103,7 @@ SideLayout make_layout(Dice& dice, const std::vector<std::int64_t>& shape, int r
   return layout;
 }
 
-/// Blocks that are skewed, on all ranks.
+/// Returns a skewed layout on all ranks.
 SideLayout make_skewed(Dice& dice, const std::vector<std::int64_t>& shape, int ranks) {
   SideLayout layout;
   layout.skew.emplace();
@@ -140,7 +141,8 @@ std::string text_of(const Skewing::Owner& owner) {
   return text.substr(text.front() == '+' ? 1 : 0);
 }
 
-/// Element by element: it is mine if the sums of its block numbers give my places on all axes.
+/// Returns the part of a skewed layout, element by element: an element belongs to it if the sums of its
+/// block numbers give `places` on all axes.
 Part skewed_part(const SideLayout& layout, const std::vector<int>& places) {
   const std::size_t n = layout.dimensions.size();
   using Numbers = std::vector<std::int64_t>;
@@ -249,7 +251,7 @@ Part part_of(const SideLayout& layout, int rank) {
   std::vector<int> places = {layout.mesh.begin(), layout.mesh.end()};  // along the axes
   if (places.empty())
     for (const Dealing& d : layout.dimensions) places.push_back(static_cast<int>(d.grid));
-  for (std::size_t k = 0; k < places.size(); ++k) {  // what runs fastest with the rank first
+  for (std::size_t k = 0; k < places.size(); ++k) {  // the fastest-varying axis first
     int& place = places[layout.is_rank_order_column ? k : places.size() - 1 - k];
     const int extent = place;
     place = seat % extent;
@@ -269,7 +271,7 @@ Part part_of(const SideLayout& layout, int rank) {
   if (std::ranges::find(part.extents, 0) != part.extents.end()) return part;
 
   std::int64_t step = 1;
-  for (std::size_t k = 0; k < n; ++k) {  // the dimension that runs fastest in memory first
+  for (std::size_t k = 0; k < n; ++k) {  // the dimension that varies fastest in memory first
     const std::size_t d = layout.is_storage_column ? k : n - 1 - k;
     const std::int64_t ghost = layout.ghost.empty() ? 0 : layout.ghost[d];
     part.strides[d] = step;
@@ -278,7 +280,7 @@ Part part_of(const SideLayout& layout, int rank) {
   }
   part.allocated = step;
 
-  std::vector<std::int64_t> at(n, 0);  // local indices, the last runs fastest
+  std::vector<std::int64_t> at(n, 0);  // local indices, the last varies fastest
   for (bool is_over = false; !is_over;) {
     Cell cell{part.first, 0};
     for (std::size_t d = 0; d < n; ++d) {
@@ -323,7 +325,7 @@ Scenario make_scenario(std::uint64_t seed, int number, int producers, int consum
       shape.push_back(dice.one_in(40) ? 0 : dice.from(1, most[dimensions - 1]));
     field.producer = make_layout(dice, shape, producers);
     field.consumer = make_layout(dice, shape, consumers);
-    const auto which = dice.from(0, 8);  // now and then a side is skewed, and the other one dense
+    const auto which = dice.from(0, 8);  // sometimes one side is skewed, and the other one dense
     if (which <= 2)
       for (SideLayout* const side : {&field.producer, &field.consumer}) {
         side->ghost.clear();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a producer and a consumer do together, made from a seed, so that two jobs that know nothing
-// of each other agree on it; and where every element belongs, from the definition alone: blocks are
-// dealt to the coordinates like cards, and every coordinate keeps what it was dealt in the order in
-// which it came. Shares no code with index_calc.
+// Joint scenarios of a producer and a consumer, derived from a seed so that two jobs that know
+// nothing of each other agree on them; and the place of every element, from the definition alone:
+// blocks are dealt to the coordinates like cards, and each coordinate keeps its blocks in the order
+// in which they were dealt. Shares no code with index_calc.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,8 +20,8 @@ struct Dealing {
   std::int64_t extent = 0, block = 1, grid = 1, source = 0;
   std::vector<std::int64_t> bounds, owners;  ///< instead of blocks, if not empty
 
-  /// The global indices that each coordinate holds, in the order in which it stores them. Shape:
-  /// [grid].
+  /// Returns the global indices that each coordinate holds, in the order in which it stores them.
+  /// Shape: [grid].
   std::vector<std::vector<std::int64_t>> hands() const;
 };
 
@@ -37,23 +37,23 @@ struct Skewing {
   };
   std::vector<Owner> owners;
   std::vector<std::int64_t>
-      equal;  ///< blocks of each dimension, block i from extent * i div equal on
+      equal;  ///< blocks per dimension; block i begins at extent * i div equal
 };
 
 /// One side's layout of one field.
 struct SideLayout {
   std::vector<Dealing> dimensions;
   std::vector<std::int64_t> mesh;      ///< ranks along its axes; empty: axis d is dimension d
-  std::vector<std::vector<int>> axes;  ///< that split each dimension, outermost first
+  std::vector<std::vector<int>> axes;  ///< axes that split each dimension, outermost first
   bool is_rank_order_column = false, is_storage_column = false;
   std::vector<std::int64_t> ghost;  ///< empty: none
-  std::int64_t leading = 0;         ///< 0: as many as are needed
+  std::int64_t leading = 0;         ///< 0: as small as possible
   std::vector<int> members;         ///< ranks in grid order; empty: all
-  std::optional<Skewing> skew{};    ///< then dimensions tell their extents and blocks alone
+  std::optional<Skewing> skew{};    ///< if set, only extent and block of `dimensions` count
 
-  /// Text form of the layout.
+  /// Returns the text form of the layout.
   std::string text() const;
-  /// Ranks that own the same elements.
+  /// Returns how many ranks own the same elements.
   std::int64_t copies() const;
 };
 
@@ -69,7 +69,7 @@ struct Part {
   std::int64_t first = 0, allocated = 0;
   std::vector<Cell> cells;
 };
-/// @param rank  of the group
+/// Returns the part of `rank`, a rank of the group.
 Part part_of(const SideLayout& layout, int rank);
 
 struct FieldCase {
@@ -88,12 +88,12 @@ struct Scenario {
   bool has_metadata = false;  ///< attributes, and a time in every step
 };
 
-/// @param number  of the scenario, 0, 1, ...
+/// Returns scenario `number` (0, 1, ...) of `seed`.
 Scenario make_scenario(std::uint64_t seed, int number, int producers, int consumers);
 
 std::size_t element_bytes(tremula_type type);
-/// Writes the value that element `global` of field `field` has in step `step`; one that neither
-/// rounding nor a narrow type changes from run to run.
+/// Writes the value of element `global` of field `field` in step `step`, chosen so that neither
+/// rounding nor a narrow type changes it from run to run.
 void write_value(std::byte* at, tremula_type type, std::int64_t global, std::uint64_t step,
                  std::size_t field);
 

@@ -37,7 +37,7 @@ void write_stack(int) {
   errno = kept;
 }
 
-/// What stands behind `key` in the status of a process or thread in /proc; empty for one that has
+/// Returns the word after `key` in the status of a process or thread in /proc; empty if it has
 /// ended.
 std::string status_of(const fs::path& process, const std::string& key) {
   std::ifstream file(process / "status");
@@ -60,7 +60,7 @@ bool answers(const fs::path& thread) {
 
 void answer_with_stacks() {
   std::array<void*, 1> frame;
-  backtrace(frame.data(), 1);  // loads what it needs now, not in the handler
+  backtrace(frame.data(), 1);  // loads its library now, not in the handler
   struct sigaction action {};
   action.sa_handler = write_stack;
   action.sa_flags = SA_RESTART;

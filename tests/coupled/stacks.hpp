@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a job that does not end is.
+// Call stacks of a job that does not end.
 #include <sys/types.h>
 
 #include <string_view>
 
 namespace tremula::coupled {
 
-/// Call it first in every program that a test starts: from then on ask_for_stacks is answered.
+/// Makes this process answer ask_for_stacks. Every program that a test starts calls it first.
 void answer_with_stacks();
 
-/// Every thread of `process`, and of all that it has started, writes its call stack to its standard
-/// error, soon, and `stack_end` after it. Those that do not answer are left alone.
-/// @return how many will answer
+/// Asks every thread of `process`, and of all processes that it has started, to write its call stack
+/// to its standard error soon, followed by `stack_end`. Threads that cannot answer are left alone.
+/// @return the number of threads that will answer
 int ask_for_stacks(pid_t process);
 inline constexpr std::string_view stack_end = "---- so far this thread\n";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server and the jobs come in every order, and the server goes and comes back.
+// The server and the jobs start in every order, and the server dies and is restarted.
 #include <signal.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ protected:
         {{"TREMULA_SERVER", "file:" + port_file()}});
   }
   std::string port_file() const { return (stage.directory() / "server.port").string(); }
-  /// Waits until it is true.
+  /// Waits until `is_so` returns true; `what` names it in the failure.
   static void until(const std::function<bool()>& is_so, const std::string& what) {
     const auto deadline = Deadline::after(patience_seconds);
     while (!is_so() && !deadline.expired()) usleep(5000);
@@ -53,7 +53,7 @@ TEST_P(CoupledStart, ServerProducerAndConsumerComeInAnyOrder) {
         is_served = true;
         continue;
       }
-      // Names of their own, so that no job waits for one of an earlier turn to leave.
+      // Names differ per turn, so that no job waits for one of an earlier turn to leave.
       const std::string suffix = std::to_string(turn);
       const Actors job = next == 'p' ? act({"producer" + suffix, 2}, "out", {"--steps", "4"})
                                      : act({"consumer" + suffix, 2}, "in");
@@ -105,7 +105,7 @@ TEST_P(CoupledStart, AServerThatIsStartedAgainLearnsOfTheJobs) {
   const Actors steady = act({"steady", 2}, "in");
   until([&] { return std::filesystem::exists(begun); }, "no step came");
   stage.stop_server(SIGKILL);
-  // It waits for the server, and then for the stream, which the server learns of.
+  // This job waits for the server, and then for the stream, of which the server learns.
   const Actors late = act({"late", 2}, "in", {"--first-file", come});
   Process& server = stage.start_server();
   const auto says = [&](const std::string& text) {
@@ -119,7 +119,8 @@ TEST_P(CoupledStart, AServerThatIsStartedAgainLearnsOfTheJobs) {
     EXPECT_EQ(late.event_of(r, "end_of_stream").step, 399);
     EXPECT_EQ(steady.event_of(r, "end_of_stream").step, 399);
   }
-  EXPECT_TRUE(says("stream_closed stream=s producer=producer")) << "it is told of the end, too";
+  EXPECT_TRUE(says("stream_closed stream=s producer=producer"))
+      << "the server learns of the end as well";
 }
 
 TEST_P(CoupledStart, ARankThatStandsStillForSixSecondsIsNotLost) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tls.sh PAGE BIN: what the page of the manual says of TLS and of several users, on this host, under jobs that verify every element;
-# and what others get that come without TLS, or answer in the server's place.
+# tls.sh PAGE BIN: runs the commands of the manual's page on TLS and on several users, on this host, with jobs that
+# verify every element; then clients without TLS, and a program that answers in the server's place.
 set -euo pipefail
 page=$1 bin=$2
 blocks=$(dirname "$(readlink -f "$0")")/../../docs/site/blocks.py
@@ -22,7 +22,7 @@ unset TREMULA_SERVER TREMULA_KEY TREMULA_TLS_CA TREMULA_TLS_NAME TREMULA_TRANSPO
 export HOME=$work TREMULA_KEY_FILE=$work/tremula.key
 
 section=$(/usr/bin/python3 "$blocks" "$page" coupled.tls 1)
-command_of() {  # command_of WORD: the one line of the code that has it, for the address of this host
+command_of() {  # command_of WORD: prints the one line of the code that contains WORD, with the address of this host
   local found
   found=$(sed -n "s|^\(.*$1.*[^ ]\) *# on .*\$|\1|p" <<<"$section")
   [ "$(grep -c . <<<"$found")" = 1 ] || fail "expected one command of the first block of the page with '$1'"
@@ -48,7 +48,7 @@ ranks_of() {  # ranks_of JOB SIZE PEERS
       "$bin/coupled_$1" --seed "${TREMULA_TEST_SEED:-7}" --scenarios 6 --transport local --peers "$3"
   done
 }
-expect_refusal() {  # expect_refusal NAME TEXT: the job ends, and says so
+expect_refusal() {  # expect_refusal NAME TEXT: the job fails, and its log contains TEXT
   local status=0
   wait "${job[$1]}" || status=$?
   [ "$status" != 0 ] || fail "$1 was not refused"
@@ -80,7 +80,7 @@ serve middle "$(command_of 'tremula serve' | sed "s|~/tremula_tls|$work/middle/t
 server=127.0.0.1:$(sed 's/.*://' "$work/middle.port")
 ranks_of producer 1 1
 expect_refusal producer.0 "another program answers in the place of the server"
-grep -q "connection" "$work/middle.log" && fail "the wrong server was told something"
+grep -q "connection" "$work/middle.log" && fail "the wrong server received something"
 
 echo "== several users"
 unset TREMULA_TLS_CA

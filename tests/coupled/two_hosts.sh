@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # two_hosts.sh PAGE BIN MPIEXEC: two hosts as namespaces of their own (network, processes, host name), joined by a
-# cable. Runs what the page of the manual says of two hosts, in several orders, then jobs that verify every element. As root, or
-# where users may make namespaces.
+# cable. Runs the commands of the manual's page on two hosts, in several orders, then jobs that verify every element.
+# Needs root, or users that may create namespaces.
 set -euo pipefail
 page=$1 bin=$2 mpiexec=$3
 [ "$(id -u)" = 0 ] || exec unshare --user --map-root-user --net "$0" "$@"
@@ -23,8 +23,8 @@ fail() {
   exit 1
 }
 
-# A host ends with its first process, and takes with it all processes and its end of the cable. That process ends with this
-# script, however that ends.
+# A host ends with its first process, together with all its other processes and its end of the cable. The first process
+# ends with this script, however the script ends.
 start_host() {  # start_host NAME
   rm -f "$work/$1.up"
   setpriv --pdeathsig KILL unshare --net --pid --uts --fork --mount-proc --kill-child \
@@ -48,7 +48,7 @@ start_hosts() {
     on "$name" ip address add "10.1.0.$((last++))/24" dev eth0
     on "$name" ip link set eth0 up
   done
-  # The kernel tells of a carrier within a second; libfabric lists no interface before.
+  # The kernel reports a carrier within a second; libfabric lists no interface before.
   for name in a b; do
     for _ in $(seq 100); do
       on "$name" ip -brief link show eth0 | grep -q ' UP ' && break
@@ -76,13 +76,13 @@ PATH=$(dirname "$mpiexec"):$PATH
 unset TREMULA_SERVER TREMULA_OFI_BIND TREMULA_TRANSPORT TREMULA_KEY TREMULA_KEY_FILE
 
 # start NAME HOST COMMAND...: in the background; its output goes to NAME.log. Each mpirun has a TMPDIR of its own: two
-# that share one may both fail to make the same folder in it.
+# that share one may both fail to create the same folder in it.
 declare -A job=()
 start() {
   local name=$1 host=$2
   shift 2
   mkdir -p "$work/$name.tmp"
-  rm -f "$work/$name.log"  # of an earlier one, which might be read as this one's
+  rm -f "$work/$name.log"  # an earlier log might be mistaken for this one's
   TMPDIR=$work/$name.tmp timeout 300 nsenter --target "${init[$host]}" --net --pid --uts --mount -- "$@" \
     >"$work/$name.log" 2>&1 &
   job[$name]=$!
@@ -101,7 +101,7 @@ await_server() {
   done
   fail "no server after 30 s"
 }
-await_words() {  # of a job that finds no server
+await_words() {  # await_words NAME: waits for the first output of a job that finds no server
   for _ in $(seq 100); do
     [ -s "$work/$1.log" ] && break
     sleep 0.1
@@ -113,9 +113,9 @@ start_server() {  # start_server KEY_FILE
 }
 
 # ---- the page ----
-# "COMMAND   # on host A" in the code of the page; programs are those of the build.
+# The page's code has lines "COMMAND   # on host A"; programs are those of the build.
 section=$(/usr/bin/python3 "$(dirname "$(readlink -f "$0")")/../../docs/site/blocks.py" "$page" coupled.two_hosts)
-command_of() {  # command_of PROGRAM: host and command
+command_of() {  # command_of PROGRAM: prints host and command
   sed -n "s|^\(.*$1.*\) # on host \([AB]\)\$|\2 \1|p" <<<"$section" |
     sed -e "s|~/tremula/bin|$bin|; s|build/quick_start/|$bin/|; s|^A|a|; s|^B|b|"
 }
@@ -128,7 +128,7 @@ for order in "${orders[@]}"; do
   echo "== the page: $order"
   start_hosts
   rm -rf "$work/home"
-  mkdir -p "$work/home/a" "$work/home/b"  # which they do not share
+  mkdir -p "$work/home/a" "$work/home/b"  # the hosts do not share it
   for program in $order; do
     read -r host command < <(command_of "$program")
     start "$program" "$host" env HOME="$work/home/$host" bash -c "$key; $command"
@@ -214,7 +214,7 @@ start open a env -u TREMULA_KEY_FILE "$bin/tremula" serve --bind 0.0.0.0 --port 
 expect_refusal open "cannot listen on 0.0.0.0:0 without a key" "--key-file PATH"
 stop_hosts
 
-echo "== without a key, when the server is told so"
+echo "== without a key, when the server is started without one"
 unset TREMULA_KEY_FILE
 start_hosts
 start_server none
@@ -222,7 +222,7 @@ grep -q "nobody is asked for a key" "$work/serve.log" || fail "the server does n
 start producer a env TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_producer"
 start consumer b env TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_consumer"
 expect_success producer consumer
-start mistaken b env TREMULA_KEY="a key that nobody made" TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_consumer"
+start mistaken b env TREMULA_KEY="a key that was never made" TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_consumer"
 expect_refusal mistaken "found one that was started with --key-file none"
 stop_hosts
 echo "== two hosts work"

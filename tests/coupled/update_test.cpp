@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields that are transposed, scaled, converted and cut on their way between two real jobs.
+// Fields that are transposed, scaled, converted and cut in transit between two real jobs.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

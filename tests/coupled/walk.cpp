@@ -113,7 +113,7 @@ Attributes attributes_of(const tremula_in_stream* in, int of) {
   return Attributes(attributes);
 }
 
-/// Attribute `number`, which must have that name, type and as many values.
+/// Returns the values of attribute `number`, which must have that name, type and number of values.
 template <class T>
 std::span<const T> values_of(const Attributes& attributes, int number, const std::string& name,
                              tremula_attribute_type type, std::size_t count) {
@@ -155,16 +155,16 @@ void set_attributes(tremula_out_stream* out, const Scenario& scenario) {
 }
 
 void verify_attributes(const tremula_in_stream* in, const Scenario& scenario) {
-  const bool is_told = scenario.has_metadata;
+  const bool has_any = scenario.has_metadata;
   const auto of_stream = attributes_of(in, TREMULA_OF_STREAM);
-  expect_equal("attributes of the stream", is_told ? 2 : 0,
+  expect_equal("attributes of the stream", has_any ? 2 : 0,
                static_cast<std::uint64_t>(tremula_attributes_count(of_stream.get())));
-  if (is_told) verify_text(of_stream, 1, "title", "of " + scenario.stream);
+  if (has_any) verify_text(of_stream, 1, "title", "of " + scenario.stream);
   for (std::size_t f = 0; f < scenario.fields.size(); ++f) {
     const auto of_field = attributes_of(in, static_cast<int>(f));
-    expect_equal("attributes of the field", is_told ? 1 : 0,
+    expect_equal("attributes of the field", has_any ? 1 : 0,
                  static_cast<std::uint64_t>(tremula_attributes_count(of_field.get())));
-    if (is_told) verify_text(of_field, 0, "long_name", "of " + scenario.fields[f].name);
+    if (has_any) verify_text(of_field, 0, "long_name", "of " + scenario.fields[f].name);
   }
 }
 

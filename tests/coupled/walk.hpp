@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What coupled_producer and coupled_consumer have in common.
+// Code shared by coupled_producer and coupled_consumer.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -21,7 +21,7 @@ struct LocalField {
   void fill(std::uint64_t step, std::size_t field);
   /// Makes every byte of the buffer wrong, each time differently.
   void spoil();
-  /// @param untouched  what the buffer was before the elements came
+  /// @param untouched  the buffer's bytes before the elements arrived
   /// @throws std::runtime_error naming the first element or cell that is wrong
   void verify(std::span<const std::byte> untouched, std::uint64_t step, std::size_t field) const;
   std::uint64_t payload_bytes() const { return part.cells.size() * element_bytes(type); }
@@ -30,7 +30,7 @@ struct LocalField {
   Part part;
   Layout layout;
   std::span<std::byte> buffer;
-  int number = -1;  ///< of the field in its stream
+  int number = -1;  ///< number of the field in its stream
   unsigned char spoiler = 0x5a;
 
 private:
@@ -38,18 +38,19 @@ private:
   std::unique_ptr<void, Freer<tremula_deallocate>> memory_;
 };
 
-/// What a producer tells beside the arrays, all of it made from the names and the number of the step,
-/// and a consumer compares: of the stream and its fields; of a step, in some steps 64 KiB.
+/// Set what a producer sends in addition to the arrays: attributes of the stream and its fields, and
+/// metadata of a step, in some steps 64 KiB. All of it derives from the names and the step number, so
+/// that a consumer can compare it.
 void set_attributes(tremula_out_stream* out, const Scenario& scenario);
 void set_metadata(tremula_out_stream* out, std::uint64_t step);
-/// @throws std::runtime_error naming what differs
+/// @throws std::runtime_error naming the difference
 void verify_attributes(const tremula_in_stream* in, const Scenario& scenario);
 void verify_metadata(const tremula_in_stream* in, std::uint64_t step);
 
 /// @throws std::runtime_error naming both
 void expect_equal(const std::string& what, std::uint64_t expected, std::uint64_t found);
 
-/// A program's main: opens the session of `group`, plays every scenario, and says what went wrong.
+/// Runs a program as its main: opens the session of `group`, plays every scenario, and prints any error.
 int walk(int argc, char** argv, const std::string& group,
          const std::function<void(tremula_session*, const Scenario&)>& play);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two jobs of M and N ranks walk through random scenarios, and every element must come home.
+// Two jobs of M and N ranks play random scenarios, and every element must reach its place.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct WalkCase {
   Launcher launcher;
   int scenarios;
 
-  /// "2x3_mpi"
+  /// Returns, for example, "2x3_mpi".
   std::string name() const {
     return std::to_string(roles[0].ranks) + "x" + std::to_string(roles[1].ranks) + "_" + transport +
            (launcher == Launcher::plain ? "_plain" : "");

@@ -18,10 +18,10 @@ namespace tremula::weights {
 struct Decoder {
   Index layers, hidden, feed_forward, vocabulary, embedding, positions;
 };
-/// facebook/opt-350m: config.json, and two positions more in its checkpoint. 388 tensors, 331,196,416
+/// facebook/opt-350m: config.json, with the two additional positions of its checkpoint. 388 tensors, 331,196,416
 /// elements.
 inline constexpr Decoder opt_350m{24, 1024, 4096, 50272, 512, 2050};
-/// Extents that 4 ranks do not divide, and some that 2 do not.
+/// A small decoder, with extents that 4 ranks do not divide, and some that 2 do not.
 inline constexpr Decoder tiny{3, 16, 24, 22, 12, 27};
 
 struct Tensor {
@@ -30,9 +30,9 @@ struct Tensor {
   int split = -1;  ///< dimension that tensor-parallel ranks split; -1: each has all of it
 };
 
-/// Weights are stored as outputs x inputs. A layer whose outputs are split ("by columns") splits
-/// dimension 0 and its bias, one whose inputs are split ("by rows") dimension 1 alone; embeddings are
-/// split along the vocabulary. Source: Megatron-LM, arXiv:1909.08053, section 3.
+/// Returns all tensors of a decoder. Weights are stored as outputs x inputs. A layer whose outputs are
+/// split ("by columns") splits dimension 0 and its bias, one whose inputs are split ("by rows") only
+/// dimension 1; embeddings are split along the vocabulary. Source: Megatron-LM, arXiv:1909.08053, section 3.
 inline std::vector<Tensor> tensors_of(const Decoder& d) {
   std::vector<Tensor> all;
   enum Split { by_columns, by_rows };
@@ -60,8 +60,8 @@ inline std::vector<Tensor> tensors_of(const Decoder& d) {
   return all;
 }
 
-/// Of element `index`, in row-major order, of a tensor: a float of full precision, one in eight of
-/// them halfway between two of bf16.
+/// Returns the value of element `index`, in row-major order, of a tensor: a float of full precision;
+/// one in eight is halfway between two numbers of bf16.
 inline float weight(std::size_t tensor, Index index, std::uint64_t version) {
   auto x = static_cast<std::uint32_t>(index) * 2654435761u +
            static_cast<std::uint32_t>(tensor) * 40503u + static_cast<std::uint32_t>(version) * 977u;
@@ -75,8 +75,8 @@ inline float weight(std::size_t tensor, Index index, std::uint64_t version) {
   return value;
 }
 
-/// The nearer one of the two numbers of bf16 around it, the even one if both are as near: by the
-/// definition. For finite values.
+/// Returns the nearer of the two numbers of bf16 around `value`, or the even one if both are equally
+/// near, by the definition. For finite values.
 inline BF16 rounded(float value) {
   std::uint32_t below = 0;
   std::memcpy(&below, &value, sizeof below);
@@ -101,14 +101,14 @@ T as(float value) {
     return value;
 }
 
-/// How a group holds tensors: its mesh, and what its axes do. Ranks are numbered last axis fastest.
+/// How a group holds tensors: the axes of its mesh and their use. Ranks are numbered with the last axis
+/// fastest.
 struct Holding {
-  Index copies = 1;  ///< ranks along the first axis, which have the same
-  Index parts = 1;   ///< along the second
-  bool is_tensor_parallel =
-      false;  ///< else dimension 0 is split, whatever the tensor, as FSDP does
+  Index copies = 1;                 ///< ranks along the first axis, which hold copies
+  Index parts = 1;                  ///< ranks along the second axis, which hold parts
+  bool is_tensor_parallel = false;  ///< false: dimension 0 of every tensor is split, as FSDP does
   int ranks() const { return static_cast<int>(copies * parts); }
-  /// Ranks that have the same of a tensor.
+  /// Returns how many ranks hold the same part of a tensor.
   Index copies_of(const Tensor& tensor) const {
     return split(tensor) < 0 ? copies * parts : copies;
   }
@@ -120,8 +120,8 @@ struct Holding {
   }
 };
 
-/// What one rank has of one tensor: rows, or columns of all rows, in pieces that are equal but for the
-/// last ones.
+/// One rank's piece of one tensor: rows, or columns of all rows. Pieces are equal except for the last
+/// ones.
 class Piece {
 public:
   Piece(std::size_t number, const Tensor& tensor, const Holding& held, int rank)
@@ -138,14 +138,14 @@ public:
   }
   const std::string& name() const { return name_; }
   const Layout& layout() const { return layout_; }
-  /// Elements of this rank.
+  /// Returns the number of elements of this rank.
   std::size_t size() const { return static_cast<std::size_t>(extents_[0] * extents_[1]); }
 
   template <class T>
   void fill(std::span<T> data, std::uint64_t version) const {
     walk(data, version, [](T& element, float value) { element = as<T>(value); });
   }
-  /// @throws std::runtime_error naming the first element that is not what it should be
+  /// @throws std::runtime_error naming the first wrong element
   template <class T>
   void check(std::span<const T> data, std::uint64_t version) const {
     walk(data, version, [&](const T& element, float value) {
@@ -156,21 +156,21 @@ public:
     });
   }
 
-  /// Elements along dimension d (0 or 1) that both have.
+  /// Returns how many indices of dimension d (0 or 1) both pieces have.
   Index common(const Piece& other, int d) const {
     const Index begin = std::max(first_[d], other.first_[d]),
                 end = std::min(first_[d] + extents_[d], other.first_[d] + other.extents_[d]);
     return std::max<Index>(0, end - begin);
   }
-  /// visit(number of the first element in the whole tensor, how many of them), in the order of the
-  /// local array
+  /// Calls visit(number of the first element in the whole tensor, number of elements), in the order of
+  /// the local array.
   void for_each_row(const auto& visit) const {
     for (Index row = 0; row < extents_[0]; ++row)
       visit((first_[0] + row) * stride_ + first_[1], extents_[1]);
   }
 
 private:
-  /// visit(element, its value before it is rounded)
+  /// Calls visit(element, its value before rounding).
   template <class T>
   void walk(std::span<T> data, std::uint64_t version, const auto& visit) const {
     T* element = data.data();
@@ -194,7 +194,7 @@ private:
   Index stride_, extents_[2], first_[2] = {0, 0};
 };
 
-/// What one rank has of all tensors.
+/// Returns one rank's pieces of all tensors.
 inline std::vector<Piece> pieces_of(const Decoder& decoder, const Holding& held, int rank) {
   std::vector<Piece> pieces;
   for (const Tensor& tensor : tensors_of(decoder))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of each code block of the manual it is said what becomes of it, and a test does that."""
+"""Each code block of the manual names the use that is made of it, and a test makes that use."""
 import os
 import re
 import subprocess
@@ -49,7 +49,7 @@ class BlocksTest(unittest.TestCase):
             scripts = [SOURCE / "tests" / folder / (subject + end) for end in (".sh", "_test.py", "_test.cpp")]
             (script,) = [path for path in scripts if path.exists()]
             text = script.read_text()
-            if folder == "coupled":  # is told the page
+            if folder == "coupled":  # gets the page as an argument
                 text += (SOURCE / "tests" / folder / "CMakeLists.txt").read_text()
             parts = page.split("/")
             is_named = page in text or ", ".join(f'"{part}"' for part in parts) in text or " / ".join(f'"{part}"' for part in parts) in text

@@ -38,7 +38,7 @@ await() {  # await FILE
   fail "no $1 after 30 s"
 }
 
-echo "== docs/howto/plan.md: the page shows what the commands print, but for times"
+echo "== docs/howto/plan.md: the page shows what the commands print, except for times"
 for number in 1 2; do
   bash -ec "$(block howto/plan $number)" >"$work/plan.log" || fail "tremula plan of the page"
   /usr/bin/python3 - "$source" $number "$work/plan.log" <<'PYTHON' || fail "tremula plan prints something else than the page says"
@@ -51,11 +51,11 @@ def timeless(text):
     return re.sub(r"in [0-9.]+ [mun]?s, ", "in TIME, ", text).strip().splitlines()
 found = blocks.blocks(Path(sys.argv[1], "docs/howto/plan.md"))
 (at,) = [n for n, b in enumerate(found) if b.words == "run by docs.commands"][int(sys.argv[2]) - 1 :][:1]
-told, printed = timeless(found[at + 1].code), timeless(Path(sys.argv[3]).read_text())
-for a, b in zip(told, printed):
+shown_by_page, printed = timeless(found[at + 1].code), timeless(Path(sys.argv[3]).read_text())
+for a, b in zip(shown_by_page, printed):
     if a != b:
         print(f"the page: {a}\nprinted:  {b}")
-sys.exit(told != printed)
+sys.exit(shown_by_page != printed)
 PYTHON
 done
 [ -s plan.svg ] || fail "tremula plan has drawn nothing"
@@ -82,7 +82,7 @@ status=0
 timeout 3 bash -c "$(block howto/production 2 | head -n 1)" >"$work/watch.log" || status=$?
 [ "$status" = 124 ] || fail "tremula status --watch has ended with $status"
 bash -ec "$(block howto/production 2 | tail -n 1)" >"$work/stuck.log" 2>&1 || fail "tremula status --stuck"
-[ ! -s "$work/stuck.log" ] || fail "somebody is stuck for ten minutes"
+[ ! -s "$work/stuck.log" ] || fail "a rank has been stuck for ten minutes"
 
 echo "== docs/howto/status.md"
 bash -ec "$(block howto/status 1)" >"$work/status.log" 2>&1 || fail "tremula status"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # programs.sh SOURCE BUILD MPIEXEC: the programs of the how-to pages of the manual (docs/howto/couple_two_codes.md,
-# docs/howto/training.md, docs/howto/weights.md), taken out of the pages and run as they stand there, on an installed Tremula.
+# docs/howto/training.md, docs/howto/weights.md), taken out of the pages and run unchanged, on an installed Tremula.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -71,8 +71,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1] + "/docs/site")
 import blocks
-(told,) = [b.code for b in blocks.blocks(Path(sys.argv[1], "docs/howto/couple_two_codes.md")) if b.code.startswith("ocean ")]
-print(told, end="")
+(page,) = [b.code for b in blocks.blocks(Path(sys.argv[1], "docs/howto/couple_two_codes.md")) if b.code.startswith("ocean ")]
+print(page, end="")
 PYTHON
 end_server
 

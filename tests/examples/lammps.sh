@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# lammps.sh EXAMPLE BUILD: a short run of examples/lammps agrees with LAMMPS; tables of LAMMPS that were changed, and a
-# LAMMPS that leaves an atom out, are found out.
+# lammps.sh EXAMPLE BUILD: a short run of examples/lammps agrees with LAMMPS; changed tables of LAMMPS, and a LAMMPS
+# that leaves an atom out, are detected.
 set -euo pipefail
 example=$1 build=$2
 work=$(mktemp -d)
@@ -56,4 +56,4 @@ cp "$example/../jobs.sh" "$work"
 sed 's/^compute  *msd all msd$/group others id > 1\ncompute msd others msd/' "$example/melt.lammps" >"$work/example/melt.lammps"
 grep -q '^compute msd others' "$work/example/melt.lammps" || fail "expected a 'compute msd' in $example/melt.lammps"
 ! run "$work/example" "$work/other" || fail "the run has ended well"
-grep -q '^WRONG  *analysis_msd.txt, line 4:' "$work/said" || fail "expected the consumer to tell of the displacements"
+grep -q '^WRONG  *analysis_msd.txt, line 4:' "$work/said" || fail "expected the consumer to report the displacements"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# debs.sh SOURCE FOLDER [MIRROR]: the packages of ./dev deb, in FOLDER, in a Debian of their own that debootstrap makes
-# under /tmp: they install, programs in Python, C and C++ use them, and nothing stays when they are removed. As root.
+# debs.sh SOURCE FOLDER [MIRROR]: tries the packages of ./dev deb, in FOLDER, in a Debian of their own that debootstrap
+# makes under /tmp: they install, programs in Python, C and C++ use them, and removal leaves nothing. Needs root.
 set -euo pipefail
 source=$1 folder=$2 mirror=${3:-http://deb.debian.org/debian}
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -21,23 +21,23 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
-inside() {  # inside COMMAND...: in the folder, with no variable of the caller's
+inside() {  # inside COMMAND...: runs it in the folder, with no variable of the caller's
   exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
     DEBIAN_FRONTEND=noninteractive TREMULA_SERVER=file:/trial/port TREMULA_TIMEOUT=60 \
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 "$@"
 }
 run() { (inside "$@"); }
-ours() {  # ours NAME...: the files of these packages, as they are seen inside
+ours() {  # ours NAME...: prints the files of these packages, with their paths inside
   local name file
   for name in "$@"; do
     file=$(cd "$root/debs" && ls "${name}"_*.deb) || fail "expected $name in $folder, found none"
     echo "/debs/$file"
   done
 }
-install() {  # install NAME...: packages of Debian's, and files, with what they need
+install() {  # install NAME...: installs Debian packages, and files, with their dependencies
   run apt-get install -q -y --no-install-recommends "$@" >"$root.log" 2>&1 || { tail -30 "$root.log"; fail "cannot install $*"; }
 }
-background() {  # background NAME COMMAND...: its words go to /trial/NAME.log
+background() {  # background NAME COMMAND...: starts it; its output goes to /trial/NAME.log
   local name=$1
   shift
   (inside "$@") >"$root/trial/$name.log" 2>&1 &
@@ -50,7 +50,7 @@ ends_well() {  # ends_well NAME PROCESS
 
 if command -v lintian >/dev/null; then
   echo "== lintian"
-  # cpack calls ldconfig in scripts, where Debian's own tools set a trigger; and nothing is uploaded to Debian.
+  # cpack calls ldconfig in scripts, where Debian's own tools set a trigger; the packages are not uploaded to Debian.
   lintian --allow-root --fail-on error,warning --suppress-tags \
     lacks-ldconfig-trigger,maintscript-calls-ldconfig,initial-upload-closes-no-bugs "$folder"/*.deb || fail "lintian"
 fi
@@ -58,7 +58,7 @@ fi
 echo "== a Debian of its own, by debootstrap"
 debootstrap --variant=minbase bookworm "$root" "$mirror" >"$root.log" 2>&1 || { tail "$root.log"; fail "debootstrap"; }
 mount -t proc proc "$root/proc"
-mount -t sysfs -o ro sysfs "$root/sys"  # of which Open MPI learns the cores
+mount -t sysfs -o ro sysfs "$root/sys"  # where Open MPI finds the cores
 mount -t tmpfs tmpfs "$root/dev/shm"
 mkdir "$root/debs" "$root/trial"
 cp "$folder"/*.deb "$root/debs"
@@ -70,7 +70,7 @@ install $(ours "libtremula$interface" tremula python3-tremula)
 ! run dpkg-query --show libopenmpi3 >/dev/null 2>&1 || fail "the library, the tools or the Python package need MPI"
 run tremula version
 for page in tremula tremula-bench tremula-plan tremula-serve tremula-status tremula-version; do
-  # Debian's small images leave pages out; the package has them.
+  # Debian's small images leave manual pages out; the package has them.
   dpkg-deb --contents "$folder"/tremula_*.deb | grep "/man1/$page.1.gz" >/dev/null || fail "the package tremula has no page $page"
 done
 [ "$(run python3 -c 'import importlib.metadata as m; print(m.version("tremula"))')" = "${version%-*}" ] || fail "Python has no metadata of tremula"
@@ -115,7 +115,7 @@ install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" "libt
 cp -r "$source/examples/00_quick_start" "$root/trial/quick_start"
 run cmake -S /trial/quick_start -B /trial/quick_start/build >"$root.log" || { cat "$root.log"; fail "the quick start does not configure"; }
 run cmake --build /trial/quick_start/build >"$root.log" 2>&1 || { cat "$root.log"; fail "the quick start does not build"; }
-job() {  # job NAME RANKS COMMAND...: with a folder of its own for what mpirun makes
+job() {  # job NAME RANKS COMMAND...: starts it by mpirun, with a TMPDIR of its own
   local name=$1 ranks=$2
   shift 2
   mkdir -p "$root/trial/$name.tmp"

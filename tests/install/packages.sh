@@ -12,7 +12,7 @@ prefix=$work/tremula
 libraries=$prefix/lib
 cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-configure() {  # configure FOLDER: what CMake says goes to configure.log
+configure() {  # configure FOLDER: CMake's output goes to configure.log
   cmake -G Ninja -S "$1" -B "$1/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" 2>&1
 }
 built() {  # built FOLDER: configures and builds

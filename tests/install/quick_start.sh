@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # quick_start.sh SOURCE BUILD MPIEXEC: installs Tremula into a prefix of its own, builds the quick start from a folder
-# that knows nothing but this prefix, and runs it as two MPI jobs and a server.
+# that sees nothing but this prefix, and runs it as two MPI jobs and a server.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -15,12 +15,12 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 prefix=$work/prefix
 
 # ---- the page ----
-# What the manual says, in a folder that has of the source tree nothing but the programs: there `dev` builds nothing, since
-# BUILD is there, mpirun may put more ranks on a core, and the package for Python is that of the source tree.
-commands_of() {  # commands_of NUMBER: of that block of the page
+# Runs the manual's commands in a folder that contains only the programs of the source tree, with three differences:
+# `dev` builds nothing, since BUILD exists; mpirun may oversubscribe cores; the Python package is the source tree's.
+commands_of() {  # commands_of NUMBER: prints the commands of that block of the page
   /usr/bin/python3 "$source/docs/site/blocks.py" "$source/docs/start/quick_start.md" install.quick_start "$1"
 }
-command_of() {  # command_of NUMBER WORDS: the one line of that block that has them, as it is run here
+command_of() {  # command_of NUMBER WORDS: prints the one line of that block that contains WORDS, as it is run here
   local found
   found=$(commands_of "$1" | grep -F -- "$2") || fail "expected a command with '$2' in the page"
   [ "$(wc -l <<<"$found")" = 1 ] || fail "expected one command with '$2' in the page, found: $found"
@@ -37,7 +37,7 @@ command=$(command_of 1 'cmake --install')
 [[ "$command" == "./dev build release && cmake --install build/release "* ]] || fail "the page installs by: $command"
 command=${command#./dev build release && }
 bash -c "${command/build\/release/$build}" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
-# The tree can be moved: nothing in it may know where it was made.
+# The tree can be moved: nothing in it may depend on where it was installed.
 HOME=$work
 mv "$work/made/tremula" "$work/tremula"
 rmdir "$work/made"
@@ -101,7 +101,7 @@ serve() {
   server=$!
 }
 start() {  # start JOB COMMAND: a job of its own
-  # Two mpirun that start at once in one TMPDIR can both want to make the same folder in it, and one then gives up.
+  # Two mpirun that start at once in one TMPDIR can both try to create the same folder in it, and one then gives up.
   mkdir -p "$work/$1.tmp"
   TMPDIR=$work/$1.tmp timeout 120 bash -c "exec $2" >"$work/$1.log" 2>"$work/$1.errors" &
 }

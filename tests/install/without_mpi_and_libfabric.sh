@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # without_mpi_and_libfabric.sh SOURCE BUILD [COMPILER_LAUNCHER]: library and program still build, install and start.
-# BUILD is kept, but for what CMake has found: the next run compiles what has changed.
+# BUILD is kept, except for what CMake has found: the next run compiles only what has changed.
 set -euo pipefail
 source=$1 build=$2 launcher=${3:-}
 work=$(mktemp -d)

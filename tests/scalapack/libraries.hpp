@@ -40,13 +40,13 @@ private:
   void* handle_;
 };
 
-/// The file that the function at `address` comes from.
+/// Returns the file that the function at `address` comes from; "" if unknown.
 inline std::string origin_of(void* address) {
   Dl_info info{};
   return dladdr(address, &info) == 0 ? "" : info.dli_fname;
 }
 
-/// A process grid on the given ranks of MPI_COMM_WORLD. All of them make and end it.
+/// A process grid on the given ranks of MPI_COMM_WORLD. All of them create and destroy it.
 class Context {
 public:
   /// @param ranks  row by row

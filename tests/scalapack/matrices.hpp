@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random ScaLAPACK matrices whose every cell has a value of its own.
+// Random ScaLAPACK matrices in which each cell has a value of its own.
 #include <mpi.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline int world_size() {
   return size;
 }
 
-/// The same on all ranks.
+/// Returns a generator with the same seed on all ranks. Collective.
 inline Random shared_random() {
   unsigned seed = std::random_device{}();
   if (const char* given = std::getenv("TREMULA_TEST_SEED"))
@@ -42,7 +42,7 @@ inline int pick(Random& random, int low, int high) {
   return static_cast<int>(random.in(low, high));
 }
 
-/// Some of `ranks` in any order.
+/// Returns `count` of `ranks` in random order.
 inline std::vector<int> some_of(Random& random, std::vector<int> ranks, int count) {
   for (std::size_t i = ranks.size(); i > 1; --i)
     std::swap(ranks[i - 1], ranks[static_cast<std::size_t>(random.in(0, static_cast<int>(i) - 1))]);
@@ -95,7 +95,7 @@ template <class T>
 class Part {
 public:
   Part(const Context& context, const Shape& s) : shape_(s), context_(context) {
-    if (!context.has_me()) {  // what is passed then must not matter
+    if (!context.has_me()) {  // the values passed then must not matter
       descriptor.fill(-77 - world_rank());
       descriptor[1] = -1;
       row = column = -5 - world_rank();
@@ -125,7 +125,7 @@ public:
     for (std::size_t c = 0; c < js_.size(); ++c)
       for (std::size_t r = 0; r < is_.size(); ++r) visit(cells[c * leading_ + r], is_[r], js_[c]);
   }
-  /// The same for the cells of the submatrix of m x n elements, with the place in it.
+  /// Calls visit(cell, i, j) for the cells of the submatrix of m x n elements, with the 0-based place in it.
   template <class Visit>
   void for_each_of(int m, int n, Visit&& visit) {
     for_each([&](T& cell, int i, int j) {
@@ -133,7 +133,7 @@ public:
       if (r >= 0 && r < m && c >= 0 && c < n) visit(cell, r, c);
     });
   }
-  /// Element (i, j) of the submatrix gets the number of its place in the matrix, from `first` on.
+  /// Sets each cell to `first` plus the column-major number of its place in the matrix.
   void fill(double first) {
     for_each(
         [&](T& cell, int i, int j) { cell = number<T>(first + i + double{1} * j * shape_.rows); });

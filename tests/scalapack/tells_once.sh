@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tells_once.sh LINE COMMAND...: the command succeeds and writes one line about the library that does the work of
-# ScaLAPACK, which matches LINE.
+# tells_once.sh LINE COMMAND...: checks that the command succeeds and writes one line about the library that does the
+# work of ScaLAPACK, which matches LINE.
 set -euo pipefail
 line=$1
 shift

@@ -45,7 +45,7 @@ void transpose(const Library& library, const std::string& name, const Case<T>& x
     call(library.function<C<T, const T*>>(name), &x.alpha, &x.beta);
 }
 
-/// The largest difference in units of the rounding errors that are allowed; NaN counts as any.
+/// Returns the largest difference in units of the allowed rounding error; HUGE_VAL if any exceeds it or is NaN.
 template <class T>
 double difference(const Case<T>& x, const std::vector<T>& found, const std::vector<T>& expected) {
   double worst = found.size() == expected.size() ? 0 : HUGE_VAL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step costs in allocations, by the public header: nothing that grows with its fields.
+// Allocations of a step, through the public header: their number does not grow with its fields.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,8 +15,9 @@ namespace {
 
 using namespace tremula;
 
-/// Returns the allocations of a step of so many fields by both jobs together, once everything that is kept has been made:
-/// the least of many steps, because on a busy machine a long wait is reported to the server, which allocates.
+/// Returns the allocations of a step of `fields` fields in both jobs together, once everything that is
+/// kept has been allocated: the least of many steps, since on a busy machine a long wait is reported to
+/// the server, which allocates.
 long allocations_of_a_step(int fields, int queue_depth) {
   constexpr int first_steps = 5, counted_steps = 40;
   const auto layout = Layout::block({.shape = {16}, .grid = {1}});
@@ -59,7 +60,8 @@ long allocations_of_a_step(int fields, int queue_depth) {
   EXPECT_EQ(jobs.join(), "");
   std::array<long, counted_steps> steps{};
   for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = counts[i + 1] - counts[i];
-  // Averages consecutive pairs, so that allocations made every other step count. The smallest pair contains no heartbeat.
+  // Averages over two consecutive steps, so that allocations of every other step count as well. The
+  // smallest pair has no heartbeat in it.
   long least = steps[0] + steps[1];
   for (std::size_t i = 2; i < steps.size(); ++i) least = std::min(least, steps[i - 1] + steps[i]);
   return least / 2;
@@ -67,7 +69,7 @@ long allocations_of_a_step(int fields, int queue_depth) {
 
 TEST(Allocations, OfAStepDoNotGrowWithItsFields) {
   if (!testing_only::counts_allocations()) GTEST_SKIP() << "the sanitizer has its own operator new";
-  setenv("TREMULA_CHECK_LENT", "false", 1);  // it keeps a list of what is lent
+  setenv("TREMULA_CHECK_LENT", "false", 1);  // this check keeps a list of lent arrays
   for (const int queue_depth : {2, 0}) {
     constexpr int of_few = 20, of_many = 500;
     const long few = allocations_of_a_step(of_few, queue_depth),

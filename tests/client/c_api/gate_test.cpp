@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session does with calls that cannot be right: of a child of the process that opened it, and
-// of two threads at once. Through the C interface, with a real server and a real fork.
+// A session refuses calls that cannot be right: from a child of the process that opened it, and from two
+// threads at once. Through the C interface, with a real server and a real fork.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 TEST_F(Misuse,
-       OfAVariableThatNothingReadsIsToldOnce) {  // the first test: later sessions say nothing
+       OfAVariableThatNothingReadsIsToldOnce) {  // the first test: later sessions do not warn
   setenv("TREMULA_TIMOUT", "3", 1);
   testing::internal::CaptureStderr();
   open("first"), open("second");
@@ -51,7 +51,7 @@ TEST_F(Misuse,
   EXPECT_EQ(text.find("TREMULA_TIMOUT", line + 20), std::string::npos) << text;
 }
 
-/// What a child finds that goes on with its parent's stream: the number of what is wrong.
+/// Goes on with the parent's stream in a child process.  @return the number of the wrong check, or 0
 int go_on_in_child(tremula_session* session, tremula_out_stream* out, pid_t parent) {
   alarm(25);  // a call that waits ends the child, and the test with it
   std::vector<double> wrong(10, -1);
@@ -117,21 +117,21 @@ TEST_F(Misuse, OfASessionInAForkedChildIsRefusedAtOnceAndLeavesTheParentAlone) {
 
 TEST_F(Misuse, ByTwoThreadsAtOnceIsRefusedAlsoInTwoStreams) {
   Session session = open("group", 3);
-  InStream waits = session.in_stream("nobody offers it");
+  InStream waits = session.in_stream("never offered");
   waits.field<double>("f", Layout::parse("shape=10 grid=1"));
   InStream other = session.in_stream("other");
   EXPECT_NO_THROW(other.statistics());
   const std::string refusal = "session of group 'group': expected one call at a time";
   std::atomic<bool> has_ended = false;
   std::thread thread([&] {
-    std::string why = refusal;  // this thread may be the second one, too
+    std::string why = refusal;  // this thread may be the second one instead
     while (has(why, refusal)) try {
         waits.begin_step();
         why = "";
       } catch (const Error& error) {
         why = error.what();
       }
-    EXPECT_TRUE(has(why, "nobody offers it")) << why;
+    EXPECT_TRUE(has(why, "never offered")) << why;
     has_ended = true;
   });
   std::string text;

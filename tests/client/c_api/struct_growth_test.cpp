@@ -12,7 +12,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// Headers of the program, library.
+/// Parameters: headers of the program, library.
 class StructGrowth : public testing::TestWithParam<std::tuple<std::string, std::string>> {
 protected:
   static std::string program(const std::string& name) {

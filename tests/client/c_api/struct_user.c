@@ -12,7 +12,7 @@ static tremula_layout* layout_of(const char* text) {
   return layout;
 }
 
-/* An array of structs: the second says that rank 1 keeps the part that rank 0 would get. */
+/* Passes an array of structs; the second makes rank 1 keep the part that rank 0 would get. */
 static void relabel(void) {
   tremula_layout* const from = layout_of("shape=2 grid=2 ranks=row");
   tremula_layout* const to = layout_of("shape=2 grid=2 members=1/0");
@@ -70,7 +70,7 @@ static void expect_peers(tremula_status (*get)(const void*, tremula_peer_statist
   expect_guard(held.behind);
 }
 
-/* The functions of both directions, with one signature. */
+/* Wraps the functions of both directions in one signature. */
 #define FORWARD(direction)                                                                         \
   static tremula_status direction##_statistics(const void* s, tremula_statistics* to) {            \
     return tremula_##direction##_statistics((const tremula_##direction##_stream*)s, to);           \

@@ -2,7 +2,7 @@
 #ifndef TREMULA_STRUCT_USER_H
 #define TREMULA_STRUCT_USER_H
 /*
- * What the programs struct_user and struct_user_mpi share. They are compiled once against the first
+ * Code shared by the programs struct_user and struct_user_mpi. They are compiled once against the first
  * headers and once against headers in which every struct has one more member, `added_later`
  * (TREMULA_TEST_GROWN), and each runs with the library as it is and with one that knows that member.
  */
@@ -20,7 +20,7 @@ static void expect(int is_true, const char* what) {
 }
 static void expect_ok(tremula_status status, const char* call) { expect(status >= 0, call); }
 
-/* A struct, and the memory behind it, which is nobody else's. */
+/* A struct, followed by memory that no library may write to. */
 #define GUARDED(type, name)   \
   struct {                    \
     type value;               \
@@ -37,7 +37,7 @@ static void expect_guard(const unsigned char* behind) {
 #define SET_ADDED(value) ((value)->added_later = 43)
 #define EXPECT_ADDED(value)                                      \
   expect((value)->added_later == (library_is_grown ? 42u : 43u), \
-         "a new member that a library which knows it writes, and no other")
+         "a new member is written by a library that knows it, and by no other")
 #else
 #define SET_ADDED(value) ((void)(value))
 #define EXPECT_ADDED(value) ((void)(value))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of messages between two exchanges, and what they refuse. Whether every element comes to
-// its place: exchange_ways_test.cpp.
+// The order of messages between two exchanges, and the messages they refuse. exchange_ways_test.cpp
+// checks that every element reaches its place.
 #include "core/error.hpp"
 #include "tests/client/coupling.hpp"
 
@@ -54,8 +54,8 @@ TEST(Exchange, StopsWhenTheConsumerLeaves) {
   soon([&] { return k.outs[0]->poll_room() && k.outs[0]->has_left(); });
 }
 
-/// What the consumer says when the weather does `fault` to the second message. (The first one tells
-/// a consumer, which may come late, the number of its first step.)
+/// Returns the consumer's error when the network does `fault` to the second message. (The first one
+/// gives a consumer, which may come late, the number of its first step.)
 std::string error_under(const Network::Fault& fault) {
   Network network;
   Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
@@ -125,13 +125,13 @@ TEST(ExchangePlan, BeginsWithThePeerOppositeAndGoesRound) {
   const auto plan = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
   std::vector<Rank> peers;
   for (const auto& m : plan.messages) peers.push_back(m.peer);
-  // Rank 2 of 4 owns rows 6, 7, 8 = consumer ranks 0, 1, 2, and tells also rank 2: opposite of it
-  // is rank 3.
+  // Rank 2 of 4 owns rows 6, 7, 8 = consumer ranks 0, 1, 2, and reports to rank 2 as well: opposite
+  // of it is rank 3.
   EXPECT_EQ(peers, (std::vector<Rank>{0, 1, 2}));
   const auto last = plan_exchange(from, to, Side::producer, 1, 4, 6, plans, {});
   peers.clear();
   for (const auto& m : last.messages) peers.push_back(m.peer);
-  // Rank 1 owns rows 3, 4, 5 = consumer ranks 3, 4, 5, and tells ranks 1 and 5; it begins at
+  // Rank 1 owns rows 3, 4, 5 = consumer ranks 3, 4, 5, and reports to ranks 1 and 5; it begins at
   // rank 1.
   EXPECT_EQ(peers, (std::vector<Rank>{1, 3, 4, 5}));
 }

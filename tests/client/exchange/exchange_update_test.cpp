@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields that a consumer wants transposed, scaled, converted or in part, in every way that an
-// exchange has. The oracle is the one of redistributions inside one job.
+// Fields that a consumer requests transposed, scaled, converted or in part, in every way that an
+// exchange has. The oracle is that of redistributions inside one job.
 #include <fmt/format.h>
 
 #include "client/stream/link/declared_fields.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 using testing::Case, testing::Random;
 
-/// Bytes of an application, in memory of either kind.
+/// An application's bytes, in memory of either kind.
 class Array {
 public:
   Array(const std::vector<std::byte>& bytes, bool is_shared) : own_(bytes) {
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(, ExchangeUpdates,
                                            Way{"near_and_far", 0, some, true, true, false, true}),
                          [](const auto& way) { return std::string(way.param.name); });
 
-/// Two steps, every element checked.
+/// Moves two steps and checks every element.
 void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads) {
   const auto fields = wanted.updates.size();
   std::vector<proto::Field> from, to;
@@ -122,7 +122,7 @@ TEST_P(ExchangeUpdates, GiveWhatTheOracleSays) {
 }
 
 TEST_P(ExchangeUpdates, GoInManyPieces) {
-  // More than one piece, slot, segment and thread; the elements of the two sides differ in size.
+  // Needs more than one piece, slot, segment and thread; element sizes of the two sides differ.
   const Update update{.from = index_calc::Layout::parse("shape=520x300 grid=1x1"),
                       .to = index_calc::Layout::parse("shape=300x520 grid=1x1 store=row"),
                       .transformation = {.from = core::ElementType::f64,

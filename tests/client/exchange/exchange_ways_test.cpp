@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole steps in every way that an exchange has. Every element carries its own global number; after
-// each step every consumer rank must hold exactly its own elements, and the counters say how often
+// each step every consumer rank must hold exactly its own elements, and the counters state how often
 // each was copied.
 #include <fmt/format.h>
 
@@ -52,7 +52,7 @@ struct Way {
   IsNear is_near;
   Memory out, in;
   bool is_async;
-  double copies;  ///< of each byte on both sides together; negative where it depends on the pair
+  double copies;  ///< copies per byte, both sides together; negative where it depends on the pair
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"direct_near_and_far", 0, some, ordinary, shared, false, -1}),
     [](const auto& way) { return std::string(way.param.name); });
 
-// Elements that the end of no chunk meets: none is divided, whichever way it goes.
+// Element sizes that no chunk is a multiple of: no element is divided, whichever way it goes.
 TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
   const Way& way = GetParam();
   for (const std::size_t width :
@@ -198,7 +198,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
         soon(k, [&] { return k.ins[r]->poll_complete(); });
         ASSERT_EQ(k.ins[r]->step(), step);
         for (std::size_t f = 0; f < 2; ++f) {
-          if (c % 4 == 1 && f == 1) continue;  // who does not want a field need not ask for it
+          if (c % 4 == 1 && f == 1) continue;  // a rank that does not want a field need not get it
           const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
           for (int again = 0; again < (c % 4 == 2 ? 2 : 1); ++again) {
             Array got(want.size(), way.in);
@@ -332,7 +332,7 @@ TEST(ExchangeSegments, ALostOneIsNoticed) {
 
 // ---- reading a far producer's memory ----
 
-/// One step with every element checked.
+/// Moves one step and checks every element.
 void one_step(Coupling& k, std::uint64_t step, const Layout& from, const Layout& to, Memory memory,
               std::vector<std::unique_ptr<Array>>& given) {
   const auto value = [step](Index g) { return g * 10 + static_cast<Index>(step); };
@@ -373,11 +373,11 @@ TEST(ExchangeReading, LongRunsGoFromArrayToArray) {
   };
   for (int c = 0; c < testing_only::rounds(40); ++c) {
     const Index rows = in(1, 20), columns = in(9000, 30000);
-    const bool is_column = in(0, 1) == 1;  // then the first dimension is the long one
+    const bool is_column = in(0, 1) == 1;  // if so, the first dimension is the long one
     Layout from, to;
     for (auto* layout : {&from, &to}) {
       const Index p = in(1, 3), q = in(1, 2);
-      // Blocks of one side lie within those of the other: what both have in one piece is long.
+      // Blocks of one side are nested in those of the other, so that their common pieces are long.
       const Index block = layout == &from ? in(1, 2) * 6000 : in(1, 4) * 12000;
       const index_calc::BlockCyclic few{rows, in(1, 5), p, in(0, p - 1)},
           many{columns, block, q, in(0, q - 1)};
@@ -395,7 +395,7 @@ TEST(ExchangeReading, LongRunsGoFromArrayToArray) {
     for (std::uint64_t step = 0; step < 3; ++step) one_step(k, step, from, to, memory, given);
     const auto bytes = static_cast<std::uint64_t>(rows * columns) * 8;
     const auto read = static_cast<std::uint64_t>(network.counters().bytes_read);
-    EXPECT_GT(read, 3 * bytes / 2);  // but for pairs that share only short ends of rows
+    EXPECT_GT(read, 3 * bytes / 2);  // all except pairs that share only short ends of rows
     EXPECT_LE(2 * read + copied_bytes(k), 3 * 2 * bytes);
   }
 }
@@ -435,7 +435,7 @@ TEST(ExchangeReading, MemoryThatCameBackAtTheSameAddressIsRegisteredAnew) {
   std::vector<std::unique_ptr<Array>> given;
   for (std::uint64_t step = 0; step < 4; ++step) {
     one_step(k, step, layout, layout, shared, given);
-    given.clear();  // the next one gets its address, most likely
+    given.clear();  // the next array most likely gets its address
   }
   EXPECT_EQ(k.out_ends[0]->registered, 4);
 }
@@ -507,8 +507,8 @@ TEST(ExchangeLending, APartMayBeAskedForBeforeTheLastPiecesOfAnotherAreKnownToBe
     soon(k, [&] { return k.ins[0]->poll_complete(); });
     for (std::size_t turn = 0; turn < 6; ++turn) {
       k.ins[0]->begin_again(turn % 2);
-      // The producer looks seldom: between two looks the consumer takes the last pieces and asks
-      // for the next part.
+      // The producer rarely advances: between two advances the consumer takes the last pieces and
+      // requests the next part.
       for (int i = 0; !k.ins[0]->fetch_some(turn % 2, std::as_writable_bytes(std::span(got)));
            ++i) {
         ASSERT_LT(i, 1000000);
@@ -529,7 +529,7 @@ TEST(ExchangeLending, WhatIsLentIsTakenBackWithTheExchange) {
   k.outs[0]->put(0, 0, data.bytes(), false);
   k.outs[0]->send(0);
   soon(k, [&] { return k.ins[0]->poll_complete(); });
-  k.outs[0].reset();  // before the consumer has looked: it has no right to what comes next
+  k.outs[0].reset();  // before the consumer has looked: it must not see what comes next
   std::ranges::fill(data.values(), 6);
   std::vector<std::int64_t> got(64 * 64);
   ASSERT_TRUE(k.ins[0]->fetch_some(0, std::as_writable_bytes(std::span(got))));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first step that a source which lets a link in later sends with its signs of life, and all that a sink refuses.
+// Signs of life with the first step of a source that admits a link late, and those that a sink refuses.
 #include "client/exchange/signs_of_life.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t link = 7;
 constexpr double forever = std::numeric_limits<double>::infinity();
 
-/// Two ranks of a source and one of a sink, in one thread.
+/// Two ranks of a source and one rank of a sink, in one thread.
 class Begin : public ::testing::Test {
 protected:
   Begin() {
@@ -49,7 +49,7 @@ protected:
       signs.advance();
     }
   }
-  /// Sends what a sign of life of source 0 may be.
+  /// Sends a message that claims to be a sign of life of source 0.
   void send(proto::MessageKind kind, std::uint64_t step) {
     bytes_ = proto::encode({.kind = kind, .link = link, .step = step, .fingerprint = 5});
     request_ = sources_[0]->send(0, tags::sign, bytes_);

@@ -16,7 +16,7 @@ namespace tremula::client::testing {
 using redistribute::NearRings, redistribute::RedistributionPlan;
 using transport::Loopback, transport::Network, transport::Side;
 
-/// What a rank sends by and what it receives by: loopback has two sides.
+/// An endpoint that sends by one loopback endpoint and receives by another: loopback has two sides.
 class Both final : public transport::Endpoint {
 public:
   explicit Both(Loopback& loopback)
@@ -42,7 +42,7 @@ private:
   std::unique_ptr<transport::Endpoint> out_, in_;
 };
 
-/// All ranks of a job, a thread each.
+/// All ranks of a job, one thread each.
 class Job {
 public:
   explicit Job(Rank size) : loopback_(network_), ranks_(size) {
@@ -59,7 +59,7 @@ public:
   }
   Rank size() const { return static_cast<Rank>(endpoints_.size()); }
 
-  /// Collective.  @param machine  ranks with equal ones are near
+  /// Returns a rank's rings. Collective.  @param machine  ranks with equal machines are near
   NearRings rings(Rank me, const std::string& machine = "here") {
     const auto allgather = [this, me](core::Bytes mine) {
       return ThreadGroup(ranks_, me).allgather(std::move(mine), core::Deadline::after(20));
@@ -69,7 +69,7 @@ public:
     return NearRings(me, RedistributionPlan::longest_chunk_bytes, machines, allgather);
   }
 
-  /// Calls action(rank, endpoint) on every rank at a time; what they threw, "" if nothing.
+  /// Calls action(rank, endpoint) on all ranks at once. Returns the text that each threw; "" if none.
   template <class Action>
   std::vector<std::string> run(Action&& action) {
     std::vector<std::string> failures(endpoints_.size());
@@ -93,14 +93,14 @@ private:
   std::vector<std::unique_ptr<Both>> endpoints_;
 };
 
-/// One run, with staging of its own.
+/// Runs once, with staging of its own.
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
                 NearRings& rings, std::span<const ConstMemoryView> from,
                 std::span<const MemoryView> to, core::Deadline deadline) {
   ChunkPool staging;
   redistribution.run(endpoint, rings, staging, from, to, deadline);
 }
-/// Between far ranks alone.
+/// Runs once between far ranks only.
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
                 std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
                 core::Deadline deadline) {

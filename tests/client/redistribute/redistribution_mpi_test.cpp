@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Redistributions inside one job of MPI, through what an application sees: the public headers
-// alone. The cases and the oracle are those of redistribution_case.hpp.
+// Redistributions inside one MPI job, through the public headers only, as an application. The cases
+// and the oracle are those of redistribution_case.hpp.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-/// One seed on all ranks.
+/// Returns a generator with one seed on all ranks.
 Random common_random() {
   const char* given = std::getenv("TREMULA_TEST_SEED");
   unsigned seed =
@@ -114,7 +114,8 @@ TEST(RedistributionByMpi, SendsWhatRelabelingPredicts) {
   }
 }
 
-/// Numbers of the elements of each rank in the order of its buffer: all of `count`, dealt in runs.
+/// Returns the numbers of each rank's elements in the order of its buffer: all of `count`, dealt in
+/// runs.
 std::vector<std::vector<Index>> dealt_at_random(Random& random, int ranks, Index count) {
   std::vector<std::pair<Index, Index>> runs;
   for (Index at = 0; at < count; at += runs.back().second)
@@ -174,7 +175,7 @@ TEST(RedistributionByMpi, MovesWhatRanksList) {
   }
 }
 
-/// Also where nothing comes (alpha 0), and the elements that were chosen are scaled alone.
+/// Also without any incoming element (alpha 0), where the chosen elements are only scaled.
 TEST(RedistributionByMpi, MovesPointsInPartsAndTransposed) {
   Random random = common_random();
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
@@ -217,7 +218,7 @@ TEST(RedistributionByMpi, MovesPointsInPartsAndTransposed) {
   }
 }
 
-/// A skewed layout on some of the ranks, or any other without ghost cells and gaps.
+/// Returns a skewed layout on some of the ranks, or any other without ghost cells and gaps.
 index_calc::Layout skewed_or_not(Random& random, const std::vector<Index>& shape, int size,
                                  bool is_skewed) {
   index_calc::Layout layout;
@@ -268,11 +269,11 @@ TEST(RedistributionByMpi, MovesSkewedBlocks) {
 /// one or two of sums, in any order.
 struct Summed {
   index_calc::Layout layout;
-  std::vector<int> layer_of;  ///< shape: [rank]; -1: takes no part
+  std::vector<int> layer_of;  ///< layer of each rank; -1: takes no part
   int layers = 1;
 };
 Summed summed(Random& random, const std::vector<Index>& shape, int size) {
-  std::vector<std::pair<Index, int>> axes;  // extent, and what it does: 0 and 1 split, 2 sums
+  std::vector<std::pair<Index, int>> axes;  // extent, and role: 0 and 1 split, 2 sums
   Index ranks = 1;
   for (const int role : random.one_in(4) ? std::vector{0, 1, 2, 2} : std::vector{0, 1, 2}) {
     axes.emplace_back(random.in(1, std::min<Index>(role == 2 ? 3 : 2, size / ranks)), role);
@@ -335,7 +336,7 @@ TEST(RedistributionByMpi, AddsUpPartialSums) {
     const auto from_numbers = numbers_of(from.layout),
                to_numbers = kind == 3 ? dealt_at_random(random, size, shape[0] * shape[1])
                                       : numbers_of(to.layout);
-    // No sum of these is exact: another order of layers gives other last bits.
+    // None of these sums is exact: a different order of layers gives different last bits.
     const auto summand = [](int layer, Index number) {
       return 0.1 * static_cast<double>(number + 1) + 0.7 * layer;
     };
@@ -377,7 +378,7 @@ TEST(RedistributionByMpi, AddsUpPartialSums) {
   }
 }
 
-/// Every second element is on rank 0, the others are on no rank.
+/// Returns a layout with every second element on rank 0 and the others on no rank.
 Layout every_second(Index elements, int me, std::vector<double>& values) {
   std::vector<Index> points;
   for (Index i = 0; i < elements && me == 0; i += 2) points.push_back(i);
@@ -443,7 +444,8 @@ TEST(RedistributionByMpi, TellsAllRanksOfAnElementThatIsListedTwice) {
   for (Index i = 0; i < 4; ++i) mine.push_back(4 * me + i);
   const Layout::Listed listed{.shape = {count}, .ranks = size};
   const Layout good = Layout::of_points(listed, mine);
-  if (me == size - 1) mine.back() = size == 1 ? 0 : 2;  // that rank 0 has, too; the last is nowhere
+  // Rank 0 has this element as well; the last one is on no rank.
+  if (me == size - 1) mine.back() = size == 1 ? 0 : 2;
   try {
     const Layout bad = Layout::of_points(listed, mine);
     Redistribution(MPI_COMM_WORLD,
@@ -463,7 +465,7 @@ TEST(RedistributionByMpi, TellsAllRanksOfAnElementThatIsListedTwice) {
   EXPECT_EQ(to, from);
 }
 
-/// What the others have sent to each other may still come: the communicator is of no use any more.
+/// Messages between the other ranks may still be in flight: the communicator cannot be used any more.
 TEST(RedistributionByMpi, OfListsIsOverWhereARankStaysAway) {
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   if (size == 1) return;
@@ -491,7 +493,7 @@ TEST(RedistributionByMpi, OfListsIsOverWhereARankStaysAway) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Megabytes that the process has in memory.
+/// Returns the megabytes that this process has in memory.
 double resident() {
   long all = 0, pages = 0;
   std::ifstream("/proc/self/statm") >> all >> pages;
@@ -536,7 +538,7 @@ TEST(RedistributionByMpi, OutlivesTheCommunicatorItWasMadeFor) {
   EXPECT_THROW(redistribution(from, others), Error) << "another type than it was made for";
 }
 
-/// Ranks swap their parts in a ring: rank r's goes to the rank before it.
+/// Returns members that rotate parts in a ring: rank r's part goes to the rank before it.
 std::string rotated(int size) {
   std::string members = " members=" + std::to_string(size - 1);
   for (int r = 0; r + 1 < size; ++r) members += "/" + std::to_string(r);
@@ -611,7 +613,7 @@ TEST(RedistributionByMpi, EndsACallThatOneRankRefusesOnAllRanksAndGoesOn) {
   MPI_Comm_free(&comm);
 }
 
-/// The text of the error is longer than what one gathering takes: a second one follows on all ranks.
+/// The error's text exceeds what one gathering takes, so that a second one follows on all ranks.
 TEST(RedistributionByMpi, TellsAllRanksWhyOneCannotReadItsConfiguration) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   const auto rows = Layout::block({.shape = {size, size}, .grid = {size, 1}}),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Redistributions inside one job, its ranks threads that reach each other by loopback. What the
-// oracle says must be in every cell of every rank's buffers, bit by bit, and the bytes that were
-// sent are counted.
+// Redistributions inside one job, whose ranks are threads that reach each other by loopback. Every cell
+// of every rank's buffers must match the oracle, bit by bit, and so must the number of bytes sent.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +21,7 @@ namespace {
 using index_calc::Layout, testing::Case, testing::Job, testing::Random, testing::spans,
     testing::views;
 
-/// A redistribution that is drawn, over some of the paths, run twice.
+/// Runs a random redistribution twice, over some of the paths, and compares it with the oracle.
 void expect_right(Random& random, bool are_near, Paths paths) {
   Job job(static_cast<Rank>(random.in(1, 6)));
   const auto machines = static_cast<Rank>(random.in(1, 3));
@@ -68,13 +67,13 @@ TEST(Redistribution, GoesWithoutAnyOneOfThePaths) {
   }
 }
 
-/// Of the message from `me` to `peer`; 0 if there is none.
+/// Returns the chunk size of the plan's message with `peer`; 0 if there is none.
 std::size_t chunk_bytes(const ExchangePlan& plan, Rank peer) {
   const auto found = std::ranges::find(plan.messages, peer, &Message::peer);
   return found == plan.messages.end() ? 0 : found->near_chunk_bytes;
 }
 
-/// The plans of all ranks cut what goes from one to another alike.
+/// Checks that the plans of both ranks cut each message into the same chunks.
 void expect_same_chunks(std::span<const Update> updates, Rank size) {
   std::vector<std::unique_ptr<RedistributionPlan>> plans;
   for (Rank me = 0; me < size; ++me)
@@ -102,7 +101,7 @@ TEST(Redistribution, CutsMessagesOfSkewedLayoutsIntoTheSameChunksOnBothSides) {
   for (int i = 0; i < 300 && !HasFailure(); ++i) {
     const std::vector<Index> shape{random.in(1, 40), random.in(1, 40)};
     const Layout skewed = index_calc::testing::random_skewed(random, shape, 6, false);
-    if (!skewed.members.empty()) continue;  // some of the job take no part
+    if (!skewed.members.empty()) continue;  // some ranks of the job take no part
     Rank size = 1;
     for (const Index extent : skewed.mesh.extents) size *= static_cast<Rank>(extent);
     const Layout blocks =
@@ -127,7 +126,7 @@ TEST(Redistribution, CutsChunksAtTheEndsOfRowsAndPlanes) {
     const RedistributionPlan plan(std::span(&update, 1), 0, 0, 4, {}, 4);
     EXPECT_FALSE(plan.source().messages.empty());
     for (const Message& message : plan.source().messages) {
-      std::size_t bytes = 8;  // of a row or plane
+      std::size_t bytes = 8;  // bytes of a row or plane
       for (std::size_t d = message.parts.at(0).package->dimensions - dimensions;
            d < message.parts[0].package->dimensions; ++d)
         bytes *= static_cast<std::size_t>(message.parts[0].package->along[d].elements());
@@ -213,7 +212,7 @@ TEST(Redistribution, SizesItsRingsByTheRanksOfAMachine) {
 
 Layout parse(const char* text) { return Layout::parse(text); }
 
-/// Rows on so many ranks become columns on as many, in segments of so many bytes.
+/// Rows on `ranks` ranks become columns on as many, in segments of `segment` bytes.
 struct Cut {
   bool is_near;
   Rank ranks;
@@ -313,7 +312,7 @@ TEST_P(MissingRank, IsTold) {
       complaint = e.what();
     }
     EXPECT_NE(complaint.find("to come from ranks: 1;"), std::string::npos) << complaint;
-    EXPECT_THROW(run(), core::Error);  // it has failed before
+    EXPECT_THROW(run(), core::Error);  // an earlier run has failed
     done.count_down();
   });
   EXPECT_EQ(failures, std::vector<std::string>(3));
@@ -351,7 +350,7 @@ TEST(Redistribution, ManyTakeNoMoreStagingThanOne) {
       kept.back()->run(endpoint, none, staging, views(from), spans(to), core::Deadline::after(20));
     }
     EXPECT_GE(staging.bytes(), segment);
-    EXPECT_LE(staging.bytes(), 2 * segment);  // one going, one coming
+    EXPECT_LE(staging.bytes(), 2 * segment);  // one outgoing, one incoming
   });
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
@@ -432,7 +431,7 @@ TEST(Redistribution, GoesOnWhereWhatIsOnlyScaledDoesNotFit) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-/// What ranks of a job of two say of their run of updates[rank]; "" of one that noticed nothing.
+/// Returns the errors of the two ranks of a job that run updates[rank]; "" for a rank that noticed nothing.
 std::vector<std::string> complaints(const std::vector<Update>& updates, bool are_near,
                                     Paths paths) {
   Job job(2);
@@ -455,7 +454,7 @@ std::vector<std::string> complaints(const std::vector<Update>& updates, bool are
 TEST(Redistribution, NoticesARankThatIsElsewhere) {
   const Update swap{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
   Update rows{.from = parse("shape=4x4 grid=2x1"), .to = parse("shape=4x4 grid=1x2")};
-  Update columns = rows;  // as many bytes to whom and from whom, in another order
+  Update columns = rows;  // as many bytes to and from each rank, in another order
   columns.from = parse("shape=4x4 grid=2x1 store=column");
   const auto expect_noticed = [&](bool are_near, Paths paths) {
     EXPECT_EQ(complaints({swap, swap}, are_near, paths), std::vector<std::string>(2));
@@ -469,7 +468,7 @@ TEST(Redistribution, NoticesARankThatIsElsewhere) {
   }
 }
 
-/// Rank 0 passes a buffer that is too small, then all pass the right ones.
+/// Rank 0 passes a buffer that is too small, then all ranks pass the right ones.
 TEST(Redistribution, OfARankThatRefusesItsBufferEndsForThoseThatItSendsToAndGoesOn) {
   const std::vector<Update> updates{
       {.from = parse("shape=6x6 grid=3x1"), .to = parse("shape=6x6 grid=1x3")},
@@ -532,7 +531,7 @@ TEST(Redistribution, OfARankThatRefusesItsBufferEndsForThoseThatItSendsToAndGoes
     }
 }
 
-/// Longer than a chunk of any path.
+/// Messages are longer than a chunk of any path.
 TEST(Redistribution, GoesInSeveralChunksByTheOtherPath) {
   constexpr Index n = 1 << 19;  // elements of 8 bytes for each rank
   const Update swap{.from = Layout::parse(fmt::format("shape={} grid=2", 2 * n)),
@@ -560,7 +559,7 @@ TEST(Redistribution, GoesInSeveralChunksByTheOtherPath) {
   }
 }
 
-/// What the plan or the run of `update` refuses on rank 0 of one.
+/// Returns the error of planning or running `update` in a job of one rank; "" if there is none.
 std::string refusal(const Update& update, std::size_t from_bytes = 1 << 10,
                     std::size_t to_bytes = 1 << 10) {
   Job job(1);
@@ -605,7 +604,7 @@ TEST(Redistribution, RefusesWhatCannotBe) {
   EXPECT_NE(of_device.find("found one on device 3"), std::string::npos) << of_device;
 }
 
-/// Sums over four layers, each rank a layer, of numbers whose partial sums leave the type.
+/// Checks sums over four layers, one per rank, of numbers whose partial sums exceed the type.
 template <class T>
 void expect_sums(Random& random, core::ElementType type) {
   __extension__ using Wide = __int128;

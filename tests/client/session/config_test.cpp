@@ -233,7 +233,7 @@ TEST(Config, NamesAMisspelledVariableAndTheNearestOneThatThereIs) {
   EXPECT_HAS(lines_of(unknown_variables()), "did you mean TREMULA_OFI_PROVIDER?");
 }
 
-/// Of the page "Configuration" the table behind the line that begins with `line`: key and the cells behind it.
+/// Returns the table of the page "Configuration" after the line that begins with `begin`: the cells after each key.
 std::map<std::string, std::vector<std::string>> table_of_manual(const std::string& begin) {
   std::ifstream file(TREMULA_SOURCE_DIR "/docs/reference/configuration.md");
   std::map<std::string, std::vector<std::string>> found;
@@ -253,7 +253,7 @@ std::map<std::string, std::vector<std::string>> table_of_manual(const std::strin
   return found;
 }
 
-/// The keys that a loader knows, as it says itself.
+/// Returns the keys that a loader knows, as listed in its own error.
 template <class Load>
 std::set<std::string> keys_of(Load load) {
   const std::string text = error_of([&] { load("{no_such_key: 1}"); }),
@@ -264,7 +264,7 @@ std::set<std::string> keys_of(Load load) {
   return keys;
 }
 
-/// Text of a default that is a value, without the marks of code; "" for words such as "the host's name".
+/// Returns the text of a default that is a value, without code marks; "" for words such as "the host's name".
 std::string value_of(std::string cell) {
   std::erase(cell, '`');
   return cell.find(' ') == cell.npos && cell.find(';') == cell.npos ? cell : "";
@@ -272,9 +272,9 @@ std::string value_of(std::string cell) {
 
 TEST(Config, HasTheKeysOfTheManualAndNoOthers) {
   const auto same = [](const auto& table, const std::set<std::string>& keys) {
-    std::set<std::string> told;
-    for (const auto& [key, cells] : table) told.insert(key);
-    EXPECT_EQ(told, keys);
+    std::set<std::string> documented;
+    for (const auto& [key, cells] : table) documented.insert(key);
+    EXPECT_EQ(documented, keys);
   };
   const auto session = table_of_manual("For a session:");
   same(session, keys_of(load_session_config));
@@ -310,14 +310,14 @@ TEST(Config, HasTheDefaultsOfTheManual) {
   const auto of_session = table_of_manual("For a session:"),
              of_out = table_of_manual("For a producer's stream"),
              of_in = table_of_manual("For a consumer's stream");
-  // Every member of the three is told by a value, but for those of which a table says it in words.
-  const auto told = [](const auto& table) {
+  // Every member of the three configs has a value in a table, except those described in words.
+  const auto values_in = [](const auto& table) {
     return std::ranges::count_if(
         table, [](const auto& row) { return !value_of(row.second.back()).empty(); });
   };
-  EXPECT_EQ(told(of_session), 11);
-  EXPECT_EQ(told(of_out), 12);
-  EXPECT_EQ(told(of_in), 4);
+  EXPECT_EQ(values_in(of_session), 11);
+  EXPECT_EQ(values_in(of_out), 12);
+  EXPECT_EQ(values_in(of_in), 4);
   EXPECT_EQ(session(load_session_config(defaults_of(of_session))), session(SessionConfig{}));
   EXPECT_EQ(out(load_out_config(defaults_of(of_out))), out(OutConfig{}));
   EXPECT_EQ(in(load_in_config(defaults_of(of_in))), in(InConfig{}));

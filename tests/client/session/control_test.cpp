@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's conversation with a server that goes and comes back.
+// A session's conversation with a server that dies and is restarted.
 #include "client/session/control.hpp"
 
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ private:
   std::thread thread_;
 };
 
-/// @return the payload of the next frame; empty where none comes whole
+/// @return the payload of the next frame; empty if no complete frame comes
 std::string read_frame(transport::PlainServer& server) {
   const std::string prefix = server.read(transport::frame_prefix_bytes);
   if (prefix.size() < transport::frame_prefix_bytes) return {};
@@ -67,7 +67,7 @@ std::string read_frame(transport::PlainServer& server) {
 }
 
 /// Answers the Hello with a Welcome.
-/// @param number  of the server
+/// @param number  the server's number
 void welcome(transport::PlainServer& server, std::uint64_t number, double heartbeat_seconds) {
   const std::string hello = read_frame(server);
   wire::ToClient answer;
@@ -83,7 +83,7 @@ void welcome(transport::PlainServer& server, std::uint64_t number, double heartb
   server.write_if_there(frame);
 }
 
-/// Answers each Hello with a Welcome, and ends the connection behind it.
+/// A server that answers each Hello with a Welcome, then ends the connection.
 class ServerThatEnds {
 public:
   ServerThatEnds() {
@@ -107,7 +107,7 @@ private:
   std::thread thread_;
 };
 
-/// Welcomes one session and reads what it sends, judged as a server does.
+/// A server that welcomes one session and records its messages, validated as by a real server.
 class ServerThatRecords {
 public:
   ServerThatRecords() {
@@ -122,7 +122,7 @@ public:
   }
   ~ServerThatRecords() { thread_.join(); }
   std::string address() const { return to_string(server_.address()); }
-  /// @return none where the session has ended, or has sent what is no message
+  /// Waits for the next heartbeat and returns it; nullopt if the session has ended or sent an invalid message.
   std::optional<wire::Heartbeat> next_heartbeat() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_over_ || !heartbeats_.empty(); });
@@ -287,7 +287,7 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
   };
   close("closed");
   server.reset();
-  // Nobody is there to be told, and the next server need not be.
+  // No server can be notified, and the next one need not be.
   error_of([&] { close("closed meanwhile"); }, Errc::no_server);
   restart();
   EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
@@ -378,7 +378,7 @@ TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpMeanwhile) {
   control->call(message, Deadline::after(patience_seconds));
   restart();
   EXPECT_EQ(streams(), std::vector<std::string>{});
-  const auto end = control->link_end(link);  // told before that answer
+  const auto end = control->link_end(link);  // the server sent it before that answer
   ASSERT_TRUE(end);
   EXPECT_EQ(end->why, "it was silent");
 }
@@ -414,7 +414,7 @@ TEST_F(ControlAndServer, WaitsForAServerAsLongAsACallMay) {
   later.join();
 }
 
-/// Another job, whose rank 0 has announced "later" and is in a call that opens links.
+/// Returns another job, whose rank 0 has announced "later" and is in a call that opens links.
 std::unique_ptr<Control> producer(const transport::HostPort& address, const core::Log& log) {
   const auto until = Deadline::after(patience_seconds);
   auto other = std::make_unique<Control>(transport::ServerName{to_string(address), "test"},
@@ -476,8 +476,8 @@ TEST_F(ControlAndServer, LosesALinkThatWasBeingSetUp) {
   lose();
 }
 
-/// Notices that the first server did not pass on before it went look to the other side like these, which it
-/// has taken and asks for once more.
+/// Messages that the first server did not forward before it died look to the other side like these, which it has
+/// taken already and requests again.
 TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
   const auto until = Deadline::after(patience_seconds);
   control->call(subscribe("later", 5), until);
@@ -487,7 +487,7 @@ TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
   ASSERT_TRUE(event && event->has_matched());
   ASSERT_TRUE(other->next_event(until));
   const std::uint64_t link = event->matched().link();
-  const auto tell = [&](Control& by, const std::string& own) {
+  const auto send = [&](Control& by, const std::string& own) {
     wire::ToServer message;
     message.mutable_link_addresses()->set_link(link);
     message.mutable_link_addresses()->set_again(by.times_again(link));
@@ -495,12 +495,12 @@ TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
     by.call(message, until);
   };
   const auto expect = [&](Control& side, const std::string& of_peer, std::uint64_t again) {
-    const auto told = side.take_addresses(link, until);
-    EXPECT_EQ(told.addresses(0), of_peer);
-    EXPECT_EQ(told.again(), again);
+    const auto taken = side.take_addresses(link, until);
+    EXPECT_EQ(taken.addresses(0), of_peer);
+    EXPECT_EQ(taken.again(), again);
   };
-  tell(*control, "consumer");
-  tell(*other, "producer");
+  send(*control, "consumer");
+  send(*other, "producer");
   expect(*control, "producer", 0);
   expect(*other, "consumer", 0);
   wire::ToServer redeclare;
@@ -508,18 +508,18 @@ TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
   redeclare.mutable_redeclare()->set_stream("later");
   other->call(redeclare, until);
   control->set_up_again(link);
-  tell(*control, "of consumer, anew");
-  tell(*other, "of producer, anew");
+  send(*control, "of consumer, anew");
+  send(*other, "of producer, anew");
   for (const bool is_next : {false, true}) {
     if (is_next) server.reset(), restart();
     EXPECT_EQ(control->take_redeclared(link, until).again(), 1u) << is_next;
     expect(*control, "of producer, anew", 1);
     expect(*other, "of consumer, anew", 1);
   }
-  // One that stays away is named as the cause, and not that the other side is late.
+  // The error names a server that stays away as the cause, not a late other side.
   control->set_up_again(link);
   server.reset();
-  std::optional<Error> error;  // timed_out as long as it has not heard of that
+  std::optional<Error> error;  // timed_out until the session knows that the server is gone
   do {
     try {
       control->take_addresses(link, Deadline::after(0.3));

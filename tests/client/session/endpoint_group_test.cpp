@@ -16,7 +16,7 @@ using core::Bytes, core::Deadline, core::Rank;
 
 /// Runs `body` on every rank of a group of `size` threads.
 void with_group(Rank size, const std::function<void(EndpointGroup&)>& body) {
-  transport::Network network(0);  // strictest: a send ends when it is received
+  transport::Network network(0);  // strictest: a send completes only when it is received
   transport::Loopback loopback(network);
   std::vector<std::unique_ptr<transport::Endpoint>> endpoints;
   std::vector<transport::Address> addresses;
@@ -95,7 +95,7 @@ TEST(EndpointGroup, GoesOnWithACallThatItsRanksHaveLeft) {
     }
 }
 
-// Whatever calls the ranks make meanwhile.
+// Notes arrive whatever calls the ranks make meanwhile.
 TEST(EndpointGroup, TakesNotesBesideItsCalls) {
   for (const Rank size : {2, 5})
     with_group(size, [size](EndpointGroup& group) {
@@ -126,7 +126,7 @@ TEST(EndpointGroup, TakesNotesBesideItsCalls) {
     });
 }
 
-// A rank that has said its last word closes its session; the others have not heard it yet.
+// A rank sends its last note and closes its session before the others have received the note.
 TEST(EndpointGroup, TakesTheNotesOfARankThatHasLeftAndGoesOnWithTheOthers) {
   std::atomic<bool> has_left = false, is_over = false;
   with_group(3, [&](EndpointGroup& group) {
@@ -142,7 +142,7 @@ TEST(EndpointGroup, TakesTheNotesOfARankThatHasLeftAndGoesOnWithTheOthers) {
       while (!is_over) {
         EXPECT_FALSE(group.take_note());
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        group.send_note(1, bytes_of(0, 5));  // there is nobody any more
+        group.send_note(1, bytes_of(0, 5));  // rank 1 is gone
         group.send_note(2, bytes_of(0, 7));
       }
     } else if (group.rank() == 1) {
@@ -165,7 +165,7 @@ TEST(EndpointGroup, GivesUpOnARankThatDoesNotCome) {
       EXPECT_TRUE(e.code() == core::Errc::timed_out || e.code() == core::Errc::peer_lost)
           << e.what();
     }
-    try {  // a message that comes late must not be taken for the next one
+    try {  // a late message must not be taken for the next one
       group.broadcast({}, Deadline::after(10));
       ADD_FAILURE() << "expected an error";
     } catch (const core::Error& e) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits that an application ends, through the C++ header alone.
+// Waits that an application ends, through the C++ header only.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +18,8 @@ void await(const std::atomic<int>& counter, int value) {
   while (counter < value) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-/// The text of the error that ends the wait of `call`, which is asked three times, or less if another rank ends it.
+/// Returns the text of the error that ends the wait of `call`. `ask` is called three times, or less if another rank
+/// ends the wait.
 template <class Call>
 std::string interrupted(Session& session, Call&& call) {
   int asked = 0;
@@ -36,7 +37,7 @@ std::string interrupted(Session& session, Call&& call) {
   return text;
 }
 
-// All ranks of a consumer give the wait for a producer up, and then wait again.
+// All ranks of a consumer give up the wait for a producer, and then wait again.
 TEST(Interruption, OfAWaitForAProducer) {
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(ranks);
@@ -123,7 +124,7 @@ TEST(Interruption, OfAWaitForRoomAndOfOneForAStep) {
   EXPECT_EQ(jobs.join(), "");
 }
 
-// What `ask` frees is freed when the call has ended; a session that it closes stays.
+// A stream that `ask` frees is released after the call has ended; a session that it closes stays open.
 TEST(Interruption, FreesAStreamFromInside) {
   coupled::Stage stage;
   stage.start_server();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server with a key as an application meets it.
+// A server with a key, from an application's point of view.
 #include "core/key.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class ServerWithAKey : public testing::Test {
 protected:
   ServerWithAKey() { start(); }
   void start() { stage.start_server({"--key-file", key_file}); }
-  /// What opening the seat 0 of that group of one comes to.
+  /// Opens and closes a session as the only rank of a group. Returns the status of the opening.
   int open(const std::string& group, const std::string& options,
            const std::string& transport = "local") {
     const std::string all = "{server: '" + stage.server() + "', transport: " + transport +
@@ -49,7 +49,7 @@ TEST_F(ServerWithAKey, GivesASeatToASessionThatHasIt) {
   EXPECT_EQ(open("g", "key_file: '" + key_file + "'"), TREMULA_OK) << tremula_last_error();
 }
 
-// Each ends at once, long before `timeout`: another attempt would fail, too.
+// Each fails at once, long before `timeout`: another attempt would fail as well.
 TEST_F(ServerWithAKey, GivesNoneToOneThatHasNot) {
   expect_refusal(open("g", "timeout: none"), "asks for a key, and this process has none");
   expect_refusal(open("g", "timeout: none, key_file: none"), "asks for a key");
@@ -82,7 +82,7 @@ TEST_F(ServerWithAKey, LetsLibfabricBeTakenOnlyWhereTheNetworkIsTrusted) {
 TEST_F(ServerWithAKey, ShowsAKeyNeitherInALogNorInAnError) {
   auto& server = stage.start_server({"--key-file", key_file, "--log", "debug"});
   std::ifstream file(key_file);
-  const std::string key(std::istreambuf_iterator<char>(file), {}), wrong = "what nobody is to read";
+  const std::string key(std::istreambuf_iterator<char>(file), {}), wrong = "what must not be shown";
   testing::internal::CaptureStderr();
   setenv("TREMULA_KEY", key.c_str(), 1);
   EXPECT_EQ(open("g", "log: debug"), TREMULA_OK) << tremula_last_error();
@@ -122,7 +122,7 @@ TEST_F(ServerWithAKey, TakesASessionInAgainAfterItWasStartedAgain) {
       << tremula_last_error();
   stage.stop_server(SIGKILL);
   start();
-  // It waits for the server, which takes it in again.
+  // The session waits for the server, which admits it again.
   tremula_out_stream* out = nullptr;
   EXPECT_EQ(tremula_out_open(session, "s", "{wait_for_consumers: 0}", &out), TREMULA_OK)
       << tremula_last_error();
@@ -180,7 +180,7 @@ TEST_F(ServerWithAKey, IsNotReplacedByOneWithout) {
       << "said more than once: " << said;
 }
 
-/// What a command has written; its exit status must be `status`.
+/// Returns the output of a command, which must end with exit status `status`.
 std::string output_of(const coupled::Arguments& command, const std::filesystem::path& file,
                       int status = 0) {
   coupled::Process process(command, {}, file);
@@ -188,7 +188,7 @@ std::string output_of(const coupled::Arguments& command, const std::filesystem::
   return process.output();
 }
 
-// A server with a key for each of its users: what one has is not another's.
+// A server with a key for each of its users, who cannot use each other's groups and streams.
 class ServerWithSeveralKeys : public testing::Test {
 protected:
   ServerWithSeveralKeys() {
@@ -205,7 +205,7 @@ protected:
     std::filesystem::permissions(path(name), std::filesystem::perms(0600));
     return text;
   }
-  /// @param at  the server; empty: by its address
+  /// @param at  how to find the server; empty: by its address
   int open(const char* group, const std::string& user, tremula_session** session,
            const std::string& at = "") {
     const std::string options = "{server: '" + (at.empty() ? stage.server() : at) +
@@ -282,7 +282,7 @@ TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
         << of_bob;
   }
 
-  // What happened to bob is nothing to alice.
+  // Bob's refusals do not affect alice.
   EXPECT_EQ(put_step(own), TREMULA_OK) << tremula_last_error();
   tremula_in_free(in);
   for (tremula_out_stream* out : {own, shared}) {
@@ -296,7 +296,7 @@ TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
   EXPECT_EQ(server->output().find("0123456789"), std::string::npos) << server->output();
 }
 
-// Bob is at the server that was started again before alice, who finds it when its port is in her file.
+// Bob joins the restarted server before alice, who finds it only once its port is in her file.
 TEST_F(ServerWithSeveralKeys, GivesTheNameOfAStreamBackAfterItWasStartedAgain) {
   const std::filesystem::path port = path("alice.port");
   tremula_session *alice = nullptr, *bob = nullptr;

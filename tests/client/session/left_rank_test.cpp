@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that leaves its group while the others wait for it is named by all of them as the one that has left first, though
-// all but rank 0 see that rank 0 has gone, which leaves next.
+// All ranks of a group name the rank that left first while they waited for it, although all except rank 0 see that
+// rank 0, which leaves next, is gone as well.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -32,7 +32,7 @@ std::set<Rank> ranks_that_have_left(const std::string& text) {
   return ranks;
 }
 
-/// Sessions of a group whose ranks reach each other as those of separate processes do.
+/// Runs a group whose ranks reach each other as those of separate processes do.
 void play(const World& world, Rank culprit, const std::function<void(Session&)>& take_part) {
   std::mutex mutex;
   std::set<Rank> judged;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of one group that make different calls are told which, and so is the other side.
+// Ranks of one group that make different calls get an error that names them, and so does the other side.
 #include <array>
 #include <atomic>
 #include <optional>
@@ -41,15 +41,15 @@ const std::string one_closes =
     "in "
     "close of stream 's', step 3, while rank 0 is in begin_step of stream 's', step 3";
 
-/// Two producers, one of which puts a step more than the other.
+/// Two producer ranks, one of which puts one more step than the other.
 class OneStepMore : public testing::TestWithParam<Rank> {};
 
 TEST_P(OneStepMore, IsToldToBothRanksAndToTheConsumer) {
   World world;
-  world.step_timeout = 60;  // nobody waits so long
+  world.step_timeout = 60;  // no rank waits that long
   const auto begun = core::Deadline::Clock::now();
   const Rank longer = GetParam();
-  const std::string& told = longer == 1 ? one_begins : one_closes;
+  const std::string& reported = longer == 1 ? one_begins : one_closes;
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {.queue_depth = 2});
     out.declare(field(2));
@@ -64,7 +64,7 @@ TEST_P(OneStepMore, IsToldToBothRanksAndToTheConsumer) {
       if (s.rank() != longer) return out.close();
       for (;;) put();
     });
-    EXPECT_HAS(error.what(), told);
+    EXPECT_HAS(error.what(), reported);
   });
   world.start("consumer", 1, [&](Session& s) {
     InStream in(s, "s");
@@ -74,7 +74,7 @@ TEST_P(OneStepMore, IsToldToBothRanksAndToTheConsumer) {
     });
     EXPECT_EQ(error.code(), Errc::peer_lost);
     if (longer == 0) {
-      EXPECT_HAS(error.what(), told);
+      EXPECT_HAS(error.what(), reported);
     }
   });
   EXPECT_EQ(text_of(world.join()), "");
@@ -96,7 +96,7 @@ TEST(OtherCall, OfTwoStreamsIsTold) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// Over the channel of groups without MPI, where a broadcast and an allgather are other messages.
+/// Uses the channel of groups without MPI, where a broadcast and an allgather are different messages.
 TEST(OtherCall, IsToldOverAnEndpointGroupWhicheverAgreementItMeets) {
   for (const bool root_gathers : {true, false})
     for (const bool other_gathers : {true, false}) {
@@ -120,22 +120,22 @@ TEST(OtherCall, IsToldOverAnEndpointGroupWhicheverAgreementItMeets) {
           run_on_root(
               circle, [] { return core::Bytes(3); }, deadline);
       };
-      const auto told = "rank 1 in begin_step of stream 's', step 7, while rank 0 is in close";
+      const auto reported = "rank 1 in begin_step of stream 's', step 7, while rank 0 is in close";
       std::thread thread([&, end = std::move(other)]() mutable {
         EndpointGroup group(std::move(end), 1, 2);
-        EXPECT_HAS(error_of([&] { agree(group, other_gathers); }).what(), told);
+        EXPECT_HAS(error_of([&] { agree(group, other_gathers); }).what(), reported);
       });
       EndpointGroup group(std::move(root), 0, 2);
       if (root_gathers) {
-        EXPECT_HAS(error_of([&] { agree(group, true); }).what(), told);
+        EXPECT_HAS(error_of([&] { agree(group, true); }).what(), reported);
       } else {
-        agree(group, false);  // it waits for nobody
+        agree(group, false);  // it waits for no rank
       }
       thread.join();
     }
 }
 
-/// Puts two steps, and those of `more`; then stays in no call until the consumer has ended.
+/// Puts two steps, and those of `more`; then makes no call until the consumer has ended.
 void produce(World& world, Rank size, const std::atomic<bool>& is_over,
              const std::function<void(Session&, const std::function<void()>& put)>& more) {
   world.start("producer", size, [&is_over, more, size](Session& s) {
@@ -174,7 +174,7 @@ void allgather_numbers(Session& s) {
 }
 
 using Errors = std::array<std::optional<Error>, 2>;
-/// Two ranks of a consumer, which reach each other as those of separate processes do, do `work` after two
+/// Runs a consumer of two ranks, which reach each other as those of separate processes do, and do `work` after two
 /// steps.
 Errors consume(const World& world, double restart_timeout,
                const std::function<void(Session&, InStream&)>& work) {
@@ -225,7 +225,7 @@ protected:
 };
 INSTANTIATE_TEST_SUITE_P(RestartTimeout, CallBesideAStep, testing::Values(0.0, 60.0));
 
-/// The producer may put that step at any time: no rank waits in a circle.
+/// The producer may put that step at any time: the ranks' waits form no circle.
 TEST_P(CallBesideAStep, ToDeclareLayoutsAgainIsTold) {
   for (const Rank rank : {0, 1}) {
     produce(world, 1, is_over, nothing_more);

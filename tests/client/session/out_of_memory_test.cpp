@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank alone finds no memory, or another exception than Tremula's own is thrown there: every
-// rank that depends on it is told, and by whom. Ranks are threads; an allocation fails in a thread
-// that asks for it.
+// A single rank runs out of memory, or throws an exception that is not Tremula's own: every rank that
+// depends on it gets an error that names it. Ranks are threads; an allocation fails in a thread that
+// asks for it.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -33,9 +33,9 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 namespace tremula::client {
 namespace {
 
-constexpr core::Index extent = 1 << 17;  // a part of one rank is far above the rest of a step
+constexpr core::Index extent = 1 << 17;  // one rank's part is far larger than the rest of a step
 
-/// Allocations of so many bytes fail in this thread.
+/// Makes allocations of `from_bytes` or more fail in this thread.
 class NoMemory {
 public:
   NoMemory(const NoMemory&) = delete;
@@ -84,11 +84,11 @@ TEST(OutOfMemory, OfOneRankInACollectiveCallIsToldToAll) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The rank lives on, and keeps its stream: nothing but its report can end the steps of the others.
+// The rank lives on, and keeps its stream: only its report can end the steps of the others.
 TEST(OutOfMemory, OfAConsumerRankInAStepIsReportedToAllRanksOfBothSides) {
   constexpr std::size_t large = 50'000;
   World world;
-  world.step_timeout = 60;  // no rank waits so long
+  world.step_timeout = 60;  // no rank waits that long
   const auto begun = core::Deadline::Clock::now();
   std::atomic<int> judged = 0;
   const auto judge = [&](const Error& error, bool is_culprit) {
@@ -132,7 +132,7 @@ TEST(OutOfMemory, OfAConsumerRankInAStepIsReportedToAllRanksOfBothSides) {
 
 TEST(OutOfMemory, OfAProducerRankInAPutIsToldToItsGroupAndToTheConsumer) {
   World world;
-  world.step_timeout = 60;  // nobody waits so long
+  world.step_timeout = 60;  // no rank waits that long
   const auto begun = core::Deadline::Clock::now();
   world.start("producer", 2, [](Session& s) {
     OutStream out(s, "s", {.queue_depth = 1});
@@ -167,7 +167,7 @@ TEST(OutOfMemory, OfAProducerRankInAPutIsToldToItsGroupAndToTheConsumer) {
   EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
 }
 
-// The look is one rank's own. What fails in it is of the link: the next step tells all ranks.
+// Polling is local to one rank. A failure in it belongs to the link: the next step reports it to all ranks.
 TEST(OutOfMemory, OfAProducerRankThatLooksForRoomIsToldByTheStepToAll) {
   for (const Steps steps : {Steps::every, Steps::share}) {
     SCOPED_TRACE(static_cast<int>(steps));
@@ -185,14 +185,14 @@ TEST(OutOfMemory, OfAProducerRankThatLooksForRoomIsToldByTheStepToAll) {
       put();
       EXPECT_FALSE(out.poll_ready());
       ++looking;
-      // It finds the consumer gone, and no memory to keep why.
+      // The rank finds the consumer gone, and no memory to store the reason.
       for (bool has_room = false; !has_room;) {
         std::optional<NoMemory> none;
         if (s.rank() == 1) none.emplace(1);
         has_room = out.poll_ready();
       }
       const auto lost =
-          error_of([&] {  // if a rank has heard of it in the step alone, the next tells all
+          error_of([&] {  // if only one rank learns of it in this step, the next reports it to all
             put();
             put();
           });

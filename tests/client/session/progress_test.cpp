@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that waits, in whatever call, moves everything of its session. Over a network that ends a
-// send only when it is received, and moves nothing by itself, each of these pairs hung before.
+// A rank that waits, in any call, advances everything in its session. Over a network that completes a
+// send only when it is received, and moves nothing by itself, each of these pairs used to hang.
 #include "client/session/progress.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using core::Index;
 using index_calc::Layout;
 
-/// Counts its turns.
+/// A stream that counts its turns.
 class Counted final : public Moving {
 public:
   bool advance() noexcept override {
@@ -58,7 +58,7 @@ TEST(ProgressEngine, LooksAtFewIdleStreamsInATurnAndAtAllInTurn) {
   for (int turn = 0; turn < 10; ++turn) engine.advance();
   EXPECT_EQ(all[999].turns, found + 10);
   all[999].is_under_way = false;
-  engine.advance(&all[7]);  // it moves by itself, and may have begun something
+  engine.advance(&all[7]);  // this stream moves by itself, and may have begun something
   const int own = all[7].turns;
   engine.advance();
   EXPECT_EQ(all[7].turns, own + 1);
@@ -66,7 +66,7 @@ TEST(ProgressEngine, LooksAtFewIdleStreamsInATurnAndAtAllInTurn) {
   EXPECT_TRUE(engine.is_empty());
 }
 
-/// Each of them has signs of life to send, also while the application computes.
+/// Each stream has signs of life to send, also while the application computes.
 TEST(ProgressEngine, LooksAtAllIdleStreamsAfterEachNapOfItsThread) {
   std::vector<Counted> all(1000);
   ProgressEngine engine;
@@ -84,9 +84,9 @@ TEST(ProgressEngine, LooksAtAllIdleStreamsAfterEachNapOfItsThread) {
   for (Counted& each : all) engine.remove(each);
 }
 
-/// No bytes of a send leave before the receive is there: a wire without buffers of its own.
+/// Makes no bytes of a send leave before the receive is posted, as on a wire without buffers.
 constexpr std::size_t no_eager_bytes = 0;
-constexpr Index extent = 2500;  // longer messages than those that go with their heads (2 KiB)
+constexpr Index extent = 2500;  // messages longer than those sent with their heads (2 KiB)
 
 proto::Field field_of(Rank size) {
   return {.name = "f",
@@ -94,7 +94,7 @@ proto::Field field_of(Rank size) {
           .layout = Layout::parse(fmt::format("shape={} grid={} block=7", extent, size))};
 }
 
-/// One end of a stream that checks what it carries: element i of step s of stream k is
+/// Returns a rank's part of step s of stream k, in which global element i is
 /// 1000 * s + i + 10^6 * k.
 std::vector<std::int64_t> part_of(Session& session, int stream, std::uint64_t step) {
   const auto layout = field_of(session.size()).layout;
@@ -159,7 +159,7 @@ private:
   InStream stream_;
 };
 
-// Nothing else has happened between the two threads: for the thread sanitizer.
+// Nothing else synchronises the two threads, so that the thread sanitizer would find a race.
 TEST(Progress, TheThreadMovesWhatWasAddedBeforeItWasStarted) {
   struct Mover : Moving {
     std::atomic<bool> has_moved{false};
@@ -265,7 +265,7 @@ TEST(Progress, AnAgreementOfTheGroupMovesWhatIsUnderWay) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Each get is short and of what is here, so none of them waits; all together take long.
+// Each get is short and its data is here, so none of them waits; all of them together take long.
 TEST(Progress, ManyShortGetsMoveWhatIsUnderWay) {
   struct Counter : Moving {
     std::atomic<int> looks = 0;
@@ -313,7 +313,7 @@ TEST(Progress, AStepReachesTheConsumerWhileTheProducerIsAway) {
   World world(no_eager_bytes);
   std::atomic<bool> is_taken = false;
   world.start("producer", 2, [&](Session& s) {
-    OutConfig config;  // as it is by default
+    OutConfig config;  // the defaults
     OutStream out(s, "s0", config);
     out.declare(field_of(s.size()));
     const auto part = part_of(s, 0, 0);
@@ -356,14 +356,14 @@ TEST(Progress, ASessionThatOpensManyStreamsHoldsNothingOfThoseThatAreClosed) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// What a job does next with one of its streams.
+/// One action of a job on one of its streams.
 struct Act {
   bool is_put = false;
   int stream = 0;
 };
 
-/// Streams 0 .. k-1 go from job a to job b, the others back. Whether both programs come to their
-/// ends if a stream holds `queue_depth` steps: run step by step, without any of Tremula's code.
+/// Returns whether both programs reach their ends if a stream holds `queue_depth` steps: simulated step by
+/// step, without any of Tremula's code. Streams 0 .. k-1 go from job a to job b, the others back.
 bool ends(const std::array<std::vector<Act>, 2>& program, int streams, int queue_depth) {
   std::vector<int> held(static_cast<std::size_t>(streams), 0);
   std::array<std::size_t, 2> at{};
@@ -385,7 +385,7 @@ std::uint64_t seed() {
   return text ? std::strtoull(text, nullptr, 10) : std::random_device{}();
 }
 
-/// Over what a world's ranks talk.
+/// The transport of a world's ranks.
 struct Over {
   const char* name;
   World::Way way = World::Way::loopback;
@@ -437,9 +437,9 @@ TEST_P(Programs, HangExactlyWhereQueuesOfThatDepthHang) {
     EXPECT_EQ(errors.empty(), is_ending)
         << fmt::format("turn {}: {} streams, {} forth, depth {}: {}", turn, streams, forth,
                        queue_depth, text_of(errors));
-    const bool is_told = std::ranges::any_of(
+    const bool is_reported = std::ranges::any_of(
         errors, [](const auto& error) { return error.second.code() == Errc::deadlock; });
-    EXPECT_EQ(is_told, !is_ending) << text_of(errors);
+    EXPECT_EQ(is_reported, !is_ending) << text_of(errors);
     if (::testing::Test::HasFailure()) return;
   }
   EXPECT_EQ(ending, 12);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How streams meet: what each side is told, and when. That jobs meet in any order is shown by
-// progress_test and tests/coupled.
+// How streams meet: what each side learns, and when. progress_test and tests/coupled show that jobs
+// meet in any order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ proto::Field field(Rank size, int extent = 12) {
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
 }
-constexpr OutConfig for_nobody{.queue_depth = 2, .wait_for_consumers = 0};
+constexpr OutConfig without_consumers{.queue_depth = 2, .wait_for_consumers = 0};
 
 void put(Session& s, OutStream& out) {
   const std::vector<std::int64_t> part(12 / static_cast<std::size_t>(s.size()));
@@ -43,7 +43,7 @@ Error error_of(Call&& call) {
   return {Errc::internal, ""};
 }
 
-/// Where several ranks wait in vain, each stays until all have seen it: one that goes is seen to go.
+/// Keeps each of several ranks that wait in vain until all have failed, since others would see a rank leave.
 class Together {
 public:
   explicit Together(int ranks) : missing_(ranks) {}
@@ -56,7 +56,7 @@ private:
   std::atomic<int> missing_;
 };
 
-/// Long before any deadline: the errors say so.
+/// A timeout that no wait reaches: the errors come long before it, as their texts show.
 constexpr double long_time = 60;
 
 TEST(SetUp, TellsBothSidesOfAMismatchAtOnce) {
@@ -88,10 +88,10 @@ TEST(SetUp, TellsBothSidesOfAMismatchAtOnce) {
 TEST(SetUp, KeepsTheErrorOfAStreamForItsOwnNextCall) {
   World world;
   world.start("producer", 1, [](Session& s) {
-    OutStream good(s, "good", {}), bad(s, "bad", for_nobody);
+    OutStream good(s, "good", {}), bad(s, "bad", without_consumers);
     good.declare(field(1)), bad.declare(field(1));
     put(s, good);
-    put(s, bad);  // needs no consumer: that one was refused harms nobody
+    put(s, bad);  // needs no consumer: a refused one does no harm
     good.close(), bad.close();
   });
   world.start("consumer", 2, [](Session& s) {
@@ -109,7 +109,7 @@ TEST(SetUp, KeepsTheErrorOfAStreamForItsOwnNextCall) {
 TEST(SetUp, WantsAllFieldsBeforeTheFirstStepOfAnyStream) {
   World world;
   world.start("producer", 1, [](Session& s) {
-    OutStream first(s, "first", for_nobody), second(s, "second", for_nobody);
+    OutStream first(s, "first", without_consumers), second(s, "second", without_consumers);
     InStream in(s, "in");
     first.declare(field(1)), second.declare(field(1)), in.declare(field(1));
     put(s, first);
@@ -119,8 +119,8 @@ TEST(SetUp, WantsAllFieldsBeforeTheFirstStepOfAnyStream) {
       expect_has(e, "found 'f' after it: declare the fields of all streams first");
     }
     expect_has(error_of([&] { in.relabel(); }), "expected relabel before the first begin_step");
-    OutStream third(s, "third", for_nobody);
-    third.declare(field(1));  // nobody knows of it yet
+    OutStream third(s, "third", without_consumers);
+    third.declare(field(1));  // no peer knows of it yet
     put(s, third);
     first.close(), second.close(), third.close(), in.close();
   });
@@ -130,7 +130,7 @@ TEST(SetUp, WantsAllFieldsBeforeTheFirstStepOfAnyStream) {
 TEST(SetUp, LeavesAloneWhatNotAllRanksHaveDeclaredAlike) {
   World world;
   world.start("producer", 2, [](Session& s) {
-    OutStream first(s, "first", for_nobody), second(s, "second", for_nobody);
+    OutStream first(s, "first", without_consumers), second(s, "second", without_consumers);
     first.declare(field(2));
     if (s.rank() == 0) second.declare(field(2));
     put(s, first);
@@ -145,9 +145,9 @@ TEST(SetUp, AStreamThatIsOpenedAndNeverUsedHarmsNobody) {
   World world;
   for (const bool is_closed : {true, false})
     world.start(is_closed ? "closes" : "frees", 2, [=](Session& s) {
-      OutStream used(s, is_closed ? "used1" : "used2", for_nobody),
-          out(s, is_closed ? "out1" : "out2", for_nobody);
-      InStream in(s, "nobody has it");
+      OutStream used(s, is_closed ? "used1" : "used2", without_consumers),
+          out(s, is_closed ? "out1" : "out2", without_consumers);
+      InStream in(s, "never offered");
       used.declare(field(2)), out.declare(field(2)), in.declare(field(2));
       put(s, used);
       used.close();
@@ -233,22 +233,22 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
   World world;
   world.step_timeout = 60;
   world.step_timeout_of["consumer.0"] = 2;  // the producer is there: it is data that is missing
-  std::atomic<bool> is_linked = false, is_told = false;
+  std::atomic<bool> is_linked = false, has_failed = false;
   world.start("first", 1, [&](Session& s) {
     OutStream out(s, "x", {});
     out.declare(field(1));
     put(s, out);
-    while (!is_told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!has_failed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     put(s, out);
     out.close();
   });
   world.start("middle", 1, [&](Session& s) {
     InStream in(s, "x");
-    OutStream out(s, "s", for_nobody);
+    OutStream out(s, "s", without_consumers);
     in.declare(field(1)), out.declare(field(1));
     for (int i = 0; i < 2; ++i) {
       EXPECT_TRUE(in.begin_step());
-      is_linked = true;  // from now on it waits for data
+      is_linked = true;  // it waits for data from here on
       in.end_step();
     }
     put(s, out);
@@ -261,7 +261,7 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
         InStream in(s, "s");
         in.declare(field(1));
         const Error e = error_of([&] { in.begin_step(); });
-        is_told = true;
+        has_failed = true;
         expect_has(
             e, "within 2 s; found group 'middle' offers it, but is in no call that opens links");
         expect_has(e, "of group 'middle' 1 of 1 rank waits for first in stream 'x'");
@@ -273,7 +273,7 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
 TEST(SetUp, GivesAProducerThatComesLateItsFullTime) {
   World world;
   world.step_timeout_of["consumer.0"] = 1;
-  std::atomic<bool> is_told = false;
+  std::atomic<bool> has_failed = false;
   core::Deadline::Clock::time_point came;
   core::Deadline::Seconds given{};
   world.start(
@@ -283,18 +283,18 @@ TEST(SetUp, GivesAProducerThatComesLateItsFullTime) {
         in.declare(field(1));
         const Error e = error_of([&] { in.begin_step(); });
         given = core::Deadline::Clock::now() - came;
-        is_told = true;
+        has_failed = true;
         expect_has(e, "within 1 s; found group 'producer' offers it, but is in no call");
       },
       long_time);
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // longer than a step may take
   came = core::Deadline::Clock::now();
   world.start("producer", 1, [&](Session& s) {
-    OutStream out(s, "s", for_nobody);
-    OutStream other(s, "t", for_nobody);
+    OutStream out(s, "s", without_consumers);
+    OutStream other(s, "t", without_consumers);
     out.declare(field(1)), other.declare(field(1));
     s.set_up().introduce_producers();
-    while (!is_told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!has_failed) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   });
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_GE(given.count(), 1);
@@ -302,8 +302,8 @@ TEST(SetUp, GivesAProducerThatComesLateItsFullTime) {
 
 TEST(SetUp, TwoJobsThatWaitForEachOtherAreToldAndGoOn) {
   World world;
-  world.step_timeout = 300;  // far longer than it takes to be told
-  std::atomic<int> told = 0;
+  world.step_timeout = 300;  // far longer than it takes to detect the deadlock
+  std::atomic<int> failed = 0;
   for (const bool is_a : {true, false})
     world.start(is_a ? "a" : "b", 1, [&, is_a](Session& s) {
       OutStream out(s, is_a ? "ab" : "ba", {});
@@ -318,7 +318,7 @@ TEST(SetUp, TwoJobsThatWaitForEachOtherAreToldAndGoOn) {
             "'a' to send the next step"})
         expect_has(e, part);
       // A put that comes first ends the other one's wait instead.
-      for (++told; told < 2;) std::this_thread::yield();
+      for (++failed; failed < 2;) std::this_thread::yield();
       put(s, out);  // nothing is wrong with the streams
       EXPECT_TRUE(in.begin_step());
       in.end_step();
@@ -328,7 +328,7 @@ TEST(SetUp, TwoJobsThatWaitForEachOtherAreToldAndGoOn) {
 }
 
 /// Ranks without MPI: they agree through the server first, and then over a transport. In a broadcast
-/// the first rank waits for nobody.
+/// the first rank waits for no other.
 class SetUpWithoutMpi : public ::testing::Test {
 protected:
   SetUpWithoutMpi() {
@@ -355,7 +355,7 @@ TEST_F(SetUpWithoutMpi, NamesTheRanksThatDoNotComeToAnAgreement) {
     for (Rank r = 0; r < 3; ++r)
       ranks.push_back(rank("g", r, 3, [&together](Session& s) {
         if (s.rank() == 2) return together.wait();
-        OutStream out(s, "s", for_nobody);
+        OutStream out(s, "s", without_consumers);
         out.declare(field(3));
         const Error e = error_of([&] { put(s, out); });
         EXPECT_EQ(e.code(), Errc::timed_out) << e.what();
@@ -366,21 +366,21 @@ TEST_F(SetUpWithoutMpi, NamesTheRanksThatDoNotComeToAnAgreement) {
   }
   std::vector<std::future<void>> ranks;
   for (const Rank r : {0, 2}) ranks.push_back(rank("h", r, 3, [](Session&) {}));
-  std::string texts;  // the first rank that fails leaves, and the other is told that it has left
+  std::string texts;  // the first rank that fails leaves, and the other learns that it has left
   for (auto& r : ranks) texts += error_of([&] { r.get(); }).what();
   EXPECT_NE(texts.find("of group 'h' did not come: rank 1, which has not joined the server"),
             texts.npos)
       << texts;
 }
 
-// Its ranks may be as far apart as step_timeout allows, longer than the timeout of a set-up.
+// A producer's ranks may be as far apart as step_timeout allows, longer than the timeout of a set-up.
 TEST_F(SetUpWithoutMpi, ALateConsumerWaitsForAllRanksOfAProducer) {
   const double lag = config.timeout + 11;  // a rank is 10 s more patient with others
   Together first_step(3);
   std::vector<std::future<void>> ranks;
   for (const Rank r : {0, 1})
     ranks.push_back(rank("producer", r, 2, [&](Session& s) {
-      OutStream out(s, "s", for_nobody);
+      OutStream out(s, "s", without_consumers);
       out.declare(field(2));
       put(s, out);
       first_step.wait();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // 2,000 random pairs of layouts of all kinds, of 1 to 5 dimensions: half of them streams between two groups, half
-// redistributions inside one. Every element carries its number; what lies where is known from the definition.
+// redistributions inside one. Every element carries its number; its place follows from the definition.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -21,11 +21,11 @@ using index_calc::testing::Random, index_calc::testing::Side;
 
 const int pairs = testing_only::rounds(1000);  // between two groups, and as many in one
 
-/// How often each kind was drawn: none may be missing.
+/// Number of times that each kind was drawn; none may be missing.
 using Kinds = std::map<std::string, int>;
 
-/// A layout that is computed, on some of `ranks` ranks.
-/// @param is_dense  it may be skewed, and has no ghost cells and gaps
+/// Returns a layout given by a formula, on some of `ranks` ranks.
+/// @param is_dense  true: it may be skewed, and has no ghost cells or gaps
 Layout computed_layout(Random& random, const std::vector<Index>& shape, Rank ranks, bool is_dense) {
   for (;;) {
     Layout layout = is_dense && random.one_in(2)
@@ -176,8 +176,8 @@ TEST(AnyLayouts, ToAnyOthersInsideOneGroup) {
   expect_all(kinds);
 }
 
-/// Two copies on either side, on hosts that are given in any order: each consumer gets all from its own host, and no
-/// copy sends more than its half. Also after the producer has declared its layout again.
+/// Two copies on each side, on hosts in any order: each consumer gets everything from its own host, and no copy sends
+/// more than its half. This also holds after the producer has redeclared its layout.
 TEST(AnyLayouts, WithCopiesOnBothSidesGoToTheirOwnHostFirst) {
   const Layout copied = Layout::parse("shape=1000 mesh=2");
   World world(8192, World::Way::local);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a consumer may ask before it declares anything, through the C++ header alone.
+// Questions that a consumer may ask before it declares anything, through the C++ header only.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@ using tremula::testing::Jobs;
 
 const std::vector<std::string> two(2, "here"), three(3, "here");
 
-// A consumer that knows nothing but the name of the stream takes all of its fields.
+// A consumer that knows only the name of the stream takes all of its fields.
 TEST(Asking, DescribesFieldsThatAreThenDeclared) {
   Jobs jobs;
   const auto rows = Layout::block({.shape = {6, 5}, .grid = {2, 1}});
@@ -130,7 +130,7 @@ TEST(Asking, DescribesTheBoxesOfSeveralGroups) {
   EXPECT_EQ(jobs.join(), "");
 }
 
-// A consumer whose steps are shorter, and then longer, than those of the producer, as in the manual.
+// A consumer's steps are shorter, and then longer, than the producer's, as in the manual.
 TEST(Asking, ForTimesTellsWhichStepsAreAroundAnother) {
   Jobs jobs;
   const auto rows = Layout::parse("shape=12 grid=2"),
@@ -206,7 +206,7 @@ std::vector<std::int64_t> numbers(int rank, std::int64_t step) {
   return {100 * step + 3 * rank, 100 * step + 3 * rank + 1, 100 * step + 3 * rank + 2};
 }
 
-/// Repeats a call until it gives anything but not_ready.
+/// Repeats a call until it returns something other than not_ready.
 template <class Begin>
 StepStatus begin(Begin&& begin_step, std::atomic<int>& not_ready) {
   for (;;) {
@@ -234,7 +234,7 @@ TEST(Asking, AConsumerLooksForStepsWithoutWaiting) {
     auto in = session.in_stream("s");
     const auto field = in.field<std::int64_t>("f", one_number);
     std::vector<std::int64_t> data(3);
-    // Nobody offers the stream: both ranks are told so.
+    // No producer offers the stream yet: both ranks learn that.
     EXPECT_FALSE(in.is_ready());
     EXPECT_EQ(in.begin_step(0), StepStatus::not_ready);
     EXPECT_EQ(in.begin_step(0.05), StepStatus::not_ready);

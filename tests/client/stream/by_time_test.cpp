@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that a consumer asks for by their time. What it must get is told from the definition, by all
-// times of the stream. Every element carries its step and its own global number.
+// Steps that a consumer asks for by their time. The definition and all times of the stream determine
+// what it must get. Every element carries its step and its own global number.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -23,10 +23,11 @@ using numbered::Numbers;
 using numbered::Part;
 using Texts = std::vector<std::string>;
 
-/// The first step that is needed at t and is not in `had`, of those that the consumer can get.
+/// Determines the first step that is needed at a time and is not in `had`, among those that the consumer
+/// can get.
 struct Oracle {
   Times times;            ///< of all steps
-  std::size_t first = 0;  ///< step
+  std::size_t first = 0;  ///< first step that the consumer can get
   std::set<std::size_t> had{};
 
   std::vector<std::size_t> needed(Needed what, std::int64_t t) const {
@@ -83,7 +84,7 @@ public:
     steps.push_back(in.step());
     in.end_step();
   }
-  /// All that it has not had, as the oracle says.
+  /// Takes the steps needed at `time` that it has not had, and compares them with the oracle.
   void follow(Oracle& oracle, Needed needed, std::int64_t time) {
     for (Begun begun = Begun::step; begun == Begun::step;) {
       std::size_t step = 0;
@@ -157,7 +158,7 @@ TEST(ByTime, GivesTheStepsAroundATime) {
       return c.steps;
     };
     EXPECT_EQ(steps_around(0, Begun::none_missing), (Numbers{0}));
-    EXPECT_EQ(steps_around(5, Begun::none_missing), (Numbers{1})) << "0 was had";
+    EXPECT_EQ(steps_around(5, Begun::none_missing), (Numbers{1})) << "0 has been taken";
     EXPECT_EQ(steps_around(10, Begun::none_missing), (Numbers{}));
     EXPECT_EQ(steps_around(20, Begun::none_missing), (Numbers{}));
     EXPECT_EQ(steps_around(70, Begun::none_missing), (Numbers{3, 4}));
@@ -169,7 +170,7 @@ TEST(ByTime, GivesTheStepsAroundATime) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// All lengths of steps on both sides, all modes and depths; the first run as it was before.
+// Random step lengths on both sides, in all modes and queue depths.
 TEST(ByTime, AgreesWithTheDefinitionForRandomTimes) {
   const char* const given = std::getenv("TREMULA_TEST_SEED");
   const unsigned seed = given != nullptr ? static_cast<unsigned>(std::stoul(given))
@@ -208,7 +209,7 @@ TEST(ByTime, AgreesWithTheDefinitionForRandomTimes) {
   }
 }
 
-// The producer can have ended before its last steps are taken: whoever looks ahead hears of it.
+// The producer may have ended before its last steps are taken: a sink that looks ahead learns of it.
 TEST(ByTime, TheEndIsKnownBeforeTheLastStepsAreTaken) {
   for (const std::size_t eager : {std::size_t{8192}, std::size_t{0}}) {
     transport::Network network(eager);
@@ -253,8 +254,8 @@ TEST(ByTime, TheEndIsKnownBeforeTheLastStepsAreTaken) {
   }
 }
 
-// Two models, each with steps of its own length, each put first: none waits for a step that the other
-// can put only later.
+// Two models, with step lengths of their own, both put first: neither waits for a step that the other
+// can only put later.
 TEST(ByTime, CouplesTwoModelsBothWays) {
   World world;
   const auto model = [](const std::string& own, const std::string& other, std::int64_t dt,
@@ -293,13 +294,13 @@ TEST(ByTime, CouplesTwoModelsBothWays) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Which step is the newest at a time, both would have to tell first.
+// Each would first have to put a step before the other knows its newest step at that time.
 TEST(ByTime, ModelsThatAskForMoreThanTheyHavePutAreToldSo) {
   World world;
   world.step_timeout = 60;
-  std::atomic<int> told = 0;
-  const auto model = [&told](const std::string& own, const std::string& other) {
-    return [=, &told](Session& s) {
+  std::atomic<int> failed = 0;
+  const auto model = [&failed](const std::string& own, const std::string& other) {
+    return [=, &failed](Session& s) {
       OutStream out(s, own, {});
       InStream in(s, other);
       Part mine(s), theirs(s);
@@ -319,8 +320,8 @@ TEST(ByTime, ModelsThatAskForMoreThanTheyHavePutAreToldSo) {
       EXPECT_EQ(error->code(), Errc::deadlock) << error->what();
       EXPECT_NE(std::string(error->what()).find("begin_step_at"), std::string::npos)
           << error->what();
-      ++told;
-      while (told < 3) std::this_thread::yield();  // what is put now is taken
+      ++failed;
+      while (failed < 3) std::this_thread::yield();  // what is put from here on is taken
       put(20);
       ASSERT_EQ(in.begin_step_by(Needed::at, 10, "s"), Begun::step) << "both streams go on";
       in.get(0, theirs.bytes());
@@ -333,7 +334,7 @@ TEST(ByTime, ModelsThatAskForMoreThanTheyHavePutAreToldSo) {
   world.start("ocean", 2, model("ocean", "air"));
   world.start("air", 1, model("air", "ocean"));
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_EQ(told, 3);
+  EXPECT_EQ(failed, 3);
 }
 
 TEST(ByTime, ALateGroupGoesOnFromItsFirstStep) {
@@ -344,7 +345,7 @@ TEST(ByTime, ALateGroupGoesOnFromItsFirstStep) {
     Part part(s);
     out.declare(part.field());
     out.set_attribute(of_stream, "time_unit", Texts{"min"});
-    // Rank 0 tells when the last step has come: all ranks put the same.
+    // Rank 0 announces the last step, so that all ranks put the same number of steps.
     for (std::uint64_t step = 0, end = ~0ull; step < end; ++step) {
       if (step == 4) is_late.set();
       out.begin_step();
@@ -352,9 +353,9 @@ TEST(ByTime, ALateGroupGoesOnFromItsFirstStep) {
       part.fill(step);
       out.put(0, part.bytes());
       out.end_step();
-      const auto told = s.run_on_root([&] { return core::Bytes(is_done.has_come(2) ? 1 : 0); },
+      const auto done = s.run_on_root([&] { return core::Bytes(is_done.has_come(2) ? 1 : 0); },
                                       s.step_deadline());
-      if (!told.empty()) end = step + 1;
+      if (!done.empty()) end = step + 1;
     }
     out.close();
   });
@@ -383,7 +384,7 @@ TEST(ByTime, ALateGroupGoesOnFromItsFirstStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A group whose first step is later than it asks for is told so, and loses nothing.
+// A group that asks for a time before its first step gets an error that names that step, and loses nothing.
 TEST(ByTime, ATimeBeforeAllStepsIsAnErrorOrTheFirstStep) {
   World world;
   world.start("producer", 1, [&](Session& s) {
@@ -433,7 +434,7 @@ TEST(ByTime, RanksThatAskForDifferentTimesAreTold) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// As in any other call; neither stream is lost.
+// This holds for any other call as well; neither stream is lost.
 TEST(ByTime, RanksThatAskForStepsOfDifferentStreamsAreTold) {
   World world;
   for (const std::string stream : {"s", "t"})
@@ -548,7 +549,7 @@ TEST(ByTime, RefusesAStreamWithoutTimes) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// What came before the loss is had; which step is the newest at a time after it, nobody knows.
+// The steps before the loss can be taken; the newest step at a later time is unknown.
 TEST(ByTime, AProducerThatIsLostEndsTheWaitForItsNextStep) {
   World world;
   Event has_asked;
@@ -584,22 +585,22 @@ TEST(ByTime, AProducerThatIsLostEndsTheWaitForItsNextStep) {
   EXPECT_EQ(lost, 2);
 }
 
-/// How one rank learns of a loss: later than those that wait for it in a call, or before them.
+/// How one rank learns of a loss: later than the ranks that wait for it in a call, or before them.
 struct Loss {
   std::string name;
-  Rank rank;           ///< that one
-  bool comes;          ///< to the call after all, else it frees the stream
-  bool first = false;  ///< it has given the stream up itself, and the others learn of it so
+  Rank rank;           ///< the rank that differs from the others
+  bool comes;          ///< true: it makes the call after all; false: it frees the stream
+  bool first = false;  ///< it has given up the stream by itself, by which the others learn of it
 };
 class LostByOneRank : public testing::TestWithParam<Loss> {};
 
-// The ranks meet in this call, which some of them leave for good: later calls take nothing of it.
+// The ranks meet in this call, which some of them leave for good: none of its messages reaches a later call.
 TEST_P(LostByOneRank, LeavesTheOtherStreamsOfTheSessionAsTheyAre) {
   const Loss& of = GetParam();
   constexpr Rank ranks = 3;
   World world;
-  world.step_timeout = 60;  // nobody waits so long
-  Event asking, told, over;
+  world.step_timeout = 60;  // no rank waits that long
+  Event asking, noticed, over;
   world.start("mortal", 2, [&](Session& s) {
     OutStream out(s, "s", {});
     Part part(s);
@@ -632,9 +633,9 @@ TEST_P(LostByOneRank, LeavesTheOtherStreamsOfTheSessionAsTheyAre) {
       const auto error = error_of([&] { lost->begin(Needed::at, 40); });
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), Errc::peer_lost) << error->what();
-      told.set();
+      noticed.set();
     } else if (!of.first) {
-      told.wait(ranks - 1);
+      noticed.wait(ranks - 1);
     }
     if (s.rank() == of.rank && of.comes) {
       const auto error = error_of([&] { lost->begin(Needed::at, 40); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams of arrays whose extent changes with every step. Every element carries its step and its own
-// global index; who owns what is told here from the definition.
+// global index; owners are determined here from the definition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,17 +21,17 @@ using index_calc::testing::Random;
 
 using Indices = std::vector<Index>;
 
-/// One dimension of one side: blocks dealt in turn, or the one that changes.
+/// One dimension of one side: blocks dealt in turn, or the dimension that changes.
 struct Axis {
   Index extent = 0;           ///< -1: changes
-  Index grid = 1, block = 0;  ///< 0: one block for each coordinate
+  Index grid = 1, block = 0;  ///< block 0: one block per coordinate
 };
 
-/// One side: a grid of its axes numbered in row order, each rank of it `copies` times.
+/// One side: a grid of its axes numbered in row order, with `copies` of each of its ranks.
 struct Side {
   std::vector<Axis> axes;
   Index copies = 1;
-  bool is_column = false;  ///< storage
+  bool is_column = false;  ///< storage order
 
   Rank ranks() const {
     Index n = copies;
@@ -58,8 +58,8 @@ struct Side {
     if (is_column) more += " store=column";
     return fmt::format("shape={} {}={}{}", shape, copies > 1 ? "mesh" : "grid", grid, more);
   }
-  /// Global indices of a rank's elements in the order in which it stores them.
-  /// @param begin, end  of what it has along the dimension that changes, or, of a sink, all: 0, n
+  /// Returns the global indices of a rank's elements in the order in which it stores them.
+  /// @param begin, end  its range along the dimension that changes; for a sink, the whole range 0, n
   std::vector<Indices> owned(Rank rank, bool is_source, Index begin, Index end) const {
     const Indices c = coords(rank);
     std::vector<Indices> along(axes.size());
@@ -93,7 +93,7 @@ struct Side {
   }
 };
 
-/// Of two sides, with the counts of each step.
+/// Two sides, and the counts of each step.
 struct Case {
   std::size_t changing = 0;
   Side source, sink;
@@ -125,7 +125,7 @@ Case draw(Random& random) {
     }
     if (random.one_in(4)) side->copies = 2;
   }
-  const Index most = random.one_in(4) ? 400 : 7;  // in messages that are sent at once, and longer
+  const Index most = random.one_in(4) ? 400 : 7;  // short enough to be sent at once, or longer
   for (int step = 0; step < 6; ++step) {
     Indices& counts = drawn.counts.emplace_back();
     for (Index c = 0; c < drawn.source.axes[drawn.changing].grid; ++c)
@@ -211,13 +211,13 @@ INSTANTIATE_TEST_SUITE_P(Over, Changing, testing::Values(World::Way::loopback, W
                            return way.param == World::Way::local ? "local" : "loopback";
                          });
 
-/// A row: its key, and a number that tells where it was put.
+/// A row: its key, and a number that identifies where it was put.
 struct Row {
   std::int64_t key = 0, value = 0;
   friend bool operator==(const Row&, const Row&) = default;
 };
 
-/// What two ranks have in a step: the first one none now and then.
+/// Returns the rows of one of two ranks in a step; the first rank has none in some steps.
 std::vector<Row> rows_of(Rank rank, std::size_t step) {
   std::vector<Row> rows;
   const std::size_t count =
@@ -253,7 +253,7 @@ void produce_rows(
   out.close();
 }
 
-/// @param owner  of a key, from the definition
+/// @param owner  returns the owner of a key, by the definition
 void consume_rows(Session& s, const std::string& how,
                   const std::function<Rank(std::int64_t)>& owner, bool is_sorted,
                   bool has_copies = false) {
@@ -329,26 +329,26 @@ TEST(ChangingRows, ComeToTheRankThatTheirKeyTells) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// Runs a producer and a consumer of two ranks each.
-/// @param ranks  that hear `why` at least: a consumer that is linked meanwhile may hear that its peer is gone
+/// Runs a producer and a consumer of two ranks each, and checks that at least `ranks` of them get the error `why`; a
+/// consumer that is linked meanwhile may get the loss of its peer instead.
 void expect_refused(const std::function<void(Session&)>& producer,
                     const std::function<void(Session&)>& consumer, const std::string& why,
                     int ranks) {
   World world;
-  std::atomic<int> told = 0;
+  std::atomic<int> refused = 0;
   const auto run = [&](const std::function<void(Session&)>& body) {
     return [&](Session& s) {
       try {
         body(s);
       } catch (const Error& e) {
-        if (std::string(e.what()).find(why) != std::string::npos) ++told;
+        if (std::string(e.what()).find(why) != std::string::npos) ++refused;
       }
     };
   };
   if (producer) world.start("producer", 2, run(producer));
   if (consumer) world.start("consumer", 2, run(consumer));
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_GE(told, ranks) << "expected on so many ranks: " << why;
+  EXPECT_GE(refused, ranks) << "expected on at least that many ranks: " << why;
 }
 
 proto::Field field(const std::string& layout, core::ElementType type = core::ElementType::i64) {
@@ -428,7 +428,7 @@ TEST(ChangingRefusals, NameWhatIsExpected) {
       "this rank has of \"shape=3 grid=2\" in this step); found 56 bytes", 2);
 }
 
-/// Keys and rows in layouts of their own, so many of each on the ranks of the producer.
+/// Puts keys and rows in layouts of their own; `keys` and `rows` are their numbers on each producer rank.
 void put_unlike(Session& s, const std::string& keys_layout, const std::string& rows_layout,
                 std::array<std::size_t, 2> keys, std::array<std::size_t, 2> rows) {
   OutStream out(s, "s", {});
@@ -511,7 +511,7 @@ TEST(ChangingRows, AreThoseOfTheFirstPut) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// What was put reaches a consumer on the same host while the producer computes.
+// Data reaches a consumer on the same host while the producer computes.
 TEST(ChangingRows, ComeWhileTheProducerIsInNoCall) {
   World world(8192, World::Way::local);
   std::atomic<int> got = 0;
@@ -541,7 +541,7 @@ TEST(ChangingRows, ComeWhileTheProducerIsInNoCall) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Whatever becomes of steps that have no room: those that are had are whole.
+// Whatever happens to steps that have no room, each step that arrives is complete.
 TEST(ChangingQueue, StepsAreDroppedSharedAndKeptWhole) {
   for (const auto when_full : {WhenFull::drop_oldest, WhenFull::drop_newest, WhenFull::block}) {
     World world;

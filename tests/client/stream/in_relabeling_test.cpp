@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumers that give the labels of their layouts away before they allocate: a real server, every
-// rank a thread with a host of its own choice. What crosses hosts is counted, and compared with the
-// least of all permutations, by definition.
+// Consumers that let relabel() permute the labels of their layouts before they allocate: a real server,
+// every rank a thread with a host of its own choice. The bytes between hosts are counted, and compared
+// with the least of all permutations, by the definition.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ Hosts random_hosts(Random& random, Rank ranks, Index hosts) {
   return result;
 }
 
-/// Bytes between hosts when `process` has taken the labels.
+/// Returns the bytes between hosts if process[label] takes each label.
 Index crossing(const std::vector<std::vector<Index>>& volumes, const Hosts& out, const Hosts& in,
                const std::vector<Rank>& process) {
   Index bytes = 0;
@@ -57,11 +57,11 @@ void declare(InStream& in, const std::string& name, const Update& u) {
 }
 
 struct Outcome {
-  std::vector<Rank> labels;  ///< of the ranks
+  std::vector<Rank> labels;  ///< label of each rank
   Index crossed = 0;         ///< bytes between hosts, in one step
 };
 
-/// Every element of two steps of a stream, on all ranks, whoever takes which part.
+/// Plays a stream of two steps and checks every element on all ranks, whichever part each takes.
 Outcome play(const Case& wanted, const Hosts& out_hosts, const Hosts& in_hosts, bool relabels,
              const RelabelConfig& config = {}) {
   World world;

@@ -71,7 +71,7 @@ TEST(Lending, AStepOfSeveralFieldsIsHandedOverToAllConsumersBeforeEndStepReturns
       std::vector<std::int64_t> a(extent), b(extent);
       int step = 0;
       for (; in.begin_step(); ++step) {
-        // In another order than they were put, and b only now and then.
+        // In another order than they were put, and b only in some steps.
         in.get(wants_b ? 1 : 0, std::as_writable_bytes(std::span(a)));
         EXPECT_TRUE(is_all(a, step));
         if (wants_b && step % 3 == 0) {
@@ -88,7 +88,7 @@ TEST(Lending, AStepOfSeveralFieldsIsHandedOverToAllConsumersBeforeEndStepReturns
       EXPECT_EQ(step, steps);
       in.close();
     });
-  // The second consumer takes field a alone, so b costs it nothing.
+  // The second consumer takes field a only, so b costs it nothing.
   const auto errors = text_of(world.join());
   EXPECT_EQ(errors, "");
 }
@@ -139,7 +139,7 @@ TEST(Lending, WhatWasPutAsynchronouslyIsCopiedOnceAndTakenWhenItIsSaidToBe) {
 
 TEST(Lending, AStepThatIsNotTakenInTimeIsTheProducersAgain) {
   // The consumer sleeps with the step open. When it wakes up, the producer has long given up and
-  // written other numbers: the consumer has the old ones, or an error.
+  // written other numbers: the consumer gets the old ones, or an error.
   World world(0, World::Way::local);
   world.step_timeout = 0.5;
   std::atomic<bool> has_given_up = false;
@@ -192,7 +192,7 @@ TEST(Lending, AStepThatIsNotTakenInTimeIsTheProducersAgain) {
 
 TEST(Lending, OneRankThatTakesItsPartBackCostsAllTheLinkAtOnce) {
   World world(0, World::Way::local);
-  world.step_timeout = 60;  // nobody else may have to wait for that
+  world.step_timeout = 60;  // no other rank may have to wait for that
   world.step_timeout_of["producer.1"] = 0.3;
   std::atomic<bool> has_given_up = false, has_consumer_ended = false;
   world.start("producer", 2, [&](Session& s) {
@@ -244,8 +244,8 @@ TEST(Lending, AskingWhetherAStepIsTakenNeverWaitsAlsoWhenTheLinkHasFailed) {
       return request;
     };
     out.wait_taken(put());
-    // A failure that the server knows nothing of: it might yet be told of a consumer that has died.
-    // A sign of life that fails before the step is put would leave the link out of it.
+    // The server knows nothing of this failure: it might still learn of a consumer that has died. A
+    // sign of life that failed before the step is put would exclude the link from the step.
     world.network().set_weather([](const auto& message) {
       return transport::Network::Fault{.fail = message.tag == tags::step};
     });
@@ -257,7 +257,7 @@ TEST(Lending, AskingWhetherAStepIsTakenNeverWaitsAlsoWhenTheLinkHasFailed) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Errc::transport) << error.what();
     }
-    EXPECT_GT(answers, 1) << "it said `not yet` until the failure was beyond doubt";
+    EXPECT_GT(answers, 1) << "it returned `not yet` until the failure was certain";
   });
   world.start("consumer", 1, [](Session& s) {
     InStream in(s, "s");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A state whose versions are lent: no copy is kept, readers have leases, the writer takes a version back
-// when it begins the next one. Every element carries its version and its own global number.
+// A state whose versions are lent: no copy is kept, readers have leases, and the writer takes a version
+// back when it begins the next one. Every element carries its version and its own global number.
 #include <signal.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ using numbered::Event;
 constexpr core::Index extent = 60000;
 constexpr double far_too_long = 1000;  // a lease that no test waits for
 
-/// A rank's part: in memory that peers can map, or in ordinary one.
+/// A rank's part, in memory that peers can map or in ordinary memory.
 class Array {
 public:
   Array(const Session& s, bool is_shared)
@@ -78,7 +78,7 @@ struct Writer {
       : array(s, is_shared), out(s, "s", config) {
     out.declare(array.field());
   }
-  /// What was lent is changed as soon as begin_step has returned.
+  /// Puts a version, overwriting the lent array as soon as begin_step has returned.
   void put(std::uint64_t version) {
     out.begin_step();
     array.fill(999);
@@ -92,7 +92,7 @@ struct Writer {
 
 struct Reader {
   explicit Reader(Session& s) : array(s, false), in(s, "s") { in.declare(array.field()); }
-  /// The whole version that has begun, every element.
+  /// Takes the version that has begun and checks every element.
   void take() {
     in.get(0, array.bytes());
     EXPECT_TRUE(array.is_all_of(in.step())) << "version " << in.step();
@@ -102,12 +102,12 @@ struct Reader {
   InStream in;
 };
 
-/// All ranks of a writer serve until the event has come `count` times.
+/// Makes all ranks of a writer serve until the event has come `count` times.
 void serve_until(Session& s, OutStream& out, const Event& event, int count) {
   for (;;) {
-    const auto told = s.run_on_root([&] { return core::Bytes(event.has_come(count) ? 1 : 0); },
+    const auto come = s.run_on_root([&] { return core::Bytes(event.has_come(count) ? 1 : 0); },
                                     core::Deadline::after(10));
-    if (!told.empty()) return;
+    if (!come.empty()) return;
     out.serve(core::Deadline::after(0.05));
   }
 }
@@ -123,7 +123,7 @@ protected:
   World world{0, GetParam().way};
 };
 
-// The readers read from the arrays of the writer: nothing is staged, and nothing is kept.
+// The readers read the writer's arrays: nothing is staged, and nothing is kept.
 TEST_P(LentVersions, AreReadWholeWithoutACopyOfTheWriter) {
   constexpr std::uint64_t versions = 50;
   Event are_linked;
@@ -134,13 +134,13 @@ TEST_P(LentVersions, AreReadWholeWithoutACopyOfTheWriter) {
     serve_until(s, w.out, are_linked, 4);
     for (std::uint64_t version = 1; version < versions; ++version) w.put(version);
     w.out.close();
-    const auto told = w.out.statistics();
-    EXPECT_EQ(told.queued_steps, 1u);
+    const auto counters = w.out.statistics();
+    EXPECT_EQ(counters.queued_steps, 1u);
     if (GetParam().is_shared) {
-      EXPECT_EQ(told.traffic.copied_bytes, 0u);
+      EXPECT_EQ(counters.traffic.copied_bytes, 0u);
     }
-    // Through a ring, or chunk by chunk: what is read is copied, and nothing else.
-    EXPECT_LE(told.traffic.copied_bytes, told.traffic.bytes);
+    // Through a ring, or chunk by chunk: only what is read is copied.
+    EXPECT_LE(counters.traffic.copied_bytes, counters.traffic.bytes);
   });
   for (const auto& [name, ranks] : {std::pair{"one", 1}, std::pair{"three", 3}})
     world.start(name, ranks, [&](Session& s) {
@@ -210,10 +210,10 @@ TEST_P(LentVersions, IsGivenToNobodyOnceBeginStepHasFailed) {
     has_left.wait(1);
     wire::Explain question;
     question.set_agreement(1);
-    s.control().explain(question);  // what the server has told before has come
+    s.control().explain(question);  // the server's earlier messages have arrived
     std::uint64_t next = 1;
     try {
-      // A begin_step that hears of it while it waits begins the step; the one after it fails.
+      // A begin_step that learns of it while it waits begins the step; the next one fails.
       for (; next < 3; ++next) w.put(next);
       ADD_FAILURE() << "two steps without a reader have begun";
     } catch (const Error& e) {
@@ -274,10 +274,10 @@ TEST_P(LentVersions, IsTakenBackFromAReaderThatHoldsItForLongerThanItsLease) {
     is_overwritten.wait(2);
     wire::Explain question;
     question.set_agreement(1);
-    s.control().explain(question);  // what the server has told before has come
+    s.control().explain(question);  // the server's earlier messages have arrived
     try {
       r->in.get(0, r->array.bytes());
-      EXPECT_TRUE(r->array.is_all_of(0));  // where it was mapped, it stays what it was
+      EXPECT_TRUE(r->array.is_all_of(0));  // a mapped array keeps its contents
       r->in.end_step();
       ADD_FAILURE() << "the step has ended in order";
     } catch (const Error& e) {
@@ -319,7 +319,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Memory{"memory_of_another_host", World::Way::loopback, false, "rma"}),
     [](const auto& memory) { return memory.param.name; });
 
-/// Of a process of its own: a reader that holds a version until it is killed.
+/// Runs in a process of its own: a reader that holds a version until it is killed.
 TEST(ReaderProcess, DISABLED_HoldsAVersion) {
   const std::string server = std::getenv("TREMULA_TEST_SERVER");
   SessionConfig config;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of arrays whose ranks list what they own: points, segments, boxes, beside layouts that are
-// computed. Every element carries its number and its step.
+// Streams of arrays whose ranks list what they own: points, segments, boxes, mixed with layouts given by
+// formulas. Every element carries its number and its step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void produce(Session& s, const Side& side) {
   out.close();
 }
 
-/// @param offered  numbers that the producer has
+/// @param offered  whether the producer has each element
 void consume(Session& s, const Side& side, const std::vector<bool>& offered) {
   InStream in(s, "s");
   in.declare(field_of(side, s.rank(), core::ElementType::f64),
@@ -69,7 +69,7 @@ void consume(Session& s, const Side& side, const std::vector<bool>& offered) {
 
 class ListedArrays : public testing::TestWithParam<World::Way> {};
 
-/// Of few ranks: each is a thread with a session of its own.
+/// Returns a random side of at most 16 ranks, since each is a thread with a session of its own.
 Side few_ranks(Random& random, const std::vector<Index>& shape, bool may_compute) {
   for (;;)
     if (Side side = index_calc::testing::random_side(random, shape, may_compute);
@@ -109,7 +109,7 @@ Index number_of(const std::vector<Index>& index, const std::vector<Index>& shape
   return number;
 }
 
-/// A part of an array of `from`, in another order of its dimensions, that goes to a part of one of `to`.
+/// A part of an array of shape `from` that goes, with its dimensions permuted, to a part of an array of shape `to`.
 struct TakenPart {
   std::vector<Index> from, to, extents, from_origin, to_origin;  // extents, to_origin: as in `to`
   std::vector<std::size_t> axes;
@@ -128,7 +128,7 @@ struct TakenPart {
       to.push_back(to_origin.back() + extents.back() + (random.one_in(2) ? 0 : random.in(0, 2)));
     }
   }
-  /// Number, in the array of `from`, of what goes to an element of `to`; -1: nothing does.
+  /// Returns the number, in `from`, of the element that goes to element `number` of `to`; -1 if none does.
   Index source_of(Index number) const {
     const auto index = index_of(number, to);
     std::vector<Index> source(from.size());
@@ -214,14 +214,14 @@ TEST(ListedArraysAlone, WithAnElementOnNoRankOrOnTwoAreRefusedOnAllRanks) {
   const Side twice = of_points(shape, {{0, 1, 2, 3}, {7, 6, 5, 4, 2}});
   const auto expect_refused = [&](const Side& source, const Side& sink, const std::string& why) {
     World world;
-    std::atomic<int> told = 0;
+    std::atomic<int> refused = 0;
     const auto expect_error = [&](const std::function<void()>& call) {
       try {
         call();
         ADD_FAILURE() << "expected an error";
       } catch (const Error& e) {
         EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
-        ++told;
+        ++refused;
       }
     };
     world.start("producer", source.ranks(),
@@ -230,7 +230,7 @@ TEST(ListedArraysAlone, WithAnElementOnNoRankOrOnTwoAreRefusedOnAllRanks) {
       expect_error([&] { consume(s, sink, std::vector<bool>(8, true)); });
     });
     EXPECT_EQ(text_of(world.join()), "");
-    EXPECT_EQ(told, 4);
+    EXPECT_EQ(refused, 4);
   };
   expect_refused(lacks, good, "found element (0, 3) on none");
   expect_refused(good, twice, "found element (0, 2) on ranks 0 and 1");
@@ -277,7 +277,7 @@ TEST(ListedArraysAlone, OfAPartialProducerAreNotAddedToSums) {
         EXPECT_TRUE(in.begin_step());
         in.get(0, std::as_writable_bytes(std::span(values)));
         in.end_step();
-        for (Index i = 0; i < 8; ++i)  // the first layer gets what comes
+        for (Index i = 0; i < 8; ++i)  // the first layer gets the incoming elements
           EXPECT_EQ(values[static_cast<std::size_t>(i)],
                     s.rank() == 0 && i % 2 == 0 && i < 6 ? 6.0 : 5.0);
         EXPECT_FALSE(in.begin_step());
@@ -310,7 +310,7 @@ TEST(ListedArraysAlone, OfOpaqueElementsAreNotDeclaredWithSums) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The producer's ranks list their points; a consumer in blocks comes when the stream runs.
+/// The producer's ranks list their points; a consumer in blocks comes while the stream runs.
 TEST(ListedArraysAlone, AreHadByAConsumerThatComesLate) {
   const std::vector<Index> shape{2, 4};
   const Side source = of_points(shape, {{0, 5, 2, 3}, {7, 6, 1, 4}});

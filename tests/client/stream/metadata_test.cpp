@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time and attributes: what every rank of a consumer sees of what the ranks of a producer have set.
+// Time and attributes, as set by the ranks of a producer and seen by every rank of a consumer.
 #include <atomic>
 #include <map>
 #include <span>
@@ -18,7 +18,7 @@ using proto::AttributeValues;
 
 std::int64_t time_of(std::uint64_t step) { return 100 * static_cast<std::int64_t>(step) - 7; }
 
-/// Of a step: none, few, or as many as there may be.
+/// Returns the attributes of a step: none, few, or as many as there may be.
 std::map<std::string, AttributeValues> attributes_of(std::uint64_t step) {
   if (step % 3 == 0) return {};
   std::map<std::string, AttributeValues> out{
@@ -35,7 +35,7 @@ std::map<std::string, AttributeValues> as_map(const proto::Attributes& attribute
   return out;
 }
 
-/// Elements in blocks dealt to the ranks.
+/// A rank's part of an array whose blocks are dealt to the ranks.
 class Part {
 public:
   Part(const Session& session, core::Index extent, core::Index block)
@@ -191,10 +191,10 @@ TEST(Metadata, IsDescribedBeforeTheFirstStep) {
     p.out.close();
   });
   world.start("consumer", 1, [&](Session& s) {
-    const Description told = describe(s, "s", s.deadline());
-    EXPECT_EQ(as_map(proto::decode_attributes(told.attributes))["title"],
+    const Description described = describe(s, "s", s.deadline());
+    EXPECT_EQ(as_map(proto::decode_attributes(described.attributes))["title"],
               AttributeValues(Texts{"all of it"}));
-    EXPECT_EQ(as_map(proto::decode_attributes(told.fields[0].attributes))["units"],
+    EXPECT_EQ(as_map(proto::decode_attributes(described.fields[0].attributes))["units"],
               AttributeValues(Texts{"K"}));
     Consumer c(s);
     EXPECT_EQ(error_of([&] { c.in.attributes(of_stream); }),
@@ -213,7 +213,7 @@ TEST(Metadata, IsDescribedBeforeTheFirstStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// What the server tells of the stream, as soon as `is_it` is true of that.
+/// Returns the status of the stream that the server reports, as soon as `is_it` is true for it.
 wire::StreamStatus status_when(Session& session,
                                const std::function<bool(const wire::StreamStatus&)>& is_it) {
   wire::ToServer question;
@@ -378,7 +378,7 @@ TEST(Metadata, OfTheStreamIsTheSameOnAllRanks) {
 
 TEST(Metadata, OfAStepThatDiffersBetweenRanksEndsTheStream) {
   World world;
-  std::atomic<bool> is_told = false;
+  std::atomic<bool> has_failed = false;
   world.start("producer", 2, [&](Session& s) {
     Producer p(s, {});
     p.put_to(1);
@@ -387,7 +387,7 @@ TEST(Metadata, OfAStepThatDiffersBetweenRanksEndsTheStream) {
     Part part(s, 60, 7);
     p.out.put(0, part.bytes());
     p.out.end_step();
-    while (!is_told) std::this_thread::yield();
+    while (!has_failed) std::this_thread::yield();
   });
   world.start("consumer", 1, [&](Session& s) {
     Consumer c(s);
@@ -404,16 +404,16 @@ TEST(Metadata, OfAStepThatDiffersBetweenRanksEndsTheStream) {
                         "time; found time 20"),
               std::string::npos)
         << text;
-    is_told = true;
+    has_failed = true;
   });
   world.join();
 }
 
-/// What the ranks of a producer set differently, and what the last rank's error shows of it.
+/// A difference between the attributes that producer ranks set, and the part of the last rank's error that shows it.
 struct Unequal {
   const char* what;
   std::function<void(OutStream& out, Rank rank, Rank ranks)> set;
-  const char* shown;  // on rank 0 and on the rank that finds it
+  const char* shown;  // the values on rank 0 and on the rank that finds the difference
 };
 const Unequal unequals[] = {
     {"rank 0 alone",
@@ -435,7 +435,7 @@ const Unequal unequals[] = {
 };
 constexpr const char* unequal_text = "to set the same attributes of the step";
 
-// With blocks alike each consumer rank of two gets elements of one producer rank alone.
+// With equal blocks, each of two consumer ranks gets elements of one producer rank only.
 TEST(Metadata, OfAStepThatSomeRanksSetEndsTheStreamOnAllRanksOfBothSides) {
   const struct {
     Rank producers, consumers;
@@ -575,7 +575,7 @@ TEST(Metadata, OfAStepMayBeSetInAnotherOrderOnEveryRank) {
   EXPECT_EQ(seen, 8);
 }
 
-// Messages by tag, of two producers and five consumers.
+// Returns the number of messages by tag between two producer and five consumer ranks.
 std::map<transport::Tag, int> messages_of_a_step(const StepMetadata& metadata) {
   Network network;
   Coupling k(network, field("shape=4x4 grid=2x1"), field("shape=4x4 grid=1x5"));
@@ -611,7 +611,7 @@ TEST(Metadata, CostsOneMessageARankWhereThereAreAttributesAndNoneElse) {
   EXPECT_EQ(messages_of_a_step({.time = 3, .attributes = bytes}), plain);
 }
 
-/// The error of the one sink of sources that send these attributes; "" if there is none.
+/// Returns the error of a single sink whose sources send these attributes; "" if there is none.
 std::string error_of_sources(const std::vector<std::vector<proto::Attribute>>& all) {
   Network network;
   const auto sources = fmt::format("shape=12x4 grid={}x1", all.size());

@@ -16,7 +16,7 @@ using Numbers = std::vector<std::uint64_t>;
 inline constexpr core::Index extent =
     5040;  // longer than what is inlined; a multiple of all blocks
 
-/// The part of one rank, in blocks of a size of its own.
+/// The part of one rank, in blocks whose size depends on the group.
 class Part {
 public:
   explicit Part(const Session& session)
@@ -98,7 +98,7 @@ class Event {
 public:
   void set() { count_.fetch_add(1); }
   bool has_come(int count = 1) const { return count_.load() >= count; }
-  /// @throws core::Error timed_out  so that a test ends that waits for what does not come
+  /// @throws core::Error timed_out  after 120 s, so that a test ends whose event does not come
   void wait(int count = 1) const {
     const auto deadline = core::Deadline::after(120);
     while (!has_come(count)) {

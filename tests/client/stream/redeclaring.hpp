@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Streams whose layouts are declared again between steps. Every element carries its number and its step.
+// Streams whose layouts are redeclared between steps. Every element carries its number and its step.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -26,7 +26,7 @@ inline proto::Field field_of(const Side& side, Rank rank) {
           .layout = side.layout[static_cast<std::size_t>(rank)]};
 }
 
-/// Of so many ranks, any kind of layout.
+/// Returns a random side of exactly `ranks` ranks, with any kind of layout.
 inline Side random_side_of(Random& random, const std::vector<Index>& shape, Rank ranks) {
   for (;;)
     if (Side side = index_calc::testing::random_side(random, shape, true); side.ranks() == ranks)
@@ -44,7 +44,7 @@ inline Side of_text(const std::string& text) {
   return side;
 }
 
-/// @param begins  false: it was begun
+/// @param begins  false: the step has begun already
 inline void put_step(OutStream& out, const Side& side, Rank rank, std::uint64_t step,
                      bool begins = true) {
   const auto& numbers = side.numbers[static_cast<std::size_t>(rank)];
@@ -74,7 +74,7 @@ std::string complaint_of_twice(Stream& stream) {
   return "it was accepted";
 }
 
-/// Which elements ranks of that side have.
+/// Returns, for each element, whether a rank of that side has it.
 inline std::vector<bool> offered_by(const Side& side, Index volume) {
   std::vector<bool> offered(static_cast<std::size_t>(volume));
   for (const auto& numbers : side.numbers)
@@ -83,8 +83,8 @@ inline std::vector<bool> offered_by(const Side& side, Index volume) {
   return offered;
 }
 
-/// Gets and ends the step that was begun: every element that is offered, and nothing else.
-/// @param offered  returns what offered_by() does, of the producer's side in this step
+/// Gets and ends the step that has begun, and checks that it holds every offered element and nothing else.
+/// @param offered  returns the offered_by() of the producer's side in this step
 template <class Offered>
 void take_step(InStream& in, const Side& side, Rank rank, const Offered& offered) {
   const auto& numbers = side.numbers[static_cast<std::size_t>(rank)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams whose consumers declare their layouts again between steps, and perhaps their producer, too.
+// Streams whose consumers, and in some cases their producer, redeclare their layouts between steps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace tremula::client {
 namespace {
 
-/// A producer that goes on until it is told, in the next of its layouts every third step.
+/// A producer that puts steps until is_over() is true, changing to the next of its layouts every third step.
 struct Producing {
   std::vector<Side> sides;
   OutConfig config{};
@@ -39,14 +39,14 @@ struct Producing {
 };
 
 /// A consumer that asks for the next of its layouts after every `pause` steps, and takes all steps.
-/// @param holds  is called once on rank 0, when the last of them holds
+/// @param holds  called once on rank 0, when the last layout holds
 void consume(Session& s, const std::vector<Side>& sides, std::uint64_t pause,
              const Producing& producer, const InConfig& config, Index volume,
              const std::function<void()>& holds) {
   InStream in(s, "s", config);
   in.declare(field_of(sides[0], s.rank()));
   std::size_t asked = 0;
-  bool is_told = false;
+  bool is_held = false;
   for (std::uint64_t steps = 0;; ++steps) {
     for (; steps > 0 && asked + 1 < sides.size() && (asked + 1) * pause <= steps;)
       redeclare(in, sides[++asked], s.rank());
@@ -56,10 +56,10 @@ void consume(Session& s, const std::vector<Side>& sides, std::uint64_t pause,
     const Side& side = sides.at(in.redeclarations());
     EXPECT_EQ(to_string(in.layout(0)), to_string(side.layout[static_cast<std::size_t>(s.rank())]));
     take_step(in, side, s.rank(), [&] { return offered_by(producer.at(in.step()), volume); });
-    if (in.redeclarations() + 1 == sides.size() && s.rank() == 0 && !std::exchange(is_told, true))
+    if (in.redeclarations() + 1 == sides.size() && s.rank() == 0 && !std::exchange(is_held, true))
       holds();
   }
-  EXPECT_TRUE(is_told || s.rank() != 0);
+  EXPECT_TRUE(is_held || s.rank() != 0);
   in.close();
 }
 
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Over, RedeclaringConsumers,
 
 const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
 
-/// Both put first, and both want other layouts after every second step.
+/// Both groups put first, and both redeclare their layouts after every second step.
 TEST(RedeclaringConsumersAlone, TwoGroupsThatDoSoAtOnceGoOn) {
   World world(8192, World::Way::local);
   const auto run = [&](Session& s, const std::string& mine, const std::string& theirs) {
@@ -155,7 +155,7 @@ TEST(RedeclaringConsumersAlone, TwoGroupsThatDoSoAtOnceGoOn) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// What one of them wants of a stream that has ended holds up nobody.
+/// A redeclaration for a stream that has ended delays no other stream.
 TEST(RedeclaringConsumersAlone, AStreamThatHasEndedHoldsUpNobody) {
   for (const auto& [first, second] : {std::pair("one", "two"), std::pair("two", "one")}) {
     World world(8192, World::Way::local);
@@ -198,7 +198,7 @@ TEST(RedeclaringConsumersAlone, AStreamThatHasEndedHoldsUpNobody) {
   }
 }
 
-// The end comes to each rank at another place of the call, which consists of several agreements.
+// The loss reaches each rank at a different point of the call, which consists of several agreements.
 TEST(RedeclaringConsumersAlone, OfALostProducerTheNextStepTells) {
   Random random;
   for (int round = 0; round < 30; ++round) {
@@ -331,11 +331,11 @@ TEST(RedeclaringConsumersAlone, StepsAreNotAskedForByTheirTime) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The producer has not taken it up when the server goes.
+/// The producer has not yet applied the redeclaration when the server dies.
 TEST(RedeclaringConsumersAlone, HoldsAfterTheServerWasStartedAgain) {
   World world(8192, World::Way::local);
   world.stop_server();
-  world.start_server();  // with a number: what the first one knew is not brought to the next
+  world.start_server();  // with a new number: state of the first server is not carried over
   std::atomic<bool> has_asked = false, is_again = false, holds = false;
   const Producing producer{.sides = {rows}};
   const auto is_soon = [](const std::atomic<bool>& what) {
@@ -372,8 +372,7 @@ TEST(RedeclaringConsumersAlone, HoldsAfterTheServerWasStartedAgain) {
   EXPECT_TRUE(holds);
 }
 
-/// Servers die in the middle of redeclarations of both sides, which no step, no redeclaration and no link
-/// is lost to.
+/// Servers die in the middle of redeclarations of both sides; no step, redeclaration or link is lost.
 TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
@@ -388,7 +387,7 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
   std::atomic<std::uint64_t> redeclared = 0;
   const auto seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
-  // Of the other side, which has not come back yet.
+  // Redeclares, or returns false if it is refused because the other side has not come back yet.
   const auto is_accepted = [](auto& stream, const Side& side, Rank rank) {
     try {
       redeclare(stream, side, rank);
@@ -450,7 +449,7 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
   for (int server = 0; server < servers && ended == 0; ++server) {
     const std::uint64_t before = taken;
     std::this_thread::sleep_for(std::chrono::microseconds(100'000 + random() % 100'000));
-    EXPECT_TRUE(is_soon([&] { return taken > before || ended > 0; }));  // on a busy machine, too
+    EXPECT_TRUE(is_soon([&] { return taken > before || ended > 0; }));  // also on a busy machine
     world.stop_server();
     world.start_server();
   }
@@ -461,7 +460,7 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
   EXPECT_EQ(ended, 2 * ranks);
 }
 
-/// The producer is lost before it has taken it up: the one that follows begins with it.
+/// The producer is lost before it has applied the redeclaration: the next producer begins with it.
 TEST(RedeclaringConsumersAlone, HoldsFromTheNextEpochOn) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_asked = false;
@@ -497,7 +496,7 @@ TEST(RedeclaringConsumersAlone, HoldsFromTheNextEpochOn) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The ranks that know of the loss of the producer before they call redeclare.
+/// Parameter: the ranks that know of the producer's loss before they call redeclare.
 class RedeclaringAfterALoss : public testing::TestWithParam<std::vector<Rank>> {};
 
 TEST_P(RedeclaringAfterALoss, HoldsFromTheNextEpochOn) {
@@ -584,7 +583,7 @@ INSTANTIATE_TEST_SUITE_P(KnownOn, RedeclaringAfterALoss,
                                                                : "last";
                          });
 
-/// Every pair of ranks that shares elements has one message a step; bytes are those of the array.
+/// Every pair of ranks that shares elements has one message per step; bytes are those of the array.
 TEST(RedeclaringConsumersAlone, CountersGoOn) {
   World world;
   std::atomic<bool> holds = false;

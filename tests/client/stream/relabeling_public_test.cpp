@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relabeling as applications use it, through the C++ header alone: two jobs beside a server, and
-// what a job asks about itself. Ranks are threads.
+// Relabeling as applications use it, through the C++ header only: between two jobs with a server, and
+// inside one job. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 using namespace tremula;
 using tremula::testing::Jobs;
 
-/// Number of each element that `label` holds, of a matrix.
+/// Returns the numbers of the elements of a matrix that `label` holds.
 std::vector<double> part_of(const Layout& layout, int label, double step) {
   const auto local = layout.local(label);
   const Index columns = layout.shape()[1];
@@ -43,7 +43,7 @@ TEST(RelabelingPublic, BetweenTwoJobs) {
     for (int step = 0; step < 3; ++step) out.put(field, part_of(rows, session.rank(), step));
     out.close();
   });
-  // Rows 0 to 5 are on a. Of labels 0 and 1 half is on either host, label 2 is on a, label 3 on b.
+  // Rows 0 to 5 are on a. Labels 0 and 1 are half on each host, label 2 is on a, label 3 on b.
   std::vector<int> labels(4);
   std::atomic<int> resized = 0;
   jobs.start("consumer", {"b", "b", "a", "a"}, [&](Session& session) {
@@ -89,7 +89,7 @@ TEST(RelabelingPublic, InsideOneJob) {
   EXPECT_EQ(kept.text(), to.text() + " members=0/2/1/3");
   for (int rank = 0; rank < 4; ++rank)
     EXPECT_EQ(kept.global_index(rank, 0, 0), from.global_index(rank, 0, 0));
-  const auto hosts = relabel({array}, 4, {7, 3, 3, 7}, false);  // near each other: nothing is won
+  const auto hosts = relabel({array}, 4, {7, 3, 3, 7}, false);  // near each other: no gain
   EXPECT_EQ(hosts.process, (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(hosts.before, 0);
   EXPECT_EQ(relabel({}, 3).process, (std::vector<int>{0, 1, 2}));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relabeling inside one job: what is predicted is what a redistribution then sends, and no
-// permutation sends less.
+// Relabeling inside one job: a redistribution sends the predicted bytes, and no permutation sends less.
 #include "client/stream/relabeling.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ std::vector<Rank> unchanged(Rank ranks) {
   return process;
 }
 
-/// Bytes that leave their place when `process` has taken the labels.
+/// Returns the bytes that leave their place if process[label] takes each label.
 Index leaving(const std::vector<std::vector<Index>>& volumes, const std::vector<Rank>& places,
               const std::vector<Rank>& process) {
   Index bytes = 0;
@@ -114,7 +113,7 @@ TEST(Relabeling, WeighsFieldsByWhatTheProducerSends) {
                                          field("small", f64, "shape=8 grid=2 members=1/0")};
   const std::vector<std::string> hosts{"a", "b"};
   const auto found = relabel(wanted, producer, hosts, Method::exact);
-  EXPECT_EQ(found.process, unchanged(2));  // the small one would have it otherwise
+  EXPECT_EQ(found.process, unchanged(2));  // the small array alone would be relabeled
   EXPECT_EQ(found.after, 8);
   EXPECT_EQ(relabel(std::span(wanted).last(1), producer, hosts, Method::exact).process,
             (std::vector<Rank>{1, 0}));

@@ -24,7 +24,7 @@ constexpr OutConfig served{
 constexpr InConfig reads{.restart_timeout = 60},
     reads_and_serves{.restart_timeout = 60, .serves = true};
 
-/// Rank 0's answer, for all ranks of a group.
+/// Returns rank 0's answer on all ranks of a group.
 bool ask_root(Session& session, const std::function<bool()>& question) {
   return !session
               .run_on_root([&] { return core::Bytes(question() ? 1 : 0); },
@@ -71,7 +71,7 @@ private:
   std::uint64_t version_;
 };
 
-/// What a rank has had: the numbers of versions, and `epoch` where another writer follows.
+/// Marker among the version numbers that a rank has taken: another writer follows.
 constexpr std::uint64_t epoch = ~std::uint64_t{0};
 
 class Reader {
@@ -85,12 +85,12 @@ public:
     while (take_next()) {
     }
   }
-  /// Until the event has come, as rank 0 sees it.
+  /// Takes versions until rank 0 sees that the event has come.
   void take_until(Session& session, const Event& event, int count) {
     while (!ask_root(session, [&] { return event.has_come(count); }))
       take(core::Deadline::after(0.02));
   }
-  /// One whole version, every element.
+  /// Takes one whole version and checks every element.
   Begun take(std::optional<core::Deadline> until) {
     const Begun begun = in.begin(until);
     if (begun == Begun::epoch) had.push_back(epoch);
@@ -121,14 +121,14 @@ public:
   }
   InStream in;
   Numbers had;
-  std::vector<std::string> from;  // the groups
+  std::vector<std::string> from;  // group that served each version
   std::function<void()> on_step;
 
 private:
   Part part_;
 };
 
-/// All ranks of a group at the same place, after the event.
+/// Waits until the event has come and all ranks of the group are in this call.
 void wait_for(Session& session, const Event& event, int count) {
   if (session.rank() == 0) event.wait(count);
   session.run_collectively([] {}, core::Deadline::after(60));
@@ -148,7 +148,7 @@ TEST_P(Serving, AReaderGetsTheNewestVersionFromAnotherWhileTheWriterComputes) {
     has_put.set();
     w.serve_until(first_has_one, 2);
     EXPECT_EQ(w.out.peer_statistics().at(0).group, "first");
-    wait_for(s, second_has_one, 3);  // and calls nothing meanwhile
+    wait_for(s, second_has_one, 3);  // and makes no call meanwhile
     w.put_to(9);
     EXPECT_EQ(w.out.peer_statistics().back().group, "first");
     w.out.close();
@@ -192,7 +192,7 @@ TEST_P(Serving, AReaderWhoseSourceLeavesGoesOnWithAnother) {
     w.put();
     w.serve_until(first_has_one, 2);
     wait_for(s, second_has_one, 3);
-    w.serve_until(is_linked_anew, 3);  // with the version that they have had
+    w.serve_until(is_linked_anew, 3);  // with the version that they have taken
     w.put_to(w.version() + 3);
     w.out.close();
   });
@@ -278,7 +278,7 @@ TEST_P(Serving, AllReadersGoOnWithTheNextWriterInANewEpoch) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// It got one field of two: what it has is no whole version.
+// The first reader got one field of two, so it has no whole version.
 TEST_P(Serving, OnlyWholeVersionsAreServed) {
   Event first_has_one, second_has_one;
   const auto declare_other = [](Session& s, auto& stream) {
@@ -375,8 +375,8 @@ TEST(ServingReader, NeedsThatItsProducerAllowsIt) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Ranks 1 and 2 of the writer set different times. Rank 1 of the reader hears of both while rank 0 has
-// nothing yet.
+// Ranks 1 and 2 of the writer set different times. Rank 1 of the reader receives both while rank 0 has
+// received nothing yet.
 TEST(ServingReader, ARankThatHasFailedIsNotKeptByTheOthers) {
   World world;
   world.step_timeout = 60;
@@ -423,7 +423,7 @@ TEST(ServingReader, ARankThatHasFailedIsNotKeptByTheOthers) {
   EXPECT_LT(took.count(), 50) << "within step_timeout";
 }
 
-/// Of a process of its own: a reader that serves until it is killed.
+/// Runs in a process of its own: a reader that serves until it is killed.
 TEST(ReaderProcess, DISABLED_Serves) {
   SessionConfig config;
   config.server = std::getenv("TREMULA_TEST_SERVER");
@@ -438,8 +438,8 @@ TEST(ReaderProcess, DISABLED_Serves) {
   r.take_all();
 }
 
-// In the middle of a step, or between two: each version counts on all ranks or on none, and no rank gets an
-// older one.
+// The kill comes in the middle of a step, or between two: each version counts on all ranks or on none, and
+// no rank gets an older one.
 TEST(ServingReader, AReaderWhoseSourceIsKilledGoesOnWithTheWriter) {
   for (const bool is_in_step : {true, false}) {
     SCOPED_TRACE(is_in_step);

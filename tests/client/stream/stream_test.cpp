@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole streams in one process: a real server on a free port, every rank a thread with a session of
-// its own, data over loopback. What only separate jobs can show is in tests/coupled.
+// its own, data over loopback. tests/coupled has the cases that need separate jobs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ proto::Field row_field(Rank size, const std::string& more = "",
           .layout = Layout::parse(fmt::format("shape={} grid={} {}", extent, size, more))};
 }
 
-/// What rank holds of step: element i of the array is 100 * i + step.
+/// Returns the part of `rank` in `step`: element i of the array is 100 * i + step.
 std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, std::uint64_t step) {
   std::vector<std::int64_t> part(static_cast<std::size_t>(local_part(layout, rank).elements));
   for (std::size_t i = 0; i < part.size(); ++i)
@@ -49,8 +49,8 @@ void put_steps(Session& session, std::uint64_t first, std::uint64_t count, OutSt
   }
 }
 
-/// Takes steps until the end; checks every element. Returns the numbers of the first step and of
-/// how many there were.
+/// Takes steps until the end and checks every element. Returns the number of the first step and how
+/// many steps there were.
 std::pair<std::uint64_t, std::uint64_t> take_steps(Session& session, InStream& in,
                                                    const Layout& layout,
                                                    std::uint64_t at_most = ~0ull) {
@@ -86,7 +86,7 @@ TEST(Stream, BringsStepsFromAnyGroupSizeToAny) {
                                        {2, 3, Progress::thread},
                                        {4, 4, Progress::thread}}) {
     SCOPED_TRACE(fmt::format("{}x{}", m, n));
-    World world(progress == Progress::thread ? 0 : 8192);  // 0: a send ends when it is received
+    World world(progress == Progress::thread ? 0 : 8192);  // 0: sends complete when received
     world.start("producer", m, [progress = progress](Session& s) {
       OutConfig config;
       config.progress = progress;
@@ -113,7 +113,7 @@ TEST(Stream, GivesALateConsumerWholeStepsFromThenOn) {
     out.declare(field);
     put_steps(s, 0, 10, out, field.layout);
     is_first_done = true;
-    // Until the late one has taken some, or the test takes no end; all ranks do as rank 0 sees it.
+    // Until the late consumer has taken some steps, or the limit expires; rank 0 decides for all ranks.
     const auto limit = core::Deadline::after(60);
     std::uint64_t step = 10;
     const auto is_enough = [&] {
@@ -162,7 +162,7 @@ TEST(Stream, GoesOnWhenAConsumerLeavesEarly) {
 
 TEST(Stream, GivesASlowRankItsOwnStepsWhenAFasterOneLeaves) {
   for (const int queue_depth : {1, 2}) {
-    World world(0);  // a send ends when it is received: staging is in use until then
+    World world(0);  // a send completes when it is received: staging is in use until then
     world.start("producer", 2, [=](Session& s) {
       produce(s, 40, {.queue_depth = queue_depth, .wait_for_consumers = 1});
     });
@@ -200,13 +200,13 @@ TEST(Stream, LosesAGroupOfWhichOneRankLeavesAlone) {
     in.declare(field);
     take_steps(s, in, field.layout);
   });
-  int told = 0;
+  int failed = 0;
   for (const auto& [who, e] : world.join()) {
     if (!who.starts_with("consumer")) continue;
-    ++told;
+    ++failed;
     EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
   }
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(failed, 2);
 }
 
 TEST(Stream, WithdrawsAStreamThatNobodyCameFor) {
@@ -240,14 +240,14 @@ TEST(Stream, TellsConsumersThatAProducerGaveUp) {
     in.declare(field);
     take_steps(s, in, field.layout);
   });
-  int told = 0;
+  int failed = 0;
   for (const auto& [who, e] : world.join()) {
     if (!who.starts_with("consumer")) continue;
-    ++told;
+    ++failed;
     EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
     EXPECT_NE(std::string(e.what()).find("stream 's'"), std::string::npos) << e.what();
   }
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(failed, 2);
 }
 
 TEST(Stream, ConvertsAndTakesAPartAndGoesOnAfterAValueThatDoesNotFit) {
@@ -294,7 +294,7 @@ TEST(Stream, ConvertsAndTakesAPartAndGoesOnAfterAValueThatDoesNotFit) {
   for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
 }
 
-// Nothing else happens to the step or to the stream: the application copies the array and goes on.
+// The refusal affects neither the step nor the stream: the application copies the array and goes on.
 TEST(Stream, RefusesAnArrayOfADeviceAndGoesOn) {
   const auto refused = [](const std::function<void()>& call) {
     try {
@@ -387,7 +387,7 @@ TEST(Stream, GivesOneLayerOfPartialSumsWhatComes) {
   for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
 }
 
-/// Ranks that come to a stream and leave it, perhaps by an exception.
+/// Ranks that come to a stream and leave it, possibly by an exception.
 struct Guests {
   std::atomic<bool> are_welcome = false;
   std::atomic<int> left = 0;
@@ -399,7 +399,7 @@ struct Guest {
   ~Guest() { ++guests.left; }
   Guests& guests;
 };
-/// A producer of one rank that puts a step for nobody, and stays until `all` guests have left.
+/// Plays a producer of one rank that puts a step without consumers and stays until `all` guests have left.
 void entertain(Session& s, Guests& guests, int all) {
   OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
   const auto field = row_field(1);

@@ -17,7 +17,7 @@ namespace tremula::client {
 
 namespace {
 
-/// Standard error is a pipe that nobody reads, and that is full.
+/// Makes standard error a full pipe that is never read.
 class FullStandardError {
 public:
   FullStandardError() : before_(dup(STDERR_FILENO)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing of it waits: all ranks are played by one thread.
+// Nothing here waits: one thread plays all ranks.
 #include "client/waiting/words.hpp"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ protected:
                           .code = core::Errc::mismatch,
                           .why = std::to_string(value)});
   }
-  /// The value that counts; -1: not known yet.
-  int hear(core::Rank rank, std::uint64_t round) {
+  /// Returns the value that counts for the round; -1 while it is not known.
+  int value_of(core::Rank rank, std::uint64_t round) {
     const auto word = words_[at(rank)].hear(groups_[at(rank)], subject, round);
     if (!word) return -1;
     EXPECT_EQ(word->why, std::to_string(word->value).substr(0, word->why.size()));
@@ -47,14 +47,14 @@ protected:
 TEST_F(Words3, TheGreatestCountsWhenAllHaveSaidTheirs) {
   for (std::uint64_t round = 0; round < 3; ++round) {
     say(2, round, 1);
-    EXPECT_EQ(hear(2, round), -1);
+    EXPECT_EQ(value_of(2, round), -1);
     say(0, round, 0);
-    EXPECT_EQ(hear(0, round), -1);
+    EXPECT_EQ(value_of(0, round), -1);
     say(1, round, 0);
-    EXPECT_EQ(hear(1, round), -1) << "rank 0 has not looked";
-    EXPECT_EQ(hear(0, round), 1);
-    EXPECT_EQ(hear(1, round), 1);
-    EXPECT_EQ(hear(2, round), 1);
+    EXPECT_EQ(value_of(1, round), -1) << "rank 0 has not looked";
+    EXPECT_EQ(value_of(0, round), 1);
+    EXPECT_EQ(value_of(1, round), 1);
+    EXPECT_EQ(value_of(2, round), 1);
   }
 }
 
@@ -66,8 +66,8 @@ TEST_F(Words3, ThatARankHasSaidAreCounted) {
     say(1, round, 1);
     EXPECT_EQ(words_[1].said(), (Said{{subject, round + 1}, {subject + 1, 0}}));
     say(2, round, 0), say(0, round, 0);
-    EXPECT_EQ(hear(0, round), 1);
-    EXPECT_EQ(hear(1, round), 1);
+    EXPECT_EQ(value_of(0, round), 1);
+    EXPECT_EQ(value_of(1, round), 1);
   }
   words_[1].close(subject);
   EXPECT_EQ(words_[1].said(), (Said{{subject + 1, 0}}));
@@ -76,11 +76,11 @@ TEST_F(Words3, ThatARankHasSaidAreCounted) {
 TEST_F(Words3, OneThatIsFinalCountsAtOnce) {
   say(1, 0, 3, true);
   say(2, 0, 9);
-  EXPECT_EQ(hear(0, 0), 3) << "also before it has said its own";
-  EXPECT_EQ(hear(2, 0), 3);
+  EXPECT_EQ(value_of(0, 0), 3) << "also before it has said its own";
+  EXPECT_EQ(value_of(2, 0), 3);
   say(0, 0, 0);
-  for (const core::Rank rank : {1, 0, 2}) say(rank, 1, 1);  // rank 1 has not heard of the first one
-  for (const core::Rank rank : {0, 1, 2}) EXPECT_EQ(hear(rank, 1), 1);
+  for (const core::Rank rank : {1, 0, 2}) say(rank, 1, 1);  // rank 1 has not received round 0
+  for (const core::Rank rank : {0, 1, 2}) EXPECT_EQ(value_of(rank, 1), 1);
 }
 
 TEST_F(Words3, OneThatComesAfterItsSubjectHasEndedIsNone) {

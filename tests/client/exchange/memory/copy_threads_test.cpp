@@ -11,7 +11,7 @@ namespace {
 
 using index_calc::Stretch;
 
-/// How often each element was copied.
+/// Counts how often each element was copied.
 class Tally {
 public:
   explicit Tally(std::size_t count) : times_(count) {}

@@ -18,14 +18,14 @@ namespace {
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// The first whole page of `memory`.
+/// Returns the first whole page of `memory`.
 void* first_page(std::span<std::byte> memory) {
   void* begin = memory.data();
   std::size_t room = memory.size();
   return std::align(page_bytes(), page_bytes(), begin, room);
 }
 
-/// Whole pages of `memory` that were never touched, as the system knows them.
+/// Returns how many whole pages of `memory` were never touched, according to the system.
 std::size_t untouched_pages(std::span<std::byte> memory) {
   void* const begin = first_page(memory);
   const auto* const end = memory.data() + memory.size();
@@ -36,7 +36,7 @@ std::size_t untouched_pages(std::span<std::byte> memory) {
       std::ranges::count_if(pages, [](unsigned char p) { return (p & 1) == 0; }));
 }
 
-// Nothing but the room for a step is asked for: no step is packed.
+// Only room for a step is requested: no step is packed.
 TEST(StepStaging, IsTouchedInTheBackgroundBeforeAStepNeedsIt) {
   constexpr std::size_t bytes = std::size_t{32} << 20;
   constexpr int populate_write = 23;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of paths: one more that only this file knows, each of the others taken away, and what the
-// chooser makes of both. Every element carries its own global number.
+// The list of paths: with one more that only this file knows, and without each of the others in turn, and
+// the paths that are chosen in both cases. Every element carries its own global number.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using proto::PartPlace;
 class Inverting final : public Path {
 public:
   static inline int parts_sent = 0;
-  static inline bool corrupts = false;  // one bit of each part
+  static inline bool corrupts = false;  // flips one bit of each part
 
   std::string_view name() const noexcept override { return "inverting"; }
   PartPlace::Kind kind() const noexcept override { return PartPlace::Kind{1000}; }
@@ -84,7 +84,7 @@ private:
 };
 const Inverting inverting;
 
-/// Some of the paths for the exchanges of one scope.
+/// Restricts the exchanges of one scope to some paths.
 class WithPaths {
 public:
   explicit WithPaths(std::vector<const Path*> paths) : paths_(std::move(paths)) {
@@ -96,8 +96,8 @@ private:
   std::vector<const Path*> paths_;
 };
 
-/// Three steps of two fields from 2x1 to 1x3 ranks; every element is checked.
-/// @return bytes that were proved
+/// Moves three steps of two fields from 2x1 to 1x3 ranks and checks every element.
+/// @return bytes whose hashes were compared
 std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_readable) {
   const auto fields = [](const std::string& layout) {
     auto both = field(layout);
@@ -167,7 +167,7 @@ TEST(Paths, OneMoreNeedsNothingButItsPlaceInTheList) {
   EXPECT_EQ(Inverting::parts_sent, 12 * 3 * 2 * 6);
 }
 
-/// Hashes are told and compared as long as it lives.
+/// Makes sources send hashes and sinks compare them while it lives.
 struct Proved {
   Proved() { Coupling::is_proved = true; }
   ~Proved() { Coupling::is_proved = Inverting::corrupts = false; }
@@ -242,7 +242,7 @@ TEST(Paths, ManyShortFieldsHaveRoomWithoutTheInlinedPath) {
   auto* const memory = reinterpret_cast<std::int64_t*>(transport::local::allocate(10 * 8));
   for (std::size_t f = 0; f < 10; ++f) {
     memory[f] = static_cast<std::int64_t>(100 + f);
-    k.outs[0]->put(0, f, std::as_bytes(std::span(memory + f, 1)), false);  // lent: a place for each
+    k.outs[0]->put(0, f, std::as_bytes(std::span(memory + f, 1)), false);  // lent: one place each
   }
   k.outs[0]->send(0);
   soon(k, [&] { return k.ins[0]->poll_complete(); });

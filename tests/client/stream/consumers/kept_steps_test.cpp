@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumers that come late begin with a step that was kept for them; states; steps that are shared.
+// Consumers that come late begin with a kept step; states; shared steps.
 // Every element carries its step and its own global number.
 #include <algorithm>
 #include <map>
@@ -16,12 +16,12 @@ using numbered::Numbers;
 using numbered::Part;
 using numbered::Producer;
 
-/// All ranks of a producer serve until the event has come `count` times.
+/// Makes all ranks of a producer serve until the event has come `count` times.
 void serve_until(Session& session, OutStream& out, const Event& event, int count = 1) {
   for (;;) {
-    const auto told = session.run_on_root(
+    const auto come = session.run_on_root(
         [&] { return core::Bytes(event.has_come(count) ? 1 : 0); }, core::Deadline::after(10));
-    if (!told.empty()) return;
+    if (!come.empty()) return;
     out.serve(core::Deadline::after(0.05));
   }
 }
@@ -55,7 +55,7 @@ TEST_P(LateConsumer, BeginsWithTheStepThatItAsksFor) {
       while (c.in.statistics().transport.empty())
         is_begun = c.in.begin_step_until(core::Deadline::after(0.1)).value_or(false);
       if (s.rank() == 0) has_begun.set();
-      if (is_begun) {  // another rank was linked in the same call, and quicker
+      if (is_begun) {  // another rank was linked in the same call, and was quicker
         c.steps.push_back(c.in.step());
         c.take();
       }
@@ -93,8 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
         Late{"none_is_kept", {.start = Start::oldest}, {.wait_for_consumers = 0}, {10, 11}}),
     [](const auto& late) { return late.param.name; });
 
-// While a step of one stream is put, another stream's call may link a consumer: it does not get the
-// step in halves.
+// While a step of one stream is put, another stream's call may link a consumer, which must not get half
+// of that step.
 TEST(KeptStepsOfAnOpenStep, GoToAConsumerThatComesMeanwhile) {
   for (const int keep : {0, 1, 2, 3}) {
     World world;
@@ -150,8 +150,8 @@ TEST(KeptStepsOfAnOpenStep, GoToAConsumerThatComesMeanwhile) {
   }
 }
 
-// A call with a time limit admits the step on all ranks, and finds no room. Then one rank begins it,
-// another one not yet, when another stream's call links a consumer: it gets no half of that step.
+// A call with a time limit admits the step on all ranks, and finds no room. Then one rank begins it and
+// another has not yet, when another stream's call links a consumer, which must not get half of the step.
 TEST(AStepThatIsAdmitted, GoesToNoConsumerThatComesMeanwhile) {
   World world;
   Event is_full, has_begun;
@@ -220,8 +220,8 @@ TEST(AStepThatIsAdmitted, GoesToNoConsumerThatComesMeanwhile) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A reader of a state gets the newest version when it comes, and never an old one when a newer is
-// complete; versions that nobody reads cost nobody a wait.
+// A reader of a state gets the newest version when it comes, and never an old one when a newer one is
+// complete; versions that are never read cause no wait.
 TEST(State, AReaderGetsTheNewestVersion) {
   World world;
   Event has_five, has_read, is_written, has_read_again, is_late_reader_served;
@@ -245,7 +245,7 @@ TEST(State, AReaderGetsTheNewestVersion) {
     EXPECT_EQ(c.in.step(), 4u);
     if (s.rank() == 0) has_read.set();
     is_written.wait(2);
-    c.take();  // whole, though 35 newer ones have come meanwhile
+    c.take();  // whole, although 35 newer ones have come meanwhile
     EXPECT_TRUE(c.begin());
     EXPECT_EQ(c.in.step(), 39u);
     c.take();
@@ -277,7 +277,7 @@ TEST(Share, EachStepGoesToOneOfTheGroups) {
     SCOPED_TRACE(depth);
     World world;
     std::mutex mutex;
-    std::map<std::string, std::vector<Numbers>> taken;  // of all ranks
+    std::map<std::string, std::vector<Numbers>> taken;  // by group, for each rank
     Event has_slow_begun, has_put;
     world.start("producer", 2, [&](Session& s) {
       Producer p(s, {.queue_depth = depth, .wait_for_consumers = 4});
@@ -318,22 +318,22 @@ TEST(Share, EachStepGoesToOneOfTheGroups) {
   }
 }
 
-// A group that leaves costs the others nothing, and the steps that follow are theirs.
+// A group that leaves costs the others nothing, and the following steps go to them.
 TEST(Share, GoesOnWithoutAGroupThatLeaves) {
   World world;
   std::mutex mutex;
   Numbers taken;
   Event has_left;
-  std::atomic<std::uint64_t> put_before = 0;  // the group had left
+  std::atomic<std::uint64_t> put_before = 0;  // steps put until the group had left for all ranks
   world.start("producer", 2, [&](Session& s) {
     Producer p(s, {.queue_depth = 1, .wait_for_consumers = 2});
     std::uint64_t put = 0;
     const auto end = core::Deadline::after(120);
     const auto all_know = [&] {
-      const auto told =
+      const auto known =
           s.run_on_root([&] { return core::Bytes(has_left.has_come() || end.expired() ? 1 : 0); },
                         core::Deadline::after(30));
-      return !told.empty();
+      return !known.empty();
     };
     // On a busy machine the other group may take nearly all of some steps.
     do p.put_to(put += 20);
@@ -356,12 +356,12 @@ TEST(Share, GoesOnWithoutAGroupThatLeaves) {
   std::ranges::sort(taken);
   EXPECT_TRUE(std::ranges::adjacent_find(taken) == taken.end());  // none twice
   EXPECT_GE(taken.size(),
-            put_before + 19);  // but for one that was on its way to the group that left
+            put_before + 19);  // except one that was on its way to the group that left
   for (std::uint64_t step = put_before; step < put_before + 20; ++step)
     EXPECT_TRUE(std::ranges::binary_search(taken, step)) << step;
 }
 
-// All queues are full when one group fails: what is put from then on is the other's.
+// All queues are full when one group fails: the other group gets every later step.
 TEST(Share, GivesNoStepToAGroupThatHasFailed) {
   World world;
   std::mutex mutex;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of one side when it has lost the other one.
+// The error that one side gets when it has lost the other.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -40,7 +40,7 @@ TEST(LostConsumer, IsNamedInOneWarningThoughTheStreamGoesOn) {
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {.wait_for_consumers = 1});
     out.declare(field(2));
-    const auto has_it_left = [&] {  // as rank 0 sees it
+    const auto has_it_left = [&] {  // decided by rank 0
       const std::byte mine{has_left.load()};
       return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
     };
@@ -69,7 +69,7 @@ TEST(LostConsumer, IsNamedInOneWarningThoughTheStreamGoesOn) {
       << said;
 }
 
-// The stuck consumer is waited for first, until the time for both is up.
+// The stuck consumer is waited for first, until the time limit for both has passed.
 TEST(LostConsumer, IsNamedWithItsCauseThoughAnotherHasUsedTheTimeUp) {
   World world;
   world.step_timeout = 300;
@@ -90,7 +90,7 @@ TEST(LostConsumer, IsNamedWithItsCauseThoughAnotherHasUsedTheTimeUp) {
     try {
       out.put(0, std::as_bytes(std::span(data)));
       out.end_step();
-      out.begin_step();  // none is left of those that it needs
+      out.begin_step();  // no required consumer is left
       ADD_FAILURE() << "expected an error";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
@@ -125,7 +125,7 @@ TEST(LostConsumer, IsNamedWithItsCauseThoughAnotherHasUsedTheTimeUp) {
 TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
   World world;
   world.other_way = [] { return std::make_unique<transport::Tcp>(); };
-  std::atomic<bool> is_there = false, is_served = true, has_told = false;
+  std::atomic<bool> is_there = false, is_served = true, is_reported = false;
   world.start(
       "producer", 1,
       [&](Session& s) {
@@ -138,7 +138,7 @@ TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
           EXPECT_NE(std::string(e.what()).find("consumer group 'consumer'"), std::string::npos)
               << e.what();
         }
-        has_told = true;
+        is_reported = true;
       },
       2);
   world.start(
@@ -151,7 +151,7 @@ TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
           is_there = true;
           wait_for([&] { return !is_served.load(); }, core::Deadline::after(60), [] {});
         }
-        wait_until(has_told);
+        wait_until(is_reported);
       },
       2);
   wait_until(is_there);
@@ -160,7 +160,7 @@ TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A consumer waits a moment for what a lost producer had sent, which is longer here than a step may take.
+// A consumer waits a moment for data that a lost producer had sent, here for longer than a step may take.
 TEST(LostProducer, IsALostPeerThoughTheTimeForAStepEndsFirst) {
   World world(8192, World::Way::local);
   world.step_timeout_of["consumer.0"] = 0.2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of steps for which a consumer's queue has no room. Every element carries its step and
-// its own global number.
+// Steps for which a consumer's queue has no room. Every element carries its step and its own global
+// number.
 #include <random>
 
 #include "tests/client/stream/numbered_steps.hpp"
@@ -20,7 +20,7 @@ TEST(Queue, DropNewestLeavesOutWhatHasNoRoomOnAnyRank) {
   Event is_held, is_full;
   world.start("producer", 2, [&](Session& s) {
     Producer p(s, {.queue_depth = 2, .when_full = WhenFull::drop_newest});
-    p.put_to(10);  // consumer rank 1 holds step 0, so that nothing but step 1 has room
+    p.put_to(10);  // consumer rank 1 holds step 0, so that only step 1 has room
     is_full.set();
     EXPECT_EQ(p.out.statistics().dropped, 8u);
     p.out.wait_taken(9);
@@ -57,10 +57,10 @@ TEST(Queue, DropOldestKeepsTheNewestAndWhatARankOfTheConsumerHasBegun) {
     is_begun.wait(2);
     p.put_to(10);  // 0 is being taken; 8 and 9 are kept
     EXPECT_EQ(p.out.statistics().dropped, 7u);
-    EXPECT_TRUE(p.out.poll_ready()) << "the next step waits for nobody";
+    EXPECT_TRUE(p.out.poll_ready()) << "the next step waits for no consumer";
     is_full.set();
     is_second_begun.wait();
-    p.put_to(20);  // rank 1 has 0 yet, and rank 0 has 8, which rank 1 must get, too
+    p.put_to(20);  // rank 1 still has 0, and rank 0 has 8, which rank 1 must get as well
     EXPECT_EQ(p.out.statistics().dropped, 7u + 10u);
     is_full_again.set();
     p.out.close();
@@ -106,13 +106,13 @@ TEST(Queue, DropOldestOfOneStepKeepsTheNewestUntilItIsAskedFor) {
     is_full.wait();
     c.take();
     EXPECT_FALSE(c.begin());
-    EXPECT_EQ(c.in.statistics().dropped, 4u) << "those before the end, too";
+    EXPECT_EQ(c.in.statistics().dropped, 4u) << "including those before the end";
     c.in.close();
   });
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// One that wants every step, of a blocking producer, is held up by none of the others.
+// A consumer that wants every step of a blocking producer is delayed by none of the others.
 TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
   for (const int queue_depth : {0, 2}) {
     SCOPED_TRACE(queue_depth);
@@ -123,7 +123,7 @@ TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
       p.put_to(1);
       is_begun.wait(2);
       p.put_to(50);
-      has_all.wait();  // of the other: it does not need the end for that
+      has_all.wait();  // waits for the other consumer, which does not need the end for that
       p.out.close();
       EXPECT_EQ(p.out.statistics().dropped, 48u);
     });
@@ -155,7 +155,7 @@ TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
   }
 }
 
-// Ranks that go at their own pace can be at different steps, and get the newest after these all the same.
+// Ranks at different paces can be at different steps, and still get the newest step after these.
 TEST(Queue, TheLatestStepIsKeptThoughRanksOfTheConsumerAreApart) {
   for (const bool asks_for_a_third : {false, true}) {
     SCOPED_TRACE(asks_for_a_third);
@@ -170,7 +170,7 @@ TEST(Queue, TheLatestStepIsKeptThoughRanksOfTheConsumerAreApart) {
       is_apart.wait();
       p.put_to(11);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      p.put_to(50);  // rank 1 has 0 yet, and rank 0 has 9, or asks for the next one
+      p.put_to(50);  // rank 1 still has 0, and rank 0 has 9, or asks for the next one
       is_full.set();
       p.out.close();
       EXPECT_EQ(p.out.statistics().dropped, 47u);
@@ -199,8 +199,8 @@ TEST(Queue, TheLatestStepIsKeptThoughRanksOfTheConsumerAreApart) {
   }
 }
 
-// The next step is asked for when it is begun, not when the one before has ended: what is computed
-// between two steps does not make the next one old.
+// The next step is requested when it is begun, not when the previous one has ended: computing between
+// two steps does not make the next one old.
 TEST(Queue, TheLatestStepIsTheLatestWhenItIsBegun) {
   World world;
   Event has_ended, is_full;
@@ -228,8 +228,8 @@ TEST(Queue, TheLatestStepIsTheLatestWhenItIsBegun) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A step that is kept is told by whatever call of the session waits, not by the next step: else two
-// jobs that drop would wait for each other.
+// Any waiting call of the session announces a kept step, not the next step only: otherwise two jobs that
+// drop steps would wait for each other.
 TEST(Queue, AStepThatIsKeptComesWhileTheProducerWaitsForAnotherStream) {
   World world;
   for (const bool is_a : {true, false})
@@ -248,7 +248,7 @@ TEST(Queue, AStepThatIsKeptComesWhileTheProducerWaitsForAnotherStream) {
         out.end_step();
       };
       for (std::uint64_t step = 0; step < 50; ++step) {
-        put(step);  // both first
+        put(step);  // both jobs put first
         ASSERT_TRUE(in.begin_step());
         in.get(0, part.bytes());
         part.expect(step);
@@ -288,14 +288,14 @@ TEST(Queue, BytesBoundItsSteps) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Ranks of the producer learn of a failure each at its own moment: a step that some of them put over the
-// link would be nobody's.
+// Each producer rank learns of a failure at a different moment: a step that only some ranks put over the
+// link would go to no group.
 TEST(Queue, NoStepIsDealtToAGroupWhoseLinkHasFailedOnOneRank) {
   World world;
   Event are_put, failing_has_taken, is_next_begun;
   std::atomic<int> messages = 0;
   world.network().set_weather([&](const transport::Network::MessageView& message) {
-    // Of the first four steps there were two each, of which none fails.
+    // The first four steps are two messages each, none of which fails.
     return transport::Network::Fault{.fail = message.tag == tags::step && ++messages == 9};
   });
   world.start("producer", 2, [&](Session& s) {
@@ -307,7 +307,7 @@ TEST(Queue, NoStepIsDealtToAGroupWhoseLinkHasFailedOnOneRank) {
                   .empty();
     };
     while (!has_both()) p.out.serve(core::Deadline::after(0.05));
-    p.put_to(4);  // two steps for each, as nobody takes one
+    p.put_to(4);  // two steps for each group, as neither takes one
     are_put.set();
     failing_has_taken.wait();
     p.put_to(5);  // fails on one rank
@@ -325,7 +325,7 @@ TEST(Queue, NoStepIsDealtToAGroupWhoseLinkHasFailedOnOneRank) {
     failing_has_taken.set();
     try {
       c.begin();
-      ADD_FAILURE() << "a step that has not come as a whole was given: " << c.in.step();
+      ADD_FAILURE() << "an incomplete step was given: " << c.in.step();
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
     }
@@ -345,14 +345,14 @@ TEST(Queue, NoStepIsDealtToAGroupWhoseLinkHasFailedOnOneRank) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// What all ranks of a group have seen.
+/// The steps that all ranks of each group have seen.
 class Seen {
 public:
   void add(const std::string& group, const Numbers& steps, std::uint64_t dropped) {
     const std::scoped_lock lock(mutex_);
     all_[group].emplace_back(steps, dropped);
   }
-  /// @return steps that the group did not get
+  /// Checks that all ranks of the group saw the same steps.  @return number of steps that the group did not get
   std::uint64_t check(const std::string& group, std::uint64_t steps) {
     const auto& ranks = all_[group];
     if (ranks.empty()) return 0;
@@ -369,7 +369,7 @@ private:
   std::map<std::string, std::vector<std::pair<Numbers, std::uint64_t>>> all_;
 };
 
-// Whatever the pace of every rank, ranks of one consumer see the same steps, whole.
+// At any pace of each rank, all ranks of one consumer see the same complete steps.
 TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
   const char* given = std::getenv("TREMULA_TEST_SEED");
   const auto seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
@@ -408,7 +408,7 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
           std::mt19937_64 random(seed + 100 * group.size() + static_cast<unsigned>(s.rank()));
           Consumer c(s, {.steps = group == "latest" ? Steps::latest : Steps::every});
           while (c.begin()) {
-            // However slow the producer is: of its first half, what exceeds the queue has no room.
+            // However slow the producer is, the steps of its first half that exceed the queue have no room.
             if (group != "quick" && s.rank() == 1 && c.steps.size() == 1) is_half_put.wait(2);
             c.take();
             if (group != "quick") nap(random, s.rank() == 1 ? 10000 : 5000);

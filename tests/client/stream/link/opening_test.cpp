@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links are set up beside the running stream: a consumer whose process is stopped in the midst of that
-// holds nobody up, and is let in when it goes on.
+// Links are set up while the stream runs: a consumer whose process is stopped during its set-up delays no
+// other rank, and is admitted when it continues.
 #include <signal.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ proto::Field field_of(Rank size) {
               fmt::format("shape={} grid={} block={}", numbered::extent, size, 7 * size))};
 }
 
-/// Until a process is stopped, or runs.
+/// Waits until a process is stopped, or runs.
 void await_state(pid_t pid, bool is_stopped) {
   const auto limit = soon();
   for (;;) {
@@ -50,10 +50,10 @@ void await_state(pid_t pid, bool is_stopped) {
   }
 }
 
-/// Of a process of its own: a consumer that speaks to the server itself, and stops itself before it
-/// tells its address, or before it connects.
+/// Runs in a process of its own: a consumer that speaks to the server itself, and stops itself before it
+/// sends its address, or before it connects.
 TEST(Stopping, DISABLED_Consumer) {
-  const bool tells_address = std::getenv("TREMULA_TEST_TELLS") != nullptr;
+  const bool sends_address = std::getenv("TREMULA_TEST_SENDS") != nullptr;
   const core::Log log("stopping", core::LogLevel::off);
   transport::Local local;
   const std::string offer = local.offers().front();
@@ -80,16 +80,16 @@ TEST(Stopping, DISABLED_Consumer) {
   ASSERT_TRUE(event && event->has_matched());
   const std::uint64_t link = event->matched().link();
   const auto endpoint = local.open(offer, transport::Side::consumer);
-  const auto tell_address = [&] {
-    wire::ToServer told;
-    told.mutable_link_addresses()->set_link(link);
+  const auto send_address = [&] {
+    wire::ToServer own_address;
+    own_address.mutable_link_addresses()->set_link(link);
     const auto address = endpoint->address();
-    told.mutable_link_addresses()->add_addresses(address.data(), address.size());
-    control.call(told, soon());
+    own_address.mutable_link_addresses()->add_addresses(address.data(), address.size());
+    control.call(own_address, soon());
   };
-  if (tells_address) tell_address();
+  if (sends_address) send_address();
   raise(SIGSTOP);
-  if (!tells_address) tell_address();
+  if (!sends_address) send_address();
   endpoint->connect(addresses_in(control.take_addresses(link, soon())), soon());
   index_calc::PlanCache plans;
   const std::vector<proto::Field> mine{field_of(1)}, theirs{field_of(producers)};
@@ -102,29 +102,29 @@ TEST(Stopping, DISABLED_Consumer) {
     return !signs.unproved();
   };
   ASSERT_TRUE(wait_for(is_proved, soon(), [] {}).second);
-  // It is let in: both ranks send it the same step.
-  std::array<std::array<std::byte, 1 << 16>, producers> told;
+  // The consumer is admitted: both ranks send it the same step.
+  std::array<std::array<std::byte, 1 << 16>, producers> heads;
   std::vector<transport::Request> requests;
   for (Rank r = 0; r < producers; ++r)
-    requests.push_back(endpoint->receive(r, tags::step, told[static_cast<std::size_t>(r)]));
+    requests.push_back(endpoint->receive(r, tags::step, heads[static_cast<std::size_t>(r)]));
   const auto is_here = [&] {
     endpoint->progress();
     return std::ranges::all_of(requests, [](auto& request) { return request.test(); });
   };
   ASSERT_TRUE(wait_for(is_here, soon(), [] {}).second);
-  const auto first = proto::decode_message_header(std::span(told[0]).first(requests[0].bytes()));
-  const auto second = proto::decode_message_header(std::span(told[1]).first(requests[1].bytes()));
+  const auto first = proto::decode_message_header(std::span(heads[0]).first(requests[0].bytes()));
+  const auto second = proto::decode_message_header(std::span(heads[1]).first(requests[1].bytes()));
   EXPECT_EQ(first.step, second.step);
   std::ofstream(std::getenv("TREMULA_TEST_FILE")) << first.step;
 }
 
-/// When the stopped consumer goes on, if it does before the stream ends.
-enum class Stopped { before_it_tells_its_address, before_it_connects, for_ever };
+/// When the consumer is stopped, and whether it continues before the stream ends.
+enum class Stopped { before_it_sends_its_address, before_it_connects, for_ever };
 
 class SetUpBeside : public testing::TestWithParam<Stopped> {};
 
 TEST_P(SetUpBeside, OfAConsumerThatIsStoppedHoldsNobodyUp) {
-  const bool tells_address = GetParam() != Stopped::before_it_tells_its_address;
+  const bool sends_address = GetParam() != Stopped::before_it_sends_its_address;
   const bool goes_on = GetParam() != Stopped::for_ever;
   World world(0, World::Way::local);
   world.step_timeout = far_too_long;
@@ -139,7 +139,7 @@ TEST_P(SetUpBeside, OfAConsumerThatIsStoppedHoldsNobodyUp) {
       "producer", producers,
       [&](Session& s) {
         Producer p(s, {});
-        const auto is_next = [&] {  // as rank 0 sees it
+        const auto is_next = [&] {  // decided by rank 0
           return s.run_on_root([&] { return core::Bytes(is_over ? 1 : 0); }, soon()).empty();
         };
         for (std::uint64_t step = 1; is_next(); ++step) {
@@ -170,7 +170,7 @@ TEST_P(SetUpBeside, OfAConsumerThatIsStoppedHoldsNobodyUp) {
   is_linked.wait();
   coupled::Environment environment{{"TREMULA_TEST_SERVER", world.config(1).server},
                                    {"TREMULA_TEST_FILE", file.string()}};
-  if (tells_address) environment["TREMULA_TEST_TELLS"] = "1";
+  if (sends_address) environment["TREMULA_TEST_SENDS"] = "1";
   std::optional<coupled::Process> stopping(
       std::in_place,
       coupled::Arguments{"/proc/self/exe", "--gtest_filter=Stopping.DISABLED_Consumer",
@@ -178,8 +178,8 @@ TEST_P(SetUpBeside, OfAConsumerThatIsStoppedHoldsNobodyUp) {
       environment, file.string() + ".log");
   await_state(stopping->pid(), true);
   const std::uint64_t stopped_at = put;
-  // While it is stopped, in the midst of its set-up, the others go on for longer than a call waits for a
-  // link that has just begun, and not so long that it is given up (10 s).
+  // While it is stopped during its set-up, the others go on for longer than a call waits for a link that has
+  // just begun, but not so long that the link is given up (10 s).
   const auto stopped_until = core::Deadline::after(goes_on ? 2 : 1);
   const auto limit = soon();
   while ((put < stopped_at + 100 || !stopped_until.expired()) && !limit.expired())
@@ -191,10 +191,10 @@ TEST_P(SetUpBeside, OfAConsumerThatIsStoppedHoldsNobodyUp) {
     EXPECT_EQ(stopping->wait(soon()), 0) << stopping->output();
     std::uint64_t first = 0;
     EXPECT_TRUE(std::ifstream(file) >> first);
-    EXPECT_GT(first, stopped_at + 50);  // let in when it was proved, not before
+    EXPECT_GT(first, stopped_at + 50);  // admitted when its link was proved, not before
   }
   is_over = true;
-  const auto errors = world.join();  // of one that is still stopped: nobody waits for it
+  const auto errors = world.join();  // no rank waits for a consumer that is still stopped
   EXPECT_EQ(text_of(errors), "");
   EXPECT_EQ(taken, put);
   stopping->signal(SIGKILL);
@@ -203,7 +203,7 @@ TEST_P(SetUpBeside, OfAConsumerThatIsStoppedHoldsNobodyUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, SetUpBeside,
-                         testing::Values(Stopped::before_it_tells_its_address,
+                         testing::Values(Stopped::before_it_sends_its_address,
                                          Stopped::before_it_connects, Stopped::for_ever),
                          [](const auto& when) {
                            return when.param == Stopped::for_ever             ? "for_ever"

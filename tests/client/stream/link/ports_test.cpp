@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank listens until the ranks with which it exchanges something are there, and no longer.
+// A rank listens only until all ranks with which it exchanges elements have connected.
 #include "tests/client/stream/numbered_steps.hpp"
 #include "tests/transport/descriptors.hpp"
 #include "transport/tcp/tcp.hpp"
@@ -10,7 +10,7 @@ namespace {
 TEST(Ports, AreClosedOnceTheStreamFlowsAlsoWhereRanksShareNothing) {
   World world;
   world.other_way = [] { return std::make_unique<transport::Tcp>(); };
-  const int before = testing_only::listening_sockets();  // of the server
+  const int before = testing_only::listening_sockets();  // sockets of the server
   constexpr Rank ranks = 3;
   world.start("producer", ranks, [&](Session& s) {
     numbered::Producer producer(s, {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the steps of a consumer that outlives its producer end, where its ranks see different things, or
-// cannot be linked again at once.
+// How the steps of a consumer that outlives its producer end if its ranks see different events, or cannot
+// be linked again at once.
 #include <optional>
 
 #include "tests/client/stream/numbered_steps.hpp"
@@ -21,7 +21,7 @@ void take(InStream& in, Part& part) {
   part.expect(in.step());
 }
 
-/// Steps up to `end`, numbered from `first` on; then the stream is given up, or closed.
+/// Puts the steps from `first` up to `end`, then gives the stream up, or closes it.
 void produce(Session& s, int first, std::uint64_t end, const Event* taken, int takers) {
   OutStream out(s, "s", {.first_step = first});
   Part part(s);
@@ -52,7 +52,7 @@ TEST(EndOfStream, IsSeenByEachRankForItself) {
       ASSERT_EQ(in.begin(std::nullopt), Begun::step);
       take(in, part);
     }
-    if (s.rank() != 1) seen.wait();  // in no call of the stream
+    if (s.rank() != 1) seen.wait();  // outside every call of the stream
     Begun begun = Begun::not_ready;
     while ((begun = in.begin(at_once())) == Begun::not_ready) {
     }
@@ -66,7 +66,7 @@ TEST(EndOfStream, IsSeenByEachRankForItself) {
   EXPECT_LT(took.count(), 50) << "within step_timeout";
 }
 
-// The ranks agree together on something else meanwhile.
+// The ranks make other agreements meanwhile.
 TEST(Loss, IsAgreedOnWithoutWaitingInOneCall) {
   World world;
   world.step_timeout = 60;
@@ -92,7 +92,7 @@ TEST(Loss, IsAgreedOnWithoutWaitingInOneCall) {
     for (int turn = 0; turn < 40; ++turn) {
       if (s.rank() == 1) {
         EXPECT_EQ(in.begin(at_once()), Begun::not_ready);
-        std::this_thread::sleep_for(std::chrono::milliseconds(40));  // until it has seen the loss
+        std::this_thread::sleep_for(std::chrono::milliseconds(40));  // until it sees the loss
       }
       s.run_collectively([] {});
     }
@@ -111,7 +111,7 @@ TEST(Loss, IsAgreedOnWithoutWaitingInOneCall) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Ranks of the producer set different times. One rank of the consumer hears of both.
+// Ranks of the producer set different times. One rank of the consumer receives both.
 TEST(Failure, OfOneRankIsToldToTheOthers) {
   World world;
   world.step_timeout = 60;
@@ -194,7 +194,7 @@ TEST(Failure, OfARankThatFreesTheStreamInAStepIsToldToTheOthers) {
         }
       };
       expect_loss([&] { in.end_step(); });
-      // As the loop of the manual goes on after peer_lost.
+      // Goes on after peer_lost, as the manual's loop does.
       for (int more = 0; more < 2; ++more) expect_loss([&] { in.begin(std::nullopt); });
     } catch (const Error& e) {
       EXPECT_EQ(s.rank(), 2) << e.what();
@@ -262,14 +262,14 @@ TEST(Restart, IsAwaitedWhileTheServerIsAway) {
   }
 }
 
-// A link that is lost while its producer lives is no new epoch: steps are missing.
+// A link lost while its producer lives does not begin a new epoch: steps are missing.
 TEST(Link, ThatIsLostAloneIsNoEpoch) {
   World world;
   world.step_timeout = 60;
-  Event told;
+  Event has_failed;
   world.start("producer", 1, [&](Session& s) {
     Producer p(s, {.wait_for_consumers = 0});
-    for (std::uint64_t end = 1; !told.has_come(2); ++end) {
+    for (std::uint64_t end = 1; !has_failed.has_come(2); ++end) {
       p.put_to(end);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
@@ -301,7 +301,7 @@ TEST(Link, ThatIsLostAloneIsNoEpoch) {
             << text;
         break;
       }
-    told.set();
+    has_failed.set();
     in.close();
   });
   EXPECT_EQ(text_of(world.join()), "");

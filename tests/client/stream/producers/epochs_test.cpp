@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumers that outlive their producer, and what a consumer that comes or goes costs the others.
+// Consumers that outlive their producer, and the cost to the others of a consumer that comes or goes.
 // Every element carries its step and its own global number.
 #include <mutex>
 
@@ -13,7 +13,7 @@ using numbered::Event;
 using numbered::Numbers;
 using numbered::Part;
 
-/// Rank 0's answer, for all ranks of a group.
+/// Returns rank 0's answer on all ranks of a group.
 bool ask_root(Session& session, const std::function<bool()>& question) {
   return !session
               .run_on_root([&] { return core::Bytes(question() ? 1 : 0); },
@@ -50,10 +50,10 @@ private:
   std::uint64_t step_;
 };
 
-/// What a rank has had: the numbers of steps, and `epoch` where another producer follows.
+/// Marker among the step numbers that a rank has taken: another producer follows.
 constexpr std::uint64_t epoch = ~std::uint64_t{0};
 
-/// Takes steps to the end. Each counts when end_step has returned.
+/// Takes steps to the end and returns their numbers. A step counts once end_step has returned.
 Numbers take_all(Session& session, InStream& in, const std::function<Begun()>& begin,
                  const Event& lost) {
   Part part(session);
@@ -182,7 +182,7 @@ TEST(Epochs, AreAwaitedForRestartTimeout) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// One that is lost while it is being linked is none, before the first step as after it.
+// A producer that is lost while it is being linked begins no epoch, whether before or after the first step.
 TEST(Epochs, BeginWithAProducerThatStays) {
   for (int turn = 0; turn < 20; ++turn) {
     World world;
@@ -288,7 +288,7 @@ TEST(FirstStep, IsThatOfKeptSteps) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// Packages that one rank exchanged with each rank of `group` since their link was opened.
+/// Returns the packages that one rank exchanged with each rank of `group` since their link was opened.
 Numbers packages_with(const std::vector<PeerStatistics>& peers, const std::string& group) {
   Numbers packages;
   for (const PeerStatistics& peer : peers)
@@ -296,7 +296,7 @@ Numbers packages_with(const std::vector<PeerStatistics>& peers, const std::strin
   return packages;
 }
 
-// A consumer is lost, and another one comes: a plan is made for that, and a link opened, alone.
+// A consumer is lost, and another one comes: only its own plan is made and its own link opened.
 TEST(Membership, ThatChangesLeavesTheOtherPlansAndLinksAsTheyAre) {
   World world;
   world.step_timeout = 60;
@@ -311,9 +311,9 @@ TEST(Membership, ThatChangesLeavesTheOtherPlansAndLinksAsTheyAre) {
     put_until(mortal_is_gone, 4);
     put_until(late_is_there, 1);
     p.put_to(p.step() + 3);
-    // Any other plan that was asked for is a hit, or one more.
+    // A request for any other plan would be a hit, or add one more plan.
     EXPECT_EQ(s.plans().hits(), 0u);
-    EXPECT_EQ(s.plans().size(), 3u);  // that of the group which is gone is idle
+    EXPECT_EQ(s.plans().size(), 3u);  // the plan of the group that is gone is idle
     EXPECT_EQ(packages_with(p.out.peer_statistics(), "steady"), Numbers(3, p.step()));
     EXPECT_EQ(packages_with(p.out.peer_statistics(), "late").size(), 1u);
     p.out.close();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A producer that gives its stream up, or is gone, has sent whole steps before: a consumer that lags gets
-// each of them, over every transport, on every rank.
+// A producer has sent whole steps before it gives up its stream or is gone: a consumer that lags gets each
+// of them, over every transport, on every rank.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,21 +19,21 @@ struct Case {
   std::string name;
   Rank producers = 1, consumers = 1;
   bool is_moved =
-      false;  ///< between the calls of the consumer, as its thread or another stream does
+      false;  ///< data moves between the consumer's calls, as by its thread or another stream
   bool is_local = false;
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
-// Too long to go with the heads of messages, and so short that end_step has written all of it.
+// Too long to travel with message heads, but so short that end_step has written all of it.
 constexpr core::Index extent = 6 * 384;
-constexpr int depth = 4;  // steps that are sent when the producer goes
+constexpr int depth = 4;  // steps in flight when the producer goes
 
 proto::Field field(Rank size) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
 }
-/// Element i of step s is 10^6 * s + i.
+/// Returns a rank's part of step s, in which element i is 10^6 * s + i.
 std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
   std::vector<std::int64_t> data(static_cast<std::size_t>(extent / s.size()));
   std::iota(data.begin(), data.end(),

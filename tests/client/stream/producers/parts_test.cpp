@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several producer groups own boxes of one array, and several consumer groups take it or a part of it:
-// every rank a thread with a session of its own, over a real server. Every element carries its global
+// Several producer groups own boxes of one array, and several consumer groups take it or a part of it;
+// every rank is a thread with a session of its own, with a real server. Every element carries its global
 // number and its step. Separate jobs are in tests/coupled/many_test.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::int64_t element(Index i, Index j, std::uint64_t step) {
   return 1000 * (i * columns + j) + static_cast<std::int64_t>(step);
 }
 
-/// A rank's piece of a box of the array, told by the layout's own rule of the elements that it owns.
+/// A rank's piece of a box of the array, determined by the layout's own rule for owned elements.
 struct Piece {
   Layout layout;
   Index row = 0, column = 0;  ///< where the box begins
@@ -88,7 +88,7 @@ proto::Field field_of(const Owner& owner) {
           .whole = {rows, columns}};
 }
 
-/// Called by every rank before it begins a step.
+/// A function that every rank calls before it begins a step.
 using BeforeStep = std::function<void(const Owner&, std::uint64_t)>;
 
 void produce(
@@ -107,7 +107,7 @@ void produce(
   out.close();
 }
 
-/// What a consumer rank has had: steps, one after the other.
+/// The consecutive steps that a consumer rank has taken.
 struct Had {
   std::uint64_t first = 0, count = 0;
 };
@@ -239,7 +239,7 @@ TEST(Parts, ThatDoNotFitSpoilNoOtherFieldAndNoLaterStep) {
 }
 
 // East is a step ahead of west when the late consumer comes. East waits for the first consumer, which waits
-// for west, which waits for the late one unless that lets steps go by, however short its calls are.
+// for west, which waits for the late one unless that lets steps pass, however short its calls are.
 TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
                                {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
@@ -254,7 +254,7 @@ TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
     const auto soon = [](const std::atomic<bool>& flag) {
       for (int i = 0; i < 5000 && !flag; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what follows is under way
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the next steps are under way
     };
     const std::uint64_t ahead = meeting + (queue_depth == 0 ? 0 : 1);
     const auto before = [&](const Owner& owner, std::uint64_t step) {
@@ -283,8 +283,8 @@ TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
   }
 }
 
-// With a time limit, all ranks of a consumer get one answer until they have the first step, whenever each of
-// them is let in: they may do other things together in between.
+// With a time limit, all ranks of a consumer get the same answer until they have the first step, whenever
+// each of them is admitted: they may make other collective calls in between.
 TEST(Parts, AnswerAllRanksOfALateConsumerAlikeWithinATimeLimit) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
                                {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
@@ -295,7 +295,7 @@ TEST(Parts, AnswerAllRanksOfALateConsumerAlikeWithinATimeLimit) {
       OutStream out(s, "s", {.queue_depth = 1});
       Piece piece(owner.layout, owner.row, owner.column, s.rank());
       out.declare(field_of(owner));
-      const auto is_over = [&] {  // as rank 0 sees it
+      const auto is_over = [&] {  // decided by rank 0
         const std::byte mine{is_late_done.load()};
         return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
       };
@@ -337,7 +337,8 @@ TEST(Parts, AnswerAllRanksOfALateConsumerAlikeWithinATimeLimit) {
   EXPECT_EQ(errors.find("late."), std::string::npos) << errors;
 }
 
-// The consumer is linked to one of two when its server ends: the next one links it to the other, too.
+// The consumer is linked to one of two producers when its server ends: the next server links it to the other
+// as well.
 TEST(Parts, AreAllFoundByAConsumerWhoseServerIsStartedAgain) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
@@ -391,10 +392,10 @@ TEST(Parts, AreAllFoundByAConsumerWhoseServerIsStartedAgain) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The late consumer would put what west waits for when it has a step of west, which puts none before.
+// The late consumer would put the step that west waits for once it has a step of west, which puts none before.
 TEST(Parts, ThatWaitForALateConsumerOfThemGetDeadlock) {
   World world(8192, World::Way::local);
-  world.step_timeout = 300;  // far longer than that takes
+  world.step_timeout = 300;  // far longer than this takes
   std::atomic<int> reported = 0;
   std::atomic<bool> is_under_way = false;
   const auto scalar = [] {
@@ -445,22 +446,22 @@ TEST(Parts, ThatWaitForALateConsumerOfThemGetDeadlock) {
   EXPECT_EQ(reported, 2);
 }
 
-/// A late consumer, and what keeps one of its producers from letting it in.
+/// A late consumer, and the reason why one of its producers does not admit it.
 struct BadFirstStep {
-  Rank late;         // ranks
-  bool is_east_far;  // it has not come to a call that links the consumer
+  Rank late;         // ranks of the late consumer
+  bool is_east_far;  // east has not come to a call that links the consumer
   friend std::ostream& operator<<(std::ostream& out, const BadFirstStep& c) {
     return out << c.late << " ranks, east " << (c.is_east_far ? "is not linked" : "has not begun");
   }
 };
 class UnequalFirstStep : public ::testing::TestWithParam<BadFirstStep> {};
 
-// The ranks of west set different times for the step with which they let the consumer in. The consumer's last
-// rank alone gets parts of several of them.
+// The ranks of west set different times for the step with which they admit the consumer. Only the consumer's
+// last rank gets parts of several of them.
 TEST_P(UnequalFirstStep, EndsTheWaitForOtherGroupsOnAllRanks) {
   const auto [late_ranks, is_east_far] = GetParam();
   World world(8192, World::Way::local);
-  world.step_timeout = 300;  // far longer than that takes
+  world.step_timeout = 300;  // far longer than this takes
   std::atomic<bool> has_east_put = false, is_late_there = false;
   std::atomic<int> reported = 0;
   const auto await = [](const auto& condition) {
@@ -490,7 +491,7 @@ TEST_P(UnequalFirstStep, EndsTheWaitForOtherGroupsOnAllRanks) {
     out.end_step();
     has_east_put = true;
     await([&] { return is_late_there || is_east_far; });
-    InStream other(s, "t");  // links the consumer beside it
+    InStream other(s, "t");  // links the consumer as well
     other.declare(
         {.name = "v", .type = core::ElementType::i64, .layout = Layout::parse("shape=1 grid=1")});
     await([&] {
@@ -530,7 +531,7 @@ TEST(Parts, ThatComeLateHaveTheirFullTimeToLetAConsumerIn) {
   world.step_timeout_of["consumer.0"] = 1;
   const Owner west{"west", 1, "shape=12x8 grid=1x1", 0, 0},
       east{"east", 1, "shape=12x12 grid=1x1", 0, 8};
-  std::atomic<bool> has_east_put = false, is_told = false;
+  std::atomic<bool> has_east_put = false, has_timed_out = false;
   core::Deadline::Clock::time_point came;
   core::Deadline::Seconds given{};
   const auto await = [](const std::atomic<bool>& flag) {
@@ -554,7 +555,7 @@ TEST(Parts, ThatComeLateHaveTheirFullTimeToLetAConsumerIn) {
               << e.what();
         }
         given = core::Deadline::Clock::now() - came;
-        is_told = true;
+        has_timed_out = true;
       },
       60);
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
@@ -567,10 +568,10 @@ TEST(Parts, ThatComeLateHaveTheirFullTimeToLetAConsumerIn) {
     out.put(0, piece.bytes());
     out.end_step();
     has_east_put = true;
-    InStream other(s, "t");  // links the consumer beside the stream
+    InStream other(s, "t");  // links the consumer in addition to the stream
     other.declare(
         {.name = "v", .type = core::ElementType::i64, .layout = Layout::parse("shape=1 grid=1")});
-    while (!is_told) other.begin(core::Deadline::after(0.1));
+    while (!has_timed_out) other.begin(core::Deadline::after(0.1));
   });
   world.start(west.name, west.size, [&](Session& s) {
     await(has_east_put);
@@ -580,14 +581,14 @@ TEST(Parts, ThatComeLateHaveTheirFullTimeToLetAConsumerIn) {
     out.begin_step();
     out.put(0, piece.bytes());
     out.end_step();
-    await(is_told);
+    await(has_timed_out);
   });
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_GE(given.count(), 1);
 }
 
-// Each producer begins when it has one consumer: two consumers that come to one of them each would
-// wait for the other one for ever.
+// Each producer begins when it has one consumer: two consumers that each reached a different producer first
+// would wait for each other for ever.
 TEST(Parts, LetAConsumerInThatComesLaterThanTheirFirstStep) {
   for (int trial = 0; trial < 5; ++trial) {
     World world(8192, World::Way::local);
@@ -634,7 +635,7 @@ TEST(Parts, ThatEndEarlierThanOthersAreToldAfterTheLastWholeStep) {
       ADD_FAILURE() << "expected an error";
     } catch (const Error& error) {
       const std::string text = error.what();
-      // One rank may hear it from the other one.
+      // One rank may learn of it from the other.
       EXPECT_NE(text.find("step 5"), std::string::npos) << text;
       EXPECT_EQ(last, 4u);
     }
@@ -644,7 +645,7 @@ TEST(Parts, ThatEndEarlierThanOthersAreToldAfterTheLastWholeStep) {
 
 TEST(Parts, OfWhichOneIsLostEndTheStreamForItsConsumersAlone) {
   World world;
-  std::atomic<int> told = 0;
+  std::atomic<int> lost = 0;
   for (const Owner& owner : three)
     world.start(owner.name, owner.size, [&](Session& s) {
       OutStream out(s, "s", {.wait_for_consumers = 1});
@@ -671,11 +672,11 @@ TEST(Parts, OfWhichOneIsLostEndTheStreamForItsConsumersAlone) {
       EXPECT_EQ(error.code(), Errc::peer_lost);
       EXPECT_NE(std::string(error.what()).find("'south'"), std::string::npos) << error.what();
       EXPECT_LE(last, 5u);
-      ++told;
+      ++lost;
     }
   });
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(lost, 2);
 }
 
 TEST(Parts, ThatOverlapOrLeaveAGapAreNamed) {
@@ -690,7 +691,7 @@ TEST(Parts, ThatOverlapOrLeaveAGapAreNamed) {
               produce(s, owner, 1, {});
             } catch (const Error& error) {
               const std::string text = error.what();
-              if (error.code() == Errc::timed_out) return;  // the other one; nobody consumes
+              if (error.code() == Errc::timed_out) return;  // the other one; no consumer
               EXPECT_EQ(error.code(), Errc::mismatch);
               EXPECT_NE(text.find("[0, 12) x [0, 7)"), std::string::npos) << text;
               EXPECT_NE(text.find("[0, 12) x [6, 20)"), std::string::npos) << text;
