@@ -217,7 +217,7 @@ void check(const wire::Resume& m) {
   for (const wire::Announce& stream : m.streams()) check(stream);
   for (const wire::Matched& link : m.links()) {
     check(link);
-    if (link.has_told()) check(link.told());
+    if (link.has_addresses_sent()) check(link.addresses_sent());
   }
   for (const wire::Subscribe& subscription : m.subscriptions()) check(subscription);
 }

@@ -179,7 +179,7 @@ void serve(const Config& given, const std::string& version, const core::Log& log
     log.warn(
         "server",
         fmt::format(
-            "listens {}: nobody is asked for a key{}",
+            "listens {}: no job is asked for a key{}",
             listener.is_outward() ? "beyond this host, for everybody who can reach the port"
                                   : "for every user of this host",
             listener.is_outward() ? "; --bind takes the address of a private network, too" : ""));

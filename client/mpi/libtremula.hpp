@@ -4,7 +4,7 @@
 
 namespace tremula::client::mpi {
 
-/// Of the libtremula.so that is in this process.
+/// Functions of the libtremula.so that is loaded in this process.
 /// @throws core::Error unsupported if it is of another version than this library
 const PrivateInterface& libtremula();
 

@@ -31,7 +31,7 @@ public:
                        .second)
                 throw Error(
                     Errc::timed_out,
-                    "redistribution: expected all ranks to tell in time what they own; check "
+                    "redistribution: expected all ranks to report in time what they own; check "
                     "that every rank makes the same calls in the same order");
             },
             me)) {}

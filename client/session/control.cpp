@@ -251,7 +251,7 @@ std::vector<wire::Resume> Control::resume() const {
     if (link.asked) *open.mutable_redeclare() = *link.asked;
     open.set_again(link.again);
     open.set_number(link.held);
-    if (link.sent_addresses) *open.mutable_told() = *link.sent_addresses;
+    if (link.sent_addresses) *open.mutable_addresses_sent() = *link.sent_addresses;
     *with_room_for(open).add_links() = std::move(open);
   }
   for (const auto& [name, subscribe] : subscribed_)

@@ -141,7 +141,7 @@ std::optional<InStream::Fate> InStream::hear(const char* call,
   std::optional<Word> all;
   const auto look = [&] {
     session_.progress().advance();
-    all = session_.words().hear(session_.group(), subject_, round_);
+    all = session_.words().receive(session_.group(), subject_, round_);
     return all.has_value();
   };
   const auto check = [&] {
@@ -290,7 +290,9 @@ void InStream::leave_together() noexcept {
       say_last(Fate::failed, Errc::peer_lost, "it has left the stream before its end");
     else if (unheard_ && session_.rank() != 0)  // for those that have lost the producer meanwhile
       session_.waits_for(
-          [&] { return session_.words().hear(session_.group(), subject_, *unheard_).has_value(); },
+          [&] {
+            return session_.words().receive(session_.group(), subject_, *unheard_).has_value();
+          },
           core::Deadline::after(1));
   } catch (...) {  // the group has gone
   }

@@ -73,8 +73,8 @@ void Words::take_notes(transport::Group& group) {
   }
 }
 
-std::optional<Word> Words::hear(transport::Group& group, std::uint64_t subject,
-                                std::uint64_t number) {
+std::optional<Word> Words::receive(transport::Group& group, std::uint64_t subject,
+                                   std::uint64_t number) {
   take_notes(group);
   auto& rounds = subjects_.at(subject).rounds;
   const auto round = rounds.find(number);

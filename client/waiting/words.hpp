@@ -41,7 +41,7 @@ public:
   /// @pre `subject` is open, and rounds are said in their order, each once
   void say(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word);
   /// Returns the result of a round, once; nullopt if it is not known yet. Forgets earlier rounds.
-  std::optional<Word> hear(transport::Group& group, std::uint64_t subject, std::uint64_t round);
+  std::optional<Word> receive(transport::Group& group, std::uint64_t subject, std::uint64_t round);
   /// Returns how many words this rank has said, by their subject.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> said() const;
 

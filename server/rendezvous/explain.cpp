@@ -88,7 +88,7 @@ std::string describe_agreements(const Groups& groups, const Group& asking) {
     for (const core::Rank rank : {0, 1}) {
       const auto member = group.members.find(rank);
       if (member == group.members.end() || member->second.wait == nullptr) continue;
-      const wire::Wait& wait = member->second.wait->told;
+      const wire::Wait& wait = member->second.wait->reported;
       if (wait.link() != 0 || wait.incarnation() != 0 || wait.group() != name) continue;
       add(text, [&] {
         return fmt::format("rank {} of group '{}' waits {}", rank, name, proto::wait_text(wait));

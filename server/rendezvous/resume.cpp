@@ -20,13 +20,13 @@ constexpr std::size_t link_bytes = 2048;  // without its fields
 
 /// What the group has told for the set-up that is under way, or was the last.
 std::optional<wire::LinkAddresses> told(const wire::Matched& link) {
-  const bool is_newest = link.has_told() && link.told().again() == link.again();
-  return is_newest ? std::optional(link.told()) : std::nullopt;
+  const bool is_newest = link.has_addresses_sent() && link.addresses_sent().again() == link.again();
+  return is_newest ? std::optional(link.addresses_sent()) : std::nullopt;
 }
 
 void check_told(const wire::Matched& link, const Group& group) {
-  if (!link.has_told()) return;
-  const wire::LinkAddresses& told = link.told();
+  if (!link.has_addresses_sent()) return;
+  const wire::LinkAddresses& told = link.addresses_sent();
   if (told.link() != link.link() || told.again() == 0 || told.again() > link.again() ||
       told.addresses_size() != group.size)
     throw core::Error(
@@ -243,7 +243,7 @@ void Rendezvous::resume_as_consumer(const Group& group, const wire::Matched& lin
                         hold(group, link_bytes + link.redeclare().SpaceUsedLong()),
                         link.has_redeclare() ? std::optional(link.redeclare()) : std::nullopt,
                         told(link),
-                        hold(group, link.told().SpaceUsedLong())};
+                        hold(group, link.addresses_sent().SpaceUsedLong())};
     awaited.is_sealed = seals_.is_sealed(group, link, false);
     awaited.producer_owner = seals_.owner_of_peer(group, link, false);
     awaited_.emplace(link.link(), std::move(awaited));
@@ -301,7 +301,7 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
                         .since = now,
                         .is_missed = !is_back,
                         .held = hold(group, link_bytes + link.SpaceUsedLong()),
-                        .told_held = hold(group, link.told().SpaceUsedLong())})
+                        .told_held = hold(group, link.addresses_sent().SpaceUsedLong())})
           .first->second;
   // After its memory was counted.
   restored.is_sealed = seals_.is_sealed(group, link, true);
@@ -375,9 +375,8 @@ void Rendezvous::remember_given_up(const Group& by, LinkId id, const std::string
 
 void Rendezvous::tell_not_its_own(const Group& group, LinkId link) {
   const std::string why = fmt::format(
-      "link {} cannot be restored on the server that was started again: another group has told of "
-      "a "
-      "link of that number",
+      "link {} cannot be restored on the server that was started again: another group has reported "
+      "a link of that number",
       link);
   log(fmt::format("link_refused link={} group={} why={}", link, group.name, why));
   wire::ToClient notice;

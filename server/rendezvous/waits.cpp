@@ -74,11 +74,11 @@ public:
     columns_.resize(needed_.size());
     for (std::size_t i = 0; i < waiters_.size(); ++i) record(i);
     for (std::size_t i = 0; i < waiters_.size(); ++i)
-      if (waiters_[i].wait->told.is_for_all_ranks()) sort_for_all(i);
+      if (waiters_[i].wait->reported.is_for_all_ranks()) sort_for_all(i);
   }
 
   const std::vector<Waiter>& waiters() const { return waiters_; }
-  const wire::Wait& wait(std::size_t i) const { return waiters_[i].wait->told; }
+  const wire::Wait& wait(std::size_t i) const { return waiters_[i].wait->reported; }
   /// Returns the number of a rank of that group; nullopt if it does not wait.
   std::optional<std::size_t> number_of(const Group* group, core::Rank rank) const {
     const auto found = number_.find({group, rank});
@@ -197,7 +197,7 @@ public:
 
 private:
   void add(std::size_t i, const AwaitedBy& awaited_by, const MayWait& may_wait) {
-    const wire::Wait& wait = waiters_[i].wait->told;
+    const wire::Wait& wait = waiters_[i].wait->reported;
     if (is_within_ && (wait.incarnation() != 0 || wait.link() != 0 || wait.is_after_loss())) return;
     if (wait.incarnation() != 0) {
       const auto key = std::tuple(waiters_[i].group, wait.incarnation(), wait.consumers());
@@ -242,7 +242,7 @@ private:
     needed_[i].push_back(needed);
     needing_[needed].push_back(i);
   }
-  bool is_set_up(std::size_t i) const { return waiters_[i].wait->told.incarnation() != 0; }
+  bool is_set_up(std::size_t i) const { return waiters_[i].wait->reported.incarnation() != 0; }
   std::size_t count_left(const std::vector<std::size_t>& ranks) const {
     return static_cast<std::size_t>(
         std::ranges::count_if(ranks, [this](std::size_t i) { return left_[i]; }));
@@ -387,7 +387,7 @@ std::vector<WaitCircle> circles_of(const Needs& needs, const std::set<std::size_
   std::map<std::string, std::map<Line, OfLine>> lines;  // by the name of a group
   for (const std::size_t i : in_circles) {
     const auto& [group, rank, wait] = waiters[i];
-    wire::Wait told = wait->told;
+    wire::Wait told = wait->reported;
     std::set<std::string> others;
     std::set<core::Rank> ranks;  // of those that it waits for, the ones in the circle
     for (const std::size_t other : needs.needed(i)) {
@@ -408,7 +408,7 @@ std::vector<WaitCircle> circles_of(const Needs& needs, const std::set<std::size_
     OfLine& of = lines[group->name][{group->name, proto::wait_text(told)}];
     of.owner = group->owner;
     of.ranks.insert(rank);
-    of.seconds = std::max(of.seconds, wait->told.seconds() + now - wait->last_told);
+    of.seconds = std::max(of.seconds, wait->reported.seconds() + now - wait->last_reported);
   }
   std::map<std::string, std::pair<WaitCircle, std::map<Line, OfLine>>> circles;  // by their roots
   for (auto& [group, of_group] : lines) circles[families.root_of(group)].second.merge(of_group);
@@ -445,18 +445,18 @@ std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awai
 void Rendezvous::record_wait(const Seat& seat, const wire::Heartbeat& message, double now) {
   std::shared_ptr<RankWait>& wait = seat.group->members.at(seat.rank).wait;
   if (!message.has_wait()) return wait.reset();
-  const bool goes_on = wait != nullptr && wait->told.number() == message.wait().number();
-  const double first_told = goes_on ? wait->first_told : now;
+  const bool goes_on = wait != nullptr && wait->reported.number() == message.wait().number();
+  const double first_reported = goes_on ? wait->first_reported : now;
   // The last wait of a circle that becomes old lets it be told, or one that is old and tells more.
-  const bool is_known = goes_on && wait->is_old && is_same(wait->told, message.wait());
+  const bool is_known = goes_on && wait->is_old && is_same(wait->reported, message.wait());
   wait.reset();  // frees its memory first
   const std::size_t bytes = sizeof(RankWait) + 2 * message.wait().SpaceUsedLong();
   const Limits& limits = settings_.limits;
   if (*seat.group->held + bytes > limits.group_bytes / 2 || *held_ + bytes > limits.held_bytes / 2)
     return;
   wait = std::make_shared<RankWait>(
-      RankWait{message.wait(), first_told, now, false, hold(*seat.group, bytes)});
-  wait->is_old = now - first_told >= old_heartbeats * settings_.heartbeat_seconds;
+      RankWait{message.wait(), first_reported, now, false, hold(*seat.group, bytes)});
+  wait->is_old = now - first_reported >= old_heartbeats * settings_.heartbeat_seconds;
   are_waits_due_ = are_waits_due_ || (wait->is_old && !is_known);
 }
 
@@ -534,7 +534,7 @@ void Rendezvous::check_waits(double now) {
       log(fmt::format("{} text={}", is_of_one_group ? "different_calls" : "deadlock", text));
     for (const auto& [group, rank, wait] : waiters) {
       wire::ToClient notice;
-      notice.mutable_deadlock()->set_wait(wait->told.number());
+      notice.mutable_deadlock()->set_wait(wait->reported.number());
       notice.mutable_deadlock()->set_text(texts.at(group->owner));
       notice.mutable_deadlock()->set_is_of_one_group(is_of_one_group);
       output_.messages.push_back({group->members.at(rank).connection, std::move(notice)});
@@ -566,10 +566,10 @@ wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from
       row.set_rank(member->first);
       row.set_host(member->second.host);
       row.set_pid(member->second.pid);
-      *row.mutable_wait() = wait.told;
+      *row.mutable_wait() = wait.reported;
       row.mutable_wait()->clear_turns();
       row.mutable_wait()->clear_said();
-      row.mutable_wait()->set_seconds(wait.told.seconds() + now - wait.last_told);
+      row.mutable_wait()->set_seconds(wait.reported.seconds() + now - wait.last_reported);
       const std::size_t bytes = row.ByteSizeLong() + 8;
       if (bytes > room && out.waits_size() > 0) {
         answer.mutable_next_status()->set_part(wire::StatusPlace::waits);

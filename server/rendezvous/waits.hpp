@@ -68,7 +68,7 @@ struct WaitCircle {
 /// Cost: one pass over all reports, in which counts that no rank needs take no memory; then at most 64
 /// ranks for each wait, and the awaited groups for each set-up.
 /// @param awaited_by  asked once for each group and incarnation
-/// @param now         seconds, as of first_told
+/// @param now         seconds, as of first_reported
 std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by,
                                      const MayWait& may_wait, double now);
 

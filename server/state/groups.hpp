@@ -21,9 +21,10 @@ namespace tremula::server {
 
 /// The most recent wait that a rank has reported.
 struct RankWait {
-  wire::Wait told;                       ///< the last report of the wait
-  double first_told = 0, last_told = 0;  ///< when the wait was first reported, and when last
-  bool is_old = false;                   ///< the rank has reported it over several heartbeats
+  wire::Wait reported;  ///< the last report of the wait
+  double first_reported = 0,
+         last_reported = 0;  ///< when the wait was first reported, and when last
+  bool is_old = false;       ///< the rank has reported it over several heartbeats
   Hold held{};
 };
 

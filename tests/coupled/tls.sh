@@ -71,7 +71,7 @@ done
 
 echo "== without TLS"
 start plain env -u TREMULA_TLS_CA "$bin/tremula" status --server "$server"
-expect_refusal plain "the server speaks TLS, and this process was not told how to know it"
+expect_refusal plain "the server speaks TLS, and this process does not know how to check it"
 
 echo "== another certificate, with the right key"
 mkdir "$work/middle"

@@ -105,7 +105,7 @@ const std::vector<std::string> to_server{
         "name: 'w' element_type: 9 layout: 'shape=6 grid=1' } } }",
     "link_addresses { link: 4294967297 again: 2 addresses: 'abc' }",
     "resume { links { " + matched +
-        "number: 2 again: 3 told { link: 4294967297 again: 3 addresses: 'abc' } } }",
+        "number: 2 again: 3 addresses_sent { link: 4294967297 again: 3 addresses: 'abc' } } }",
     "resume { links { " + matched + "redeclare { link: 4294967297 number: 2 " + field + "} } }"};
 const std::vector<std::string> to_client{
     "request: 1 refused { code: 3 text: 'expected a, found b' }",

@@ -257,9 +257,9 @@ Cost cost_of_search(core::Rank ranks, int& questions) {
       auto& wait = groups.seat(last)->group->members.at(rank).wait;
       wait = std::make_shared<RankWait>();
       wait->is_old = true;
-      wait->told.set_call("begin_step");
-      wait->told.set_group(name == "a" ? "b" : "a");
-      if (name == "a") wait->told.set_incarnation(5), wait->told.set_consumers(1);
+      wait->reported.set_call("begin_step");
+      wait->reported.set_group(name == "a" ? "b" : "a");
+      if (name == "a") wait->reported.set_incarnation(5), wait->reported.set_consumers(1);
     }
   questions = 0;
   return cost_of([&] {
@@ -293,11 +293,11 @@ Cost cost_of_words(core::Rank ranks, int said) {
     auto& wait = groups.seat(from)->group->members.at(rank).wait;
     wait = std::make_shared<RankWait>();
     wait->is_old = true;
-    wait->told.set_call("begin_step");
-    wait->told.set_is_for_all_ranks(true);
-    wait->told.mutable_words()->set_subject(static_cast<std::uint64_t>(1 + rank));
+    wait->reported.set_call("begin_step");
+    wait->reported.set_is_for_all_ranks(true);
+    wait->reported.mutable_words()->set_subject(static_cast<std::uint64_t>(1 + rank));
     for (int i = 0; i < said; ++i) {
-      wire::Said& other = *wait->told.add_said();
+      wire::Said& other = *wait->reported.add_said();
       other.set_subject(static_cast<std::uint64_t>(1 + ranks + rank * said + i));
       other.set_count(1);
     }

@@ -256,7 +256,9 @@ TEST(RedeclareAgain, IsTakenUpByTheNextServer) {
         "'w' queue_depth: 3 incarnation: {} {} {} }}",
         number, peer, incarnation, v, more);
   };
-  const auto last_sent = [](const std::string& which) { return " told { " + which + " }"; };
+  const auto last_sent = [](const std::string& which) {
+    return " addresses_sent { " + which + " }";
+  };
   const auto passed_on = [](int to, const std::string& which) {
     return fmt::format("{}: link_addresses {{ {} }}", to, which);
   };

@@ -94,7 +94,7 @@ TEST_F(Resume, ALinkThatTwoGroupsTellOfIsTheFirstOnes) {
   const auto closed = [](ConnectionId to) {
     return fmt::format(
         "{}: link_closed {{ link: {} lost: true why: 'link 12884901893 cannot be restored on the "
-        "server that was started again: another group has told of a link of that number' }}",
+        "server that was started again: another group has reported a link of that number' }}",
         to, (std::uint64_t{3} << 32) + 5);
   };
   const std::string resume = "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }";

@@ -428,14 +428,14 @@ public:
     wait = std::make_shared<RankWait>();
     wait->is_old = true;
     const Act& act = program_[g][rank_[g][r].at];
-    wait->told.set_call("begin_step");
-    wait->told.set_group(name(act.is_put ? consumer_[act.link] : producer_[act.link]));
-    wait->told.set_link(act.link + 1);
+    wait->reported.set_call("begin_step");
+    wait->reported.set_group(name(act.is_put ? consumer_[act.link] : producer_[act.link]));
+    wait->reported.set_link(act.link + 1);
     const std::uint64_t done = rank_[g][r].done[act.link];
-    wait->told.set_count(act.is_put ? done - depth_[act.link] : done);
-    for (const std::size_t other : needed(g, r)) wait->told.add_ranks(static_cast<int>(other));
+    wait->reported.set_count(act.is_put ? done - depth_[act.link] : done);
+    for (const std::size_t other : needed(g, r)) wait->reported.add_ranks(static_cast<int>(other));
     for (std::size_t link = 0; link < links; ++link) {
-      wire::Turns& turns = *wait->told.add_turns();
+      wire::Turns& turns = *wait->reported.add_turns();
       turns.set_link(link + 1);
       turns.set_count(rank_[g][r].done[link]);
     }

@@ -136,7 +136,7 @@ Error error_of_refusal(BytesView payload) {
     case Why::needs_tls:
       return Error(
           Errc::refused,
-          "the server speaks TLS, and this process was not told how to know it; let tls_ca "
+          "the server speaks TLS, and this process does not know how to check it; let tls_ca "
           "(TREMULA_TLS_CA, --tls-ca) name the file of its certificate");
     case Why::malformed:
       break;

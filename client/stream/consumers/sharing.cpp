@@ -26,7 +26,7 @@ core::Bytes ConsumerLinks::freeze() {
     const auto [told, done] = open.exchange->freeze();
     auto& link = *known.add_links();
     link.set_link(open.link.number);
-    link.set_told(told);
+    link.set_announced(told);
     link.set_done(done);
   }
   return to_bytes(known);
@@ -42,9 +42,9 @@ bool ConsumerLinks::admit(std::span<const core::Bytes> known) {
     const auto of_rank = from_bytes<wire::Queues>(bytes);
     for (const auto& link : of_rank.links()) {
       const auto [at, is_new] =
-          of_all.try_emplace(link.link(), OfAll{{.told = link.told(), .done = link.done()}});
+          of_all.try_emplace(link.link(), OfAll{{.told = link.announced(), .done = link.done()}});
       OfAll& all = at->second;
-      all.known.told = std::max(all.known.told, link.told());
+      all.known.told = std::max(all.known.told, link.announced());
       all.known.done = std::min(all.known.done, link.done());
       ++all.ranks;
     }

@@ -487,7 +487,7 @@ TEST(RedistributionByMpi, OfListsIsOverWhereARankStaysAway) {
   EXPECT_EQ(make(plain), "");
   unsetenv("TREMULA_TIMEOUT");
   if (me != 0) {
-    EXPECT_NE(make(listed).find("expected all ranks to tell in time"), std::string::npos);
+    EXPECT_NE(make(listed).find("expected all ranks to report in time"), std::string::npos);
     EXPECT_NE(make(listed).find("over which nothing has failed"), std::string::npos);
   }
   MPI_Barrier(MPI_COMM_WORLD);

@@ -31,7 +31,7 @@ protected:
   }
   /// Returns the value that counts for the round; -1 while it is not known.
   int value_of(core::Rank rank, std::uint64_t round) {
-    const auto word = words_[at(rank)].hear(groups_[at(rank)], subject, round);
+    const auto word = words_[at(rank)].receive(groups_[at(rank)], subject, round);
     if (!word) return -1;
     EXPECT_EQ(word->why, std::to_string(word->value).substr(0, word->why.size()));
     EXPECT_EQ(word->code, core::Errc::mismatch);
@@ -87,12 +87,12 @@ TEST_F(Words3, OneThatComesAfterItsSubjectHasEndedIsNone) {
   words_[0].close(subject);
   say(1, 0, 3, true);
   words_[0].open(subject + 1);
-  EXPECT_FALSE(words_[0].hear(groups_[0], subject + 1, 0));
+  EXPECT_FALSE(words_[0].receive(groups_[0], subject + 1, 0));
 }
 
 TEST_F(Words3, ALongReasonIsCutOff) {
   words_[1].say(groups_[1], subject, 0, {.is_final = true, .why = std::string(5000, 'x')});
-  const auto word = words_[0].hear(groups_[0], subject, 0);
+  const auto word = words_[0].receive(groups_[0], subject, 0);
   ASSERT_TRUE(word);
   EXPECT_EQ(word->from, 1);
   EXPECT_GT(word->why.size(), 400u);

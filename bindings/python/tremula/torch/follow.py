@@ -20,7 +20,7 @@ from .reading import Place, Reading, backs_of, by_field
 from .tensors import ModelOrState, carrier, check_local, global_shape, refuse_flat, refuse_shape, tensors_of
 
 BUFFERS = ("copy", "swap", "direct")
-VERIFY = ("told", "all", "none")
+VERIFY = ("sent", "all", "none")
 
 
 class WrongNumbers(tremula.Mismatch):
@@ -108,7 +108,7 @@ class Follower:
         if self._verify == "all" and self.unverified:
             raise ValueError(f"stream '{self.name}': expected hashes of all tensors, found none for "
                              f"'{self.unverified[0]}' and {len(self.unverified) - 1} more: publish with "
-                             "hashes=['own', ...] and the types that readers have, or use verify='told'")
+                             "hashes=['own', ...] and the types that readers have, or use verify='sent'")
         if self._checks and self._sum is None:
             raise ValueError(f"stream '{self.name}': expected a way for the {self._session.size} ranks of this group "
                              "to add up their hashes, found none: initialise torch.distributed with the same ranks, "
@@ -273,7 +273,7 @@ class Follower:
 
 def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
            layouts: Optional[Mapping[str, LayoutLike]] = None, fused: Optional[Mapping[str, Fused]] = None,
-           buffers: str = "copy", verify: str = "told", sum_over_ranks: Optional[Sum] = None,
+           buffers: str = "copy", verify: str = "sent", sum_over_ranks: Optional[Sum] = None,
            timeout: Optional[float] = None, **options: Any) -> Follower:
     """Follows the versions of ``publish``: ``update`` fills the tensors with the newest version, in place, each in its
     own type and sharding. Waits ``timeout`` seconds for the writer (None: the session's).
@@ -289,7 +289,7 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
              pass, and the memory of a parameter moves with every version; "direct": into the tensors themselves: no
              more memory, no pass; they must not be used during ``update``, and after an error in it they are a
              mixture: ``is_whole`` is False until an update succeeds
-    verify   "told": all tensors of which the writer sends a hash in the type that is read; "all": ValueError if these
+    verify   "sent": all tensors of which the writer sends a hash in the type that is read; "all": ValueError if these
              are not all; "none". Costs a pass; a group of several ranks adds up by ``sum_over_ranks``, by default
              torch.distributed
     options  of a stream, e.g. restart_timeout=600, serve=True
