@@ -209,7 +209,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     for (;;) {
       const auto turn = from_bytes<wire::SetUpTurn>(
           session_.run_on_root([&] { return to_bytes(next_turn(wait)); }, session_.deadline()));
-      for (const wire::ToClient& event : turn.events()) carry_out(event, own);
+      for (const wire::ToClient& event : turn.events()) carry_out(event);
       own.end_turn(turn.has_begun());
       if (turn.is_over()) return {turn.is_done(), turn.found(), turn.has_come()};
     }
@@ -318,7 +318,7 @@ bool SetUp::lasts_a_step(std::optional<core::Deadline>& until) const {
   return until->expired();
 }
 
-void SetUp::carry_out(const wire::ToClient& event, const StreamEnd& own) {
+void SetUp::carry_out(const wire::ToClient& event) {
   if (event.has_choices_wanted()) return send_choices(event.choices_wanted().offer());
   const bool is_match = event.has_matched();
   const std::uint64_t incarnation =
@@ -327,7 +327,7 @@ void SetUp::carry_out(const wire::ToClient& event, const StreamEnd& own) {
   if (end == ends_.end()) {
     if (is_match) join_without_end(event.matched());
   } else if (is_match) {
-    (*end)->join(event.matched(), *end == &own);
+    (*end)->join(event.matched());
   } else {
     (*end)->refuse(proto::decode(event.stream_refused().refused()));
   }

@@ -34,9 +34,8 @@ public:
   /// Returns the Announce or Subscribe of the stream.
   virtual wire::ToServer introduction() const = 0;
   /// Opens a link. Collective. A failure is kept, the same on all ranks, for a later call of the stream.
-  /// @param is_in_own_call  the call that opens it is one of this stream
   /// @throws core::Error only if the group can no longer be used
-  virtual void join(const wire::Matched& matched, bool is_in_own_call) = 0;
+  virtual void join(const wire::Matched& matched) = 0;
   /// Keeps an error that the server has reported, for a later call of the stream.
   virtual void refuse(const core::Error& error) = 0;
   /// Returns how many seconds a call waits for the other side to come.
@@ -128,8 +127,7 @@ private:
   wire::Explained explain(const Wait& wait, bool is_served);
   /// Returns whether the time limit of a step has passed since the first call with `until`, which it sets.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;
-  /// @param own  the stream whose call this is
-  void carry_out(const wire::ToClient& event, const StreamEnd& own);
+  void carry_out(const wire::ToClient& event);
   void join_without_end(const wire::Matched& matched);
   /// Sends the server the choices that all ranks have behind `offer`. Collective.
   void send_choices(const std::string& offer);

@@ -203,9 +203,7 @@ bool OutStream::admit_step(std::optional<core::Deadline> until) {
   }
 }
 
-void OutStream::join(const wire::Matched& matched, bool is_in_own_call) {
-  links_.open(matched, next_step(), is_in_own_call);
-}
+void OutStream::join(const wire::Matched& matched) { links_.open(matched, next_step()); }
 
 void OutStream::check_own_ranks() {
   const std::string why = session_.control().given_up(incarnation());

@@ -162,7 +162,7 @@ void InStream::refuse(const Error& error) {
   if (!links_.is_empty()) links_.give_up(error.what());
 }
 
-void InStream::join(const wire::Matched& matched, bool) {
+void InStream::join(const wire::Matched& matched) {
   try {
     links_.open(matched);
     if (matched.epoch() < least_epoch_ && !had_copy_) {

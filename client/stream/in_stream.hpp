@@ -177,7 +177,7 @@ private:
     return restart_ ? restart_->until.remaining() : timeout;
   }
   wire::ToServer introduction() const override;
-  void join(const wire::Matched& matched, bool is_in_own_call) override;
+  void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
   void end_turn(bool have_begun) override {
     if (have_begun) links_.let_pass();

@@ -132,7 +132,7 @@ private:
   bool is_producer() const noexcept override { return true; }
   int needed_consumers() const noexcept override { return config_.wait_for_consumers; }
   wire::ToServer introduction() const override;
-  void join(const wire::Matched& matched, bool is_in_own_call) override;
+  void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
   /// @throws core::Error peer_lost if another rank of the own group has left the stream
   void check_own_ranks();

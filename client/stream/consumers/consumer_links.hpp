@@ -36,8 +36,7 @@ public:
   /// Collective. What fails is kept in lost(), the same on all ranks. A link that the stream does not
   /// wait for is only begun: admit_openings() lets it in.
   /// @param next  the step that is begun next; kept ones may go over the link before
-  /// @param is_in_own_call  see StreamEnd::join
-  void open(const wire::Matched& matched, std::uint64_t next, bool is_in_own_call);
+  void open(const wire::Matched& matched, std::uint64_t next);
   /// True while links are set up beside the stream; equal on all ranks.
   bool has_openings() const noexcept { return !openings_.empty(); }
   /// Lets in the links that all ranks have proved, and drops those that failed on any. Collective.
@@ -177,7 +176,9 @@ private:
 
   /// The first step that goes over a new link.
   std::uint64_t first_over(const wire::Matched& matched, std::uint64_t next) const;
-  LinkTerms terms(std::uint64_t first) const;
+  LinkTerms terms(std::uint64_t first, double most_seconds) const;
+  /// Returns how long a consumer may take to be linked, as far as this rank sees links: see LinkTerms.
+  double most_seconds() const;
   /// Drops all links that are set up beside the stream; equal on all ranks.
   void refuse_openings(const std::string& why);
   /// Returns whether other groups may produce the rest of the arrays, so that a consumer waits for the first
@@ -187,10 +188,11 @@ private:
   void note_openings();
   /// Returns whether the link can be set up beside the stream; the same on all ranks.
   bool opens_beside(const wire::Matched& matched);
-  /// Returns whether the stream waits for a further consumer. Collective.
-  bool is_needed();
+  /// Returns what rank 0 decides about a link that is to be opened. Collective.
+  /// @param next  see open()
+  wire::OpeningTerms opening_terms(std::uint64_t next);
   /// Begins to set the link up beside the stream. Collective.
-  void begin_beside(const wire::Matched& matched, std::uint64_t first);
+  void begin_beside(const wire::Matched& matched, std::uint64_t first, double most_seconds);
   void let_in(const wire::Matched& matched, Link link, std::uint64_t first, std::uint64_t next);
   /// Of rank 0, while links are set up anew: the next one whose consumer has come; empty: no other is left.
   /// @throws core::Error deadlock

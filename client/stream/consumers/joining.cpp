@@ -39,10 +39,10 @@ std::uint64_t ConsumerLinks::first_over(const wire::Matched& matched, std::uint6
   return next - kept_count(kept_, matched, next - first_step());
 }
 
-LinkTerms ConsumerLinks::terms(std::uint64_t first) const {
+LinkTerms ConsumerLinks::terms(std::uint64_t first, double most_seconds) const {
   return {.side = transport::Side::producer,
           .first_step = first,
-          .most_seconds = links_.empty() ? no_limit : patience_,
+          .most_seconds = most_seconds,
           .answers_between_calls = config_.progress != Progress::calls};
 }
 
@@ -70,30 +70,32 @@ void ConsumerLinks::note_openings() {
   for (const auto& opening : openings_) opening_turns_.push_back({opening->matched().link(), 0});
 }
 
-bool ConsumerLinks::is_needed() {
-  const auto needed = session_.run_on_root(
-      [this] {
-        const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
-        return core::Bytes(links_.size() < least ? 1 : 0);
-      },
-      session_.deadline());
-  return !needed.empty();
+double ConsumerLinks::most_seconds() const { return links_.empty() ? no_limit : patience_; }
+
+wire::OpeningTerms ConsumerLinks::opening_terms(std::uint64_t next) {
+  const auto decide = [&] {
+    wire::OpeningTerms root;
+    root.set_is_needed(links_.size() < static_cast<std::size_t>(config_.wait_for_consumers));
+    // Before the first step a consumer holds up no other one of this stream, unless an attempt has failed.
+    const bool is_first = root.is_needed() && next == first_step() && patience_ == usual_patience;
+    root.set_most_seconds(is_first ? no_limit : most_seconds());
+    return to_bytes(root);
+  };
+  return from_bytes<wire::OpeningTerms>(session_.run_on_root(decide, session_.deadline()));
 }
 
-void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next, bool is_in_own_call) {
+void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
   const std::uint64_t first = first_over(matched, next);
   try {
     const bool may_be_beside = opens_beside(matched);
-    const bool needs_it = is_needed();
-    if (!may_be_beside || needs_it || openings_.size() >= most_openings) {
-      auto in_call = terms(first);
-      if (may_be_beside && !needs_it) in_call.most_seconds = std::min(crowded_seconds, patience_);
-      // No consumer of this stream takes steps yet, and no other stream waits. After a failed attempt, patience_ applies.
-      if (needs_it && is_in_own_call && next == first_step() && patience_ == usual_patience)
-        in_call.most_seconds = no_limit;
+    const wire::OpeningTerms agreed = opening_terms(next);
+    const double most = agreed.most_seconds();
+    if (!may_be_beside || agreed.is_needed() || openings_.size() >= most_openings) {
+      const bool is_crowded = may_be_beside && !agreed.is_needed();
+      const auto in_call = terms(first, is_crowded ? std::min(crowded_seconds, most) : most);
       return let_in(matched, open_link(session_, matched, fields_.all(), in_call), first, next);
     }
-    begin_beside(matched, first);
+    begin_beside(matched, first, most == no_limit ? most : usual_patience);
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
     std::erase_if(openings_,
                   [&](const auto& opening) { return opening->matched().link() == matched.link(); });
@@ -106,14 +108,13 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next, bool 
     brief_ = core::Deadline::after(brief_seconds);
 }
 
-void ConsumerLinks::begin_beside(const wire::Matched& matched, std::uint64_t first) {
-  auto terms_beside = terms(first);
+void ConsumerLinks::begin_beside(const wire::Matched& matched, std::uint64_t first,
+                                 double most_seconds) {
+  auto terms_beside = terms(first, most_seconds);
   terms_beside.begins_later = has_parts();
   // All ranks wait for what begins a link; none for the rest.
   Link link = begin_link(session_, matched, fields_.all(), terms_beside);
-  if (!links_.empty()) terms_beside.most_seconds = usual_patience;
-  const auto until =
-      core::Deadline::after(std::min(session_.config().timeout, terms_beside.most_seconds));
+  const auto until = core::Deadline::after(std::min(session_.config().timeout, most_seconds));
   session_.run_collectively([&] {
     openings_.push_back(
         std::make_unique<Opening>(session_, matched, std::move(link), terms_beside, until));
@@ -202,6 +203,9 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
   const auto is_under_way = [](const auto& opening) {
     return opening->state() == State::under_way;
   };
+  // Another rank may wait until then, which is longer than a short step_timeout.
+  const auto all_by =
+      core::Deadline::after(session_.step_deadline().remaining() + until.remaining());
   session_.waits_for([&] { return std::ranges::none_of(openings_, is_under_way); }, until);
   wire::Openings mine;
   for (const auto& opening : openings_) {
@@ -212,9 +216,8 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
       told.set_failure(fmt::format("rank {} of group '{}': {}", session_.rank(), session_.name(),
                                    opening->why()));
   }
-  const auto all = session_.size() == 1
-                       ? std::vector<core::Bytes>{to_bytes(mine)}
-                       : session_.allgather(to_bytes(mine), session_.step_deadline());
+  const auto all = session_.size() == 1 ? std::vector<core::Bytes>{to_bytes(mine)}
+                                        : session_.allgather(to_bytes(mine), all_by);
   std::vector<bool> is_ready(openings_.size(), true);
   std::vector<std::string> failure(openings_.size());
   for (const core::Bytes& bytes : all) {

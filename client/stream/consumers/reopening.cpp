@@ -112,7 +112,9 @@ wire::Reopening ConsumerLinks::next_to_reopen(std::vector<wire::Reopening>& left
     long_wait.look();
     return false;
   };
-  if (session_.waits_for(look, until)) return next;
+  const bool is_in_time = session_.waits_for(look, until);
+  next.set_most_seconds(most_seconds());
+  if (is_in_time) return next;
   for (const wire::Reopening& late : left)
     refuse(late.matched(), fmt::format("expected it in begin_step within {} s, as the layouts were "
                                        "declared again; step_timeout sets how long a step may take",
@@ -154,7 +156,7 @@ void ConsumerLinks::reopen(const char* call) {
   }
   for (const auto& [matched, why] : failed) refuse(matched, why);
   patience_ = usual_patience;  // earlier refusals may have halved it
-  const auto until = session_.step_deadline();
+  core::Deadline until = session_.step_deadline();
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
   const auto describe = [&] { return describe_reopening(call, left); };
   LongWait long_wait(session_.control().waits(), describe);
@@ -164,6 +166,9 @@ void ConsumerLinks::reopen(const char* call) {
     std::erase_if(reopening_, [&](const LinkTurns& turns) { return turns.link == link; });
   };
   try {
+    // Each rank has waited for credits by itself: the limit counts from when all are here.
+    session_.run_collectively([] {}, until);
+    until = session_.step_deadline();
     for (;;) {  // the other ranks may have come before rank 0, which ends the wait for all
       const auto link = from_bytes<wire::Reopening>(
           session_.run_on_root(next, core::Deadline::after(until.remaining() + longer_seconds)));
@@ -172,8 +177,10 @@ void ConsumerLinks::reopen(const char* call) {
       std::erase_if(left, [&](const auto& other) { return other.matched().link() == number; });
       const auto was = before.extract(number);
       try {
-        let_in(link.matched(), open_link(session_, link.matched(), fields_.all(), terms(step_)),
-               step_, step_);
+        let_in(
+            link.matched(),
+            open_link(session_, link.matched(), fields_.all(), terms(step_, link.most_seconds())),
+            step_, step_);
         const auto hold = session_.progress().hold();
         Open& open = links_.back();
         open.turns_before = link.turns();

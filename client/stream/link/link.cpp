@@ -45,7 +45,7 @@ void send_addresses(Session& session, const Link& link) {
 }
 
 /// Returns every peer's address, and sets the link's first step, which comes with them.
-/// @param deadline  of rank 0, for which the other ranks wait: ranks may judge differently how long a consumer has
+/// @param deadline  rank 0's; the other ranks wait for rank 0
 std::vector<transport::Address> take_addresses(Session& session, Link& link,
                                                core::Deadline deadline) {
   const auto take = [&] {

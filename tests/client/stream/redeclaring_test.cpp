@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Over, Redeclaring,
                            return way.param == World::Way::local ? "local" : "loopback";
                          });
 
-/// A producer of two ranks that goes on until it is told, in rows and in columns by turns.
+/// A producer of two ranks that goes on until `is_over`, in rows and in columns by turns.
 void produce_until(Session& s, const std::function<bool()>& is_over, const OutConfig& config) {
   const Side sides[] = {of_text("shape=4x4 grid=2x1"), of_text("shape=4x4 grid=1x2")};
   OutStream out(s, "s", config);
@@ -170,7 +170,7 @@ TEST(RedeclaringAlone, AConsumerMayComeLateAndAnotherLeave) {
   world.start("leaves", 1, [&](Session& s) { take(s, 3); });
   world.start("late", 1, [&](Session& s) {
     while (!is_under_way) std::this_thread::yield();
-    // What was kept has other layouts.
+    // The kept steps have other layouts.
     take(s, 5, [&] { ++late_steps; }, {.start = Start::oldest});
     is_over = true;
   });
@@ -467,7 +467,7 @@ TEST(RedeclaringAlone, TwoGroupsThatDoSoAtOnceAreToldOfTheCircle) {
     return e.second.code() == Errc::deadlock;
   })) << text_of(errors);
   const core::Deadline::Seconds seconds = core::Deadline::Clock::now() - begin;
-  std::cout << "told within " << seconds.count() << " s\n";
+  std::cout << "reported within " << seconds.count() << " s\n";
 }
 
 /// Every pair of ranks that shares elements has one message a step; bytes are those of the array.

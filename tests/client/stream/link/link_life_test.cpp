@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stranger or a dead path does to a running stream: a link that fails ends alone, and no
-// deadline of an hour is waited for. All limits are far beyond what a test takes.
+// A stranger or a dead path beside a running stream: a link that fails ends alone, and no deadline of
+// an hour is waited for. All limits are far beyond what a test takes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -121,7 +121,7 @@ public:
     const auto event = subscribe_and_await();
     EXPECT_TRUE(event && event->has_choices_wanted());
   }
-  void tell_address() {
+  void send_address() {
     wire::ToServer message;
     message.mutable_link_addresses()->set_link(link_);
     const auto address = endpoint_->address();
@@ -131,8 +131,8 @@ public:
   /// Connects, and proves the link.
   void prove(double may_be_silent) {
     std::vector<transport::Address> theirs;
-    const auto told = control_->take_addresses(link_, soon());
-    for (const std::string& address : told.addresses()) {
+    const auto reply = control_->take_addresses(link_, soon());
+    for (const std::string& address : reply.addresses()) {
       const auto view = std::as_bytes(std::span(address));
       theirs.emplace_back(view.begin(), view.end());
     }
@@ -295,7 +295,7 @@ TEST_F(LinkLife, AConsumerThatCannotBeReachedIsDroppedAlone) {
       Stranger stranger(world, world.network(), name, 2);
       stranger.subscribe();
       stranger.lose();
-      stranger.tell_address();
+      stranger.send_address();
       const auto why = stranger.await_end();
       EXPECT_NE(why.find("of group 'producer': loopback: the peer of this receive is gone"),
                 std::string::npos)
@@ -312,7 +312,7 @@ TEST_F(LinkLife, AConsumerThatNeverAnswersStallsNobodyAndIsDroppedAlone) {
     EXPECT_NE(why.find("expected the other side's addresses in time"), std::string::npos) << why;
     Stranger mute(world, world.network(), "mute", 2);
     mute.subscribe();
-    mute.tell_address();  // and nothing is ever sent from there
+    mute.send_address();  // and nothing is ever sent from there
     const auto unproved = mute.await_end();
     EXPECT_NE(unproved.find("expected a first sign of life of rank 0 of group 'mute'"),
               std::string::npos)
@@ -325,7 +325,7 @@ TEST_F(LinkLife, ManyConsumersThatNeverConnectStallNobody) {
   run([&] {  // more than are linked at a time
     const auto mute = strangers(66, [](Stranger& each) {
       each.subscribe();
-      each.tell_address();  // and nothing is ever sent from there
+      each.send_address();  // and nothing is ever sent from there
     });
     expect_end(mute, "expected a first sign of life of rank 0");
   });
@@ -397,19 +397,19 @@ TEST(LinkLifeLate, ALongCallIsHeldForChoices) {
   world.step_timeout = far_too_long;
   world.step_timeout_of["middle.0"] = world.step_timeout_of["middle.1"] = 3;
   std::atomic<bool> waits = false, is_asked = false, is_producer_linked = false, is_linked = false;
-  std::atomic<int> made = 0;
+  std::atomic<int> made = 0, had = 0;
   world.other_way = [&] {
     const int number =
-        made++;  // after those of the two ranks in the middle: the reader's, the producer's
+        made++;  // after those of the two ranks in the middle: the producer's, the reader's
     const auto looks = [&, number] {
-      if (number != 2) return;
+      if (number != 3) return;
       is_asked = true;
       await([&] { return is_producer_linked.load(); });
-      sleep_for(0.5);  // the call could return
+      sleep_for(0.3);  // the call could return
     };
     const auto opens = [&, number] {
-      if (number == 2) is_linked = true;
-      if (number == 3) is_producer_linked = true;
+      if (number == 2) is_producer_linked = true;
+      if (number == 3) is_linked = true;
     };
     return std::make_unique<Choosing>(world.network(), looks, opens);
   };
@@ -423,34 +423,41 @@ TEST(LinkLifeLate, ALongCallIsHeldForChoices) {
         waits = true;
         EXPECT_TRUE(in.begin_step());
         in.end_step();
-        put(s, out);
+        const auto is_had = [&] {  // as rank 0 sees it
+          const std::byte mine{had == 1};
+          return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
+        };
+        while (!is_had()) put(s, out);
         out.close();
         in.close();
       },
       far_too_long);
   await([&] { return waits.load(); });
-  sleep_for(3.5);
-  world.start(
-      "reader", 1,
-      [&](Session& s) {
-        InStream in(s, "s");
-        in.declare(field(1));
-        EXPECT_EQ(take_all(s, in), 1u);
-        in.close();
-      },
-      far_too_long);
-  await([&] { return is_asked.load(); });
   world.start(
       "producer", 1,
       [&](Session& s) {
         OutStream out(s, "t", {});
         out.declare(field(1));
+        await([&] { return is_asked.load(); });
         out.begin_step();
         await([&] { return is_linked.load(); });
         const auto data = part(s, 0);
         out.put(0, std::as_bytes(std::span(data)));
         out.end_step();
         out.close();
+      },
+      far_too_long);
+  await([&] { return made == 3; });
+  sleep_for(3.5);
+  world.start(
+      "reader", 1,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(1));
+        EXPECT_TRUE(in.begin_step());
+        in.end_step();
+        ++had;
+        in.close();
       },
       far_too_long);
   EXPECT_EQ(text_of(world.join()), "");
@@ -509,15 +516,17 @@ TEST(LinkLifeLate, ANeededConsumerWithListsMayTakeLong) {
 TEST(LinkLifeLate, RanksThatSeeOtherLinksWaitForRankZero) {
   World world;
   world.step_timeout = far_too_long;
-  std::atomic<bool> is_begun = false, has_left = false;
+  std::atomic<bool> is_begun = false, is_asked = false, has_left = false;
   std::atomic<int> made = 0;
   world.other_way = [&] {
     const int number =
         made++;  // after those of the producer's two ranks: the first consumer's, the second one's
-    return std::make_unique<Choosing>(world.network(), Choosing::Look(), [number] {
+    const auto looks = [&, number] { is_asked = is_asked || number == 3; };
+    const auto opens = [number] {
       // Longer than consumers of a stream that has others have, and than another rank then waits for rank 0.
       if (number == 3) sleep_for(22);
-    });
+    };
+    return std::make_unique<Choosing>(world.network(), looks, opens);
   };
   world.start(
       "producer", 2,
@@ -527,7 +536,8 @@ TEST(LinkLifeLate, RanksThatSeeOtherLinksWaitForRankZero) {
         put(s, out);
         if (s.rank() == 0) {
           await([&] { return has_left.load(); });
-          sleep_for(0.3);  // until both ranks know
+          sleep_for(
+              0.5);  // until both ranks know, and rank 0 knows that the second consumer has come
         }
         is_begun = is_begun || s.rank() == 1;
         for (int step = 0; step < 2; ++step) put(s, out);
@@ -542,13 +552,13 @@ TEST(LinkLifeLate, RanksThatSeeOtherLinksWaitForRankZero) {
         in.declare(field(1));
         EXPECT_TRUE(in.begin_step());
         in.end_step();
-        await([&] { return is_begun.load(); });
-        sleep_for(0.3);  // rank 1 waits for rank 0
+        await([&] { return is_begun && is_asked; });
+        sleep_for(0.5);  // rank 1 waits for rank 0
         in.close();
         has_left = true;
       },
       far_too_long);
-  await([&] { return has_left.load(); });
+  await([&] { return is_begun.load(); });
   world.start(
       "second", 1,
       [&](Session& s) {
@@ -609,7 +619,7 @@ TEST_F(LinkLife, AConsumerWhoseDataPathFailsIsDroppedAlone) {
   run([&] {
     Stranger stranger(world, world.network(), "stranger", 2);
     stranger.subscribe();
-    stranger.tell_address();
+    stranger.send_address();
     stranger.prove(no_limit);
     stranger.await_step();
     stranger.lose();
@@ -622,8 +632,9 @@ TEST_F(LinkLife, AConsumerThatFallsSilentIsDroppedAlone) {
   run([&] {
     Stranger stranger(world, world.network(), "stranger", 2);
     stranger.subscribe();
-    stranger.tell_address();
-    stranger.prove(0.5);  // and says nothing any more, while the server hears of it
+    stranger.send_address();
+    stranger.prove(
+        0.5);  // and is silent from now on, while the server still receives its heartbeats
     const auto why = stranger.await_end();
     EXPECT_NE(why.find("expected a sign of life of rank 0"), std::string::npos) << why;
     EXPECT_NE(why.find("while the server says that it lives"), std::string::npos) << why;
@@ -635,7 +646,7 @@ TEST_F(LinkLife, AConsumerThatTakesNoStepIsDroppedAloneAfterStepTimeout) {
   run([&] {
     Stranger stranger(world, world.network(), "stranger", 2);
     stranger.subscribe();
-    stranger.tell_address();
+    stranger.send_address();
     stranger.prove(no_limit);
     const auto why = stranger.await_end();
     EXPECT_NE(why.find("waited 3 s for consumer group 'stranger' (rank 0) to"), std::string::npos)
@@ -643,8 +654,8 @@ TEST_F(LinkLife, AConsumerThatTakesNoStepIsDroppedAloneAfterStepTimeout) {
   });
 }
 
-/// The rank that throws in the middle of a step: it lives on, and so does its session, so that nothing
-/// but the stream tells of it.
+/// The rank that throws in the middle of a step: it lives on, and so does its session, so that only
+/// the stream shows it.
 struct Culprit {
   std::string group;
   Rank rank;
@@ -660,7 +671,7 @@ TEST_P(InAStep, AnExceptionOfOneRankEndsTheStepForAllRanksOfBothSides) {
   constexpr Rank producers = 3, consumers = 2;
   World world;
   world.step_timeout = far_too_long;
-  std::atomic<int> told = 0;
+  std::atomic<int> reported = 0;
   const auto [group, rank, wait_for_consumers] = GetParam();
   const std::string expected =
       group == "producer"
@@ -677,9 +688,9 @@ TEST_P(InAStep, AnExceptionOfOneRankEndsTheStepForAllRanksOfBothSides) {
         EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
         EXPECT_NE(std::string(e.what()).find(expected), std::string::npos) << e.what();
       }
-      ++told;
+      ++reported;
     }
-    wait_for([&] { return told == producers + consumers; }, core::Deadline::after(60), [] {});
+    wait_for([&] { return reported == producers + consumers; }, core::Deadline::after(60), [] {});
   };
   world.start(
       "producer", producers,
@@ -720,7 +731,7 @@ TEST_P(InAStep, AnExceptionOfOneRankEndsTheStepForAllRanksOfBothSides) {
       },
       far_too_long);
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_EQ(told, producers + consumers);
+  EXPECT_EQ(reported, producers + consumers);
 }
 INSTANTIATE_TEST_SUITE_P(Of, InAStep,
                          ::testing::Values(Culprit{"producer", 0, 1}, Culprit{"producer", 1, 1},
@@ -732,7 +743,7 @@ INSTANTIATE_TEST_SUITE_P(Of, InAStep,
 TEST(InAStepOfTheRoot, ARankThatComesLaterIsToldWhyTheRootGaveUp) {
   World world;
   std::atomic<bool> has_begun = false, has_left = false, has_given_up = false;
-  std::string told;
+  std::string text;
   const auto wait = [](const std::atomic<bool>& flag) {
     ASSERT_TRUE(wait_for([&] { return flag.load(); }, core::Deadline::after(60), [] {}).second);
   };
@@ -757,11 +768,11 @@ TEST(InAStepOfTheRoot, ARankThatComesLaterIsToldWhyTheRootGaveUp) {
       if (rank == 1) {
         wait(has_given_up);
         session->control().explain(
-            {});  // after the answer all is known that the server told before
+            {});  // its answer comes after everything that the server sent before
         try {
           out.begin_step();
         } catch (const Error& e) {
-          told = e.what();
+          text = e.what();
         }
       }
     }
@@ -772,11 +783,11 @@ TEST(InAStepOfTheRoot, ARankThatComesLaterIsToldWhyTheRootGaveUp) {
   for (const char* group : {"producer", "consumer"})
     for (const Rank rank : {0, 1}) ranks.emplace_back(play, group, rank);
   for (auto& rank : ranks) rank.join();
-  EXPECT_NE(told.find("rank 1 of group 'consumer' left stream 's'"), std::string::npos) << told;
-  EXPECT_NE(told.find("rank 0 of group 'producer' gave stream 's' up"), std::string::npos) << told;
+  EXPECT_NE(text.find("rank 1 of group 'consumer' left stream 's'"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 0 of group 'producer' gave stream 's' up"), std::string::npos) << text;
 }
 
-/// What the two sides of a stream end with (one producer: threads of a group wait for each other in
+/// Outcome of the two sides of a stream (one producer: threads of a group wait for each other in
 /// every agreement, whatever has become of one) when the network loses everything from some step on.
 TEST(DataPath, ThatLosesEverythingIsNoticedByBothSidesThoughTheServerVouches) {
   World world;
