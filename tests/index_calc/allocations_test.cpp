@@ -39,7 +39,9 @@ TEST(Allocations, OfAPlanThatIsKnownAreThoseOfTheFingerprints) {
   std::shared_ptr<const Plan> again;
   EXPECT_EQ(allocations_of([&] { again = cache.get(mine, theirs, 2); }), of_fingerprints);
   EXPECT_EQ(again, plan);
-  if (testing_only::counts_allocations()) EXPECT_EQ(of_fingerprints, 2);
+  if (testing_only::counts_allocations()) {
+    EXPECT_EQ(of_fingerprints, 2);
+  }
 }
 
 }  // namespace

@@ -122,16 +122,16 @@ TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.announced);
-    Play play;
-    play.join("ocean", 2, 1);
-    play.join("viewer", 3, 11);
-    play.be_present(1);
-    play.be_present(11);
+    Play own;
+    own.join("ocean", 2, 1);
+    own.join("viewer", 3, 11);
+    own.be_present(1);
+    own.be_present(11);
     const auto with = [](std::string message, const std::string& more) {
       return message.insert(message.rfind('}'), " " + more);
     };
-    play.send(1, with(announce("s"), row.announced), {Play::done(1, 2)});
-    play.send(
+    own.send(1, with(announce("s"), row.announced), {Play::done(1, 2)});
+    own.send(
         11, with(subscribe("s"), row.subscribed),
         {Play::done(11, 2), with_queue(to_viewer, row.queue), with_queue(to_ocean, row.queue)});
   }

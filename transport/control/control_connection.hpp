@@ -29,8 +29,8 @@ public:
   struct Handlers {
     std::function<void(core::Bytes payload)> on_frame;
     /// Called at most once, and never because of close(). May be empty. Must not throw.
-    std::function<void(const std::string& why)> on_closed;
-    std::function<void()> on_timer;  ///< see repeat_timer; may be empty
+    std::function<void(const std::string& why)> on_closed = {};
+    std::function<void()> on_timer = {};  ///< see repeat_timer; may be empty
   };
 
   /// Connects. Blocks until connected or `deadline`. With a key, no frame of the caller is sent and

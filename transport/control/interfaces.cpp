@@ -43,7 +43,7 @@ std::string address_to_the_world() {
   world.sin_family = AF_INET;
   world.sin_port = htons(9);
   world.sin_addr.s_addr = htonl(0xC0000201);  // 192.0.2.1, which no host has (RFC 5737)
-  sockaddr_in own{};
+  sockaddr_storage own{};
   socklen_t bytes = sizeof own;
   const bool is_routed =
       connect(handle, reinterpret_cast<const sockaddr*>(&world), sizeof world) == 0 &&

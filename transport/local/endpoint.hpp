@@ -46,6 +46,7 @@ private:
   }
   LocalOperation& start(Rank peer, Tag tag, std::byte* data, std::size_t bytes);
   std::optional<std::size_t> test(LocalOperation& operation);
+  using Endpoint::give_up;
   void give_up(LocalOperation& operation) noexcept;
   void answer_bells();
   /// Makes progress() call this peer from now on, while it is busy.

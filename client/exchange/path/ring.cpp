@@ -106,7 +106,7 @@ public:
       const Chunk chunk = chunks_.next();
       ChunkHead found;
       std::memcpy(&found, slot.data(), sizeof found);
-      expect(found, chunk.bytes());
+      check(found, chunk.bytes());
       const Stopwatch watch(way_.traffic.copy_seconds);
       unpack_chunk(way_, chunk, slot.subspan(chunk_head_bytes, chunk.bytes()));
       ring_->pop();
@@ -133,7 +133,7 @@ public:
   }
 
 private:
-  void expect(const ChunkHead& found, std::size_t bytes) const {
+  void check(const ChunkHead& found, std::size_t bytes) const {
     const ChunkHead expected{.step = way_.to->step, .plan = way_.plan.fingerprint, .bytes = bytes};
     if (found == expected) return;
     if (way_.ring != nullptr && is_refusal(found, expected))

@@ -100,7 +100,7 @@ typedef struct tremula_in_stream tremula_in_stream;
 typedef struct tremula_description tremula_description;
 typedef struct tremula_attributes tremula_attributes;
 
-/* Returns the version of the library, e.g. "0.1.0". */
+/* Returns the version of the library, e.g. "0.2.0". */
 TREMULA_API const char* tremula_version(void);
 /* Returns the text of the calling thread's last error: what was expected, what was found and what
  * to do. Valid until the next call of that thread. */

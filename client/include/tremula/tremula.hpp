@@ -403,9 +403,9 @@ inline std::string seconds_text(double seconds) {
 }  // namespace detail
 
 struct SessionOptions {
-  std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
-  std::optional<std::string> transport;  ///< auto, local, tcp, ofi, mpi
-  std::optional<double> timeout;         ///< seconds; infinity: no limit
+  std::optional<std::string> server = {};  ///< "host:port" or "file:PATH" of the server's port file
+  std::optional<std::string> transport = {};  ///< auto, local, tcp, ofi, mpi
+  std::optional<double> timeout = {};         ///< seconds; infinity: no limit
   std::string more = {};  ///< further keys as YAML, e.g. "log: info, validate_plans: true"
 
   /// Returns all options as the YAML mapping that the C interface takes.

@@ -40,7 +40,7 @@ TEST(ContentHash, IsTheSameForEveryDistribution) {
   for (int turn = 0; turn < 60; ++turn) {
     std::vector<Index> shape;
     for (Index d = random.in(1, 4); d > 0; --d) shape.push_back(random.in(1, 9));
-    for (const std::size_t width : {1, 2, 4, 8, 16}) {
+    for (const std::size_t width : {1U, 2U, 4U, 8U, 16U}) {
       const Layout one = random.layout(shape, 3), other = random.layout(shape, 3);
       SCOPED_TRACE(to_string(one) + " and " + to_string(other));
       ASSERT_EQ(sum_of_ranks(one, width, random), sum_of_ranks(other, width, random));
@@ -91,7 +91,7 @@ TEST(ContentHash, OfAPackageIsTheSameOnBothSides) {
 TEST(ContentHash, NoticesEachBitAndElementsThatHaveChangedPlaces) {
   const Layout layout = Layout::parse("shape=5x7 grid=1x1");
   const LocalPart part = local_part(layout, 0);
-  for (const std::size_t width : {1, 2, 4, 8, 16}) {
+  for (const std::size_t width : {1U, 2U, 4U, 8U, 16U}) {
     const ContentHash hash(layout, 0, part, width);
     Random random;
     std::vector<Index> numbers;

@@ -63,7 +63,9 @@ protected:
     const auto address = boost::asio::ip::make_address(host);
     const auto objection =
         objection_to_peer({address, 50000}, {address, 7423}, Deadline::after(seconds), net);
-    if (objection) EXPECT_EQ(objection->code(), Errc::no_server);
+    if (objection) {
+      EXPECT_EQ(objection->code(), Errc::no_server);
+    }
     return objection ? objection->what() : "";
   }
   const std::string own = "0100007F:C350", other = "0100007F:1CFF";

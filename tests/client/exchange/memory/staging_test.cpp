@@ -50,7 +50,7 @@ TEST(StepStaging, IsTouchedInTheBackgroundBeforeAStepNeedsIt) {
   plan.messages.resize(2);
   for (Message& message : plan.messages) message.bytes = bytes;
   StepStaging staging(plan, *endpoint, 2, {true, false});
-  for (const std::size_t message : {0, 1}) {
+  for (const std::size_t message : {0U, 1U}) {
     const auto room = staging.message(1, message);
     ASSERT_EQ(room.size(), bytes);
     const auto deadline = core::Deadline::after(30);
