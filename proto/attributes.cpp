@@ -162,7 +162,7 @@ std::string json(double value) {
   return text;
 }
 
-std::string json(const std::string& value) { return quoted(value); }
+std::string json(const std::string& value) { return proto::quoted(value); }
 
 }  // namespace
 
@@ -292,7 +292,7 @@ std::string to_json(const AttributeValues& values) {
 std::string to_json(const Attributes& attributes) {
   std::string out;
   for (const Attribute& attribute : attributes.all())
-    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", quoted(attribute.name),
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", proto::quoted(attribute.name),
                        to_json(attribute.values));
   return '{' + out + '}';
 }
