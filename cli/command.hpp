@@ -18,7 +18,7 @@ void add_version(CLI::App& app);
 /// meant; empty if there is no such word.
 /// @param app  has parsed that line
 std::string complaint(const CLI::App& app);
-/// "tremula 0.1.0 (protocol 2)"
+/// "tremula 0.2.0 (protocol 2)"
 std::string version_text();
 
 }  // namespace tremula::cli

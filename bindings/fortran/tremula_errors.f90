@@ -36,7 +36,7 @@ contains
     end if
   end function
 
-  !> "0.1.0"
+  !> "0.2.0"
   function tremula_version() result(text)
     character(:), allocatable :: text
     text = text_of(tremula_c_version())

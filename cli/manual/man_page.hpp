@@ -7,7 +7,7 @@
 namespace tremula::cli::manual {
 
 /// Returns tremula.1, as source for man.
-/// @param version "0.1.0"
+/// @param version "0.2.0"
 std::string program_page(const Program& program, const std::string& version);
 /// Returns tremula-serve.1 and so on.
 std::string command_page(const Program& program, const Command& command,

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cpack -G DEB` in a build folder with the prefix /usr makes Debian's packages; `./dev deb` does it. One package for each
 # component of install.cmake:
-#   libtremula0.1            library: libtremula.so.0.1 and libtremula_ofi.so, which it loads
-#   libtremula-mpi0.1        mpi
-#   libtremula-scalapack0.1  scalapack
-#   libtremula-weights0.1    weights
-#   libtremula-oasis0.1      oasis
+#   libtremula0.2            library: libtremula.so.0.2 and libtremula_ofi.so, which it loads
+#   libtremula-mpi0.2        mpi
+#   libtremula-scalapack0.2  scalapack
+#   libtremula-weights0.2    weights
+#   libtremula-oasis0.2      oasis
 #   libtremula-dev           development: headers, modules for Fortran, links, CMake, pkg-config
 #   tremula                  tools: the program, its pages, the unit of systemd
 #   tremula-mpi              tools_mpi: what `tremula bench --transport mpi` runs

@@ -14,7 +14,7 @@ from .errors import InvalidArgument, Unsupported, error_of
 
 PACKAGE = Path(__file__).resolve().parent
 NATIVE = PACKAGE / "_native"  # what a wheel brings: libraries and the program `tremula`
-INTERFACE = "0.1"  # the end of the sonames; libtremula.so without it is there where programs are built
+INTERFACE = "0.2"  # the end of the sonames; libtremula.so without it is there where programs are built
 
 
 def candidates(name: str) -> list[str]:
@@ -147,7 +147,7 @@ def c_text(text: str, what: str) -> bytes:
 
 
 def version() -> str:
-    """Returns the version of the C library, e.g. "0.1.0"."""
+    """Returns the version of the C library, e.g. "0.2.0"."""
     text: bytes = lib.tremula_version()
     return text.decode()
 
