@@ -144,8 +144,7 @@ class Layout:
         is_partial: bool = False,
         has_copies: bool = False,
     ) -> Layout:
-        """Makes a layout like of_points, with segments: lengths[i] elements, the first of which is number begins[i],
-        one after the other in the buffer."""
+        """Makes a layout like of_points, of segments: lengths[i] elements from begins[i], one after the other."""
         held = [list_of(begins, "begins"), list_of(lengths, "lengths")]
         if held[0].size != held[1].size:
             raise InvalidArgument(f"lengths: expected one for each of {held[0].size} begins, found {held[1].size}")
@@ -179,8 +178,7 @@ class Layout:
 
     @classmethod
     def from_scalapack(cls, desc: Sequence[int], rows: int, columns: int) -> Layout:
-        """Makes a layout from the descriptor (9 integers) of a dense matrix on a rows x columns BLACS grid in row-major
-        rank order."""
+        """Makes a layout from the descriptor (9 integers) of a dense matrix on a rows x columns BLACS grid, row-major."""
         if len(desc) != 9:
             raise InvalidArgument(f"desc: expected 9 integers, found {len(desc)}")
         handle = ctypes.c_void_p()
