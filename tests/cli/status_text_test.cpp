@@ -51,7 +51,8 @@ TEST(StatusText, ShowsTimesAndAttributes) {
                       "  valid_range  sst     [0.0, 40.5]\n"),
             text.npos)
       << text;
-  stream.set_attributes(encoded("time_unit", Texts{std::string(98, 'x').append("\u00fc and more")}));
+  stream.set_attributes(
+      encoded("time_unit", Texts{std::string(98, 'x').append("\u00fc and more")}));
   EXPECT_NE(status_text(shown).find("x?...\n"), text.npos) << "cut inside a character";
 }
 

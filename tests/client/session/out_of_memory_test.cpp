@@ -121,7 +121,8 @@ TEST(OutOfMemory, OfAConsumerRankInAStepIsReportedToAllRanksOfBothSides) {
     judge(error_of([&] {
             for (; in.begin_step(); in.end_step()) {
               in.get(0, std::as_writable_bytes(std::span(part)));
-              if (s.rank() == 1 && !none) none.emplace(large);  // for the attributes of the next step
+              if (s.rank() == 1 && !none)
+                none.emplace(large);  // for the attributes of the next step
             }
           }),
           s.rank() == 1);

@@ -178,8 +178,9 @@ TEST_F(OasisWords, RegridFieldsOfOnePartitionThatOtherRanksDefine) {
 
 /// No rank defines both fields.
 TEST_F(OasisWords, MayBeOfFieldsThatNoRankHasAllOf) {
-  write_namcouple("EXPORTED", "", "",
-                  "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n2 1 2 1 hgrd hgrd\nP 0 P 0 # no period\n");
+  write_namcouple(
+      "EXPORTED", "", "",
+      "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n2 1 2 1 hgrd hgrd\nP 0 P 0 # no period\n");
   expect_got({"apart_source", 3}, {"apart_target", 3}, {Field{0, 1, 4, 9}, Field{60, 61, 64, 69}});
 }
 
