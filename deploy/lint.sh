@@ -22,7 +22,7 @@ printf '%s\n' "${files[@]}" | grep -E '\.cpp$' | while read -r file; do
   if grep -q "\"$PWD/$file\"" "$build/compile_commands.json"; then echo "$file"; fi
 done | xargs -P "$(nproc)" -n 4 clang-tidy-19 --quiet -p "$build/lint" || failed=1
 
-# Sentences that a native engineer would not write; see CONTRIBUTING.md. What a later issue rebuilds is left out.
+# Sentences that a native engineer would not write; see CONTRIBUTING.md. Folders that are to be rebuilt are left out.
 say "English"
 mapfile -t prose < <(git ls-files -- '*.cpp' '*.hpp' '*.h' '*.c' '*.md' '*.py' '*.f90' '*.in' '*.proto' '*.sh' '*.txt' '*.cmake' dev \
   ':!client/exchange' ':!client/stream' ':!client/redistribute' ':!server/rendezvous' ':!CHANGELOG.md' ':!deploy/lint.sh')

@@ -361,10 +361,11 @@ void SetUp::send_choices(const std::string& offer) {
 void SetUp::join_without_end(const wire::Matched& matched) {
   std::string why;
   try {
-    session_.run_collectively([&] {  // the agreement with which open_link begins
-      throw Error(Errc::cancelled,
-                  fmt::format("stream '{}' was closed before it was linked", matched.stream()));
-    });
+    session_.run_collectively(
+        [&] {  // with which a consumer's open_link begins; a producer asks opening_terms first
+          throw Error(Errc::cancelled,
+                      fmt::format("stream '{}' was closed before it was linked", matched.stream()));
+        });
   } catch (const Error& error) {
     if (error.code() != Errc::cancelled) throw;
     why = error.what();
