@@ -107,12 +107,13 @@ struct Receiver final : Actor {
   std::set<int> arrived;
 };
 
+std::uint64_t test_seed() {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
+}
+
 struct Play {
-  Play() {
-    const char* given = std::getenv("TREMULA_TEST_SEED");
-    seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
-    std::cout << "TREMULA_TEST_SEED=" << seed << '\n';
-  }
+  Play() { std::cout << "TREMULA_TEST_SEED=" << seed << '\n'; }
   /// Checks that every message that was not given up arrives in the end.
   void expect_all() {
     const auto is_complete = [this] {
@@ -130,7 +131,7 @@ struct Play {
     EXPECT_GT(sender.sent.size(), 50u);
   }
 
-  std::uint64_t seed;
+  std::uint64_t seed = test_seed();
   Pair pair;
   Sender sender{*pair.producer, seed};
   Receiver receiver{*pair.consumer, seed + 1};
