@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/transport/both.hpp"
 #include "tests/transport/local/local_pair.hpp"
 #include "transport/loopback/loopback.hpp"
 
@@ -119,7 +120,7 @@ TEST(HybridTransport, SendsThroughMemoryExactlyWhereTheMachineIsTheSame) {
     Bytes in(out.size());
     Request receive = link.consumers[i]->receive(0, 1, in),
             send = link.producer->send(rank, 1, out);
-    for (const auto deadline = Deadline::after(10); !(send.test() & receive.test());)
+    for (const auto deadline = Deadline::after(10); !testing_only::both_complete(send, receive);)
       ASSERT_FALSE(deadline.expired());
     EXPECT_EQ(receive.bytes(), out.size());
     EXPECT_EQ(in, out);

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/transport/both.hpp"
 #include "tests/transport/count_allocations.hpp"
 #include "tests/transport/local/local_pair.hpp"
 #include "transport/local/peer.hpp"
@@ -198,7 +199,7 @@ TEST(Local, AllocatesNothingForAMessage) {
     send = pair.producer->send(0, 1, std::span(out).first(bytes));
     pair.consumer->progress();
     if (!is_expected) receive = pair.consumer->receive(0, 1, in);
-    while (!(send.test() & receive.test())) {
+    while (!testing_only::both_complete(send, receive)) {
     }
   };
   for (const bool is_expected : {true, false})

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "core/error.hpp"
+#include "tests/transport/both.hpp"
 #include "tests/transport/count_allocations.hpp"
 
 namespace tremula::transport {
@@ -60,7 +61,7 @@ struct Pair {
   void move(core::BytesView out, std::span<std::byte> in) {
     Request receive = consumer->receive(0, 1, in), send = producer->send(0, 1, out);
     const auto deadline = Deadline::after(20);
-    while (!(send.test() & receive.test()))
+    while (!testing_only::both_complete(send, receive))
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "no message");
   }
   std::unique_ptr<Endpoint> producer, consumer;

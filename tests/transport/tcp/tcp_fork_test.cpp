@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tests/sleeping_child.hpp"
+#include "tests/transport/both.hpp"
 #include "tests/transport/tcp/tcp_pair.hpp"
 
 namespace tremula::transport {
@@ -69,7 +70,7 @@ TEST(TcpFork, AKilledRankIsReportedThoughItsChildLives) {
   Bytes in(5);
   const Bytes hello(5);
   Request send = producer.send(0, 1, hello), receive = producer.receive(0, 1, in);
-  for (const auto deadline = Deadline::after(30); !(send.test() & receive.test());)
+  for (const auto deadline = Deadline::after(30); !testing_only::both_complete(send, receive);)
     ASSERT_FALSE(deadline.expired());
   pid_t grandchild = 0;
   ASSERT_EQ(read(up[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "tests/transport/both.hpp"
 #include "tests/transport/descriptors.hpp"
 #include "transport/tcp/endpoint.hpp"
 
@@ -42,7 +43,7 @@ struct TcpPair {
   }
   void finish(Request& one, Request& other) {
     const auto deadline = Deadline::after(30);
-    while (!(one.test() & other.test()))
+    while (!testing_only::both_complete(one, other))
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "no message");
   }
   /// Moves one message from the producer to the consumer.

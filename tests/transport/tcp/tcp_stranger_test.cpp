@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "tests/transport/both.hpp"
 #include "tests/transport/tcp/tcp_pair.hpp"
 
 namespace tremula::transport {
@@ -147,7 +148,7 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
   Request receive = late.receive(0, 1, in);
   const Bytes out = bytes_of(5, 9);
   Request send = pair.producer->send(1, 1, out);
-  for (const auto deadline = Deadline::after(30); !(receive.test() & send.test());) {
+  for (const auto deadline = Deadline::after(30); !testing_only::both_complete(receive, send);) {
     ASSERT_FALSE(deadline.expired());
     if (!strangers.empty()) strangers.pop_back();
     strangers.push_back(std::make_unique<Stranger>(pair.door().host_port));

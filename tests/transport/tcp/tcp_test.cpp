@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/error.hpp"
+#include "tests/transport/both.hpp"
 #include "tests/transport/count_allocations.hpp"
 #include "tests/transport/tcp/tcp_pair.hpp"
 #include "transport/local/hybrid.hpp"
@@ -208,7 +209,7 @@ TEST(Tcp, ListensForNobodyOnceAllFarRanksAreThere) {
   const Bytes out(5);
   Bytes in(5);
   Request receive = consumers[1]->receive(0, 1, in), send = producer->send(1, 1, out);
-  for (const auto deadline = Deadline::after(30); !(receive.test() & send.test());)
+  for (const auto deadline = Deadline::after(30); !testing_only::both_complete(receive, send);)
     ASSERT_FALSE(deadline.expired());
   EXPECT_EQ(listening_sockets(), before);
 }

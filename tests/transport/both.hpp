@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Two requests at once.
+#include "transport/transport.hpp"
+
+namespace tremula::testing_only {
+
+/// Moves both requests on and returns whether both are complete. With && the second one would stand
+/// still until the first one is complete.
+inline bool both_complete(transport::Request& first, transport::Request& second) {
+  const bool first_is_complete = first.test();
+  return second.test() && first_is_complete;
+}
+
+}  // namespace tremula::testing_only
