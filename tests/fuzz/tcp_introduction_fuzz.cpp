@@ -20,8 +20,8 @@ namespace {
 constexpr std::size_t most_events = 60, most_guests = 40;
 constexpr Rank ranks = 2;
 
-Invitation invitation(unsigned char number) {
-  Invitation made{.host_port = HostPort("127.0.0.1", 0), .id = number};
+RankAddress address_of(unsigned char number) {
+  RankAddress made{.host_port = HostPort("127.0.0.1", 0), .id = number};
   made.secret.fill(std::byte{number});
   return made;
 }
@@ -53,7 +53,7 @@ int epoll() {
 class AtDoor {
 public:
   explicit AtDoor(core::BytesView bytes) : in_(bytes) {
-    door_.expect({invitation(1), invitation(2)});
+    door_.expect({address_of(1), address_of(2)});
   }
 
   void play() {
@@ -125,7 +125,7 @@ private:
   void open(Guest& guest) {
     guest.rank = in_.below(ranks);
     const auto number = static_cast<unsigned char>(guest.rank + 1);
-    Invitation own = invitation(number);
+    RankAddress own = address_of(number);
     const bool is_rank = in_.flag();
     if (!is_rank) own.secret[0] ^= std::byte{1};
     guest.exchange.emplace(key_of(own_, own), Nonce{});
@@ -135,7 +135,7 @@ private:
     opening.insert(opening.end(), payload.begin(), payload.end());
     const std::size_t cut = in_.below(4) == 0 ? in_.byte() % opening.size() : opening.size();
     guest.is_honest = is_rank && !guest.has_said && cut == opening.size();
-    is_invited_[static_cast<std::size_t>(guest.rank)] |= is_rank;
+    knows_secret_[static_cast<std::size_t>(guest.rank)] |= is_rank;
     say(guest, core::BytesView(opening).first(cut));
   }
 
@@ -155,23 +155,23 @@ private:
     fuzz::require(door_.guests() <= guests_.size(), "only connections that were taken in are kept");
     for (const Door::Entrant& entrant : door_.take_entrants()) {
       const auto rank = static_cast<std::size_t>(entrant.rank);
-      fuzz::require(is_invited_[rank] && !is_in_[rank] && entrant.socket,
+      fuzz::require(knows_secret_[rank] && !is_in_[rank] && entrant.socket,
                     "a rank that enters has proved itself, once");
       is_in_[rank] = true;
     }
   }
 
   fuzz::Choices in_;
-  Invitation own_ = invitation(9);
+  RankAddress own_ = address_of(9);
   Door door_{own_, epoll()};
   std::deque<Guest> guests_;
-  std::array<bool, ranks> is_invited_{}, is_in_{}, is_excused_{};
+  std::array<bool, ranks> knows_secret_{}, is_in_{}, is_excused_{};
 };
 
 /// A program at the port of a peer.
 void at_dial(fuzz::Choices in) {
-  const Invitation own = invitation(1), peer = invitation(9);
-  Invitation guessed = peer;
+  const RankAddress own = address_of(1), peer = address_of(9);
+  RankAddress guessed = peer;
   guessed.secret[0] ^= std::byte{1};
   Ends ends = connection();
   Dial dial(own, peer, std::move(ends.tested), epoll(), 1);
@@ -211,9 +211,9 @@ void at_dial(fuzz::Choices in) {
 
 void in_address(core::BytesView bytes) {
   try {
-    const Invitation found = Invitation::decode(bytes, 0);
+    const RankAddress found = RankAddress::decode(bytes, 0);
     const Address again = found.encode();
-    fuzz::require(Invitation::decode(again, 0).encode() == again,
+    fuzz::require(RankAddress::decode(again, 0).encode() == again,
                   "an address means one host and port");
     found.host_port.text();
   } catch (const core::Error&) {

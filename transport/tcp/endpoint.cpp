@@ -70,16 +70,16 @@ TcpEndpoint::~TcpEndpoint() {
 
 void TcpEndpoint::connect(std::span<const Address> peers, Deadline) {
   core::expects(links_.empty(), "tcp: an endpoint is connected once");
-  std::vector<Invitation> invitations;
+  std::vector<RankAddress> addresses;
   for (const Address& peer : peers)
-    invitations.push_back(Invitation::decode(peer, invitations.size()));
-  for (const Invitation& peer : invitations)
+    addresses.push_back(RankAddress::decode(peer, addresses.size()));
+  for (const RankAddress& peer : addresses)
     links_.push_back({.peer = Peer(static_cast<Rank>(links_.size()), peer.host_port.text(),
                                    epoll_.get(), pool_, *regions_, share_),
-                      .invitation = peer});
+                      .address = peer});
   share_ = share_of(links_.size());
   if (door_ && peers.empty()) door_.reset();
-  if (door_) door_->expect(std::move(invitations));
+  if (door_) door_->expect(std::move(addresses));
 }
 
 void TcpEndpoint::expect_only(std::span<const Rank> peers) {
@@ -200,8 +200,8 @@ void TcpEndpoint::dial(Link& link) noexcept {
     ++dialling_;
   }
   try {
-    link.dial = std::make_unique<Dial>(own_, link.invitation,
-                                       begin_connecting(own_.host_port, link.invitation.host_port),
+    link.dial = std::make_unique<Dial>(own_, link.address,
+                                       begin_connecting(own_.host_port, link.address.host_port),
                                        epoll_.get(), static_cast<std::uint64_t>(link.peer.rank()));
   } catch (const std::exception& error) {
     end_dial(link);
@@ -225,7 +225,7 @@ void TcpEndpoint::go_on_dialling(Link& link) {
     case Dial::State::proved: {
       Descriptor socket = link.dial->take();
       end_dial(link);
-      return connect_to(link, std::move(socket), link.invitation.host_port.text());
+      return connect_to(link, std::move(socket), link.address.host_port.text());
     }
     case Dial::State::closed:
       link.dial.reset();

@@ -50,7 +50,7 @@ private:
 
   struct Link {
     Peer peer;
-    Invitation invitation;
+    RankAddress address;
     std::unique_ptr<Dial> dial{};  // while an attempt is under way
     bool is_dialled = false;       // connecting has begun
     bool is_dialling = false;      // and has not ended
@@ -83,7 +83,7 @@ private:
 
   Side side_;
   Descriptor epoll_;
-  Invitation own_;
+  RankAddress own_;
   std::unique_ptr<Door> door_;  // of a producer, until all peers it expects are connected
   std::uint64_t strangers_ = 0;
   Pool pool_{*this};

@@ -30,7 +30,7 @@ Seat take_seat() noexcept {
 
 void SeatTraits::close(Handle) noexcept { --seats_taken; }
 
-core::Key key_of(const Invitation& accepting, const Invitation& connecting) {
+core::Key key_of(const RankAddress& accepting, const RankAddress& connecting) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
   for (const auto* secret : {&accepting.secret, &connecting.secret})
@@ -59,7 +59,7 @@ bool say(const Descriptor& socket, BytesView bytes) noexcept {
          static_cast<ssize_t>(bytes.size());
 }
 
-Dial::Dial(const Invitation& own, const Invitation& peer, Descriptor socket, int epoll,
+Dial::Dial(const RankAddress& own, const RankAddress& peer, Descriptor socket, int epoll,
            std::uint64_t event)
     : epoll_(epoll),
       own_id_(own.id),
@@ -107,7 +107,7 @@ Descriptor Dial::take() {
   return std::move(socket_);
 }
 
-Door::Door(Invitation& own, int epoll)
+Door::Door(RankAddress& own, int epoll)
     : own_(own), epoll_(epoll), socket_(listen_at(own.host_port)) {
   own.host_port = HostPort::near_end_of(socket_);
 }
@@ -117,7 +117,7 @@ Door::~Door() {
   for (const Guest& guest : guests_) forget(epoll_, guest.socket);
 }
 
-void Door::expect(std::vector<Invitation> peers) {
+void Door::expect(std::vector<RankAddress> peers) {
   peers_ = std::move(peers);
   is_here_.assign(peers_.size(), false);
   missing_ = peers_.size();
@@ -196,7 +196,7 @@ void Door::dismiss(Guests::iterator guest) noexcept {
 
 Door::Verdict Door::receive_from(Guest& guest) {
   for (;;) {
-    const std::size_t id_bytes = guest.rank ? 0 : sizeof(Invitation::Id);
+    const std::size_t id_bytes = guest.rank ? 0 : sizeof(RankAddress::Id);
     switch (guest.listening.receive(guest.socket, id_bytes + exchange_payload_bytes)) {
       case Listening::Received::less:
         return Verdict::stays;
@@ -207,10 +207,10 @@ Door::Verdict Door::receive_from(Guest& guest) {
     }
     BytesView received = guest.listening.bytes();
     if (!guest.rank) {
-      Invitation::Id id = 0;
+      RankAddress::Id id = 0;
       std::memcpy(&id, received.data(), sizeof id);
       received = received.subspan(sizeof id);
-      const auto peer = std::ranges::find(peers_, id, &Invitation::id);
+      const auto peer = std::ranges::find(peers_, id, &RankAddress::id);
       if (peer == peers_.end()) return Verdict::leaves;
       guest.rank = static_cast<Rank>(peer - peers_.begin());
       guest.exchange.emplace(key_of(own_, *peer));

@@ -22,7 +22,7 @@
 namespace tremula::transport::tcp {
 
 /// Returns the key that a pair of ranks shares.
-core::Key key_of(const Invitation& accepting, const Invitation& connecting);
+core::Key key_of(const RankAddress& accepting, const RankAddress& connecting);
 
 /// Reads as many bytes as the exchange needs next, and no more.
 class Listening {
@@ -35,7 +35,7 @@ public:
   void clear() noexcept { count_ = 0; }
 
 private:
-  std::array<std::byte, sizeof(Invitation::Id) + exchange_payload_bytes> bytes_{};
+  std::array<std::byte, sizeof(RankAddress::Id) + exchange_payload_bytes> bytes_{};
   std::size_t count_ = 0;
 };
 /// Writes a few bytes to a socket that has written little so far. Returns whether all were written.
@@ -52,7 +52,7 @@ public:
     false_,   ///< another program listens there
   };
   /// @param socket  a socket that has begun to connect to the peer
-  Dial(const Invitation& own, const Invitation& peer, Descriptor socket, int epoll,
+  Dial(const RankAddress& own, const RankAddress& peer, Descriptor socket, int epoll,
        std::uint64_t event);
   ~Dial();
   Dial(const Dial&) = delete;
@@ -67,7 +67,7 @@ public:
 
 private:
   int epoll_;
-  Invitation::Id own_id_;
+  RankAddress::Id own_id_;
   Descriptor socket_;
   ClientExchange exchange_;
   Listening listening_;
@@ -96,12 +96,12 @@ public:
   static constexpr std::uint64_t event_bit = std::uint64_t{1} << 63;
 
   /// @param own  its host and port are replaced by those at which the door listens
-  Door(Invitation& own, int epoll);
+  Door(RankAddress& own, int epoll);
   ~Door();
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
   /// Sets the ranks to let in, index = rank, and begins to accept connections.
-  void expect(std::vector<Invitation> peers);
+  void expect(std::vector<RankAddress> peers);
   /// Stops waiting for this rank.
   void excuse(Rank rank) noexcept;
   /// Handles an epoll event of the door. Never blocks.
@@ -144,10 +144,10 @@ private:
   Verdict receive_from(Guest& guest);
   Verdict admit(Guest& guest);
 
-  const Invitation& own_;
+  const RankAddress& own_;
   int epoll_;
   Descriptor socket_;
-  std::vector<Invitation> peers_;
+  std::vector<RankAddress> peers_;
   std::vector<bool> is_here_;  // index = rank
   std::size_t missing_ = 0;
   Guests guests_;  // oldest first

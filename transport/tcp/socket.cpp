@@ -28,7 +28,7 @@ constexpr int backlog = 1024;
 constexpr std::array address_magic{std::byte{'t'}, std::byte{'c'}, std::byte{'p'}, std::byte{1}};
 constexpr std::size_t ip_bytes = 16;
 constexpr std::size_t address_bytes = address_magic.size() + 1 + ip_bytes + sizeof(std::uint16_t) +
-                                      sizeof(Invitation::Id) + sizeof(Invitation::Secret);
+                                      sizeof(RankAddress::Id) + sizeof(RankAddress::Secret);
 
 void set(const Descriptor& socket, int level, int option, int value) noexcept {
   setsockopt(socket.get(), level, option, &value, sizeof value);
@@ -122,7 +122,7 @@ std::string HostPort::text() const {
          std::to_string(port());
 }
 
-Address Invitation::encode() const {
+Address RankAddress::encode() const {
   Address out(address_magic.begin(), address_magic.end());
   const auto add = [&out](const void* from, std::size_t bytes) {
     const auto* begin = static_cast<const std::byte*>(from);
@@ -145,7 +145,7 @@ Address Invitation::encode() const {
   return out;
 }
 
-Invitation Invitation::decode(BytesView address, std::size_t rank) {
+RankAddress RankAddress::decode(BytesView address, std::size_t rank) {
   if (address.size() != address_bytes ||
       std::memcmp(address.data(), address_magic.data(), address_magic.size()) != 0)
     throw Error(Errc::transport, "tcp: expected an address of rank " + std::to_string(rank) +
@@ -155,7 +155,7 @@ Invitation Invitation::decode(BytesView address, std::size_t rank) {
     std::memcpy(to, at, bytes);
     at += bytes;
   };
-  Invitation found;
+  RankAddress found;
   std::byte family{};
   std::array<std::byte, ip_bytes> ip{};
   std::uint16_t port = 0;

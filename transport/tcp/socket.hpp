@@ -60,7 +60,7 @@ private:
 
 /// Address of a rank's endpoint, which goes to the ranks of the other side only. A program that
 /// knows it counts as a member of the link: its secret appears in no error, log or status.
-struct Invitation {
+struct RankAddress {
   using Id = std::uint64_t;  ///< not secret
   using Secret = std::array<std::byte, 32>;
   HostPort host_port;
@@ -69,7 +69,7 @@ struct Invitation {
 
   Address encode() const;
   /// @throws core::Error transport if `address` is not one
-  static Invitation decode(BytesView address, std::size_t rank);
+  static RankAddress decode(BytesView address, std::size_t rank);
 };
 
 /// Returns a socket that listens at `host_port`; port 0 stands for any free port.

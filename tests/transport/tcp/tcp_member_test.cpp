@@ -14,7 +14,7 @@ using namespace tcp;
 
 /// Returns the connection of rank 1, which has proved itself, for the test to use.
 Descriptor member(TcpPair& pair) {
-  Attempt attempt(Invitation::decode(pair.others[0]->address(), 0), pair.door(), *pair.producer);
+  Attempt attempt(RankAddress::decode(pair.others[0]->address(), 0), pair.door(), *pair.producer);
   if (attempt.state == Dial::State::proved) return attempt.dial.take();
   ADD_FAILURE() << "a member is not let in";
   return {};

@@ -35,7 +35,7 @@ struct TcpPair {
     for (auto* end : ends())
       end->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
   }
-  tcp::Invitation door() const { return tcp::Invitation::decode(producer->address(), 0); }
+  tcp::RankAddress door() const { return tcp::RankAddress::decode(producer->address(), 0); }
   std::vector<tcp::TcpEndpoint*> ends() const {
     std::vector<tcp::TcpEndpoint*> all{consumer.get()};
     for (const auto& other : others) all.push_back(other.get());
@@ -82,7 +82,7 @@ inline void expect_exchange(TcpPair& pair) {
 
 /// An attempt to connect to the door, made until it is answered.
 struct Attempt {
-  Attempt(const tcp::Invitation& own, const tcp::Invitation& door, Endpoint& owner)
+  Attempt(const tcp::RankAddress& own, const tcp::RankAddress& door, Endpoint& owner)
       : dial(own, door, tcp::begin_connecting(own.host_port, door.host_port), epoll.get(), 0) {
     const auto deadline = Deadline::after(20);
     while ((state = dial.move()) == tcp::Dial::State::under_way && !deadline.expired())
@@ -92,7 +92,7 @@ struct Attempt {
   tcp::Dial dial;
   tcp::Dial::State state{};
 };
-inline void expect_no_port(const tcp::Invitation& door, Endpoint& owner) {
+inline void expect_no_port(const tcp::RankAddress& door, Endpoint& owner) {
   EXPECT_EQ(Attempt({.host_port = tcp::HostPort("127.0.0.1", 0)}, door, owner).dial.error(),
             ECONNREFUSED);
 }

@@ -47,7 +47,7 @@ private:
 };
 
 /// Returns the opening of a rank, as it travels over the wire.
-Bytes opening_of(const Invitation& rank, const ClientExchange& exchange) {
+Bytes opening_of(const RankAddress& rank, const ClientExchange& exchange) {
   Bytes out(sizeof rank.id);
   std::memcpy(out.data(), &rank.id, sizeof rank.id);
   const Bytes opening = exchange.opening();
@@ -85,8 +85,8 @@ TEST(TcpStranger, IsClosedWhateverItSays) {
 TEST(TcpStranger, IsNotLetInByTheIdOfARank) {
   TcpPair pair(1);
   expect_exchange(pair);
-  const auto rank = Invitation::decode(pair.others[0]->address(), 0);
-  Invitation guessed = rank;
+  const auto rank = RankAddress::decode(pair.others[0]->address(), 0);
+  RankAddress guessed = rank;
   guessed.secret.fill(std::byte{1});
   const Nonce nonce = random_nonce();
   const ClientExchange right(key_of(pair.door(), rank), nonce);
@@ -106,7 +106,7 @@ TEST(TcpStranger, IsNotLetInByTheIdOfARank) {
 TEST(TcpStranger, IsNotLetInByAProofThatItHasSeen) {
   TcpPair pair(1);
   expect_exchange(pair);
-  const auto rank = Invitation::decode(pair.others[0]->address(), 0);
+  const auto rank = RankAddress::decode(pair.others[0]->address(), 0);
   ClientExchange exchange(key_of(pair.door(), rank));
   const Bytes opening = opening_of(rank, exchange);
   Bytes proof;
@@ -234,7 +234,7 @@ TEST(TcpStranger, FindsNoPortOnceAllRanksWithWhichThereIsBusinessAreThere) {
 TEST(TcpStranger, AtThePortOfARankIsFoundOut) {
   TcpEndpoint consumer(Side::consumer, HostPort("127.0.0.1", 0));
   TcpEndpoint other(Side::producer, HostPort("127.0.0.1", 0));
-  Invitation wrong = Invitation::decode(other.address(), 0);
+  RankAddress wrong = RankAddress::decode(other.address(), 0);
   wrong.secret.fill(std::byte{1});
   other.connect(std::vector<Address>{consumer.address()}, Deadline::after(10));
   consumer.connect(std::vector<Address>{wrong.encode()}, Deadline::after(10));

@@ -48,7 +48,7 @@ TEST(Tcp, ListensBeyondLoopbackOnlyIfToldWhere) {
   EXPECT_THROW(Tcp().open("tcp", Side::producer), core::Error);
   EXPECT_THROW(Tcp("nowhere").open("tcp", Side::producer), core::Error);
   const auto own =
-      tcp::Invitation::decode(Tcp().open(Tcp().offers().front(), Side::producer)->address(), 0);
+      tcp::RankAddress::decode(Tcp().open(Tcp().offers().front(), Side::producer)->address(), 0);
   EXPECT_TRUE(own.host_port.text().starts_with("127.0.0.1:")) << own.host_port.text();
 }
 
