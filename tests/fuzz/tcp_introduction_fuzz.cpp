@@ -168,20 +168,20 @@ private:
   std::array<bool, ranks> knows_secret_{}, is_in_{}, is_excused_{};
 };
 
-/// A program at the port of a peer.
-void at_dial(fuzz::Choices in) {
+/// Connects to a program at the port of a peer.
+void play_attempt(fuzz::Choices in) {
   const RankAddress own = address_of(1), peer = address_of(9);
   RankAddress guessed = peer;
   guessed.secret[0] ^= std::byte{1};
   Ends ends = connection();
-  Dial dial(own, peer, std::move(ends.tested), epoll(), 1);
+  ConnectionAttempt attempt(own, peer, std::move(ends.tested), epoll(), 1);
   const bool is_peer = in.flag();
   ServerExchange exchange(key_of(is_peer ? peer : guessed, own), Nonce{});
   bool has_failed = false, has_answered = false;
   core::Bytes received;
   std::size_t taken = sizeof own.id;
-  auto state = dial.move();
-  while (state == Dial::State::under_way && in.has_more()) {
+  auto state = attempt.move();
+  while (state == ConnectionAttempt::State::under_way && in.has_more()) {
     switch (in.below(4)) {
       case 0:
         say(ends.other, in.bytes(in.byte()));
@@ -203,9 +203,9 @@ void at_dial(fuzz::Choices in) {
       }
     }
     if (!ends.other && in.flag()) break;
-    state = dial.move();
+    state = attempt.move();
   }
-  fuzz::require(state != Dial::State::proved || (is_peer && has_answered),
+  fuzz::require(state != ConnectionAttempt::State::proved || (is_peer && has_answered),
                 "a program that is taken for the peer has proved that it is");
 }
 
@@ -230,7 +230,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       in_address(bytes);
       break;
     case 1:
-      at_dial(fuzz::Choices(bytes));
+      play_attempt(fuzz::Choices(bytes));
       break;
     default:
       AtDoor(bytes).play();

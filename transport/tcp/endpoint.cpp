@@ -91,7 +91,7 @@ void TcpEndpoint::expect_only(std::span<const Rank> peers) {
   for (Link& link : links_) {
     if (is_expected[static_cast<std::size_t>(link.peer.rank())]) continue;
     if (door_) door_->excuse(link.peer.rank());
-    end_dial(link);
+    end_connecting(link);
     link.peer.lose(Errc::transport, "this rank has said that it exchanges nothing with it");
   }
   share_ = share_of(peers.size());
@@ -127,7 +127,7 @@ Request TcpEndpoint::start(TcpOperation::Kind kind, Rank peer, Tag tag, std::spa
   operation.bytes = operation.expected = 0;
   operation.why = {};
   Request request(&operation);
-  if (side_ == Side::consumer && !link.is_dialled) dial(link);
+  if (side_ == Side::consumer && !link.has_begun_connecting) begin_attempt(link);
   link.peer.start(operation);
   return request;
 }
@@ -144,7 +144,7 @@ std::size_t TcpEndpoint::shortest_read() const noexcept { return std::size_t{512
 void TcpEndpoint::give_up() noexcept {
   close_door();
   for (Link& link : links_) {
-    end_dial(link);
+    end_connecting(link);
     link.peer.lose(Errc::transport, "this side gave the link up");
   }
 }
@@ -161,13 +161,13 @@ void TcpEndpoint::progress() {
       continue;
     }
     Link& link = links_[key];
-    if (link.dial)
-      move_dial(link);
+    if (link.attempt)
+      continue_attempt(link);
     else
       link.peer.move((event.events & ~EPOLLOUT) != 0, (event.events & EPOLLOUT) != 0);
   }
   if (door_) answer_door();
-  if (dialling_ > 0) dial_again();
+  if (connecting_ > 0) retry_connecting();
   looked_ = Clock::now();
   if (count > 0) moved_ = looked_;
 }
@@ -194,66 +194,66 @@ void TcpEndpoint::connect_to(Link& link, Descriptor socket, std::string text) no
   }
 }
 
-void TcpEndpoint::dial(Link& link) noexcept {
-  if (!std::exchange(link.is_dialled, true)) {
-    link.is_dialling = true;
-    ++dialling_;
+void TcpEndpoint::begin_attempt(Link& link) noexcept {
+  if (!std::exchange(link.has_begun_connecting, true)) {
+    link.is_connecting = true;
+    ++connecting_;
   }
   try {
-    link.dial = std::make_unique<Dial>(own_, link.address,
-                                       begin_connecting(own_.host_port, link.address.host_port),
-                                       epoll_.get(), static_cast<std::uint64_t>(link.peer.rank()));
+    link.attempt = std::make_unique<ConnectionAttempt>(
+        own_, link.address, begin_connecting(own_.host_port, link.address.host_port), epoll_.get(),
+        static_cast<std::uint64_t>(link.peer.rank()));
   } catch (const std::exception& error) {
-    end_dial(link);
+    end_connecting(link);
     link.peer.lose(Errc::peer_lost, error.what());
   }
 }
 
-void TcpEndpoint::move_dial(Link& link) noexcept {
+void TcpEndpoint::continue_attempt(Link& link) noexcept {
   try {
-    go_on_dialling(link);
+    advance_attempt(link);
   } catch (const std::exception& error) {
-    end_dial(link);
+    end_connecting(link);
     link.peer.lose(Errc::peer_lost, error.what());
   }
 }
 
-void TcpEndpoint::go_on_dialling(Link& link) {
-  switch (link.dial->move()) {
-    case Dial::State::under_way:
+void TcpEndpoint::advance_attempt(Link& link) {
+  switch (link.attempt->move()) {
+    case ConnectionAttempt::State::under_way:
       return;
-    case Dial::State::proved: {
-      Descriptor socket = link.dial->take();
-      end_dial(link);
+    case ConnectionAttempt::State::proved: {
+      Descriptor socket = link.attempt->take();
+      end_connecting(link);
       return connect_to(link, std::move(socket), link.address.host_port.text());
     }
-    case Dial::State::closed:
-      link.dial.reset();
+    case ConnectionAttempt::State::closed:
+      link.attempt.reset();
       link.pause = std::clamp<Clock::duration>(2 * link.pause, shortest_pause, longest_pause);
-      link.next_dial = Clock::now() + link.pause;
+      link.next_attempt = Clock::now() + link.pause;
       return;
-    case Dial::State::refused: {
-      const int error = link.dial->error();
-      end_dial(link);
+    case ConnectionAttempt::State::refused: {
+      const int error = link.attempt->error();
+      end_connecting(link);
       return link.peer.lose(Errc::peer_lost, "connecting to it failed: " + system_text(error));
     }
-    case Dial::State::false_:
-      end_dial(link);
+    case ConnectionAttempt::State::impostor:
+      end_connecting(link);
       return link.peer.lose(Errc::peer_lost,
                             "expected that it proves to be a rank of the link, found another "
                             "program at its port");
   }
 }
 
-void TcpEndpoint::dial_again() noexcept {
+void TcpEndpoint::retry_connecting() noexcept {
   const auto now = Clock::now();
   for (Link& link : links_)
-    if (link.is_dialling && !link.dial && link.next_dial < now) dial(link);
+    if (link.is_connecting && !link.attempt && link.next_attempt < now) begin_attempt(link);
 }
 
-void TcpEndpoint::end_dial(Link& link) noexcept {
-  link.dial.reset();
-  if (std::exchange(link.is_dialling, false)) --dialling_;
+void TcpEndpoint::end_connecting(Link& link) noexcept {
+  link.attempt.reset();
+  if (std::exchange(link.is_connecting, false)) --connecting_;
 }
 
 void TcpEndpoint::end_serving(std::uint64_t region) noexcept {

@@ -51,10 +51,10 @@ private:
   struct Link {
     Peer peer;
     RankAddress address;
-    std::unique_ptr<Dial> dial{};  // while an attempt is under way
-    bool is_dialled = false;       // connecting has begun
-    bool is_dialling = false;      // and has not ended
-    Clock::time_point next_dial{};
+    std::unique_ptr<ConnectionAttempt> attempt{};  // null while none is under way
+    bool has_begun_connecting = false;
+    bool is_connecting = false;  // has begun, and has neither succeeded nor failed
+    Clock::time_point next_attempt{};
     Clock::duration pause{};  // before the next attempt
   };
 
@@ -70,13 +70,13 @@ private:
   std::string describe(const TcpOperation& operation) const;
 
   // A peer that cannot be connected is lost; the others are not affected.
-  void dial(Link& link) noexcept;
-  void move_dial(Link& link) noexcept;
-  void go_on_dialling(Link& link);
+  void begin_attempt(Link& link) noexcept;
+  void continue_attempt(Link& link) noexcept;
+  void advance_attempt(Link& link);
   /// @param text  where the peer is, for people; if empty, the address at the far end of the socket
   void connect_to(Link& link, Descriptor socket, std::string text) noexcept;
-  void dial_again() noexcept;
-  void end_dial(Link& link) noexcept;
+  void retry_connecting() noexcept;
+  void end_connecting(Link& link) noexcept;
   void answer_door();
   void close_door() noexcept;
   void end_serving(std::uint64_t region) noexcept;
@@ -87,10 +87,10 @@ private:
   std::unique_ptr<Door> door_;  // of a producer, until all peers it expects are connected
   std::uint64_t strangers_ = 0;
   Pool pool_{*this};
-  std::shared_ptr<Regions> regions_;  // shared with its regions, which may outlive it
-  Share share_;                       // limits of each peer
-  std::deque<Link> links_;            // index = rank
-  std::size_t dialling_ = 0;
+  std::shared_ptr<Regions> regions_;      // shared with its regions, which may outlive it
+  Share share_;                           // limits of each peer
+  std::deque<Link> links_;                // index = rank
+  std::size_t connecting_ = 0;            // links that are connecting
   Clock::time_point looked_{}, moved_{};  // last progress(), and the last that found events
 };
 

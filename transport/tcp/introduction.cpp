@@ -59,8 +59,8 @@ bool say(const Descriptor& socket, BytesView bytes) noexcept {
          static_cast<ssize_t>(bytes.size());
 }
 
-Dial::Dial(const RankAddress& own, const RankAddress& peer, Descriptor socket, int epoll,
-           std::uint64_t event)
+ConnectionAttempt::ConnectionAttempt(const RankAddress& own, const RankAddress& peer,
+                                     Descriptor socket, int epoll, std::uint64_t event)
     : epoll_(epoll),
       own_id_(own.id),
       socket_(std::move(socket)),
@@ -69,7 +69,7 @@ Dial::Dial(const RankAddress& own, const RankAddress& peer, Descriptor socket, i
   watch(epoll_, socket_, event_, EPOLLIN | EPOLLOUT);
 }
 
-Dial::State Dial::move() {
+ConnectionAttempt::State ConnectionAttempt::move() {
   if (!has_opened_) {
     socklen_t bytes = sizeof error_;
     if (getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error_, &bytes) != 0) error_ = errno;
@@ -94,15 +94,15 @@ Dial::State Dial::move() {
     }
     const ExchangeTurn turn = exchange_.receive(listening_.bytes());
     listening_.clear();
-    if (turn.failure) return State::false_;
+    if (turn.failure) return State::impostor;
     if (!turn.reply.empty() && !say(socket_, turn.reply)) return State::closed;
     if (turn.is_done) return State::proved;
   }
 }
 
-Dial::~Dial() { forget(epoll_, socket_); }
+ConnectionAttempt::~ConnectionAttempt() { forget(epoll_, socket_); }
 
-Descriptor Dial::take() {
+Descriptor ConnectionAttempt::take() {
   forget(epoll_, socket_);
   return std::move(socket_);
 }

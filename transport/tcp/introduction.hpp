@@ -42,21 +42,21 @@ private:
 bool say(const Descriptor& socket, BytesView bytes) noexcept;
 
 /// The connecting end of one attempt.
-class Dial {
+class ConnectionAttempt {
 public:
   enum class State {
     under_way,
     proved,
-    closed,   ///< the other end has gone, or had no room: another attempt may succeed
-    refused,  ///< no program listens there, or there is no route
-    false_,   ///< another program listens there
+    closed,    ///< the other end has gone, or had no room: another attempt may succeed
+    refused,   ///< no program listens there, or there is no route
+    impostor,  ///< another program listens there
   };
   /// @param socket  a socket that has begun to connect to the peer
-  Dial(const RankAddress& own, const RankAddress& peer, Descriptor socket, int epoll,
-       std::uint64_t event);
-  ~Dial();
-  Dial(const Dial&) = delete;
-  Dial& operator=(const Dial&) = delete;
+  ConnectionAttempt(const RankAddress& own, const RankAddress& peer, Descriptor socket, int epoll,
+                    std::uint64_t event);
+  ~ConnectionAttempt();
+  ConnectionAttempt(const ConnectionAttempt&) = delete;
+  ConnectionAttempt& operator=(const ConnectionAttempt&) = delete;
 
   /// Continues the attempt when epoll reports an event of the socket. Never blocks.
   State move();

@@ -83,17 +83,19 @@ inline void expect_exchange(TcpPair& pair) {
 /// An attempt to connect to the door, made until it is answered.
 struct Attempt {
   Attempt(const tcp::RankAddress& own, const tcp::RankAddress& door, Endpoint& owner)
-      : dial(own, door, tcp::begin_connecting(own.host_port, door.host_port), epoll.get(), 0) {
+      : connection(own, door, tcp::begin_connecting(own.host_port, door.host_port), epoll.get(),
+                   0) {
     const auto deadline = Deadline::after(20);
-    while ((state = dial.move()) == tcp::Dial::State::under_way && !deadline.expired())
+    while ((state = connection.move()) == tcp::ConnectionAttempt::State::under_way &&
+           !deadline.expired())
       owner.progress();
   }
   tcp::Descriptor epoll{epoll_create1(EPOLL_CLOEXEC)};
-  tcp::Dial dial;
-  tcp::Dial::State state{};
+  tcp::ConnectionAttempt connection;
+  tcp::ConnectionAttempt::State state{};
 };
 inline void expect_no_port(const tcp::RankAddress& door, Endpoint& owner) {
-  EXPECT_EQ(Attempt({.host_port = tcp::HostPort("127.0.0.1", 0)}, door, owner).dial.error(),
+  EXPECT_EQ(Attempt({.host_port = tcp::HostPort("127.0.0.1", 0)}, door, owner).connection.error(),
             ECONNREFUSED);
 }
 
