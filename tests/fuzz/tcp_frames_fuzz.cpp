@@ -66,7 +66,7 @@ public:
   Outcome play() {
     for (std::size_t events = 0; events < most_events && in_.has_more(); ++events) {
       happen(in_.below(10));
-      say();
+      send_frames();
       drain();
     }
     // The end may outlive its descriptor for a moment, while another process looks into /proc.
@@ -125,7 +125,7 @@ private:
       }
       case 6: {
         const auto raw = in_.bytes(in_.byte());
-        said_.insert(said_.end(), raw.begin(), raw.end());
+        unsent_.insert(unsent_.end(), raw.begin(), raw.end());
         is_in_step_ = is_in_step_ && raw.empty();
         return;
       }
@@ -174,18 +174,18 @@ private:
       frame.offset = in_.number();
     }
     const auto* const begin = reinterpret_cast<const std::byte*>(&frame);
-    said_.insert(said_.end(), begin, begin + sizeof frame);
+    unsent_.insert(unsent_.end(), begin, begin + sizeof frame);
     if (frame.kind != FrameKind::message && frame.kind != FrameKind::data) return;
     const std::size_t bytes = std::min<std::size_t>(frame.bytes, longest_message);
     const std::size_t cut = in_.below(8) == 0 ? bytes / 2 : bytes;
     is_in_step_ = is_in_step_ && cut == frame.bytes;
     static const core::Bytes counted = counted_bytes(256 + longest_message);
-    said_.insert(said_.end(), &counted[number_], &counted[number_] + cut);
+    unsent_.insert(unsent_.end(), &counted[number_], &counted[number_] + cut);
     number_ = (number_ + cut) % 256;
   }
 
-  void say() {
-    core::BytesView left = said_;
+  void send_frames() {
+    core::BytesView left = unsent_;
     for (int pieces = 0; !left.empty() && !peer_->is_lost(); ++pieces) {
       const bool is_piece = piece_ > 0 && pieces < most_pieces;
       const auto some = left.first(is_piece ? std::min(piece_, left.size()) : left.size());
@@ -195,7 +195,7 @@ private:
       peer_->move(true, false);
       drain();
     }
-    said_.clear();
+    unsent_.clear();
   }
 
   /// Reads everything that this side writes.
@@ -216,7 +216,7 @@ private:
   std::deque<Mine> mine_;
   std::deque<core::Bytes> memory_;
   std::vector<RegionKey> keys_;
-  core::Bytes said_;
+  core::Bytes unsent_;
   std::size_t number_ = 0;  // number of payload bytes, modulo 256
   bool is_read_ = true, is_in_step_ = true;
   Outcome outcome_;

@@ -77,7 +77,7 @@ private:
     std::optional<ClientExchange> exchange{};
     Rank rank = 0;
     bool is_honest = false;  // has sent what a rank sends, and nothing else
-    bool has_said = false;
+    bool has_sent = false;
   };
 
   void happen(int event) {
@@ -91,7 +91,7 @@ private:
     Guest& guest = guests_[number];
     switch (event) {
       case 1:
-        say(guest, in_.bytes(in_.byte()));
+        send(guest, in_.bytes(in_.byte()));
         guest.is_honest = false;
         break;
       case 2:
@@ -115,10 +115,10 @@ private:
     if (in_.below(4) != 0) report_event(number);
   }
 
-  static void say(Guest& guest, core::BytesView bytes) {
+  static void send(Guest& guest, core::BytesView bytes) {
     if (!guest.socket || bytes.empty()) return;
-    tcp::say(guest.socket, bytes);
-    guest.has_said = true;
+    send_at_once(guest.socket, bytes);
+    guest.has_sent = true;
   }
 
   /// Sends the opening of a rank, with its secret or with a guessed one; or only its beginning.
@@ -134,9 +134,9 @@ private:
     const core::Bytes payload = guest.exchange->opening();
     opening.insert(opening.end(), payload.begin(), payload.end());
     const std::size_t cut = in_.below(4) == 0 ? in_.byte() % opening.size() : opening.size();
-    guest.is_honest = is_rank && !guest.has_said && cut == opening.size();
+    guest.is_honest = is_rank && !guest.has_sent && cut == opening.size();
     knows_secret_[static_cast<std::size_t>(guest.rank)] |= is_rank;
-    say(guest, core::BytesView(opening).first(cut));
+    send(guest, core::BytesView(opening).first(cut));
   }
 
   static void answer(Guest& guest) {
@@ -145,7 +145,7 @@ private:
     if (received.size() < exchange_payload_bytes) return;
     const ExchangeTurn turn =
         guest.exchange->receive(core::BytesView(received).first(exchange_payload_bytes));
-    say(guest, turn.reply);
+    send(guest, turn.reply);
     if (turn.is_done || turn.failure) guest.exchange.reset();
   }
 
@@ -184,7 +184,7 @@ void play_attempt(fuzz::Choices in) {
   while (state == ConnectionAttempt::State::under_way && in.has_more()) {
     switch (in.below(4)) {
       case 0:
-        say(ends.other, in.bytes(in.byte()));
+        send_at_once(ends.other, in.bytes(in.byte()));
         break;
       case 1:
         ends.other.reset();
@@ -197,7 +197,7 @@ void play_attempt(fuzz::Choices in) {
         const ExchangeTurn turn =
             exchange.receive(core::BytesView(received).subspan(taken, exchange_payload_bytes));
         taken += exchange_payload_bytes;
-        say(ends.other, turn.reply);
+        send_at_once(ends.other, turn.reply);
         has_answered = turn.is_done;
         has_failed = turn.is_done || turn.failure.has_value();
       }

@@ -43,7 +43,7 @@ core::Key key_of(const RankAddress& accepting, const RankAddress& connecting) {
   return key;
 }
 
-Listening::Received Listening::receive(const Descriptor& socket, std::size_t bytes) {
+PayloadReader::Received PayloadReader::receive(const Descriptor& socket, std::size_t bytes) {
   while (count_ < bytes) {
     const auto count = recv(socket.get(), bytes_.data() + count_, bytes - count_, MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
@@ -54,7 +54,7 @@ Listening::Received Listening::receive(const Descriptor& socket, std::size_t byt
   return Received::all;
 }
 
-bool say(const Descriptor& socket, BytesView bytes) noexcept {
+bool send_at_once(const Descriptor& socket, BytesView bytes) noexcept {
   return send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(bytes.size());
 }
@@ -78,24 +78,24 @@ ConnectionAttempt::State ConnectionAttempt::move() {
     std::memcpy(opening.data(), &own_id_, sizeof own_id_);
     const Bytes payload = exchange_.opening();
     opening.insert(opening.end(), payload.begin(), payload.end());
-    if (!say(socket_, opening)) return errno == EAGAIN ? State::under_way : State::closed;
+    if (!send_at_once(socket_, opening)) return errno == EAGAIN ? State::under_way : State::closed;
     has_opened_ = true;
     epoll_event event{.events = EPOLLIN, .data = {.u64 = event_}};
     epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event);
   }
   for (;;) {
-    switch (listening_.receive(socket_, exchange_payload_bytes)) {
-      case Listening::Received::less:
+    switch (reader_.receive(socket_, exchange_payload_bytes)) {
+      case PayloadReader::Received::less:
         return State::under_way;
-      case Listening::Received::end:
+      case PayloadReader::Received::end:
         return State::closed;
-      case Listening::Received::all:
+      case PayloadReader::Received::all:
         break;
     }
-    const ExchangeTurn turn = exchange_.receive(listening_.bytes());
-    listening_.clear();
+    const ExchangeTurn turn = exchange_.receive(reader_.bytes());
+    reader_.clear();
     if (turn.failure) return State::impostor;
-    if (!turn.reply.empty() && !say(socket_, turn.reply)) return State::closed;
+    if (!turn.reply.empty() && !send_at_once(socket_, turn.reply)) return State::closed;
     if (turn.is_done) return State::proved;
   }
 }
@@ -197,15 +197,15 @@ void Door::dismiss(Guests::iterator guest) noexcept {
 Door::Verdict Door::receive_from(Guest& guest) {
   for (;;) {
     const std::size_t id_bytes = guest.rank ? 0 : sizeof(RankAddress::Id);
-    switch (guest.listening.receive(guest.socket, id_bytes + exchange_payload_bytes)) {
-      case Listening::Received::less:
+    switch (guest.reader.receive(guest.socket, id_bytes + exchange_payload_bytes)) {
+      case PayloadReader::Received::less:
         return Verdict::stays;
-      case Listening::Received::end:
+      case PayloadReader::Received::end:
         return Verdict::leaves;
-      case Listening::Received::all:
+      case PayloadReader::Received::all:
         break;
     }
-    BytesView received = guest.listening.bytes();
+    BytesView received = guest.reader.bytes();
     if (!guest.rank) {
       RankAddress::Id id = 0;
       std::memcpy(&id, received.data(), sizeof id);
@@ -216,8 +216,8 @@ Door::Verdict Door::receive_from(Guest& guest) {
       guest.exchange.emplace(key_of(own_, *peer));
     }
     const ExchangeTurn turn = guest.exchange->receive(received);
-    guest.listening.clear();
-    if (turn.failure || !say(guest.socket, turn.reply)) return Verdict::leaves;
+    guest.reader.clear();
+    if (turn.failure || !send_at_once(guest.socket, turn.reply)) return Verdict::leaves;
     if (turn.is_done) return Verdict::enters;
   }
 }

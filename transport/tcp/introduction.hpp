@@ -25,7 +25,7 @@ namespace tremula::transport::tcp {
 core::Key key_of(const RankAddress& accepting, const RankAddress& connecting);
 
 /// Reads as many bytes as the exchange needs next, and no more.
-class Listening {
+class PayloadReader {
 public:
   enum class Received { all, less, end };
   /// Reads until `bytes` bytes have arrived since clear(). Never blocks.
@@ -38,8 +38,9 @@ private:
   std::array<std::byte, sizeof(RankAddress::Id) + exchange_payload_bytes> bytes_{};
   std::size_t count_ = 0;
 };
-/// Writes a few bytes to a socket that has written little so far. Returns whether all were written.
-bool say(const Descriptor& socket, BytesView bytes) noexcept;
+/// Sends a few bytes over a socket that has sent little so far, so that they fit into its buffer.
+/// Returns whether all were sent.
+bool send_at_once(const Descriptor& socket, BytesView bytes) noexcept;
 
 /// The connecting end of one attempt.
 class ConnectionAttempt {
@@ -70,7 +71,7 @@ private:
   RankAddress::Id own_id_;
   Descriptor socket_;
   ClientExchange exchange_;
-  Listening listening_;
+  PayloadReader reader_;
   bool has_opened_ = false;
   int error_ = 0;
   std::uint64_t event_;
@@ -131,7 +132,7 @@ private:
     Clock::time_point until;
     Descriptor socket;
     Seat seat;  // empty if it takes one of the door's own
-    Listening listening{};
+    PayloadReader reader{};
     std::optional<Rank> rank{};  // as it claims
     std::optional<ServerExchange> exchange{};
   };

@@ -21,7 +21,7 @@ Descriptor member(TcpPair& pair) {
 }
 
 /// Sends all of `bytes`, unless the other end has gone.
-void say_all(const Descriptor& socket, BytesView bytes, TcpPair& pair) {
+void send_all(const Descriptor& socket, BytesView bytes, TcpPair& pair) {
   while (!bytes.empty()) {
     pair.producer->progress();
     const auto count = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -29,8 +29,8 @@ void say_all(const Descriptor& socket, BytesView bytes, TcpPair& pair) {
     if (count > 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
 }
-void say_all(const Descriptor& socket, const std::vector<Frame>& frames, TcpPair& pair) {
-  say_all(socket, std::as_bytes(std::span(frames)), pair);
+void send_all(const Descriptor& socket, const std::vector<Frame>& frames, TcpPair& pair) {
+  send_all(socket, std::as_bytes(std::span(frames)), pair);
 }
 
 /// Receives as many bytes as there is room for.
@@ -71,7 +71,7 @@ TEST(TcpMember, ThatBreaksTheProtocolIsLostAlone) {
     const Descriptor socket = member(pair);
     Bytes in(5);
     Request receive = pair.producer->receive(1, 2, in);
-    say_all(socket, frames, pair);
+    send_all(socket, frames, pair);
     expect_breach(receive);
     expect_exchange(pair);
   }
@@ -115,7 +115,7 @@ TEST(TcpMember, ThatNamesWhatIsNotThereHarmsNothing) {
       {.kind = FrameKind::announce, .bytes = huge, .tag = 9, .send = 7},  // without a receive
       {.kind = FrameKind::message, .bytes = 0, .tag = 8},
   };
-  say_all(socket, frames, pair);
+  send_all(socket, frames, pair);
   Bytes in(5);
   Request receive = pair.producer->receive(1, 8, in);
   for (const auto deadline = Deadline::after(20); !receive.test();)
@@ -140,13 +140,13 @@ TEST(TcpMember, ReadsWhatARegionHoldsUntilItEnds) {
   auto region = pair.producer->register_memory(region_bytes, Access::peers_read);
   const auto key = region->key();
   const auto fetch = [&](std::uint64_t bytes, std::uint64_t offset) {
-    say_all(socket,
-            {{.kind = FrameKind::fetch,
-              .bytes = bytes,
-              .tag = key[0],
-              .send = key[1],
-              .offset = offset}},
-            pair);
+    send_all(socket,
+             {{.kind = FrameKind::fetch,
+               .bytes = bytes,
+               .tag = key[0],
+               .send = key[1],
+               .offset = offset}},
+             pair);
     Frame answer;
     receive_all(socket, std::as_writable_bytes(std::span(&answer, 1)), pair);
     return answer;
@@ -171,13 +171,13 @@ TEST(TcpMember, ThatSendsMoreThanWasAskedForIsLostBeforeAByteOfItIsTaken) {
     const Descriptor socket = member(pair);
     Bytes memory = bytes_of(asked + 100, 3);
     Request receive = pair.producer->receive(1, 5, std::span(memory).first(asked));
-    say_all(socket, {{.kind = FrameKind::announce, .bytes = asked, .tag = 5, .send = 7}}, pair);
+    send_all(socket, {{.kind = FrameKind::announce, .bytes = asked, .tag = 5, .send = 7}}, pair);
     Frame pull;
     receive_all(socket, std::as_writable_bytes(std::span(&pull, 1)), pair);
     ASSERT_EQ(pull.kind, FrameKind::pull);
     for (const std::uint64_t bytes : parts) {
-      say_all(socket, {{.kind = FrameKind::data, .bytes = bytes, .room = pull.room}}, pair);
-      say_all(socket, bytes_of(std::min<std::uint64_t>(bytes, 1100), 9), pair);
+      send_all(socket, {{.kind = FrameKind::data, .bytes = bytes, .room = pull.room}}, pair);
+      send_all(socket, bytes_of(std::min<std::uint64_t>(bytes, 1100), 9), pair);
     }
     expect_breach(receive, "expected data of at most the bytes asked for");
     EXPECT_EQ(memory[asked - 1], std::byte{3});
@@ -197,12 +197,12 @@ TEST(TcpMember, ThatLetsMoreWaitThanItsPartIsLostAlone) {
   EXPECT_EQ(part * peers, share_of(1).announced);
   Bytes in(5);
   Request receive = pair.producer->receive(1, 2, in);
-  say_all(
+  send_all(
       socket,
       std::vector<Frame>(part, {.kind = FrameKind::announce, .bytes = 100, .tag = 1, .send = 1}),
       pair);
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(receive.test());
-  say_all(socket, {{.kind = FrameKind::announce, .bytes = 100, .tag = 1, .send = 1}}, pair);
+  send_all(socket, {{.kind = FrameKind::announce, .bytes = 100, .tag = 1, .send = 1}}, pair);
   expect_breach(receive, "fewer messages without a receive, found " + std::to_string(part + 1));
   expect_exchange(pair);
 }
@@ -227,7 +227,7 @@ TEST(TcpMember, ThatAsksAndDoesNotReadIsLostAlone) {
         is_there ? part.serves + 100 : part.unwritten / sizeof fetch + 1'000'000;
     Bytes in(5);
     Request receive = pair.producer->receive(1, 2, in);
-    say_all(socket, std::vector<Frame>(count, fetch), pair);
+    send_all(socket, std::vector<Frame>(count, fetch), pair);
     expect_breach(receive, is_there ? "fewer reads at once" : "that it reads what it asks for");
     expect_exchange(pair);
   }

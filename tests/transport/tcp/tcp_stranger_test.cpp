@@ -24,7 +24,7 @@ public:
     pollfd ready{socket_.get(), POLLOUT, 0};
     poll(&ready, 1, 10000);
   }
-  void say(BytesView bytes) const { tcp::say(socket_, bytes); }
+  void send(BytesView bytes) const { send_at_once(socket_, bytes); }
   /// Receives `most` bytes, or all that arrive before the end.
   Bytes receive(std::size_t most, TcpPair& pair) {
     Bytes all(most);
@@ -75,7 +75,7 @@ TEST(TcpStranger, IsClosedWhateverItSays) {
   std::memcpy(length.data(), &huge, sizeof huge);
   for (const Bytes& text : {bytes_of(4096, 'G'), bytes_of(100000, 0), bytes_of(49, 255), length}) {
     Stranger stranger(door);
-    stranger.say(text);
+    stranger.send(text);
     EXPECT_TRUE(stranger.is_closed(pair));
     expect_exchange(pair);
   }
@@ -92,11 +92,11 @@ TEST(TcpStranger, IsNotLetInByTheIdOfARank) {
   const ClientExchange right(key_of(pair.door(), rank), nonce);
   for (const bool answers : {false, true}) {
     Stranger stranger(pair.door().host_port);
-    stranger.say(opening_of(rank, right));
+    stranger.send(opening_of(rank, right));
     const Bytes challenge = stranger.receive(exchange_payload_bytes, pair);
     ASSERT_EQ(challenge.size(), exchange_payload_bytes);
     ClientExchange wrong(key_of(pair.door(), guessed), nonce);
-    stranger.say(answers ? wrong.receive(challenge).reply : bytes_of(exchange_payload_bytes, 0));
+    stranger.send(answers ? wrong.receive(challenge).reply : bytes_of(exchange_payload_bytes, 0));
     EXPECT_TRUE(stranger.is_closed(pair));
     expect_exchange(pair);
   }
@@ -112,14 +112,14 @@ TEST(TcpStranger, IsNotLetInByAProofThatItHasSeen) {
   Bytes proof;
   {
     Stranger relay(pair.door().host_port);  // between a rank and the door
-    relay.say(opening);
+    relay.send(opening);
     proof = exchange.receive(relay.receive(exchange_payload_bytes, pair)).reply;
     ASSERT_EQ(proof.size(), exchange_payload_bytes);
   }
   Stranger replay(pair.door().host_port);
-  replay.say(opening);
+  replay.send(opening);
   ASSERT_EQ(replay.receive(exchange_payload_bytes, pair).size(), exchange_payload_bytes);
-  replay.say(proof);
+  replay.send(proof);
   EXPECT_TRUE(replay.is_closed(pair));
   expect_exchange(pair);
   EXPECT_EQ(pair.producer->strangers(), 2u);
@@ -135,7 +135,7 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (std::size_t i = 0; i < count; ++i) {
     strangers.push_back(std::make_unique<Stranger>(pair.door().host_port));
-    if (i % 3 == 0) strangers.back()->say(bytes_of(20, 1));  // half of what is expected
+    if (i % 3 == 0) strangers.back()->send(bytes_of(20, 1));  // half of what is expected
     pair.producer->progress();
   }
   expect_exchange(pair);
@@ -248,7 +248,7 @@ TEST(TcpStranger, AtThePortOfARankIsFoundOut) {
   pollfd ready{door.get(), POLLIN, 0};
   poll(&ready, 1, 10000);
   const Descriptor guest(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  say(guest, bytes_of(exchange_payload_bytes, 'x'));
+  send_at_once(guest, bytes_of(exchange_payload_bytes, 'x'));
   try {
     for (const auto deadline = Deadline::after(20); !other_receive.test();)
       if (deadline.expired()) break;
