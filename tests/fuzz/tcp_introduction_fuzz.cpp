@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes that arrive before a proof: from connections at the port of a rank, from a program at the
-// port of a peer, and in an address. Only a rank that has proved itself enters.
+// port of a peer, and in an address. Only a rank that has proved itself is accepted.
 #include <sys/epoll.h>
 
 #include <array>
@@ -17,7 +17,7 @@ using namespace tremula::transport::tcp;
 
 namespace {
 
-constexpr std::size_t most_events = 60, most_guests = 40;
+constexpr std::size_t most_events = 60, most_clients = 40;
 constexpr Rank ranks = 2;
 
 RankAddress address_of(unsigned char number) {
@@ -49,30 +49,30 @@ int epoll() {
   return made.get();
 }
 
-/// Connections at a door that expects two ranks.
-class AtDoor {
+/// Connections to a listener that expects two ranks.
+class AtListener {
 public:
-  explicit AtDoor(core::BytesView bytes) : in_(bytes) {
-    door_.expect({address_of(1), address_of(2)});
+  explicit AtListener(core::BytesView bytes) : in_(bytes) {
+    listener_.expect({address_of(1), address_of(2)});
   }
 
   void play() {
     for (std::size_t events = 0; events < most_events && in_.has_more(); ++events)
       happen(in_.below(7));
-    for (std::size_t i = 0; i < guests_.size(); ++i) {  // the honest ones complete the exchange
+    for (std::size_t i = 0; i < clients_.size(); ++i) {  // the honest ones complete the exchange
       report_event(i);
-      answer(guests_[i]);
+      answer(clients_[i]);
       report_event(i);
     }
-    for (const Guest& guest : guests_) {
-      const auto rank = static_cast<std::size_t>(guest.rank);
-      fuzz::require(!guest.is_honest || !guest.socket || is_in_[rank] || is_excused_[rank],
-                    "a rank that proves itself enters");
+    for (const Client& client : clients_) {
+      const auto rank = static_cast<std::size_t>(client.rank);
+      fuzz::require(!client.is_honest || !client.socket || is_in_[rank] || is_unexpected_[rank],
+                    "a rank that proves itself is accepted");
     }
   }
 
 private:
-  struct Guest {
+  struct Client {
     Descriptor socket;
     std::optional<ClientExchange> exchange{};
     Rank rank = 0;
@@ -81,91 +81,92 @@ private:
   };
 
   void happen(int event) {
-    if (event == 0 || guests_.empty()) {
-      if (guests_.size() == most_guests) return;
+    if (event == 0 || clients_.empty()) {
+      if (clients_.size() == most_clients) return;
       Ends ends = connection();
-      guests_.push_back({.socket = std::move(ends.other)});
-      return door_.take_in(std::move(ends.tested));
+      clients_.push_back({.socket = std::move(ends.other)});
+      return listener_.add(std::move(ends.tested));
     }
-    const std::size_t number = in_.byte() % guests_.size();
-    Guest& guest = guests_[number];
+    const std::size_t number = in_.byte() % clients_.size();
+    Client& client = clients_[number];
     switch (event) {
       case 1:
-        send(guest, in_.bytes(in_.byte()));
-        guest.is_honest = false;
+        send(client, in_.bytes(in_.byte()));
+        client.is_honest = false;
         break;
       case 2:
-        open(guest);
+        open(client);
         break;
       case 3:
-        answer(guest);
+        answer(client);
         break;
       case 4:
-        guest.socket.reset();
+        client.socket.reset();
         break;
       case 5: {
         const Rank rank = in_.below(ranks);
-        door_.excuse(rank);
-        is_excused_[static_cast<std::size_t>(rank)] = true;
+        listener_.stop_expecting(rank);
+        is_unexpected_[static_cast<std::size_t>(rank)] = true;
         return;
       }
       default:
-        return door_.close_late();
+        return listener_.close_late();
     }
     if (in_.below(4) != 0) report_event(number);
   }
 
-  static void send(Guest& guest, core::BytesView bytes) {
-    if (!guest.socket || bytes.empty()) return;
-    send_at_once(guest.socket, bytes);
-    guest.has_sent = true;
+  static void send(Client& client, core::BytesView bytes) {
+    if (!client.socket || bytes.empty()) return;
+    send_at_once(client.socket, bytes);
+    client.has_sent = true;
   }
 
   /// Sends the opening of a rank, with its secret or with a guessed one; or only its beginning.
-  void open(Guest& guest) {
-    guest.rank = in_.below(ranks);
-    const auto number = static_cast<unsigned char>(guest.rank + 1);
+  void open(Client& client) {
+    client.rank = in_.below(ranks);
+    const auto number = static_cast<unsigned char>(client.rank + 1);
     RankAddress own = address_of(number);
     const bool is_rank = in_.flag();
     if (!is_rank) own.secret[0] ^= std::byte{1};
-    guest.exchange.emplace(key_of(own_, own), Nonce{});
+    client.exchange.emplace(key_of(own_, own), Nonce{});
     core::Bytes opening(sizeof own.id);
     std::memcpy(opening.data(), &own.id, sizeof own.id);
-    const core::Bytes payload = guest.exchange->opening();
+    const core::Bytes payload = client.exchange->opening();
     opening.insert(opening.end(), payload.begin(), payload.end());
     const std::size_t cut = in_.below(4) == 0 ? in_.byte() % opening.size() : opening.size();
-    guest.is_honest = is_rank && !guest.has_sent && cut == opening.size();
-    knows_secret_[static_cast<std::size_t>(guest.rank)] |= is_rank;
-    send(guest, core::BytesView(opening).first(cut));
+    client.is_honest = is_rank && !client.has_sent && cut == opening.size();
+    knows_secret_[static_cast<std::size_t>(client.rank)] |= is_rank;
+    send(client, core::BytesView(opening).first(cut));
   }
 
-  static void answer(Guest& guest) {
-    if (!guest.socket || !guest.exchange) return;
-    const core::Bytes received = receive(guest.socket);
+  static void answer(Client& client) {
+    if (!client.socket || !client.exchange) return;
+    const core::Bytes received = receive(client.socket);
     if (received.size() < exchange_payload_bytes) return;
     const ExchangeTurn turn =
-        guest.exchange->receive(core::BytesView(received).first(exchange_payload_bytes));
-    send(guest, turn.reply);
-    if (turn.is_done || turn.failure) guest.exchange.reset();
+        client.exchange->receive(core::BytesView(received).first(exchange_payload_bytes));
+    send(client, turn.reply);
+    if (turn.is_done || turn.failure) client.exchange.reset();
   }
 
-  /// Reports an event of a guest to the door, as epoll does. Connections are numbered from 1.
-  void report_event(std::size_t guest) {
-    door_.move(Door::event_bit | (guest + 1));
-    fuzz::require(door_.guests() <= guests_.size(), "only connections that were taken in are kept");
-    for (const Door::Entrant& entrant : door_.take_entrants()) {
-      const auto rank = static_cast<std::size_t>(entrant.rank);
-      fuzz::require(knows_secret_[rank] && !is_in_[rank] && entrant.socket,
-                    "a rank that enters has proved itself, once");
+  /// Reports an event of a client to the listener, as epoll does. Connections are numbered from 1.
+  void report_event(std::size_t client) {
+    listener_.move(Listener::event_bit | (client + 1));
+    fuzz::require(listener_.pending() <= clients_.size(),
+                  "only connections that were added are kept");
+    for (const Listener::Connection& accepted : listener_.take_accepted()) {
+      const auto rank = static_cast<std::size_t>(accepted.rank);
+      fuzz::require(knows_secret_[rank] && !is_in_[rank] && accepted.socket,
+                    "a rank that is accepted has proved itself, once");
       is_in_[rank] = true;
     }
   }
 
   fuzz::Choices in_;
   RankAddress own_ = address_of(9);
-  Door door_{own_, epoll()};
-  std::deque<Guest> guests_;
-  std::array<bool, ranks> knows_secret_{}, is_in_{}, is_excused_{};
+  Listener listener_{own_, epoll()};
+  std::deque<Client> clients_;
+  std::array<bool, ranks> knows_secret_{}, is_in_{}, is_unexpected_{};
 };
 
 /// Connects to a program at the port of a peer.
@@ -233,7 +234,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       play_attempt(fuzz::Choices(bytes));
       break;
     default:
-      AtDoor(bytes).play();
+      AtListener(bytes).play();
   }
   return 0;
 }

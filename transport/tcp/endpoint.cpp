@@ -59,7 +59,7 @@ TcpEndpoint::TcpEndpoint(Side side, const HostPort& host_port)
   own_.host_port = host_port;
   core::fill_with_secret_bytes(std::as_writable_bytes(std::span(&own_.id, 1)));
   core::fill_with_secret_bytes(own_.secret);
-  if (side_ == Side::producer) door_ = std::make_unique<Door>(own_, epoll_.get());
+  if (side_ == Side::producer) listener_ = std::make_unique<Listener>(own_, epoll_.get());
   regions_->endpoint = this;
 }
 
@@ -78,8 +78,8 @@ void TcpEndpoint::connect(std::span<const Address> peers, Deadline) {
                                    epoll_.get(), pool_, *regions_, share_),
                       .address = peer});
   share_ = share_of(links_.size());
-  if (door_ && peers.empty()) door_.reset();
-  if (door_) door_->expect(std::move(addresses));
+  if (listener_ && peers.empty()) listener_.reset();
+  if (listener_) listener_->expect(std::move(addresses));
 }
 
 void TcpEndpoint::expect_only(std::span<const Rank> peers) {
@@ -90,12 +90,12 @@ void TcpEndpoint::expect_only(std::span<const Rank> peers) {
   }
   for (Link& link : links_) {
     if (is_expected[static_cast<std::size_t>(link.peer.rank())]) continue;
-    if (door_) door_->excuse(link.peer.rank());
+    if (listener_) listener_->stop_expecting(link.peer.rank());
     end_connecting(link);
     link.peer.lose(Errc::transport, "this rank has said that it exchanges nothing with it");
   }
   share_ = share_of(peers.size());
-  if (door_ && door_->has_all()) close_door();
+  if (listener_ && listener_->has_all()) close_listener();
 }
 
 Request TcpEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
@@ -142,7 +142,7 @@ std::unique_ptr<MemoryRegion> TcpEndpoint::register_memory(std::span<std::byte> 
 std::size_t TcpEndpoint::shortest_read() const noexcept { return std::size_t{512} << 10; }
 
 void TcpEndpoint::give_up() noexcept {
-  close_door();
+  close_listener();
   for (Link& link : links_) {
     end_connecting(link);
     link.peer.lose(Errc::transport, "this side gave the link up");
@@ -156,8 +156,8 @@ void TcpEndpoint::progress() {
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     const std::uint64_t key = event.data.u64;
-    if ((key & Door::event_bit) != 0) {
-      if (door_) door_->move(key);
+    if ((key & Listener::event_bit) != 0) {
+      if (listener_) listener_->move(key);
       continue;
     }
     Link& link = links_[key];
@@ -166,23 +166,23 @@ void TcpEndpoint::progress() {
     else
       link.peer.move((event.events & ~EPOLLOUT) != 0, (event.events & EPOLLOUT) != 0);
   }
-  if (door_) answer_door();
+  if (listener_) handle_listener();
   if (connecting_ > 0) retry_connecting();
   looked_ = Clock::now();
   if (count > 0) moved_ = looked_;
 }
 
-void TcpEndpoint::answer_door() {
-  for (Door::Entrant& entrant : door_->take_entrants()) {
-    connect_to(links_[static_cast<std::size_t>(entrant.rank)], std::move(entrant.socket), {});
+void TcpEndpoint::handle_listener() {
+  for (Listener::Connection& accepted : listener_->take_accepted()) {
+    connect_to(links_[static_cast<std::size_t>(accepted.rank)], std::move(accepted.socket), {});
   }
-  door_->close_late();
-  if (!links_.empty() && door_->has_all()) close_door();
+  listener_->close_late();
+  if (!links_.empty() && listener_->has_all()) close_listener();
 }
 
-void TcpEndpoint::close_door() noexcept {
-  strangers_ = strangers();
-  door_.reset();
+void TcpEndpoint::close_listener() noexcept {
+  rejected_ = rejected();
+  listener_.reset();
 }
 
 void TcpEndpoint::connect_to(Link& link, Descriptor socket, std::string text) noexcept {

@@ -41,7 +41,9 @@ public:
     return links_[static_cast<std::size_t>(peer)].peer.text();
   }
   /// Returns how many connections were closed because they did not prove to be a rank of the link.
-  std::uint64_t strangers() const noexcept { return strangers_ + (door_ ? door_->strangers() : 0); }
+  std::uint64_t rejected() const noexcept {
+    return rejected_ + (listener_ ? listener_->rejected() : 0);
+  }
 
 private:
   friend class TcpOperation;
@@ -77,15 +79,15 @@ private:
   void connect_to(Link& link, Descriptor socket, std::string text) noexcept;
   void retry_connecting() noexcept;
   void end_connecting(Link& link) noexcept;
-  void answer_door();
-  void close_door() noexcept;
+  void handle_listener();
+  void close_listener() noexcept;
   void end_serving(std::uint64_t region) noexcept;
 
   Side side_;
   Descriptor epoll_;
   RankAddress own_;
-  std::unique_ptr<Door> door_;  // of a producer, until all peers it expects are connected
-  std::uint64_t strangers_ = 0;
+  std::unique_ptr<Listener> listener_;  // of a producer, until all peers it expects are connected
+  std::uint64_t rejected_ = 0;
   Pool pool_{*this};
   std::shared_ptr<Regions> regions_;      // shared with its regions, which may outlive it
   Share share_;                           // limits of each peer

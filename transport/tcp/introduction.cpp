@@ -14,21 +14,21 @@ namespace tremula::transport::tcp {
 
 namespace {
 
-// Process-wide, like descriptors: no object sees all doors.
-std::atomic<std::size_t> seats_taken = 0;
+// Process-wide, like descriptors: no object sees all listeners.
+std::atomic<std::size_t> slots_taken = 0;
 
 /// Connections that are accepted per turn; the link continues between two turns.
 constexpr int most_accepted = 16;
 
-Seat take_seat() noexcept {
-  Seat seat(true);
-  if (seats_taken.fetch_add(1) >= seats_of_process) seat.reset();
-  return seat;
+ConnectionSlot take_slot() noexcept {
+  ConnectionSlot slot(true);
+  if (slots_taken.fetch_add(1) >= slots_of_process) slot.reset();
+  return slot;
 }
 
 }  // namespace
 
-void SeatTraits::close(Handle) noexcept { --seats_taken; }
+void SlotTraits::close(Handle) noexcept { --slots_taken; }
 
 core::Key key_of(const RankAddress& accepting, const RankAddress& connecting) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -107,142 +107,146 @@ Descriptor ConnectionAttempt::take() {
   return std::move(socket_);
 }
 
-Door::Door(RankAddress& own, int epoll)
+Listener::Listener(RankAddress& own, int epoll)
     : own_(own), epoll_(epoll), socket_(listen_at(own.host_port)) {
   own.host_port = HostPort::near_end_of(socket_);
 }
 
-Door::~Door() {
+Listener::~Listener() {
   forget(epoll_, socket_);
-  for (const Guest& guest : guests_) forget(epoll_, guest.socket);
+  for (const PendingConnection& connection : pending_) forget(epoll_, connection.socket);
 }
 
-void Door::expect(std::vector<RankAddress> peers) {
+void Listener::expect(std::vector<RankAddress> peers) {
   peers_ = std::move(peers);
-  is_here_.assign(peers_.size(), false);
+  is_settled_.assign(peers_.size(), false);
   missing_ = peers_.size();
   watch(epoll_, socket_, event_bit, EPOLLIN);
 }
 
-void Door::excuse(Rank rank) noexcept {
+void Listener::stop_expecting(Rank rank) noexcept {
   const auto index = static_cast<std::size_t>(rank);
-  if (is_here_[index]) return;
-  is_here_[index] = true;
+  if (is_settled_[index]) return;
+  is_settled_[index] = true;
   --missing_;
 }
 
-void Door::accept() {
+void Listener::accept() {
   for (int i = 0; i < most_accepted; ++i) {
     Descriptor socket =
         own_socket(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;  // no connection waits, or there is no room for one at the moment
-    take_in(std::move(socket));
+    add(std::move(socket));
   }
 }
 
-void Door::take_in(Descriptor socket) {
-  Seat seat = make_room();
+void Listener::add(Descriptor socket) {
+  ConnectionSlot slot = make_room();
   const std::uint64_t number = ++numbers_;
   try {
     watch(epoll_, socket, event_bit | number, EPOLLIN);
-    guests_.push_back({.number = number,
-                       .until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                   std::chrono::duration<double>(exchange_seconds)),
-                       .socket = std::move(socket),
-                       .seat = std::move(seat)});
+    pending_.push_back(
+        {.number = number,
+         .until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                     std::chrono::duration<double>(exchange_seconds)),
+         .socket = std::move(socket),
+         .slot = std::move(slot)});
   } catch (const std::exception&) {  // no memory for it at the moment
     return;
   }
-  attend(guests_.end() - 1);  // so that a rank names itself before the next connection
+  process(pending_.end() - 1);  // so that a rank names itself before the next connection
 }
 
-Seat Door::make_room() {
-  Seat seat = take_seat();
-  const auto has_none = [](const Guest& guest) { return !guest.seat; };
-  if (seat || std::ranges::count_if(guests_, has_none) < std::ptrdiff_t{seats_of_door}) return seat;
-  const auto unnamed =
-      std::ranges::find_if(guests_, [](const Guest& guest) { return !guest.rank; });
-  const auto worst = unnamed == guests_.end() ? guests_.begin() : unnamed;
-  seat = std::move(worst->seat);
-  dismiss(worst);
-  ++strangers_;
-  return seat;
+ConnectionSlot Listener::make_room() {
+  ConnectionSlot slot = take_slot();
+  const auto has_none = [](const PendingConnection& connection) { return !connection.slot; };
+  if (slot || std::ranges::count_if(pending_, has_none) < std::ptrdiff_t{slots_of_listener})
+    return slot;
+  const auto unnamed = std::ranges::find_if(
+      pending_, [](const PendingConnection& connection) { return !connection.rank; });
+  const auto worst = unnamed == pending_.end() ? pending_.begin() : unnamed;
+  slot = std::move(worst->slot);
+  remove(worst);
+  ++rejected_;
+  return slot;
 }
 
-void Door::move(std::uint64_t event) {
+void Listener::move(std::uint64_t event) {
   if (event == event_bit) return accept();
-  const auto is_meant = [&](const Guest& guest) { return (event_bit | guest.number) == event; };
-  const auto guest = std::ranges::find_if(guests_, is_meant);
-  if (guest != guests_.end()) attend(guest);
+  const auto is_meant = [&](const PendingConnection& connection) {
+    return (event_bit | connection.number) == event;
+  };
+  const auto connection = std::ranges::find_if(pending_, is_meant);
+  if (connection != pending_.end()) process(connection);
 }
 
-void Door::attend(Guests::iterator guest) {
-  Verdict verdict = Verdict::leaves;
+void Listener::process(PendingConnections::iterator connection) {
+  Verdict verdict = Verdict::rejected;
   try {
-    verdict = receive_from(*guest);
-    if (verdict == Verdict::enters) verdict = admit(*guest);
-  } catch (const std::exception&) {  // concerns this guest alone
-    verdict = Verdict::leaves;
+    verdict = continue_exchange(*connection);
+    if (verdict == Verdict::accepted) verdict = admit(*connection);
+  } catch (const std::exception&) {  // concerns this connection alone
+    verdict = Verdict::rejected;
   }
-  if (verdict == Verdict::stays) return;
-  if (verdict == Verdict::leaves) ++strangers_;
-  dismiss(guest);
+  if (verdict == Verdict::pending) return;
+  if (verdict == Verdict::rejected) ++rejected_;
+  remove(connection);
 }
 
-void Door::dismiss(Guests::iterator guest) noexcept {
-  forget(epoll_, guest->socket);  // empty if it has entered
-  guests_.erase(guest);
+void Listener::remove(PendingConnections::iterator connection) noexcept {
+  forget(epoll_, connection->socket);  // empty if it was accepted
+  pending_.erase(connection);
 }
 
-Door::Verdict Door::receive_from(Guest& guest) {
+Listener::Verdict Listener::continue_exchange(PendingConnection& connection) {
   for (;;) {
-    const std::size_t id_bytes = guest.rank ? 0 : sizeof(RankAddress::Id);
-    switch (guest.reader.receive(guest.socket, id_bytes + exchange_payload_bytes)) {
+    const std::size_t id_bytes = connection.rank ? 0 : sizeof(RankAddress::Id);
+    switch (connection.reader.receive(connection.socket, id_bytes + exchange_payload_bytes)) {
       case PayloadReader::Received::less:
-        return Verdict::stays;
+        return Verdict::pending;
       case PayloadReader::Received::end:
-        return Verdict::leaves;
+        return Verdict::rejected;
       case PayloadReader::Received::all:
         break;
     }
-    BytesView received = guest.reader.bytes();
-    if (!guest.rank) {
+    BytesView received = connection.reader.bytes();
+    if (!connection.rank) {
       RankAddress::Id id = 0;
       std::memcpy(&id, received.data(), sizeof id);
       received = received.subspan(sizeof id);
       const auto peer = std::ranges::find(peers_, id, &RankAddress::id);
-      if (peer == peers_.end()) return Verdict::leaves;
-      guest.rank = static_cast<Rank>(peer - peers_.begin());
-      guest.exchange.emplace(key_of(own_, *peer));
+      if (peer == peers_.end()) return Verdict::rejected;
+      connection.rank = static_cast<Rank>(peer - peers_.begin());
+      connection.exchange.emplace(key_of(own_, *peer));
     }
-    const ExchangeTurn turn = guest.exchange->receive(received);
-    guest.reader.clear();
-    if (turn.failure || !send_at_once(guest.socket, turn.reply)) return Verdict::leaves;
-    if (turn.is_done) return Verdict::enters;
+    const ExchangeTurn turn = connection.exchange->receive(received);
+    connection.reader.clear();
+    if (turn.failure || !send_at_once(connection.socket, turn.reply)) return Verdict::rejected;
+    if (turn.is_done) return Verdict::accepted;
   }
 }
 
-Door::Verdict Door::admit(Guest& guest) {
-  const auto rank = static_cast<std::size_t>(*guest.rank);
-  if (is_here_[rank]) return Verdict::leaves;
-  entrants_.reserve(entrants_.size() + 1);
-  forget(epoll_, guest.socket);
-  entrants_.push_back({*guest.rank, std::move(guest.socket)});
-  is_here_[rank] = true;
+Listener::Verdict Listener::admit(PendingConnection& connection) {
+  const auto rank = static_cast<std::size_t>(*connection.rank);
+  if (is_settled_[rank]) return Verdict::rejected;
+  accepted_.reserve(accepted_.size() + 1);
+  forget(epoll_, connection.socket);
+  accepted_.push_back({*connection.rank, std::move(connection.socket)});
+  is_settled_[rank] = true;
   --missing_;
-  return Verdict::enters;
+  return Verdict::accepted;
 }
 
-void Door::close_late() {
-  if (guests_.empty()) return;
+void Listener::close_late() {
+  if (pending_.empty()) return;
   const auto now = Clock::now();
-  strangers_ += std::erase_if(guests_, [&](const Guest& guest) {
-    if (guest.until >= now) return false;
-    forget(epoll_, guest.socket);
+  rejected_ += std::erase_if(pending_, [&](const PendingConnection& connection) {
+    if (connection.until >= now) return false;
+    forget(epoll_, connection.socket);
     return true;
   });
 }
 
-std::vector<Door::Entrant> Door::take_entrants() { return std::exchange(entrants_, {}); }
+std::vector<Listener::Connection> Listener::take_accepted() { return std::exchange(accepted_, {}); }
 
 }  // namespace tremula::transport::tcp

@@ -77,83 +77,83 @@ private:
   std::uint64_t event_;
 };
 
-/// Room for a connection that has proved nothing yet. All doors of the process take theirs from one
-/// store, because descriptors belong to the process.
-struct SeatTraits {
+/// Room for a connection that has proved nothing yet. All listeners of the process take theirs from
+/// one store, because descriptors belong to the process.
+struct SlotTraits {
   using Handle = bool;
   static Handle none() { return false; }
   static void close(Handle) noexcept;
 };
-using Seat = core::UniqueHandle<SeatTraits>;
+using ConnectionSlot = core::UniqueHandle<SlotTraits>;
 
-/// Seats in the store, and further seats of each door, so that no door waits for another.
-inline constexpr std::size_t seats_of_process = 128, seats_of_door = 4;
+/// Slots in the store, and further slots of each listener, so that no listener waits for another.
+inline constexpr std::size_t slots_of_process = 128, slots_of_listener = 4;
 
 /// The accepting end: the listening socket, and connections that have proved nothing yet.
-class Door {
+class Listener {
 public:
   using Clock = std::chrono::steady_clock;
-  /// Bit that marks the epoll events of a door.
+  /// Bit that marks the epoll events of a listener.
   static constexpr std::uint64_t event_bit = std::uint64_t{1} << 63;
 
-  /// @param own  its host and port are replaced by those at which the door listens
-  Door(RankAddress& own, int epoll);
-  ~Door();
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
-  /// Sets the ranks to let in, index = rank, and begins to accept connections.
+  /// @param own  its host and port are replaced by those of the listening socket
+  Listener(RankAddress& own, int epoll);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  /// Sets the ranks whose connections to accept, index = rank, and begins to accept.
   void expect(std::vector<RankAddress> peers);
   /// Stops waiting for this rank.
-  void excuse(Rank rank) noexcept;
-  /// Handles an epoll event of the door. Never blocks.
+  void stop_expecting(Rank rank) noexcept;
+  /// Handles an epoll event of the listener. Never blocks.
   void move(std::uint64_t event);
   /// Closes connections that have taken too long to prove themselves. Reads a clock only
   /// if there are any.
   void close_late();
-  /// Takes in a new connection. If there is no room, the oldest that has named no rank is closed
-  /// for it, or else the oldest of all; a rank whose connection is closed tries again.
-  void take_in(Descriptor socket);
+  /// Adds a new connection. If there is no room, the oldest that has named no rank is closed for it,
+  /// or else the oldest of all; a rank whose connection is closed tries again.
+  void add(Descriptor socket);
 
-  struct Entrant {
+  struct Connection {
     Rank rank;
     Descriptor socket;
   };
-  /// Takes the connections that have proved to come from a rank; each rank appears once.
-  std::vector<Entrant> take_entrants();
+  /// Takes the connections that have proved to come from a rank; each rank appears at most once.
+  std::vector<Connection> take_accepted();
   bool has_all() const noexcept { return missing_ == 0; }
   /// Returns how many connections were closed because they proved nothing.
-  std::uint64_t strangers() const noexcept { return strangers_; }
+  std::uint64_t rejected() const noexcept { return rejected_; }
   /// Returns how many connections have proved nothing yet.
-  std::size_t guests() const noexcept { return guests_.size(); }
+  std::size_t pending() const noexcept { return pending_.size(); }
 
 private:
-  struct Guest {
+  struct PendingConnection {
     std::uint64_t number;
     Clock::time_point until;
     Descriptor socket;
-    Seat seat;  // empty if it takes one of the door's own
+    ConnectionSlot slot;  // empty if it takes one of the listener's own
     PayloadReader reader{};
-    std::optional<Rank> rank{};  // as it claims
+    std::optional<Rank> rank{};  // that it claims to be
     std::optional<ServerExchange> exchange{};
   };
-  using Guests = std::vector<Guest>;
+  using PendingConnections = std::vector<PendingConnection>;
   void accept();
-  Seat make_room();
-  void attend(Guests::iterator guest);
-  void dismiss(Guests::iterator guest) noexcept;
-  enum class Verdict { stays, enters, leaves };
-  Verdict receive_from(Guest& guest);
-  Verdict admit(Guest& guest);
+  ConnectionSlot make_room();
+  void process(PendingConnections::iterator connection);
+  void remove(PendingConnections::iterator connection) noexcept;
+  enum class Verdict { pending, accepted, rejected };
+  Verdict continue_exchange(PendingConnection& connection);
+  Verdict admit(PendingConnection& connection);
 
   const RankAddress& own_;
   int epoll_;
   Descriptor socket_;
   std::vector<RankAddress> peers_;
-  std::vector<bool> is_here_;  // index = rank
+  std::vector<bool> is_settled_;  // connected, or no longer expected; index = rank
   std::size_t missing_ = 0;
-  Guests guests_;  // oldest first
-  std::vector<Entrant> entrants_;
-  std::uint64_t numbers_ = 0, strangers_ = 0;
+  PendingConnections pending_;  // oldest first
+  std::vector<Connection> accepted_;
+  std::uint64_t numbers_ = 0, rejected_ = 0;
 };
 
 }  // namespace tremula::transport::tcp

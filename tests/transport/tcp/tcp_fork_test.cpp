@@ -46,13 +46,13 @@ TEST(TcpFork, AKilledRankIsReportedThoughItsChildLives) {
   tcp::TcpEndpoint producer(Side::producer, tcp::HostPort("127.0.0.1", 0));
   std::array<int, 2> up{};
   ASSERT_EQ(pipe(up.data()), 0);
-  const Address door = producer.address();
+  const Address address = producer.address();
   const pid_t rank = fork();
   if (rank == 0) {
     tcp::TcpEndpoint consumer(Side::consumer, tcp::HostPort("127.0.0.1", 0));
     const Address own = consumer.address();
     if (write(up[1], own.data(), own.size()) < 0) _exit(1);
-    consumer.connect(std::vector<Address>{door}, Deadline::after(30));
+    consumer.connect(std::vector<Address>{address}, Deadline::after(30));
     const Bytes hello(5);
     Request send = consumer.send(0, 1, hello);
     while (!send.test()) usleep(100);
@@ -64,7 +64,7 @@ TEST(TcpFork, AKilledRankIsReportedThoughItsChildLives) {
     if (write(up[1], &grandchild, sizeof grandchild) < 0) _exit(1);
     for (;;) pause();
   }
-  Address consumer(door.size());
+  Address consumer(address.size());
   ASSERT_EQ(read(up[0], consumer.data(), consumer.size()), static_cast<ssize_t>(consumer.size()));
   producer.connect(std::vector<Address>{consumer}, Deadline::after(30));
   Bytes in(5);

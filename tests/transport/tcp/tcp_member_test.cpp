@@ -14,7 +14,8 @@ using namespace tcp;
 
 /// Returns the connection of rank 1, which has proved itself, for the test to use.
 Descriptor member(TcpPair& pair) {
-  Attempt attempt(RankAddress::decode(pair.others[0]->address(), 0), pair.door(), *pair.producer);
+  Attempt attempt(RankAddress::decode(pair.others[0]->address(), 0), pair.producer_address(),
+                  *pair.producer);
   if (attempt.state == ConnectionAttempt::State::proved) return attempt.connection.take();
   ADD_FAILURE() << "a member is not let in";
   return {};

@@ -18,8 +18,7 @@ namespace tremula::transport {
 using core::Bytes, core::BytesView;
 using testing_only::listening_sockets, testing_only::open_files;
 
-/// A producer and its first consumer. The door of the producer stays open as long as consumers have
-/// not connected.
+/// A producer and its first consumer. The producer listens until all consumers have connected.
 struct TcpPair {
   explicit TcpPair(std::size_t absent = 0)
       : producer(std::make_unique<tcp::TcpEndpoint>(Side::producer, tcp::HostPort("127.0.0.1", 0))),
@@ -35,7 +34,9 @@ struct TcpPair {
     for (auto* end : ends())
       end->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
   }
-  tcp::RankAddress door() const { return tcp::RankAddress::decode(producer->address(), 0); }
+  tcp::RankAddress producer_address() const {
+    return tcp::RankAddress::decode(producer->address(), 0);
+  }
   std::vector<tcp::TcpEndpoint*> ends() const {
     std::vector<tcp::TcpEndpoint*> all{consumer.get()};
     for (const auto& other : others) all.push_back(other.get());
@@ -80,10 +81,10 @@ inline void expect_exchange(TcpPair& pair) {
     pair.move(bytes_of(bytes, 7), 3);
 }
 
-/// An attempt to connect to the door, made until it is answered.
+/// An attempt to connect to a listener, continued until it is answered.
 struct Attempt {
-  Attempt(const tcp::RankAddress& own, const tcp::RankAddress& door, Endpoint& owner)
-      : connection(own, door, tcp::begin_connecting(own.host_port, door.host_port), epoll.get(),
+  Attempt(const tcp::RankAddress& own, const tcp::RankAddress& peer, Endpoint& owner)
+      : connection(own, peer, tcp::begin_connecting(own.host_port, peer.host_port), epoll.get(),
                    0) {
     const auto deadline = Deadline::after(20);
     while ((state = connection.move()) == tcp::ConnectionAttempt::State::under_way &&
@@ -94,8 +95,8 @@ struct Attempt {
   tcp::ConnectionAttempt connection;
   tcp::ConnectionAttempt::State state{};
 };
-inline void expect_no_port(const tcp::RankAddress& door, Endpoint& owner) {
-  EXPECT_EQ(Attempt({.host_port = tcp::HostPort("127.0.0.1", 0)}, door, owner).connection.error(),
+inline void expect_no_port(const tcp::RankAddress& peer, Endpoint& owner) {
+  EXPECT_EQ(Attempt({.host_port = tcp::HostPort("127.0.0.1", 0)}, peer, owner).connection.error(),
             ECONNREFUSED);
 }
 

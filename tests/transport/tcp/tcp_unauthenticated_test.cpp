@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers at the port of a rank: nothing that they do harms the exchange of a link meanwhile.
+// Programs that connect to the port of a rank and prove nothing: none of them harms the link.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -16,11 +16,11 @@ namespace {
 
 using namespace tcp;
 
-/// A program that knows where the door is.
-class Stranger {
+/// A program that knows the port of a rank.
+class Client {
 public:
-  explicit Stranger(const HostPort& door)
-      : socket_(begin_connecting(HostPort("127.0.0.1", 0), door)) {
+  explicit Client(const HostPort& port)
+      : socket_(begin_connecting(HostPort("127.0.0.1", 0), port)) {
     pollfd ready{socket_.get(), POLLOUT, 0};
     poll(&ready, 1, 10000);
   }
@@ -55,8 +55,8 @@ Bytes opening_of(const RankAddress& rank, const ClientExchange& exchange) {
   return out;
 }
 
-/// The most connections that have proved nothing, at a door that has the store to itself.
-constexpr std::size_t most_guests = seats_of_process + seats_of_door;
+/// The most connections that have proved nothing, at a listener that has the store to itself.
+constexpr std::size_t most_pending = slots_of_process + slots_of_listener;
 
 std::int64_t resident_bytes() {
   std::int64_t pages = 0, resident = 0;
@@ -66,83 +66,83 @@ std::int64_t resident_bytes() {
 
 }  // namespace
 
-TEST(TcpStranger, IsClosedWhateverItSays) {
+TEST(TcpUnauthenticatedPeer, IsClosedWhateverItSends) {
   TcpPair pair(1);
   expect_exchange(pair);
-  const HostPort door = pair.door().host_port;
+  const HostPort port = pair.producer_address().host_port;
   const std::uint64_t huge = std::uint64_t{4} << 30;
   Bytes length = bytes_of(200, 0);
   std::memcpy(length.data(), &huge, sizeof huge);
   for (const Bytes& text : {bytes_of(4096, 'G'), bytes_of(100000, 0), bytes_of(49, 255), length}) {
-    Stranger stranger(door);
-    stranger.send(text);
-    EXPECT_TRUE(stranger.is_closed(pair));
+    Client client(port);
+    client.send(text);
+    EXPECT_TRUE(client.is_closed(pair));
     expect_exchange(pair);
   }
-  EXPECT_EQ(pair.producer->strangers(), 4u);
+  EXPECT_EQ(pair.producer->rejected(), 4u);
 }
 
-TEST(TcpStranger, IsNotLetInByTheIdOfARank) {
+TEST(TcpUnauthenticatedPeer, IsRejectedThoughItKnowsTheIdOfARank) {
   TcpPair pair(1);
   expect_exchange(pair);
   const auto rank = RankAddress::decode(pair.others[0]->address(), 0);
   RankAddress guessed = rank;
   guessed.secret.fill(std::byte{1});
   const Nonce nonce = random_nonce();
-  const ClientExchange right(key_of(pair.door(), rank), nonce);
+  const ClientExchange right(key_of(pair.producer_address(), rank), nonce);
   for (const bool answers : {false, true}) {
-    Stranger stranger(pair.door().host_port);
-    stranger.send(opening_of(rank, right));
-    const Bytes challenge = stranger.receive(exchange_payload_bytes, pair);
+    Client client(pair.producer_address().host_port);
+    client.send(opening_of(rank, right));
+    const Bytes challenge = client.receive(exchange_payload_bytes, pair);
     ASSERT_EQ(challenge.size(), exchange_payload_bytes);
-    ClientExchange wrong(key_of(pair.door(), guessed), nonce);
-    stranger.send(answers ? wrong.receive(challenge).reply : bytes_of(exchange_payload_bytes, 0));
-    EXPECT_TRUE(stranger.is_closed(pair));
+    ClientExchange wrong(key_of(pair.producer_address(), guessed), nonce);
+    client.send(answers ? wrong.receive(challenge).reply : bytes_of(exchange_payload_bytes, 0));
+    EXPECT_TRUE(client.is_closed(pair));
     expect_exchange(pair);
   }
-  EXPECT_EQ(pair.producer->strangers(), 2u);
+  EXPECT_EQ(pair.producer->rejected(), 2u);
 }
 
-TEST(TcpStranger, IsNotLetInByAProofThatItHasSeen) {
+TEST(TcpUnauthenticatedPeer, IsRejectedThoughItRepeatsAProof) {
   TcpPair pair(1);
   expect_exchange(pair);
   const auto rank = RankAddress::decode(pair.others[0]->address(), 0);
-  ClientExchange exchange(key_of(pair.door(), rank));
+  ClientExchange exchange(key_of(pair.producer_address(), rank));
   const Bytes opening = opening_of(rank, exchange);
   Bytes proof;
   {
-    Stranger relay(pair.door().host_port);  // between a rank and the door
+    Client relay(pair.producer_address().host_port);  // between a rank and the listener
     relay.send(opening);
     proof = exchange.receive(relay.receive(exchange_payload_bytes, pair)).reply;
     ASSERT_EQ(proof.size(), exchange_payload_bytes);
   }
-  Stranger replay(pair.door().host_port);
+  Client replay(pair.producer_address().host_port);
   replay.send(opening);
   ASSERT_EQ(replay.receive(exchange_payload_bytes, pair).size(), exchange_payload_bytes);
   replay.send(proof);
   EXPECT_TRUE(replay.is_closed(pair));
   expect_exchange(pair);
-  EXPECT_EQ(pair.producer->strangers(), 2u);
+  EXPECT_EQ(pair.producer->rejected(), 2u);
 }
 
-TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
+TEST(TcpUnauthenticatedPeer, TakesNoPlaceOfARankHoweverManyWait) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const auto count = static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur - 100, 1000));
   TcpPair pair(1);
   expect_exchange(pair);
   const auto before = resident_bytes();
-  std::vector<std::unique_ptr<Stranger>> strangers;
+  std::vector<std::unique_ptr<Client>> clients;
   for (std::size_t i = 0; i < count; ++i) {
-    strangers.push_back(std::make_unique<Stranger>(pair.door().host_port));
-    if (i % 3 == 0) strangers.back()->send(bytes_of(20, 1));  // half of what is expected
+    clients.push_back(std::make_unique<Client>(pair.producer_address().host_port));
+    if (i % 3 == 0) clients.back()->send(bytes_of(20, 1));  // half of what is expected
     pair.producer->progress();
   }
   expect_exchange(pair);
-  EXPECT_GE(pair.producer->strangers(),
-            count - most_guests);  // and their descriptors are free again
+  EXPECT_GE(pair.producer->rejected(),
+            count - most_pending);  // and their descriptors are free again
   EXPECT_LT(resident_bytes() - before, std::int64_t{16} << 20);
-  // The rank connects while further strangers connect.
+  // The rank connects while further clients connect.
   Bytes in(5);
   auto& late = *pair.others[0];
   Request receive = late.receive(0, 1, in);
@@ -150,36 +150,37 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
   Request send = pair.producer->send(1, 1, out);
   for (const auto deadline = Deadline::after(30); !testing_only::both_complete(receive, send);) {
     ASSERT_FALSE(deadline.expired());
-    if (!strangers.empty()) strangers.pop_back();
-    strangers.push_back(std::make_unique<Stranger>(pair.door().host_port));
+    if (!clients.empty()) clients.pop_back();
+    clients.push_back(std::make_unique<Client>(pair.producer_address().host_port));
   }
   EXPECT_EQ(in, out);
   expect_exchange(pair);
 }
 
-// Strangers use descriptors of the process, whichever of its doors they have found.
-TEST(TcpStranger, TakesFewDescriptorsHoweverManyDoorsThereAre) {
-  constexpr std::size_t doors = 16, at_each = 30;
+// Connections use descriptors of the process, whichever of its listeners has accepted them.
+TEST(TcpUnauthenticatedPeer, TakesFewDescriptorsHoweverManyListenersThereAre) {
+  constexpr std::size_t listeners = 16, at_each = 30;
   std::vector<std::unique_ptr<TcpPair>> pairs;
-  for (std::size_t i = 0; i < doors; ++i) {
+  for (std::size_t i = 0; i < listeners; ++i) {
     pairs.push_back(std::make_unique<TcpPair>(1));
     expect_exchange(*pairs.back());
   }
   const auto before = open_files();
-  std::vector<std::unique_ptr<Stranger>> strangers;
-  for (std::size_t i = 0; i < doors * at_each; ++i) {
-    strangers.push_back(std::make_unique<Stranger>(pairs[i % doors]->door().host_port));
-    pairs[i % doors]->producer->progress();
+  std::vector<std::unique_ptr<Client>> clients;
+  for (std::size_t i = 0; i < listeners * at_each; ++i) {
+    clients.push_back(std::make_unique<Client>(pairs[i % listeners]->producer_address().host_port));
+    pairs[i % listeners]->producer->progress();
   }
   for (const auto& pair : pairs)
     for (int i = 0; i < 100; ++i) pair->producer->progress();
-  EXPECT_LE(open_files() - before - strangers.size(), seats_of_process + doors * seats_of_door);
+  EXPECT_LE(open_files() - before - clients.size(),
+            slots_of_process + listeners * slots_of_listener);
   for (const auto& pair : pairs) pair->move_late(bytes_of(5, 9));
 }
 
-// A rank is the oldest at the door, and has sent nothing yet, when more strangers connect than
+// A rank is the oldest at the listener, and has sent nothing yet, when more clients connect than
 // there is room for.
-TEST(TcpStranger, MakesARankTryAgainAtMost) {
+TEST(TcpUnauthenticatedPeer, MakesARankTryAgainAtMost) {
   TcpPair pair(1);
   expect_exchange(pair);
   const auto before = open_files();
@@ -189,37 +190,37 @@ TEST(TcpStranger, MakesARankTryAgainAtMost) {
     ASSERT_FALSE(deadline.expired());
     pair.producer->progress();
   }
-  std::vector<std::unique_ptr<Stranger>> strangers;
-  while (strangers.size() < most_guests) {
-    strangers.push_back(std::make_unique<Stranger>(pair.door().host_port));
+  std::vector<std::unique_ptr<Client>> clients;
+  while (clients.size() < most_pending) {
+    clients.push_back(std::make_unique<Client>(pair.producer_address().host_port));
     for (int i = 0; i < 10; ++i) pair.producer->progress();
   }
-  for (const auto deadline = Deadline::after(20); pair.producer->strangers() == 0;) {
+  for (const auto deadline = Deadline::after(20); pair.producer->rejected() == 0;) {
     ASSERT_FALSE(deadline.expired());
     pair.producer->progress();
   }
-  EXPECT_EQ(pair.producer->strangers(), 1u);
+  EXPECT_EQ(pair.producer->rejected(), 1u);
   const Bytes out = bytes_of(5, 9);
   Request send = pair.producer->send(1, 1, out);
   pair.finish(send, receive);
   EXPECT_EQ(in, out);
-  EXPECT_EQ(pair.producer->strangers(), 2u) << "one more made room for it";
+  EXPECT_EQ(pair.producer->rejected(), 2u) << "one more made room for it";
 }
 
-TEST(TcpStranger, FindsNoPortOnceAllRanksAreThere) {
+TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllRanksAreConnected) {
   TcpPair pair;
   expect_exchange(pair);
-  expect_no_port(pair.door(), *pair.producer);
+  expect_no_port(pair.producer_address(), *pair.producer);
 }
 
-TEST(TcpStranger, FindsNoPortOnceAllRanksWithWhichThereIsBusinessAreThere) {
+TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllExpectedRanksAreConnected) {
   for (const bool is_expected_first : {true, false}) {
     TcpPair pair(1);
     const std::vector<Rank> peers{0};
     if (is_expected_first) pair.producer->expect_only(peers);
     expect_exchange(pair);
     if (!is_expected_first) pair.producer->expect_only(peers);
-    expect_no_port(pair.door(), *pair.producer);
+    expect_no_port(pair.producer_address(), *pair.producer);
     Bytes in(5);
     Request receive = pair.producer->receive(1, 1, in);
     EXPECT_THROW(receive.test(), core::Error) << "no rank connects";
@@ -228,10 +229,10 @@ TEST(TcpStranger, FindsNoPortOnceAllRanksWithWhichThereIsBusinessAreThere) {
   }
   TcpPair pair(1);
   pair.producer->expect_only({});
-  expect_no_port(pair.door(), *pair.producer);
+  expect_no_port(pair.producer_address(), *pair.producer);
 }
 
-TEST(TcpStranger, AtThePortOfARankIsFoundOut) {
+TEST(TcpUnauthenticatedPeer, AtThePortOfARankIsDetected) {
   TcpEndpoint consumer(Side::consumer, HostPort("127.0.0.1", 0));
   TcpEndpoint other(Side::producer, HostPort("127.0.0.1", 0));
   RankAddress wrong = RankAddress::decode(other.address(), 0);
@@ -240,15 +241,15 @@ TEST(TcpStranger, AtThePortOfARankIsFoundOut) {
   consumer.connect(std::vector<Address>{wrong.encode()}, Deadline::after(10));
   Bytes in(5);
   Request receive = consumer.receive(0, 1, in);
-  const Descriptor door = listen_at(HostPort("127.0.0.1", 0));
+  const Descriptor listener = listen_at(HostPort("127.0.0.1", 0));
   TcpEndpoint second(Side::consumer, HostPort("127.0.0.1", 0));
-  wrong.host_port = HostPort::near_end_of(door);
+  wrong.host_port = HostPort::near_end_of(listener);
   second.connect(std::vector<Address>{wrong.encode()}, Deadline::after(10));
   Request other_receive = second.receive(0, 1, in);
-  pollfd ready{door.get(), POLLIN, 0};
+  pollfd ready{listener.get(), POLLIN, 0};
   poll(&ready, 1, 10000);
-  const Descriptor guest(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  send_at_once(guest, bytes_of(exchange_payload_bytes, 'x'));
+  const Descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  send_at_once(connection, bytes_of(exchange_payload_bytes, 'x'));
   try {
     for (const auto deadline = Deadline::after(20); !other_receive.test();)
       if (deadline.expired()) break;
@@ -260,7 +261,7 @@ TEST(TcpStranger, AtThePortOfARankIsFoundOut) {
   }
   for (int i = 0; i < 1000; ++i) other.progress(), consumer.progress();
   EXPECT_FALSE(receive.test());  // it goes on trying
-  EXPECT_GE(other.strangers(), 1u);
+  EXPECT_GE(other.rejected(), 1u);
 }
 
 }  // namespace tremula::transport
