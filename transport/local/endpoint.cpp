@@ -61,26 +61,26 @@ void LocalEndpoint::connect(std::span<const Address> peers, Deadline deadline) {
 }
 
 void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline) {
-  core::expects(door_ != nullptr, "local: an endpoint is connected once");
-  std::deque<PeerDoor> doors;
+  core::expects(locator_ != nullptr, "local: an endpoint is connected once");
+  std::deque<PeerLocator> locators;
   std::vector<std::uint64_t> regions;
   for (const auto& [rank, address] : peers) {
-    with_rank_in_errors(rank, [&] { doors.emplace_back(address, side_); });
-    regions.push_back(doors.back().region());
+    with_rank_in_errors(rank, [&] { locators.emplace_back(address, side_); });
+    regions.push_back(locators.back().region());
     by_rank_.resize(std::max(by_rank_.size(), static_cast<std::size_t>(rank) + 1));
   }
-  if (peers.empty()) return door_.reset();
+  if (peers.empty()) return locator_.reset();
   memory_ = std::make_unique<SharedMemory>(Inbox::bytes_for(peers.size()));
   const Inbox mine = Inbox::make(memory_->bytes(), regions);
   if (mine.has_bells()) bells_ = mine.bells();
-  door_->open(memory_->place());
+  locator_->publish(memory_->place());
 
   for (std::size_t lane = 0; lane < peers.size(); ++lane)
     with_rank_in_errors(peers[lane].rank, [&] {
-      Mapping mapping(*wait([&] { return doors[lane].inbox(); }, deadline, connecting_stops_),
+      Mapping mapping(*wait([&] { return locators[lane].inbox(); }, deadline, connecting_stops_),
                       true);
       const Inbox inbox(mapping.bytes());
-      const auto its_lane = inbox.lane_of(door_->region());
+      const auto its_lane = inbox.lane_of(locator_->region());
       if (!its_lane) throw Error(Errc::transport, "it was given other addresses than this rank's");
       inbox.lane(*its_lane).is_connected = 1;
       peers_.emplace_back(peers[lane].rank, std::move(mapping), *its_lane, mine.lane(lane), pool_);
@@ -101,7 +101,7 @@ void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline dead
     by_rank_[static_cast<std::size_t>(peer.rank())] = &peer;
     if (bells_.empty()) watched_.push_back(&peer);
   }
-  door_.reset();
+  locator_.reset();
 }
 
 LocalOperation& LocalEndpoint::start(Rank peer, Tag tag, std::byte* data, std::size_t bytes) {

@@ -3,14 +3,14 @@
 // One rank's end of a link through memory. Private to this folder.
 #include <atomic>
 
-#include "transport/local/door.hpp"
+#include "transport/local/locator.hpp"
 #include "transport/local/peer.hpp"
 
 namespace tremula::transport::local {
 
 class LocalEndpoint final : public Endpoint {
 public:
-  explicit LocalEndpoint(Side side) : side_(side), door_(std::make_unique<Door>(side)) {}
+  explicit LocalEndpoint(Side side) : side_(side), locator_(std::make_unique<Locator>(side)) {}
 
   Address address() const override { return address_; }
   void connect(std::span<const Address> peers, Deadline deadline) override;
@@ -55,8 +55,8 @@ private:
   void detect_lost_peers();
 
   Side side_;
-  std::unique_ptr<Door> door_;  // until connected
-  Address address_ = door_->address();
+  std::unique_ptr<Locator> locator_;  // until connected
+  Address address_ = locator_->address();
   std::unique_ptr<SharedMemory> memory_;  // the inbox
   std::atomic<bool> connecting_stops_ = false;
   std::span<std::atomic<std::uint64_t>> bells_;  // in the inbox; empty for few peers

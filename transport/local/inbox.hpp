@@ -88,7 +88,7 @@ class Inbox {
 public:
   /// Makes an inbox in `memory`.
   /// @param memory  `bytes_for` bytes or more, zeroed
-  /// @param owners  region of the door of the peer that writes to the lane, index = lane
+  /// @param owners  region of the locator of the peer that writes to the lane, index = lane
   static Inbox make(std::span<std::byte> memory, std::span<const std::uint64_t> owners);
   static std::size_t bytes_for(std::size_t lanes);
   /// Views the inbox of a peer.
@@ -100,7 +100,7 @@ public:
   Lane& lane(std::size_t index) const noexcept;
   /// Returns a bit per lane, 64 lanes per word; the peer sets it when it has written a command.
   std::span<std::atomic<std::uint64_t>> bells() const noexcept;
-  /// Returns the lane to which the peer with this door writes; nullopt if there is none.
+  /// Returns the lane to which the peer with this locator writes; nullopt if there is none.
   std::optional<std::size_t> lane_of(std::uint64_t owner) const noexcept;
 
 private:

@@ -3,7 +3,7 @@
 
 namespace tremula::transport::local {
 
-/// Version of the layout of the memory that ranks share: doors, inboxes, rings. One digit, to be
+/// Version of the layout of the memory that ranks share: locators, inboxes, rings. One digit, to be
 /// changed with each of them. It is part of the identity of the host, so that ranks with different
 /// layouts have no offer of `local` in common, are not near each other, and use a network.
 inline constexpr int memory_layout = 2;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The path to a peer's inbox, where address, door and inbox are foreign bytes. Only descriptors of
-// this process are opened.
+// The path to a peer's inbox, where address, locator and inbox are foreign bytes. Only descriptors
+// of this process are opened.
 #include <algorithm>
 #include <cstring>
 
 #include "core/error.hpp"
 #include "tests/fuzz/fuzz.hpp"
-#include "transport/local/door.hpp"
 #include "transport/local/inbox.hpp"
+#include "transport/local/locator.hpp"
 
 using namespace tremula;
 using namespace tremula::transport;
@@ -36,11 +36,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return core::Bytes(inbox.bytes().begin(), inbox.bytes().begin() + 128);
   }();
   static const auto owner = [] {
-    auto door = std::make_unique<local::Door>(Side::producer);
-    door->open(inbox.place());
-    return door;
+    auto locator = std::make_unique<local::Locator>(Side::producer);
+    locator->publish(inbox.place());
+    return locator;
   }();
-  static local::SharedMemory door(64);
+  static local::SharedMemory locator(64);
 
   // The memory of an honest peer, changed by arbitrary words from the bytes.
   Address address = owner->address();
@@ -52,10 +52,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       }(),
       false);
   const auto truth = honest.bytes().first(std::min<std::size_t>(64, honest.bytes().size()));
-  spoil(door.bytes().first(64), truth, in, in.below(4));
+  spoil(locator.bytes().first(64), truth, in, in.below(4));
   spoil(inbox.bytes().first(128), inbox_head, in, in.below(4));
-  if (in.below(8) != 0) {  // the address of the spoilt door
-    const auto place = door.place();
+  if (in.below(8) != 0) {  // the address of the spoilt locator
+    const auto place = locator.place();
     std::memcpy(address.data() + 16, &place, sizeof place);
   }
   core::Bytes changed(address.begin(), address.end());
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   changed.resize(in.below(16) == 0 ? in.byte() % (changed.size() + 1) : changed.size());
 
   try {
-    const local::PeerDoor peer({changed.begin(), changed.end()}, Side::consumer);
+    const local::PeerLocator peer({changed.begin(), changed.end()}, Side::consumer);
     auto place = peer.inbox();
     if (!place) return 0;
     place->process = process;
