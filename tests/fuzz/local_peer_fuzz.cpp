@@ -28,7 +28,7 @@ struct OneLane {
 
 class Play {
 public:
-  Play(core::BytesView bytes, OneLane& mine, OneLane& its, LocalEndpoint& endpoint)
+  Play(core::BytesView bytes, OneLane& mine, OneLane& its, local::Endpoint& endpoint)
       : in_(bytes), mine_shared_(mine), its_shared_(its), endpoint_(endpoint) {}
 
   void play() {
@@ -75,7 +75,7 @@ public:
 
 private:
   struct Mine {
-    LocalOperation* operation;
+    local::Operation* operation;
     core::Bytes memory;  // exactly as large as was posted
   };
 
@@ -113,7 +113,7 @@ private:
   OneLane &mine_shared_, &its_shared_;
   Lane &my_lane_ = mine_shared_.renewed(), &its_lane_ = its_shared_.renewed();
   CommandWriter its_commands_{Inbox(mine_shared_.memory.bytes()), 0};
-  LocalEndpoint& endpoint_;
+  local::Endpoint& endpoint_;
   Pool pool_;
   Peer peer_{0, Mapping(its_shared_.memory.place(), true), 0, my_lane_, pool_};
   std::deque<Mine> mine_;
@@ -122,7 +122,7 @@ private:
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static LocalEndpoint endpoint(Side::consumer);  // owns the operations
+  static local::Endpoint endpoint(Side::consumer);  // owns the operations
   static OneLane mine, its;
   Play(fuzz::view(data, size), mine, its, endpoint).play();
   return 0;

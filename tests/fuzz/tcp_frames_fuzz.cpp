@@ -52,7 +52,7 @@ class Play {
 public:
   /// @param piece  bytes of a piece; 0: all bytes that are sent at once arrive at once
   Play(core::BytesView bytes, std::size_t piece) : in_(bytes), piece_(piece) {
-    static TcpEndpoint owner(Side::consumer, HostPort("127.0.0.1", 0));  // owns the operations
+    static tcp::Endpoint owner(Side::consumer, HostPort("127.0.0.1", 0));  // owns the operations
     static const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
     pool_ = std::make_unique<Pool>(owner);
     peer_ = std::make_unique<Peer>(0, "there", epoll.get(), *pool_, regions_, share_);
@@ -76,7 +76,7 @@ public:
     fuzz::require(peer_->is_lost(), "a peer that has closed its end is lost");
     outcome_.loss = peer_->loss().what();
     for (auto& [operation, memory, is_given_up] : mine_) {
-      using State = TcpOperation::State;
+      using State = tcp::Operation::State;
       if (operation->has_ended() && !is_given_up)
         outcome_.operations.push_back({operation->state == State::finished,
                                        operation->state == State::failed, operation->bytes,
@@ -90,13 +90,13 @@ public:
 
 private:
   struct Mine {
-    TcpOperation* operation;
+    tcp::Operation* operation;
     core::Bytes memory;  // exactly as large as was posted
     bool is_given_up = false;
   };
 
   void happen(int event) {
-    using Kind = TcpOperation::Kind;
+    using Kind = tcp::Operation::Kind;
     switch (event) {
       case 0:
         return start(Kind::send);
@@ -147,9 +147,9 @@ private:
     return is_any ? number : mine_[number % mine_.size()].operation->id();
   }
 
-  void start(TcpOperation::Kind kind) {
+  void start(tcp::Operation::Kind kind) {
     if (mine_.size() == most_operations) return;
-    TcpOperation& operation = pool_->operation();
+    tcp::Operation& operation = pool_->operation();
     auto& made = mine_.emplace_back(Mine{&operation, core::Bytes(length())});
     operation.kind = kind;
     operation.peer = peer_.get();

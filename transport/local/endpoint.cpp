@@ -47,20 +47,20 @@ void with_rank_in_errors(Rank rank, Action action) {
 
 }  // namespace
 
-std::optional<std::size_t> LocalOperation::test() {
+std::optional<std::size_t> Operation::test() {
   if (state == State::finished) return bytes;
   return endpoint_.test(*this);
 }
-void LocalOperation::cancel() noexcept { endpoint_.give_up(*this); }
-void LocalOperation::release() noexcept { endpoint_.pool_.idle_operations.push_back(this); }
+void Operation::cancel() noexcept { endpoint_.give_up(*this); }
+void Operation::release() noexcept { endpoint_.pool_.idle_operations.push_back(this); }
 
-void LocalEndpoint::connect(std::span<const Address> peers, Deadline deadline) {
+void Endpoint::connect(std::span<const Address> peers, Deadline deadline) {
   std::vector<Neighbour> all;
   for (const Address& peer : peers) all.push_back({static_cast<Rank>(all.size()), peer});
   connect_some(all, deadline);
 }
 
-void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline) {
+void Endpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline) {
   core::expects(locator_ != nullptr, "local: an endpoint is connected once");
   std::deque<PeerLocator> locators;
   std::vector<std::uint64_t> regions;
@@ -104,7 +104,7 @@ void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline dead
   locator_.reset();
 }
 
-LocalOperation& LocalEndpoint::start(Rank peer, Tag tag, std::byte* data, std::size_t bytes) {
+Operation& Endpoint::start(Rank peer, Tag tag, std::byte* data, std::size_t bytes) {
   Peer* found = find(peer);
   core::expects(found != nullptr, "local: the peer must be a rank of the connected group");
   auto& operation = pool_.operation(*this);
@@ -116,7 +116,7 @@ LocalOperation& LocalEndpoint::start(Rank peer, Tag tag, std::byte* data, std::s
   return operation;
 }
 
-Request LocalEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
+Request Endpoint::send(Rank peer, Tag tag, BytesView bytes) {
   auto& operation = start(peer, tag, const_cast<std::byte*>(bytes.data()), bytes.size());
   operation.is_send = true;
   operation.peer->send(operation);
@@ -124,7 +124,7 @@ Request LocalEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
   return Request(&operation);
 }
 
-Request LocalEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
+Request Endpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
   auto& operation = start(peer, tag, bytes.data(), bytes.size());
   operation.is_send = false;
   operation.peer->receive(operation);
@@ -132,13 +132,13 @@ Request LocalEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
   return Request(&operation);
 }
 
-void LocalEndpoint::watch(Peer& peer) {
+void Endpoint::watch(Peer& peer) {
   if (bells_.empty() || peer.is_watched || !peer.is_busy()) return;
   peer.is_watched = true;
   watched_.push_back(&peer);
 }
 
-void LocalEndpoint::answer_bells() {
+void Endpoint::answer_bells() {
   std::size_t lane = 0;
   for (auto& bells : bells_) {
     std::uint64_t rung = bells.load(std::memory_order_relaxed);
@@ -154,7 +154,7 @@ void LocalEndpoint::answer_bells() {
   }
 }
 
-void LocalEndpoint::progress() {
+void Endpoint::progress() {
   if (peers_.empty()) return;
   if (!bells_.empty()) {
     answer_bells();
@@ -169,7 +169,7 @@ void LocalEndpoint::progress() {
   if (++looks_ % calls_per_look == 0) detect_lost_peers();
 }
 
-void LocalEndpoint::detect_lost_peers() {
+void Endpoint::detect_lost_peers() {
   const auto now = Clock::now();
   if (now - last_look_ < look_every) return;
   last_look_ = now;
@@ -186,20 +186,20 @@ void LocalEndpoint::detect_lost_peers() {
   }
 }
 
-std::optional<std::size_t> LocalEndpoint::test(LocalOperation& operation) {
+std::optional<std::size_t> Endpoint::test(Operation& operation) {
   Peer& peer = *operation.peer;
   if (!operation.has_ended())
     peer.progress();  // first the peer of this operation, however many others there are
   if (!operation.has_ended()) progress();
-  if (operation.state == LocalOperation::State::finished) return operation.bytes;
-  if (operation.state == LocalOperation::State::failed) throw peer.error_of(operation);
+  if (operation.state == Operation::State::finished) return operation.bytes;
+  if (operation.state == Operation::State::failed) throw peer.error_of(operation);
   if (!peer.is_lost()) return std::nullopt;
   const Error error = peer.error_of(operation);
   peer.give_up(operation);
   throw error;
 }
 
-void LocalEndpoint::give_up(LocalOperation& operation) noexcept {
+void Endpoint::give_up(Operation& operation) noexcept {
   operation.peer->give_up(operation);
   watch(*operation.peer);
 }

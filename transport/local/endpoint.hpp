@@ -8,9 +8,9 @@
 
 namespace tremula::transport::local {
 
-class LocalEndpoint final : public Endpoint {
+class Endpoint final : public transport::Endpoint {
 public:
-  explicit LocalEndpoint(Side side) : side_(side), locator_(std::make_unique<Locator>(side)) {}
+  explicit Endpoint(Side side) : side_(side), locator_(std::make_unique<Locator>(side)) {}
 
   Address address() const override { return address_; }
   void connect(std::span<const Address> peers, Deadline deadline) override;
@@ -37,17 +37,17 @@ public:
   void connect_some(std::span<const Neighbour> peers, Deadline deadline);
 
 private:
-  friend class LocalOperation;
+  friend class Operation;
   using Clock = std::chrono::steady_clock;
 
   Peer* find(Rank peer) const noexcept {
     const auto index = static_cast<std::size_t>(peer);
     return peer >= 0 && index < by_rank_.size() ? by_rank_[index] : nullptr;
   }
-  LocalOperation& start(Rank peer, Tag tag, std::byte* data, std::size_t bytes);
-  std::optional<std::size_t> test(LocalOperation& operation);
-  using Endpoint::give_up;
-  void give_up(LocalOperation& operation) noexcept;
+  Operation& start(Rank peer, Tag tag, std::byte* data, std::size_t bytes);
+  std::optional<std::size_t> test(Operation& operation);
+  using transport::Endpoint::give_up;
+  void give_up(Operation& operation) noexcept;
   void answer_bells();
   /// Makes progress() call this peer from now on, while it is busy.
   void watch(Peer& peer);

@@ -101,7 +101,7 @@ public:
       here.push_back(std::move(near));
       ranks_here.push_back(static_cast<Rank>(rank));
     }
-    std::vector<local::LocalEndpoint::Neighbour> neighbours;
+    std::vector<local::Endpoint::Neighbour> neighbours;
     neighbours.reserve(here.size());
     for (std::size_t i = 0; i < here.size(); ++i) neighbours.push_back({ranks_here[i], here[i]});
     near_.connect_some(neighbours, deadline);
@@ -171,7 +171,7 @@ private:
   }
 
   Bytes identity_;
-  local::LocalEndpoint near_;
+  local::Endpoint near_;
   std::unique_ptr<Endpoint> far_;
   bool has_near_ = false, has_far_ = false;
   std::deque<HybridOperation> operations_;  // a deque, so that they never move

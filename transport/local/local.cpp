@@ -12,7 +12,7 @@ std::unique_ptr<Endpoint> Local::open(std::string_view offer, Side side) {
   if (offer != mine)
     throw core::Error(core::Errc::unsupported, "local: expected the offer '" + mine + "', found '" +
                                                    std::string(offer) + "'");
-  return std::make_unique<local::LocalEndpoint>(side);
+  return std::make_unique<local::Endpoint>(side);
 }
 
 }  // namespace tremula::transport

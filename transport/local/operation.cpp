@@ -3,7 +3,7 @@
 
 namespace tremula::transport::local {
 
-LocalOperation& Pool::operation(LocalEndpoint& endpoint) {
+Operation& Pool::operation(Endpoint& endpoint) {
   if (idle_operations.empty()) {
     idle_operations.reserve(operations_.size() + 1);  // so that no release allocates
     idle_operations.push_back(&operations_.emplace_back(endpoint, operations_.size()));
@@ -14,7 +14,7 @@ LocalOperation& Pool::operation(LocalEndpoint& endpoint) {
   return operation;
 }
 
-LocalOperation* Pool::find(const Id& id) {
+Operation* Pool::find(const Id& id) {
   if (id.operation >= operations_.size()) return nullptr;
   auto& found = operations_[id.operation];
   return found.number == id.number ? &found : nullptr;

@@ -10,7 +10,7 @@
 
 namespace tremula::transport::local {
 
-class LocalEndpoint;
+class Endpoint;
 class Peer;
 struct Arrival;
 
@@ -21,12 +21,11 @@ struct Arrival;
 ///              └──────> announced ──> writing ──> written ──> finished      large
 ///   receive  queued ──> finished | failed                         small
 ///              └──────> pulling ──> finished
-class LocalOperation final : public Operation, public Linked {
+class Operation final : public transport::Operation, public Linked {
 public:
   enum class State { queued, announced, writing, written, pulling, finished, failed };
 
-  LocalOperation(LocalEndpoint& endpoint, std::uint64_t index)
-      : endpoint_(endpoint), index_(index) {}
+  Operation(Endpoint& endpoint, std::uint64_t index) : endpoint_(endpoint), index_(index) {}
   std::optional<std::size_t> test() override;
   void cancel() noexcept override;
   void release() noexcept override;
@@ -49,7 +48,7 @@ public:
   Arrival* arrival = nullptr;  // message that a receive is pulling
 
 private:
-  LocalEndpoint& endpoint_;
+  Endpoint& endpoint_;
   std::uint64_t index_;
 };
 
@@ -67,7 +66,7 @@ struct Arrival : Linked {
   std::uint64_t bytes = 0;  // of the whole message, or up to the cut
   std::uint64_t read = 0;   // bytes read of a pulled message
   Id id{};                  // of a large message
-  LocalOperation* receive = nullptr;
+  Operation* receive = nullptr;
   Bytes copy;  // of a small message
 };
 
@@ -77,16 +76,16 @@ struct Pool {
   /// Bytes of capacity of copies of small messages that are kept for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
-  LocalOperation& operation(LocalEndpoint& endpoint);
+  Operation& operation(Endpoint& endpoint);
   /// Returns the operation with this id; null if there is none, or its object has been reused.
-  LocalOperation* find(const Id& id);
+  Operation* find(const Id& id);
   Arrival& arrival();
   void recycle(Arrival& arrival) noexcept;
 
-  std::vector<LocalOperation*> idle_operations;
+  std::vector<Operation*> idle_operations;
 
 private:
-  std::deque<LocalOperation> operations_;
+  std::deque<Operation> operations_;
   std::uint64_t numbers_ = 0;
   std::deque<Arrival> arrivals_;
   std::vector<Arrival*> idle_arrivals_;

@@ -7,7 +7,7 @@
 
 namespace tremula::transport::local {
 
-using State = LocalOperation::State;
+using State = Operation::State;
 
 namespace {
 
@@ -85,7 +85,7 @@ void Peer::mark_lost(core::Errc code, std::string reason) noexcept {
   lost_reason_ = std::move(reason);
 }
 
-core::Error Peer::error_of(const LocalOperation& operation) const {
+core::Error Peer::error_of(const Operation& operation) const {
   const auto what =
       operation.is_send
           ? fmt::format("local: send of {} bytes to rank {}", operation.room, rank_)
@@ -98,7 +98,7 @@ core::Error Peer::error_of(const LocalOperation& operation) const {
   return {lost_code_, fmt::format("{} ended: {}", what, lost_reason_)};
 }
 
-void Peer::give_up(LocalOperation& operation) noexcept {
+void Peer::give_up(Operation& operation) noexcept {
   try {
     withdraw(operation);
   } catch (const std::bad_alloc&) {
@@ -108,7 +108,7 @@ void Peer::give_up(LocalOperation& operation) noexcept {
   operation.state = State::finished;
 }
 
-void Peer::withdraw(LocalOperation& operation) {
+void Peer::withdraw(Operation& operation) {
   switch (operation.state) {
     case State::queued:
       (operation.is_send ? queued_ : receives_).remove(operation);

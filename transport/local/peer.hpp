@@ -29,8 +29,8 @@ public:
   Peer& operator=(const Peer&) = delete;
 
   Rank rank() const noexcept { return rank_; }
-  void send(LocalOperation& operation);
-  void receive(LocalOperation& operation);
+  void send(Operation& operation);
+  void receive(Operation& operation);
   /// Moves all operations as far as it can; waits a few microseconds at most for the other side.
   void progress();
   /// Returns whether there is more to do than wait for the next command.
@@ -38,7 +38,7 @@ public:
     return is_flowing() || has_unsent_commands() || !queued_.empty();
   }
   /// Gives an operation up. If there is no memory for the command to the peer, the peer is lost.
-  void give_up(LocalOperation& operation) noexcept;
+  void give_up(Operation& operation) noexcept;
 
   bool is_lost() const noexcept { return lost_code_ != core::Errc{}; }
   /// Returns whether the peer has closed its end; costs a read of its memory.
@@ -50,7 +50,7 @@ public:
   /// Stops sending to the peer and taking from it; messages that are here can still be received.
   void mark_lost(core::Errc code, std::string reason) noexcept;
   /// Returns the error in which an unfinished operation of a lost peer ends, or a failed receive.
-  core::Error error_of(const LocalOperation& operation) const;
+  core::Error error_of(const Operation& operation) const;
 
   bool is_watched = false;  ///< kept by the endpoint
 
@@ -69,14 +69,14 @@ private:
   void handle_receiver_command(Kind kind, const Id& id);
   void handle_sender_command(Kind kind, Tag tag, const Body& body);
   /// Removes the operation from all lists and sends the peer the command that it needs.
-  void withdraw(LocalOperation& operation);
+  void withdraw(Operation& operation);
   /// Sends a command about a large message, or keeps it until there is room.
   void send_command(Kind kind, const Id& id, std::uint64_t bytes = 0);
   bool has_unsent_commands() const noexcept { return sent_ < unsent_.size(); }
 
   // sends
   /// Begins a send. Returns false if there is no room at the moment.
-  bool start(LocalOperation& send);
+  bool start(Operation& send);
   /// Writes unsent commands and bytes of pulled sends, as far as they fit.  @return bytes written
   std::size_t write();
 
@@ -85,9 +85,9 @@ private:
   /// Matches a message with its receive, or keeps it until there is one.
   void match_or_keep(Arrival& arrival);
   /// Matches a receive with its message, or queues it until there is one.
-  void match_or_queue(LocalOperation& receive);
-  void match(LocalOperation& receive, Arrival& arrival);
-  void deliver(LocalOperation& receive, BytesView bytes) noexcept;
+  void match_or_queue(Operation& receive);
+  void match(Operation& receive, Arrival& arrival);
+  void deliver(Operation& receive, BytesView bytes) noexcept;
   void free_eager(std::size_t bytes) noexcept;
   /// Stops the pull of a message whose receive was given up; the message is announced again.
   void stop_pull(Arrival& arrival);
@@ -109,13 +109,13 @@ private:
   std::size_t sent_ = 0;
   DataWriter data_out_;
   std::uint64_t eager_lines_written_ = 0, eager_lines_freed_ = 0;  // ever
-  List<LocalOperation> queued_;                                    // sends
-  List<LocalOperation> writing_, written_;  // sends that are pulled, in the order of the pulls
+  List<Operation> queued_;                                         // sends
+  List<Operation> writing_, written_;  // sends that are pulled, in the order of the pulls
 
   CommandReader commands_in_;
   DataReader data_in_;
   std::uint64_t arrivals_ = 0, freed_lines_ = 0;  // ever
-  List<LocalOperation> receives_;                 // without a message so far
+  List<Operation> receives_;                      // without a message so far
   List<Arrival> arrived_;                         // without a receive so far
   List<Arrival> pulled_;  // and the rest of those that were cut, in the order of the pulls
 };

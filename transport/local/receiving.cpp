@@ -4,7 +4,7 @@
 
 namespace tremula::transport::local {
 
-using State = LocalOperation::State;
+using State = Operation::State;
 
 namespace {
 
@@ -15,12 +15,12 @@ Item* with_tag(List<Item>& list, Tag tag) {
 
 }  // namespace
 
-void Peer::receive(LocalOperation& operation) {
+void Peer::receive(Operation& operation) {
   operation.state = State::queued;
   match_or_queue(operation);
 }
 
-void Peer::match_or_queue(LocalOperation& receive) {
+void Peer::match_or_queue(Operation& receive) {
   Arrival* arrival = with_tag(arrived_, receive.tag);
   if (arrival == nullptr) return receives_.insert_in_order(receive);
   arrived_.remove(*arrival);
@@ -28,14 +28,14 @@ void Peer::match_or_queue(LocalOperation& receive) {
 }
 
 void Peer::match_or_keep(Arrival& arrival) {
-  LocalOperation* receive = with_tag(receives_, arrival.tag);
+  Operation* receive = with_tag(receives_, arrival.tag);
   if (receive == nullptr) return arrived_.insert_in_order(arrival);
   receives_.remove(*receive);
   match(*receive, arrival);
 }
 
 void Peer::take_eager(Tag tag, BytesView bytes) {
-  if (LocalOperation* receive = with_tag(receives_, tag)) {  // without a copy
+  if (Operation* receive = with_tag(receives_, tag)) {  // without a copy
     receives_.remove(*receive);
     deliver(*receive, bytes);
     return free_eager(bytes.size());
@@ -49,7 +49,7 @@ void Peer::take_eager(Tag tag, BytesView bytes) {
   arrived_.push_back(arrival);
 }
 
-void Peer::match(LocalOperation& receive, Arrival& arrival) {
+void Peer::match(Operation& receive, Arrival& arrival) {
   if (arrival.state == Arrival::State::kept) {
     deliver(receive, arrival.copy);
     free_eager(arrival.copy.size());
@@ -69,7 +69,7 @@ void Peer::match(LocalOperation& receive, Arrival& arrival) {
   }
 }
 
-void Peer::deliver(LocalOperation& receive, BytesView bytes) noexcept {
+void Peer::deliver(Operation& receive, BytesView bytes) noexcept {
   receive.state = bytes.size() > receive.room ? State::failed : State::finished;
   receive.bytes = bytes.size();
   if (receive.state == State::finished && !bytes.empty())
@@ -128,7 +128,7 @@ void Peer::revoke(const Body& body) {
     if (arrival.id != body.id || arrival.state == Arrival::State::cut) continue;
     arrival.state = Arrival::State::cut;
     arrival.bytes = std::max(std::exchange(bytes, 0), arrival.read);
-    LocalOperation* receive = std::exchange(arrival.receive, nullptr);
+    Operation* receive = std::exchange(arrival.receive, nullptr);
     if (receive == nullptr) continue;
     receive->state = State::queued;
     match_or_queue(*receive);

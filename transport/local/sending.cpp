@@ -4,14 +4,14 @@
 
 namespace tremula::transport::local {
 
-using State = LocalOperation::State;
+using State = Operation::State;
 
-void Peer::send(LocalOperation& operation) {
+void Peer::send(Operation& operation) {
   operation.state = State::queued;
   if (is_lost() || !queued_.empty() || !start(operation)) queued_.push_back(operation);
 }
 
-bool Peer::start(LocalOperation& send) {
+bool Peer::start(Operation& send) {
   constexpr std::size_t kept_lines = kept_bytes / sizeof(CommandLine);
   const std::size_t cost = lines_of(send.room);
   const auto is_too_much = [&] {
@@ -30,7 +30,7 @@ bool Peer::start(LocalOperation& send) {
 }
 
 void Peer::handle_receiver_command(Kind kind, const Id& id) {
-  LocalOperation* send = pool_.find(id);
+  Operation* send = pool_.find(id);
   if (send == nullptr || send->peer != this || !send->is_send) return;  // given up meanwhile
   const bool is_pulled = send->state == State::writing || send->state == State::written;
   if (kind == Kind::pull && send->state == State::announced) {
@@ -57,7 +57,7 @@ std::size_t Peer::write() {
   const std::uint64_t before = data_out_.written();
   std::size_t room = writing_.empty() ? 0 : data_out_.room();
   while (!writing_.empty()) {
-    LocalOperation* send = &writing_.front();
+    Operation* send = &writing_.front();
     const std::size_t portion = std::min(room, send->room - send->bytes);
     data_out_.write({send->data + send->bytes, portion});
     send->bytes += portion;
@@ -70,7 +70,7 @@ std::size_t Peer::write() {
   }
   for (const std::uint64_t read = written_.empty() ? 0 : data_out_.read();
        !written_.empty() && written_.front().data_end <= read;) {
-    LocalOperation& send = written_.front();
+    Operation& send = written_.front();
     written_.pop_front();
     send.finish(send.room);
   }

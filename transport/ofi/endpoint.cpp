@@ -49,47 +49,46 @@ Sink make_sink(const Provider& provider) {
 
 void SinkTraits::close(Handle handle) noexcept { munmap(handle, bytes); }
 
-std::optional<std::size_t> OfiOperation::test() { return endpoint_.look_at(*this); }
-void OfiOperation::cancel() noexcept { endpoint_.give_up(*this); }
-void OfiOperation::release() noexcept {
+std::optional<std::size_t> Operation::test() { return endpoint_.look_at(*this); }
+void Operation::cancel() noexcept { endpoint_.give_up(*this); }
+void Operation::release() noexcept {
   assert(state_ == State::finished || state_ == State::failed);
   registration_.reset();
   endpoint_.idle_.push_back(this);
 }
 
-OfiEndpoint::OfiEndpoint(const Provider& provider)
+Endpoint::Endpoint(const Provider& provider)
     : sink_(make_sink(provider)),
       port_(std::in_place, provider),
       provider_(port_->provider()),
       address_(port_->address()) {}
 
-OfiEndpoint::~OfiEndpoint() { end_registrations(); }
+Endpoint::~Endpoint() { end_registrations(); }
 
-void OfiEndpoint::connect(std::span<const Address> peers, Deadline) {
+void Endpoint::connect(std::span<const Address> peers, Deadline) {
   for (const fi_addr_t address : port_->add(peers))
     peers_.push_back({.address = address, .text = port_->text_of(address)});
 }
 
-Request OfiEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
+Request Endpoint::send(Rank peer, Tag tag, BytesView bytes) {
   return start(Kind::send, peer, tag, {const_cast<std::byte*>(bytes.data()), bytes.size()});
 }
 
-Request OfiEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
+Request Endpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
   return start(Kind::receive, peer, tag, bytes);
 }
 
-Request OfiEndpoint::read(Rank peer, const RegionKey& region, std::size_t offset,
-                          std::span<std::byte> bytes) {
+Request Endpoint::read(Rank peer, const RegionKey& region, std::size_t offset,
+                       std::span<std::byte> bytes) {
   return start(Kind::read, peer, 0, bytes, {region[0] + offset, region[1]});
 }
 
-std::unique_ptr<MemoryRegion> OfiEndpoint::register_memory(std::span<std::byte> bytes,
-                                                           Access access) {
+std::unique_ptr<MemoryRegion> Endpoint::register_memory(std::span<std::byte> bytes, Access access) {
   return port_ ? port_->memory().add(bytes, access) : nullptr;
 }
 
-Request OfiEndpoint::start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
-                           const RegionKey& source) {
+Request Endpoint::start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
+                        const RegionKey& source) {
   core::expects(peer >= 0 && static_cast<std::size_t>(peer) < peers_.size(),
                 "ofi: the peer must be a rank of the connected group");
   if (idle_.empty()) {
@@ -114,7 +113,7 @@ Request OfiEndpoint::start(Kind kind, Rank peer, Tag tag, std::span<std::byte> b
   return request;
 }
 
-std::int64_t OfiEndpoint::call(OfiOperation& operation) noexcept {
+std::int64_t Endpoint::call(Operation& operation) noexcept {
   auto* endpoint = port_->endpoint();
   auto* context = &operation.context_;
   const auto peer = peer_of(operation).address;
@@ -144,7 +143,7 @@ std::int64_t OfiEndpoint::call(OfiOperation& operation) noexcept {
                  operation.source_[0], operation.source_[1], context);
 }
 
-bool OfiEndpoint::post(OfiOperation& operation) {
+bool Endpoint::post(Operation& operation) {
   if (!port_) return true;  // look_at reports why
   operation.descriptor_ =
       port_->memory().descriptor({operation.data_, operation.room_}, operation.registration_);
@@ -155,27 +154,27 @@ bool OfiEndpoint::post(OfiOperation& operation) {
   return true;
 }
 
-void OfiEndpoint::progress() {
+void Endpoint::progress() {
   if (!port_) return;
   read_completions();
   post_queued();
 }
 
-void OfiEndpoint::post_queued() {
+void Endpoint::post_queued() {
   std::erase_if(waiting_, [this](Queue* queue) {
     while (queue->first != nullptr && post(*queue->first)) queue->remove(*queue->first);
     return queue->first == nullptr;
   });
 }
 
-void OfiEndpoint::Queue::push(OfiOperation& operation) noexcept {
+void Endpoint::Queue::push(Operation& operation) noexcept {
   operation.next_ = nullptr;
   (first == nullptr ? first : last->next_) = &operation;
   last = &operation;
 }
 
-void OfiEndpoint::Queue::remove(const OfiOperation& operation) noexcept {
-  OfiOperation* before = nullptr;
+void Endpoint::Queue::remove(const Operation& operation) noexcept {
+  Operation* before = nullptr;
   for (auto* at = first; at != nullptr; before = std::exchange(at, at->next_)) {
     if (at != &operation) continue;
     (before == nullptr ? first : before->next_) = at->next_;
@@ -184,7 +183,7 @@ void OfiEndpoint::Queue::remove(const OfiOperation& operation) noexcept {
   }
 }
 
-void OfiEndpoint::read_completions() {
+void Endpoint::read_completions() {
   std::array<fi_cq_tagged_entry, 32> entries;
   for (;;) {
     const auto count = fi_cq_read(port_->completions(), entries.data(), entries.size());
@@ -192,7 +191,7 @@ void OfiEndpoint::read_completions() {
     if (count == -FI_EAGAIN || count == -FI_EAVAIL) return;
     check(count, "fi_cq_read");
     for (const auto& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
-      auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
+      auto& operation = *static_cast<Operation::Context*>(entry.op_context)->owner;
       operation.state_ = State::finished;
       operation.bytes_ = operation.kind_ == Kind::receive ? entry.len : operation.room_;
       if (operation.bytes_ > operation.room_) {
@@ -204,24 +203,24 @@ void OfiEndpoint::read_completions() {
   }
 }
 
-bool OfiEndpoint::read_error() {
+bool Endpoint::read_error() {
   fi_cq_err_entry entry{};
   if (fi_cq_readerr(port_->completions(), &entry, 0) <= 0) return false;
   if (entry.op_context == nullptr) return true;  // of a connection; each operation has its own
-  auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
+  auto& operation = *static_cast<Operation::Context*>(entry.op_context)->owner;
   operation.bytes_ = operation.room_ + entry.olen;
   fail(operation, entry.err);
   return true;
 }
 
-void OfiEndpoint::fail(OfiOperation& operation, int error) {
+void Endpoint::fail(Operation& operation, int error) {
   const bool is_ours = operation.state_ == State::cancelling;
   operation.state_ = State::failed;
   operation.error_ = error;
   if (!is_ours && means_a_loss(error)) peer_of(operation).lost_by = error;
 }
 
-std::optional<std::size_t> OfiEndpoint::look_at(OfiOperation& operation) {
+std::optional<std::size_t> Endpoint::look_at(Operation& operation) {
   if (operation.state_ == State::queued || operation.state_ == State::posted) progress();
   if (operation.state_ == State::finished) return operation.bytes_;
   if (operation.state_ == State::failed) throw error_of(operation);
@@ -236,7 +235,7 @@ std::optional<std::size_t> OfiEndpoint::look_at(OfiOperation& operation) {
   throw error;
 }
 
-core::Error OfiEndpoint::error_of(const OfiOperation& operation) const {
+core::Error Endpoint::error_of(const Operation& operation) const {
   if (operation.error_ == FI_ETRUNC && operation.kind_ == Kind::receive)
     return {core::Errc::transport,
             describe(operation) + ": expected a message of at most the length posted, found " +
@@ -247,7 +246,7 @@ core::Error OfiEndpoint::error_of(const OfiOperation& operation) const {
           describe(operation) + " failed: " + text_of(-operation.error_)};
 }
 
-void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
+void Endpoint::give_up(Operation& operation) noexcept {
   if (operation.state_ == State::queued) {
     auto& queue = queue_of(operation);
     queue.remove(operation);
@@ -280,30 +279,30 @@ void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
 // Where the peer's processor has to answer, as over sockets, a read costs both sides as much as a
 // message: over tcp;ofi_rxm a step read in runs of 128 KiB takes 1.6 times as long as a packed one,
 // of 256 KiB 1.4 times, of 512 KiB or more as long (two producers, one consumer, two cores).
-std::size_t OfiEndpoint::shortest_read() const noexcept {
+std::size_t Endpoint::shortest_read() const noexcept {
   const bool is_offloaded = port_ && port_->is_offloaded();
-  return is_offloaded ? Endpoint::shortest_read() : std::size_t{512} << 10;
+  return is_offloaded ? transport::Endpoint::shortest_read() : std::size_t{512} << 10;
 }
 
-void OfiEndpoint::give_up() noexcept {
+void Endpoint::give_up() noexcept {
   if (port_) close("this side gave the link up");
 }
 
-void OfiEndpoint::end_registrations() noexcept {
+void Endpoint::end_registrations() noexcept {
   if (port_) port_->memory().close();
   for (auto& operation : operations_) operation.registration_.reset();
 }
 
-bool OfiEndpoint::has_stuck_receive() noexcept {
-  std::vector<OfiOperation*> cancelled;
+bool Endpoint::has_stuck_receive() noexcept {
+  std::vector<Operation*> cancelled;
   bool is_stuck = false;
   try {
-    for (OfiOperation& operation : operations_) {
+    for (Operation& operation : operations_) {
       if (operation.kind_ != Kind::receive) continue;
       is_stuck = is_stuck || operation.state_ == State::cancelling;
       if (operation.state_ == State::posted) cancelled.push_back(&operation);
     }
-    for (OfiOperation* const operation : cancelled) {
+    for (Operation* const operation : cancelled) {
       operation->state_ = State::cancelling;
       fi_cancel(&port_->endpoint()->fid, &operation->context_);
     }
@@ -315,18 +314,18 @@ bool OfiEndpoint::has_stuck_receive() noexcept {
   } catch (...) {
     is_stuck = true;
   }
-  for (OfiOperation* const operation : cancelled) operation->state_ = State::posted;
+  for (Operation* const operation : cancelled) operation->state_ = State::posted;
   return is_stuck;
 }
 
-void OfiEndpoint::close(std::string reason) {
+void Endpoint::close(std::string reason) {
   end_registrations();
   if (!port_->is_offloaded() && has_stuck_receive()) port_->abandon();
   port_.reset();
   closed_reason_ = std::move(reason);
 }
 
-std::string OfiEndpoint::describe(const OfiOperation& operation) const {
+std::string Endpoint::describe(const Operation& operation) const {
   const auto bytes = std::to_string(operation.room_) + " bytes ";
   const auto at = address_text(operation.peer_);
   const auto rest = "rank " + std::to_string(operation.peer_) + (at.empty() ? "" : " at " + at) +

@@ -13,46 +13,46 @@
 
 namespace tremula::transport::ofi {
 
-class OfiEndpoint;
+class Endpoint;
 
 /// A send, a receive or a read. After release() its endpoint keeps the object for the next
 /// operation.
 ///
 ///   queued ──> posted ──> finished | failed      queued: libfabric had no room for it yet
 ///     └──────────┴──> given up
-class OfiOperation final : public Operation {
+class Operation final : public transport::Operation {
 public:
   enum class Kind { send, receive, read };
 
-  explicit OfiOperation(OfiEndpoint& endpoint) : endpoint_(endpoint) {}
+  explicit Operation(Endpoint& endpoint) : endpoint_(endpoint) {}
   std::optional<std::size_t> test() override;
   void cancel() noexcept override;
   void release() noexcept override;
 
 private:
-  friend class OfiEndpoint;
+  friend class Endpoint;
   enum class State { queued, posted, cancelling, finished, failed };
 
   /// libfabric writes here while the operation is posted.
   struct Context {
     fi_context2 scratch{};
-    OfiOperation* owner = nullptr;
+    Operation* owner = nullptr;
   };
 
   Context context_{{}, this};
-  OfiEndpoint& endpoint_;
+  Endpoint& endpoint_;
   Kind kind_{};
   State state_ = State::finished;
   Rank peer_ = 0;
   Tag tag_ = 0;
-  RegionKey source_{};            // memory that a read reads
-  std::byte* data_ = nullptr;     // never written to by a send
-  std::size_t room_ = 0;          // bytes posted
-  std::size_t bytes_ = 0;         // bytes moved; of a failed receive, the bytes found
-  int error_ = 0;                 // positive error number of libfabric
-  OfiOperation* next_ = nullptr;  // in its queue
-  void* descriptor_ = nullptr;    // libfabric's descriptor of the memory of its bytes
-  Registration registration_;     // of its bytes, if the provider needs one and there is none
+  RegionKey source_{};          // memory that a read reads
+  std::byte* data_ = nullptr;   // never written to by a send
+  std::size_t room_ = 0;        // bytes posted
+  std::size_t bytes_ = 0;       // bytes moved; of a failed receive, the bytes found
+  int error_ = 0;               // positive error number of libfabric
+  Operation* next_ = nullptr;   // in its queue
+  void* descriptor_ = nullptr;  // libfabric's descriptor of the memory of its bytes
+  Registration registration_;   // of its bytes, if the provider needs one and there is none
 };
 
 /// Memory for the end of a message that is longer than its receive, so that every provider
@@ -66,10 +66,10 @@ struct SinkTraits {
 };
 using Sink = core::UniqueHandle<SinkTraits>;
 
-class OfiEndpoint final : public Endpoint {
+class Endpoint final : public transport::Endpoint {
 public:
-  explicit OfiEndpoint(const Provider& provider);
-  ~OfiEndpoint() override;
+  explicit Endpoint(const Provider& provider);
+  ~Endpoint() override;
 
   Address address() const override { return address_; }
   void connect(std::span<const Address> peers, Deadline deadline) override;
@@ -86,16 +86,16 @@ public:
   }
 
 private:
-  friend class OfiOperation;
-  using Kind = OfiOperation::Kind;
-  using State = OfiOperation::State;
+  friend class Operation;
+  using Kind = Operation::Kind;
+  using State = Operation::State;
 
   /// Operations that wait until libfabric has room for them, oldest first.
   struct Queue {
-    OfiOperation* first = nullptr;
-    OfiOperation* last = nullptr;
-    void push(OfiOperation& operation) noexcept;
-    void remove(const OfiOperation& operation) noexcept;
+    Operation* first = nullptr;
+    Operation* last = nullptr;
+    void push(Operation& operation) noexcept;
+    void remove(const Operation& operation) noexcept;
   };
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
@@ -106,16 +106,16 @@ private:
 
   Request start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                 const RegionKey& source = {});
-  std::int64_t call(OfiOperation& operation) noexcept;
+  std::int64_t call(Operation& operation) noexcept;
   /// Hands an operation to libfabric. Returns false if it has no room at the moment.
-  bool post(OfiOperation& operation);
+  bool post(Operation& operation);
   void post_queued();
   void read_completions();
   /// Processes an error in the completion queue. Returns false if there was none.
   bool read_error();
-  void fail(OfiOperation& operation, int error);
-  std::optional<std::size_t> look_at(OfiOperation& operation);
-  void give_up(OfiOperation& operation) noexcept;
+  void fail(Operation& operation, int error);
+  std::optional<std::size_t> look_at(Operation& operation);
+  void give_up(Operation& operation) noexcept;
   /// Ends all registrations. Called before the port is closed.
   void end_registrations() noexcept;
   /// Cancels all receives. Returns whether one cannot be cancelled, because a message is on its way
@@ -123,16 +123,16 @@ private:
   bool has_stuck_receive() noexcept;
   /// Gives up everything at once. The endpoint is of no use afterwards.
   void close(std::string reason);
-  core::Error error_of(const OfiOperation& operation) const;
-  std::string describe(const OfiOperation& operation) const;
-  Peer& peer_of(const OfiOperation& operation) {
+  core::Error error_of(const Operation& operation) const;
+  std::string describe(const Operation& operation) const;
+  Peer& peer_of(const Operation& operation) {
     return peers_[static_cast<std::size_t>(operation.peer_)];
   }
-  Queue& queue_of(const OfiOperation& operation) {
+  Queue& queue_of(const Operation& operation) {
     return peer_of(operation).queues[static_cast<std::size_t>(operation.kind_)];
   }
 
-  std::deque<OfiOperation> operations_;  // a deque, so that they never move
+  std::deque<Operation> operations_;  // a deque, so that they never move
   Sink sink_;
   std::optional<Port> port_;  // nullopt once closed
   std::string provider_;
@@ -140,7 +140,7 @@ private:
   std::string closed_reason_;
   std::vector<Peer> peers_;
   std::vector<Queue*> waiting_;  // queues that are not empty
-  std::vector<OfiOperation*> idle_;
+  std::vector<Operation*> idle_;
 };
 
 }  // namespace tremula::transport::ofi

@@ -18,10 +18,10 @@ public:
     return offers;
   }
 
-  std::unique_ptr<Endpoint> open(std::string_view offer) const override {
+  std::unique_ptr<transport::Endpoint> open(std::string_view offer) const override {
     std::string known;
     for (const Provider& provider : all_) {
-      if (provider.offer == offer) return std::make_unique<OfiEndpoint>(provider);
+      if (provider.offer == offer) return std::make_unique<Endpoint>(provider);
       known += (known.empty() ? "" : ", ") + provider.offer;
     }
     throw core::Error(core::Errc::unsupported, "ofi: expected one of the offers " + known +

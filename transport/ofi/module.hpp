@@ -21,7 +21,7 @@ public:
   virtual std::vector<std::string> offers() const = 0;
   /// Opens an endpoint.
   /// @throws core::Error unsupported if `offer` is not one of offers(), naming them
-  virtual std::unique_ptr<Endpoint> open(std::string_view offer) const = 0;
+  virtual std::unique_ptr<transport::Endpoint> open(std::string_view offer) const = 0;
 };
 
 /// The interface of libtremula_ofi.so. Both sides are built together, so classes and errors can

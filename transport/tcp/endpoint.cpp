@@ -20,11 +20,11 @@ constexpr auto look_every = std::chrono::microseconds(1);
 constexpr auto shortest_pause = std::chrono::milliseconds(5),
                longest_pause = std::chrono::milliseconds(500);
 
-class TcpRegion final : public MemoryRegion {
+class Region final : public MemoryRegion {
 public:
-  TcpRegion(const RegionKey& key, std::shared_ptr<Regions> regions)
+  Region(const RegionKey& key, std::shared_ptr<Regions> regions)
       : MemoryRegion(key), regions_(std::move(regions)) {}
-  ~TcpRegion() override { regions_->end(key()); }
+  ~Region() override { regions_->end(key()); }
 
 private:
   std::shared_ptr<Regions> regions_;  // of an endpoint that may end first
@@ -53,7 +53,7 @@ std::optional<std::span<std::byte>> Regions::find(const RegionKey& key, std::uin
   return region.subspan(offset, bytes);
 }
 
-TcpEndpoint::TcpEndpoint(Side side, const HostPort& host_port)
+Endpoint::Endpoint(Side side, const HostPort& host_port)
     : side_(side), epoll_(epoll_create1(EPOLL_CLOEXEC)), regions_(std::make_shared<Regions>()) {
   if (!epoll_) throw_system("epoll_create1");
   own_.host_port = host_port;
@@ -63,12 +63,12 @@ TcpEndpoint::TcpEndpoint(Side side, const HostPort& host_port)
   regions_->endpoint = this;
 }
 
-TcpEndpoint::~TcpEndpoint() {
+Endpoint::~Endpoint() {
   regions_->endpoint = nullptr;
   ::explicit_bzero(own_.secret.data(), own_.secret.size());
 }
 
-void TcpEndpoint::connect(std::span<const Address> peers, Deadline) {
+void Endpoint::connect(std::span<const Address> peers, Deadline) {
   core::expects(links_.empty(), "tcp: an endpoint is connected once");
   std::vector<RankAddress> addresses;
   for (const Address& peer : peers)
@@ -82,7 +82,7 @@ void TcpEndpoint::connect(std::span<const Address> peers, Deadline) {
   if (listener_) listener_->expect(std::move(addresses));
 }
 
-void TcpEndpoint::expect_only(std::span<const Rank> peers) {
+void Endpoint::expect_only(std::span<const Rank> peers) {
   std::vector<bool> is_expected(links_.size());
   for (const Rank peer : peers) {
     core::expects(is_rank(peer), "tcp: the peer must be a rank of the connected group");
@@ -98,28 +98,28 @@ void TcpEndpoint::expect_only(std::span<const Rank> peers) {
   if (listener_ && listener_->has_all()) close_listener();
 }
 
-Request TcpEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
-  return start(TcpOperation::Kind::send, peer, tag,
+Request Endpoint::send(Rank peer, Tag tag, BytesView bytes) {
+  return start(Operation::Kind::send, peer, tag,
                {const_cast<std::byte*>(bytes.data()), bytes.size()});
 }
 
-Request TcpEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
-  return start(TcpOperation::Kind::receive, peer, tag, bytes);
+Request Endpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
+  return start(Operation::Kind::receive, peer, tag, bytes);
 }
 
-Request TcpEndpoint::read(Rank peer, const RegionKey& region, std::size_t offset,
-                          std::span<std::byte> bytes) {
-  return start(TcpOperation::Kind::read, peer, 0, bytes, region, offset);
+Request Endpoint::read(Rank peer, const RegionKey& region, std::size_t offset,
+                       std::span<std::byte> bytes) {
+  return start(Operation::Kind::read, peer, 0, bytes, region, offset);
 }
 
-Request TcpEndpoint::start(TcpOperation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
-                           const RegionKey& region, std::uint64_t offset) {
+Request Endpoint::start(Operation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
+                        const RegionKey& region, std::uint64_t offset) {
   core::expects(is_rank(peer), "tcp: the peer must be a rank of the connected group");
   Link& link = links_[static_cast<std::size_t>(peer)];
-  TcpOperation& operation = pool_.operation();
+  Operation& operation = pool_.operation();
   operation.kind = kind;
   operation.peer = &link.peer;
-  operation.tag = kind == TcpOperation::Kind::read ? region[0] : tag;
+  operation.tag = kind == Operation::Kind::read ? region[0] : tag;
   operation.region = region[1];
   operation.theirs = offset;
   operation.data = bytes.data();
@@ -132,16 +132,15 @@ Request TcpEndpoint::start(TcpOperation::Kind kind, Rank peer, Tag tag, std::spa
   return request;
 }
 
-std::unique_ptr<MemoryRegion> TcpEndpoint::register_memory(std::span<std::byte> bytes,
-                                                           Access access) {
+std::unique_ptr<MemoryRegion> Endpoint::register_memory(std::span<std::byte> bytes, Access access) {
   if (access == Access::own) return nullptr;
-  return std::make_unique<TcpRegion>(regions_->add(bytes), regions_);
+  return std::make_unique<Region>(regions_->add(bytes), regions_);
 }
 
 // As over any socket, a read costs both processors as much as a message: see transport/ofi.
-std::size_t TcpEndpoint::shortest_read() const noexcept { return std::size_t{512} << 10; }
+std::size_t Endpoint::shortest_read() const noexcept { return std::size_t{512} << 10; }
 
-void TcpEndpoint::give_up() noexcept {
+void Endpoint::give_up() noexcept {
   close_listener();
   for (Link& link : links_) {
     end_connecting(link);
@@ -149,7 +148,7 @@ void TcpEndpoint::give_up() noexcept {
   }
 }
 
-void TcpEndpoint::progress() {
+void Endpoint::progress() {
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   if (count < 0 && errno != EINTR) throw_system("epoll_wait");
@@ -172,7 +171,7 @@ void TcpEndpoint::progress() {
   if (count > 0) moved_ = looked_;
 }
 
-void TcpEndpoint::handle_listener() {
+void Endpoint::handle_listener() {
   for (Listener::Connection& accepted : listener_->take_accepted()) {
     connect_to(links_[static_cast<std::size_t>(accepted.rank)], std::move(accepted.socket), {});
   }
@@ -180,12 +179,12 @@ void TcpEndpoint::handle_listener() {
   if (!links_.empty() && listener_->has_all()) close_listener();
 }
 
-void TcpEndpoint::close_listener() noexcept {
+void Endpoint::close_listener() noexcept {
   rejected_ = rejected();
   listener_.reset();
 }
 
-void TcpEndpoint::connect_to(Link& link, Descriptor socket, std::string text) noexcept {
+void Endpoint::connect_to(Link& link, Descriptor socket, std::string text) noexcept {
   try {
     if (text.empty()) text = HostPort::far_end_of(socket).text();
     link.peer.connect(std::move(socket), std::move(text));
@@ -194,7 +193,7 @@ void TcpEndpoint::connect_to(Link& link, Descriptor socket, std::string text) no
   }
 }
 
-void TcpEndpoint::begin_attempt(Link& link) noexcept {
+void Endpoint::begin_attempt(Link& link) noexcept {
   if (!std::exchange(link.has_begun_connecting, true)) {
     link.is_connecting = true;
     ++connecting_;
@@ -209,7 +208,7 @@ void TcpEndpoint::begin_attempt(Link& link) noexcept {
   }
 }
 
-void TcpEndpoint::continue_attempt(Link& link) noexcept {
+void Endpoint::continue_attempt(Link& link) noexcept {
   try {
     advance_attempt(link);
   } catch (const std::exception& error) {
@@ -218,7 +217,7 @@ void TcpEndpoint::continue_attempt(Link& link) noexcept {
   }
 }
 
-void TcpEndpoint::advance_attempt(Link& link) {
+void Endpoint::advance_attempt(Link& link) {
   switch (link.attempt->move()) {
     case ConnectionAttempt::State::under_way:
       return;
@@ -245,23 +244,23 @@ void TcpEndpoint::advance_attempt(Link& link) {
   }
 }
 
-void TcpEndpoint::retry_connecting() noexcept {
+void Endpoint::retry_connecting() noexcept {
   const auto now = Clock::now();
   for (Link& link : links_)
     if (link.is_connecting && !link.attempt && link.next_attempt < now) begin_attempt(link);
 }
 
-void TcpEndpoint::end_connecting(Link& link) noexcept {
+void Endpoint::end_connecting(Link& link) noexcept {
   link.attempt.reset();
   if (std::exchange(link.is_connecting, false)) --connecting_;
 }
 
-void TcpEndpoint::end_serving(std::uint64_t region) noexcept {
+void Endpoint::end_serving(std::uint64_t region) noexcept {
   for (Link& link : links_) link.peer.end_serving(region);
 }
 
-std::optional<std::size_t> TcpEndpoint::test(TcpOperation& operation) {
-  using State = TcpOperation::State;
+std::optional<std::size_t> Endpoint::test(Operation& operation) {
+  using State = Operation::State;
   try {
     if (!operation.has_ended() && Clock::now() - looked_ >= look_every) progress();
   } catch (...) {  // the request ends in this error, and its bytes are the caller's
@@ -276,9 +275,9 @@ std::optional<std::size_t> TcpEndpoint::test(TcpOperation& operation) {
   throw Error(loss.code(), describe(operation) + " ended: " + loss.what());
 }
 
-void TcpEndpoint::give_up(TcpOperation& operation) noexcept { operation.peer->give_up(operation); }
+void Endpoint::give_up(Operation& operation) noexcept { operation.peer->give_up(operation); }
 
-Error TcpEndpoint::error_of(const TcpOperation& operation) const {
+Error Endpoint::error_of(const Operation& operation) const {
   if (!operation.why.empty())
     return {Errc::transport, describe(operation) + " failed: " + std::string(operation.why)};
   return {Errc::transport, describe(operation) +
@@ -286,14 +285,14 @@ Error TcpEndpoint::error_of(const TcpOperation& operation) const {
                                std::to_string(operation.bytes) + " bytes"};
 }
 
-std::string TcpEndpoint::describe(const TcpOperation& operation) const {
+std::string Endpoint::describe(const Operation& operation) const {
   const std::string bytes = std::to_string(operation.room) + " bytes ";
   const std::string rest =
       "rank " + std::to_string(operation.peer->rank()) + " at " + operation.peer->text();
   switch (operation.kind) {
-    case TcpOperation::Kind::send:
+    case Operation::Kind::send:
       return "tcp: send of " + bytes + "to " + rest;
-    case TcpOperation::Kind::receive:
+    case Operation::Kind::receive:
       return "tcp: receive of up to " + bytes + "from " + rest;
     default:
       return "tcp: read of " + bytes + "of the memory of " + rest;

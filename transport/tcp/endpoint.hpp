@@ -14,11 +14,11 @@
 
 namespace tremula::transport::tcp {
 
-class TcpEndpoint final : public Endpoint {
+class Endpoint final : public transport::Endpoint {
 public:
   /// @param host_port  address of this rank, without a port
-  TcpEndpoint(Side side, const HostPort& host_port);
-  ~TcpEndpoint() override;
+  Endpoint(Side side, const HostPort& host_port);
+  ~Endpoint() override;
 
   Address address() const override { return own_.encode(); }
   /// Does not block: a consumer connects to a peer with the first operation that needs it, and
@@ -46,7 +46,7 @@ public:
   }
 
 private:
-  friend class TcpOperation;
+  friend class Operation;
   friend class Regions;
   using Clock = std::chrono::steady_clock;
 
@@ -63,13 +63,13 @@ private:
   bool is_rank(Rank peer) const noexcept {
     return peer >= 0 && static_cast<std::size_t>(peer) < links_.size();
   }
-  Request start(TcpOperation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
+  Request start(Operation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                 const RegionKey& region = {}, std::uint64_t offset = 0);
-  std::optional<std::size_t> test(TcpOperation& operation);
-  void give_up(TcpOperation& operation) noexcept;
-  void release(TcpOperation& operation) noexcept { pool_.release(operation); }
-  core::Error error_of(const TcpOperation& operation) const;
-  std::string describe(const TcpOperation& operation) const;
+  std::optional<std::size_t> test(Operation& operation);
+  void give_up(Operation& operation) noexcept;
+  void release(Operation& operation) noexcept { pool_.release(operation); }
+  core::Error error_of(const Operation& operation) const;
+  std::string describe(const Operation& operation) const;
 
   // A peer that cannot be connected is lost; the others are not affected.
   void begin_attempt(Link& link) noexcept;

@@ -7,29 +7,29 @@
 
 namespace tremula::transport::tcp {
 
-std::optional<std::size_t> TcpOperation::test() { return endpoint_.test(*this); }
-void TcpOperation::cancel() noexcept { endpoint_.give_up(*this); }
-void TcpOperation::release() noexcept {
+std::optional<std::size_t> Operation::test() { return endpoint_.test(*this); }
+void Operation::cancel() noexcept { endpoint_.give_up(*this); }
+void Operation::release() noexcept {
   assert(has_ended());
   endpoint_.release(*this);
 }
 
-TcpOperation& Pool::operation() {
+Operation& Pool::operation() {
   if (idle_operations_.empty()) {
     idle_operations_.reserve(operations_.size() + 1);  // so that no release allocates
     idle_operations_.push_back(
         &operations_.emplace_back(endpoint_, static_cast<std::uint32_t>(operations_.size())));
   }
-  TcpOperation& operation = *idle_operations_.back();
+  Operation& operation = *idle_operations_.back();
   idle_operations_.pop_back();
   ++operation.generation;
   return operation;
 }
 
-TcpOperation* Pool::find(std::uint64_t id) {
+Operation* Pool::find(std::uint64_t id) {
   const auto index = static_cast<std::uint32_t>(id);
   if (index >= operations_.size()) return nullptr;
-  TcpOperation& found = operations_[index];
+  Operation& found = operations_[index];
   return found.id() == id && !found.has_ended() ? &found : nullptr;
 }
 

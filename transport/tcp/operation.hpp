@@ -10,7 +10,7 @@
 
 namespace tremula::transport::tcp {
 
-class TcpEndpoint;
+class Endpoint;
 class Peer;
 
 /// Pooled: after release() its endpoint keeps the object for the next operation.
@@ -24,7 +24,7 @@ class Peer;
 ///              └──────> pulling ──> finished | failed                       announced
 ///   read     pulling ──> finished | failed
 ///   serve    streaming                                                      what a peer reads
-class TcpOperation final : public Operation {
+class Operation final : public transport::Operation {
 public:
   enum class Kind { send, receive, read, serve };
   enum class State {
@@ -41,7 +41,7 @@ public:
     failed
   };
 
-  TcpOperation(TcpEndpoint& endpoint, std::uint32_t index) : endpoint_(endpoint), index_(index) {}
+  Operation(Endpoint& endpoint, std::uint32_t index) : endpoint_(endpoint), index_(index) {}
   std::optional<std::size_t> test() override;
   void cancel() noexcept override;
   void release() noexcept override;
@@ -67,10 +67,10 @@ public:
   std::uint64_t number = 0;   // of the arrival that a receive pulls
   std::uint64_t region = 0;   // key: of a serve, its first word; of a read, its second
   std::string_view why{};     // of a failure that is not one of lengths
-  TcpOperation* next = nullptr;
+  Operation* next = nullptr;
 
 private:
-  TcpEndpoint& endpoint_;
+  Endpoint& endpoint_;
   std::uint32_t index_;
 };
 
@@ -90,22 +90,22 @@ struct Arrival {
 /// objects never move.
 class Pool {
 public:
-  explicit Pool(TcpEndpoint& endpoint) : endpoint_(endpoint) {}
-  TcpOperation& operation();
-  void release(TcpOperation& operation) noexcept { idle_operations_.push_back(&operation); }
+  explicit Pool(Endpoint& endpoint) : endpoint_(endpoint) {}
+  Operation& operation();
+  void release(Operation& operation) noexcept { idle_operations_.push_back(&operation); }
   /// Returns the operation in flight that has this id; null if there is none.
-  TcpOperation* find(std::uint64_t id);
+  Operation* find(std::uint64_t id);
   Arrival& arrival();
   void release(Arrival& arrival) noexcept;
-  std::deque<TcpOperation>& operations() noexcept { return operations_; }
+  std::deque<Operation>& operations() noexcept { return operations_; }
 
 private:
   /// Bytes of capacity of copies that are kept for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
-  TcpEndpoint& endpoint_;
-  std::deque<TcpOperation> operations_;
-  std::vector<TcpOperation*> idle_operations_;
+  Endpoint& endpoint_;
+  std::deque<Operation> operations_;
+  std::vector<Operation*> idle_operations_;
   std::deque<Arrival> arrivals_;
   std::vector<Arrival*> idle_arrivals_;
   std::size_t idle_copies_ = 0;  // bytes of capacity

@@ -32,7 +32,7 @@ void Peer::connect(Descriptor socket, std::string text) {
   flush();
 }
 
-void Peer::start(TcpOperation& operation) noexcept {
+void Peer::start(Operation& operation) noexcept {
   try {
     begin(operation);
     flush();
@@ -41,9 +41,9 @@ void Peer::start(TcpOperation& operation) noexcept {
   }
 }
 
-void Peer::begin(TcpOperation& operation) {
-  using Kind = TcpOperation::Kind;
-  using State = TcpOperation::State;
+void Peer::begin(Operation& operation) {
+  using Kind = Operation::Kind;
+  using State = Operation::State;
   if (operation.kind == Kind::receive) {
     operation.state = State::posted;
     const auto has_its_tag = [&](const Arrival& a) { return a.tag == operation.tag; };
@@ -74,9 +74,9 @@ void Peer::begin(TcpOperation& operation) {
   }
 }
 
-void Peer::give_up(TcpOperation& operation) noexcept {
-  using Kind = TcpOperation::Kind;
-  using State = TcpOperation::State;
+void Peer::give_up(Operation& operation) noexcept {
+  using Kind = Operation::Kind;
+  using State = Operation::State;
   const State state = std::exchange(operation.state, State::finished);
   if (operation.kind == Kind::send) {
     queued_.remove(operation);
@@ -114,14 +114,14 @@ void Peer::move(bool can_read, bool can_write) noexcept {
 }
 
 void Peer::end_serving(std::uint64_t region) noexcept {
-  using Kind = TcpOperation::Kind;
-  const auto is_of_it = [&](const TcpOperation& operation) {
+  using Kind = Operation::Kind;
+  const auto is_of_it = [&](const Operation& operation) {
     return operation.kind == Kind::serve && operation.region == region;
   };
   if (chunk_.operation != nullptr && is_of_it(*chunk_.operation))
     return lose(Errc::transport, "memory that it was reading has ended");
   try {
-    while (TcpOperation* const serve = streaming_.take(is_of_it)) {
+    while (Operation* const serve = streaming_.take(is_of_it)) {
       const std::uint64_t room = serve->theirs;
       serve->finish(0);
       release_serve(*serve);
@@ -134,7 +134,7 @@ void Peer::end_serving(std::uint64_t region) noexcept {
 }
 
 void Peer::lose(Errc code, std::string_view why) noexcept {
-  using Kind = TcpOperation::Kind;
+  using Kind = Operation::Kind;
   if (is_lost()) return;
   lost_code_ = code;
   try {
@@ -144,7 +144,7 @@ void Peer::lose(Errc code, std::string_view why) noexcept {
   }
   forget(epoll_, socket_);
   socket_.reset();
-  const auto end_serve = [this](TcpOperation* operation) {
+  const auto end_serve = [this](Operation* operation) {
     if (operation == nullptr || operation->kind != Kind::serve) return;
     operation->finish(0);
     release_serve(*operation);
@@ -158,7 +158,7 @@ void Peer::lose(Errc code, std::string_view why) noexcept {
   payload_ = {};
 }
 
-void Peer::release_serve(TcpOperation& serve) noexcept {
+void Peer::release_serve(Operation& serve) noexcept {
   --serves_;
   pool_.release(serve);
 }

@@ -32,9 +32,9 @@ public:
 
   /// @param socket  connected; the peer has proved that it is this one
   void connect(Descriptor socket, std::string text);
-  void start(TcpOperation& operation) noexcept;
+  void start(Operation& operation) noexcept;
   /// Gives an operation up: its bytes are the caller's again.
-  void give_up(TcpOperation& operation) noexcept;
+  void give_up(Operation& operation) noexcept;
   /// Reads and writes, where epoll reports that the socket can do so.
   void move(bool can_read, bool can_write) noexcept;
   /// Stops sending bytes of this region.
@@ -48,17 +48,17 @@ private:
   struct Chunk {
     const std::byte* data = nullptr;
     std::size_t left = 0;
-    TcpOperation* operation = nullptr;
+    Operation* operation = nullptr;
   };
   /// Bytes that are being read, of which `left` are still to come.
   struct Payload {
     std::byte* to = nullptr;  ///< null: they are read and dropped
     std::size_t left = 0, bytes = 0;
-    TcpOperation* operation = nullptr;
+    Operation* operation = nullptr;
     Arrival* arrival = nullptr;
   };
 
-  void begin(TcpOperation& operation);
+  void begin(Operation& operation);
 
   // sending.cpp
   void add(const Frame& frame);
@@ -67,7 +67,7 @@ private:
   void flush();
   void count_written(std::size_t bytes);
   void end_chunk();
-  void release_serve(TcpOperation& serve) noexcept;
+  void release_serve(Operation& serve) noexcept;
   void await_room(bool is_awaited) noexcept;
 
   // receiving.cpp
@@ -83,16 +83,16 @@ private:
   void end_payload(const Payload& payload);
   /// Gives a message to a posted receive, or keeps it until there is one.
   void deliver(Arrival& arrival);
-  void deliver_to(TcpOperation& receive, Arrival& arrival);
-  void pull(TcpOperation& receive, const Arrival& arrival);
+  void deliver_to(Operation& receive, Arrival& arrival);
+  void pull(Operation& receive, const Arrival& arrival);
   void give_back(std::uint64_t cost);
   /// Returns our operation that a frame names; null if it has ended meanwhile.
-  TcpOperation* ours(std::uint64_t id, bool is_send);
+  Operation* ours(std::uint64_t id, bool is_send);
   /// Keeps the place of an announced message whose receive is given up after the peer was lost: its
   /// bytes never arrive, and no later message of its tag overtakes it.
-  void keep_announced(const TcpOperation& receive);
+  void keep_announced(const Operation& receive);
   /// Keeps the message of a receive that is given up for the next receive.
-  void detach(TcpOperation& receive, bool is_eager);
+  void detach(Operation& receive, bool is_eager);
 
   Rank rank_;
   std::string text_;
@@ -104,10 +104,10 @@ private:
   core::Errc lost_code_{};
   std::string lost_why_;
 
-  Queue<TcpOperation> queued_;     // sends that have no frame yet
-  Queue<TcpOperation> streaming_;  // sends and serves whose bytes the peer wants, in turn
-  Bytes before_, after_;           // bytes to write before the chunk and after it
-  std::size_t written_ = 0;        // bytes of before_ that are written
+  Queue<Operation> queued_;     // sends that have no frame yet
+  Queue<Operation> streaming_;  // sends and serves whose bytes the peer wants, in turn
+  Bytes before_, after_;        // bytes to write before the chunk and after it
+  std::size_t written_ = 0;     // bytes of before_ that are written
   Chunk chunk_;
   std::uint64_t credit_ = window_bytes;
   std::size_t serves_ = 0;    // reads under way
@@ -115,7 +115,7 @@ private:
   bool is_armed_ = false;     // epoll reports when it takes more
   bool is_broken_ = false;    // the socket takes no more bytes; those it still holds are read
 
-  Queue<TcpOperation> posted_;
+  Queue<Operation> posted_;
   Queue<Arrival> arrivals_;
   std::uint64_t arrived_ = 0;                        // messages so far
   std::size_t announced_ = 0;                        // arrivals that were announced

@@ -84,7 +84,7 @@ void Peer::take_input() {
 }
 
 void Peer::take(const Frame& frame) {
-  using State = TcpOperation::State;
+  using State = Operation::State;
   switch (frame.kind) {
     case FrameKind::message:
     case FrameKind::announce:
@@ -94,7 +94,7 @@ void Peer::take(const Frame& frame) {
     case FrameKind::fetch:
       return answer_fetch(frame);
     case FrameKind::data: {
-      TcpOperation* const room = ours(frame.room, false);
+      Operation* const room = ours(frame.room, false);
       if (room == nullptr) return begin_payload({.left = frame.bytes, .bytes = frame.bytes});
       if (frame.bytes > room->expected - room->bytes)
         refuse("data of at most the bytes asked for", frame.bytes);
@@ -104,7 +104,7 @@ void Peer::take(const Frame& frame) {
                             .operation = room});
     }
     case FrameKind::done: {
-      TcpOperation* const send = ours(frame.send, true);
+      Operation* const send = ours(frame.send, true);
       if (send == nullptr) return;
       // Its receive was given up, and the next one is too short.
       if (send->state == State::streaming) {
@@ -121,10 +121,10 @@ void Peer::take(const Frame& frame) {
       return send->finish(send->room);
     }
     case FrameKind::gone:
-      if (TcpOperation* const room = ours(frame.room, false)) {
+      if (Operation* const room = ours(frame.room, false)) {
         room->state = State::failed;
-        room->why = room->kind == TcpOperation::Kind::read ? "the memory is not there any more"
-                                                           : "the peer has given its send up";
+        room->why = room->kind == Operation::Kind::read ? "the memory is not there any more"
+                                                        : "the peer has given its send up";
       }
       return;
     case FrameKind::credit:
@@ -136,16 +136,16 @@ void Peer::take(const Frame& frame) {
   refuse("a frame", static_cast<std::uint64_t>(frame.kind));
 }
 
-TcpOperation* Peer::ours(std::uint64_t id, bool is_send) {
-  TcpOperation* const found = pool_.find(id);
+Operation* Peer::ours(std::uint64_t id, bool is_send) {
+  Operation* const found = pool_.find(id);
   if (found == nullptr || found->peer != this) return nullptr;
-  using Kind = TcpOperation::Kind;
+  using Kind = Operation::Kind;
   if (is_send) return found->kind == Kind::send ? found : nullptr;
-  return found->state == TcpOperation::State::pulling ? found : nullptr;
+  return found->state == Operation::State::pulling ? found : nullptr;
 }
 
 void Peer::take_message(const Frame& frame) {
-  using State = TcpOperation::State;
+  using State = Operation::State;
   const std::uint64_t number = ++arrived_;
   if (frame.kind == FrameKind::announce) {
     if (++announced_ > share_.announced) refuse("fewer messages without a receive", announced_);
@@ -161,8 +161,8 @@ void Peer::take_message(const Frame& frame) {
   const std::uint64_t cost = cost_of(frame.bytes);
   if (cost > granted_) refuse("a message for which there is credit", frame.bytes);
   granted_ -= cost;
-  TcpOperation* const receive =
-      posted_.take([&](const TcpOperation& posted) { return posted.tag == frame.tag; });
+  Operation* const receive =
+      posted_.take([&](const Operation& posted) { return posted.tag == frame.tag; });
   if (receive == nullptr) {
     Arrival& arrival = pool_.arrival();
     arrival.number = number;
@@ -189,8 +189,8 @@ void Peer::take_message(const Frame& frame) {
 }
 
 void Peer::answer_pull(const Frame& frame) {
-  using State = TcpOperation::State;
-  TcpOperation* const send = ours(frame.send, true);
+  using State = Operation::State;
+  Operation* const send = ours(frame.send, true);
   const bool is_there =
       send != nullptr && (send->state == State::announced || send->state == State::streaming ||
                           send->state == State::sent);
@@ -205,9 +205,9 @@ void Peer::answer_fetch(const Frame& frame) {
   if (!found || found->empty()) return add({.kind = FrameKind::gone, .room = frame.room});
   if (serves_ >= share_.serves) refuse("fewer reads at once", serves_);
   ++serves_;
-  TcpOperation& serve = pool_.operation();
-  serve.kind = TcpOperation::Kind::serve;
-  serve.state = TcpOperation::State::streaming;
+  Operation& serve = pool_.operation();
+  serve.kind = Operation::Kind::serve;
+  serve.state = Operation::State::streaming;
   serve.peer = this;
   serve.data = found->data();
   serve.room = found->size();
@@ -229,29 +229,29 @@ void Peer::count_payload(std::size_t bytes) {
 }
 
 void Peer::end_payload(const Payload& payload) {
-  using State = TcpOperation::State;
+  using State = Operation::State;
   if (payload.arrival != nullptr) return deliver(*payload.arrival);
   if (payload.operation == nullptr) return;
-  TcpOperation& operation = *payload.operation;
+  Operation& operation = *payload.operation;
   if (operation.state == State::arriving) return operation.finish(payload.bytes);
   operation.bytes += payload.bytes;
   if (operation.bytes < operation.expected) return;
   operation.finish(operation.expected);
-  if (operation.kind == TcpOperation::Kind::receive)
+  if (operation.kind == Operation::Kind::receive)
     add({.kind = FrameKind::done, .send = operation.theirs});
 }
 
 void Peer::deliver(Arrival& arrival) {
-  TcpOperation* const receive =
-      posted_.take([&](const TcpOperation& posted) { return posted.tag == arrival.tag; });
+  Operation* const receive =
+      posted_.take([&](const Operation& posted) { return posted.tag == arrival.tag; });
   if (receive != nullptr)
     deliver_to(*receive, arrival);
   else
     arrivals_.insert_in_order(arrival);
 }
 
-void Peer::deliver_to(TcpOperation& receive, Arrival& arrival) {
-  using State = TcpOperation::State;
+void Peer::deliver_to(Operation& receive, Arrival& arrival) {
+  using State = Operation::State;
   if (arrival.is_announced) {
     --announced_;
     pull(receive, arrival);
@@ -267,7 +267,7 @@ void Peer::deliver_to(TcpOperation& receive, Arrival& arrival) {
   pool_.release(arrival);
 }
 
-void Peer::pull(TcpOperation& receive, const Arrival& arrival) {
+void Peer::pull(Operation& receive, const Arrival& arrival) {
   receive.theirs = arrival.send;
   receive.number = arrival.number;
   receive.expected = arrival.bytes;
@@ -275,10 +275,10 @@ void Peer::pull(TcpOperation& receive, const Arrival& arrival) {
   const bool is_too_long = arrival.bytes > receive.room;
   if (is_too_long || arrival.bytes == 0) {
     receive.finish(arrival.bytes);
-    if (is_too_long) receive.state = TcpOperation::State::failed;
+    if (is_too_long) receive.state = Operation::State::failed;
     return add({.kind = FrameKind::done, .send = arrival.send});
   }
-  receive.state = TcpOperation::State::pulling;
+  receive.state = Operation::State::pulling;
   add({.kind = FrameKind::pull, .send = arrival.send, .room = receive.id()});
 }
 
@@ -289,7 +289,7 @@ void Peer::give_back(std::uint64_t cost) {
   granted_ += std::exchange(owed_, 0);
 }
 
-void Peer::keep_announced(const TcpOperation& receive) {
+void Peer::keep_announced(const Operation& receive) {
   Arrival& arrival = pool_.arrival();
   arrival.number = receive.number;
   arrival.tag = receive.tag;
@@ -297,9 +297,9 @@ void Peer::keep_announced(const TcpOperation& receive) {
   arrivals_.insert_in_order(arrival);
 }
 
-void Peer::detach(TcpOperation& receive, bool is_eager) {
+void Peer::detach(Operation& receive, bool is_eager) {
   const bool is_being_read = payload_.operation == &receive;
-  if (receive.kind == TcpOperation::Kind::read) {
+  if (receive.kind == Operation::Kind::read) {
     if (is_being_read) payload_.to = nullptr, payload_.operation = nullptr;
     return;
   }

@@ -8,13 +8,13 @@
 
 namespace tremula::transport::tcp {
 
-class TcpEndpoint;
+class Endpoint;
 
 /// The regions of one endpoint. A region may outlive the endpoint.
 class Regions {
 public:
   /// Null once the endpoint has ended.
-  TcpEndpoint* endpoint = nullptr;
+  Endpoint* endpoint = nullptr;
 
   RegionKey add(std::span<std::byte> bytes);
   void end(const RegionKey& key) noexcept;

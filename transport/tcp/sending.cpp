@@ -36,14 +36,14 @@ void Peer::add(const Frame& frame) {
 }
 
 void Peer::fill() {
-  using State = TcpOperation::State;
+  using State = Operation::State;
   if (written_ >= most_copied_together) {
     before_.erase(before_.begin(), before_.begin() + static_cast<std::ptrdiff_t>(written_));
     written_ = 0;
   }
   while (chunk_.left == 0 && !queued_.is_empty() &&
          before_.size() - written_ < most_copied_together) {
-    TcpOperation& send = *queued_.first();
+    Operation& send = *queued_.first();
     const bool is_eager = send.room <= longest_eager && cost_of(send.room) <= credit_;
     add({.kind = is_eager ? FrameKind::message : FrameKind::announce,
          .bytes = send.room,
@@ -64,7 +64,7 @@ void Peer::fill() {
     }
   }
   if (chunk_.left > 0 || streaming_.is_empty()) return;
-  TcpOperation& next = *streaming_.first();
+  Operation& next = *streaming_.first();
   const std::size_t bytes = std::min(chunk_bytes, next.room - next.bytes);
   add({.kind = FrameKind::data, .bytes = bytes, .room = next.theirs});
   streaming_.pop();
@@ -118,9 +118,9 @@ void Peer::count_written(std::size_t bytes) {
 }
 
 void Peer::end_chunk() {
-  using Kind = TcpOperation::Kind;
-  using State = TcpOperation::State;
-  TcpOperation& operation = *std::exchange(chunk_, {}).operation;
+  using Kind = Operation::Kind;
+  using State = Operation::State;
+  Operation& operation = *std::exchange(chunk_, {}).operation;
   if (operation.state == State::writing || operation.state == State::ending) {
     operation.finish(operation.room);
   } else if (operation.bytes < operation.room) {

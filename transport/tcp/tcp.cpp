@@ -25,8 +25,8 @@ std::unique_ptr<Endpoint> Tcp::open(std::string_view offer, Side side) {
                                                    mine.front() +
                                                    (mine.size() > 1 ? "' or '" + mine.back() : "") +
                                                    "', found '" + std::string(offer) + "'");
-  return std::make_unique<tcp::TcpEndpoint>(side,
-                                            tcp::HostPort(offer == wide ? bind_ : "127.0.0.1", 0));
+  return std::make_unique<tcp::Endpoint>(side,
+                                         tcp::HostPort(offer == wide ? bind_ : "127.0.0.1", 0));
 }
 
 }  // namespace tremula::transport

@@ -20,8 +20,8 @@ struct RegisteredPair {
     auto providers = ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}});
     providers.front().info->domain_attr->mr_mode |= FI_MR_LOCAL;
     providers.front().is_readable = true;
-    producer = std::make_unique<ofi::OfiEndpoint>(providers.front());
-    consumer = std::make_unique<ofi::OfiEndpoint>(providers.front());
+    producer = std::make_unique<ofi::Endpoint>(providers.front());
+    consumer = std::make_unique<ofi::Endpoint>(providers.front());
     producer->connect(std::vector<Address>{consumer->address()}, Deadline::after(10));
     consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
   }
@@ -33,7 +33,7 @@ struct RegisteredPair {
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "no message");
     }
   }
-  std::unique_ptr<ofi::OfiEndpoint> producer, consumer;
+  std::unique_ptr<ofi::Endpoint> producer, consumer;
 };
 
 }  // namespace
@@ -66,7 +66,7 @@ TEST(OfiMemory, EveryBufferIsRegisteredWhereTheProviderAsksForThat) {
 TEST(OfiMemory, NoPeerReadsOverSocketsOfLibfabric) {
   for (const auto& provider : ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}})) {
     EXPECT_FALSE(provider.is_readable) << provider.offer;
-    ofi::OfiEndpoint endpoint(provider);
+    ofi::Endpoint endpoint(provider);
     core::Bytes bytes(100);
     EXPECT_EQ(endpoint.register_memory(bytes, Access::peers_read), nullptr) << provider.offer;
   }

@@ -43,13 +43,13 @@ TEST(TcpFork, AnEndThatIsClosedIsReportedThoughAChildHoldsItsSocket) {
 
 /// A process connects to this one, forks a child and is killed.
 TEST(TcpFork, AKilledRankIsReportedThoughItsChildLives) {
-  tcp::TcpEndpoint producer(Side::producer, tcp::HostPort("127.0.0.1", 0));
+  tcp::Endpoint producer(Side::producer, tcp::HostPort("127.0.0.1", 0));
   std::array<int, 2> up{};
   ASSERT_EQ(pipe(up.data()), 0);
   const Address address = producer.address();
   const pid_t rank = fork();
   if (rank == 0) {
-    tcp::TcpEndpoint consumer(Side::consumer, tcp::HostPort("127.0.0.1", 0));
+    tcp::Endpoint consumer(Side::consumer, tcp::HostPort("127.0.0.1", 0));
     const Address own = consumer.address();
     if (write(up[1], own.data(), own.size()) < 0) _exit(1);
     consumer.connect(std::vector<Address>{address}, Deadline::after(30));

@@ -21,13 +21,12 @@ using testing_only::listening_sockets, testing_only::open_files;
 /// A producer and its first consumer. The producer listens until all consumers have connected.
 struct TcpPair {
   explicit TcpPair(std::size_t absent = 0)
-      : producer(std::make_unique<tcp::TcpEndpoint>(Side::producer, tcp::HostPort("127.0.0.1", 0))),
-        consumer(
-            std::make_unique<tcp::TcpEndpoint>(Side::consumer, tcp::HostPort("127.0.0.1", 0))) {
+      : producer(std::make_unique<tcp::Endpoint>(Side::producer, tcp::HostPort("127.0.0.1", 0))),
+        consumer(std::make_unique<tcp::Endpoint>(Side::consumer, tcp::HostPort("127.0.0.1", 0))) {
     std::vector<Address> consumers{consumer->address()};
     for (std::size_t i = 0; i < absent; ++i)
       consumers.push_back(others
-                              .emplace_back(std::make_unique<tcp::TcpEndpoint>(
+                              .emplace_back(std::make_unique<tcp::Endpoint>(
                                   Side::consumer, tcp::HostPort("127.0.0.1", 0)))
                               ->address());
     producer->connect(consumers, Deadline::after(10));
@@ -37,8 +36,8 @@ struct TcpPair {
   tcp::RankAddress producer_address() const {
     return tcp::RankAddress::decode(producer->address(), 0);
   }
-  std::vector<tcp::TcpEndpoint*> ends() const {
-    std::vector<tcp::TcpEndpoint*> all{consumer.get()};
+  std::vector<tcp::Endpoint*> ends() const {
+    std::vector<tcp::Endpoint*> all{consumer.get()};
     for (const auto& other : others) all.push_back(other.get());
     return all;
   }
@@ -67,8 +66,8 @@ struct TcpPair {
     EXPECT_TRUE(std::ranges::equal(out, in));
   }
 
-  std::unique_ptr<tcp::TcpEndpoint> producer, consumer;
-  std::vector<std::unique_ptr<tcp::TcpEndpoint>> others;
+  std::unique_ptr<tcp::Endpoint> producer, consumer;
+  std::vector<std::unique_ptr<tcp::Endpoint>> others;
 };
 
 inline Bytes bytes_of(std::size_t count, unsigned char value) {

@@ -233,8 +233,8 @@ TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllExpectedRanksAreConnected) {
 }
 
 TEST(TcpUnauthenticatedPeer, AtThePortOfARankIsDetected) {
-  TcpEndpoint consumer(Side::consumer, HostPort("127.0.0.1", 0));
-  TcpEndpoint other(Side::producer, HostPort("127.0.0.1", 0));
+  tcp::Endpoint consumer(Side::consumer, HostPort("127.0.0.1", 0));
+  tcp::Endpoint other(Side::producer, HostPort("127.0.0.1", 0));
   RankAddress wrong = RankAddress::decode(other.address(), 0);
   wrong.secret.fill(std::byte{1});
   other.connect(std::vector<Address>{consumer.address()}, Deadline::after(10));
@@ -242,7 +242,7 @@ TEST(TcpUnauthenticatedPeer, AtThePortOfARankIsDetected) {
   Bytes in(5);
   Request receive = consumer.receive(0, 1, in);
   const Descriptor listener = listen_at(HostPort("127.0.0.1", 0));
-  TcpEndpoint second(Side::consumer, HostPort("127.0.0.1", 0));
+  tcp::Endpoint second(Side::consumer, HostPort("127.0.0.1", 0));
   wrong.host_port = HostPort::near_end_of(listener);
   second.connect(std::vector<Address>{wrong.encode()}, Deadline::after(10));
   Request other_receive = second.receive(0, 1, in);
