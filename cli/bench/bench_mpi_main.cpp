@@ -14,9 +14,9 @@
 
 #include "cli/bench/bench_jobs.hpp"
 #include "core/error.hpp"
-#include "transport/mpi/mpi_group.hpp"
-#include "transport/mpi/mpi_process.hpp"
-#include "transport/mpi/mpi_transport.hpp"
+#include "transport/mpi/group.hpp"
+#include "transport/mpi/process.hpp"
+#include "transport/mpi/transport.hpp"
 
 namespace tremula::cli {
 

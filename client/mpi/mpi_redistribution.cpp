@@ -9,7 +9,7 @@
 #include "client/c_api/updates.hpp"
 #include "client/mpi/libtremula.hpp"
 #include "client/redistribute/mpi_job.hpp"
-#include "transport/mpi/mpi_companion.hpp"
+#include "transport/mpi/companion.hpp"
 #include "tremula/tremula_mpi.h"
 
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/c_api/guarded.hpp"
 #include "client/mpi/libtremula.hpp"
-#include "transport/mpi/mpi_group.hpp"
-#include "transport/mpi/mpi_transport.hpp"
+#include "transport/mpi/group.hpp"
+#include "transport/mpi/transport.hpp"
 #include "tremula/tremula_mpi.h"
 
 namespace {

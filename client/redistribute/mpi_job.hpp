@@ -13,7 +13,7 @@
 #include "client/redistribute/redistribution.hpp"
 #include "client/session/config.hpp"
 #include "transport/local/shared_memory.hpp"
-#include "transport/mpi/mpi_group_endpoint.hpp"
+#include "transport/mpi/group_endpoint.hpp"
 
 namespace tremula::client::redistribute {
 

@@ -5,7 +5,7 @@
 #include "client/redistribute/mpi_job.hpp"
 #include "client/scalapack/blacs.hpp"
 #include "client/scalapack/notice.hpp"
-#include "transport/mpi/mpi_companion.hpp"
+#include "transport/mpi/companion.hpp"
 
 namespace tremula::client::scalapack {
 

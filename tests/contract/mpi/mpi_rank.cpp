@@ -17,7 +17,7 @@
 #include "tests/contract/contract.hpp"
 #include "tests/coupled/jobs.hpp"
 #include "tests/coupled/stacks.hpp"
-#include "transport/mpi/mpi_transport.hpp"
+#include "transport/mpi/transport.hpp"
 
 namespace tremula::contract {
 

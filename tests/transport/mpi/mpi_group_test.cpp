@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_group.hpp"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -10,7 +8,8 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "transport/mpi/mpi_group_endpoint.hpp"
+#include "transport/mpi/group.hpp"
+#include "transport/mpi/group_endpoint.hpp"
 
 namespace tremula::transport::mpi {
 

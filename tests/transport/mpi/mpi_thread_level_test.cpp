@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "transport/mpi/mpi_group.hpp"
-#include "transport/mpi/mpi_transport.hpp"
+#include "transport/mpi/group.hpp"
+#include "transport/mpi/transport.hpp"
 
 namespace tremula::transport::mpi {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors of the mpi transport when it cannot work. The contract tests the messages that it delivers
 // (tests/contract/mpi).
-#include "transport/mpi/mpi_transport.hpp"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,7 +8,8 @@
 #include <fstream>
 
 #include "core/error.hpp"
-#include "transport/mpi/mpi_endpoint.hpp"
+#include "transport/mpi/endpoint.hpp"
+#include "transport/mpi/transport.hpp"
 
 namespace tremula::transport::mpi {
 

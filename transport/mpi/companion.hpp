@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "transport/mpi/mpi_call.hpp"
+#include "transport/mpi/call.hpp"
 
 namespace tremula::transport::mpi {
 

@@ -12,7 +12,7 @@
 //            chunks =====================> straight into the caller's memory
 //            end ------------------------> complete
 //
-// Envelopes (mpi_postbox) carry tags and keep the order of messages between two ranks. The chunks
+// Envelopes (postbox.hpp) carry tags and keep the order of messages between two ranks. The chunks
 // of a long message have an MPI tag of their own, and at most 1 GiB each because MPI counts in
 // `int`.
 #include <mpi.h>
@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "core/log.hpp"
-#include "transport/mpi/mpi_postbox.hpp"
+#include "transport/mpi/postbox.hpp"
 #include "transport/transport.hpp"
 
 namespace tremula::transport::mpi {

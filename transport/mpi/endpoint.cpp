@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_endpoint.hpp"
+#include "transport/mpi/endpoint.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "core/error.hpp"
-#include "transport/mpi/mpi_call.hpp"
-#include "transport/mpi/mpi_connect.hpp"
+#include "transport/mpi/call.hpp"
+#include "transport/mpi/connect.hpp"
 
 namespace tremula::transport::mpi {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "transport/mpi/mpi_group.hpp"
+#include "transport/mpi/group.hpp"
 #include "transport/transport.hpp"
 
 namespace tremula::transport::mpi {

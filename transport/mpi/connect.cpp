@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_connect.hpp"
+#include "transport/mpi/connect.hpp"
 
 #include <signal.h>
 
@@ -11,7 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/thread.hpp"
-#include "transport/mpi/mpi_call.hpp"
+#include "transport/mpi/call.hpp"
 
 namespace tremula::transport::mpi {
 

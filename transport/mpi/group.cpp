@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_group.hpp"
+#include "transport/mpi/group.hpp"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "transport/group.hpp"
-#include "transport/mpi/mpi_call.hpp"
+#include "transport/mpi/call.hpp"
 
 namespace tremula::transport::mpi {
 

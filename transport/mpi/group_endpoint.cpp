@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_group_endpoint.hpp"
+#include "transport/mpi/group_endpoint.hpp"
 
 #include <chrono>
 #include <limits>

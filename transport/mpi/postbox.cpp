@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_postbox.hpp"
+#include "transport/mpi/postbox.hpp"
 
 #include <cstring>
 #include <string>
 
 #include "core/error.hpp"
-#include "transport/mpi/mpi_call.hpp"
+#include "transport/mpi/call.hpp"
 
 namespace tremula::transport::mpi {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_process.hpp"
+#include "transport/mpi/process.hpp"
 
 namespace tremula::transport::mpi {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/log.hpp"
-#include "transport/mpi/mpi_call.hpp"
+#include "transport/mpi/call.hpp"
 #include "transport/transport.hpp"
 
 namespace tremula::transport::mpi {

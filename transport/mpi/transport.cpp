@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_transport.hpp"
+#include "transport/mpi/transport.hpp"
 
 #include <array>
 #include <cstdlib>
 #include <fstream>
 
 #include "core/error.hpp"
-#include "transport/mpi/mpi_endpoint.hpp"
+#include "transport/mpi/endpoint.hpp"
 
 namespace tremula::transport::mpi {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/mpi/mpi_call.hpp"
+#include "transport/mpi/call.hpp"
 
 #include <array>
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "transport/mpi/mpi_call.hpp"
+#include "transport/mpi/call.hpp"
 
 namespace tremula::transport::mpi {
 
