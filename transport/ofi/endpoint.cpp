@@ -161,19 +161,19 @@ void Endpoint::progress() {
 }
 
 void Endpoint::post_queued() {
-  std::erase_if(waiting_, [this](Queue* queue) {
+  std::erase_if(waiting_, [this](Fifo* queue) {
     while (queue->first != nullptr && post(*queue->first)) queue->remove(*queue->first);
     return queue->first == nullptr;
   });
 }
 
-void Endpoint::Queue::push(Operation& operation) noexcept {
+void Endpoint::Fifo::push(Operation& operation) noexcept {
   operation.next_ = nullptr;
   (first == nullptr ? first : last->next_) = &operation;
   last = &operation;
 }
 
-void Endpoint::Queue::remove(const Operation& operation) noexcept {
+void Endpoint::Fifo::remove(const Operation& operation) noexcept {
   Operation* before = nullptr;
   for (auto* at = first; at != nullptr; before = std::exchange(at, at->next_)) {
     if (at != &operation) continue;

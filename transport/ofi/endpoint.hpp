@@ -91,7 +91,7 @@ private:
   using State = Operation::State;
 
   /// Operations that wait until libfabric has room for them, oldest first.
-  struct Queue {
+  struct Fifo {
     Operation* first = nullptr;
     Operation* last = nullptr;
     void push(Operation& operation) noexcept;
@@ -99,9 +99,9 @@ private:
   };
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
-    std::string text{};             ///< of the address, for people
-    int lost_by = 0;                ///< error of libfabric that means that the peer is gone
-    std::array<Queue, 3> queues{};  ///< index = Kind
+    std::string text{};            ///< of the address, for people
+    int lost_by = 0;               ///< error of libfabric that means that the peer is gone
+    std::array<Fifo, 3> queues{};  ///< index = Kind
   };
 
   Request start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
@@ -128,7 +128,7 @@ private:
   Peer& peer_of(const Operation& operation) {
     return peers_[static_cast<std::size_t>(operation.peer_)];
   }
-  Queue& queue_of(const Operation& operation) {
+  Fifo& queue_of(const Operation& operation) {
     return peer_of(operation).queues[static_cast<std::size_t>(operation.kind_)];
   }
 
@@ -139,7 +139,7 @@ private:
   Address address_;
   std::string closed_reason_;
   std::vector<Peer> peers_;
-  std::vector<Queue*> waiting_;  // queues that are not empty
+  std::vector<Fifo*> waiting_;  // queues that are not empty
   std::vector<Operation*> idle_;
 };
 

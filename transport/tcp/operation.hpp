@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/tcp/queue.hpp"
+#include "transport/tcp/fifo.hpp"
 #include "transport/transport.hpp"
 
 namespace tremula::transport::tcp {

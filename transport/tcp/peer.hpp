@@ -104,10 +104,10 @@ private:
   core::Errc lost_code_{};
   std::string lost_why_;
 
-  Queue<Operation> queued_;     // sends that have no frame yet
-  Queue<Operation> streaming_;  // sends and serves whose bytes the peer wants, in turn
-  Bytes before_, after_;        // bytes to write before the chunk and after it
-  std::size_t written_ = 0;     // bytes of before_ that are written
+  Fifo<Operation> queued_;     // sends that have no frame yet
+  Fifo<Operation> streaming_;  // sends and serves whose bytes the peer wants, in turn
+  Bytes before_, after_;       // bytes to write before the chunk and after it
+  std::size_t written_ = 0;    // bytes of before_ that are written
   Chunk chunk_;
   std::uint64_t credit_ = window_bytes;
   std::size_t serves_ = 0;    // reads under way
@@ -115,8 +115,8 @@ private:
   bool is_armed_ = false;     // epoll reports when it takes more
   bool is_broken_ = false;    // the socket takes no more bytes; those it still holds are read
 
-  Queue<Operation> posted_;
-  Queue<Arrival> arrivals_;
+  Fifo<Operation> posted_;
+  Fifo<Arrival> arrivals_;
   std::uint64_t arrived_ = 0;                        // messages so far
   std::size_t announced_ = 0;                        // arrivals that were announced
   std::uint64_t granted_ = window_bytes, owed_ = 0;  // bytes that the peer may use; to give back

@@ -4,9 +4,9 @@
 
 namespace tremula::transport::tcp {
 
-/// Items in order, linked by their member `next`; in one queue at a time. Owns none of them.
+/// Items in order, linked by their member `next`; in one Fifo at a time. Owns none of them.
 template <class Item>
-class Queue {
+class Fifo {
 public:
   bool is_empty() const noexcept { return first_ == nullptr; }
   Item* first() const noexcept { return first_; }
@@ -23,7 +23,7 @@ public:
     item.next = before == nullptr ? first_ : before->next;
     (before == nullptr ? first_ : before->next) = &item;
   }
-  /// Returns the first item for which `is_wanted`, which stays in the queue; null if there is none.
+  /// Returns the first item for which `is_wanted`, which stays in place; null if there is none.
   template <class Predicate>
   Item* find(Predicate is_wanted) const {
     for (Item* at = first_; at != nullptr; at = at->next)
