@@ -64,7 +64,8 @@ void add_serve(CLI::App& app) {
     for (const auto& [key, text] : options->texts)
       if (text) given[key] = *text;
     const server::Config config = server::load_config(given, environment, options->config_file);
-    server::serve(config, TREMULA_VERSION, core::Log("server", config.log, core::WhenFull::drop));
+    server::serve(config, TREMULA_VERSION,
+                  core::Log("server", config.log, core::LogOverflow::drop));
   });
 }
 

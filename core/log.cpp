@@ -48,8 +48,8 @@ class DroppingSink final : public spdlog::sinks::base_sink<std::mutex> {
   using Clock = std::chrono::steady_clock;
 
 public:
-  explicit DroppingSink(WhenFull when_full)
-      : waits_(when_full == WhenFull::wait), own_(waits_ ? -1 : open_again()) {}
+  explicit DroppingSink(LogOverflow overflow)
+      : waits_(overflow == LogOverflow::wait), own_(waits_ ? -1 : open_again()) {}
   ~DroppingSink() override {
     if (waits_) write_kept(true);
     if (own_ >= 0) ::close(own_);
@@ -153,10 +153,10 @@ private:
 }  // namespace
 
 struct Log::Impl {
-  Impl(std::string name, WhenFull when_full)
-      : dropping(when_full == WhenFull::wait && ::isatty(STDERR_FILENO) != 0
+  Impl(std::string name, LogOverflow overflow)
+      : dropping(overflow == LogOverflow::wait && ::isatty(STDERR_FILENO) != 0
                      ? nullptr
-                     : std::make_shared<DroppingSink>(when_full)),
+                     : std::make_shared<DroppingSink>(overflow)),
         logger(std::move(name), dropping
                                     ? spdlog::sink_ptr(dropping)
                                     : std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {}
@@ -164,8 +164,8 @@ struct Log::Impl {
   spdlog::logger logger;
 };
 
-Log::Log(std::string name, LogLevel level, WhenFull when_full)
-    : impl_(std::make_unique<Impl>(std::move(name), when_full)) {
+Log::Log(std::string name, LogLevel level, LogOverflow overflow)
+    : impl_(std::make_unique<Impl>(std::move(name), overflow)) {
   impl_->logger.set_level(level_of(level));
   if (impl_->dropping) impl_->logger.set_error_handler([](const std::string&) {});  // would block
   impl_->logger.set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %n %v");

@@ -15,7 +15,7 @@ enum class LogLevel { off, error, warn, info, debug };
 /// How a log treats a line that standard error does not take at once, e.g. because its pipe is not read. Such lines are
 /// kept until a later write or flush, at most Log::kept_bytes of them; further lines are dropped, and their number is
 /// written when there is room again. With `wait`, the first such line first waits up to a second for room.
-enum class WhenFull { wait, drop };
+enum class LogOverflow { wait, drop };
 
 /// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
 /// makes one and passes it on.
@@ -24,10 +24,10 @@ public:
   static constexpr std::size_t kept_bytes = std::size_t{1} << 20;
 
   /// @param name  "ocean.3" for rank 3 of group ocean, "server" for the server
-  /// @param when_full  `drop` never blocks the caller; lines longer than a pipe takes at once (PIPE_BUF)
+  /// @param overflow  `drop` never blocks the caller; lines longer than a pipe takes at once (PIPE_BUF)
   /// are cut, and SIGPIPE is ignored. Colours are used only by `wait`, on a terminal, where a line waits as
   /// long as it must.
-  Log(std::string name, LogLevel level, WhenFull when_full = WhenFull::wait);
+  Log(std::string name, LogLevel level, LogOverflow overflow = LogOverflow::wait);
   ~Log();
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;

@@ -111,7 +111,7 @@ private:
 
 TEST(Log, DropsAndCountsWhatNobodyReads) {
   PipedError error;
-  const Log log("server", LogLevel::info, WhenFull::drop);
+  const Log log("server", LogLevel::info, LogOverflow::drop);
   constexpr int count = 20'000;  // of 300 bytes: more than a pipe and the log hold
   for (int n = 0; n < count; ++n) log.info("core", std::to_string(n) + ' ' + std::string(300, 'x'));
   const std::uint64_t dropped = log.dropped();
@@ -150,7 +150,7 @@ TEST(Log, OutlivesAClosedPipe) {
   PipedError error;
   error.close_reader();
   const auto former = std::signal(SIGPIPE, SIG_IGN);
-  const Log log("server", LogLevel::info, WhenFull::drop);
+  const Log log("server", LogLevel::info, LogOverflow::drop);
   for (int n = 0; n < 10; ++n) log.info("core", "unread");
   EXPECT_GE(log.dropped(), 10u);
   std::signal(SIGPIPE, former);
