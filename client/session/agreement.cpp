@@ -132,25 +132,25 @@ std::string text_of(const CollectiveCall& call) {
   return fmt::format("{} of stream '{}', step {}", call.name, call.stream, call.step);
 }
 
-[[noreturn]] void throw_other_call(const Circle& circle, core::Rank rank,
+[[noreturn]] void throw_other_call(const AgreementContext& context, core::Rank rank,
                                    const CollectiveCall& call, const CollectiveCall& of_root) {
   throw Error(Errc::mismatch,
               fmt::format("group '{}': expected all ranks to make the same calls in the same "
                           "order; found rank {} in {}, while rank 0 is in {}{}",
-                          circle.name, rank, text_of(call), text_of(of_root),
+                          context.name, rank, text_of(call), text_of(of_root),
                           call == of_root ? ", at another place" : ""));
 }
 
-bool is_compared(const Circle& circle) {
-  return circle.group.size() > 1 && !circle.call.name.empty();
+bool is_compared(const AgreementContext& context) {
+  return context.group.size() > 1 && !context.call.name.empty();
 }
 
 /// Runs a step of an agreement and records where this rank leaves it if the step throws.
 /// @param may_leave  the agreement may be left; if not, an exception makes all later agreements useless
 /// @param at         the point of the agreement that the step belongs to
 template <class Step>
-auto leavable(const Circle& circle, bool may_leave, Left::At at, Step&& step) {
-  Left& left = *circle.left;
+auto leavable(const AgreementContext& context, bool may_leave, Left::At at, Step&& step) {
+  Left& left = *context.left;
   const bool is_well = left.at != Left::At::failed;
   if (is_well) left.at = may_leave ? at : Left::At::failed;
   auto result = step();
@@ -160,100 +160,100 @@ auto leavable(const Circle& circle, bool may_leave, Left::At at, Step&& step) {
 
 /// Completes an agreement that this rank has left. A rank other than 0 can do so only once it has the head; until
 /// then take_head() does.
-void finish_left(const Circle& circle, core::Deadline deadline) {
+void finish_left(const AgreementContext& context, core::Deadline deadline) {
   using enum Left::At;
-  transport::Group& group = circle.group;
+  transport::Group& group = context.group;
   const auto rest = [&] { return group.finish(deadline); };
-  if (circle.left->at == head && group.rank() == 0) {
-    leavable(circle, true, head, rest);
-    leavable(circle, true, parts, [&] {
-      return group.allgather(headed(Kind::of_lost_stream, circle.call, {}), deadline);
+  if (context.left->at == head && group.rank() == 0) {
+    leavable(context, true, head, rest);
+    leavable(context, true, parts, [&] {
+      return group.allgather(headed(Kind::of_lost_stream, context.call, {}), deadline);
     });
-  } else if (circle.left->at == parts) {
-    leavable(circle, true, parts, rest);
+  } else if (context.left->at == parts) {
+    leavable(context, true, parts, rest);
   }
 }
 
 /// Returns the head that rank 0 has broadcast, with its payload. For ranks other than 0. Answers and skips
 /// agreements about streams that this rank has lost.
 /// @param may_leave  this rank may leave the current agreement
-core::Bytes take_head(const Circle& circle, bool may_leave, core::Deadline deadline) {
+core::Bytes take_head(const AgreementContext& context, bool may_leave, core::Deadline deadline) {
   using enum Left::At;
-  transport::Group& group = circle.group;
-  const CollectiveCall& call = circle.call;
+  transport::Group& group = context.group;
+  const CollectiveCall& call = context.call;
   for (;;) {
-    core::Bytes received = std::exchange(circle.left->head, {});
-    if (received.empty() && circle.left->at == head)
+    core::Bytes received = std::exchange(context.left->head, {});
+    if (received.empty() && context.left->at == head)
       received =
-          leavable(circle, true, head, [&] { return std::move(group.finish(deadline).front()); });
+          leavable(context, true, head, [&] { return std::move(group.finish(deadline).front()); });
     else if (received.empty())
-      received = leavable(circle, may_leave, head, [&] { return group.broadcast({}, deadline); });
+      received = leavable(context, may_leave, head, [&] { return group.broadcast({}, deadline); });
     const Headed root = split_head(received);
     const bool is_own = may_leave && root.call == call;
     const bool is_skipped =
-        root.kind == Kind::part_of_stream && !is_own && (*circle.has_lost)(root.call.stream);
+        root.kind == Kind::part_of_stream && !is_own && (*context.has_lost)(root.call.stream);
     if (!is_skipped) return received;
-    leavable(circle, may_leave, parts,
+    leavable(context, may_leave, parts,
              [&] { return group.allgather(headed(Kind::of_lost_stream, call, {}), deadline); });
   }
 }
 
 /// Returns the bytes of rank 0 on every rank. Rank 0 begins every agreement with a broadcast of its call, so that
 /// all ranks take part in the same agreement whatever call they are in, and no message is mistaken for another.
-core::Bytes broadcast(const Circle& circle, core::Bytes bytes, core::Deadline deadline) {
+core::Bytes broadcast(const AgreementContext& context, core::Bytes bytes, core::Deadline deadline) {
   using enum Left::At;
-  transport::Group& group = circle.group;
-  const CollectiveCall& call = circle.call;
-  if (!is_compared(circle)) return group.broadcast(std::move(bytes), deadline);
-  finish_left(circle, deadline);
+  transport::Group& group = context.group;
+  const CollectiveCall& call = context.call;
+  if (!is_compared(context)) return group.broadcast(std::move(bytes), deadline);
+  finish_left(context, deadline);
   if (group.rank() == 0) {
-    leavable(circle, false, head,
+    leavable(context, false, head,
              [&] { return group.broadcast(headed(Kind::from_root, call, bytes), deadline); });
     return bytes;
   }
-  const auto received = take_head(circle, false, deadline);
+  const auto received = take_head(context, false, deadline);
   const Headed root = split_head(received);
   if (root.kind != Kind::from_root)
-    leavable(circle, false, parts,
+    leavable(context, false, parts,
              [&] { return group.allgather(headed(Kind::of_another_call, call, {}), deadline); });
   if (root.kind != Kind::from_root || root.call != call)
-    throw_other_call(circle, group.rank(), call, root.call);
+    throw_other_call(context, group.rank(), call, root.call);
   return {root.payload.begin(), root.payload.end()};
 }
 
 /// Returns the bytes of every rank on every rank.
 /// @param why_lost  as in allgather_unless_lost(); null: all ranks take part
-std::vector<core::Bytes> gather(const Circle& circle, core::Bytes bytes,
+std::vector<core::Bytes> gather(const AgreementContext& context, core::Bytes bytes,
                                 const std::function<std::string()>* why_lost,
                                 core::Deadline deadline) {
   using enum Left::At;
-  transport::Group& group = circle.group;
-  const CollectiveCall& call = circle.call;
-  if (!is_compared(circle)) return group.allgather(std::move(bytes), deadline);
-  finish_left(circle, deadline);
+  transport::Group& group = context.group;
+  const CollectiveCall& call = context.call;
+  if (!is_compared(context)) return group.allgather(std::move(bytes), deadline);
+  finish_left(context, deadline);
   const bool may_leave = why_lost != nullptr;
   const Kind kind = may_leave ? Kind::part_of_stream : Kind::part_of_all;
   auto received = group.rank() == 0
-                      ? leavable(circle, may_leave, head,
+                      ? leavable(context, may_leave, head,
                                  [&] { return group.broadcast(headed(kind, call, {}), deadline); })
-                      : take_head(circle, may_leave, deadline);
+                      : take_head(context, may_leave, deadline);
   const Headed root = split_head(received);
   const bool is_own = root.kind == kind && root.call == call;
   if (may_leave && !is_own)
     if (const auto why = (*why_lost)(); !why.empty()) {
-      circle.left->head = std::move(received);
+      context.left->head = std::move(received);
       throw Error(Errc::peer_lost, why);
     }
-  if (root.kind == Kind::from_root) throw_other_call(circle, group.rank(), call, root.call);
+  if (root.kind == Kind::from_root) throw_other_call(context, group.rank(), call, root.call);
   const auto mine = headed(is_own ? kind : Kind::of_another_call, call, bytes);
-  auto all = leavable(circle, may_leave, parts, [&] { return group.allgather(mine, deadline); });
+  auto all = leavable(context, may_leave, parts, [&] { return group.allgather(mine, deadline); });
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const Headed part = split_head(all[rank]);
     if (part.kind == Kind::of_lost_stream)
       throw Error(Errc::peer_lost, fmt::format("rank {} of group '{}' has lost stream '{}'", rank,
-                                               circle.name, call.stream));
+                                               context.name, call.stream));
     if (part.kind == Kind::of_another_call)
-      throw_other_call(circle, static_cast<core::Rank>(rank), part.call, root.call);
+      throw_other_call(context, static_cast<core::Rank>(rank), part.call, root.call);
     all[rank] = core::Bytes(part.payload.begin(), part.payload.end());
   }
   return all;
@@ -366,57 +366,57 @@ std::vector<core::Bytes> WatchedGroup::finish(core::Deadline deadline) {
   return watched(false, [&] { return group_->finish(deadline); });
 }
 
-std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,
+std::vector<core::Bytes> allgather(const AgreementContext& context, core::Bytes bytes,
                                    core::Deadline deadline) {
-  return gather(circle, std::move(bytes), nullptr, deadline);
+  return gather(context, std::move(bytes), nullptr, deadline);
 }
 
-std::vector<core::Bytes> allgather_unless_lost(const Circle& circle, core::Bytes bytes,
+std::vector<core::Bytes> allgather_unless_lost(const AgreementContext& context, core::Bytes bytes,
                                                const std::function<std::string()>& why_lost,
                                                core::Deadline deadline) {
-  return gather(circle, std::move(bytes), &why_lost, deadline);
+  return gather(context, std::move(bytes), &why_lost, deadline);
 }
 
-core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
+core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         core::Deadline deadline) {
   core::Bytes bytes, outcome;
-  if (circle.group.rank() == 0) {
+  if (context.group.rank() == 0) {
     const auto error = error_of([&] { bytes = work(); });
-    if (circle.group.size() == 1) {
+    if (context.group.size() == 1) {
       if (error) throw *error;
       return bytes;
     }
     outcome = encode_outcome(error, bytes);
   }
-  return decode_outcome(broadcast(circle, std::move(outcome), patient(deadline)));
+  return decode_outcome(broadcast(context, std::move(outcome), patient(deadline)));
 }
 
-core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
+core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         const Gather& gather, core::Deadline deadline) {
   core::Bytes bytes, outcome;
-  if (circle.group.rank() == 0) {
+  if (context.group.rank() == 0) {
     const auto error = error_of([&] { bytes = work(); });
     outcome = encode_outcome(error, bytes);
   }
   return decode_outcome(gather(std::move(outcome), patient(deadline)).front());
 }
 
-void run_collectively(const Circle& circle, const std::function<void()>& work, const Gather& gather,
-                      core::Deadline deadline) {
+void run_collectively(const AgreementContext& context, const std::function<void()>& work,
+                      const Gather& gather, core::Deadline deadline) {
   auto error = error_of(work);
-  if (error && circle.group.size() > 1)
-    error = Error(error->code(), fmt::format("rank {} of group '{}': {}", circle.group.rank(),
-                                             circle.name, error->what()));
+  if (error && context.group.size() > 1)
+    error = Error(error->code(), fmt::format("rank {} of group '{}': {}", context.group.rank(),
+                                             context.name, error->what()));
   for (const auto& of_rank : gather(encode_outcome(error, {}), patient(deadline)))
     decode_outcome(of_rank);
 }
 
-void run_collectively(const Circle& circle, const std::function<void()>& work,
+void run_collectively(const AgreementContext& context, const std::function<void()>& work,
                       core::Deadline deadline) {
   const auto gather = [&](core::Bytes mine, core::Deadline until) {
-    return allgather(circle, std::move(mine), until);
+    return allgather(context, std::move(mine), until);
   };
-  run_collectively(circle, work, gather, deadline);
+  run_collectively(context, work, gather, deadline);
 }
 
 }  // namespace tremula::client

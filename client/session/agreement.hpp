@@ -96,7 +96,7 @@ struct Left {
 };
 
 /// The ranks of a group, and the call in which this rank is.
-struct Circle {
+struct AgreementContext {
   transport::Group& group;
   const std::string& name;  ///< name of the group
   const CollectiveCall& call;
@@ -108,7 +108,7 @@ struct Circle {
 
 /// Returns the bytes of every rank on every rank. Collective. Shape of the result: [rank].
 /// @throws core::Error mismatch on every rank if any is in another call than rank 0
-std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,
+std::vector<core::Bytes> allgather(const AgreementContext& context, core::Bytes bytes,
                                    core::Deadline deadline);
 
 /// Returns the bytes of every rank on every rank, for an agreement about the steps of a stream, as long as no
@@ -117,7 +117,7 @@ std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,
 /// agreements work as before.
 /// @param why_lost  asked when rank 0 is in another call; returns an empty text if the stream is alive
 /// @throws core::Error peer_lost if a rank has lost the stream; mismatch
-std::vector<core::Bytes> allgather_unless_lost(const Circle& circle, core::Bytes bytes,
+std::vector<core::Bytes> allgather_unless_lost(const AgreementContext& context, core::Bytes bytes,
                                                const std::function<std::string()>& why_lost,
                                                core::Deadline deadline);
 
@@ -128,20 +128,20 @@ using Gather = std::function<std::vector<core::Bytes>(core::Bytes mine, core::De
 /// Collective. Rank 0 waits for no rank.
 /// @param deadline  deadline of `work`; the other ranks wait a little longer for its outcome
 /// @throws core::Error mismatch on a rank that is in another call than rank 0; rank 0 does not notice
-core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
+core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         core::Deadline deadline);
 /// Runs `work` on rank 0 as above, but uses `gather` to agree. Rank 0 may wait in it.
-core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
+core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         const Gather& gather, core::Deadline deadline);
 
 /// Runs `work` on every rank; if any rank throws, every rank throws the error of the lowest such rank, and the
 /// text names that rank. Collective.
 /// @throws core::Error mismatch, as allgather() does
-void run_collectively(const Circle& circle, const std::function<void()>& work,
+void run_collectively(const AgreementContext& context, const std::function<void()>& work,
                       core::Deadline deadline);
 /// Runs `work` on every rank as above, but uses `gather` to agree.
-void run_collectively(const Circle& circle, const std::function<void()>& work, const Gather& gather,
-                      core::Deadline deadline);
+void run_collectively(const AgreementContext& context, const std::function<void()>& work,
+                      const Gather& gather, core::Deadline deadline);
 
 /// Runs `work` on every rank as above, without a call to compare: for the time before there are streams.
 inline void run_collectively(transport::Group& group, const std::string& name,

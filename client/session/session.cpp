@@ -438,7 +438,7 @@ std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& o
 }
 
 std::vector<core::Bytes> Session::allgather(core::Bytes bytes, core::Deadline deadline) {
-  return client::allgather(circle(), std::move(bytes), deadline);
+  return client::allgather(agreement_context(), std::move(bytes), deadline);
 }
 
 std::string Session::why_over() {
@@ -461,7 +461,7 @@ std::vector<core::Bytes> Session::allgather_over(std::vector<std::uint64_t> link
               core::Deadline::after(explained_within_seconds));
     return why;
   };
-  return client::allgather_unless_lost(circle(), std::move(bytes), why_lost, deadline);
+  return client::allgather_unless_lost(agreement_context(), std::move(bytes), why_lost, deadline);
 }
 
 core::Bytes Session::run_on_root_over(const std::vector<std::uint64_t>& links,
@@ -470,7 +470,7 @@ core::Bytes Session::run_on_root_over(const std::vector<std::uint64_t>& links,
   const auto gather = [&](core::Bytes mine, core::Deadline until) {
     return allgather_over(links, std::move(mine), until);
   };
-  return client::run_on_root(circle(), work, gather, deadline);
+  return client::run_on_root(agreement_context(), work, gather, deadline);
 }
 
 void Session::run_collectively_over(const std::vector<std::uint64_t>& links,
@@ -478,16 +478,16 @@ void Session::run_collectively_over(const std::vector<std::uint64_t>& links,
   const auto gather = [&](core::Bytes mine, core::Deadline until) {
     return allgather_over(links, std::move(mine), until);
   };
-  client::run_collectively(circle(), work, gather, deadline);
+  client::run_collectively(agreement_context(), work, gather, deadline);
 }
 
 core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work,
                                  core::Deadline deadline) {
-  return client::run_on_root(circle(), work, deadline);
+  return client::run_on_root(agreement_context(), work, deadline);
 }
 
 void Session::run_collectively(const std::function<void()>& work, core::Deadline deadline) {
-  client::run_collectively(circle(), work, deadline);
+  client::run_collectively(agreement_context(), work, deadline);
 }
 
 }  // namespace tremula::client

@@ -152,7 +152,7 @@ private:
   void watch_own_group();
   /// Connects the ranks of a group without MPI, so that they agree without the server from then on.
   void link_own_ranks();
-  Circle circle() { return {*group_, name_, call_, &left_, &has_lost_}; }
+  AgreementContext agreement_context() { return {*group_, name_, call_, &left_, &has_lost_}; }
   /// Returns why a link of the agreement that is under way has ended; empty if none has.
   std::string why_over();
 

@@ -113,12 +113,12 @@ TEST(OtherCall, IsToldOverAnEndpointGroupWhicheverAgreementItMeets) {
         const auto deadline = core::Deadline::after(30);
         Left left;
         const std::function<bool(const std::string&)> has_lost = [](const auto&) { return false; };
-        const Circle circle{group, name, call, &left, &has_lost};
+        const AgreementContext context{group, name, call, &left, &has_lost};
         if (gathers)
-          allgather(circle, {}, deadline);
+          allgather(context, {}, deadline);
         else
           run_on_root(
-              circle, [] { return core::Bytes(3); }, deadline);
+              context, [] { return core::Bytes(3); }, deadline);
       };
       const auto reported = "rank 1 in begin_step of stream 's', step 7, while rank 0 is in close";
       std::thread thread([&, end = std::move(other)]() mutable {
