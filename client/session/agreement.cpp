@@ -20,7 +20,7 @@ using core::Errc, core::Error;
 namespace {
 
 /// How much longer a rank waits for the outcome of another rank than that rank has for its work.
-constexpr double patience_seconds = 10;
+constexpr double grace_seconds = 10;
 /// How long it takes at most until the server knows of a rank that has left.
 constexpr double known_within_seconds = 2;
 /// Pause after the first question to the server for such a rank; it doubles after each. All ranks of a group may
@@ -29,8 +29,8 @@ constexpr std::chrono::milliseconds first_between_questions{50};
 /// Pause between two looks at notices of the server.
 constexpr std::chrono::milliseconds between_looks{20};
 
-core::Deadline patient(core::Deadline deadline) {
-  return core::Deadline::after(deadline.remaining() + patience_seconds);
+core::Deadline with_grace(core::Deadline deadline) {
+  return core::Deadline::after(deadline.remaining() + grace_seconds);
 }
 
 /// Runs `work` and returns the error that it threw; nullopt if it threw none.
@@ -388,7 +388,7 @@ core::Bytes run_on_root(const AgreementContext& context, const std::function<cor
     }
     outcome = encode_outcome(error, bytes);
   }
-  return decode_outcome(broadcast(context, std::move(outcome), patient(deadline)));
+  return decode_outcome(broadcast(context, std::move(outcome), with_grace(deadline)));
 }
 
 core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
@@ -398,7 +398,7 @@ core::Bytes run_on_root(const AgreementContext& context, const std::function<cor
     const auto error = error_of([&] { bytes = work(); });
     outcome = encode_outcome(error, bytes);
   }
-  return decode_outcome(gather(std::move(outcome), patient(deadline)).front());
+  return decode_outcome(gather(std::move(outcome), with_grace(deadline)).front());
 }
 
 void run_collectively(const AgreementContext& context, const std::function<void()>& work,
@@ -407,7 +407,7 @@ void run_collectively(const AgreementContext& context, const std::function<void(
   if (error && context.group.size() > 1)
     error = Error(error->code(), fmt::format("rank {} of group '{}': {}", context.group.rank(),
                                              context.name, error->what()));
-  for (const auto& of_rank : gather(encode_outcome(error, {}), patient(deadline)))
+  for (const auto& of_rank : gather(encode_outcome(error, {}), with_grace(deadline)))
     decode_outcome(of_rank);
 }
 

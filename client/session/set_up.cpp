@@ -27,7 +27,7 @@ constexpr double begin_turn_seconds = 0.02;
 /// Seconds between two questions of a call that could return whether choices of a provider are still missing.
 constexpr double choice_turn_seconds = 0.05;
 /// Seconds that the server has to answer in any case.
-constexpr double least_patience = 1;
+constexpr double least_wait_seconds = 1;
 /// How many warnings one call that waits logs at most.
 constexpr std::size_t most_warnings = 3;
 
@@ -61,7 +61,7 @@ struct SetUp::Wait {
   std::optional<core::Deadline> is_busy{};      // set when the other side arrives, to open the link
   std::optional<core::Deadline> is_kept_out{};  // set when all links are open, to be admitted
   /// When to warn that a producer does not admit a consumer.
-  core::Deadline is_said = core::Deadline::after(least_patience);
+  core::Deadline is_said = core::Deadline::after(least_wait_seconds);
   bool is_present = false, has_left = false;
   /// Until when the server may hold the call; nullopt: set to one step_timeout when the call could first return.
   std::optional<core::Deadline> chosen_by;
@@ -164,9 +164,10 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
                           std::optional<core::Deadline> until,
                           std::optional<core::Deadline> chosen_by) {
   const auto from_now = [&] {
-    return core::Deadline::after(std::max(least_patience, own.patience(session_.config().timeout)));
+    return core::Deadline::after(
+        std::max(least_wait_seconds, own.most_wait_seconds(session_.config().timeout)));
   };
-  const auto patience = from_now();
+  const core::Deadline deadline = from_now();
   const std::function<void()> look = [&] {
     if (!until) session_.control().waits().ask_whether_to_wait(own.name());
   };
@@ -174,23 +175,23 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     const auto away = session_.run_on_root(
         [&] {
           if (!session_.control().is_served()) look();
-          const auto turn = core::Deadline::after(turn_until(until ? until : patience));
+          const auto turn = core::Deadline::after(turn_until(until ? until : deadline));
           const bool is_served = session_.control().wait_for_server(turn);
-          const bool is_over = until ? until->expired() : patience.expired();
+          const bool is_over = until ? until->expired() : deadline.expired();
           return core::Bytes(is_served ? 0 : is_over ? 2 : 1);
         },
         session_.deadline());
     if (away.size() == 2 && until) return {};
     if (away.size() != 1) break;
   }
-  // `until` may be later than the patience. The loss of a server may not have been noticed yet.
-  introduce(true, until ? from_now() : patience, look);
+  // `until` may be later than `deadline`. The loss of a server may not have been noticed yet.
+  introduce(true, until ? from_now() : deadline, look);
   session_.end_call_with(own.is_producer() ? own.incarnation() : 0);
   Wait wait{.own = own,
             .begins = begins,
             .is_done = is_done,
             .until = until,
-            .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
+            .none_came = core::Deadline::after(own.most_wait_seconds(session_.config().timeout)),
             .chosen_by = chosen_by ? chosen_by : until};
   // All ranks are in this call, and return when rank 0 does: so they all wait for the same.
   const auto describe = [&] {

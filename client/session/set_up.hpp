@@ -40,7 +40,7 @@ public:
   virtual void refuse(const core::Error& error) = 0;
   /// Returns how many seconds a call waits for the other side to come.
   /// @param timeout  timeout of the session
-  virtual double patience(double timeout) const { return timeout; }
+  virtual double most_wait_seconds(double timeout) const { return timeout; }
   /// Ends a turn of a call that waits for links of the stream. Called on every rank.
   /// @param have_begun  the producers that a consumer is not linked to yet have already begun the stream
   virtual void end_turn([[maybe_unused]] bool have_begun) {}
@@ -89,7 +89,7 @@ public:
     bool has_come = false;
   };
   /// Announces to the server all ends that all ranks have declared alike, and opens links until is_done().
-  /// Waits at most own.patience() until the other side comes, then at most `step_timeout` until it opens the
+  /// Waits at most own.most_wait_seconds() until the other side comes, then at most `step_timeout` until it opens the
   /// link, and if it admits this side later, at most another `step_timeout` until it does so. Collective.
   /// @param own      the stream whose call this is
   /// @param begins   the call begins a step of `own`

@@ -173,7 +173,7 @@ private:
   void withdraw() noexcept;
   std::string key() const override;
   bool is_producer() const noexcept override { return false; }
-  double patience(double timeout) const override {
+  double most_wait_seconds(double timeout) const override {
     return restart_ ? restart_->until.remaining() : timeout;
   }
   wire::ToServer introduction() const override;

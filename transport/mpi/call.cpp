@@ -20,7 +20,7 @@ bool is_finalizing = false;
 void await_all(MPI_Comm comm, double timeout) {
   MPI_Request all_here = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(comm, &all_here), "MPI_Ibarrier");
-  const auto deadline = core::Deadline::after(timeout), patient = core::Deadline::after(0.002);
+  const auto deadline = core::Deadline::after(timeout), yield_until = core::Deadline::after(0.002);
   for (int done = 0; done == 0;) {
     check(MPI_Test(&all_here, &done, MPI_STATUS_IGNORE), "MPI_Ibarrier");
     if (deadline.expired())
@@ -30,7 +30,7 @@ void await_all(MPI_Comm comm, double timeout) {
                             " s, found that some have not: check that every rank makes the same "
                             "calls in the same order, and that none has ended");
     if (done != 0) return;
-    if (patient.expired())
+    if (yield_until.expired())
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     else
       std::this_thread::yield();

@@ -144,13 +144,13 @@ private:
     for (auto& chunk : chunks_)
       if (chunk != MPI_REQUEST_NULL) MPI_Cancel(&chunk);
     const auto began = Clock::now();
-    const auto deadline = Deadline::after(endpoint_.patience_);
+    const auto deadline = Deadline::after(endpoint_.take_back_seconds_);
     int done = 0;
     while (MPI_Testall(static_cast<int>(chunks_.size()), chunks_.data(), &done,
                        MPI_STATUSES_IGNORE) == MPI_SUCCESS &&
            done == 0 && !deadline.expired())
       nap();
-    endpoint_.patience_ -= std::chrono::duration<double>(Clock::now() - began).count();
+    endpoint_.take_back_seconds_ -= std::chrono::duration<double>(Clock::now() - began).count();
     if (done == 0) ++endpoint_.abandoned_;
   }
 

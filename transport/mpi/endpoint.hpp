@@ -92,7 +92,8 @@ private:
   std::vector<Transfer*> idle_;                       // of transfers_
   std::vector<Transfer*> long_ones_;                  // of transfers_: announced and not yet ended
   int abandoned_ = 0;                                 // chunks that MPI has not given back
-  double patience_ = 0.5;  // seconds that may be spent on waiting for MPI to give chunks back
+  /// Seconds that may still be spent on waiting for MPI to give chunks back.
+  double take_back_seconds_ = 0.5;
 };
 
 }  // namespace tremula::transport::mpi

@@ -116,7 +116,7 @@ Group::Round& Group::begin() {
 void Group::wait(Deadline deadline) {
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
-  const auto patient = began + std::chrono::milliseconds(2);
+  const auto yield_until = began + std::chrono::milliseconds(2);
   auto next_check = began + std::chrono::milliseconds(20);
   for (int done = 0;;) {
     check(MPI_Test(&round_->request, &done, MPI_STATUS_IGNORE), round_->what);
@@ -127,7 +127,7 @@ void Group::wait(Deadline deadline) {
       next_check = Clock::now() + std::chrono::milliseconds(20);
       check_();
     }
-    if (Clock::now() < patient)
+    if (Clock::now() < yield_until)
       std::this_thread::yield();
     else  // a rank is late: leave the core to processes that work
       std::this_thread::sleep_for(std::chrono::microseconds(200));

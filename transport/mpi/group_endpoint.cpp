@@ -53,11 +53,11 @@ public:
   void cancel() noexcept override {
     if (request_ == MPI_REQUEST_NULL || !is_running()) return;
     if (!is_send_) MPI_Cancel(&request_);  // no MPI library cancels a send
-    auto& patience = endpoint_.patience_;
-    if (!patience) patience = core::Deadline::after(0.5);
+    auto& deadline = endpoint_.cancel_deadline_;
+    if (!deadline) deadline = core::Deadline::after(0.5);
     int done = 0;
     while (MPI_Test(&request_, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 &&
-           !patience->expired())
+           !deadline->expired())
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     if (done == 0) MPI_Request_free(&request_);
   }

@@ -42,7 +42,7 @@ private:
 
   Group group_;
   bool has_given_up_ = false;
-  std::optional<core::Deadline> patience_;                   // for all operations that are given up
+  std::optional<core::Deadline> cancel_deadline_;            // for all operations that are given up
   std::vector<std::unique_ptr<GroupOperation>> operations_;  // as many as were ever needed at once
   std::vector<GroupOperation*> idle_;                        // of operations_
 };

@@ -154,7 +154,7 @@ class Stream:
         """
         start, turns = time.monotonic(), 0
         piece = 0.1 if self.session._is_interruptible or is_left is not None else math.inf
-        patience, is_explained = self.session._timeout, False
+        limit, is_explained = self.session._timeout, False
         while True:
             left = math.inf if timeout is None else max(0.0, timeout - (time.monotonic() - start))
             status: int = self._within(self._handle, min(piece, left))
@@ -168,11 +168,11 @@ class Stream:
             if timeout is not None:
                 continue
             if not self._is_linked:  # all ranks count the same turns, and come to the same end
-                if turns * piece < patience:
+                if turns * piece < limit:
                     continue
                 if is_explained or not self._has_come():
-                    raise TimedOut(self._why_nobody_came(patience))
-                is_explained, patience = True, self.session._step_timeout
+                    raise TimedOut(self._why_nobody_came(limit))
+                is_explained, limit = True, self.session._step_timeout
             elif time.monotonic() - start >= self._most():
                 raise TimedOut(
                     f"stream '{self.name}': waited {self._most():g} s for {self._side}; is it stuck? step_timeout sets "
