@@ -12,7 +12,7 @@ namespace tremula::proto {
 
 namespace {
 
-using Words = std::array<std::uint64_t, part_place_bytes / 8>;
+using EncodedPlace = std::array<std::uint64_t, part_place_bytes / 8>;
 
 constexpr std::uint64_t little(std::uint64_t word) {
   return std::endian::native == std::endian::little ? word : __builtin_bswap64(word);
@@ -21,14 +21,14 @@ constexpr std::uint64_t little(std::uint64_t word) {
 }  // namespace
 
 void encode(const PartPlace& place, std::span<std::byte, part_place_bytes> out) noexcept {
-  Words words{static_cast<std::uint64_t>(place.kind) | place.count << 32,
-              place.part,
-              place.memory[0],
-              place.memory[1],
-              place.memory[2],
-              place.memory[3],
-              static_cast<std::uint64_t>(place.first),
-              static_cast<std::uint64_t>(place.allocated)};
+  EncodedPlace words{static_cast<std::uint64_t>(place.kind) | place.count << 32,
+                     place.part,
+                     place.memory[0],
+                     place.memory[1],
+                     place.memory[2],
+                     place.memory[3],
+                     static_cast<std::uint64_t>(place.first),
+                     static_cast<std::uint64_t>(place.allocated)};
   for (std::size_t d = 0; d < place.stride.size(); ++d)
     words[8 + d] = static_cast<std::uint64_t>(place.stride[d]);
   for (auto& word : words) word = little(word);
@@ -40,7 +40,7 @@ PartPlace decode_part_place(core::BytesView bytes) {
     throw core::Error(core::Errc::protocol,
                       fmt::format("place of a part: expected {} bytes, found {}", part_place_bytes,
                                   bytes.size()));
-  Words words;
+  EncodedPlace words;
   std::memcpy(words.data(), bytes.data(), part_place_bytes);
   for (auto& word : words) word = little(word);
   constexpr std::uint64_t largest_kind = 0xffff;

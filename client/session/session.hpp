@@ -85,7 +85,7 @@ public:
   /// Returns the threads that copy for all streams of this rank.
   CopyThreads& copy_threads() noexcept { return copy_threads_; }
   /// Returns the words by which ranks agree outside their collective calls; used with group().
-  Words& words() noexcept { return words_; }
+  WordExchange& words() noexcept { return words_; }
   /// Returns the engine that moves all streams of this rank.
   ProgressEngine& progress() noexcept { return progress_; }
   /// Returns the set-up that links all streams of this rank.
@@ -167,7 +167,7 @@ private:
   std::vector<std::uint64_t> over_;          // links whose end ends the agreement that is under way
   Left left_;
   std::vector<wire::Offer> offers_;
-  Words words_;
+  WordExchange words_;
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;
   SetUp set_up_{*this};

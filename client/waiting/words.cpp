@@ -29,7 +29,8 @@ core::Bytes encode(std::uint64_t subject, std::uint64_t round, const Word& word)
 
 }  // namespace
 
-void Words::say(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word) {
+void WordExchange::say(transport::Group& group, std::uint64_t subject, std::uint64_t round,
+                       Word word) {
   word.from = group.rank();
   subjects_.at(subject).said = round + 1;
   if (group.rank() == 0)
@@ -38,8 +39,8 @@ void Words::say(transport::Group& group, std::uint64_t subject, std::uint64_t ro
     group.send_note(0, encode(subject, round, word));
 }
 
-void Words::gather(transport::Group& group, std::uint64_t subject, std::uint64_t number,
-                   Word word) {
+void WordExchange::gather(transport::Group& group, std::uint64_t subject, std::uint64_t number,
+                          Word word) {
   Round& round = subjects_.at(subject).rounds[number];
   if (round.is_over) return;
   round.said.insert(word.from);
@@ -52,7 +53,7 @@ void Words::gather(transport::Group& group, std::uint64_t subject, std::uint64_t
     group.send_note(rank, encode(subject, number, *round.greatest));
 }
 
-void Words::take_notes(transport::Group& group) {
+void WordExchange::take_notes(transport::Group& group) {
   while (const auto note = group.take_note()) {
     Head head{};
     core::expects(note->bytes.size() >= sizeof head, "a rank of the own group sent half a word");
@@ -73,8 +74,8 @@ void Words::take_notes(transport::Group& group) {
   }
 }
 
-std::optional<Word> Words::receive(transport::Group& group, std::uint64_t subject,
-                                   std::uint64_t number) {
+std::optional<Word> WordExchange::receive(transport::Group& group, std::uint64_t subject,
+                                          std::uint64_t number) {
   take_notes(group);
   auto& rounds = subjects_.at(subject).rounds;
   const auto round = rounds.find(number);
@@ -86,7 +87,7 @@ std::optional<Word> Words::receive(transport::Group& group, std::uint64_t subjec
   return word;
 }
 
-std::vector<std::pair<std::uint64_t, std::uint64_t>> Words::said() const {
+std::vector<std::pair<std::uint64_t, std::uint64_t>> WordExchange::said() const {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
   for (const auto& [number, subject] : subjects_) all.emplace_back(number, subject.said);
   return all;

@@ -32,7 +32,7 @@ struct Word {
 };
 
 /// One rank's side of all such agreements. Belongs to the application's thread.
-class Words {
+class WordExchange {
 public:
   /// Keeps words of that subject from now on. Its number is equal on all ranks, and not used again.
   void open(std::uint64_t subject) { subjects_[subject]; }

@@ -19,7 +19,7 @@ std::string line_of(const Definition& d) {
 }
 
 /// A definition as the rank that has broadcast it makes it.
-struct Known {
+struct KnownDefinition {
   std::string name, line;
   int partition = 0;
   int rank = 0;
@@ -28,12 +28,14 @@ struct Known {
 /// Returns the definitions of all ranks, in one order on all: in each round, the rank with the most definitions
 /// that are not yet known broadcasts them. Few ranks define something of their own, so few broadcasts are
 /// enough.
-std::vector<Known> all_definitions(const Component& component, std::span<const Definition> mine) {
-  std::vector<Known> all;
+std::vector<KnownDefinition> all_definitions(const Component& component,
+                                             std::span<const Definition> mine) {
+  std::vector<KnownDefinition> all;
   while (true) {
     std::vector<const Definition*> unknown;
     for (const Definition& d : mine)
-      if (std::ranges::find(all, d.name, &Known::name) == all.end()) unknown.push_back(&d);
+      if (std::ranges::find(all, d.name, &KnownDefinition::name) == all.end())
+        unknown.push_back(&d);
     const auto rank = component.first_with_most(static_cast<int>(unknown.size()));
     if (!rank) return all;
     std::string text;
@@ -49,15 +51,15 @@ std::vector<Known> all_definitions(const Component& component, std::span<const D
 }
 
 /// Returns how this rank's definitions differ from those of others; empty if they do not.
-std::string difference(const Component& component, std::span<const Known> all,
+std::string difference(const Component& component, std::span<const KnownDefinition> all,
                        std::span<const Definition> mine, std::span<const std::int64_t> partitions) {
-  const auto text = [&](const Known& expected, const std::string& found) {
+  const auto text = [&](const KnownDefinition& expected, const std::string& found) {
     return fmt::format(
         "expected on all ranks the definitions of rank {}, {}; found {} on rank {}; every rank of "
         "the component that has points of a partition makes the same calls of oasis_def_var for it",
         expected.rank, expected.line, found, component.rank());
   };
-  for (const Known& known : all) {
+  for (const KnownDefinition& known : all) {
     const auto own = std::ranges::find(mine, known.name, &Definition::name);
     if (own != mine.end()) {
       if (line_of(*own) != known.line) return text(known, line_of(*own));
@@ -83,7 +85,7 @@ std::uint64_t mixed(std::uint64_t z) {
 
 std::vector<Member> agree(const Component& component, std::span<const Definition> mine,
                           std::span<const std::int64_t> partitions) {
-  const std::vector<Known> known = all_definitions(component, mine);
+  const std::vector<KnownDefinition> known = all_definitions(component, mine);
   component.expect_none(difference(component, known, mine, partitions));
   const std::uint64_t me = mixed(static_cast<std::uint64_t>(component.rank()) + 1);
   const std::size_t count = known.size();

@@ -17,7 +17,7 @@ namespace tremula::oasis {
 
 namespace {
 
-using Words = std::vector<std::string>;
+using WordList = std::vector<std::string>;
 
 constexpr std::array obsolete{"$SEQMODE", "$CHANNEL", "$NBMODEL", "$JOBNAME",
                               "$INIDATE", "$MODINFO", "$CALTYPE"};
@@ -39,7 +39,7 @@ std::string upper(std::string word) {
 
 struct Line {
   int number = 0;
-  Words words;
+  WordList words;
 };
 
 /// The lines that are neither empty nor comments.
@@ -99,8 +99,8 @@ std::optional<double> real_in(std::string word) {
   return value;
 }
 
-Words split(const std::string& list) {
-  Words parts;
+WordList split(const std::string& list) {
+  WordList parts;
   std::istringstream in(list);
   for (std::string part; std::getline(in, part, ':');) parts.push_back(part);
   return parts;
@@ -206,7 +206,7 @@ private:
 
   /// Returns whether this is a line such as P 2 P 0, which may be missing. A field may be named P or R: its word 3 is
   /// a number, its word 4 the coupling period.
-  static bool are_periods(const Words& words) {
+  static bool are_periods(const WordList& words) {
     const auto is_kind = [](const std::string& word) {
       return upper(word) == "P" || upper(word) == "R";
     };
@@ -215,7 +215,7 @@ private:
   }
   /// Returns the place of the status: that of word 7, of word 8 where OASIS3 wanted the name of another file before
   /// it, or of word 6 where a field of a file has no restart file.
-  static std::optional<std::size_t> status_place(const Words& words) {
+  static std::optional<std::size_t> status_place(const WordList& words) {
     for (const std::size_t place : {std::size_t{6}, std::size_t{7}})
       if (place < words.size() && has(known_status, upper(words[place]))) return place;
     constexpr std::array of_a_file{"OUTPUT", "INPUT", "AUXILARY"};
@@ -382,7 +382,7 @@ private:
   }
 
   void add(const Entry& entry, const Line& first, const std::string& where) {
-    const Words sources = split(first.words[0]), targets = split(first.words[1]);
+    const WordList sources = split(first.words[0]), targets = split(first.words[1]);
     if (sources.size() != targets.size())
       fail(fmt::format("{}: expected as many sources as targets; found {} and {}", where,
                        sources.size(), targets.size()));

@@ -121,7 +121,7 @@ TrustedUsers trusted_users(const ServerName& server, const std::optional<core::K
   return key || !server.key.file.empty() ? TrustedUsers::all : TrustedUsers::own_and_root;
 }
 
-void try_server(const ServerName& server, const Attempt& attempt, Deadline deadline) {
+void try_server(const ServerName& server, const ServerAttempt& attempt, Deadline deadline) {
   const bool is_file = server.text.starts_with(file_prefix);
   const std::string file = is_file ? server.text.substr(file_prefix.size()) : "";
   const bool is_key_named = server.key.key || !server.key.file.empty();
@@ -147,7 +147,7 @@ void try_server(const ServerName& server, const Attempt& attempt, Deadline deadl
     }
 }
 
-void wait_for_server(const ServerName& server, const Attempt& attempt, Deadline deadline,
+void wait_for_server(const ServerName& server, const ServerAttempt& attempt, Deadline deadline,
                      const std::function<void(const std::string& found)>& report) {
   const auto start = Deadline::Clock::now();
   bool is_reported = false;

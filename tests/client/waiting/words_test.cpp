@@ -41,7 +41,7 @@ protected:
 
   ThreadRanks shared_{size};
   std::deque<ThreadGroup> groups_;
-  std::deque<Words> words_;
+  std::deque<WordExchange> words_;
 };
 
 TEST_F(Words3, TheGreatestCountsWhenAllHaveSaidTheirs) {

@@ -136,7 +136,7 @@ TEST_F(ListedPeer, IsWaitedForIfTheListShowsThisEndAlone) {
 }
 
 /// Sends a few bytes, as a job sends its Hello.
-Attempt hello_to(const ServerName& server) {
+ServerAttempt hello_to(const ServerName& server) {
   return [server](const HostPort& address, const std::optional<core::Key>& key, Deadline until) {
     ControlConnection connection(address, {.on_frame = [](const core::Bytes&) {}}, until, key, {},
                                  trusted_users(server, key));
@@ -247,8 +247,8 @@ TEST_F(StrangePeer, GetsNoByteThoughItListensForThisConnectionOnly) {
     take_hello(server, self);
   });
   const ServerName named{address, "there"};
-  const Attempt later = [&](const HostPort& at, const std::optional<core::Key>& key,
-                            Deadline until) {
+  const ServerAttempt later = [&](const HostPort& at, const std::optional<core::Key>& key,
+                                  Deadline until) {
     stranger.order();  // nothing was listening so far
     ASSERT_EQ(stranger.reported(), 'r');
     hello_to(named)(at, key, until);
