@@ -87,7 +87,7 @@ private:
   void pull(Operation& receive, const Arrival& arrival);
   void give_back(std::uint64_t cost);
   /// Returns our operation that a frame names; null if it has ended meanwhile.
-  Operation* ours(std::uint64_t id, bool is_send);
+  Operation* own_operation(std::uint64_t id, bool is_send);
   /// Keeps the place of an announced message whose receive is given up after the peer was lost: its
   /// bytes never arrive, and no later message of its tag overtakes it.
   void keep_announced(const Operation& receive);

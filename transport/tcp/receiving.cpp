@@ -94,7 +94,7 @@ void Peer::take(const Frame& frame) {
     case FrameKind::fetch:
       return answer_fetch(frame);
     case FrameKind::data: {
-      Operation* const room = ours(frame.room, false);
+      Operation* const room = own_operation(frame.room, false);
       if (room == nullptr) return begin_payload({.left = frame.bytes, .bytes = frame.bytes});
       if (frame.bytes > room->expected - room->bytes)
         refuse("data of at most the bytes asked for", frame.bytes);
@@ -104,7 +104,7 @@ void Peer::take(const Frame& frame) {
                             .operation = room});
     }
     case FrameKind::done: {
-      Operation* const send = ours(frame.send, true);
+      Operation* const send = own_operation(frame.send, true);
       if (send == nullptr) return;
       // Its receive was given up, and the next one is too short.
       if (send->state == State::streaming) {
@@ -121,7 +121,7 @@ void Peer::take(const Frame& frame) {
       return send->finish(send->room);
     }
     case FrameKind::gone:
-      if (Operation* const room = ours(frame.room, false)) {
+      if (Operation* const room = own_operation(frame.room, false)) {
         room->state = State::failed;
         room->why = room->kind == Operation::Kind::read ? "the memory is not there any more"
                                                         : "the peer has given its send up";
@@ -136,7 +136,7 @@ void Peer::take(const Frame& frame) {
   refuse("a frame", static_cast<std::uint64_t>(frame.kind));
 }
 
-Operation* Peer::ours(std::uint64_t id, bool is_send) {
+Operation* Peer::own_operation(std::uint64_t id, bool is_send) {
   Operation* const found = pool_.find(id);
   if (found == nullptr || found->peer != this) return nullptr;
   using Kind = Operation::Kind;
@@ -190,7 +190,7 @@ void Peer::take_message(const Frame& frame) {
 
 void Peer::answer_pull(const Frame& frame) {
   using State = Operation::State;
-  Operation* const send = ours(frame.send, true);
+  Operation* const send = own_operation(frame.send, true);
   const bool is_there =
       send != nullptr && (send->state == State::announced || send->state == State::streaming ||
                           send->state == State::sent);
