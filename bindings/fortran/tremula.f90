@@ -2,7 +2,7 @@
 !> Tremula for Fortran 2008: separate parallel jobs share distributed arrays. With a communicator of MPI: tremula_mpi.
 module tremula
   use tremula_errors, only: tremula_error_text, tremula_version, tremula_ok, tremula_end_of_stream, tremula_not_ready, &
-    tremula_none_missing, tremula_epoch_changed, tremula_invalid_argument, tremula_timed_out, tremula_transport, &
+    tremula_up_to_date, tremula_epoch_changed, tremula_invalid_argument, tremula_timed_out, tremula_transport, &
     tremula_protocol, tremula_peer_lost, tremula_no_server, tremula_refused, tremula_mismatch, tremula_unsupported, &
     tremula_cancelled, tremula_deadlock, tremula_interrupted, tremula_internal
   use tremula_layouts

@@ -10,7 +10,7 @@ module tremula_errors
 
   ! Values of ierr; 0 or more is no error.
   integer, parameter, public :: tremula_ok = 0, tremula_end_of_stream = 1, tremula_not_ready = 2, &
-    tremula_none_missing = 3, tremula_epoch_changed = 4, &
+    tremula_up_to_date = 3, tremula_epoch_changed = 4, &
     tremula_invalid_argument = -1, tremula_timed_out = -2, tremula_transport = -3, tremula_protocol = -4, &
     tremula_peer_lost = -5, tremula_no_server = -6, tremula_refused = -7, tremula_mismatch = -8, &
     tremula_unsupported = -9, tremula_cancelled = -10, tremula_deadlock = -11, tremula_interrupted = -12, &

@@ -60,8 +60,8 @@ tremula_status status_of(client::Begun begun) {
       return TREMULA_NOT_READY;
     case client::Begun::end_of_stream:
       return TREMULA_END_OF_STREAM;
-    case client::Begun::none_missing:
-      return TREMULA_NONE_MISSING;
+    case client::Begun::up_to_date:
+      return TREMULA_UP_TO_DATE;
     case client::Begun::epoch:
       return TREMULA_EPOCH_CHANGED;
     case client::Begun::step:

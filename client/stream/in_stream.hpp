@@ -26,7 +26,7 @@ enum class Needed {
 enum class Begun : std::uint8_t {
   not_ready,
   step,
-  none_missing,  ///< begin_step_by: no step is needed that was not had
+  up_to_date,  ///< begin_step_by: no step is needed that was not had
   end_of_stream,
   epoch,  ///< linked to another producer; the next call begins its first step
 };
@@ -64,7 +64,7 @@ public:
   /// at or after `time`, or the stream. Collective: all ranks ask for the same.
   /// @param time  not before the one of an earlier call
   /// @param unit  in which the time is counted; empty: that of the stream
-  /// @return none_missing: the application has begun all that it needs
+  /// @return up_to_date: the application has begun all that it needs
   Begun begin_step_by(Needed needed, std::int64_t time, std::string_view unit);
   /// The same where the stream may outlive its producer (InConfig::restart_timeout). Then the call is
   /// collective, too, from when the producer is lost until it has given `epoch`.

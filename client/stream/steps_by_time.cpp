@@ -36,7 +36,7 @@ Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view
   asked_time_ = time;
   if (needed == Needed::at && first_time_ && time < *first_time_)
     throw_too_early(time, *first_time_);
-  if (last_time_ && *last_time_ >= time) return Begun::none_missing;
+  if (last_time_ && *last_time_ >= time) return Begun::up_to_date;
   has_waited_for_step_ = true;
   for (;;) {
     const auto is_step = find_step(call, std::nullopt);
@@ -50,7 +50,7 @@ Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view
     const std::int64_t found = time_in_turn();
     if (found > time && needed == Needed::at) {
       if (!last_time_) throw_too_early(time, found);
-      return Begun::none_missing;
+      return Begun::up_to_date;
     }
     if (found >= time) break;
     Sink::Next next;

@@ -158,7 +158,7 @@ private:
       const auto status =
           expect_ok(tremula_in_begin_step_around(in_.get(), time, unit), "begin_step_around");
       if (status == TREMULA_END_OF_STREAM) return false;
-      if (status == TREMULA_NONE_MISSING) break;
+      if (status == TREMULA_UP_TO_DATE) break;
       take();
     }
     const auto apart = static_cast<double>(later_time_ - earlier_time_);

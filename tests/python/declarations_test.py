@@ -15,7 +15,7 @@ INCLUDE = Path(os.environ["TREMULA_TEST_SOURCE"]) / "client" / "include"
 CONSTANTS = {
     "TREMULA_END_OF_STREAM": _c.END_OF_STREAM,
     "TREMULA_NOT_READY": _c.NOT_READY,
-    "TREMULA_NONE_MISSING": _c.NONE_MISSING,
+    "TREMULA_UP_TO_DATE": _c.UP_TO_DATE,
     "TREMULA_EPOCH_CHANGED": _c.EPOCH_CHANGED,
     **{
         "TREMULA_" + name: getattr(_c, name)

@@ -41,7 +41,7 @@ typedef enum tremula_status {
   TREMULA_OK = 0,
   TREMULA_END_OF_STREAM = 1, /* tremula_in_begin_step: the producer has closed the stream */
   TREMULA_NOT_READY = 2,     /* a begin_step_within: the time has passed; call it again */
-  TREMULA_NONE_MISSING = 3,  /* tremula_in_begin_step_at, _around: this group has already begun
+  TREMULA_UP_TO_DATE = 3,    /* tremula_in_begin_step_at, _around: this group has already begun
                                 every step that it needs */
   TREMULA_EPOCH_CHANGED = 4, /* tremula_in_begin_step: another producer continues the stream */
   TREMULA_INVALID_ARGUMENT = -1,
@@ -599,7 +599,7 @@ TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
  * another producer is linked. Otherwise ranks may get different answers. */
 TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
 /* Begins the newest step at or before `time`, for a group with time steps of its own; older steps are
- * skipped (`passed`). TREMULA_OK, or TREMULA_NONE_MISSING if this group has already begun that step: no
+ * skipped (`passed`). TREMULA_OK, or TREMULA_UP_TO_DATE if this group has already begun that step: no
  * step comes twice. TREMULA_END_OF_STREAM if it has and no step follows. Waits until the producer has ended
  * a step at or after `time`, or the stream. From call to call `time` must not decrease, and it must not be
  * before the first step that the group gets: a group that comes late calls tremula_in_begin_step first,
@@ -614,7 +614,7 @@ TREMULA_API tremula_status tremula_in_begin_step_at(tremula_in_stream* in, int64
                                                     const char* unit);
 /* Begins, as tremula_in_begin_step_at does, the steps around `time`, for interpolation: the step at `time`
  * if there is one, else the newest step before it and the first after it. Called repeatedly until it returns
- * TREMULA_NONE_MISSING, it begins those of them that the group has not begun yet, in their order.
+ * TREMULA_UP_TO_DATE, it begins those of them that the group has not begun yet, in their order.
  * TREMULA_END_OF_STREAM if `time` is after the last step and that one has been begun. For a group whose
  * first step is after `time`, that step is the one after it. */
 TREMULA_API tremula_status tremula_in_begin_step_around(tremula_in_stream* in, int64_t time,

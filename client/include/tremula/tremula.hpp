@@ -693,7 +693,7 @@ struct Request {
   std::uint64_t number = 0;
 };
 
-enum class StepStatus { ok, end_of_stream, not_ready, none_missing, epoch_changed };
+enum class StepStatus { ok, end_of_stream, not_ready, up_to_date, epoch_changed };
 
 /// The producer's end of a stream.
 class OutStream {
@@ -886,13 +886,13 @@ public:
   }
   /// Begins the newest step at or before `time`. Collective; see tremula_in_begin_step_at.
   /// @param unit  the unit of `time`, which must be the stream's "time_unit"; empty: not compared
-  /// @return none_missing if that step has been begun before
+  /// @return up_to_date if that step has been begun before
   StepStatus begin_step_at(std::int64_t time, const std::string& unit = {}) {
     return status_of(
         tremula_in_begin_step_at(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
   }
   /// Begins the next of the steps around `time`. Collective; see tremula_in_begin_step_around.
-  /// @return none_missing once all of them have been begun
+  /// @return up_to_date once all of them have been begun
   StepStatus begin_step_around(std::int64_t time, const std::string& unit = {}) {
     return status_of(
         tremula_in_begin_step_around(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
@@ -1000,7 +1000,7 @@ private:
     detail::check(status);
     return status == TREMULA_OK              ? StepStatus::ok
            : status == TREMULA_NOT_READY     ? StepStatus::not_ready
-           : status == TREMULA_NONE_MISSING  ? StepStatus::none_missing
+           : status == TREMULA_UP_TO_DATE    ? StepStatus::up_to_date
            : status == TREMULA_EPOCH_CHANGED ? StepStatus::epoch_changed
                                              : StepStatus::end_of_stream;
   }

@@ -46,7 +46,7 @@ struct Oracle {
         step = k;
         return Begun::step;
       }
-    return times.empty() || times.back() < t ? Begun::end_of_stream : Begun::none_missing;
+    return times.empty() || times.back() < t ? Begun::end_of_stream : Begun::up_to_date;
   }
 };
 
@@ -129,7 +129,7 @@ TEST(ByTime, GivesTheNewestStepAtOrBeforeATime) {
     std::optional<std::uint64_t> last;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const Begun begun = c.begin(Needed::at, asked[i]);
-      ASSERT_EQ(begun, last == gives[i] ? Begun::none_missing : Begun::step) << asked[i];
+      ASSERT_EQ(begun, last == gives[i] ? Begun::up_to_date : Begun::step) << asked[i];
       if (begun == Begun::step) c.take();
       last = gives[i];
     }
@@ -157,12 +157,12 @@ TEST(ByTime, GivesTheStepsAroundATime) {
       EXPECT_EQ(begun, last) << time;
       return c.steps;
     };
-    EXPECT_EQ(steps_around(0, Begun::none_missing), (Numbers{0}));
-    EXPECT_EQ(steps_around(5, Begun::none_missing), (Numbers{1})) << "0 has been taken";
-    EXPECT_EQ(steps_around(10, Begun::none_missing), (Numbers{}));
-    EXPECT_EQ(steps_around(20, Begun::none_missing), (Numbers{}));
-    EXPECT_EQ(steps_around(70, Begun::none_missing), (Numbers{3, 4}));
-    EXPECT_EQ(steps_around(100, Begun::none_missing), (Numbers{5})) << "it is enough";
+    EXPECT_EQ(steps_around(0, Begun::up_to_date), (Numbers{0}));
+    EXPECT_EQ(steps_around(5, Begun::up_to_date), (Numbers{1})) << "0 has been taken";
+    EXPECT_EQ(steps_around(10, Begun::up_to_date), (Numbers{}));
+    EXPECT_EQ(steps_around(20, Begun::up_to_date), (Numbers{}));
+    EXPECT_EQ(steps_around(70, Begun::up_to_date), (Numbers{3, 4}));
+    EXPECT_EQ(steps_around(100, Begun::up_to_date), (Numbers{5})) << "it is enough";
     EXPECT_EQ(steps_around(101, Begun::end_of_stream), (Numbers{}));
     EXPECT_EQ(c.in.statistics().passed, 1u);
     c.in.close();
@@ -400,7 +400,7 @@ TEST(ByTime, ATimeBeforeAllStepsIsAnErrorOrTheFirstStep) {
         ASSERT_EQ(c.begin(needed, 100), Begun::step);
       }
       c.take();
-      EXPECT_EQ(c.begin(needed, 100), Begun::none_missing);
+      EXPECT_EQ(c.begin(needed, 100), Begun::up_to_date);
       const auto back = error_of([&] { c.begin(needed, 98); });
       ASSERT_TRUE(back);
       EXPECT_EQ(std::string(back->what()),

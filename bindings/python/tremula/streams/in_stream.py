@@ -123,7 +123,7 @@ class InStream(Stream):
         return STATUSES[status]
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
-        """Begins the step at or before `time`, the newest one: OK, or NONE_MISSING if it was had, END_OF_STREAM if none
+        """Begins the step at or before `time`, the newest one: OK, or UP_TO_DATE if it was had, END_OF_STREAM if none
         follows either. Collective. Waits until the producer has come to that time.
 
         :param unit: in which the time is counted; Mismatch if that is not the stream's "time_unit"
@@ -131,7 +131,7 @@ class InStream(Stream):
         return self._begin_by(lib.tremula_in_begin_step_at, time, unit)
 
     def begin_step_around(self, time: int, unit: str | None = None) -> StepStatus:
-        """Begins the next of the steps between which `time` lies, until all were had: NONE_MISSING. As begin_step_at
+        """Begins the next of the steps between which `time` lies, until all were had: UP_TO_DATE. As begin_step_at
         otherwise."""
         return self._begin_by(lib.tremula_in_begin_step_around, time, unit)
 

@@ -33,7 +33,7 @@ class StepStatus(enum.IntEnum):
     OK = _c.OK
     END_OF_STREAM = _c.END_OF_STREAM
     NOT_READY = _c.NOT_READY
-    NONE_MISSING = _c.NONE_MISSING
+    UP_TO_DATE = _c.UP_TO_DATE
     EPOCH_CHANGED = _c.EPOCH_CHANGED
 
 
