@@ -69,30 +69,31 @@ Endpoint::~Endpoint() {
 }
 
 void Endpoint::connect(std::span<const Address> peers, Deadline) {
-  core::expects(links_.empty(), "tcp: an endpoint is connected once");
+  core::expects(connections_.empty(), "tcp: an endpoint is connected once");
   std::vector<RankAddress> addresses;
   for (const Address& peer : peers)
     addresses.push_back(RankAddress::decode(peer, addresses.size()));
   for (const RankAddress& peer : addresses)
-    links_.push_back({.peer = Peer(static_cast<Rank>(links_.size()), peer.host_port.text(),
-                                   epoll_.get(), pool_, *regions_, share_),
-                      .address = peer});
-  share_ = share_of(links_.size());
+    connections_.push_back(
+        {.peer = Peer(static_cast<Rank>(connections_.size()), peer.host_port.text(), epoll_.get(),
+                      pool_, *regions_, share_),
+         .address = peer});
+  share_ = share_of(connections_.size());
   if (listener_ && peers.empty()) listener_.reset();
   if (listener_) listener_->expect(std::move(addresses));
 }
 
 void Endpoint::expect_only(std::span<const Rank> peers) {
-  std::vector<bool> is_expected(links_.size());
+  std::vector<bool> is_expected(connections_.size());
   for (const Rank peer : peers) {
     core::expects(is_rank(peer), "tcp: the peer must be a rank of the connected group");
     is_expected[static_cast<std::size_t>(peer)] = true;
   }
-  for (Link& link : links_) {
-    if (is_expected[static_cast<std::size_t>(link.peer.rank())]) continue;
-    if (listener_) listener_->stop_expecting(link.peer.rank());
-    end_connecting(link);
-    link.peer.lose(Errc::transport, "this rank has said that it exchanges nothing with it");
+  for (Connection& connection : connections_) {
+    if (is_expected[static_cast<std::size_t>(connection.peer.rank())]) continue;
+    if (listener_) listener_->stop_expecting(connection.peer.rank());
+    end_connecting(connection);
+    connection.peer.lose(Errc::transport, "this rank has said that it exchanges nothing with it");
   }
   share_ = share_of(peers.size());
   if (listener_ && listener_->has_all()) close_listener();
@@ -115,10 +116,10 @@ Request Endpoint::read(Rank peer, const RegionKey& region, std::size_t offset,
 Request Endpoint::start(Operation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                         const RegionKey& region, std::uint64_t offset) {
   core::expects(is_rank(peer), "tcp: the peer must be a rank of the connected group");
-  Link& link = links_[static_cast<std::size_t>(peer)];
+  Connection& connection = connections_[static_cast<std::size_t>(peer)];
   Operation& operation = pool_.operation();
   operation.kind = kind;
-  operation.peer = &link.peer;
+  operation.peer = &connection.peer;
   operation.tag = kind == Operation::Kind::read ? region[0] : tag;
   operation.region = region[1];
   operation.theirs = offset;
@@ -127,8 +128,8 @@ Request Endpoint::start(Operation::Kind kind, Rank peer, Tag tag, std::span<std:
   operation.bytes = operation.expected = 0;
   operation.why = {};
   Request request(&operation);
-  if (side_ == Side::consumer && !link.has_begun_connecting) begin_attempt(link);
-  link.peer.start(operation);
+  if (side_ == Side::consumer && !connection.has_begun_connecting) begin_attempt(connection);
+  connection.peer.start(operation);
   return request;
 }
 
@@ -142,9 +143,9 @@ std::size_t Endpoint::shortest_read() const noexcept { return std::size_t{512} <
 
 void Endpoint::give_up() noexcept {
   close_listener();
-  for (Link& link : links_) {
-    end_connecting(link);
-    link.peer.lose(Errc::transport, "this side gave the link up");
+  for (Connection& connection : connections_) {
+    end_connecting(connection);
+    connection.peer.lose(Errc::transport, "this side gave the link up");
   }
 }
 
@@ -159,11 +160,11 @@ void Endpoint::progress() {
       if (listener_) listener_->move(key);
       continue;
     }
-    Link& link = links_[key];
-    if (link.attempt)
-      continue_attempt(link);
+    Connection& connection = connections_[key];
+    if (connection.attempt)
+      continue_attempt(connection);
     else
-      link.peer.move((event.events & ~EPOLLOUT) != 0, (event.events & EPOLLOUT) != 0);
+      connection.peer.move((event.events & ~EPOLLOUT) != 0, (event.events & EPOLLOUT) != 0);
   }
   if (listener_) handle_listener();
   if (connecting_ > 0) retry_connecting();
@@ -173,10 +174,11 @@ void Endpoint::progress() {
 
 void Endpoint::handle_listener() {
   for (Listener::Connection& accepted : listener_->take_accepted()) {
-    connect_to(links_[static_cast<std::size_t>(accepted.rank)], std::move(accepted.socket), {});
+    connect_to(connections_[static_cast<std::size_t>(accepted.rank)], std::move(accepted.socket),
+               {});
   }
   listener_->close_late();
-  if (!links_.empty() && listener_->has_all()) close_listener();
+  if (!connections_.empty() && listener_->has_all()) close_listener();
 }
 
 void Endpoint::close_listener() noexcept {
@@ -184,79 +186,82 @@ void Endpoint::close_listener() noexcept {
   listener_.reset();
 }
 
-void Endpoint::connect_to(Link& link, Descriptor socket, std::string text) noexcept {
+void Endpoint::connect_to(Connection& connection, Descriptor socket, std::string text) noexcept {
   try {
     if (text.empty()) text = HostPort::far_end_of(socket).text();
-    link.peer.connect(std::move(socket), std::move(text));
+    connection.peer.connect(std::move(socket), std::move(text));
   } catch (const std::exception& error) {
-    link.peer.lose(Errc::peer_lost, error.what());
+    connection.peer.lose(Errc::peer_lost, error.what());
   }
 }
 
-void Endpoint::begin_attempt(Link& link) noexcept {
-  if (!std::exchange(link.has_begun_connecting, true)) {
-    link.is_connecting = true;
+void Endpoint::begin_attempt(Connection& connection) noexcept {
+  if (!std::exchange(connection.has_begun_connecting, true)) {
+    connection.is_connecting = true;
     ++connecting_;
   }
   try {
-    link.attempt = std::make_unique<ConnectionAttempt>(
-        own_, link.address, begin_connecting(own_.host_port, link.address.host_port), epoll_.get(),
-        static_cast<std::uint64_t>(link.peer.rank()));
+    connection.attempt = std::make_unique<ConnectionAttempt>(
+        own_, connection.address, begin_connecting(own_.host_port, connection.address.host_port),
+        epoll_.get(), static_cast<std::uint64_t>(connection.peer.rank()));
   } catch (const std::exception& error) {
-    end_connecting(link);
-    link.peer.lose(Errc::peer_lost, error.what());
+    end_connecting(connection);
+    connection.peer.lose(Errc::peer_lost, error.what());
   }
 }
 
-void Endpoint::continue_attempt(Link& link) noexcept {
+void Endpoint::continue_attempt(Connection& connection) noexcept {
   try {
-    advance_attempt(link);
+    advance_attempt(connection);
   } catch (const std::exception& error) {
-    end_connecting(link);
-    link.peer.lose(Errc::peer_lost, error.what());
+    end_connecting(connection);
+    connection.peer.lose(Errc::peer_lost, error.what());
   }
 }
 
-void Endpoint::advance_attempt(Link& link) {
-  switch (link.attempt->move()) {
+void Endpoint::advance_attempt(Connection& connection) {
+  switch (connection.attempt->move()) {
     case ConnectionAttempt::State::under_way:
       return;
     case ConnectionAttempt::State::proved: {
-      Descriptor socket = link.attempt->take();
-      end_connecting(link);
-      return connect_to(link, std::move(socket), link.address.host_port.text());
+      Descriptor socket = connection.attempt->take();
+      end_connecting(connection);
+      return connect_to(connection, std::move(socket), connection.address.host_port.text());
     }
     case ConnectionAttempt::State::closed:
-      link.attempt.reset();
-      link.pause = std::clamp<Clock::duration>(2 * link.pause, shortest_pause, longest_pause);
-      link.next_attempt = Clock::now() + link.pause;
+      connection.attempt.reset();
+      connection.pause =
+          std::clamp<Clock::duration>(2 * connection.pause, shortest_pause, longest_pause);
+      connection.next_attempt = Clock::now() + connection.pause;
       return;
     case ConnectionAttempt::State::refused: {
-      const int error = link.attempt->error();
-      end_connecting(link);
-      return link.peer.lose(Errc::peer_lost, "connecting to it failed: " + system_text(error));
+      const int error = connection.attempt->error();
+      end_connecting(connection);
+      return connection.peer.lose(Errc::peer_lost,
+                                  "connecting to it failed: " + system_text(error));
     }
     case ConnectionAttempt::State::impostor:
-      end_connecting(link);
-      return link.peer.lose(Errc::peer_lost,
-                            "expected that it proves to be a rank of the link, found another "
-                            "program at its port");
+      end_connecting(connection);
+      return connection.peer.lose(Errc::peer_lost,
+                                  "expected that it proves to be a rank of the link, found another "
+                                  "program at its port");
   }
 }
 
 void Endpoint::retry_connecting() noexcept {
   const auto now = Clock::now();
-  for (Link& link : links_)
-    if (link.is_connecting && !link.attempt && link.next_attempt < now) begin_attempt(link);
+  for (Connection& connection : connections_)
+    if (connection.is_connecting && !connection.attempt && connection.next_attempt < now)
+      begin_attempt(connection);
 }
 
-void Endpoint::end_connecting(Link& link) noexcept {
-  link.attempt.reset();
-  if (std::exchange(link.is_connecting, false)) --connecting_;
+void Endpoint::end_connecting(Connection& connection) noexcept {
+  connection.attempt.reset();
+  if (std::exchange(connection.is_connecting, false)) --connecting_;
 }
 
 void Endpoint::end_serving(std::uint64_t region) noexcept {
-  for (Link& link : links_) link.peer.end_serving(region);
+  for (Connection& connection : connections_) connection.peer.end_serving(region);
 }
 
 std::optional<std::size_t> Endpoint::test(Operation& operation) {

@@ -38,7 +38,7 @@ public:
     return looked_ - moved_ < std::chrono::milliseconds(1) ? -1 : epoll_.get();
   }
   std::string address_text(Rank peer) const override {
-    return links_[static_cast<std::size_t>(peer)].peer.text();
+    return connections_[static_cast<std::size_t>(peer)].peer.text();
   }
   /// Returns how many connections were closed because they did not prove to be a rank of the link.
   std::uint64_t rejected() const noexcept {
@@ -50,7 +50,7 @@ private:
   friend class Regions;
   using Clock = std::chrono::steady_clock;
 
-  struct Link {
+  struct Connection {
     Peer peer;
     RankAddress address;
     std::unique_ptr<ConnectionAttempt> attempt{};  // null while none is under way
@@ -61,7 +61,7 @@ private:
   };
 
   bool is_rank(Rank peer) const noexcept {
-    return peer >= 0 && static_cast<std::size_t>(peer) < links_.size();
+    return peer >= 0 && static_cast<std::size_t>(peer) < connections_.size();
   }
   Request start(Operation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                 const RegionKey& region = {}, std::uint64_t offset = 0);
@@ -72,13 +72,13 @@ private:
   std::string describe(const Operation& operation) const;
 
   // A peer that cannot be connected is lost; the others are not affected.
-  void begin_attempt(Link& link) noexcept;
-  void continue_attempt(Link& link) noexcept;
-  void advance_attempt(Link& link);
+  void begin_attempt(Connection& connection) noexcept;
+  void continue_attempt(Connection& connection) noexcept;
+  void advance_attempt(Connection& connection);
   /// @param text  where the peer is, for people; if empty, the address at the far end of the socket
-  void connect_to(Link& link, Descriptor socket, std::string text) noexcept;
+  void connect_to(Connection& connection, Descriptor socket, std::string text) noexcept;
   void retry_connecting() noexcept;
-  void end_connecting(Link& link) noexcept;
+  void end_connecting(Connection& connection) noexcept;
   void handle_listener();
   void close_listener() noexcept;
   void end_serving(std::uint64_t region) noexcept;
@@ -91,8 +91,8 @@ private:
   Pool pool_{*this};
   std::shared_ptr<Regions> regions_;      // shared with its regions, which may outlive it
   Share share_;                           // limits of each peer
-  std::deque<Link> links_;                // index = rank
-  std::size_t connecting_ = 0;            // links that are connecting
+  std::deque<Connection> connections_;    // index = rank
+  std::size_t connecting_ = 0;            // how many of them are connecting
   Clock::time_point looked_{}, moved_{};  // last progress(), and the last that found events
 };
 
