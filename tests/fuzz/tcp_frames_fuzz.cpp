@@ -55,7 +55,7 @@ public:
     static tcp::Endpoint owner(Side::consumer, HostPort("127.0.0.1", 0));  // owns the operations
     static const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
     pool_ = std::make_unique<Pool>(owner);
-    peer_ = std::make_unique<Peer>(0, "there", epoll.get(), *pool_, regions_, share_);
+    peer_ = std::make_unique<Peer>(0, "there", epoll.get(), *pool_, regions_, limits_);
     int ends[2];
     fuzz::require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,
                   "a socket");
@@ -210,7 +210,7 @@ private:
   std::size_t piece_;
   std::unique_ptr<Pool> pool_;
   Regions regions_;
-  Share share_{.announced = 20, .serves = 20, .unwritten = std::size_t{1} << 20};
+  PeerLimits limits_{.announced = 20, .serves = 20, .unwritten = std::size_t{1} << 20};
   std::unique_ptr<Peer> peer_;
   Descriptor other_;
   std::deque<Mine> mine_;

@@ -76,9 +76,9 @@ void Endpoint::connect(std::span<const Address> peers, Deadline) {
   for (const RankAddress& peer : addresses)
     connections_.push_back(
         {.peer = Peer(static_cast<Rank>(connections_.size()), peer.host_port.text(), epoll_.get(),
-                      pool_, *regions_, share_),
+                      pool_, *regions_, limits_),
          .address = peer});
-  share_ = share_of(connections_.size());
+  limits_ = limits_per_peer(connections_.size());
   if (listener_ && peers.empty()) listener_.reset();
   if (listener_) listener_->expect(std::move(addresses));
 }
@@ -95,7 +95,7 @@ void Endpoint::expect_only(std::span<const Rank> peers) {
     end_connecting(connection);
     connection.peer.lose(Errc::transport, "this rank has said that it exchanges nothing with it");
   }
-  share_ = share_of(peers.size());
+  limits_ = limits_per_peer(peers.size());
   if (listener_ && listener_->has_all()) close_listener();
 }
 

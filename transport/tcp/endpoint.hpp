@@ -90,7 +90,7 @@ private:
   std::uint64_t rejected_ = 0;
   Pool pool_{*this};
   std::shared_ptr<Regions> regions_;      // shared with its regions, which may outlive it
-  Share share_;                           // limits of each peer
+  PeerLimits limits_;                     // the same for every peer
   std::deque<Connection> connections_;    // index = rank
   std::size_t connecting_ = 0;            // how many of them are connecting
   Clock::time_point looked_{}, moved_{};  // last progress(), and the last that found events

@@ -42,7 +42,7 @@ constexpr std::uint64_t cost_of(std::uint64_t bytes) { return bytes + 64; }
 /// Bytes per chunk of a large message; others have their turn between two chunks.
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 /// Limits on what an endpoint keeps for one of its peers; a peer that exceeds one of them is lost.
-struct Share {
+struct PeerLimits {
   std::size_t announced = 0;  ///< messages without a receive
   std::size_t serves = 0;     ///< reads that it serves at a time
   std::size_t unwritten = 0;  ///< bytes of frames that wait until the peer reads them
@@ -50,10 +50,10 @@ struct Share {
 /// Returns the limits of one peer: those of the endpoint, split equally among the `peers` that it
 /// expects, but at least `least`. With many peers the total therefore grows with their number, as
 /// that of sockets does.
-constexpr Share share_of(std::size_t peers) {
-  constexpr Share all{
+constexpr PeerLimits limits_per_peer(std::size_t peers) {
+  constexpr PeerLimits all{
       .announced = std::size_t{1} << 20, .serves = 1 << 16, .unwritten = std::size_t{64} << 20};
-  constexpr Share least{.announced = 256, .serves = 256, .unwritten = std::size_t{1} << 20};
+  constexpr PeerLimits least{.announced = 256, .serves = 256, .unwritten = std::size_t{1} << 20};
   const std::size_t among = std::max<std::size_t>(peers, 1);
   return {.announced = std::max(all.announced / among, least.announced),
           .serves = std::max(all.serves / among, least.serves),

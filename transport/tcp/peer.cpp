@@ -15,13 +15,13 @@ constexpr std::size_t input_bytes = std::size_t{16} << 10;
 }
 
 Peer::Peer(Rank rank, std::string text, int epoll, Pool& pool, const Regions& regions,
-           const Share& share)
+           const PeerLimits& limits)
     : rank_(rank),
       text_(std::move(text)),
       epoll_(epoll),
       pool_(pool),
       regions_(regions),
-      share_(share) {}
+      limits_(limits) {}
 
 void Peer::connect(Descriptor socket, std::string text) {
   socket_ = std::move(socket);

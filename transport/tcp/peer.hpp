@@ -20,7 +20,7 @@ inline constexpr std::size_t most_bytes_per_turn = std::size_t{4} << 20;
 class Peer {
 public:
   Peer(Rank rank, std::string text, int epoll, Pool& pool, const Regions& regions,
-       const Share& share);
+       const PeerLimits& limits);
 
   Rank rank() const noexcept { return rank_; }
   /// Returns where the peer is reached, for people.
@@ -99,7 +99,7 @@ private:
   int epoll_;
   Pool& pool_;
   const Regions& regions_;
-  const Share& share_;
+  const PeerLimits& limits_;
   Descriptor socket_;  // none before the peer is connected and once it is lost
   core::Errc lost_code_{};
   std::string lost_why_;

@@ -148,7 +148,7 @@ void Peer::take_message(const Frame& frame) {
   using State = Operation::State;
   const std::uint64_t number = ++arrived_;
   if (frame.kind == FrameKind::announce) {
-    if (++announced_ > share_.announced) refuse("fewer messages without a receive", announced_);
+    if (++announced_ > limits_.announced) refuse("fewer messages without a receive", announced_);
     Arrival& arrival = pool_.arrival();
     arrival.number = number;
     arrival.tag = frame.tag;
@@ -203,7 +203,7 @@ void Peer::answer_pull(const Frame& frame) {
 void Peer::answer_fetch(const Frame& frame) {
   const auto found = regions_.find({frame.tag, frame.send}, frame.offset, frame.bytes);
   if (!found || found->empty()) return add({.kind = FrameKind::gone, .room = frame.room});
-  if (serves_ >= share_.serves) refuse("fewer reads at once", serves_);
+  if (serves_ >= limits_.serves) refuse("fewer reads at once", serves_);
   ++serves_;
   Operation& serve = pool_.operation();
   serve.kind = Operation::Kind::serve;

@@ -194,8 +194,8 @@ TEST(TcpMember, ThatLetsMoreWaitThanItsPartIsLostAlone) {
   TcpPair pair(peers - 1);
   expect_exchange(pair);
   const Descriptor socket = member(pair);
-  const std::size_t part = share_of(peers).announced;
-  EXPECT_EQ(part * peers, share_of(1).announced);
+  const std::size_t part = limits_per_peer(peers).announced;
+  EXPECT_EQ(part * peers, limits_per_peer(1).announced);
   Bytes in(5);
   Request receive = pair.producer->receive(1, 2, in);
   send_all(
@@ -210,9 +210,9 @@ TEST(TcpMember, ThatLetsMoreWaitThanItsPartIsLostAlone) {
 
 TEST(TcpMember, ThatAsksAndDoesNotReadIsLostAlone) {
   constexpr std::size_t peers = 16;
-  const Share part = share_of(peers);
-  EXPECT_EQ(part.serves * peers, share_of(1).serves);
-  EXPECT_EQ(part.unwritten * peers, share_of(1).unwritten);
+  const PeerLimits part = limits_per_peer(peers);
+  EXPECT_EQ(part.serves * peers, limits_per_peer(1).serves);
+  EXPECT_EQ(part.unwritten * peers, limits_per_peer(1).unwritten);
   for (const bool is_there : {true, false}) {
     TcpPair pair(peers - 1);
     expect_exchange(pair);
