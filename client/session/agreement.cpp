@@ -68,7 +68,7 @@ core::Bytes decode_outcome(core::BytesView bytes) {
 }
 
 /// Meaning of the bytes that follow a head.
-enum class Kind : std::uint8_t {
+enum class PayloadKind : std::uint8_t {
   from_root,        ///< bytes of rank 0, for all ranks
   part_of_all,      ///< bytes of every rank, for all ranks
   part_of_stream,   ///< the same about a stream; a rank that has lost the stream does not take part
@@ -88,7 +88,7 @@ void append(core::Bytes& bytes, const std::string& text) {
 }
 
 /// Returns a message: the kind; the step, name and stream of the call; then the payload.
-core::Bytes headed(Kind kind, const CollectiveCall& call, core::BytesView payload) {
+core::Bytes headed(PayloadKind kind, const CollectiveCall& call, core::BytesView payload) {
   core::Bytes bytes;
   bytes.reserve(32 + call.name.size() + call.stream.size() + payload.size());
   append(bytes, kind);
@@ -100,7 +100,7 @@ core::Bytes headed(Kind kind, const CollectiveCall& call, core::BytesView payloa
 }
 
 struct Headed {
-  Kind kind{};
+  PayloadKind kind{};
   CollectiveCall call;
   core::BytesView payload;
 };
@@ -167,7 +167,7 @@ void finish_left(const AgreementContext& context, core::Deadline deadline) {
   if (context.left->at == head && group.rank() == 0) {
     leavable(context, true, head, rest);
     leavable(context, true, parts, [&] {
-      return group.allgather(headed(Kind::of_lost_stream, context.call, {}), deadline);
+      return group.allgather(headed(PayloadKind::of_lost_stream, context.call, {}), deadline);
     });
   } else if (context.left->at == parts) {
     leavable(context, true, parts, rest);
@@ -190,11 +190,12 @@ core::Bytes take_head(const AgreementContext& context, bool may_leave, core::Dea
       received = leavable(context, may_leave, head, [&] { return group.broadcast({}, deadline); });
     const Headed root = split_head(received);
     const bool is_own = may_leave && root.call == call;
-    const bool is_skipped =
-        root.kind == Kind::part_of_stream && !is_own && (*context.has_lost)(root.call.stream);
+    const bool is_skipped = root.kind == PayloadKind::part_of_stream && !is_own &&
+                            (*context.has_lost)(root.call.stream);
     if (!is_skipped) return received;
-    leavable(context, may_leave, parts,
-             [&] { return group.allgather(headed(Kind::of_lost_stream, call, {}), deadline); });
+    leavable(context, may_leave, parts, [&] {
+      return group.allgather(headed(PayloadKind::of_lost_stream, call, {}), deadline);
+    });
   }
 }
 
@@ -207,16 +208,18 @@ core::Bytes broadcast(const AgreementContext& context, core::Bytes bytes, core::
   if (!is_compared(context)) return group.broadcast(std::move(bytes), deadline);
   finish_left(context, deadline);
   if (group.rank() == 0) {
-    leavable(context, false, head,
-             [&] { return group.broadcast(headed(Kind::from_root, call, bytes), deadline); });
+    leavable(context, false, head, [&] {
+      return group.broadcast(headed(PayloadKind::from_root, call, bytes), deadline);
+    });
     return bytes;
   }
   const auto received = take_head(context, false, deadline);
   const Headed root = split_head(received);
-  if (root.kind != Kind::from_root)
-    leavable(context, false, parts,
-             [&] { return group.allgather(headed(Kind::of_another_call, call, {}), deadline); });
-  if (root.kind != Kind::from_root || root.call != call)
+  if (root.kind != PayloadKind::from_root)
+    leavable(context, false, parts, [&] {
+      return group.allgather(headed(PayloadKind::of_another_call, call, {}), deadline);
+    });
+  if (root.kind != PayloadKind::from_root || root.call != call)
     throw_other_call(context, group.rank(), call, root.call);
   return {root.payload.begin(), root.payload.end()};
 }
@@ -232,7 +235,7 @@ std::vector<core::Bytes> gather(const AgreementContext& context, core::Bytes byt
   if (!is_compared(context)) return group.allgather(std::move(bytes), deadline);
   finish_left(context, deadline);
   const bool may_leave = why_lost != nullptr;
-  const Kind kind = may_leave ? Kind::part_of_stream : Kind::part_of_all;
+  const PayloadKind kind = may_leave ? PayloadKind::part_of_stream : PayloadKind::part_of_all;
   auto received = group.rank() == 0
                       ? leavable(context, may_leave, head,
                                  [&] { return group.broadcast(headed(kind, call, {}), deadline); })
@@ -244,15 +247,15 @@ std::vector<core::Bytes> gather(const AgreementContext& context, core::Bytes byt
       context.left->head = std::move(received);
       throw Error(Errc::peer_lost, why);
     }
-  if (root.kind == Kind::from_root) throw_other_call(context, group.rank(), call, root.call);
-  const auto mine = headed(is_own ? kind : Kind::of_another_call, call, bytes);
+  if (root.kind == PayloadKind::from_root) throw_other_call(context, group.rank(), call, root.call);
+  const auto mine = headed(is_own ? kind : PayloadKind::of_another_call, call, bytes);
   auto all = leavable(context, may_leave, parts, [&] { return group.allgather(mine, deadline); });
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const Headed part = split_head(all[rank]);
-    if (part.kind == Kind::of_lost_stream)
+    if (part.kind == PayloadKind::of_lost_stream)
       throw Error(Errc::peer_lost, fmt::format("rank {} of group '{}' has lost stream '{}'", rank,
                                                context.name, call.stream));
-    if (part.kind == Kind::of_another_call)
+    if (part.kind == PayloadKind::of_another_call)
       throw_other_call(context, static_cast<core::Rank>(rank), part.call, root.call);
     all[rank] = core::Bytes(part.payload.begin(), part.payload.end());
   }

@@ -98,9 +98,9 @@ private:
 
   /// Writes a command the way an honest peer does, whatever its contents.
   void write_command() {
-    const auto kind = static_cast<Kind>(in_.below(9));
+    const auto kind = static_cast<CommandKind>(in_.below(9));
     const auto tag = static_cast<Tag>(in_.below(4));
-    if (kind == Kind::eager) {
+    if (kind == CommandKind::eager) {
       const core::Bytes payload(in_.number() * 16 % (eager_bytes + 1));
       its_commands_.write(kind, tag, payload);
     } else {

@@ -26,14 +26,14 @@ constexpr std::size_t proof_bytes = std::tuple_size_v<Proof>;
 static_assert(head_bytes + std::tuple_size_v<Nonce> == exchange_payload_bytes &&
               head_bytes + proof_bytes == exchange_payload_bytes);
 
-enum class Kind : unsigned char {
+enum class PayloadKind : unsigned char {
   opening = 1,       // client: its nonce
   challenge = 2,     // server: its nonce
   client_proof = 3,  // client: a hash of both nonces under the key
   server_proof = 4,  // server: a different hash of the two
   refusal = 5,       // server: why
 };
-enum class Why : unsigned char {
+enum class RefusalReason : unsigned char {
   needs_key = 1,
   other_key = 2,
   has_no_key = 3,
@@ -41,26 +41,26 @@ enum class Why : unsigned char {
   needs_tls = 5
 };
 
-Bytes payload_of(Kind kind, BytesView body) {
+Bytes payload_of(PayloadKind kind, BytesView body) {
   Bytes out(magic.begin(), magic.end());
   out.push_back(std::byte(kind));
   out.insert(out.end(), body.begin(), body.end());
   return out;
 }
-Bytes refusal(Why why) {
+Bytes refusal(RefusalReason why) {
   const std::array body{std::byte(why)};
-  return payload_of(Kind::refusal, body);
+  return payload_of(PayloadKind::refusal, body);
 }
 
 /// Returns the body; nullopt if the payload is not of that kind or its body not of that length.
-std::optional<BytesView> body_of(BytesView payload, Kind kind, std::size_t bytes) noexcept {
+std::optional<BytesView> body_of(BytesView payload, PayloadKind kind, std::size_t bytes) noexcept {
   if (!is_of_exchange(payload) || payload.size() != head_bytes + bytes ||
       payload[magic.size()] != std::byte(kind))
     return std::nullopt;
   return payload.subspan(head_bytes);
 }
 
-std::optional<Nonce> nonce_in(BytesView payload, Kind kind) noexcept {
+std::optional<Nonce> nonce_in(BytesView payload, PayloadKind kind) noexcept {
   Nonce nonce;
   const auto body = body_of(payload, kind, nonce.size());
   if (!body) return std::nullopt;
@@ -123,22 +123,23 @@ bool is_of_exchange(BytesView payload) noexcept {
 }
 
 Error error_of_refusal(BytesView payload) {
-  const auto body = body_of(payload, Kind::refusal, 1);
-  switch (body ? Why{std::to_integer<unsigned char>(body->front())} : Why::malformed) {
-    case Why::needs_key:
+  const auto body = body_of(payload, PayloadKind::refusal, 1);
+  switch (body ? RefusalReason{std::to_integer<unsigned char>(body->front())}
+               : RefusalReason::malformed) {
+    case RefusalReason::needs_key:
       return Error(Errc::refused, "the server asks for a key, and this process has none; " +
                                       std::string(ways_to_key));
-    case Why::other_key:
+    case RefusalReason::other_key:
       return Error(Errc::refused,
                    "the server has another key than this process; " + std::string(ways_to_key));
-    case Why::has_no_key:
+    case RefusalReason::has_no_key:
       return server_knows_no_key("one that was started with --key-file none");
-    case Why::needs_tls:
+    case RefusalReason::needs_tls:
       return Error(
           Errc::refused,
           "the server speaks TLS, and this process does not know how to check it; let tls_ca "
           "(TREMULA_TLS_CA, --tls-ca) name the file of its certificate");
-    case Why::malformed:
+    case RefusalReason::malformed:
       break;
   }
   return Error(Errc::protocol,
@@ -146,18 +147,18 @@ Error error_of_refusal(BytesView payload) {
                "the key");
 }
 
-Bytes refusal_without_key() { return refusal(Why::has_no_key); }
-Bytes refusal_without_tls() { return refusal(Why::needs_tls); }
+Bytes refusal_without_key() { return refusal(RefusalReason::has_no_key); }
+Bytes refusal_without_tls() { return refusal(RefusalReason::needs_tls); }
 
-Bytes ClientExchange::opening() const { return payload_of(Kind::opening, own_); }
+Bytes ClientExchange::opening() const { return payload_of(PayloadKind::opening, own_); }
 
 ExchangeTurn ClientExchange::receive(BytesView payload) {
   if (!theirs_) {
-    theirs_ = nonce_in(payload, Kind::challenge);
+    theirs_ = nonce_in(payload, PayloadKind::challenge);
     if (!theirs_) return failed({}, error_of_refusal(payload));
-    return {.reply = payload_of(Kind::client_proof, client_proof(key_, own_, *theirs_))};
+    return {.reply = payload_of(PayloadKind::client_proof, client_proof(key_, own_, *theirs_))};
   }
-  const auto body = body_of(payload, Kind::server_proof, proof_bytes);
+  const auto body = body_of(payload, PayloadKind::server_proof, proof_bytes);
   if (!body) return failed({}, error_of_refusal(payload));
   if (!is_same(*body, server_proof(key_, own_, *theirs_)))
     return failed({}, server_knows_no_key("one that cannot prove it"));
@@ -165,24 +166,25 @@ ExchangeTurn ClientExchange::receive(BytesView payload) {
 }
 
 ExchangeTurn ServerExchange::receive(BytesView payload) {
-  const auto refuse = [](Why why, const char* found) {
+  const auto refuse = [](RefusalReason why, const char* found) {
     return failed(refusal(why),
-                  Error(why == Why::malformed ? Errc::protocol : Errc::refused, found));
+                  Error(why == RefusalReason::malformed ? Errc::protocol : Errc::refused, found));
   };
-  if (!is_of_exchange(payload)) return refuse(Why::needs_key, "it has no key");
+  if (!is_of_exchange(payload)) return refuse(RefusalReason::needs_key, "it has no key");
   if (!theirs_) {
-    theirs_ = nonce_in(payload, Kind::opening);
-    if (!theirs_) return refuse(Why::malformed, "it did not open the exchange of the key");
-    return {.reply = payload_of(Kind::challenge, own_)};
+    theirs_ = nonce_in(payload, PayloadKind::opening);
+    if (!theirs_)
+      return refuse(RefusalReason::malformed, "it did not open the exchange of the key");
+    return {.reply = payload_of(PayloadKind::challenge, own_)};
   }
-  const auto body = body_of(payload, Kind::client_proof, proof_bytes);
-  if (!body) return refuse(Why::malformed, "it did not answer the challenge");
+  const auto body = body_of(payload, PayloadKind::client_proof, proof_bytes);
+  if (!body) return refuse(RefusalReason::malformed, "it did not answer the challenge");
   const auto found = std::ranges::find_if(*keys_, [&](const core::Key& key) {
     return is_same(*body, client_proof(key, *theirs_, own_));
   });
-  if (found == keys_->end()) return refuse(Why::other_key, "it has another key");
+  if (found == keys_->end()) return refuse(RefusalReason::other_key, "it has another key");
   proved_ = static_cast<std::size_t>(found - keys_->begin());
-  return {.reply = payload_of(Kind::server_proof, server_proof(*found, *theirs_, own_)),
+  return {.reply = payload_of(PayloadKind::server_proof, server_proof(*found, *theirs_, own_)),
           .is_done = true};
 }
 

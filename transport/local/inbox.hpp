@@ -27,7 +27,7 @@ namespace tremula::transport::local {
 inline constexpr std::size_t eager_bytes = 4096;
 inline constexpr std::size_t data_bytes = std::size_t{256} << 10;
 
-enum class Kind : std::uint8_t {
+enum class CommandKind : std::uint8_t {
   none,      ///< not written yet
   eager,     ///< a small message, whole
   announce,  ///< a large message, to be pulled
@@ -51,7 +51,7 @@ struct Body {
 
 /// A cache line of the ring of commands. A command begins at a line and takes as many as it needs.
 struct alignas(64) CommandLine {
-  std::atomic<std::uint64_t> word;  ///< written last: Kind + 256 * bytes of the payload
+  std::atomic<std::uint64_t> word;  ///< written last: CommandKind + 256 * bytes of the payload
   Tag tag;
 };
 inline constexpr std::size_t command_lines = 512, payload_at = 16;

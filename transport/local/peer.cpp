@@ -55,17 +55,17 @@ std::size_t Peer::advance() {
 }
 
 void Peer::handle(const CommandReader::Command& command) {
-  if (command.kind == Kind::eager) return take_eager(command.tag, command.payload);
+  if (command.kind == CommandKind::eager) return take_eager(command.tag, command.payload);
   Body body{};
   std::memcpy(&body, command.payload.data(), command.payload.size());
   switch (command.kind) {
-    case Kind::pull:
-    case Kind::refuse:
-    case Kind::rewind:
+    case CommandKind::pull:
+    case CommandKind::refuse:
+    case CommandKind::rewind:
       return handle_receiver_command(command.kind, body.id);
-    case Kind::announce:
-    case Kind::cut:
-    case Kind::revoke:
+    case CommandKind::announce:
+    case CommandKind::cut:
+    case CommandKind::revoke:
       return handle_sender_command(command.kind, command.tag, body);
     default:
       return mark_lost(core::Errc::transport,
@@ -73,7 +73,7 @@ void Peer::handle(const CommandReader::Command& command) {
   }
 }
 
-void Peer::send_command(Kind kind, const Id& id, std::uint64_t bytes) {
+void Peer::send_command(CommandKind kind, const Id& id, std::uint64_t bytes) {
   if (is_lost()) return;
   const Command command{kind, {id, bytes}};
   if (has_unsent_commands() || !commands_out_.write(kind, 0, command.body))
@@ -114,12 +114,12 @@ void Peer::withdraw(Operation& operation) {
       (operation.is_send ? queued_ : receives_).remove(operation);
       break;
     case State::announced:
-      send_command(Kind::revoke, operation.id(), 0);
+      send_command(CommandKind::revoke, operation.id(), 0);
       break;
     case State::writing:
     case State::written:
       (operation.state == State::writing ? writing_ : written_).remove(operation);
-      send_command(Kind::revoke, operation.id(), operation.bytes);
+      send_command(CommandKind::revoke, operation.id(), operation.bytes);
       break;
     case State::pulling:
       stop_pull(*operation.arrival);

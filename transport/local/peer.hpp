@@ -56,7 +56,7 @@ public:
 
 private:
   struct Command {
-    Kind kind;
+    CommandKind kind;
     Body body;
   };
 
@@ -66,12 +66,12 @@ private:
     return !pulled_.empty() || !writing_.empty() || !written_.empty();
   }
   void handle(const CommandReader::Command& command);
-  void handle_receiver_command(Kind kind, const Id& id);
-  void handle_sender_command(Kind kind, Tag tag, const Body& body);
+  void handle_receiver_command(CommandKind kind, const Id& id);
+  void handle_sender_command(CommandKind kind, Tag tag, const Body& body);
   /// Removes the operation from all lists and sends the peer the command that it needs.
   void withdraw(Operation& operation);
   /// Sends a command about a large message, or keeps it until there is room.
-  void send_command(Kind kind, const Id& id, std::uint64_t bytes = 0);
+  void send_command(CommandKind kind, const Id& id, std::uint64_t bytes = 0);
   bool has_unsent_commands() const noexcept { return sent_ < unsent_.size(); }
 
   // sends

@@ -57,7 +57,7 @@ void Peer::match(Operation& receive, Arrival& arrival) {
   } else if (arrival.bytes > receive.room) {
     receive.state = State::failed;
     receive.bytes = arrival.bytes;
-    send_command(Kind::refuse, arrival.id);
+    send_command(CommandKind::refuse, arrival.id);
     pool_.recycle(arrival);
   } else {
     receive.state = State::pulling;
@@ -65,7 +65,7 @@ void Peer::match(Operation& receive, Arrival& arrival) {
     arrival.state = Arrival::State::pulled;
     arrival.receive = &receive;
     pulled_.push_back(arrival);
-    send_command(Kind::pull, arrival.id);
+    send_command(CommandKind::pull, arrival.id);
   }
 }
 
@@ -81,9 +81,9 @@ void Peer::free_eager(std::size_t bytes) noexcept {
   my_lane_.eager_lines_freed.store(freed_lines_, std::memory_order_release);
 }
 
-void Peer::handle_sender_command(Kind kind, Tag tag, const Body& body) {
-  if (kind == Kind::cut) return cut(body);
-  if (kind == Kind::revoke) return revoke(body);
+void Peer::handle_sender_command(CommandKind kind, Tag tag, const Body& body) {
+  if (kind == CommandKind::cut) return cut(body);
+  if (kind == CommandKind::revoke) return revoke(body);
   Arrival& arrival = pool_.arrival();
   arrival.state = Arrival::State::announced;
   arrival.number = ++arrivals_;
@@ -102,7 +102,7 @@ void Peer::stop_pull(Arrival& arrival) {
   again.id = arrival.id;
   arrival.state = Arrival::State::stopped;
   arrival.receive = nullptr;
-  send_command(Kind::rewind, arrival.id);
+  send_command(CommandKind::rewind, arrival.id);
   match_or_keep(again);
 }
 

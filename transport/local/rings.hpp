@@ -22,7 +22,7 @@ public:
         bit_(std::uint64_t{1} << lane % 64) {}
 
   /// Writes a command. Returns false if there is no room at the moment.
-  bool write(Kind kind, Tag tag, BytesView payload) noexcept {
+  bool write(CommandKind kind, Tag tag, BytesView payload) noexcept {
     const std::size_t end = written_ + lines_of(payload.size());
     if (end + 1 - read_ > command_lines) {
       read_ = lane_->lines_read.load(std::memory_order_acquire);
@@ -39,7 +39,7 @@ public:
     if (bell_ != nullptr) bell_->fetch_or(bit_, std::memory_order_release);
     return true;
   }
-  bool write(Kind kind, Tag tag, const Body& body) noexcept {
+  bool write(CommandKind kind, Tag tag, const Body& body) noexcept {
     return write(kind, tag, std::as_bytes(std::span(&body, 1)));
   }
 
@@ -54,23 +54,23 @@ private:
 class CommandReader {
 public:
   struct Command {
-    Kind kind;
+    CommandKind kind;
     Tag tag;
     BytesView payload;
   };
   explicit CommandReader(Lane& lane) : lane_(&lane) {}
 
   /// Returns the oldest command; nullopt if there is none. Its payload stays in the ring until
-  /// pop(). A malformed command is of Kind::none.
+  /// pop(). A malformed command is of CommandKind::none.
   std::optional<Command> front() const noexcept {
     const CommandLine& line = lane_->commands[read_ % command_lines];
     const std::uint64_t word = line.word.load(std::memory_order_acquire);
     if (word == 0) return std::nullopt;
     const std::uint64_t bytes = word / 256;
-    const auto kind = static_cast<Kind>(word % 256);
-    const bool is_sound = kind == Kind::eager ? bytes <= eager_bytes : bytes == sizeof(Body);
+    const auto kind = static_cast<CommandKind>(word % 256);
+    const bool is_sound = kind == CommandKind::eager ? bytes <= eager_bytes : bytes == sizeof(Body);
     return Command{
-        is_sound ? kind : Kind::none,
+        is_sound ? kind : CommandKind::none,
         line.tag,
         {lane_->payload(read_ % command_lines), is_sound ? static_cast<std::size_t>(bytes) : 0}};
   }

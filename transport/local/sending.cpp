@@ -19,30 +19,31 @@ bool Peer::start(Operation& send) {
   };
   if (is_too_much()) eager_lines_freed_ = its_lane_.eager_lines_freed.load();
   if (is_too_much()) {
-    if (!commands_out_.write(Kind::announce, send.tag, Body{send.id(), send.room})) return false;
+    if (!commands_out_.write(CommandKind::announce, send.tag, Body{send.id(), send.room}))
+      return false;
     send.state = State::announced;
     return true;
   }
-  if (!commands_out_.write(Kind::eager, send.tag, {send.data, send.room})) return false;
+  if (!commands_out_.write(CommandKind::eager, send.tag, {send.data, send.room})) return false;
   eager_lines_written_ += cost;
   send.finish(send.room);
   return true;
 }
 
-void Peer::handle_receiver_command(Kind kind, const Id& id) {
+void Peer::handle_receiver_command(CommandKind kind, const Id& id) {
   Operation* send = pool_.find(id);
   if (send == nullptr || send->peer != this || !send->is_send) return;  // given up meanwhile
   const bool is_pulled = send->state == State::writing || send->state == State::written;
-  if (kind == Kind::pull && send->state == State::announced) {
+  if (kind == CommandKind::pull && send->state == State::announced) {
     send->state = State::writing;
     send->bytes = 0;
     writing_.push_back(*send);
-  } else if (kind == Kind::refuse && send->state == State::announced) {
+  } else if (kind == CommandKind::refuse && send->state == State::announced) {
     send->finish(send->room);
-  } else if (kind == Kind::rewind && is_pulled) {
+  } else if (kind == CommandKind::rewind && is_pulled) {
     (send->state == State::writing ? writing_ : written_).remove(*send);
     send->state = State::announced;
-    send_command(Kind::cut, id, send->bytes);
+    send_command(CommandKind::cut, id, send->bytes);
   }
 }
 

@@ -61,7 +61,7 @@ TEST(LocalRings, GiveEveryCommandOnceAndInOrder) {
     CommandWriter writer(memory.inbox, 0);
     for (std::uint64_t i = 0; i < count;) {
       const auto payload = message(i, length_of(i));
-      while (!writer.write(Kind::eager, ~i, payload)) std::this_thread::yield();
+      while (!writer.write(CommandKind::eager, ~i, payload)) std::this_thread::yield();
       ++i;
     }
   });
@@ -72,7 +72,7 @@ TEST(LocalRings, GiveEveryCommandOnceAndInOrder) {
       std::this_thread::yield();
       continue;
     }
-    ASSERT_EQ(command->kind, Kind::eager);
+    ASSERT_EQ(command->kind, CommandKind::eager);
     ASSERT_EQ(command->tag, ~i);
     ASSERT_EQ(Bytes(command->payload.begin(), command->payload.end()), message(i, length_of(i)));
     reader.pop(*command);
@@ -88,7 +88,7 @@ TEST(LocalRings, TakeNoMoreCommandsThanTheyHaveRoomFor) {
   CommandReader reader(memory.inbox.lane(0));
   for (int round = 0; round < 1000; ++round) {
     std::size_t written = 0;
-    while (writer.write(Kind::eager, written, Bytes())) ++written;
+    while (writer.write(CommandKind::eager, written, Bytes())) ++written;
     ASSERT_EQ(written, command_lines - 1) << "one is kept clear";
     for (std::size_t i = 0; i < written; ++i) {
       const auto command = reader.front();
@@ -103,14 +103,14 @@ TEST(LocalRings, TakeNoMoreCommandsThanTheyHaveRoomFor) {
 TEST(LocalRings, KnowWhatNoTremulaWrites) {
   const Memory memory(1);
   const CommandReader reader(memory.inbox.lane(0));
-  const auto kind_of = [&](Kind kind, std::uint64_t bytes) {
+  const auto kind_of = [&](CommandKind kind, std::uint64_t bytes) {
     memory.inbox.lane(0).commands[0].word = static_cast<std::uint64_t>(kind) + 256 * bytes;
     return reader.front()->kind;
   };
-  EXPECT_EQ(kind_of(Kind::eager, eager_bytes), Kind::eager);
-  EXPECT_EQ(kind_of(Kind::eager, eager_bytes + 1), Kind::none);
-  EXPECT_EQ(kind_of(Kind::pull, sizeof(Body)), Kind::pull);
-  EXPECT_EQ(kind_of(Kind::pull, sizeof(Body) - 1), Kind::none);
+  EXPECT_EQ(kind_of(CommandKind::eager, eager_bytes), CommandKind::eager);
+  EXPECT_EQ(kind_of(CommandKind::eager, eager_bytes + 1), CommandKind::none);
+  EXPECT_EQ(kind_of(CommandKind::pull, sizeof(Body)), CommandKind::pull);
+  EXPECT_EQ(kind_of(CommandKind::pull, sizeof(Body) - 1), CommandKind::none);
 }
 
 TEST(LocalRings, MoveBytesInOrderWhateverTheParts) {
@@ -169,7 +169,7 @@ TEST(LocalInbox, HasALaneForEachOwnerAndBellsForMany) {
     EXPECT_FALSE(seen.lane_of(100 + lanes));
     EXPECT_EQ(reinterpret_cast<std::byte*>(&seen.lane(lanes - 1) + 1),
               memory.memory.get() + memory.bytes);
-    CommandWriter(seen, lanes - 1).write(Kind::eager, 1, Bytes());
+    CommandWriter(seen, lanes - 1).write(CommandKind::eager, 1, Bytes());
     EXPECT_EQ(seen.bells()[(lanes - 1) / 64], lanes > 8 ? std::uint64_t{1} << (lanes - 1) % 64 : 0);
     EXPECT_THROW(Inbox({memory.memory.get(), memory.bytes - 1}), core::Error);
   }
