@@ -164,8 +164,8 @@ public:
 
 private:
   void run() {
-    pollfd door{listener_, POLLIN, 0};
-    while (!is_over_ && ::poll(&door, 1, 20) == 0) {
+    pollfd ready{listener_, POLLIN, 0};
+    while (!is_over_ && ::poll(&ready, 1, 20) == 0) {
     }
     if (is_over_) return;
     const int ends[2] = {::accept(listener_, nullptr, nullptr), connect(server_)};
