@@ -24,9 +24,9 @@ using core::Bytes, core::BytesView, core::Deadline, core::Rank;
 /// Matches a receive with a send between the same two ranks. All 64 bits may be used by the caller.
 using Tag = std::uint64_t;
 
-/// Where a rank's endpoint can be reached. Opaque to all but the backend that made it; travels
-/// through the rendezvous. At most 4096 bytes. May be empty (mpi: on all ranks but rank 0 of the
-/// accepting side).
+/// The address at which a rank's endpoint can be reached. Opaque to all but the backend that made
+/// it; travels through the rendezvous. At most 4096 bytes. May be empty (mpi: on all ranks except
+/// rank 0 of the accepting side).
 using Address = Bytes;
 
 /// A backend's record of one operation in flight.
@@ -37,9 +37,9 @@ public:
   /// Never blocks.
   /// @throws core::Error transport if it failed, peer_lost if the peer is known to be gone
   virtual std::optional<std::size_t> test() = 0;
-  /// Gives the operation up: returns only when the backend will not touch the bytes any more,
-  /// within a second. A send that cannot be taken back closes the whole link: its other operations
-  /// then end in Errc::transport.
+  /// Gives the operation up. Returns within a second, once the backend no longer touches the bytes.
+  /// A send that cannot be taken back closes the whole link: its other operations then end in
+  /// Errc::transport.
   virtual void cancel() noexcept = 0;
   /// Returns the object to its endpoint. Called once, instead of delete, when the operation has
   /// finished or is cancelled.
@@ -51,7 +51,7 @@ public:
 /// request cancels it. Must not outlive its endpoint.
 class Request {
 public:
-  Request() = default;  ///< a finished one
+  Request() = default;  ///< a finished request
   explicit Request(Operation* operation) noexcept : operation_(operation) {}
   Request(Request&& other) noexcept
       : operation_(std::exchange(other.operation_, nullptr)), bytes_(other.bytes_) {}
@@ -99,8 +99,8 @@ private:
 /// Key with which a peer reads a memory region. Opaque to all but the backend.
 using RegionKey = std::array<std::uint64_t, 2>;
 
-/// Memory of this rank that its backend knows, for as long as this object is kept. Should be
-/// destroyed before its endpoint; is of no use afterwards.
+/// Memory of this rank that is known to the backend as long as this object exists. Should be
+/// destroyed before its endpoint; of no use after it.
 class MemoryRegion {
 public:
   explicit MemoryRegion(const RegionKey& key) : key_(key) {}
@@ -115,12 +115,12 @@ private:
 /// Purpose of a memory region: only operations of this rank, or also reads by peers.
 enum class Access { own, peers_read };
 
-/// Which side of a link this group is. The producer accepts, the consumer connects.
+/// The side of a link that a group is on. The producer accepts, the consumer connects.
 enum class Side { producer, consumer };
 
 /// This rank's end of the link between one producer group and one consumer group: reaches every
-/// rank of the other group. Not thread-safe: one thread at a time. Destroying it gives up all that
-/// is in flight and never waits longer than a second.
+/// rank of the other group. Not thread-safe: one thread at a time. Destroying it gives up everything
+/// in flight and takes at most a second.
 ///
 /// Messages between two ranks with the same tag arrive in the order in which they were sent. A
 /// message is delivered whole or not at all.
@@ -173,8 +173,8 @@ public:
   /// Returns the fewest bytes for which a read is worth its cost: shorter runs are better packed
   /// and sent.
   virtual std::size_t shortest_read() const noexcept { return std::size_t{16} << 10; }
-  /// Gives up everything in flight, including reads by peers, which end in an error. The endpoint
-  /// is of no use afterwards.
+  /// Gives up everything in flight, including reads by peers, which end in an error. Afterwards the
+  /// endpoint can only be destroyed.
   virtual void give_up() noexcept {}
   /// Moves operations in flight forward; called often while waiting for anything.
   virtual void progress() = 0;
@@ -188,11 +188,11 @@ public:
   /// Returns whether this process and that of `peer` can map each other's memory
   /// (local/shared_memory.hpp). @pre connected
   virtual bool is_near(Rank) const noexcept { return false; }
-  /// Returns where `peer` is reached, for people, e.g. "10.1.0.2:41233"; empty if that is unknown.
+  /// Returns the address of `peer`, for people, e.g. "10.1.0.2:41233"; empty if it is unknown.
   /// @pre connected
   virtual std::string address_text(Rank) const { return {}; }
-  /// Returns false where sending to a peer that has died may harm this process: callers then send
-  /// nothing that is not needed.
+  /// Returns false if sending to a peer that has died may harm this process: callers then send only
+  /// what is needed.
   virtual bool survives_lost_peers() const noexcept { return true; }
   /// Returns whether `peer`'s process is known to have ended: it no longer touches any memory.
   /// @pre is_near
@@ -206,14 +206,14 @@ inline Request Endpoint::read(Rank, const RegionKey&, std::size_t, std::span<std
   throw core::Error(core::Errc::unsupported, "peers cannot read each other's memory this way");
 }
 
-/// One way of moving bytes: "loopback", "local", "ofi", "mpi". Chosen at run time; several may live
-/// in one process.
+/// A way of moving bytes: "loopback", "local", "tcp", "ofi", "mpi". Chosen at run time; a process may
+/// use several.
 class Transport {
 public:
   virtual ~Transport() = default;
   /// Returns the name that a user writes in `transport:`, e.g. "ofi".
   virtual std::string_view name() const noexcept = 0;
-  /// Returns the texts of which both sides must share one for a link, e.g. "ofi:tcp;ofi_rxm" or
+  /// Returns texts of which both sides must have one in common for a link, e.g. "ofi:tcp;ofi_rxm" or
   /// "local@<host identity>": sides with equal texts can talk to each other. Best first.
   virtual std::vector<std::string> offers() const = 0;
   /// Returns whether `offer` stands for several choices: both sides take the first of the producer's

@@ -7,8 +7,8 @@
 
 namespace tremula::transport {
 
-/// The transport that `auto` takes between hosts: a better wire of another transport where both
-/// sides have one, else our own TCP.
+/// The transport that `auto` takes between hosts: a better wire of another transport if both sides
+/// have one, else our own TCP.
 class BestWire final : public Transport {
 public:
   /// @param other      a transport whose offers stand for several choices
@@ -22,8 +22,8 @@ public:
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
   /// Returns the better wires of the other transport, and our own TCP. The other wires of that
-  /// transport are left out because they trust any program that connects: a side that has nothing
-  /// else is refused.
+  /// transport are left out because they trust any program that connects: a side that offers nothing
+  /// else is rejected.
   std::vector<std::string> choices(std::string_view offer) override;
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 

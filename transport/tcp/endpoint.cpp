@@ -93,7 +93,8 @@ void Endpoint::expect_only(std::span<const Rank> peers) {
     if (is_expected[static_cast<std::size_t>(connection.peer.rank())]) continue;
     if (listener_) listener_->stop_expecting(connection.peer.rank());
     end_connecting(connection);
-    connection.peer.lose(Errc::transport, "this rank has said that it exchanges nothing with it");
+    connection.peer.lose(Errc::transport,
+                         "this rank has declared that it exchanges no data with it");
   }
   limits_ = limits_per_peer(peers.size());
   if (listener_ && listener_->has_all()) close_listener();
@@ -243,8 +244,8 @@ void Endpoint::advance_attempt(Connection& connection) {
     case ConnectionAttempt::State::impostor:
       end_connecting(connection);
       return connection.peer.lose(Errc::peer_lost,
-                                  "expected that it proves to be a rank of the link, found another "
-                                  "program at its port");
+                                  "expected a rank of this link, found another program listening "
+                                  "on its port");
   }
 }
 
@@ -268,7 +269,7 @@ std::optional<std::size_t> Endpoint::test(Operation& operation) {
   using State = Operation::State;
   try {
     if (!operation.has_ended() && Clock::now() - looked_ >= look_every) progress();
-  } catch (...) {  // the request ends in this error, and its bytes are the caller's
+  } catch (...) {  // the request ends in this error, and the caller may use its bytes again
     give_up(operation);
     throw;
   }

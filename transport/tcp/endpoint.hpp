@@ -33,7 +33,7 @@ public:
   std::size_t shortest_read() const noexcept override;
   void give_up() noexcept override;
   void progress() override;
-  /// Returns -1 while bytes come and go: sleeping between two of them takes longer than polling.
+  /// Returns -1 while bytes are moving: sleeping would cost more than polling.
   int wake_descriptor() const noexcept override {
     return looked_ - moved_ < std::chrono::milliseconds(1) ? -1 : epoll_.get();
   }
@@ -86,7 +86,7 @@ private:
   Side side_;
   Descriptor epoll_;
   RankAddress own_;
-  std::unique_ptr<Listener> listener_;  // of a producer, until all peers it expects are connected
+  std::unique_ptr<Listener> listener_;  // on a producer, until all peers it expects have connected
   std::uint64_t rejected_ = 0;
   Pool pool_{*this};
   std::shared_ptr<Regions> regions_;      // shared with its regions, which may outlive it

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Frames of a connection whose two ends are proved, and their limits. Private to this folder.
+// Frames of a connection whose two ends have proved themselves, and their limits. Private to this
+// folder.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -9,6 +10,7 @@
 
 namespace tremula::transport::tcp {
 
+/// Kinds of frames. Each comment names the end that sends the frame, then the fields that it uses.
 enum class FrameKind : std::uint32_t {
   message = 1,  ///< sender: tag, bytes; the bytes follow
   announce,     ///< sender: tag, bytes, send; they are sent when they are pulled
@@ -35,11 +37,11 @@ inline constexpr std::size_t longest_eager = std::size_t{64} << 10;
 /// Bytes of the longest message that is copied together with others; longer ones are written out of
 /// the caller's bytes.
 inline constexpr std::size_t longest_copied = std::size_t{8} << 10;
-/// Bytes of one peer's messages without a receive that an end keeps.
+/// Bytes of messages without a receive that an end keeps for one peer.
 inline constexpr std::uint64_t window_bytes = std::uint64_t{256} << 10;
 /// Returns how many bytes of the window a message takes.
 constexpr std::uint64_t cost_of(std::uint64_t bytes) { return bytes + 64; }
-/// Bytes per chunk of a large message; others have their turn between two chunks.
+/// Bytes per chunk of a large message; other messages have their turn between two chunks.
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 /// Limits on what an endpoint keeps for one of its peers; a peer that exceeds one of them is lost.
 struct PeerLimits {
@@ -49,7 +51,7 @@ struct PeerLimits {
 };
 /// Returns the limits of one peer: those of the endpoint, split equally among the `peers` that it
 /// expects, but at least `least`. With many peers the total therefore grows with their number, as
-/// that of sockets does.
+/// the number of sockets does.
 constexpr PeerLimits limits_per_peer(std::size_t peers) {
   constexpr PeerLimits all{
       .announced = std::size_t{1} << 20, .serves = 1 << 16, .unwritten = std::size_t{64} << 20};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Both ends of a new connection prove that they are ranks of the link, before a byte of it counts.
+// Both ends of a new connection prove that they are ranks of the link before any other byte of it is
+// accepted.
 // Private to this folder.
 //
 //   connecting rank   its id, opening of the exchange    ──>
@@ -24,7 +25,7 @@ namespace tremula::transport::tcp {
 /// Returns the key that a pair of ranks shares.
 core::Key key_of(const RankAddress& accepting, const RankAddress& connecting);
 
-/// Reads as many bytes as the exchange needs next, and no more.
+/// Reads exactly as many bytes as the exchange needs next.
 class PayloadReader {
 public:
   enum class Received { all, less, end };
@@ -42,13 +43,13 @@ private:
 /// Returns whether all were sent.
 bool send_at_once(const Descriptor& socket, BytesView bytes) noexcept;
 
-/// The connecting end of one attempt.
+/// One attempt to connect to a peer, until both ends have proved themselves.
 class ConnectionAttempt {
 public:
   enum class State {
     under_way,
     proved,
-    closed,    ///< the other end has gone, or had no room: another attempt may succeed
+    closed,    ///< by the other end, which may have had no room: another attempt may succeed
     refused,   ///< no program listens there, or there is no route
     impostor,  ///< another program listens there
   };
@@ -107,8 +108,8 @@ public:
   void stop_expecting(Rank rank) noexcept;
   /// Handles an epoll event of the listener. Never blocks.
   void move(std::uint64_t event);
-  /// Closes connections that have taken too long to prove themselves. Reads a clock only
-  /// if there are any.
+  /// Closes connections that have taken too long to prove themselves. Reads a clock only if some
+  /// connection is pending.
   void close_late();
   /// Adds a new connection. If there is no room, the oldest that has named no rank is closed for it,
   /// or else the oldest of all; a rank whose connection is closed tries again.

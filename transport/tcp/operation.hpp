@@ -61,12 +61,12 @@ public:
   Tag tag = 0;
   std::byte* data = nullptr;  // a send only reads it
   std::size_t room = 0;       // bytes posted
-  std::size_t bytes = 0;      // moved so far; when ended: moved, or those of the message found
-  std::size_t expected = 0;   // of a receive or read that pulls
-  std::uint64_t theirs = 0;   // the peer's number of its end; of a read, the offset
-  std::uint64_t number = 0;   // of the arrival that a receive pulls
-  std::uint64_t region = 0;   // key: of a serve, its first word; of a read, its second
-  std::string_view why{};     // of a failure that is not one of lengths
+  std::size_t bytes = 0;      // bytes moved; of a message that is too long, its length
+  std::size_t expected = 0;   // bytes that a receive or read pulls
+  std::uint64_t theirs = 0;   // the peer's number for its end; for a read, the offset
+  std::uint64_t number = 0;   // number of the arrival that a receive pulls
+  std::uint64_t region = 0;   // for a serve, the first word of the key; for a read, the second
+  std::string_view why{};     // reason of a failure other than one of lengths
   Operation* next = nullptr;
 
 private:
@@ -74,14 +74,14 @@ private:
   std::uint32_t index_;
 };
 
-/// A message of a peer that has no receive yet. `number` counts those of one peer.
+/// A message of a peer that has no receive yet. `number` counts the messages of one peer.
 struct Arrival {
   std::uint64_t number = 0;
   Tag tag = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t send = 0;  // if it was announced: the number of the send
+  std::uint64_t send = 0;  // number of the send, if it was announced
   bool is_announced = false;
-  std::uint64_t cost = 0;  // to give back when it is delivered
+  std::uint64_t cost = 0;  // credit to give back when it is delivered
   Bytes copy;              // its bytes, if it was not announced
   Arrival* next = nullptr;
 };

@@ -23,23 +23,23 @@ public:
        const PeerLimits& limits);
 
   Rank rank() const noexcept { return rank_; }
-  /// Returns where the peer is reached, for people.
+  /// Returns the address of the peer, for people.
   const std::string& text() const noexcept { return text_; }
   bool is_connected() const noexcept { return static_cast<bool>(socket_); }
   bool is_lost() const noexcept { return !lost_why_.empty(); }
   /// @pre is_lost()
   core::Error loss() const { return {lost_code_, lost_why_}; }
 
-  /// @param socket  connected; the peer has proved that it is this one
+  /// @param socket  connected; its other end has proved to be this peer
   void connect(Descriptor socket, std::string text);
   void start(Operation& operation) noexcept;
-  /// Gives an operation up: its bytes are the caller's again.
+  /// Gives an operation up: the caller may use its bytes again.
   void give_up(Operation& operation) noexcept;
   /// Reads and writes, where epoll reports that the socket can do so.
   void move(bool can_read, bool can_write) noexcept;
   /// Stops sending bytes of this region.
   void end_serving(std::uint64_t region) noexcept;
-  /// Makes everything in flight end in this error. Also called when there is no memory for what is
+  /// Makes everything in flight end in this error. Also called when there is no memory for something
   /// to be sent or kept, because nothing can follow half a frame.
   void lose(core::Errc code, std::string_view why) noexcept;
 
@@ -52,7 +52,7 @@ private:
   };
   /// Bytes that are being read, of which `left` are still to come.
   struct Payload {
-    std::byte* to = nullptr;  ///< null: they are read and dropped
+    std::byte* to = nullptr;  ///< null if they are read and dropped
     std::size_t left = 0, bytes = 0;
     Operation* operation = nullptr;
     Arrival* arrival = nullptr;
@@ -105,7 +105,7 @@ private:
   std::string lost_why_;
 
   Fifo<Operation> queued_;     // sends that have no frame yet
-  Fifo<Operation> streaming_;  // sends and serves whose bytes the peer wants, in turn
+  Fifo<Operation> streaming_;  // sends and serves whose bytes the peer has asked for, in turn
   Bytes before_, after_;       // bytes to write before the chunk and after it
   std::size_t written_ = 0;    // bytes of before_ that are written
   Chunk chunk_;

@@ -123,8 +123,8 @@ void Peer::take(const Frame& frame) {
     case FrameKind::gone:
       if (Operation* const room = own_operation(frame.room, false)) {
         room->state = State::failed;
-        room->why = room->kind == Operation::Kind::read ? "the memory is not there any more"
-                                                        : "the peer has given its send up";
+        room->why = room->kind == Operation::Kind::read ? "the memory no longer exists"
+                                                        : "the peer has given up its send";
       }
       return;
     case FrameKind::credit:

@@ -13,7 +13,7 @@ class Endpoint;
 /// The regions of one endpoint. A region may outlive the endpoint.
 class Regions {
 public:
-  /// Null once the endpoint has ended.
+  /// The endpoint; null once it has ended.
   Endpoint* endpoint = nullptr;
 
   RegionKey add(std::span<std::byte> bytes);

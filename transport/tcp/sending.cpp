@@ -28,10 +28,9 @@ void append(Bytes& to, const void* from, std::size_t bytes) {
 
 void Peer::add(const Frame& frame) {
   if (before_.size() + after_.size() > limits_.unwritten)
-    throw core::Error(
-        core::Errc::protocol,
-        "it broke the protocol: expected that it reads what it asks for, found that " +
-            std::to_string(limits_.unwritten) + " bytes wait for it");
+    throw core::Error(core::Errc::protocol,
+                      "it broke the protocol: expected it to read what it asks for, found " +
+                          std::to_string(limits_.unwritten) + " bytes waiting for it");
   append(chunk_.left == 0 ? before_ : after_, &frame, sizeof frame);
 }
 

@@ -148,7 +148,7 @@ Address RankAddress::encode() const {
 RankAddress RankAddress::decode(BytesView address, std::size_t rank) {
   if (address.size() != address_bytes ||
       std::memcmp(address.data(), address_magic.data(), address_magic.size()) != 0)
-    throw Error(Errc::transport, "tcp: expected an address of rank " + std::to_string(rank) +
+    throw Error(Errc::transport, "tcp: expected the address of rank " + std::to_string(rank) +
                                      " of the other side, found other bytes");
   const std::byte* at = address.data() + address_magic.size();
   const auto take = [&at](void* to, std::size_t bytes) {

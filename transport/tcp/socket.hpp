@@ -40,7 +40,7 @@ public:
   /// @param ip  numeric
   /// @throws core::Error invalid_argument if it is not
   HostPort(const std::string& ip, std::uint16_t port);
-  /// Return the address of the near or the far end of a socket.
+  /// Returns the address of the near end of a socket; far_end_of() returns that of the far end.
   static HostPort near_end_of(const Descriptor& socket);
   static HostPort far_end_of(const Descriptor& socket);
 
@@ -51,15 +51,15 @@ public:
   int family() const noexcept { return address_.ss_family; }
   std::uint16_t port() const noexcept;
   HostPort with_port(std::uint16_t port) const;
-  /// "10.0.0.5:41233"; without a port "10.0.0.5".
+  /// Returns e.g. "10.0.0.5:41233"; without a port "10.0.0.5".
   std::string text() const;
 
 private:
   sockaddr_storage address_{};
 };
 
-/// Address of a rank's endpoint, which goes to the ranks of the other side only. A program that
-/// knows it counts as a member of the link: its secret appears in no error, log or status.
+/// Decoded address of a rank's endpoint, which only the ranks of the other side receive. A program
+/// that knows it counts as a member of the link: its secret appears in no error, log or status.
 struct RankAddress {
   using Id = std::uint64_t;  ///< not secret
   using Secret = std::array<std::byte, 32>;

@@ -229,7 +229,7 @@ TEST(TcpMember, ThatAsksAndDoesNotReadIsLostAlone) {
     Bytes in(5);
     Request receive = pair.producer->receive(1, 2, in);
     send_all(socket, std::vector<Frame>(count, fetch), pair);
-    expect_breach(receive, is_there ? "fewer reads at once" : "that it reads what it asks for");
+    expect_breach(receive, is_there ? "fewer reads at once" : "it to read what it asks for");
     expect_exchange(pair);
   }
 }

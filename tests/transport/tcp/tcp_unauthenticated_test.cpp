@@ -256,7 +256,8 @@ TEST(TcpUnauthenticatedPeer, AtThePortOfARankIsDetected) {
     ADD_FAILURE() << "found nothing";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.code(), core::Errc::peer_lost);
-    EXPECT_NE(std::string(error.what()).find("another program at its port"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("another program listening on its port"),
+              std::string::npos)
         << error.what();
   }
   for (int i = 0; i < 1000; ++i) other.progress(), consumer.progress();
