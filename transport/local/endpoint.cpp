@@ -13,16 +13,17 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Time between two searches for lost peers: all peers are checked for having closed their end,
-/// some for a process that has died.
+/// Time between two searches for lost peers. Each search checks all peers for a closed end, and some
+/// for a process that has died.
 constexpr auto look_every = std::chrono::milliseconds(20);
 constexpr std::size_t checks_per_look = 16;
 /// Calls of progress() per reading of the clock.
 constexpr std::uint32_t calls_per_look = 64;
 constexpr auto longest_nap = std::chrono::milliseconds(20);  // while connecting
 
-/// Waits until `look` finds what one peer has done to connect. Naps an eighth of the wait so far,
-/// so that a thousand waiting ranks leave the processors to the one that they wait for.
+/// Waits until `look` finds that a peer has taken its next step to connect. Sleeps for an eighth of the
+/// wait so far between two looks, so that a thousand waiting ranks leave the processors to the one
+/// that they wait for.
 template <class Look>
 auto wait(Look look, Deadline deadline, const std::atomic<bool>& stops) {
   using Clock = Deadline::Clock;
@@ -81,7 +82,8 @@ void Endpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline)
                       true);
       const Inbox inbox(mapping.bytes());
       const auto its_lane = inbox.lane_of(locator_->region());
-      if (!its_lane) throw Error(Errc::transport, "it was given other addresses than this rank's");
+      if (!its_lane)
+        throw Error(Errc::transport, "it was given addresses that do not include this rank's");
       inbox.lane(*its_lane).is_connected = 1;
       peers_.emplace_back(peers[lane].rank, std::move(mapping), *its_lane, mine.lane(lane), pool_);
     });
@@ -174,7 +176,7 @@ void Endpoint::detect_lost_peers() {
   if (now - last_look_ < look_every) return;
   last_look_ = now;
   const auto mark_lost = [](Peer& peer, const char* why) {
-    peer.progress();  // takes everything that it sent before
+    peer.progress();  // takes everything that the peer has sent
     peer.mark_lost(Errc::peer_lost, fmt::format("rank {} {}", peer.rank(), why));
   };
   for (Peer& peer : peers_)

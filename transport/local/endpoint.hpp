@@ -33,7 +33,7 @@ public:
     Rank rank;
     const Address& address;
   };
-  /// Connects as connect() does, to those ranks of the other side that memory can reach.
+  /// Connects as connect() does, but only to these ranks of the other side.
   void connect_some(std::span<const Neighbour> peers, Deadline deadline);
 
 private:
@@ -63,7 +63,7 @@ private:
   Pool pool_;
   std::deque<Peer> peers_;      // index = lane
   std::vector<Peer*> by_rank_;  // null for ranks that are not near
-  std::vector<Peer*> watched_;  // all of them if there are no bells
+  std::vector<Peer*> watched_;  // all peers if there are no bells
   std::uint32_t looks_ = 0;
   Clock::time_point last_look_{};
   std::size_t next_to_check_ = 0;  // index into peers_

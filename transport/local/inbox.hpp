@@ -25,14 +25,16 @@ namespace tremula::transport::local {
 
 /// Bytes of the longest message that goes through the ring of commands.
 inline constexpr std::size_t eager_bytes = 4096;
+/// Bytes of a lane's ring for large messages.
 inline constexpr std::size_t data_bytes = std::size_t{256} << 10;
 
+/// Kinds of commands. Each comment says what the command means for its message.
 enum class CommandKind : std::uint8_t {
   none,      ///< not written yet
   eager,     ///< a small message, whole
   announce,  ///< a large message, to be pulled
   pull,      ///< to the sender: write its bytes
-  refuse,    ///< to the sender: not to be pulled, its receive was too short
+  refuse,    ///< to the sender: will not be pulled, its receive was too short
   rewind,    ///< to the sender: its receive was given up; stop, may be pulled again
   cut,       ///< answer to rewind: how many of its bytes have been written
   revoke,    ///< its send was given up; how many of its bytes had been written
@@ -62,11 +64,11 @@ constexpr std::size_t lines_of(std::size_t payload_bytes) {
 struct alignas(4096) Lane {
   // written by the sender
   alignas(64) std::atomic<std::uint64_t> is_connected;
-  alignas(64) std::atomic<std::uint64_t> data_written;  ///< bytes ever
+  alignas(64) std::atomic<std::uint64_t> data_written;  ///< total bytes
   // written by the receiver
-  alignas(64) std::atomic<std::uint64_t> lines_read;  ///< ever
+  alignas(64) std::atomic<std::uint64_t> lines_read;  ///< total
   std::atomic<std::uint64_t> eager_lines_freed;       ///< of small messages that have been received
-  alignas(64) std::atomic<std::uint64_t> data_read;   ///< bytes ever
+  alignas(64) std::atomic<std::uint64_t> data_read;   ///< total bytes
 
   /// The last lines follow the end of the ring, so that no command is split.
   alignas(64) std::array<CommandLine, command_lines + lines_of(eager_bytes) - 1> commands;
@@ -79,8 +81,8 @@ struct alignas(4096) Lane {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(CommandLine) == 64);
 static_assert(sizeof(Lane) == (40u << 10) + data_bytes);
 
-/// The most lanes that an endpoint polls one by one; with more, a peer that has written rings a
-/// bell.
+/// How many lanes an endpoint polls one by one at most; with more lanes, a peer that has written also
+/// rings a bell.
 inline constexpr std::size_t lanes_without_bells = 8;
 
 /// A view of an inbox, the same for its owner and for the peers.

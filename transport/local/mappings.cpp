@@ -21,7 +21,7 @@ std::span<std::byte> Mappings::find(const MemoryPlace& place, std::size_t bytes,
   if (place.offset > all.size() || bytes > all.size() - place.offset)
     throw core::Error(
         core::Errc::transport,
-        fmt::format("shared memory of process {}: expected {} bytes from {} on, found "
+        fmt::format("shared memory of process {}: expected {} bytes at offset {}, found "
                     "{} bytes of memory",
                     place.process, bytes, place.offset, all.size()));
   return all.subspan(place.offset, bytes);

@@ -15,7 +15,7 @@ public:
   /// @throws core::Error as Mapping; transport if the memory is too short
   std::span<std::byte> find(const MemoryPlace& place, std::size_t bytes, bool is_writable);
   /// Unmaps memory that its owner has abandoned, `keep` turns after a call has found it abandoned:
-  /// parts that the owner announced before may still be read.
+  /// until then, parts that the owner has announced may still be read.
   /// @param turn  never less than in the previous call
   /// @return whether anything was unmapped
   bool forget_abandoned(std::uint64_t turn = 0, std::uint64_t keep = 0);

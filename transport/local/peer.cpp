@@ -11,7 +11,7 @@ using State = Operation::State;
 
 namespace {
 
-/// The most bytes that one call of progress() moves, and how often it polls the other side in vain.
+/// Bytes that one call of progress() moves at most, and how many polls in a row may find nothing.
 constexpr std::size_t bytes_per_call = std::size_t{4} << 20;
 constexpr int looks_without_bytes = 64;
 
@@ -69,7 +69,7 @@ void Peer::handle(const CommandReader::Command& command) {
       return handle_sender_command(command.kind, command.tag, body);
     default:
       return mark_lost(core::Errc::transport,
-                       fmt::format("rank {} sent a command that Tremula does not have", rank_));
+                       fmt::format("rank {} sent an unknown command", rank_));
   }
 }
 

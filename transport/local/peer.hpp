@@ -8,7 +8,7 @@
 
 namespace tremula::transport::local {
 
-/// Small messages are sent at once, and copied if there is no receive for them. Large ones:
+/// Small messages are sent at once, and copied if there is no receive for them. Large messages:
 ///
 ///   sender   announce ────────┐                  ┌─> writes bytes ──┐         finished when all
 ///   receiver                  └─> receive, pull ─┘                  └─> reads  bytes are read
@@ -31,7 +31,7 @@ public:
   Rank rank() const noexcept { return rank_; }
   void send(Operation& operation);
   void receive(Operation& operation);
-  /// Moves all operations as far as it can; waits a few microseconds at most for the other side.
+  /// Moves all operations as far as possible; waits at most a few microseconds for the other side.
   void progress();
   /// Returns whether there is more to do than wait for the next command.
   bool is_busy() const noexcept {
@@ -47,7 +47,7 @@ public:
   bool has_died() const noexcept { return !inbox_.is_held(); }
   /// Returns whether the peer's process is stopped; costs system calls.
   bool is_stopped() const noexcept { return inbox_.is_stopped(); }
-  /// Stops sending to the peer and taking from it; messages that are here can still be received.
+  /// Stops sending to the peer and taking from it; messages that have arrived can still be received.
   void mark_lost(core::Errc code, std::string reason) noexcept;
   /// Returns the error in which an unfinished operation of a lost peer ends, or a failed receive.
   core::Error error_of(const Operation& operation) const;
@@ -108,16 +108,16 @@ private:
   std::vector<Command> unsent_;  // the first sent_ are sent, the others await room
   std::size_t sent_ = 0;
   DataWriter data_out_;
-  std::uint64_t eager_lines_written_ = 0, eager_lines_freed_ = 0;  // ever
-  List<Operation> queued_;                                         // sends
+  std::uint64_t eager_lines_written_ = 0, eager_lines_freed_ = 0;  // totals
+  List<Operation> queued_;                                         // sends that have not begun
   List<Operation> writing_, written_;  // sends that are pulled, in the order of the pulls
 
   CommandReader commands_in_;
   DataReader data_in_;
-  std::uint64_t arrivals_ = 0, freed_lines_ = 0;  // ever
+  std::uint64_t arrivals_ = 0, freed_lines_ = 0;  // totals
   List<Operation> receives_;                      // without a message so far
   List<Arrival> arrived_;                         // without a receive so far
-  List<Arrival> pulled_;  // and the rest of those that were cut, in the order of the pulls
+  List<Arrival> pulled_;  // including the rest of messages that were cut, in the order of the pulls
 };
 
 }  // namespace tremula::transport::local

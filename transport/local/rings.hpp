@@ -47,7 +47,7 @@ private:
   Lane* lane_;
   std::atomic<std::uint64_t>* bell_;
   std::uint64_t bit_;
-  std::uint64_t written_ = 0, read_ = 0;  // lines ever; read_ as last seen by this side
+  std::uint64_t written_ = 0, read_ = 0;  // total lines; read_ as last seen by this side
 };
 
 /// Takes commands out of a lane of this rank's inbox.

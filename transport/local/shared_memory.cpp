@@ -156,7 +156,7 @@ void SharedMemory::renew() {
   const auto old = pages_.bytes();
   const auto file = std::make_shared<SharedFile>(old.size() - head_bytes);
   const Pages copy(file->file(), old.size(), true);
-  // Pages that were never written to are skipped: reading them would give them memory.
+  // Pages that were never written to are skipped, because reading them would allocate them.
   const int written = file_->file().get();
   off_t begin = head_bytes, end = head_bytes;
   while ((begin = lseek(written, end, SEEK_DATA)) >= 0) {

@@ -86,7 +86,7 @@ struct Loan {
   std::shared_ptr<const SharedFile> file;
 };
 
-/// Zeroed memory of this process that peers can map, sized once. Only pages that were written to
+/// Zeroed memory of this process that peers can map; its size is fixed. Only pages that were written to
 /// take up room. Goes back to the system when the last process has unmapped it.
 class SharedMemory {
 public:
@@ -115,7 +115,7 @@ public:
   /// memory
   Mapping(const MemoryPlace& place, bool is_writable);
 
-  /// Returns all of the memory, whatever the offset of the place.
+  /// Returns all of the memory, from its beginning, also if the place has an offset.
   std::span<std::byte> bytes() const noexcept;
   std::uint64_t region() const noexcept { return region_; }
   /// Returns whether the owner has abandoned the memory.
@@ -142,12 +142,12 @@ std::byte* allocate(std::size_t bytes);
 /// Frees memory from allocate(). Peers that are copying keep it until they have finished.
 /// @throws core::Error invalid_argument if `memory` did not come from allocate()
 void deallocate(std::byte* memory);
-/// Ends a loan, so that no peer reads or writes the lent memory any more: a copy replaces it at the
-/// same address, while peers keep the old memory. Has no effect if the loan has already been ended.
+/// Ends a loan, after which no peer reads or writes the application's memory: a copy replaces it at
+/// the same address, while peers keep the old memory. Has no effect if the loan has already ended.
 /// For exchanges that have failed. No other thread may write to that allocation meanwhile.
 void take_back(const Loan& loan);
-/// Returns where peers find these bytes; nullopt if they are not in memory from allocate().
-/// Thread-safe.
+/// Returns the place at which peers find these bytes; nullopt if they are not in memory from
+/// allocate(). Thread-safe.
 std::optional<Loan> lend(core::BytesView bytes);
 
 }  // namespace tremula::transport::local

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Sleep until another process has changed shared memory, or something has arrived over a wire:
-// with more busy ranks than cores, a rank that waits gives its core to the one that works, which a loop
-// of sched_yield does not.
+// Sleeping until another process has changed shared memory, or something has arrived over a wire. With
+// more busy ranks than cores, a rank that sleeps gives its core to a rank that works; a loop of
+// sched_yield does not.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -10,17 +10,18 @@
 
 namespace tremula::transport::local {
 
-/// A counter in memory that processes share, and whether one of them sleeps on it. Has one writer.
+/// A counter in memory that processes share, and a flag for a process that sleeps on it. Has one
+/// writer.
 struct alignas(64) WaitCounter {
   std::atomic<std::uint64_t> count{0};
   std::atomic<std::uint32_t> is_slept_on{0};
 
-  /// Shows a new count, and wakes the process that sleeps on it.
+  /// Publishes a new count, and wakes the process that sleeps on it.
   void show(std::uint64_t value) noexcept;
 };
 
 /// An event that a process waits for: a counter has changed since it was seen, or a descriptor has
-/// become readable. With neither, the event wakes no process and has to be polled.
+/// become readable. With neither, the event cannot end a sleep and has to be polled.
 struct WaitWord {
   WaitCounter* counter = nullptr;
   std::uint64_t seen = 0;
