@@ -13,7 +13,7 @@ namespace tremula::transport::ofi {
 
 namespace {
 
-/// Seconds in which an operation that is given up may still end by itself; then the link is closed.
+/// Seconds that an operation has to end by itself once it is given up; then the link is closed.
 constexpr double grace_seconds = 0.2;
 
 /// Returns whether an error of libfabric means that the peer is gone.
@@ -227,10 +227,10 @@ std::optional<std::size_t> Endpoint::look_at(Operation& operation) {
   const int lost_by = peer_of(operation).lost_by;
   if (port_ && lost_by == 0) return std::nullopt;
   const auto error =
-      port_
-          ? core::Error(core::Errc::peer_lost,
-                        describe(operation) + " ended, for the peer is lost: " + text_of(-lost_by))
-          : core::Error(core::Errc::transport, describe(operation) + " ended: " + closed_reason_);
+      port_ ? core::Error(
+                  core::Errc::peer_lost,
+                  describe(operation) + " ended, because the peer is lost: " + text_of(-lost_by))
+            : core::Error(core::Errc::transport, describe(operation) + " ended: " + closed_reason_);
   give_up(operation);
   throw error;
 }
@@ -276,7 +276,7 @@ void Endpoint::give_up(Operation& operation) noexcept {
   operation.state_ = State::finished;
 }
 
-// Where the peer's processor has to answer, as over sockets, a read costs both sides as much as a
+// If the peer's processor has to answer, as over sockets, a read costs both sides as much as a
 // message: over tcp;ofi_rxm a step read in runs of 128 KiB takes 1.6 times as long as a packed one,
 // of 256 KiB 1.4 times, of 512 KiB or more as long (two producers, one consumer, two cores).
 std::size_t Endpoint::shortest_read() const noexcept {

@@ -45,7 +45,7 @@ private:
   State state_ = State::finished;
   Rank peer_ = 0;
   Tag tag_ = 0;
-  RegionKey source_{};          // memory that a read reads
+  RegionKey source_{};          // key of the memory that a read reads
   std::byte* data_ = nullptr;   // never written to by a send
   std::size_t room_ = 0;        // bytes posted
   std::size_t bytes_ = 0;       // bytes moved; of a failed receive, the bytes found
@@ -55,7 +55,7 @@ private:
   Registration registration_;   // of its bytes, if the provider needs one and there is none
 };
 
-/// Memory for the end of a message that is longer than its receive, so that every provider
+/// Memory that takes the end of a message that is longer than its receive, so that every provider
 /// completes the receive and reports the length: tcp;ofi_rxm by itself may never complete such a
 /// receive, or harm later messages. Takes up no room until it is written to.
 struct SinkTraits {
@@ -99,7 +99,7 @@ private:
   };
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
-    std::string text{};            ///< of the address, for people
+    std::string text{};            ///< address, for people
     int lost_by = 0;               ///< error of libfabric that means that the peer is gone
     std::array<Fifo, 3> queues{};  ///< index = Kind
   };

@@ -40,21 +40,21 @@ fs::path own_file() {
   return fs::canonical(is_program ? "/proc/self/exe" : map->l_name, ignored);
 }
 
-/// Returns the module, which lies beside libtremula.so or, for programs that hold its code, in the
-/// folder of libraries beside theirs; empty if it is in neither.
+/// Returns the file of the module, which is in the folder of libtremula.so or, for programs that
+/// contain its code, in the folder of libraries that belongs to theirs; empty if it is in neither.
 fs::path module_file() {
   const fs::path folder = own_file().parent_path();
-  for (const char* beside : {".", "../lib", TREMULA_LIBRARIES_FROM_PROGRAMS}) {
+  for (const char* subfolder : {".", "../lib", TREMULA_LIBRARIES_FROM_PROGRAMS}) {
     std::error_code ignored;
-    const fs::path file = folder / beside / module_name;
+    const fs::path file = folder / subfolder / module_name;
     if (fs::exists(file, ignored)) return file;
   }
   return {};
 }
 
 /// Restores in its destructor the signal handlers that its constructor found: libraries that
-/// libfabric loads (libinfinipath) catch signals to write backtraces. A signal to this thread waits
-/// meanwhile; one that another thread takes may meet the foreign handler.
+/// libfabric loads (libinfinipath) catch signals to write backtraces. Meanwhile signals to this thread are
+/// held back; a signal that another thread takes may run the foreign handler.
 class SignalHandlersKept {
 public:
   SignalHandlersKept() {
@@ -77,8 +77,8 @@ private:
   core::SignalsBlocked blocked_;  // last: signals wait until the handlers are back
 };
 
-/// Sets defaults of variables that libfabric reads when it is first asked, and at no other time.
-/// Variables that the user has set stay. The defaults are in a separate list, which replaces the
+/// Sets defaults of variables that libfabric reads when it is first asked, and only then. Variables
+/// that the user has set stay. The defaults are in a separate list, which replaces the
 /// environment for a moment: setenv would change the application's environment while another thread
 /// may read it.
 class DefaultsSet {
@@ -100,7 +100,7 @@ public:
       return;
     }
     // A provider has called setenv, which made a new list from ours and may have freed the old one:
-    // that list stays, without the variables that are not the application's.
+    // that list stays, without the variables that the application has not set.
     for (const std::string& name : added_) unsetenv(name.c_str());
   }
   DefaultsSet(const DefaultsSet&) = delete;
@@ -111,7 +111,7 @@ private:
   // rank has one endpoint per stream, and one for its group.
   static inline std::array rx_size = std::to_array("FI_OFI_RXM_MSG_RX_SIZE=128");
   static inline std::array buffer_bytes = std::to_array("FI_OFI_RXM_BUFFER_SIZE=4096");
-  // psm2 and verbs set these when they are asked whether there is such a network.
+  // psm2 and verbs set these variables when they are asked whether such a network exists.
   static constexpr std::array set_by_providers{"PSM2_MULTI_EP", "RDMAV_HUGEPAGES_SAFE",
                                                "RDMAV_FORK_SAFE"};
 
@@ -142,7 +142,7 @@ const Module& load() {
   const std::string file = module_file().string();
   if (file.empty())
     throw Error(Errc::unsupported, "ofi: expected " + std::string(module_name) +
-                                       " beside libtremula.so; found none "
+                                       " in the folder of libtremula.so; found none "
                                        "there; install it, or choose another transport");
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   void* const entry = library == nullptr ? nullptr : dlsym(library, "tremula_ofi_module");
@@ -154,7 +154,7 @@ const Module& load() {
   const Module& module = *reinterpret_cast<decltype(&tremula_ofi_module)>(entry)();
   if (std::string_view(module.version) != TREMULA_VERSION)
     throw Error(Errc::unsupported, "ofi: expected " + file +
-                                       " of Tremula " TREMULA_VERSION "; found it of " +
+                                       " of Tremula " TREMULA_VERSION "; found version " +
                                        module.version + "; install both together");
   return module;
 }
@@ -164,7 +164,7 @@ const Module& load() {
 bool is_installed() { return !module_file().empty(); }
 
 std::unique_ptr<Providers> find(const OfiOptions& options) {
-  static std::mutex one_at_a_time;  // each call restores what it has found in the process
+  static std::mutex one_at_a_time;  // each call restores the state of the process that it has found
   const std::scoped_lock lock(one_at_a_time);
   const SignalHandlersKept handlers;
   const DefaultsSet defaults;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory that libfabric knows. Private to this folder.
+// Memory registered with libfabric. Private to this folder.
 //
 // Demands of a provider (fi_mr(3), mr_mode) and how they are met:
 //
@@ -31,8 +31,8 @@ public:
   /// does not need one or there are no bytes. If no region of Access::own contains them, they are
   /// registered for as long as `held` lives.
   void* descriptor(std::span<std::byte> bytes, Registration& held);
-  /// Ends all registrations, so that peers can no longer read the memory. Regions that are still
-  /// kept are of no use.
+  /// Ends all registrations, so that peers can no longer read the memory. Regions that still exist
+  /// are of no use.
   void close() noexcept;
 
 private:

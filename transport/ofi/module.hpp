@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Between libtremula and libtremula_ofi.so, the one part of Tremula that is linked with libfabric.
-// Private to this folder.
+// The interface between libtremula and libtremula_ofi.so, the only part of Tremula that is linked
+// with libfabric. Private to this folder.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,8 +16,8 @@ namespace tremula::transport::ofi {
 class Providers {
 public:
   virtual ~Providers() = default;
-  /// Returns "ofi:<provider>" and, where it ends at this machine, "@<identity>"; best first, each
-  /// once.
+  /// Returns "ofi:<provider>" for each, with "@<identity>" if it reaches only this machine; best
+  /// first, each once.
   virtual std::vector<std::string> offers() const = 0;
   /// Opens an endpoint.
   /// @throws core::Error unsupported if `offer` is not one of offers(), naming them
@@ -27,9 +27,9 @@ public:
 /// The interface of libtremula_ofi.so. Both sides are built together, so classes and errors can
 /// cross it.
 struct Module {
-  const char* version;  ///< of Tremula
+  const char* version;  ///< version of Tremula
   /// Asks libfabric for its providers: takes some 0.3 s the first time in a process.
-  /// @throws core::Error unsupported if none fits the options, naming those that there are
+  /// @throws core::Error unsupported if none fits the options; the text names those that exist
   std::unique_ptr<Providers> (*find)(const OfiOptions& options);
 };
 

@@ -20,24 +20,24 @@ public:
   ~Ofi() override;
 
   std::string_view name() const noexcept override { return "ofi"; }
-  /// Returns "ofi@<identity>", for processes that share a loopback interface, and "ofi" too if
-  /// there is an address to bind to; empty if this installation has no libfabric. An offer stands
+  /// Returns "ofi@<identity>", for processes that share a loopback interface, and also "ofi" if there
+  /// is an address to bind to; empty if this installation has no libfabric. An offer stands
   /// for any provider.
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
   /// Returns "ofi:<provider>" and "ofi:<provider>@<identity>".
-  /// @throws core::Error unsupported if no provider fits the options, naming those that there are
+  /// @throws core::Error unsupported if no provider fits the options; the text names those that exist
   std::vector<std::string> choices(std::string_view offer) override;
   /// @param offer  one of the choices
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 
-  /// Returns whether this machine has a wire that libfabric may use better than sockets. Does not
-  /// ask libfabric.
+  /// Returns whether this machine has a network device that libfabric may use without sockets. Does
+  /// not ask libfabric.
   static bool may_have_better_wire();
-  /// Returns whether this choice is a provider over such a wire.
+  /// Returns whether this choice is a provider over such a device.
   static bool is_better_wire(std::string_view choice);
 
-  /// Loads libfabric: takes some 0.3 s the first time in a process, and no time later.
+  /// Loads libfabric: takes some 0.3 s the first time in a process, and no time afterwards.
   /// @throws core::Error unsupported as choices()
   void load() { providers(); }
 

@@ -69,9 +69,9 @@ std::vector<fi_addr_t> Port::add(std::span<const Address> peers) {
   std::vector<fi_addr_t> added;
   for (const Address& peer : peers) {
     if (peer.size() != own.size() || !std::equal(own.begin(), own.begin() + head, peer.begin()))
-      throw core::Error(core::Errc::transport,
-                        "ofi: expected the address of an endpoint over " + provider_ + ", found " +
-                            std::to_string(peer.size()) + " bytes that are none");
+      throw core::Error(core::Errc::transport, "ofi: expected the address of an endpoint over " +
+                                                   provider_ + ", found " +
+                                                   std::to_string(peer.size()) + " other bytes");
     const Bytes name(peer.begin() + head, peer.end());
     if (fi_av_insert(addresses_.get(), name.data(), 1, &added.emplace_back(), 0, nullptr) != 1)
       throw core::Error(core::Errc::transport, "ofi: " + provider_ +

@@ -14,7 +14,7 @@
 namespace tremula::transport::ofi {
 
 /// A libfabric endpoint with a fabric, domain, queue and address vector of its own, so that closing
-/// it gives up everything that is in flight, whatever the peers do.
+/// it gives up everything in flight, whatever the peers do.
 class Port {
 public:
   explicit Port(const Provider& provider);
@@ -38,10 +38,10 @@ public:
 
   Address address() const;
   /// Makes peers reachable.
-  /// @return libfabric's numbers of them, index = rank
-  /// @throws core::Error transport if one is not an address of this provider
+  /// @return libfabric's numbers of the peers, index = rank
+  /// @throws core::Error transport if any of them is not an address of this provider
   std::vector<fi_addr_t> add(std::span<const Address> peers);
-  /// Returns where a peer is, for people: host and port; empty if libfabric does not know.
+  /// Returns the address of a peer, for people: host and port; empty if libfabric does not know it.
   std::string text_of(fi_addr_t peer) const;
 
 private:

@@ -16,11 +16,11 @@ namespace tremula::transport::ofi {
 
 namespace {
 
-/// A provider that is never taken: `local` serves ranks of one host, and libfabric 1.17 keeps locks
-/// of peers that were killed, and reads that never end.
+/// A provider that is never taken: `local` serves ranks of one host, and in libfabric 1.17 this
+/// provider keeps the locks of peers that were killed, and some of its reads never end.
 constexpr std::string_view left_to_local = "shm";
-/// Providers over sockets, best first. Providers not named here come before them, because they are
-/// made for better wires.
+/// Providers over sockets, best first. Providers not named here are preferred to them, because they
+/// are made for better wires.
 constexpr std::array<std::string_view, 2> over_sockets{"tcp;ofi_rxm", "net"};
 /// Providers taken only if asked for by name. Reasons, in order: milliseconds per message; 0.3
 /// GB/s; does not work; equivalent to `net`.
@@ -41,7 +41,7 @@ bool is_avoided(std::string_view provider) {
   });
 }
 
-/// Returns the place of a provider in the order: 1 and more over sockets, 0 for all others.
+/// Returns the place of a provider in the order: 1 or more over sockets, 0 for all others.
 std::ptrdiff_t place_of(std::string_view provider) {
   const auto at = std::find(over_sockets.begin(), over_sockets.end(), provider);
   return at == over_sockets.end() ? 0 : 1 + (at - over_sockets.begin());
@@ -65,7 +65,7 @@ std::string ip_text(const fi_info& info) {
 /// Returns whether ranks on other machines can use a provider.
 bool is_wide(const Provider& provider) { return provider.offer.find('@') == std::string::npos; }
 
-/// Returns the end of an error text: what to do where a provider is missing.
+/// Returns the end of an error text: what to do about a missing provider.
 std::string remedy() {
   const char* const filter = std::getenv("FI_PROVIDER");
   return filter == nullptr ? "; see `fi_info` or name another provider"
@@ -154,7 +154,7 @@ std::vector<Provider> find_providers(const OfiOptions& options) {
   if (!options.bind.empty() && std::none_of(usable.begin(), usable.end(), is_wide))
     throw core::Error(core::Errc::unsupported,
                       "ofi: expected an address or interface of this machine to bind to, found '" +
-                          options.bind + "'; there are " + listed(places));
+                          options.bind + "'; this machine has " + listed(places));
   std::stable_sort(usable.begin(), usable.end(), [](const Provider& a, const Provider& b) {
     return std::pair(place_of(provider_of(*a.info)), is_wide(a)) <
            std::pair(place_of(provider_of(*b.info)), is_wide(b));

@@ -11,14 +11,14 @@ namespace tremula::transport::ofi {
 
 /// One way to open an endpoint.
 struct Provider {
-  std::string offer;  ///< "ofi:<provider>" and, where it ends at this machine, "@<identity>"
+  std::string offer;  ///< "ofi:<provider>", with "@<identity>" if it reaches only this machine
   Info info;
   bool is_readable = false;  ///< peers may read memory that is registered for them
 };
 
 /// Returns the providers that fit `options`, best first, each once.
-/// @throws core::Error unsupported if `options` name a provider or an interface that is not there,
-/// naming those that are
+/// @throws core::Error unsupported if `options` name a provider or an interface that does not exist;
+/// the text names those that do
 std::vector<Provider> find_providers(const OfiOptions& options);
 
 }  // namespace tremula::transport::ofi
