@@ -24,9 +24,9 @@ public:
   static constexpr std::size_t kept_bytes = std::size_t{1} << 20;
 
   /// @param name  "ocean.3" for rank 3 of group ocean, "server" for the server
-  /// @param overflow  `drop` never blocks the caller; lines longer than a pipe takes at once (PIPE_BUF)
-  /// are cut, and SIGPIPE is ignored. Colours are used only by `wait`, on a terminal, where a line waits as
-  /// long as it must.
+  /// @param overflow  `drop` never blocks the caller; lines longer than a pipe takes at once
+  /// (PIPE_BUF) are cut, and SIGPIPE is ignored. Colours are used only by `wait`, on a terminal,
+  /// where a line waits as long as it must.
   Log(std::string name, LogLevel level, LogOverflow overflow = LogOverflow::wait);
   ~Log();
   Log(Log&&) noexcept;

@@ -46,7 +46,8 @@ public:
 
   /// @param check  called every 20 ms or so while a call waits; an exception from it ends the wait,
   ///               but not the call, which the other ranks may still join: see finish()
-  /// @param move   called at every poll while a call waits: moves the other work of this rank forward
+  /// @param move   called at every poll while a call waits: moves the other work of this rank
+  /// forward
   void watch(
       std::function<void()> check, std::function<void()> move = [] {}) {
     check_ = std::move(check);

@@ -119,8 +119,8 @@ enum class Access { own, peers_read };
 enum class Side { producer, consumer };
 
 /// This rank's end of the link between one producer group and one consumer group: reaches every
-/// rank of the other group. Not thread-safe: one thread at a time. Destroying it gives up everything
-/// in flight and takes at most a second.
+/// rank of the other group. Not thread-safe: one thread at a time. Destroying it gives up
+/// everything in flight and takes at most a second.
 ///
 /// Messages between two ranks with the same tag arrive in the order in which they were sent. A
 /// message is delivered whole or not at all.
@@ -206,15 +206,15 @@ inline Request Endpoint::read(Rank, const RegionKey&, std::size_t, std::span<std
   throw core::Error(core::Errc::unsupported, "peers cannot read each other's memory this way");
 }
 
-/// A way of moving bytes: "loopback", "local", "tcp", "ofi", "mpi". Chosen at run time; a process may
-/// use several.
+/// A way of moving bytes: "loopback", "local", "tcp", "ofi", "mpi". Chosen at run time; a process
+/// may use several.
 class Transport {
 public:
   virtual ~Transport() = default;
   /// Returns the name that a user writes in `transport:`, e.g. "ofi".
   virtual std::string_view name() const noexcept = 0;
-  /// Returns texts of which both sides must have one in common for a link, e.g. "ofi:tcp;ofi_rxm" or
-  /// "local@<host identity>": sides with equal texts can talk to each other. Best first.
+  /// Returns texts of which both sides must have one in common for a link, e.g. "ofi:tcp;ofi_rxm"
+  /// or "local@<host identity>": sides with equal texts can talk to each other. Best first.
   virtual std::vector<std::string> offers() const = 0;
   /// Returns whether `offer` stands for several choices: both sides take the first of the producer's
   /// choices() that the consumer also has, and open that.

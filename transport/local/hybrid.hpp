@@ -8,8 +8,8 @@ namespace tremula::transport {
 /// Shared memory between ranks on the same machine, and another transport between all other ranks.
 class HybridTransport final : public Transport {
 public:
-  /// @param identity  identity of the machine of this rank; ranks with equal identities can map each
-  /// other's memory
+  /// @param identity  identity of the machine of this rank; ranks with equal identities can map
+  /// each other's memory
   explicit HybridTransport(std::unique_ptr<Transport> far,
                            std::string identity = local::host_identity());
 

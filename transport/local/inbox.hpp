@@ -81,8 +81,8 @@ struct alignas(4096) Lane {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(CommandLine) == 64);
 static_assert(sizeof(Lane) == (40u << 10) + data_bytes);
 
-/// How many lanes an endpoint polls one by one at most; with more lanes, a peer that has written also
-/// rings a bell.
+/// How many lanes an endpoint polls one by one at most; with more lanes, a peer that has written
+/// also rings a bell.
 inline constexpr std::size_t lanes_without_bells = 8;
 
 /// A view of an inbox, the same for its owner and for the peers.

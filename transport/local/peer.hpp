@@ -47,7 +47,8 @@ public:
   bool has_died() const noexcept { return !inbox_.is_held(); }
   /// Returns whether the peer's process is stopped; costs system calls.
   bool is_stopped() const noexcept { return inbox_.is_stopped(); }
-  /// Stops sending to the peer and taking from it; messages that have arrived can still be received.
+  /// Stops sending to the peer and taking from it; messages that have arrived can still be
+  /// received.
   void mark_lost(core::Errc code, std::string reason) noexcept;
   /// Returns the error in which an unfinished operation of a lost peer ends, or a failed receive.
   core::Error error_of(const Operation& operation) const;

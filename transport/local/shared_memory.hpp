@@ -86,8 +86,8 @@ struct Loan {
   std::shared_ptr<const SharedFile> file;
 };
 
-/// Zeroed memory of this process that peers can map; its size is fixed. Only pages that were written to
-/// take up room. Goes back to the system when the last process has unmapped it.
+/// Zeroed memory of this process that peers can map; its size is fixed. Only pages that were
+/// written to take up room. Goes back to the system when the last process has unmapped it.
 class SharedMemory {
 public:
   /// @throws core::Error invalid_argument if no process can have that many bytes, internal with the

@@ -53,8 +53,8 @@ bool poll_on(std::span<const WaitWord> words, std::chrono::microseconds most,
 }  // namespace
 
 void WaitCounter::show(std::uint64_t value) noexcept {
-  // Cleared before the count is published: a process that falls asleep afterwards sets the flag again,
-  // and then either that process sees the count or this one sees the flag.
+  // Cleared before the count is published: a process that falls asleep afterwards sets the flag
+  // again, and then either that process sees the count or this one sees the flag.
   const bool was_slept_on =
       is_slept_on.load(std::memory_order_relaxed) != 0 && is_slept_on.exchange(0) != 0;
   count.store(value, std::memory_order_seq_cst);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Sleeping until another process has changed shared memory, or something has arrived over a wire. With
-// more busy ranks than cores, a rank that sleeps gives its core to a rank that works; a loop of
-// sched_yield does not.
+// Sleeping until another process has changed shared memory, or something has arrived over a wire.
+// With more busy ranks than cores, a rank that sleeps gives its core to a rank that works; a loop
+// of sched_yield does not.
 #include <atomic>
 #include <chrono>
 #include <cstdint>

@@ -53,8 +53,8 @@ fs::path module_file() {
 }
 
 /// Restores in its destructor the signal handlers that its constructor found: libraries that
-/// libfabric loads (libinfinipath) catch signals to write backtraces. Meanwhile signals to this thread are
-/// held back; a signal that another thread takes may run the foreign handler.
+/// libfabric loads (libinfinipath) catch signals to write backtraces. Meanwhile signals to this
+/// thread are held back; a signal that another thread takes may run the foreign handler.
 class SignalHandlersKept {
 public:
   SignalHandlersKept() {

@@ -20,13 +20,14 @@ public:
   ~Ofi() override;
 
   std::string_view name() const noexcept override { return "ofi"; }
-  /// Returns "ofi@<identity>", for processes that share a loopback interface, and also "ofi" if there
-  /// is an address to bind to; empty if this installation has no libfabric. An offer stands
+  /// Returns "ofi@<identity>", for processes that share a loopback interface, and also "ofi" if
+  /// there is an address to bind to; empty if this installation has no libfabric. An offer stands
   /// for any provider.
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
   /// Returns "ofi:<provider>" and "ofi:<provider>@<identity>".
-  /// @throws core::Error unsupported if no provider fits the options; the text names those that exist
+  /// @throws core::Error unsupported if no provider fits the options; the text names those that
+  /// exist
   std::vector<std::string> choices(std::string_view offer) override;
   /// @param offer  one of the choices
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;

@@ -17,8 +17,8 @@ struct Provider {
 };
 
 /// Returns the providers that fit `options`, best first, each once.
-/// @throws core::Error unsupported if `options` name a provider or an interface that does not exist;
-/// the text names those that do
+/// @throws core::Error unsupported if `options` name a provider or an interface that does not
+/// exist; the text names those that do
 std::vector<Provider> find_providers(const OfiOptions& options);
 
 }  // namespace tremula::transport::ofi

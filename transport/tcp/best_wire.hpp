@@ -22,8 +22,8 @@ public:
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
   /// Returns the better wires of the other transport, and our own TCP. The other wires of that
-  /// transport are left out because they trust any program that connects: a side that offers nothing
-  /// else is rejected.
+  /// transport are left out because they trust any program that connects: a side that offers
+  /// nothing else is rejected.
   std::vector<std::string> choices(std::string_view offer) override;
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Both ends of a new connection prove that they are ranks of the link before any other byte of it is
-// accepted.
-// Private to this folder.
+// Both ends of a new connection prove that they are ranks of the link before any other byte of it
+// is accepted. Private to this folder.
 //
 //   connecting rank   its id, opening of the exchange    ──>
 //                                                        <──  challenge      accepting rank
@@ -111,8 +110,8 @@ public:
   /// Closes connections that have taken too long to prove themselves. Reads a clock only if some
   /// connection is pending.
   void close_late();
-  /// Adds a new connection. If there is no room, the oldest that has named no rank is closed for it,
-  /// or else the oldest of all; a rank whose connection is closed tries again.
+  /// Adds a new connection. If there is no room, the oldest that has named no rank is closed for
+  /// it, or else the oldest of all; a rank whose connection is closed tries again.
   void add(Descriptor socket);
 
   struct Connection {

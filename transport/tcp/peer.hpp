@@ -39,8 +39,8 @@ public:
   void move(bool can_read, bool can_write) noexcept;
   /// Stops sending bytes of this region.
   void end_serving(std::uint64_t region) noexcept;
-  /// Makes everything in flight end in this error. Also called when there is no memory for something
-  /// to be sent or kept, because nothing can follow half a frame.
+  /// Makes everything in flight end in this error. Also called when there is no memory for
+  /// something to be sent or kept, because nothing can follow half a frame.
   void lose(core::Errc code, std::string_view why) noexcept;
 
 private:

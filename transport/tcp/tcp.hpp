@@ -14,8 +14,8 @@ public:
   explicit Tcp(std::string bind = {}) : bind_(std::move(bind)) {}
 
   std::string_view name() const noexcept override { return "tcp"; }
-  /// Returns "tcp@<identity>", for processes that share a loopback interface, and also "tcp" if there
-  /// is an address to bind to.
+  /// Returns "tcp@<identity>", for processes that share a loopback interface, and also "tcp" if
+  /// there is an address to bind to.
   std::vector<std::string> offers() const override;
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 
