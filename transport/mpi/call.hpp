@@ -36,7 +36,7 @@ using Comm = core::UniqueHandle<CommTraits>;
 
 /// Frees `comm` when MPI_Finalize begins. For a communicator on which messages may still arrive:
 /// its number must not be given to another communicator earlier, and MPI_Finalize would wait for
-/// it, or end the process, if it found it.
+/// it, or end the process, if it still existed.
 void free_at_finalize(MPI_Comm comm) noexcept;
 
 /// Makes has_finalize_begun() valid from now on.

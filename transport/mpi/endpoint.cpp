@@ -19,7 +19,7 @@ using Kind = Envelope::Kind;
 namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{1} << 30;
-/// Prefix of a port's name in an address, unlike in addresses of other transports.
+/// Prefix of a port's name in an address; no address of another transport begins with it.
 constexpr std::string_view address_prefix = "mpi-port:";
 
 /// Returns the MPI tag of the chunks of a long message. Messages with equal tags are 32000 apart.
@@ -82,7 +82,7 @@ public:
     endpoint_.long_ones_.push_back(this);
   }
 
-  /// Hands the bytes of the message to MPI, as both sides are ready.
+  /// Hands the bytes of the message to MPI. Called once both sides are ready.
   void move(std::size_t length) {
     state_ = State::moving;
     length_ = length;
@@ -163,7 +163,7 @@ private:
   std::span<std::byte> bytes_;  // to send, or room to receive in
   Postbox::Ticket ticket_ = 0;
   std::uint32_t number_ = 0;
-  std::size_t length_ = 0;  // of the message, once it is known
+  std::size_t length_ = 0;  // length of the message, once it is known
   std::vector<MPI_Request> chunks_;
   std::string failure_;
 };
@@ -243,8 +243,7 @@ void Endpoint::connect(std::span<const Address> peers, Deadline deadline) {
       throw Error(
           Errc::transport,
           "expected the name of an MPI port as the address of the producer's rank 0, found " +
-              std::to_string(port.size()) +
-              " bytes that are none: both sides must use the mpi transport");
+              std::to_string(port.size()) + " other bytes: both sides must use the mpi transport");
     port.erase(0, address_prefix.size());
   }
   link_ = connect_groups(local_, side_, port, deadline);

@@ -34,7 +34,7 @@ namespace tremula::transport::mpi {
 class Endpoint final : public transport::Endpoint {
 public:
   /// @param local  this group's ranks; borrowed, outlives the endpoint
-  /// @param log  gets a line from the destructor if it had to leave the link to MPI; may be null
+  /// @param log  gets a line from the destructor if the link has to be left to MPI; may be null
   Endpoint(MPI_Comm local, Side side, const core::Log* log);
   /// Sends a goodbye to every peer with which it has exchanged messages, and waits up to half a
   /// second for theirs. If one is missing, MPI keeps the intercommunicator until MPI_Finalize, so
@@ -91,7 +91,7 @@ private:
   std::vector<std::unique_ptr<Transfer>> transfers_;  // as many as were ever needed at once
   std::vector<Transfer*> idle_;                       // of transfers_
   std::vector<Transfer*> long_ones_;                  // of transfers_: announced and not yet ended
-  int abandoned_ = 0;                                 // chunks that MPI has not given back
+  int abandoned_ = 0;  // transfers whose chunks MPI has not given back
   /// Seconds that may still be spent on waiting for MPI to give chunks back.
   double take_back_seconds_ = 0.5;
 };

@@ -26,7 +26,7 @@ int narrow(std::int64_t bytes) {
   return static_cast<int>(bytes);
 }
 
-/// The bytes of a rank, or the first of them: most ranks pass few, which travel in one call.
+/// The bytes of a rank, or the first of them: most ranks pass few bytes, which travel in one call.
 struct Begin {
   std::int64_t bytes = 0;
   std::array<std::byte, 248> data{};
@@ -41,7 +41,7 @@ struct Group::Round {
   MPI_Request request = MPI_REQUEST_NULL;
   std::string what;  // name of the call
   bool gathers = false, has_begun_rest = false;
-  std::int64_t length = 0;  // of a broadcast
+  std::int64_t length = 0;  // length of a broadcast
   Bytes mine, all;
   Begin begin;
   std::vector<Begin> begins;
@@ -55,7 +55,7 @@ struct Group::Round {
     mine.assign(bytes.begin() + taken, bytes.end());
     begins.resize(static_cast<std::size_t>(size));
   }
-  /// Lays out the rest of the bytes, once all begins are here.
+  /// Lays out the rest of the bytes, once the beginnings of all ranks have arrived.
   /// @return whether a rank has more
   bool has_rest() {
     std::int64_t rest = 0;

@@ -51,7 +51,7 @@ private:
   Comm comm_;
   core::Rank rank_ = 0;
   core::Rank size_ = 0;
-  bool has_notes_ = false;        // some were sent or looked for
+  bool has_notes_ = false;        // notes were sent or looked for
   std::unique_ptr<Round> round_;  // the collective call that has not ended
   struct NoteOnItsWay;
   std::deque<std::unique_ptr<NoteOnItsWay>>

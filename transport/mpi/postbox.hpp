@@ -26,7 +26,7 @@ struct Envelope {
     goodbye,   ///< the sender closes its end; nothing follows
   };
   Kind kind = Kind::message;
-  std::uint32_t number = 0;  ///< of an announced message, as counted by its sender for each peer
+  std::uint32_t number = 0;  ///< number of an announced message, counted by its sender per peer
   Tag tag = 0;
   std::uint64_t length = 0;
 };
@@ -38,7 +38,7 @@ class Postbox {
 public:
   /// Bytes of the longest message that fits in an envelope.
   static constexpr std::size_t short_bytes = 4096 - sizeof(Envelope);
-  /// MPI tag of envelopes; all others are free.
+  /// MPI tag of envelopes; all other tags are free.
   static constexpr int mpi_tag = 0;
 
   explicit Postbox(MPI_Comm link);
