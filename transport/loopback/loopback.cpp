@@ -59,7 +59,7 @@ public:
     std::vector<Network::Id> ids;
     for (const Address& peer : peers) {
       ids.push_back(network_.id_of(peer));
-      if (network_.stations_[ids.back()].side == side_)
+      if (network_.members_[ids.back()].side == side_)
         throw core::Error(
             core::Errc::transport,
             "loopback: expected the address of a rank of the other side, found one of this "

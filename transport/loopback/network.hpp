@@ -19,7 +19,7 @@ class LoopbackOperation;
 /// it behave badly: see Fault and lose().
 class Network {
 public:
-  /// A message on its way, as the weather sees it.
+  /// A message on its way, as the fault injector sees it.
   struct MessageView {
     std::int64_t number;  ///< messages sent before it in this network
     Tag tag;
@@ -36,7 +36,7 @@ public:
     bool operator==(const Fault&) const = default;
   };
   /// Called for every message, one at a time. Must not call the network.
-  using Weather = std::function<Fault(const MessageView&)>;
+  using FaultInjector = std::function<Fault(const MessageView&)>;
   /// Whether the peers of an endpoint that is gone get an error, or just receive nothing more from
   /// it.
   enum class Loss { reported, silent };
@@ -51,7 +51,7 @@ public:
   ///                     then works with every transport.
   explicit Network(std::size_t eager_bytes = 8192) : eager_bytes_(eager_bytes) {}
 
-  void set_weather(Weather weather);
+  void inject_faults(FaultInjector injector);
   /// Makes the rank at `address` die: its unfinished sends never arrive, sends to it end in
   /// peer_lost (or, if the loss is silent, never).
   void lose(const Address& address, Loss loss = Loss::reported);
@@ -64,7 +64,7 @@ private:
 
   using Id = std::uint64_t;
   enum class State { open, closed, lost, lost_silently };
-  struct Station {
+  struct Member {
     Side side;
     State state;
   };
@@ -73,7 +73,7 @@ private:
     Tag tag;
     auto operator<=>(const Key&) const = default;
   };
-  struct Parcel {
+  struct Message {
     BytesView bytes;            ///< memory of the sender, or of `copy`
     Bytes copy;                 ///< bytes of an eager or harmed message
     LoopbackOperation* sender;  ///< null if its send has finished
@@ -82,7 +82,7 @@ private:
   /// Messages and receives without a match so far. At most one of the two queues is not empty,
   /// apart from messages that are not yet due.
   struct Channel {
-    std::deque<Parcel> parcels;
+    std::deque<Message> messages;
     std::deque<LoopbackOperation*> receives;
   };
 
@@ -99,7 +99,7 @@ private:
   /// Delivers the messages of this channel that have a receive, and fails those operations that can
   /// never finish.
   void settle(const Key& key);
-  void deliver(const Parcel& parcel, LoopbackOperation& receive);
+  void deliver(const Message& message, LoopbackOperation& receive);
   void withdraw(LoopbackOperation& operation);
   std::uint64_t add_region(Id owner, BytesView bytes);
   void remove_region(std::uint64_t number);
@@ -108,7 +108,7 @@ private:
 
   mutable std::mutex mutex_;  ///< guards everything below and the state of every operation
   std::size_t eager_bytes_;
-  std::vector<Station> stations_;  ///< index = id; an id is never used again
+  std::vector<Member> members_;  ///< index = id; an id is never used again
   std::map<Key, Channel> channels_;
   struct Region {
     Id owner;
@@ -116,7 +116,7 @@ private:
   };
   std::map<std::uint64_t, Region> regions_;
   std::uint64_t last_region_ = 0;
-  Weather weather_;
+  FaultInjector injector_;
   Counters counters_;
 };
 

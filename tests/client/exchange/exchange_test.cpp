@@ -62,7 +62,7 @@ std::string error_under(const Network::Fault& fault) {
   const std::vector<std::int64_t> data(16);
   for (std::uint64_t step = 0; step < 2; ++step) {
     if (step == 1)
-      network.set_weather(
+      network.inject_faults(
           [&](const Network::MessageView& m) { return m.tag == 1 ? fault : Network::Fault{}; });
     k.outs[0]->put(step, 0, std::as_bytes(std::span(data)), false);
     k.outs[0]->send(step);

@@ -321,7 +321,7 @@ TEST(ExchangeSegments, AStepThatWasNotPutIsNotSent) {
 TEST(ExchangeSegments, ALostOneIsNoticed) {
   Network network(std::size_t{4} << 20);
   Coupling k(network, field("shape=900x700 grid=1x1"), field("shape=900x700 grid=1x1"), 1);
-  network.set_weather([](const Network::MessageView& message) {
+  network.inject_faults([](const Network::MessageView& message) {
     return Network::Fault{.drop = message.number == 2};
   });
   const std::vector<std::int64_t> data(900 * 700, 1);

@@ -246,7 +246,7 @@ TEST(Lending, AskingWhetherAStepIsTakenNeverWaitsAlsoWhenTheLinkHasFailed) {
     out.wait_taken(put());
     // The server knows nothing of this failure: it might still learn of a consumer that has died. A
     // sign of life that failed before the step is put would exclude the link from the step.
-    world.network().set_weather([](const auto& message) {
+    world.network().inject_faults([](const auto& message) {
       return transport::Network::Fault{.fail = message.tag == tags::step};
     });
     const auto request = put();

@@ -580,7 +580,7 @@ std::map<transport::Tag, int> messages_of_a_step(const StepMetadata& metadata) {
   Network network;
   Coupling k(network, field("shape=4x4 grid=2x1"), field("shape=4x4 grid=1x5"));
   std::map<transport::Tag, int> sent;
-  network.set_weather([&](const Network::MessageView& m) {
+  network.inject_faults([&](const Network::MessageView& m) {
     ++sent[m.tag];
     return Network::Fault{};
   });
@@ -596,7 +596,7 @@ std::map<transport::Tag, int> messages_of_a_step(const StepMetadata& metadata) {
     in->finish_step();
   }
   for (auto& out : k.outs) soon([&] { return out->poll_credit(1); });
-  network.set_weather({});
+  network.inject_faults({});
   return sent;
 }
 
@@ -656,7 +656,7 @@ TEST(Metadata, OfForeignBytesIsRefused) {
   const auto error_when = [](const core::Bytes& bytes, std::optional<std::size_t> arrives_as) {
     Network network;
     Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
-    network.set_weather([&](const Network::MessageView& m) {
+    network.inject_faults([&](const Network::MessageView& m) {
       return m.tag == tags::attributes ? Network::Fault{.arrives_as = arrives_as}
                                        : Network::Fault{};
     });

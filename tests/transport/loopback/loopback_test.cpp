@@ -26,7 +26,7 @@ struct Loopback1x1 : testing::Test {
     consumer->connect(std::vector<Address>{producer->address()}, deadline);
   }
   void set_fault(const Network::Fault& fault) {
-    network.set_weather([fault](const Network::MessageView& message) {
+    network.inject_faults([fault](const Network::MessageView& message) {
       return message.number == 0 ? fault : Network::Fault{};
     });
   }
@@ -83,7 +83,7 @@ TEST_F(Loopback1x1, DelaysAMessageAndThoseBehindItButNotOtherTags) {
 
 TEST_F(Loopback1x1, CutsLengthensAndCorruptsMessages) {
   for (const std::size_t found : {std::size_t{2}, std::size_t{7}}) {
-    network.set_weather(
+    network.inject_faults(
         [found](const Network::MessageView&) { return Network::Fault{.arrives_as = found}; });
     Request send = producer->send(0, 1, out);
     Request receive = consumer->receive(0, 1, in);
@@ -92,7 +92,7 @@ TEST_F(Loopback1x1, CutsLengthensAndCorruptsMessages) {
   }
   EXPECT_EQ(in[4], out[4]);
   EXPECT_EQ(in[5], std::byte{0});
-  network.set_weather(
+  network.inject_faults(
       [](const Network::MessageView&) { return Network::Fault{.flipped_byte = 1}; });
   Request send = producer->send(0, 1, out);
   Request receive = consumer->receive(0, 1, in);

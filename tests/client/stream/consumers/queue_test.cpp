@@ -294,7 +294,7 @@ TEST(Queue, NoStepIsDealtToAGroupWhoseLinkHasFailedOnOneRank) {
   World world;
   Event are_put, failing_has_taken, is_next_begun;
   std::atomic<int> messages = 0;
-  world.network().set_weather([&](const transport::Network::MessageView& message) {
+  world.network().inject_faults([&](const transport::Network::MessageView& message) {
     // The first four steps are two messages each, none of which fails.
     return transport::Network::Fault{.fail = message.tag == tags::step && ++messages == 9};
   });

@@ -799,7 +799,7 @@ TEST(DataPath, ThatLosesEverythingIsNoticedByBothSidesThoughTheServerVouches) {
         OutStream out(s, "s", {});
         out.declare(field(1));
         for (int i = 0; i < 3; ++i) put(s, out);
-        world.network().set_weather([](const auto&) { return Network::Fault{.drop = true}; });
+        world.network().inject_faults([](const auto&) { return Network::Fault{.drop = true}; });
         for (;;) put(s, out);
       },
       far_too_long);
