@@ -241,7 +241,7 @@ struct Listener::Impl {
             .on_closed = [this, id](const std::string& why) { on_closed(id, why); },
             .on_refused = [this, id](const Error& too_long) { end_bad(id, 0, too_long); },
             .on_buffered = [this, id](std::ptrdiff_t change) { on_buffered(id, change); },
-            .on_unlike = [this, id](bool is_tls) { end_unlike(id, is_tls); }});
+            .on_tls_mismatch = [this, id](bool is_tls) { end_tls_mismatch(id, is_tls); }});
     Connection& connection =
         connections.emplace(id, Connection{.socket = socket_of_id}).first->second;
     socket_of_id->limit_frames(limits.stranger_frame_bytes);
@@ -296,7 +296,7 @@ struct Listener::Impl {
     finish(from);
   }
 
-  void end_unlike(ConnectionId from, bool is_tls) {
+  void end_tls_mismatch(ConnectionId from, bool is_tls) {
     connections.at(from).socket->send(transport::refusal_without_tls());
     end_stranger(from, is_tls ? "it speaks TLS, and this server has no --tls-certificate"
                               : "it does not speak TLS: it needs tls_ca");
@@ -509,7 +509,7 @@ struct Listener::Impl {
         // While its request for a status waits, the connection is not read.
         const bool counts_as_alive = was_away || status_turns.has(id);
         rendezvous.record_heard(id,
-                                seconds(counts_as_alive ? at : connection.socket->last_heard()));
+                                seconds(counts_as_alive ? at : connection.socket->last_activity()));
         if (!counts_as_alive) close_if_idle(id, connection, at);
       }
       deliver(rendezvous.check_silence(seconds(at)));
@@ -522,7 +522,8 @@ struct Listener::Impl {
     const std::chrono::duration<double> frame_limit(limits.frame_seconds),
         stranger_limit(quotas.has_spoken(id) ? limits.stranger_seconds : limits.hello_seconds),
         exchange_limit(limits.exchange_seconds);
-    const Clock::time_point active = quotas.has_spoken(id) ? socket.last_heard() : connection.since;
+    const Clock::time_point active =
+        quotas.has_spoken(id) ? socket.last_activity() : connection.since;
     if (connection.finished && at - *connection.finished > frame_limit)
       socket.close("it does not close");
     else if (connection.exchange && at - connection.since > exchange_limit)

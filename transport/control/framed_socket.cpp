@@ -90,7 +90,7 @@ void FramedSocket::start() { read_prefix(0); }
 
 void FramedSocket::resume() {
   held_ = false;
-  last_heard_ = Clock::now();  // bytes that arrived meanwhile were not read
+  last_activity_ = Clock::now();  // bytes that arrived meanwhile were not read
   if (paused_ && !closed_) read_prefix(0);
 }
 
@@ -103,14 +103,14 @@ void FramedSocket::read_some(std::byte* to, std::size_t bytes, Handler handler) 
 }
 
 bool FramedSocket::begins_as_expected() {
-  if (std::exchange(has_begun_, true) || !handlers_.on_unlike) return true;
+  if (std::exchange(has_begun_, true) || !handlers_.on_tls_mismatch) return true;
   const bool found = is_tls(prefix_);
   if (found == (context_ != nullptr)) {
     if (found) take_handshake();
     return !found;
   }
-  handlers_.on_unlike(found);
-  read_and_forget();
+  handlers_.on_tls_mismatch(found);
+  read_and_discard();
   return false;
 }
 
@@ -125,7 +125,7 @@ void FramedSocket::take_handshake() {
                           self->guard([&] {
                             self->count(tls_set_up_bytes, 0);
                             self->frame_since_.reset();
-                            self->last_heard_ = Clock::now();
+                            self->last_activity_ = Clock::now();
                             self->read_prefix(0);
                           });
                         });
@@ -139,8 +139,8 @@ void FramedSocket::read_prefix(std::size_t have) {
               if (self->closed_) return;
               if (error) return self->close_after(error);
               self->guard([&] {
-                self->last_heard_ = Clock::now();
-                if (!self->frame_since_) self->frame_since_ = self->last_heard_;
+                self->last_activity_ = Clock::now();
+                if (!self->frame_since_) self->frame_since_ = self->last_activity_;
                 if (have + got < frame_prefix_bytes) return self->read_prefix(have + got);
                 if (!self->begins_as_expected()) return;
                 try {
@@ -152,7 +152,7 @@ void FramedSocket::read_prefix(std::size_t have) {
                   if (!self->handlers_.on_refused) return self->close(too_long.what());
                   self->handlers_.on_refused(too_long);
                 }
-                self->read_and_forget();
+                self->read_and_discard();
               });
             });
 }
@@ -175,19 +175,19 @@ void FramedSocket::read_payload(std::size_t have, std::size_t bytes) {
             [self = shared_from_this(), have, bytes](const error_code& error, std::size_t got) {
               if (self->closed_) return;
               if (error) return self->close_after(error);
-              self->last_heard_ = Clock::now();
+              self->last_activity_ = Clock::now();
               self->guard([&] { self->read_payload(have + got, bytes); });
             });
 }
 
-void FramedSocket::read_and_forget() {
+void FramedSocket::read_and_discard() {
   if (closed_) return;
   payload_.resize(first_read_bytes);
   read_some(payload_.data(), payload_.size(),
             [self = shared_from_this()](const error_code& error, std::size_t) {
               if (self->closed_) return;
               if (error) return self->close_after(error);
-              self->guard([&] { self->read_and_forget(); });
+              self->guard([&] { self->read_and_discard(); });
             });
 }
 
@@ -217,7 +217,7 @@ void FramedSocket::write_frame(Stream& stream) {
                            asio::const_buffer(frame.tail.bytes ? frame.tail.bytes->data() : nullptr,
                                               frame.tail_bytes())};
   const auto progress = [this](const error_code& error, std::size_t done) -> std::size_t {
-    if (paused_ && done > 0) last_heard_ = Clock::now();  // the other side reads
+    if (paused_ && done > 0) last_activity_ = Clock::now();  // the other side reads
     return error ? 0 : write_bytes;
   };
   asio::async_write(stream, buffers, progress,

@@ -43,7 +43,7 @@ public:
     /// Called when the connection begins with TLS although none was expected, or the reverse. An
     /// answer goes out as a plain frame; bytes that follow are read and discarded. If empty, the
     /// first bytes are taken as a frame.
-    std::function<void(bool is_tls)> on_unlike = {};
+    std::function<void(bool is_tls)> on_tls_mismatch = {};
   };
   /// End of a payload, shared by the connections that get it.
   struct Tail {
@@ -91,7 +91,7 @@ public:
   std::size_t queued_bytes() const { return queued_bytes_; }
   /// Returns when bytes last arrived or, while reading is paused, when the network last took some;
   /// before that, when the object was made.
-  Clock::time_point last_heard() const { return last_heard_; }
+  Clock::time_point last_activity() const { return last_activity_; }
   /// Returns when the frame that is arriving began; nullopt between two frames.
   std::optional<Clock::time_point> frame_since() const { return frame_since_; }
 
@@ -118,7 +118,7 @@ private:
   bool begins_as_expected();
   void take_handshake();
   void read_payload(std::size_t have, std::size_t bytes);
-  void read_and_forget();
+  void read_and_discard();
   void write_next();
   void close_after(const boost::system::error_code& error);
   /// Closes the socket; the other side sees the end even if a child of this process holds it.
@@ -135,7 +135,7 @@ private:
   std::size_t queued_bytes_ = 0;
   std::size_t counted_ = 0;  // bytes that on_buffered has reported
   std::size_t pause_bytes_ = std::numeric_limits<std::size_t>::max();
-  Clock::time_point last_heard_ = Clock::now();
+  Clock::time_point last_activity_ = Clock::now();
   std::optional<Clock::time_point> frame_since_;
   bool has_begun_ = false;  // the first bytes have arrived
   bool held_ = false;
