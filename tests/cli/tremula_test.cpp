@@ -279,13 +279,14 @@ TEST_F(Tremula, LetsNobodyInWhoCannotReadTheKeyBesideThePortFile) {
       by_variable({"status", "--server", address}, {"TREMULA_KEY_FILE=" + key_file}),
       itself({"status", "--server", address}, {"TREMULA_KEY=" + contents(key_file)});
   EXPECT_EQ(without.wait(), 1);
-  EXPECT_EQ(without.errors(),
-            "tremula: server " + address +
-                ": the server asks for a key, and this process has none; let key_file "
-                "(TREMULA_KEY_FILE, --key-file) name a copy of the server's key file, or name the "
-                "server by its port file (file:PATH), beside which the key lies; only a server "
-                "that was given neither leaves its key where jobs of its user on its host find it "
-                "by localhost:PORT\n");
+  EXPECT_EQ(
+      without.errors(),
+      "tremula: server " + address +
+          ": the server asks for a key, and this process has none; let key_file "
+          "(TREMULA_KEY_FILE, --key-file) name a copy of the server's key file, or name the "
+          "server by its port file (file:PATH), next to which its key is stored; only a server "
+          "that was given neither stores its key where jobs of its user on its host find it "
+          "by localhost:PORT\n");
   EXPECT_EQ(wrong.wait(), 1);
   EXPECT_NE(wrong.errors().find("the server has another key than this process"), std::string::npos)
       << wrong.errors();

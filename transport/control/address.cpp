@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view file_kind = "port file";
 constexpr std::size_t most_file_bytes = 4096;
 
-/// Throws unless `path` is free, or holds a file that a server of this user may have left there.
+/// Throws unless `path` is free, or holds a file that a server of this user may have written there.
 void check_may_replace(const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& found) {
     throw Error(
@@ -55,13 +55,14 @@ HostPort parse_host_port(std::string_view text) {
   const bool is_bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (is_bracketed) host = host.substr(1, host.size() - 2);
   if (host.find_first_of(is_bracketed ? "[]" : "[]:") != std::string_view::npos)
-    reject("an IPv6 address goes into brackets, once");
+    reject("an IPv6 address must be in one pair of brackets");
   if (host.empty()) reject("it has no host");
-  if (host.find_first_of(" \t\r\n/") != std::string_view::npos) reject("that is no host name");
+  if (host.find_first_of(" \t\r\n/") != std::string_view::npos)
+    reject("the host name is not valid");
   int port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (error != std::errc{} || end != digits.data() + digits.size() || port < 1 || port > 65535)
-    reject("the port is no number from 1 to 65535");
+    reject("the port is not a number from 1 to 65535");
   return {std::string(host), static_cast<std::uint16_t>(port)};
 }
 

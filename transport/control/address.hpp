@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a server listens, as a user writes it and as a server leaves it in a port file.
+// The address at which a server listens, as users write it and as the server writes it to a port
+// file.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -36,7 +37,7 @@ HostPort read_port_file(const std::filesystem::path& path);
 /// Replaces the port file of an earlier server of this user in one step: a reader sees the old one,
 /// no file or the whole new one.
 /// @throws core::Error invalid_argument with the system's text, or if there is a file that no server
-/// of this user can have left
+/// of this user can have written
 core::OwnFile write_port_file(const std::filesystem::path& path, const HostPort& address);
 
 }  // namespace tremula::transport

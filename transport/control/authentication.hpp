@@ -29,7 +29,7 @@ using Nonce = std::array<std::byte, 32>;
 Nonce random_nonce();
 
 /// HMAC-SHA256 of a text, which only a process that knows the key can compute. The text of every
-/// seal begins with its label; no label begins with another one.
+/// seal begins with its label; no label is the beginning of another.
 using Seal = std::array<std::byte, 32>;
 Seal seal(const core::Key& key, std::string_view label, core::BytesView text);
 /// Returns whether the two are equal; takes the same time wherever they differ.
@@ -43,7 +43,7 @@ struct ExchangeTurn {
   core::Bytes reply{};   ///< payload to send; empty if there is none
   bool is_done = false;  ///< the other end knows the key: control messages follow
   /// The exchange has failed; the connection ends after the reply. `refused`: the keys differ or one
-  /// is missing, and another attempt would fail, too. `protocol`: the payload is not part of the
+  /// is missing, and another attempt would also fail. `protocol`: the payload is not part of the
   /// exchange
   std::optional<core::Error> failure{};
 };

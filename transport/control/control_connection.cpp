@@ -58,7 +58,7 @@ std::string outward(asio::ip::address address) {
   return address.is_loopback() || address.is_unspecified() ? "" : address.to_string();
 }
 
-/// Returns why the process at the other end is not to be used as a server; nullopt if it may be.
+/// Returns why the process at the other end must not be used as a server; nullopt if it may be.
 std::optional<core::Error> objection_to(const tcp::socket& socket, TrustedUsers users,
                                         core::Deadline deadline) {
   if (users == TrustedUsers::all) return std::nullopt;
@@ -117,8 +117,8 @@ struct ControlConnection::Impl {
     thread = core::start_thread([this] { run(); });
   }
 
-  /// Serves the connection until it is closed and everything is sent. Closes it at once if there is
-  /// no memory to close it in order.
+  /// Serves the connection until it is closed and everything is sent. Closes it at once if memory
+  /// does not suffice to close it in order.
   void run() {
     try {
       io.run();
@@ -138,8 +138,7 @@ struct ControlConnection::Impl {
     });
     io.restart();
     io.run_until(deadline.at());
-    if (!is_done)
-      failed.emplace(core::Errc::no_server, "no answer to the handshake of TLS in time");
+    if (!is_done) failed.emplace(core::Errc::no_server, "no answer to the TLS handshake in time");
     if (failed)
       throw core::Error(failed->code(),
                         fmt::format("server {}: {}", to_string(server), failed->what()));
@@ -232,7 +231,7 @@ struct ControlConnection::Impl {
   std::mutex refusal_mutex;
   std::optional<core::Error> refusal;
   std::promise<void> done;  // the socket is closed
-  bool has_ended = false;   // likewise; for the thread only
+  bool has_ended = false;   // the socket is closed; used by the thread only
   bool closing = false;     // by close(): on_closed is not called
   std::thread thread;
 };

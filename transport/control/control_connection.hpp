@@ -15,7 +15,7 @@
 
 namespace tremula::transport {
 
-/// The users that may run the server of a connection inside this host.
+/// The users that may run a server to which a connection inside this host leads.
 enum class TrustedUsers { all, own_and_root };
 
 /// One TCP connection that carries frames to a server and back, served by one background thread.
@@ -37,8 +37,8 @@ public:
   /// none is handed to on_frame before both ends have proved that they know the key
   /// (authentication.hpp); if one does not, the connection ends, and refusal() returns why. With
   /// `tls`, all of that is inside TLS.
-  /// @param users  who may run the server at the other end of a connection inside this host; unless `all`, nothing is
-  ///               sent before one of them has accepted the connection
+  /// @param users  users that may run the server at the other end of a connection inside this host;
+  ///               unless `all`, nothing is sent before one of them has accepted the connection
   /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
   /// answer in time, accepted by another user or by none in time. refused: the server is not the one
   /// that `tls` trusts, or speaks no TLS. invalid_argument: `tls` cannot be used
@@ -54,7 +54,7 @@ public:
   const std::string& outward_address() const noexcept;
 
   /// Returns why the two ends refuse each other, e.g. different keys: a reason for which another
-  /// attempt would fail, too; nullopt if they do not. Set before on_closed is called. Any thread.
+  /// attempt would also fail; nullopt if they do not. Set before on_closed is called. Any thread.
   std::optional<core::Error> refusal() const;
 
   /// Queues one frame; does nothing once the connection is closed. Never blocks. Any thread.

@@ -37,8 +37,8 @@ public:
     /// Called when the other side has announced a frame that is longer than allowed. Bytes that
     /// follow are read and discarded until it closes. If empty, the connection is closed instead.
     std::function<void(const core::Error& too_long)> on_refused = {};
-    /// Called with the change in bytes held, of a frame that is arriving or of queued frames. May
-    /// close this socket and others. May be empty.
+    /// Called with the change in the number of bytes held for the frame that is arriving and for
+    /// queued frames. May close this socket and others. May be empty.
     std::function<void(std::ptrdiff_t change)> on_buffered = {};
     /// Called when the connection begins with TLS although none was expected, or the reverse. An
     /// answer goes out as a plain frame; bytes that follow are read and discarded. If empty, the
@@ -66,7 +66,7 @@ public:
                  std::function<void(const std::optional<core::Error>& failed)> done);
   /// Begins to read.
   void start();
-  /// Refuses frames with longer payloads from now on, except one that is already arriving.
+  /// Makes the socket refuse frames with longer payloads, except one that is already arriving.
   void limit_frames(std::size_t payload_bytes) { most_payload_bytes_ = payload_bytes; }
   /// Stops reading while more than `queued_bytes` bytes are queued.
   void pause_beyond(std::size_t queued_bytes) { pause_bytes_ = queued_bytes; }
@@ -90,7 +90,7 @@ public:
   /// Returns how many bytes are not sent yet.
   std::size_t queued_bytes() const { return queued_bytes_; }
   /// Returns when bytes last arrived or, while reading is paused, when the network last took some;
-  /// before that, when the object was made.
+  /// initially, when the object was made.
   Clock::time_point last_activity() const { return last_activity_; }
   /// Returns when the frame that is arriving began; nullopt between two frames.
   std::optional<Clock::time_point> frame_since() const { return frame_since_; }

@@ -105,14 +105,14 @@ BindChoice choose_bind(std::string_view configured, std::string_view own_end,
                        std::string_view server_outward, std::span<const Interface> all) {
   if (!configured.empty()) {
     const Interface& named = find_interface(configured, all);
-    return {named.is_loopback ? std::nullopt : std::optional(named), "ofi_bind says so"};
+    return {named.is_loopback ? std::nullopt : std::optional(named), "ofi_bind names it"};
   }
   if (auto to_server = with_address(own_end, all))
     return {std::move(to_server), "it reaches the server"};
-  // The server is reached by loopback: on its host, unless a tunnel leads there.
+  // The server is reached through loopback: it is on this host, unless a tunnel leads to it.
   if (auto of_server = with_address(server_outward, all))
-    return {std::move(of_server), "other hosts reach the server by it"};
-  return {std::nullopt, "the server is reached by loopback and serves this host alone"};
+    return {std::move(of_server), "other hosts reach the server through it"};
+  return {std::nullopt, "the server is reached through loopback and serves only this host"};
 }
 
 }  // namespace tremula::transport

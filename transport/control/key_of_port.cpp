@@ -30,12 +30,12 @@ fs::path runtime_folder_of(const std::string& given) {
   return is_own ? folder : fs::path();
 }
 
-/// Returns the folders that may hold the key; the first is that of a key to be made.
+/// Returns the folders that may hold the key; a new key goes into the first.
 std::vector<fs::path> folders(const std::string& runtime_folder) {
   std::vector<fs::path> out;
   const fs::path runtime = runtime_folder_of(runtime_folder);
   if (!runtime.empty()) out.push_back(runtime / "tremula");
-  // Not TMPDIR, which launchers of jobs set for each job.
+  // TMPDIR is not used, because job launchers set it for each job.
   out.emplace_back(fmt::format("/tmp/tremula-{}", ::geteuid()));
   return out;
 }

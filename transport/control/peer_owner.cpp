@@ -26,8 +26,8 @@ using Endpoint = boost::asio::ip::tcp::endpoint;
 
 constexpr std::string_view all_users = "0 0 4294967295";
 constexpr double shortest_wait = 0.001, longest_wait = 0.02;  // seconds between two looks
-/// Looks that may miss both ends: the list is not a snapshot, and an end that one look misses may
-/// still exist.
+/// How many looks may miss both ends: the list is not a snapshot, so an end that one look misses
+/// may still exist.
 constexpr int most_looks_in_vain = 5;
 
 /// One end of a connection, as the system lists it.
@@ -57,7 +57,7 @@ std::string printed(const Endpoint& endpoint, std::size_t words) {
 }
 
 /// Returns the end that is at `local`; nullopt if the file does not list it.
-/// @param words  of an address in this file
+/// @param words  how many words an address has in this file
 std::optional<End> find_in(const std::filesystem::path& file, std::size_t words,
                            const Endpoint& local, const Endpoint& remote) {
   const std::string ends = fmt::format(" {} {} ", printed(local, words), printed(remote, words));
@@ -82,7 +82,7 @@ std::optional<End> find(const Endpoint& local, const Endpoint& remote,
   return end ? end : find_in(net / "tcp6", 4, local, remote);
 }
 
-/// Returns true if no process can accept a connection in that state any more.
+/// Returns true if no process can accept a connection that is in this state.
 bool has_closed(std::string_view state) {
   // FIN_WAIT1 and 2, TIME_WAIT, CLOSE, LAST_ACK, CLOSING. An end that waits for the last segment of
   // the handshake, SYN_RECV, may be accepted later.
@@ -90,7 +90,7 @@ bool has_closed(std::string_view state) {
   return std::ranges::find(closed, state) != closed.end();
 }
 
-/// Returns whether user ids mean the same here as everywhere on this host.
+/// Returns whether user ids mean the same in this process as on the whole host.
 bool are_users_those_of_the_host() {
   std::istringstream map(
       (std::ostringstream() << std::ifstream("/proc/self/uid_map").rdbuf()).str());
@@ -130,7 +130,7 @@ std::optional<Error> objection_to_peer(const Endpoint& own, const Endpoint& othe
     }
     if (peer && has_closed(peer->state)) return std::nullopt;
     // A listener that keeps no state before the first bytes arrive (SYN cookies) has no end that
-    // could be listed: if the list shows this end alone, the other one is not accepted either.
+    // could be listed: if the list shows only this end, the other end is not accepted either.
     if (!peer && !find(own, other, net) && ++looks_in_vain == most_looks_in_vain)
       return std::nullopt;
     if (deadline.expired())

@@ -23,10 +23,10 @@ namespace {
 
 constexpr std::string_view file_prefix = "file:";
 constexpr double first_pause = 0.02, longest_pause = 1;  // seconds between two attempts
-constexpr double last_attempt = 0.1;  // seconds of the deadline that are left for it
+constexpr double last_attempt = 0.1;  // seconds kept for the last attempt before the deadline
 constexpr double report_after = 1;    // seconds
 
-/// Address and key for an attempt, read anew for each.
+/// Address and key for one attempt, read anew for each attempt.
 struct Reading {
   HostPort address;
   std::optional<core::Key> key{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reaches the server that a user names, which may start later.
+// Reaching the server that a user names, even if it starts later.
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -14,11 +14,11 @@
 
 namespace tremula::transport {
 
-/// The server as a user names it, and where it was named; messages show both.
+/// The server as a user names it, and the place where it was named; messages show both.
 struct ServerName {
   std::string text;       ///< "host:port", or "file:PATH" of the server's port file
   std::string from;       ///< "TREMULA_SERVER", "--server" and so on
-  core::KeySource key{};  ///< if it names no key, that beside the port file or of the port is used
+  core::KeySource key{};  ///< if it names none, the key next to the port file or of the port
   TlsTrust tls{};         ///< how to recognize its certificate; for `ServerAttempt` to use
 };
 
@@ -34,10 +34,11 @@ using ServerAttempt = std::function<void(
 /// and root, unless the key file `none` is named.
 TrustedUsers trusted_users(const ServerName& server, const std::optional<core::Key>& key);
 
-/// Makes one attempt at the address that `server` stands for now: its files are read each time.
+/// Makes one attempt at the address that `server` currently stands for: its files are read each
+/// time.
 /// @throws core::Error as `attempt`; if that is no_server, the text also says where the address was
-/// given, and that a port file is stale. invalid_argument or no_server if there is no address, or
-/// no key where one was named
+/// given, and, for a port file, that it is stale. invalid_argument or no_server if there is no
+/// address, or no key although one was named
 void try_server(const ServerName& server, const ServerAttempt& attempt, core::Deadline deadline);
 
 /// Makes attempts until one does not throw no_server or `deadline` has passed: the server, or its

@@ -41,7 +41,7 @@ std::shared_ptr<TlsContext> make(ssl::context::method method) {
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(native, SSL_MODE_RELEASE_BUFFERS);  // most connections are idle
-  // A session is opened once: nothing is kept to open it again.
+  // A session is opened only once, so nothing is kept to reopen it.
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(native, SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(native, 0);
@@ -74,7 +74,7 @@ std::shared_ptr<TlsContext> tls_of_server(const std::filesystem::path& certifica
   if (error.category() == boost::asio::error::get_ssl_category() &&
       ERR_GET_REASON(static_cast<unsigned long>(error.value())) == X509_R_KEY_VALUES_MISMATCH)
     fail("tls_key", key,
-         fmt::format("expected the private key of the certificate in '{}', found another one",
+         fmt::format("expected the private key of the certificate in '{}', found a different key",
                      certificate.string()));
   if (error)
     fail("tls_key", key,
@@ -122,8 +122,8 @@ Error error_of_handshake(TlsStream& stream, const error_code& error, const TlsTr
                          const std::string& name) {
   const auto refused = [](const std::string& text) { return Error(Errc::refused, text); };
   if (error.category() != boost::asio::error::get_ssl_category())
-    return Error(Errc::no_server,
-                 fmt::format("the connection ended in the handshake of TLS ({})", error.message()));
+    return Error(Errc::no_server, fmt::format("the connection ended during the TLS handshake ({})",
+                                              error.message()));
   if (const long found = SSL_get_verify_result(stream.native_handle()); found != X509_V_OK) {
     const std::string why = X509_verify_cert_error_string(found);
     switch (found) {
@@ -137,13 +137,13 @@ Error error_of_handshake(TlsStream& stream, const error_code& error, const TlsTr
       case X509_V_ERR_IP_ADDRESS_MISMATCH:
         return refused(
             fmt::format("expected a certificate of the server that names '{}', found "
-                        "another one; reach the server by a name in it, or let tls_name "
+                        "one for other names; reach the server by a name in it, or let tls_name "
                         "(TREMULA_TLS_NAME, --tls-name) be one",
                         name));
       default:
         return refused(
             fmt::format("expected a certificate of the server that is in '{}' or signed "
-                        "by one in it, found another one ({}); let tls_ca "
+                        "by one in it, found a different one ({}); let tls_ca "
                         "(TREMULA_TLS_CA, --tls-ca) name the server's certificate. If "
                         "it does, another program answers in the place of the server",
                         trust.ca, why));
@@ -157,7 +157,7 @@ Error error_of_handshake(TlsStream& stream, const error_code& error, const TlsTr
           "expected a server that speaks TLS, found one that does not; start it with "
           "--tls-certificate and --tls-key, or leave tls_ca (TREMULA_TLS_CA, --tls-ca) out");
     default:
-      return refused(fmt::format("the handshake of TLS has failed: {}", text_of(error)));
+      return refused(fmt::format("the TLS handshake has failed: {}", text_of(error)));
   }
 }
 

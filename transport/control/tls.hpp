@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// TLS 1.2 or newer under the frames of a control connection, by OpenSSL. Who may join is decided by
-// the key (authentication.hpp), which is proved inside TLS: only the server has a certificate.
+// TLS 1.2 or newer under the frames of a control connection, by OpenSSL. The key
+// (authentication.hpp), which is proved inside TLS, decides which jobs may join: only the server
+// has a certificate.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,7 +24,7 @@ struct TlsTrust {
 class TlsContext;
 
 /// Returns the context of a server.
-/// @param certificate  PEM file: the server's, then those between it and its authority
+/// @param certificate  PEM file: the server's certificate, then those between it and its authority
 /// @param key          PEM file of its private key, without a passphrase
 /// @throws core::Error invalid_argument if a file cannot be read or the two do not belong together
 std::shared_ptr<TlsContext> tls_of_server(const std::filesystem::path& certificate,
@@ -32,8 +33,8 @@ std::shared_ptr<TlsContext> tls_of_server(const std::filesystem::path& certifica
 /// @throws core::Error invalid_argument if the file cannot be read or holds no certificate
 std::shared_ptr<TlsContext> tls_of_client(const TlsTrust& trust);
 
-/// Returns whether a connection begins as one of TLS does. No frame that an unproved peer may send
-/// begins so.
+/// Returns whether a connection begins as TLS does. No frame that an unproved peer may send begins
+/// like that.
 bool is_tls(const FramePrefix& first_bytes) noexcept;
 
 /// Bytes of a server's memory that TLS and its certificates take per connection: while it is being

@@ -28,7 +28,7 @@ public:
 void expect_name(TlsStream& stream, const std::string& name);
 
 /// Returns why a client's handshake has failed, and what to do. Its code is refused if another
-/// attempt would fail, too; else no_server.
+/// attempt would also fail; else no_server.
 core::Error error_of_handshake(TlsStream& stream, const boost::system::error_code& error,
                                const TlsTrust& trust, const std::string& name);
 

@@ -44,17 +44,17 @@ TEST(Address, RejectsWhatIsNone) {
   } rows[] = {{"", "it has no port"},
               {"localhost", "it has no port"},
               {":7423", "it has no host"},
-              {"[]:7423", "an IPv6 address goes into brackets"},
-              {"::1:7423", "an IPv6 address goes into brackets"},
-              {"[[::1]]:7423", "an IPv6 address goes into brackets"},
-              {"host:", "the port is no number from 1 to 65535"},
-              {"host:0", "the port is no number from 1 to 65535"},
-              {"host:65536", "the port is no number from 1 to 65535"},
-              {"host:99999999999999999999", "the port is no number from 1 to 65535"},
-              {"host:80x", "the port is no number from 1 to 65535"},
-              {"host:-1", "the port is no number from 1 to 65535"},
-              {"a host:80", "that is no host name"},
-              {"tcp://host:80", "an IPv6 address goes into brackets"}};
+              {"[]:7423", "an IPv6 address must be in one pair of brackets"},
+              {"::1:7423", "an IPv6 address must be in one pair of brackets"},
+              {"[[::1]]:7423", "an IPv6 address must be in one pair of brackets"},
+              {"host:", "the port is not a number from 1 to 65535"},
+              {"host:0", "the port is not a number from 1 to 65535"},
+              {"host:65536", "the port is not a number from 1 to 65535"},
+              {"host:99999999999999999999", "the port is not a number from 1 to 65535"},
+              {"host:80x", "the port is not a number from 1 to 65535"},
+              {"host:-1", "the port is not a number from 1 to 65535"},
+              {"a host:80", "the host name is not valid"},
+              {"tcp://host:80", "an IPv6 address must be in one pair of brackets"}};
   for (const auto& row : rows) {
     const std::string text = error_of([&] { parse_host_port(row.text); }, Errc::invalid_argument);
     EXPECT_NE(text.find(std::string("found '") + row.text + "': " + row.found), std::string::npos)
