@@ -6,8 +6,8 @@
 
 namespace tremula::transport {
 
-/// Returns a text that is equal in two processes exactly if 127.0.0.1 is the same place for both:
-/// the boot id of the machine, and the number of the network namespace, e.g. "4026531840" of
+/// Returns a text that is equal in two processes exactly if both share a loopback interface: the
+/// boot id of the machine, and the number of the network namespace, e.g. "4026531840" of
 /// "net:[4026531840]"; "0" where there is no /proc.
 inline std::string loopback_identity() {
   std::string boot;

@@ -15,8 +15,8 @@ namespace tremula::transport {
 
 class LoopbackOperation;
 
-/// Connects the loopback transports of one process. Outlives them all. Thread-safe. A test can make
-/// it behave badly: see Fault and lose().
+/// Connects the loopback transports of one process. Outlives them all. Thread-safe. A test can
+/// inject faults: see Fault and lose().
 class Network {
 public:
   /// A message on its way, as the fault injector sees it.
@@ -37,8 +37,7 @@ public:
   };
   /// Called for every message, one at a time. Must not call the network.
   using FaultInjector = std::function<Fault(const MessageView&)>;
-  /// Whether the peers of an endpoint that is gone get an error, or just receive nothing more from
-  /// it.
+  /// How peers notice that an endpoint is gone: by an error, or only because nothing more arrives.
   enum class Loss { reported, silent };
   struct Counters {
     std::int64_t messages_sent = 0, messages_delivered = 0, bytes_delivered = 0;
@@ -108,7 +107,7 @@ private:
 
   mutable std::mutex mutex_;  ///< guards everything below and the state of every operation
   std::size_t eager_bytes_;
-  std::vector<Member> members_;  ///< index = id; an id is never used again
+  std::vector<Member> members_;  ///< index = id; an id is never reused
   std::map<Key, Channel> channels_;
   struct Region {
     Id owner;

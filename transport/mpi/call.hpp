@@ -39,7 +39,7 @@ using Comm = core::UniqueHandle<CommTraits>;
 /// it, or end the process, if it still existed.
 void free_at_finalize(MPI_Comm comm) noexcept;
 
-/// Makes has_finalize_begun() valid from now on.
+/// Prepares has_finalize_begun(), which is valid only after this call.
 /// @throws core::Error transport
 void watch_finalize();
 /// Returns true inside MPI_Finalize, while communicators of the application are taken down: their

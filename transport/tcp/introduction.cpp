@@ -185,7 +185,7 @@ void Listener::process(PendingConnections::iterator connection) {
   try {
     verdict = continue_exchange(*connection);
     if (verdict == Verdict::accepted) verdict = admit(*connection);
-  } catch (const std::exception&) {  // concerns this connection alone
+  } catch (const std::exception&) {  // concerns only this connection
     verdict = Verdict::rejected;
   }
   if (verdict == Verdict::pending) return;
