@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Fields whose extent is another one in every step. They have no parts in the plan and go by no path:
-// what a pair of ranks shares is known only when the counts of the step are. The ranks of the source
-// tell each other theirs before the step is sent, so that each knows what it owes to which rank; each tells
-// its own (where the sink takes rows by keys: how many rows that rank gets of it) to every rank of the sink
-// with the step, and what they share of all such fields follows in one message:
+// Fields whose extent varies from step to step. They have no parts in the plan and bypass the
+// paths: what a pair of ranks shares is known only when the counts of the step are. The ranks of
+// the source tell each other theirs before the step is sent, so that each knows what it owes to
+// which rank; each tells its own (where the sink takes rows by keys: how many rows that rank gets
+// of it) to every rank of the sink with the step, and what they share of all such fields follows in
+// one message:
 //
 //     elements of the first field, in wire order, those of the second one, ...      no padding
 //
@@ -97,7 +98,7 @@ public:
             std::span<Traffic* const> traffic);
   /// Writes what the sink is told of a message.  @param to  count_bytes(plan)
   void tell(std::size_t slot, std::size_t message, std::span<std::byte> to) const;
-  /// What follows.
+  /// The payload that follows the counts.
   core::BytesView bytes(std::size_t slot, std::size_t message) const;
   /// How often memory for rows was made.
   std::uint64_t growths() const noexcept;

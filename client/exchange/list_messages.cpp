@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 /// More than any list takes.
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 36;
-/// Of a message whose begin has not come: what a peer may make this rank allocate.
+/// Upper bound on what an unfinished message from a peer can make us allocate.
 constexpr std::size_t ahead_bytes = 16 * piece_bytes;
 
 /// Calls visit(piece) for the pieces of a message.

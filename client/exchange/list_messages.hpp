@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Messages of any length that ranks send each other before a plan is there: one from each to each.
+// Messages of any length that ranks exchange before a plan exists: one from each rank to each
+// other.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,10 +15,10 @@ namespace tremula::client {
 
 class ListMessages {
 public:
-  /// Returns when `is_done` says so, or throws.
+  /// Waits until `is_done` returns true, or throws.
   using Wait = std::function<void(const std::function<bool()>& is_done)>;
 
-  /// @param endpoint  connected to ranks 0 to peers - 1, but for `me`; must outlive this object
+  /// @param endpoint  connected to ranks 0 to peers - 1 except `me`; must outlive this object
   ListMessages(transport::Endpoint& endpoint, core::Rank peers, Wait wait,
                std::optional<core::Rank> me = std::nullopt)
       : endpoint_(endpoint),
@@ -25,10 +26,13 @@ public:
         me_(me),
         wait_(std::move(wait)) {}
 
-  /// Shape of all: [peer]. What goes to `me` stays.
+  /// Sends one message to each peer and waits until all are sent. The message to `me` is not sent:
+  /// receive() returns it. Shape of all messages: [peer]
   void send(std::vector<core::Bytes> messages);
-  /// @throws core::Error protocol if a peer announces too much
+  /// Waits for the message of each peer and returns them.
+  /// @throws core::Error protocol if a peer announces too many bytes
   std::vector<core::Bytes> receive();
+  /// Sends and receives at the same time.
   std::vector<core::Bytes> exchange(std::vector<core::Bytes> messages);
 
 private:

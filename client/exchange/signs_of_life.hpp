@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the two ends of a link tell each other beside steps: that they are there. README.md of this
-// folder has the rule by which a peer is judged.
+// Signs of life: messages, in addition to the steps, by which the two ends of a link see that the
+// other is alive. README.md of this folder has the rule by which a peer counts as lost.
 #include <limits>
 #include <optional>
 #include <string>
@@ -11,53 +11,53 @@
 
 namespace tremula::client {
 
-/// When a way to a peer fails, perhaps the peer has died: the server knows, and tells, within this time.
+/// Time within which the server reports whether a peer has died, after sending to it has failed.
 inline constexpr double explained_within_seconds = 2;
 
 /// The signs of life between this rank and its peers of one link, over the link's own endpoint. The
-/// first sign of a peer proves the pair: that both reach each other and hold the same plan. A near
-/// peer sends no more of them: while its process runs, it gives signs of life.
+/// first sign of a peer proves the pair: both reach each other and have the same plan. A near peer
+/// sends no further signs: it counts as alive while its process runs.
 class SignsOfLife {
 public:
   /// @param plan         of the link
   /// @param endpoint     connected; must outlive this object
   /// @param may_be_silent  seconds for which this rank may be silent before its peers judge it;
-  ///                     infinite: it says something only inside calls, so silence tells nothing
+  ///                     infinite if it sends only inside calls, so that silence means nothing
   /// @param sends_begin  this rank, a source, sends begin() before its first step
   SignsOfLife(const ExchangePlan& plan, transport::Endpoint& endpoint, std::uint64_t link,
               double may_be_silent, bool sends_begin = false);
   SignsOfLife(const SignsOfLife&) = delete;
 
-  /// Sends what is due and takes in what has come. Never blocks; reads a clock at most. Makes no
-  /// progress.
+  /// Sends the signs that are due and takes those that have arrived. Never blocks; most calls only
+  /// read a clock. Makes no progress of the endpoint.
   /// @throws core::Error peer_lost, transport, protocol while a pair is not proved; later failures
   ///         are kept for complaint()
   void advance();
-  /// The first peer whose pair is not proved; none: the link is.
+  /// Returns the first peer whose pair is not proved; nullopt once the link is.
   std::optional<Rank> unproved() const;
   /// Sends the number of the first step that goes over the link to all peers that await it.
   void begin(std::uint64_t first_step);
-  /// Returns whether the source announced, with its first sign, that it sends begin(): once the link is proved,
-  /// the same on all ranks of a sink, and for good.
+  /// Returns whether the source announced, with its first sign, that it sends begin(). Once the
+  /// link is proved, the answer is the same on all ranks of a sink and does not change.
   bool begins_later() const noexcept { return begins_later_; }
   /// Returns whether a peer has yet to send begin().
   bool awaits_begin() const noexcept { return awaited_ > 0; }
-  /// Returns the first step, as begin() of all peers of a sink has it; none before.
+  /// Returns the first step that begin() has stated, the same for all peers; nullopt before.
   std::optional<std::uint64_t> first_step() const noexcept { return first_step_; }
-  /// Bytes of the link's peers have come: for now none of them is judged.
+  /// Notes that bytes of the link have arrived, so that no peer is judged for now.
   void heard_all() noexcept;
-  /// What is wrong with the peer of message `message`: the way to it has failed, or it has been silent
-  /// for longer than it may. Empty: nothing.
-  /// @param is_vouched  the server says that the peer lives: it may be silent longer
+  /// Returns what is wrong with the peer of message `message`: sending to it has failed, or it has
+  /// been silent for too long; empty if nothing is wrong.
+  /// @param is_vouched  the server reports that the peer is alive: it may be silent longer
   std::string complaint(std::size_t message, bool is_vouched) const;
-  /// Messages of the plan, and so peers.
+  /// Returns the number of messages of the plan, and so of peers.
   std::size_t size() const noexcept { return peers_.size(); }
-  /// Nothing is sent to this peer any more, which may close its end.
+  /// Stops sending to a peer, which may close its end.
   void end(std::size_t message) noexcept { peers_[message].has_ended = true; }
   void end_all() noexcept {
     for (Peer& peer : peers_) peer.has_ended = true;
   }
-  /// No more signs are sent: the peers may close their ends as soon as they have everything.
+  /// Stops sending signs: the peers may close their ends as soon as they have everything.
   void fall_silent() noexcept {
     for (Peer& peer : peers_) peer.hears_more = false;
   }

@@ -14,8 +14,9 @@
 
 namespace tremula::client {
 
-/// The sink end of an exchange: the steps of one link on one rank. Nothing in it blocks. All memory is
-/// sized by the plan; no step allocates memory for data.
+/// The sink end of an exchange: the steps of one link on one rank. No call blocks. All memory is
+/// sized by the plan and allocated when first needed; no later step allocates memory for data,
+/// except for changing fields.
 class Sink {
 public:
   /// @param endpoint  connected; must outlive this object, and so must `threads`
@@ -23,90 +24,101 @@ public:
   Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, Queue queue,
        CopyThreads& threads, Paths paths = all_paths());
 
-  /// What is known of the step in turn.
+  /// State of the current step.
   enum class State { nothing, step, end };
-  /// `step` as soon as a first message of it is here, `end` when every peer has told that there are
-  /// no more. Makes progress.
+  /// Returns `step` once a first message of the current step has arrived, and `end` once every peer
+  /// has announced that no more steps follow. Makes progress.
   State poll();
-  /// After State::end: steps follow over another exchange, as the source has declared its layouts again.
+  /// Returns whether, after State::end, steps follow over another exchange because the source has
+  /// declared its layouts again.
   bool is_redeclared() const noexcept { return is_redeclared_; }
-  /// Number of the step in turn, as the source counts.  @pre poll() was State::step
+  /// Returns the number of the current step, as the source counts.  @pre poll() was State::step
   std::uint64_t step() const noexcept { return step_; }
-  /// Of the step in turn: its time, in the unit of the stream, and its attributes.
+  /// Returns the time of the current step, in the unit of the stream; nullopt if it has none.
   /// @pre poll_complete() was true
   std::optional<std::int64_t> time() const noexcept { return time_; }
+  /// Returns the attributes of the current step.  @pre poll_complete() was true
   const proto::Attributes& attributes() const noexcept { return attributes_; }
-  /// Asks for the step in turn where the source keeps steps until they are claimed; once.
+  /// Asks for the current step, once, if the source keeps steps until they are claimed.
   void claim();
-  /// Steps of the link before the one in turn, or before the end, that went over no link.
+  /// Returns how many steps before the current one, or before the end, went over no link.
   std::uint64_t dropped() const noexcept { return queue_.is_shared ? 0 : dropped_; }
-  /// Steps finished.
+  /// Returns the number of finished steps.
   std::uint64_t steps() const noexcept { return turn_; }
-  /// That of this rank's side, of a field that changes.  @pre poll_complete() was true
+  /// This rank's layout of a variable-extent field in the current step.  @pre poll_complete() was
+  /// true
   const index_calc::Layout& layout(std::size_t field) const { return changing_->layout(field); }
   /// Forgets what was fetched of `field` in this step: a new array follows.
   void begin_again(std::size_t field);
-  /// Fetches what can be had of `field` since the last call for it; true when all of it is in
-  /// `array`. Makes progress.
+  /// Fetches what has become available of `field` since the last call for it. Makes progress.
+  /// @return whether all of it is in `array`
   /// @throws core::Error unsupported if the array is not in host memory
   bool fetch_some(std::size_t field, MemoryView array);
-  /// @throws core::Error mismatch if a value that was fetched did not fit its new type, or a part is
-  /// not what its source has hashed; once
+  /// Throws, once, if a fetched value did not fit its new type or a part does not have the hash
+  /// that its source has sent.
+  /// @throws core::Error mismatch
   void tell_mismatch();
-  /// After a failure: from now on no rank writes into an array that fetch_some was given.
+  /// Gives up fetching after a failure: no rank writes any more into an array passed to
+  /// fetch_some().
   void give_up_fetching() noexcept;
-  /// True when all of the step in turn is here or can be fetched. Makes progress.
+  /// True when all of the current step has arrived or can be fetched. Makes progress.
   bool poll_complete();
-  /// The step after the one in turn, as far as its first message tells.
+  /// The step after the current one, as far as its first message shows.
   struct Next {
     State state = State::nothing;
     std::optional<std::int64_t> time;  ///< of a step
   };
-  /// Takes nothing of it, and finishes nothing. Makes progress.
-  /// @pre poll_complete() was true; the source tells two steps at least without a credit
+  /// Looks at the step after the current one, without taking any of it or finishing the current
+  /// one. Makes progress.
+  /// @pre poll_complete() was true; the source announces at least two steps without a credit
   /// @throws core::Error unsupported if the source has declared its layouts again before that step
   Next look_ahead();
-  /// The last look_ahead() has found nothing: that step is waited for. Until claim().
+  /// True while a look_ahead() that found nothing is pending; reset by claim().
   bool looks_ahead() const noexcept { return looks_ahead_; }
-  /// True when the step is complete and the credits of the step queue_depth before it are on their
-  /// way.
+  /// True when the step is complete and the credits of the step queue_depth before it have been
+  /// sent.
   bool poll_finish();
-  /// Frees the step's room for the step queue_depth later, credits the sources and goes on to the
+  /// Frees the step's room for the step queue_depth later, credits the sources and moves on to the
   /// next step.
   /// @pre poll_finish()
   void finish_step();
-  /// Tells every source rank that the end was seen (after State::end) or that no further step is
-  /// wanted.
+  /// Reports to every source rank that the end was seen (after State::end) or that no further step
+  /// is wanted.
   /// @pre not called before; poll_told() was true
   void leave();
-  /// True when all credits, and what leave() sent, are on their way or have failed. Makes progress.
+  /// True when all credits and claims, and the messages of leave(), have been sent or have failed.
+  /// Makes progress.
   bool poll_told();
-  /// The first failure of what this side sends; null if there is none. Steps that have come are not
-  /// affected by it: a peer may have sent them before it was lost.
+  /// Returns the first failure of this side to send; null if there is none. It does not affect
+  /// steps that have arrived: a peer may have sent them before it was lost.
   const std::exception_ptr& unsent() const noexcept { return unsent_; }
-  /// Makes progress.  @return true when all credits are on their way and no step has come in part
+  /// Makes progress.
+  /// @return whether all credits and claims have been sent and no step has arrived in part
   bool advance();
 
-  /// Appends what changes when advance() can go on, where that is in memory that processes share.
+  /// Appends what changes when advance() can continue: the endpoint's wake descriptor and words of
+  /// shared memory.
   void list_waits(WaitWords& words);
 
-  /// True while something of the peer of message `message` is missing, or it has not taken an answer.
+  /// True while anything from the peer of message `message` is missing, or a credit to it is not
+  /// sent.
   bool is_owed(std::size_t message) const noexcept;
 
-  /// True while the message of the step in turn, or of the end, has not come as a whole.
+  /// True while the message of the current step or of the end, or one that a pending look_ahead()
+  /// waits for, has not fully arrived.
   bool is_awaited(std::size_t message) const noexcept {
     return !slots_[slot()][message].has_arrived || is_next_awaited(message);
   }
 
   const ExchangePlan& plan() const noexcept { return plan_; }
-  /// Bytes that went to or came from peers that had to be waited for, chunk by chunk.
+  /// Returns the bytes moved from peers chunk by chunk, while they were waited for.
   std::uint64_t moved() const noexcept { return moved_; }
-  /// With one peer, by the number of its message in the plan.
+  /// Returns the traffic with one peer, by the number of its message in the plan.
   const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
-  /// With all peers together.
+  /// Returns the traffic summed over all peers.
   Traffic traffic() const noexcept;
-  /// The path that a part of a message took last; before the first one, that of arrays that are not
-  /// lent.
+  /// Returns the path that the last part of a message took; before the first part, the path of
+  /// arrays that are not lent.
   std::string_view path(std::size_t message) const { return paths_[peers_[message].last]->name(); }
 
 private:

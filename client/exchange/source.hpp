@@ -13,35 +13,35 @@
 
 namespace tremula::client {
 
-/// What is told of a step beside its arrays.
+/// Data of a step in addition to its arrays.
 struct StepMetadata {
   std::optional<std::int64_t> time{};
   core::BytesView attributes{};  ///< encoded (proto/attributes.hpp)
-  /// Of each field that changes: ChangingPlan::update. Parallel to the fields of the plan; empty if no
-  /// field changes.
+  /// Counts of each changing field, see ChangingPlan::update. Parallel to the fields of the plan;
+  /// empty if no field changes.
   std::span<const std::vector<Index>> counts{};
 };
 
-/// The source end of an exchange: the steps of one link on one rank. Nothing in it blocks.
+/// The source end of an exchange: the steps of one link on one rank. No call blocks.
 ///
-/// Steps that are put get a turn each, 0, 1, ..., and hold a slot until every peer has credited them:
+/// Each step that is put gets a turn, 0, 1, ..., and holds a slot until every peer has credited it:
 ///
-///     turns      first_                                         turns()
-///                  | told, not credited | kept, not yet told  |    idle slots
-///     a peer:   credited              told <= claimed
+///     turns      first_                                                turns()
+///                  | announced, not credited | kept, not yet announced |    idle slots
+///     a peer:   credited                   told <= claimed
 ///
-/// Without Queue::keeps every step is told at once. With it, a peer is told the step of its turn when
-/// it has claimed it, and what no peer of any rank was told can be withdrawn: the turns after it move
-/// down by one. All ranks of the source withdraw, and leave out, the same steps (freeze, admit), so
-/// that all ranks of the sink see the same ones. With Queue::is_latest quick peers are not told so much
-/// that no room is left for the newest step: told <= turns that all peers had credited at the last
-/// admit() + slots - 1.
+/// Without Queue::keeps every step is announced at once. With it, a step is announced to a peer
+/// when the peer has claimed its turn, and a step that no rank has announced to any peer can be
+/// withdrawn: the turns after it move down by one. All ranks of the source withdraw, and leave out,
+/// the same steps (freeze, admit), so that all ranks of the sink see the same ones. With
+/// Queue::is_latest, announcements to quick peers stop early enough to leave room for the newest
+/// step: told <= turns that all peers had credited at the last admit() + slots - 1.
 ///
-/// The end has a turn and a slot of its own, behind the last step, whatever room there is: a sink that
-/// has not credited the last steps learns that they are the last ones.
+/// The end-of-stream marker gets its own slot after the last step, even when the queue is full, so
+/// a sink learns that no step follows before it has credited the last ones.
 ///
-/// All memory is sized by the plan and made when it is needed first; no later step allocates memory
-/// for data.
+/// All memory is sized by the plan and allocated when first needed. No later step allocates memory
+/// for data, except for changing fields.
 class Source {
 public:
   /// @param endpoint  connected; must outlive this object, and so must `threads`
@@ -51,76 +51,84 @@ public:
   ~Source();
   Source(const Source&) = delete;
 
-  /// Since when a peer may read what is lent to it; none: no peer of this rank was told of it.
+  /// When the oldest lent step was first offered to a peer; nullopt if none is lent, or not offered
+  /// yet.
   std::optional<core::Deadline::Clock::time_point> lent_since() const noexcept {
     return order_.empty() ? std::nullopt : slots_[order_.front()].told_at;
   }
-  /// True when the next step may be put, or is left out: a slot is idle. Makes progress.
+  /// True when the next step may be put, as a slot is idle, or will be left out. Makes progress.
   bool poll_room();
-  /// The same, whatever becomes of the step.
+  /// True when a slot is idle, whether or not the next step will be left out. Makes progress.
   bool poll_slot() {
     advance();
     return !idle_.empty();
   }
-  /// What one rank knows of the queue.
+  /// State of the queue as one rank knows it.
   struct Known {
-    std::uint64_t told = 0;  ///< a peer was told of all turns before it
-    std::uint64_t done = 0;  ///< all turns before it hold no slot any more
+    std::uint64_t told = 0;  ///< turns [0, told) have been announced to a peer
+    std::uint64_t done = 0;  ///< turns [0, done) no longer hold a slot
   };
   bool drops() const noexcept { return queue_.when_full != WhenFull::block; }
   bool is_shared() const noexcept { return queue_.is_shared; }
-  /// All ranks of the source agree about every step.
+  /// Returns whether the ranks of the source agree on every step.
   bool is_agreed() const noexcept { return drops() || is_shared(); }
-  /// From now on no peer is told of anything, until admit() or thaw().
+  /// Stops announcements to peers until admit(), deal() or thaw().
+  /// @return state of the queue as this rank knows it
   Known freeze() noexcept;
-  /// Decides, as every rank does, what becomes of the step that is put next: takes_step().
-  /// @param of_all  the most of `told` and the least of `done` of any rank
+  /// Decides, as every rank does, whether the next step is taken (takes_step()), and whether a kept
+  /// step is withdrawn to make room. Ends a freeze().
+  /// @param of_all  maximum of `told` and minimum of `done` over all ranks
   void admit(const Known& of_all);
-  /// The same where the steps are shared.
-  /// @param takes_step  this link does
+  /// Ends a freeze() where several links share the steps.
+  /// @param takes_step  whether this link takes the next step
   void deal(bool takes_step) noexcept { is_frozen_ = false, takes_ = takes_step; }
-  /// Steps under way, by what is known of all ranks; as many as there can be: there is no room.
+  /// Steps in flight, as agreed by all ranks. Equal to most_load() when the queue is full.
   std::uint64_t load(const Known& of_all) const noexcept { return turns() - of_all.done; }
   std::uint64_t most_load() const noexcept { return depth(); }
+  /// Ends a freeze() without a decision.
   void thaw() noexcept { is_frozen_ = false; }
   bool takes_step() const noexcept { return takes_; }
-  /// Instead of put and send.  @pre !takes_step()
+  /// Counts a step that is left out, in place of put() and send().  @pre !takes_step()
   void leave_out() noexcept { dropped_ += is_shared() ? 0U : 1U; }
-  /// Steps left out or withdrawn; not those that went over another link that shares them.
+  /// Returns the number of steps left out or withdrawn, without those that went over another link
+  /// that shares them.
   std::uint64_t dropped() const noexcept { return dropped_; }
-  /// The most steps that ever held a slot, and their bytes on this rank.
+  /// Returns the largest number of steps that held a slot at one time.
   std::uint64_t most_steps() const noexcept { return most_steps_; }
+  /// Returns the bytes of most_steps() steps on this rank.
   std::uint64_t most_bytes() const noexcept { return most_steps_ * step_bytes_; }
-  /// Memory of a step that was put stays as it is until it is credited.
+  /// Returns whether a step may outlive the call that puts it.
   bool is_queued() const noexcept { return queue_.depth > 0; }
   /// Takes one field of `step`.  @pre poll_room() was true
-  /// @param may_lend  `array` stays as it is until poll_credit(step + 1). With queue_depth 0 it does,
-  ///                  whatever is said here; what is kept is always copied.
+  /// @param may_lend  `array` stays unchanged until poll_credit(step + 1). With queue_depth 0 it
+  ///                  always does; otherwise a step that is kept is always copied.
   /// @throws core::Error unsupported if the array is not in host memory
   void put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend);
-  /// Tells every peer of `step`. The attributes go to the peers that hear of the step in any case:
-  /// to each rank of the sink once, from one rank of the source. The others get their hash.
+  /// Announces `step` to every peer; with Queue::keeps, to a peer once it has claimed the step. The
+  /// attributes go to the peers that get a message in any case: to each rank of the sink once, from
+  /// one rank of the source. The other peers get their hash.
   /// @pre every field of it was put
   void send(std::uint64_t step, const StepMetadata& metadata = {});
-  /// True when the end may be sent behind all steps before `step`. Makes progress.
+  /// True when the end may be sent after all steps before `step`. Makes progress.
   bool poll_end(std::uint64_t step) {
     most_told_ = ~std::uint64_t{0};  // nothing needs room any more
     return !queue_.keeps() || poll_credit(step);
   }
-  /// Tells every peer that `step` does not exist, nor any after it.  @pre poll_end(step)
-  /// @param kind  redeclared: not over this exchange
+  /// Announces to every peer that neither `step` nor any later step follows.  @pre poll_end(step)
+  /// @param kind  end_of_stream; or redeclared if steps follow over another exchange
   void send_end(std::uint64_t step, proto::MessageKind kind = proto::MessageKind::end_of_stream);
   /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
   /// progress, and serves what peers ask for.
   bool poll_credit(std::uint64_t step);
   /// True when no peer needs an array that was put before `step`, as far as is known.
   bool has_credited(std::uint64_t step) const noexcept;
-  /// What is lent is the application's again, though peers may not have taken it: where they map
-  /// it, they keep what it holds now. With queue_depth 0 the exchange is of no use afterwards.
+  /// Reclaims lent arrays even if peers have not read them. A peer that maps the memory keeps a
+  /// copy of its current contents. With queue_depth 0 the exchange cannot be used afterwards.
   void take_back() noexcept;
-  /// Makes progress.  @return whether nothing that was sent is on its way any more
+  /// Makes progress.
+  /// @return whether no transfer is in flight and, with Queue::keeps, every step is credited
   bool advance();
-  /// True while an answer of the peer of message `message` is missing.
+  /// True while an answer from the peer of message `message` is missing.
   bool is_owed(std::size_t message) const noexcept {
     return !peers_[message].has_left && peers_[message].credited < turns();
   }
@@ -128,30 +136,32 @@ public:
   bool is_awaited(std::size_t message) const noexcept {
     return !order_.empty() && !peers_[message].has_left && peers_[message].credited <= first_;
   }
-  /// Steps before `next`, from the oldest one on that a peer has not credited.
+  /// Returns the number of steps from the oldest one that a peer has not credited up to `next`,
+  /// which is not counted.
   std::uint64_t behind(std::uint64_t next) const noexcept {
     return order_.empty() ? 0 : next - slots_[order_.front()].step;
   }
-  /// Turn of the oldest step that holds a slot.
+  /// Returns the turn of the oldest step that holds a slot.
   std::uint64_t first_turn() const noexcept { return first_; }
-  /// Steps, and the end, that were put.
+  /// Returns the number of turns: steps put and not withdrawn, and the end once it is sent.
   std::uint64_t turns() const noexcept { return first_ + order_.size(); }
   bool has_left(std::size_t message) const noexcept { return is_over(peers_[message]); }
-  /// True when every peer, and there is one, has told that it wants no further steps.
+  /// True when there are peers, and all of them have reported that they want no further steps.
   bool has_left() const noexcept;
 
-  /// Appends what changes when advance() can go on, where that is in memory that processes share.
+  /// Appends what changes when advance() can continue: the endpoint's wake descriptor and words of
+  /// shared memory.
   void list_waits(WaitWords& words);
 
   const ExchangePlan& plan() const noexcept { return plan_; }
-  /// Bytes that went to or came from peers that had to be waited for, chunk by chunk.
+  /// Returns the bytes moved to peers chunk by chunk, while they were waited for.
   std::uint64_t moved() const noexcept { return moved_; }
-  /// With one peer, by the number of its message in the plan.
+  /// Returns the traffic with one peer, by the number of its message in the plan.
   const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
-  /// With all peers together.
+  /// Returns the traffic summed over all peers.
   Traffic traffic() const noexcept;
-  /// The path that a part of a message took last; before the first one, that of arrays that are not
-  /// lent.
+  /// Returns the path that the last part of a message took; before the first part, the path of
+  /// arrays that are not lent.
   std::string_view path(std::size_t message) const { return paths_[peers_[message].last]->name(); }
 
 private:
@@ -174,7 +184,8 @@ private:
     std::vector<Told> told;  // parallel to plan_.messages
   };
   struct Peer {
-    std::uint64_t credited = 0, told = 0, claimed = 0;  // turns before this one are
+    // each is a count: turns [0, n) have been credited / announced / claimed
+    std::uint64_t credited = 0, told = 0, claimed = 0;
     bool has_left = false;
     std::size_t usual = 0, last = 0;  // of paths_: if nothing is lent; that was taken last
     Traffic traffic;

@@ -8,7 +8,7 @@
 
 namespace tremula::client {
 
-/// Of one rank since its stream was opened, or of its last step.
+/// Statistics of one rank, since its stream was opened or for its last step.
 struct Statistics {
   std::uint64_t steps = 0;  ///< complete
   Traffic traffic;          ///< with all peers
@@ -16,10 +16,10 @@ struct Statistics {
   double wait_seconds = 0;    ///< blocked on the other side
   std::string transport;      ///< of the link opened last
   std::uint64_t dropped = 0;  ///< steps that did not go over a link, summed over links
-  std::uint64_t queued_steps = 0, queued_bytes = 0;  ///< the most ever, of one link of a producer
-  std::uint64_t passed = 0;  ///< complete, but a consumer has asked for later ones
+  std::uint64_t queued_steps = 0, queued_bytes = 0;  ///< peaks of one link of a producer
+  std::uint64_t passed = 0;  ///< complete steps that a consumer has skipped for later ones
 
-  /// What has come since `earlier`.
+  /// Returns the difference between these statistics and `earlier` ones.
   Statistics since(const Statistics& earlier) const {
     Statistics s = *this;
     s.steps -= earlier.steps;
@@ -38,15 +38,16 @@ struct Statistics {
   }
 };
 
-/// Of one rank with one rank of the other side.
+/// Statistics of one rank with one rank of the other side.
 struct PeerStatistics {
   std::string group;
   core::Rank rank = 0;
   Traffic traffic;
-  std::string path;  ///< that a part took last
+  std::string path;  ///< path of the last part
 };
 
-/// Appends what the end of an exchange with ranks of `group` knows, in the order of its schedule.
+/// Appends the statistics of one end of an exchange with ranks of `group`, in the order of its
+/// plan.
 template <class End>
 void list_peers(const std::string& group, const End& end, std::vector<PeerStatistics>& peers) {
   const auto& messages = end.plan().messages;

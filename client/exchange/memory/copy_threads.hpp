@@ -13,19 +13,20 @@
 
 namespace tremula::client {
 
-/// Shares the copying of large packages among threads, where a rank has more cores than one
-/// (`copy_threads`). Thread-safe: a call that finds it at work copies alone.
+/// Shares the copying of large packages among threads, for a rank that has more than one core
+/// (`copy_threads`). Thread-safe: a call that finds the threads busy copies by itself.
 class CopyThreads {
 public:
-  /// @param count        threads that copy, the caller's included; with 1 there are no others
-  /// @param least_bytes  that are worth another thread
-  /// @throws core::Error internal if the system refuses so many
+  /// @param count        number of threads that copy, including the caller's; 1 starts none
+  /// @param least_bytes  fewest bytes to give a thread
+  /// @throws core::Error internal if the system does not start that many
   explicit CopyThreads(int count, std::size_t least_bytes = std::size_t{1} << 20);
   ~CopyThreads() { end(); }
   CopyThreads(const CopyThreads&) = delete;
 
-  /// Calls `copy` for stretches that make up `whole`, several at once. Returns when all are done.
-  /// @throws what `copy` throws, one of them
+  /// Calls `copy` for stretches that make up `whole`, several concurrently, and returns when all
+  /// are done.
+  /// @throws one of the exceptions that `copy` has thrown, if any
   template <class Copy>
   void run(index_calc::Stretch whole, std::size_t element_bytes, const Copy& copy) {
     const auto bytes = static_cast<std::size_t>(whole.count) * element_bytes;

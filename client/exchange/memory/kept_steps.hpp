@@ -9,24 +9,25 @@
 
 namespace tremula::client {
 
-/// The newest steps of a producer on one rank, for consumers that come later. Memory: as many copies of
-/// all arrays that the rank puts, made when each is needed first; none of what is lent.
+/// The newest steps of a producer on one rank, for consumers that join later. Memory: for each kept
+/// step a copy of every array that the rank puts, allocated when first needed; none for lent
+/// arrays.
 class KeptSteps {
 public:
-  /// @param count  steps kept; 0: none
-  /// @param lends  the arrays stay as they are until the step is replaced
+  /// @param count  number of steps kept; 0 keeps none
+  /// @param lends  the arrays stay unchanged until their step is replaced, so they are not copied
   explicit KeptSteps(int count, bool lends = false)
       : lends_(lends), steps_(static_cast<std::size_t>(count)) {}
 
-  /// @param put  steps that were
-  /// @return how many of them are kept
+  /// Returns how many steps are kept.
+  /// @param put  number of steps put so far
   std::uint64_t count(std::uint64_t put) const noexcept {
     return std::min<std::uint64_t>(put - forgotten_, steps_.size());
   }
-  /// None of the steps that were put is kept any more: what was lent is the application's again.
-  /// @param put  steps that were
+  /// Drops every step put so far: lent arrays belong to the application again.
+  /// @param put  number of steps put so far
   void forget(std::uint64_t put) noexcept { forgotten_ = put; }
-  /// Keeps a field of `step`, in the place of that of an older step.
+  /// Keeps a field of `step`, replacing the same field of an older step.
   void put(std::uint64_t step, std::size_t field, std::span<const std::byte> local) {
     if (steps_.empty()) return;
     Step& kept = at(step);
@@ -34,7 +35,7 @@ public:
     if (!lends_) kept.copies[field].assign(local.begin(), local.end());
     kept.arrays[field] = lends_ ? local : kept.copies[field];
   }
-  /// The same of what is told beside the arrays.
+  /// Keeps the metadata of `step`: its time, its attributes and the counts of its changing fields.
   void put(std::uint64_t step, std::optional<std::int64_t> time,
            std::span<const std::byte> attributes,
            std::span<const std::vector<std::int64_t>> counts) {
@@ -45,12 +46,12 @@ public:
   }
   struct Step {
     std::vector<std::span<const std::byte>> arrays;  // shape: [field]
-    std::vector<std::vector<std::byte>> copies;      // likewise; empty if they are lent
+    std::vector<std::vector<std::byte>> copies;      // shape: [field]; empty if the arrays are lent
     std::optional<std::int64_t> time;
     std::vector<std::byte> attributes;
-    std::vector<std::vector<std::int64_t>> counts;  // of fields that change; shape: [field]
+    std::vector<std::vector<std::int64_t>> counts;  // of changing fields; shape: [field]
   };
-  /// @pre the step was put whole, and is one of the newest
+  /// Returns a kept step.  @pre all of `step` was put, and it is one of the newest `count`
   const Step& get(std::uint64_t step) const { return steps_[step % steps_.size()]; }
 
 private:

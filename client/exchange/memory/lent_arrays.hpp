@@ -9,9 +9,9 @@
 
 namespace tremula::client {
 
-/// Notices that the application has changed an array before it had it back: by a hash of the
-/// elements that the rank owns, not of ghost cells and padding.
-/// Cost: a pass over the elements when they are lent, another when they come back.
+/// Detects that the application changed an array while it was lent, by a hash of the elements that
+/// the rank owns, without ghost cells and padding.
+/// Cost: one pass over the elements when they are lent, another when they are taken back.
 class LentArrays {
 public:
   void lend(std::uint64_t step, std::size_t field, const index_calc::LocalPart& part,
@@ -20,10 +20,11 @@ public:
     std::uint64_t step;
     std::size_t field;
   };
-  /// The arrays of all steps up to `step` are the application's again.
-  /// @return the first that was changed before, if any
+  /// Checks the arrays of all steps up to and including `step`, which belong to the application
+  /// again.
+  /// @return the first array that was changed while it was lent; nullopt if none was
   std::optional<Changed> take_back(std::uint64_t step);
-  /// The same when no peer may ask any more what they hold.
+  /// Drops all records without a check, because no peer reads the arrays any more.
   void forget() noexcept { lent_.clear(); }
 
 private:

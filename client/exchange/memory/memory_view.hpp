@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How memory of the application crosses the border into the engine.
+// Views through which the application passes its memory to the engine.
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -10,27 +10,27 @@
 
 namespace tremula::client {
 
-/// Where bytes lie.
+/// The memory that holds an array.
 enum class MemorySpace { host, device };
 
-/// Bytes of the application. Owns nothing.
+/// View of memory of the application; owns nothing.
 template <class Byte>
 struct BasicMemoryView {
   std::span<Byte> bytes;
   MemorySpace space = MemorySpace::host;
   int device = 0;  ///< number of the device, for MemorySpace::device
 
-  /// Of the host: whatever converts to a span.
+  /// Views host memory: anything that converts to a span.
   template <class Host>
   requires std::convertible_to<Host, std::span<Byte>> BasicMemoryView(Host&& host) : bytes(host) {}
   BasicMemoryView(std::span<Byte> view, MemorySpace in, int number)
       : bytes(view), space(in), device(number) {}
 };
-using MemoryView = BasicMemoryView<std::byte>;             ///< that is written
-using ConstMemoryView = BasicMemoryView<const std::byte>;  ///< that is read
+using MemoryView = BasicMemoryView<std::byte>;             ///< memory that is written
+using ConstMemoryView = BasicMemoryView<const std::byte>;  ///< memory that is read
 
-/// The door: what the engine can touch.
-/// @throws core::Error unsupported for every space but the host's
+/// Returns the bytes of a view, for the engine to access.
+/// @throws core::Error unsupported unless they are in host memory
 template <class Byte>
 std::span<Byte> host_bytes(const BasicMemoryView<Byte>& view) {
   if (view.space != MemorySpace::host)

@@ -13,7 +13,7 @@ namespace tremula::client {
 /// type, and the first rank that refused its buffers.
 class Mismatch {
 public:
-  /// Calls move() and keeps a core::Error mismatch that it throws, the first one.
+  /// Calls move(). Keeps the first core::Error mismatch that any such call throws.
   template <class Move>
   void keep(Move&& move) {
     try {
@@ -23,20 +23,20 @@ public:
       if (!kept_) kept_ = std::current_exception();
     }
   }
-  /// Notes that a rank of a job has refused its buffers and sends bytes that mean nothing.
+  /// Notes that a rank of a job has refused its buffers and sends meaningless bytes.
   void keep_refusal_of(core::Rank rank) noexcept {
     if (!refusing_) refusing_ = rank;
   }
-  /// Returns that rank, the first one; nullopt if there is none. Once.
+  /// Returns the first such rank and forgets it; nullopt if there is none.
   std::optional<core::Rank> take_refusing() noexcept {
     return std::exchange(refusing_, std::nullopt);
   }
-  /// @throws core::Error that was kept, once
+  /// Throws the kept error and forgets it; returns if there is none.
   void tell() {
     if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
   }
 
-  /// Drops what was kept of an earlier move.
+  /// Drops the error kept from an earlier move.
   void forget() noexcept { kept_ = nullptr; }
 
 private:

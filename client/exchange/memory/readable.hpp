@@ -11,17 +11,18 @@
 namespace tremula::client {
 
 /// The memory regions of one field's local buffers. A region is kept for the next step only if its
-/// memory came from allocate(): of other memory nobody would know that it had been given back, and
-/// where registering costs much, the provider keeps registrations itself, for it sees that.
+/// memory came from allocate(): this class cannot notice that other memory has been freed. Where
+/// registering is expensive, the provider, which can notice, caches registrations itself.
 class Readable {
 public:
-  /// Null if peers cannot read it, or it cannot be registered. At most `kept_at_most` regions are
-  /// kept, the latest ones, and none of memory that is no more.
-  /// @param loan  of `local`, if it came from allocate()
+  /// Returns the region by which peers read `local`; null if they cannot, or if registering fails.
+  /// Keeps at most `kept_at_most` regions, the most recent ones, and none whose memory was freed.
+  /// @param loan  loan of `local`; nullopt if it did not come from allocate()
   const transport::MemoryRegion* offer(transport::Endpoint& endpoint,
                                        std::span<const std::byte> local,
                                        const std::optional<transport::local::Loan>& loan);
-  /// The step is over: what is the application's alone is not read any more.
+  /// Drops, at the end of a step, the regions whose memory did not come from allocate() or was
+  /// freed.
   void end_step() noexcept;
   void forget() noexcept { regions_.clear(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory of the engine's own: steps that are packed, and chunks on their way.
+// The engine's own memory, for packed steps and for chunks in flight.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -15,40 +15,41 @@
 
 namespace tremula::client {
 
-/// Before the bytes of a chunk in shared memory.
+/// Bytes reserved before each chunk in shared memory, for its ChunkHead.
 inline constexpr std::size_t chunk_head_bytes = 64;
 
-/// Parts of staging begin on a cache line.
+/// Rounds up to whole cache lines, so that each part of staging begins on one.
 constexpr std::size_t line_aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Touches memory for the first time in the background, since that takes longer than to copy it.
+/// Touches memory for the first time in the background, since that takes longer than copying it.
 class Populating {
 public:
   Populating() = default;
-  /// @param memory  outlives this object; short memory is left as it is
+  /// @param memory  must outlive this object; not touched if it is short
   explicit Populating(std::span<std::byte> memory);
   Populating(Populating&&) = default;
-  /// What was populated before stays so.
+  /// Stops this object's thread and takes over the other's; pages populated so far stay populated.
   Populating& operator=(Populating&&) = default;
 
 private:
   std::jthread thread_;
 };
 
-/// Room for the messages of some steps, of one end of an exchange. Near peers map theirs. Each kind
-/// is made once, when it is needed first; no later step allocates.
+/// Memory for the messages of several steps, at one end of an exchange. Near peers map theirs. Each
+/// kind of memory is allocated once, when first needed; no later step allocates.
 class StepStaging {
 public:
-  /// @param is_near  of each message
+  /// @param is_near  whether the peer of each message is near; parallel to the plan's messages
   StepStaging(const ExchangePlan& plan, transport::Endpoint& endpoint, std::size_t slots,
               std::vector<bool> is_near);
 
-  /// Where a message of the step in a slot is packed, counted as in the plan. Peers can map it if the
-  /// message is near.
+  /// Returns the memory into which a message of the step in `slot` is packed, with the offsets of
+  /// the plan. The peer can map it if it is near.
   std::span<std::byte> message(std::size_t slot, std::size_t message);
-  /// A ring for the chunks of a near message, zeroed at first; ring_slots of ring_slot_bytes each.
+  /// Returns the memory of a ring for the chunks of a near message: ring_slots slots of
+  /// ring_slot_bytes each, initially zero.
   std::span<std::byte> ring(std::size_t message);
-  /// What peers find a byte of a near message, or of a ring, by.
+  /// Address by which a peer locates a byte of a shared-memory message or ring.
   transport::local::MemoryPlace place(const std::byte* at) const;
 
   static constexpr std::size_t ring_slots = 4;
@@ -73,8 +74,8 @@ private:
   Populating populating_near_, populating_far_;      // last: their threads use the above
 };
 
-/// Buffers for chunks between hosts, lent to one message at a time: as many as were under way at
-/// most, however many plans share the pool.
+/// Buffers for chunks between hosts, each lent to one message at a time. There are as many as were
+/// ever in use at one time, however many plans share the pool.
 class ChunkPool {
 public:
   struct Chunk {
@@ -85,9 +86,9 @@ public:
   void give_back(Chunk chunk) noexcept {
     if (chunk.buffer.bytes() > 0) idle_.push_back(std::move(chunk));
   }
-  /// Of what is not in use.
+  /// Returns the bytes of the buffers that are not in use.
   std::size_t bytes() const noexcept;
-  /// For a transport that may still touch what was given back: nothing of it is freed ever.
+  /// Leaks the buffers that are not in use, because a transport may still access them.
   void keep_for_ever();
 
 private:

@@ -8,15 +8,15 @@
 
 namespace tremula::client {
 
-/// What went between this rank and one peer since their link was opened. Counts are exact.
+/// Traffic between this rank and one peer since their link was opened. Counts are exact.
 struct Traffic {
   std::uint64_t packages = 0, bytes = 0;
-  std::uint64_t copied_bytes = 0;  ///< by this rank's processor, from memory to memory
-  std::uint64_t chunks = 0;        ///< that were sent, or put into a ring
-  std::uint64_t proved_bytes = 0;  ///< sink: that were compared with what the source has hashed
-  std::uint64_t growths = 0;       ///< of memory for fields that change; only in sums over peers
+  std::uint64_t copied_bytes = 0;  ///< copied by this rank's processor, from memory to memory
+  std::uint64_t chunks = 0;        ///< chunks sent, or put into a ring
+  std::uint64_t proved_bytes = 0;  ///< sink: bytes of parts with the hash that the source has sent
+  std::uint64_t growths = 0;       ///< reallocations for changing fields; only in sums over peers
   double copy_seconds = 0;         ///< packing, unpacking, copying
-  double wire_seconds = 0;         ///< source: from sending a message until it was sent
+  double wire_seconds = 0;         ///< source: while messages are sent, or read by the sink
 
   Traffic& operator+=(const Traffic& other) noexcept {
     packages += other.packages;
@@ -35,7 +35,7 @@ inline double seconds_since(core::Deadline::Clock::time_point start) {
   return core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
 }
 
-/// Adds the seconds that it lives.
+/// Adds the seconds of its lifetime to a sum.
 class Stopwatch {
 public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}

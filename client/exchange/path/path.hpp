@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A path is the way in which a part gets across. It has a source end and a sink end, side by side in
-// one file of this folder; the engine knows the list of paths and the chooser (paths.hpp), and nothing
-// of any path's inside.
+// one file of this folder. The engine knows the list of paths and the chooser (paths.hpp), not how
+// any path works.
 //
-// The states of a part, the same words on both ends:
+// The states of a part, named alike at both ends:
 //
 //              offer                    want                    the last byte
 //     absent ---------> offered ----------------> moving ---------------------> taken
 //        ^   source: the array was put   a copy or a wire is at work   credit        |
-//        |   sink: the source has told where it is                                   |
+//        |   sink: the source has announced its place                                |
 //        +---------------------------- the next step --------------------------------+
 //
-// Unasked paths (inlined, staged, shared) move a part when it is offered, asked ones when it is wanted.
+// Inlined, staged and shared move a part when it is offered, the other paths when it is wanted.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,15 +45,15 @@ struct SourceArrays {
   std::uint64_t step = 0;
   std::vector<core::BytesView> bytes;
   std::vector<const std::byte*> begins;
-  std::vector<std::optional<transport::local::Loan>> loans;  ///< of those that peers can map
-  std::vector<const transport::MemoryRegion*> regions;       ///< of those that peers can read
+  std::vector<std::optional<transport::local::Loan>> loans;  ///< of arrays that peers can map
+  std::vector<const transport::MemoryRegion*> regions;       ///< of arrays that peers can read
   explicit SourceArrays(std::size_t fields)
       : bytes(fields), begins(fields), loans(fields), regions(fields) {}
   void set(std::size_t field, core::BytesView array) {
     bytes[field] = array, begins[field] = array.data();
   }
 };
-/// Those that a sink brings parts to.
+/// Destination arrays of the current step, indexed by field.
 struct SinkArrays {
   std::uint64_t step = 0;
   std::vector<std::span<std::byte>> bytes;
@@ -64,16 +64,16 @@ struct SinkArrays {
   }
 };
 
-/// What the ends of one message share. Outlives them.
+/// Context shared by the path ends of one message. Outlives them.
 struct Way {
   const ExchangePlan& plan;
   const Message& message;
   transport::Endpoint& endpoint;
   bool is_near = false;    ///< the two processes can map each other's memory
   bool is_queued = false;  ///< a step may outlive the call that puts it
-  bool is_kept = false;    ///< nothing of a step moves before flush
+  bool is_kept = false;    ///< no part of a step moves before flush
   StepStaging* staging = nullptr;
-  /// Room behind what is told of a step, for the bytes of a short message. Shape: [slot]
+  /// Room after the announcement of a step, for the bytes of a short message. Shape: [slot]
   std::vector<std::span<std::byte>> inlined{};
   std::size_t number = 0;  ///< of the message in the plan
   ChunkPool& chunks;
@@ -81,117 +81,124 @@ struct Way {
   transport::local::Mappings* mappings = nullptr;
   Mismatch* mismatch = nullptr;  ///< of a sink
   Traffic& traffic;
-  std::uint64_t& moved;            ///< bytes; grows while something comes to be waited for
+  std::uint64_t& moved;            ///< bytes; grows while data that is waited for is moving
   std::span<SourceArrays> from{};  ///< of a source; shape: [slot]
   SinkArrays* to = nullptr;        ///< of a sink
-  /// Of a sink: tells the source to bring a part; false if an earlier wish is still on its way.
+  /// For a sink: asks the source for a part; returns false while an earlier wish is still being
+  /// sent. Empty inside a job, where nothing is asked for.
   std::function<bool(const proto::PartPlace&)> tell_wish{};
-  /// Rings in shared memory that were made before, for a job's own ranks.
+  /// Existing ring in shared memory, between ranks of one job; null otherwise.
   transport::local::ChunkRing* ring = nullptr;
 };
 
 using WaitWords = std::vector<transport::local::WaitWord>;
 
-/// Where the parts of a message begin, one end of one path. Called by one thread at a time.
+/// The source end of one path for one message. Called by one thread at a time.
 class SourceEnd {
 public:
   virtual ~SourceEnd() = default;
-  /// The array of the part is in Way::from[slot]. Returns when it may be changed, unless the path was
-  /// chosen for an array that is lent.
+  /// Offers a part of the array in Way::from[slot]. The array may be changed once this returns,
+  /// unless the path was chosen for an array that is lent.
   virtual void offer(std::size_t slot, std::size_t part) = 0;
-  /// Every part that goes this way in this step was offered.
+  /// Ends the offers of a step: every part that takes this path has been offered.
   virtual void flush(std::size_t) {}
-  /// What the sink is told of a part, at flush: of each, or of a whole range, as the path says.
+  /// Returns what is announced to the sink about a part, before flush(): called for each part if
+  /// Path::has_places(), else once for a range of consecutive parts.
   virtual proto::PartPlace place(std::size_t, std::size_t) { return {}; }
-  /// The sink wants parts that were offered.  @param wish  what it tells of itself
+  /// Serves the sink's wish for offered parts.  @param wish  details from the sink, e.g. its array
   virtual void want(std::size_t slot, PartRange parts, const proto::PartPlace& wish);
-  /// Moves what can be moved now.  @return whether something was
+  /// Moves what can be moved now.  @return whether anything was moved
   virtual bool advance() { return false; }
-  /// Nothing of this slot is under way.
+  /// Returns whether no transfer of this slot is in flight.
   virtual bool poll_done(std::size_t) { return true; }
-  /// What was lent in this slot is the application's again, though the peer may not have taken it.
+  /// Reclaims the arrays lent in this slot even if the peer has not read them.
   virtual void take_back(std::size_t) noexcept {}
-  /// Appends what changes when advance() can go on, where that is in memory that processes share.
+  /// Appends the words of shared memory, if any, that change when advance() can continue.
   virtual void list_waits(WaitWords&) {}
-  /// The peer has taken the step in this slot.
+  /// Notes that the peer has taken the step in this slot.
   virtual void credit(std::size_t) {}
 };
 
-/// Where they end.
+/// The sink end of one path for one message.
 class SinkEnd {
 public:
   virtual ~SinkEnd() = default;
-  /// A step may come into this slot.
+  /// Prepares for a step to arrive in this slot.
   virtual void expect(std::size_t) {}
-  /// What the source has told of `place.count` parts from `place.part` on.
-  /// @param inlined  the bytes of the message that came with it, if any, from Part::offset 0 on
+  /// Takes the source's announcement of `place.count` parts, the first of them `place.part`.
+  /// @param inlined  bytes of the message that came with it, beginning at Part::offset 0; may be
+  ///                 empty
   virtual void announce(std::size_t, const proto::PartPlace&, core::BytesView) {}
-  /// What comes unasked is here.
+  /// True when everything the source pushes on its own has arrived.
   virtual bool poll_here(std::size_t) { return true; }
-  /// Brings parts to Way::to.  @pre is_done()
+  /// Begins to bring parts to Way::to.  @pre is_done()
   virtual void want(std::size_t slot, PartRange parts) = 0;
+  /// Moves what can be moved now.  @return whether anything was moved
   virtual bool advance() { return false; }
-  /// All that was wanted is in its place.
+  /// Returns whether everything wanted is in place.
   virtual bool is_done() const { return true; }
-  /// As SourceEnd::list_waits.
+  /// Appends wait words; see SourceEnd::list_waits.
   virtual void list_waits(WaitWords&) {}
-  /// From now on no rank writes to what was wanted.
+  /// Gives up what was wanted: no rank writes to its array from now on.
   virtual void take_back() noexcept {}
-  /// Of what the source has offered on a path that is asked: false if another would serve better.
+  /// False if this end would rather pull the offered part over another path.
   virtual bool suits(std::size_t, std::size_t) { return true; }
-  /// Memory of the peer that was mapped may be gone.
+  /// Forgets mappings of the peer's memory, which may no longer exist.
   virtual void forget_mappings() noexcept {}
 };
 
-/// What is known of a part when its path is chosen.
+/// Facts about a part from which its path is chosen.
 struct PartFacts {
   bool is_source = true;
   bool is_near = false;
   bool is_queued = false;
   bool is_short = false;             ///< the whole message is at most ExchangePlan::inlined_bytes
-  bool may_lend = false;             ///< the array stays as it is until the step is taken
-  bool is_mapped = false;            ///< this rank's array lies in memory that the peer can map
+  bool may_lend = false;             ///< the array stays unchanged until the step is taken
+  bool is_mapped = false;            ///< this rank's array is in memory that the peer can map
   bool is_readable = false;          ///< the peer reads the source's array (RMA)
   bool is_copy = true;               ///< the sink changes nothing
-  bool is_agreed = false;            ///< both sides know what goes when: neither tells the other
-  const class Path* told = nullptr;  ///< at a sink: the path of the source
-  bool told_suits = true;            ///< that path serves well
+  bool is_agreed = false;            ///< both sides know the order of parts without announcements
+  const class Path* told = nullptr;  ///< at a sink: the path that the source has announced
+  bool told_suits = true;            ///< that path suits the part (SinkEnd::suits)
 };
 enum class Fit { no, possible, good };
 
-/// One path: a constant object in its file.
+/// One path; a constant object in its own file.
 class Path {
 public:
   virtual ~Path() = default;
   virtual std::string_view name() const noexcept = 0;
-  /// On the wire.
+  /// Returns the number of the path on the wire.
   virtual proto::PartPlace::Kind kind() const noexcept = 0;
   virtual Fit fit(const PartFacts& facts) const noexcept = 0;
-  /// The source waits to be asked for what goes this way: the sink may choose another such path.
+  /// Returns whether the source waits to be asked for parts; the sink may then choose another path
+  /// that takes wishes.
   virtual bool is_asked() const noexcept { return false; }
-  /// The bytes of the message stand behind the place of its parts, which is one for all of them; chosen
-  /// whether its arrays stay or not.
+  /// Returns whether the bytes of the message follow the place of its parts, one place for all of
+  /// them. Such a path is chosen whether or not the arrays stay unchanged.
   virtual bool is_inlined() const noexcept { return false; }
-  /// A sink may wish for it where the source has told another path that is asked.
+  /// Returns whether a sink may ask for this path when the source has announced another that is
+  /// asked.
   virtual bool takes_wishes() const noexcept { return false; }
-  /// It goes through memory that both processes map.
+  /// Returns whether the path needs both processes to map the same memory.
   virtual bool is_near_only() const noexcept { return false; }
-  /// Each part has a place of its own.
+  /// Returns whether each part has its own place.
   virtual bool has_places() const noexcept { return false; }
-  /// Steps in a queue wait in memory of the engine's own: at the source, or else at the sink.
+  /// Returns whether queued steps wait in the engine's memory at the source, or else at the sink.
   virtual bool is_staged_at([[maybe_unused]] bool is_source) const noexcept { return false; }
   virtual std::unique_ptr<SourceEnd> make_source(Way& way) const = 0;
   virtual std::unique_ptr<SinkEnd> make_sink(Way& way) const = 0;
 
-  /// Of the transport messages that its two ends exchange.
+  /// Returns the tag of the transport messages between the two ends.
   transport::Tag tag() const noexcept { return 16 + static_cast<transport::Tag>(kind()); }
 };
 
-/// Packs a part out of its array.  @param to  part.bytes
+/// Packs a part from its array.  @param to  shape: [part.bytes]
 void pack_part(Way& way, std::size_t slot, const Part& part, std::span<std::byte> to);
-/// Unpacks a part to its array.
+/// Unpacks a part into its array.
 void unpack_part(Way& way, const Part& part, core::BytesView from);
 
+/// Returns the error of an unexpected message from a rank of the other side.
 core::Error protocol_error(Rank peer, const std::string& expected, const std::string& found);
 
 }  // namespace tremula::client

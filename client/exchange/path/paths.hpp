@@ -18,29 +18,31 @@ namespace tremula::client {
 
 using Paths = std::span<const Path* const>;
 
-/// Every path of this build, the best first.
+/// Returns every path of this build, the best first.
 Paths all_paths();
 
-/// The first path that is good for a part, else the first that is possible.
+/// Returns the first path that is good for a part, or else the first that is possible.
 /// @throws core::Error unsupported if there is none
 const Path& choose(Paths paths, const PartFacts& facts);
 
-/// A stream that is not open yet, as far as paths depend on it.
+/// Properties of a stream, not open yet, on which the choice of paths depends.
 struct Prospect {
   bool is_near = true;        ///< both ranks are on one host
   int queue_depth = 2;        ///< of the producer
   bool is_lent = false;       ///< put_async
-  bool is_allocated = false;  ///< both arrays lie in memory that peers can map
+  bool is_allocated = false;  ///< both arrays are in memory that peers can map
 
   bool is_queued() const noexcept { return queue_depth > 0; }
 };
 
-/// The path by which a part will go that is copied as it is and alone in its message.
-/// @param is_short    it is no longer than ExchangePlan::inlined_bytes
-/// @param reads_suit  it has so few and long runs that reading them one by one is worth it
+/// Returns the path that a part will take if it is copied unchanged and is the only one in its
+/// message.
+/// @param is_short    it has at most ExchangePlan::inlined_bytes
+/// @param reads_suit  its runs are few and long enough to be worth reading one by one
 const Path& foresee(Paths paths, const Prospect& prospect, bool is_short, bool reads_suit);
 
-/// @throws core::Error protocol if the other side named a path that is not in the list
+/// Returns the path of a kind that the other side has named.
+/// @throws core::Error protocol if it is not in the list
 const Path& find_path(Paths paths, proto::PartPlace::Kind kind);
 
 }  // namespace tremula::client

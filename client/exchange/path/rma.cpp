@@ -16,7 +16,7 @@ using proto::PartPlace;
 
 /// What one read brings at most.
 constexpr std::size_t longest_read_bytes = std::size_t{4} << 20;
-/// Of a part, listed at a time: bounds the list.
+/// Elements of a part whose runs are listed at a time; bounds the list.
 constexpr Index listed_elements = 1 << 16;
 
 index_calc::LocalPart part_from(const proto::PartPlace& place, std::size_t dimensions) {
