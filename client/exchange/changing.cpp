@@ -218,8 +218,8 @@ std::span<std::byte> ChangingSink::take_told(std::size_t message, core::BytesVie
   std::memcpy(from.counts.data(), told.data(), from.counts.size() * sizeof bytes);
   std::memcpy(&bytes, told.data() + from.counts.size() * sizeof bytes, sizeof bytes);
   if (bytes > static_cast<std::uint64_t>(std::numeric_limits<std::ptrdiff_t>::max()) / 2)
-    throw protocol_error(plan_.messages[message].peer, "bytes that fit into memory",
-                         fmt::format("{} of the fields that change", bytes));
+    throw protocol_error(plan_.messages[message].peer,
+                         "bytes of changing fields that fit into memory", fmt::format("{}", bytes));
   const auto room = from.buffer.resize(bytes);
   from.bytes = room;
   return room;
@@ -241,14 +241,14 @@ void ChangingSink::plan_step() {
     for (const ChangingPlan& plan : plans_) expected += plan.bytes_for(plan_.messages[m].peer);
     if (expected != from_[m].bytes.size())
       throw protocol_error(plan_.messages[m].peer,
-                           fmt::format("{} bytes of the fields that change", expected),
+                           fmt::format("{} bytes of changing fields", expected),
                            fmt::format("{}", from_[m].bytes.size()));
     for (std::size_t k = 0; k < plans_.size(); ++k) {
       const auto& changing = *plans_[k].field().changing;
       if (!changing.has_key()) continue;
       const std::uint64_t keys = from_[m].counts[number_of(plan_, changing.key)];
       if (from_[m].counts[k] != keys)
-        throw protocol_error(plan_.messages[m].peer, fmt::format("{} rows, as many as keys", keys),
+        throw protocol_error(plan_.messages[m].peer, fmt::format("{} rows, one for each key", keys),
                              fmt::format("{}", from_[m].counts[k]));
     }
   }

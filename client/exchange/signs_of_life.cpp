@@ -96,7 +96,7 @@ bool SignsOfLife::take_begin(Peer& peer, const proto::MessageHeader& sign) {
   }
   if (sign.kind != MessageKind::begins) return true;
   if (!peer.begins_later || std::exchange(peer.has_begun, true))
-    throw protocol_error(peer.rank, "the first step of a link once, if it was promised",
+    throw protocol_error(peer.rank, "the first step of a link at most once, and only if promised",
                          fmt::format("step {}", sign.step));
   --awaited_;
   if (first_step_.value_or(sign.step) != sign.step)
@@ -171,7 +171,7 @@ std::string SignsOfLife::complaint(std::size_t message, bool is_vouched) const {
   if (!peer.failure.empty()) return silent > explained_within_seconds ? peer.failure : "";
   if (silent <= peer.may_be_silent * (is_vouched ? vouched : 1)) return {};
   const char* const known =
-      is_vouched ? "the server says that it lives" : "there is no server that knows of it";
+      is_vouched ? "the server reports that it is alive" : "no server knows of it";
   if (peer.is_near)
     return fmt::format(
         "expected the process of rank {} to be stopped for at most {:.3g} s; found it stopped for "
@@ -180,7 +180,8 @@ std::string SignsOfLife::complaint(std::size_t message, bool is_vouched) const {
         peer.rank, peer.may_be_silent, silent, known);
   const std::string at = endpoint_.address_text(peer.rank);
   return fmt::format(
-      "expected a sign of life of rank {}{} over the data path at least every {:.3g} s; found none "
+      "expected a sign of life from rank {}{} over the data path at least every {:.3g} s; found "
+      "none "
       "for {:.3g} s, while {}; is its process stopped, or its port closed by a firewall? the key "
       "'silence' of its session sets how long it may be silent",
       peer.rank, at.empty() ? "" : " at " + at, peer.may_be_silent, silent, known);

@@ -132,10 +132,9 @@ bool Sink::take_message(std::size_t message) {
   if (plan_.messages[message].is_to_listener && !take_attributes()) return false;
   if (!in.changing.test()) return false;
   if (changing_ && in.changing.bytes() != changing_->bytes(message))
-    throw protocol_error(
-        plan_.messages[message].peer,
-        fmt::format("{} bytes of the fields that change", changing_->bytes(message)),
-        fmt::format("{}", in.changing.bytes()));
+    throw protocol_error(plan_.messages[message].peer,
+                         fmt::format("{} bytes of changing fields", changing_->bytes(message)),
+                         fmt::format("{}", in.changing.bytes()));
   Peer& peer = peers_[message];
   for (std::size_t path = 0; path < paths_.size(); ++path)
     if ((in.used & (1u << path)) && !end(peer, path).poll_here(slot())) return false;
@@ -150,8 +149,8 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
   if (is_end) {
     ++ended_;
     if (ended_ > 1 && is_redeclared != is_redeclared_)
-      throw protocol_error(peer, "all producer ranks to end the stream, or to go on with it",
-                           fmt::format("rank {} to differ at step {}", peer, step_));
+      throw protocol_error(peer, "all producer ranks to end the stream, or all to continue it",
+                           fmt::format("that rank {} differs at step {}", peer, step_));
     is_redeclared_ = is_redeclared;
   } else if (header.kind != MessageKind::step) {
     throw protocol_error(
@@ -176,7 +175,7 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
   ++begun_;
   if (ended_ != 0 && ended_ != begun_)
     throw protocol_error(peer, "all producer ranks to end the stream after the same step",
-                         fmt::format("rank {} to differ at step {}", peer, step_));
+                         fmt::format("that rank {} differs at step {}", peer, step_));
   if (!is_end) take_metadata(plan_.messages[message], header);
   return !is_end;
 }
@@ -192,7 +191,7 @@ void Sink::take_metadata(const Message& message, const proto::MessageHeader& hea
                                   "time; found {} on rank {} and {} on rank {}",
                                   step_, text(time_), told_time_, text(header.time), message.peer));
   if (!message.is_to_listener && header.attribute_bytes > 0)
-    throw protocol_error(message.peer, "no attributes, which another rank sends",
+    throw protocol_error(message.peer, "no attributes, as another rank sends them",
                          fmt::format("{} bytes of them", header.attribute_bytes));
   if (message.is_to_listener && header.attribute_hash > 0)
     throw protocol_error(message.peer, "the attributes themselves", "their hash");
@@ -249,11 +248,12 @@ void Sink::take_places(std::size_t message, core::BytesView bytes) {
     const std::size_t most = path.has_places() ? 1 : in.states.size() - p;
     const std::size_t least = path.is_inlined() ? in.states.size() : 1;
     if (place.part != p || place.count < least || place.count > most)
-      throw protocol_error(m.peer, fmt::format("the place of part {}", p),
-                           fmt::format("that of {} parts from {} on", place.count, place.part));
+      throw protocol_error(
+          m.peer, fmt::format("the place of part {}", p),
+          fmt::format("that of {} parts beginning with {}", place.count, place.part));
     if (path.is_near_only() && !peer.way->is_near)
       throw protocol_error(m.peer, "a path between hosts",
-                           fmt::format("'{}', which ends at one host", path.name()));
+                           fmt::format("'{}', which works within one host only", path.name()));
     const std::size_t number = position(path);
     // Part::offset counts from the begin of the message, whose header stands elsewhere.
     const auto inlined =
@@ -311,9 +311,8 @@ Sink::Next Sink::look_ahead() {
     if (header.kind == MessageKind::redeclared)
       throw core::Error(
           core::Errc::unsupported,
-          fmt::format("expected layouts that stay as they are where steps are asked for by "
-                      "their time; found that they were declared again after step {}: take every "
-                      "step",
+          fmt::format("expected layouts to stay unchanged while steps are requested by their time; "
+                      "found that they were declared again after step {}: take every step",
                       step_));
     if (header.kind == MessageKind::end_of_stream) return {.state = State::end, .time = {}};
     return {.state = State::step, .time = header.time};
@@ -361,8 +360,9 @@ void Sink::prove(std::size_t message, std::size_t part) {
   if (found == told) peers_[message].traffic.proved_bytes += p.bytes;
   if (found == told || !not_proved_.empty()) return;
   not_proved_ = fmt::format(
-      "expected the {} elements of producer rank {} with hash {:016x}, as it has put them; found "
-      "hash {:016x}: they were changed on the way by path '{}', or by the producer before they "
+      "expected the {} elements of producer rank {} to have hash {:016x}, as when it put them; "
+      "found "
+      "hash {:016x}: they were changed in transit by path '{}', or by the producer before they "
       "were "
       "taken; get the field again, or do not use the step",
       p.package->elements, m.peer, told, found, paths_[peers_[message].last]->name());

@@ -151,7 +151,7 @@ void Source::take_answers() {
             rank,
             peer.credited < peer.told
                 ? fmt::format("the credit of step {}", slots_[slot_at(peer.credited)].step)
-                : "no answer, as nothing is on its way",
+                : "no answer, as no step is in flight",
             fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
       }
       peer.request = endpoint_.receive(rank, tags::answer, peer.answer);
@@ -165,8 +165,8 @@ void Source::serve(std::size_t message, const proto::MessageHeader& header, core
   Peer& peer = peers_[message];
   const auto wish = proto::decode_part_place(said.subspan(proto::message_header_bytes));
   if (peer.credited == peer.told)
-    throw protocol_error(plan_.messages[message].peer, "no wish, as nothing is on its way",
-                         fmt::format("that for part {} of step {}", wish.part, header.step));
+    throw protocol_error(plan_.messages[message].peer, "no wish, as no step is in flight",
+                         fmt::format("one for part {} of step {}", wish.part, header.step));
   const std::size_t slot = slot_at(peer.credited);
   const Told& told = slots_[slot].told[message];
   const bool is_known = slots_[slot].step == header.step && wish.part < told.path_of.size() &&
@@ -175,8 +175,8 @@ void Source::serve(std::size_t message, const proto::MessageHeader& header, core
   if (!is_known)
     throw protocol_error(
         plan_.messages[message].peer,
-        fmt::format("a credit, or the wish for a part of step {}", slots_[slot].step),
-        fmt::format("the wish for part {} of step {}", wish.part, header.step));
+        fmt::format("a credit, or a wish for a part of step {}", slots_[slot].step),
+        fmt::format("a wish for part {} of step {}", wish.part, header.step));
   const Path& path = find_path(paths_, wish.kind);
   const bool is_told = &path == paths_[told.path_of[wish.part]];
   const bool may_be = !path.is_near_only() || peer.way->is_near;
@@ -289,7 +289,7 @@ bool Source::has_credited(std::uint64_t step) const noexcept {
 
 std::size_t Source::slot_for(std::uint64_t step) {
   if (!putting_) {
-    core::expects(!idle_.empty(), "a step is put when there is room for it");
+    core::expects(!idle_.empty(), "a step is put only when there is room for it");
     putting_ = idle_.front();
     idle_.pop_front();
   }
@@ -380,7 +380,7 @@ void Source::send(std::uint64_t step, const StepMetadata& metadata) {
   for (std::size_t m = 0; m < plan_.messages.size(); ++m)
     core::expects(
         peers_[m].has_left || slots_[slot].told[m].parts_put == plan_.messages[m].parts.size(),
-        "a step is sent when every field of it was put");
+        "a step is sent only after every field of it was put");
   if (changing_) {
     std::vector<Traffic*> traffic;
     for (Peer& peer : peers_) traffic.push_back(&peer.traffic);

@@ -119,7 +119,7 @@ await 60 "a step" test -e "$work/consumer.steps"
 cut_cable 1
 for name in producer consumer; do
   await 90 "the end of $name" has_ended $name
-  expect_words $name "expected a sign of life of rank 0 at 10.2.0." "while the server says that it lives"
+  expect_words $name "expected a sign of life from rank 0 at 10.2.0." "while the server reports that it is alive"
 done
 mend_cable 1
 
@@ -140,7 +140,7 @@ await 60 "a step" test -e "$work/consumer.steps"
 stop server
 kill -STOP "${job[consumer]}"
 await 90 "the end of producer" has_ended producer
-expect_words producer "expected a sign of life of rank 0 at 10.2.0.2:" "there is no server that knows of it"
+expect_words producer "expected a sign of life from rank 0 at 10.2.0.2:" "no server knows of it"
 stop consumer
 
 echo "== a producer that is killed while there is no server"

@@ -24,10 +24,11 @@ CopyThreads::CopyThreads(int count, std::size_t least_bytes) : least_bytes_(leas
   if (refused.empty()) return;
   const std::size_t started = threads_.size() + 1;
   end();
-  throw core::Error(core::Errc::internal,
-                    fmt::format("copy_threads: expected {} threads, could start {} ({}); ask for "
-                                "fewer",
-                                count, started, refused));
+  throw core::Error(
+      core::Errc::internal,
+      fmt::format("copy_threads: expected {} threads, found that only {} could be started "
+                  "({}); ask for fewer",
+                  count, started, refused));
 }
 
 void CopyThreads::end() {

@@ -156,7 +156,7 @@ public:
     if (delivery_.bytes() != sizeof delivered_ || delivered_ != expected)
       throw protocol_error(way_.message.peer,
                            fmt::format("the part at {} to be delivered", expected),
-                           fmt::format("{} bytes, that at {}", delivery_.bytes(), delivered_));
+                           fmt::format("{} bytes, the part at {}", delivery_.bytes(), delivered_));
     loan_.reset();
     return true;
   }

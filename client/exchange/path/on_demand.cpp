@@ -66,7 +66,7 @@ public:
   }
   void want(std::size_t slot, PartRange parts, const PartPlace&) override {
     if (!chunks_.is_at_end())
-      throw protocol_error(way_.message.peer, "one wish at a time", "another one");
+      throw protocol_error(way_.message.peer, "one wish at a time", "a second one");
     slot_ = slot;
     chunks_ = Chunks(way_.message, parts, way_.plan.far_chunk_bytes);
     since_ = core::Deadline::Clock::now();

@@ -11,7 +11,7 @@ void SourceEnd::want(std::size_t, PartRange parts, const proto::PartPlace&) {
   throw core::Error(
       core::Errc::protocol,
       fmt::format("part {}: expected a path whose source waits to be asked, found one "
-                  "that sends by itself",
+                  "that sends unasked",
                   parts.first));
 }
 

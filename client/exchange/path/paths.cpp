@@ -61,10 +61,11 @@ const Path& find_path(Paths paths, proto::PartPlace::Kind kind) {
   const auto found =
       std::ranges::find_if(paths, [&](const Path* path) { return path->kind() == kind; });
   if (found == paths.end())
-    throw core::Error(core::Errc::protocol,
-                      fmt::format("path of a part: expected one of {} that this build has, found "
-                                  "number {}; do both sides run the same Tremula?",
-                                  paths.size(), static_cast<int>(kind)));
+    throw core::Error(
+        core::Errc::protocol,
+        fmt::format("path of a part: expected one of the {} paths of this build, found "
+                    "number {}; do both sides run the same version of Tremula?",
+                    paths.size(), static_cast<int>(kind)));
   return **found;
 }
 

@@ -37,7 +37,7 @@ public:
   }
   void want(std::size_t slot, PartRange parts, const PartPlace&) override {
     if (!chunks_.is_at_end())
-      throw protocol_error(way_.message.peer, "one wish at a time", "another one");
+      throw protocol_error(way_.message.peer, "one wish at a time", "a second one");
     slot_ = slot;
     chunks_ = Chunks(way_.message, parts, way_.message.near_chunk_bytes);
   }

@@ -52,7 +52,7 @@ void validate_sums(const Update& update) {
       how.beta != 1.0)
     refuse(update.to,
            "a source that has every element, or beta 1, as the ranks of the other layers cannot "
-           "know which elements stay as they are,",
+           "know which elements stay unchanged,",
            fmt::format("\"{}\", beta {}", to_string(update.from), how.beta.real()));
 }
 

@@ -636,8 +636,8 @@ TEST_F(LinkLife, AConsumerThatFallsSilentIsDroppedAlone) {
     stranger.prove(
         0.5);  // and is silent from now on, while the server still receives its heartbeats
     const auto why = stranger.await_end();
-    EXPECT_NE(why.find("expected a sign of life of rank 0"), std::string::npos) << why;
-    EXPECT_NE(why.find("while the server says that it lives"), std::string::npos) << why;
+    EXPECT_NE(why.find("expected a sign of life from rank 0"), std::string::npos) << why;
+    EXPECT_NE(why.find("while the server reports that it is alive"), std::string::npos) << why;
   });
 }
 
@@ -815,7 +815,7 @@ TEST(DataPath, ThatLosesEverythingIsNoticedByBothSidesThoughTheServerVouches) {
   EXPECT_EQ(errors.size(), 3u);
   for (const auto& [who, e] : errors) {
     const std::string text = e.what();
-    EXPECT_NE(text.find("expected a sign of life of rank"), std::string::npos) << who << text;
+    EXPECT_NE(text.find("expected a sign of life from rank"), std::string::npos) << who << text;
   }
 }
 
