@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the server knows of a stream before a consumer subscribes.
+// What the server knows about a stream before a consumer subscribes.
 #include <string>
 #include <vector>
 
@@ -9,32 +9,34 @@
 
 namespace tremula::client {
 
-/// What the producer of a stream has announced. Of several groups that produce it together: the names
-/// and ranks of all, and layouts that tell nothing but the shapes of the whole arrays; what each of them
-/// offers is in `parts`.
+/// What the producer of a stream has announced. If several groups produce it together, `producer`
+/// and `ranks` cover all of them, the layouts state only the shapes of the whole arrays, and
+/// `parts` has what each group offers.
 struct Description {
-  /// What one group offers: boxes of the whole arrays. Shape of fields: as Description::fields.
+  /// Boxes of the whole arrays that one group offers; its fields are parallel to
+  /// Description::fields.
   struct Part {
     std::string group;
     std::vector<proto::Field> fields;
   };
-  std::string producer;  ///< its group
-  core::Rank ranks = 0;  ///< of that group
+  std::string producer;  ///< name of its group, or names of its groups
+  core::Rank ranks = 0;  ///< number of ranks of these groups
   int queue_depth = 0;
   core::Bytes attributes;  ///< of the stream, encoded
   std::vector<proto::Field> fields;
-  std::vector<Part> parts;  ///< empty where one group produces the stream
+  std::vector<Part> parts;  ///< empty if one group produces the stream
 };
 
-/// Collective. Waits for a producer that offers `stream`, all ranks of which are connected.
-/// @throws core::Error timed_out, naming what there is instead
+/// Waits for a producer that offers `stream` and whose ranks are all connected. Collective.
+/// @throws core::Error timed_out, naming what was found instead
 Description describe(Session& session, const std::string& stream, core::Deadline deadline);
 
-/// The same on one rank.
+/// Waits as describe() does, on one rank.
 wire::Described ask_for_producer(Session& session, const std::string& stream,
                                  core::Deadline deadline);
-/// @param found    instead of a producer, for people
-/// @param seconds  that were waited
+/// Returns the error of a wait that has found no producer.
+/// @param found    what was found instead, for people; empty if nothing was
+/// @param seconds  length of the wait
 core::Error no_producer(const std::string& stream, const std::string& found, double seconds);
 
 }  // namespace tremula::client

@@ -16,80 +16,84 @@
 
 namespace tremula::client {
 
-/// The steps that a consumer needs at a time t, out of a stream whose steps have one.
+/// The steps that a consumer needs at a time t, of a stream whose steps have times.
 enum class Needed {
   at,     ///< the newest at or before t
   around  ///< the one at t, or the newest before t and the first after it
 };
 
-/// What a begin_step has come to.
+/// Outcome of a begin_step.
 enum class Begun : std::uint8_t {
   not_ready,
   step,
-  up_to_date,  ///< begin_step_by: no step is needed that was not had
+  up_to_date,  ///< begin_step_by: the steps needed have all been delivered already
   end_of_stream,
   epoch,  ///< linked to another producer; the next call begins its first step
 };
 
-/// The consumer's end of a stream on one rank. What an application may rely on stands in tremula.h.
-/// The first begin_step is collective over the group; after it each rank goes and closes at its
-/// own pace.
+/// The consumer's end of a stream on one rank. tremula.h states what an application may rely on.
+/// The first begin_step is collective over the group; afterwards each rank proceeds and closes at
+/// its own pace.
 class InStream final : private Moving, private StreamEnd {
 public:
   InStream(Session& session, const std::string& name, const InConfig& config = {});
   ~InStream();
 
-  /// @return the field's index
+  /// Declares a field.  @return its index
   int declare(proto::Field field, const FieldUpdate& update = {});
-  /// Gives the labels of the fields' layouts to those ranks that have the least to bring from other
-  /// hosts. Collective, once, when all fields are declared. Waits for a producer.
+  /// Gives the labels of the fields' layouts to ranks so that the fewest bytes come from other
+  /// hosts. Collective, once, after all fields are declared. Waits for a producer.
   /// @return this rank's label
   Rank relabel(const RelabelConfig& config = {});
-  /// Gives fields other layouts of the same shapes, from a step on that the producer has not begun yet:
-  /// redeclarations() tells of each step. Collective, between two steps. What is refused leaves the stream
-  /// as it was. A producer that has ended the stream or is lost is told by the next begin_step.
+  /// Gives fields other layouts of the same shapes, beginning with a step that the producer has not
+  /// begun yet; redeclarations() shows which layouts a step has. Collective, between two steps. A
+  /// refused call does not change the stream. If the producer has ended the stream or is lost, the
+  /// next begin_step reports that.
   /// @throws core::Error invalid_argument, unsupported, mismatch; refused, no_server, timed_out
   void redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts);
-  /// How many of its calls hold for the step begun last.
+  /// Returns how many calls of redeclare() hold for the step begun last.
   std::uint64_t redeclarations() const noexcept { return redeclarations_; }
-  /// @return false at the end of the stream
+  /// Begins the next step.  @return false at the end of the stream
   bool begin_step() { return *begin_step_until(std::nullopt); }
-  /// Of a rank for itself, once the stream is linked; until then collective, and where layouts were
-  /// declared again, for which it waits whatever `until` says.
-  /// @param until  a moment, perhaps past, from which on the call does not wait for the step
-  /// @return as begin_step; nothing if there is no step yet
+  /// Begins the next step. Collective until the stream is linked, and where layouts were declared
+  /// again: the call waits for that whatever `until` is. Otherwise each rank calls it for itself.
+  /// @param until  time, possibly in the past, from which the call does not wait for the step
+  /// @return as begin_step(); nullopt if there is no step yet
   std::optional<bool> begin_step_until(std::optional<core::Deadline> until);
-  /// Begins the first step that the application needs at `time` and has not begun yet; what comes
-  /// before it goes by. Waits until it is known which one that is: until the producer has ended a step
-  /// at or after `time`, or the stream. Collective: all ranks ask for the same.
-  /// @param time  not before the one of an earlier call
-  /// @param unit  in which the time is counted; empty: that of the stream
-  /// @return up_to_date: the application has begun all that it needs
+  /// Begins the first step that the application needs at `time` and has not begun yet, and skips
+  /// earlier ones. Waits until it is known which step that is, i.e. until the producer has ended a
+  /// step at or after `time`, or the stream. Collective: all ranks pass the same time.
+  /// @param time  not before that of an earlier call
+  /// @param unit  unit of `time`; empty for that of the stream
+  /// @return up_to_date if the application has begun every step that it needs
   Begun begin_step_by(Needed needed, std::int64_t time, std::string_view unit);
-  /// The same where the stream may outlive its producer (InConfig::restart_timeout). Then the call is
-  /// collective, too, from when the producer is lost until it has given `epoch`.
+  /// Begins the next step as begin_step_until() does, for a stream that may outlive its producer
+  /// (InConfig::restart_timeout) or not. If it may, the call is also collective from the loss of
+  /// the producer until it has returned `epoch`.
   Begun begin(std::optional<core::Deadline> until);
-  /// Whether begin_step would return at once. Never blocks, and needs no other rank.
+  /// Returns whether begin_step would return at once. Never blocks, and needs no other rank.
   bool poll_ready();
   std::uint64_t step() const;
-  /// Of the step, in the unit of the stream.
+  /// Returns the time of the step, in the unit of the stream.
   std::int64_t time() const;
-  /// What the producer has set. Costs a copy.
-  /// @param of  a field or of_stream: once the stream is linked; of_step: in a step
+  /// Returns a copy of the attributes that the producer has set.
+  /// @param of  a field or of_stream, once the stream is linked; or of_step, in a step
   proto::Attributes attributes(int of) const;
-  /// Of the application's array: as declared or, of a field that changes, in this step.
+  /// Returns the layout of the application's array: as declared or, for a changing field, in this
+  /// step.
   const index_calc::Layout& layout(int field) const;
   void get(int field, MemoryView array);
   /// Returns whether get of the step begun last writes every element of this rank's part.
   bool fills(int field) const;
-  /// Collective if the stream may outlive its producer: a step counts on all ranks or on none.
+  /// Ends the step. Collective if the stream may outlive its producer: a step counts on all ranks
+  /// or on none.
   void end_step();
   void close();
   Statistics statistics() const;
-  /// Of the step ended last; what a message took on the wire belongs to the step in which it was
-  /// known.
+  /// Returns the statistics of the step ended last. The time of a message on the wire counts for
+  /// the step in which it became known.
   Statistics step_statistics() const;
-  /// Of all links that are open, each in the order of its schedule.
+  /// Returns the statistics of all open links, each in the order of its plan.
   std::vector<PeerStatistics> peer_statistics() const { return links_.peer_statistics(); }
 
 private:

@@ -15,54 +15,59 @@
 namespace tremula::client {
 
 /// The producer's end of a stream on one rank: one link for each consumer group that has joined.
-/// What an application may rely on stands in tremula.h. All calls are collective over the group.
+/// tremula.h states what an application may rely on. All calls are collective over the group.
 class OutStream final : private Moving, private StreamEnd {
 public:
   OutStream(Session& session, const std::string& name, const OutConfig& config);
-  /// A stream that is neither closed nor lost is given up: the server tells its consumers.
+  /// Gives up a stream that is not closed: the server notifies its consumers.
   ~OutStream();
 
-  /// @return the field's index
+  /// Declares a field.  @return its index
   int declare(proto::Field field);
   void begin_step() { begin_step_until(std::nullopt); }
-  /// Collective; a call that follows one that gave false is of a rank for itself, once
-  /// wait_for_consumers groups have come, unless consumers share the steps.
-  /// @param until  a moment, perhaps past, from which on the call does not wait
-  /// @return whether the step was begun; false: consumers are missing, or queue_depth steps are
-  /// under way
+  /// Begins the next step. Collective, except that after a call that has returned false a rank
+  /// calls again for itself, once wait_for_consumers groups have joined and unless consumers share
+  /// the steps.
+  /// @param until  time, possibly in the past, from which the call does not wait
+  /// @return whether the step was begun; false if consumers are missing, or queue_depth steps are
+  ///         in flight
   bool begin_step_until(std::optional<core::Deadline> until);
-  /// Of the step that has begun, before anything is put: not below step().
+  /// Numbers the step that has begun, before anything is put.  @param number  at least step()
   void number_step(std::uint64_t number);
-  /// Links consumers that come until then, and sends them what is kept. Collective.
+  /// Links consumers that arrive before `until`, and sends them the kept steps. Collective.
   void serve(core::Deadline until);
-  /// Consumers are on their way to be linked. The same on all ranks.
+  /// Returns whether consumers are being linked. The same on all ranks.
   bool has_openings() const noexcept { return links_.has_openings(); }
-  /// Whether begin_step would not have to wait for a consumer. Never blocks, and needs no other
-  /// rank.
+  /// Returns whether begin_step would return without waiting for a consumer. Never blocks, and
+  /// needs no other rank.
   bool poll_ready();
   void put(int field, ConstMemoryView array) { hand_over(field, array, false); }
-  /// @return number of the step: `array` stays as it is until poll_taken() says so or wait_taken()
-  /// returns
+  /// Puts a field and lends its array.
+  /// @return number of the step: `array` stays unchanged until poll_taken() returns true for it, or
+  ///         wait_taken() returns
   std::uint64_t put_async(int field, ConstMemoryView array);
-  /// @param of  a field or of_stream: before the first step; of_step: in a step
+  /// Sets an attribute.
+  /// @param of  a field or of_stream, before the first step; or of_step, in a step
   void set_attribute(int of, std::string_view name, proto::AttributeValues values);
-  /// Of the step, in the unit of the stream.
+  /// Sets the time of the step, in the unit of the stream.
   void set_time(std::int64_t time);
   void end_step();
-  /// True when no consumer needs any longer what was put into `step` and the steps before it.
+  /// True when no consumer needs the arrays of `step` and earlier steps any more.
   bool poll_taken(std::uint64_t step);
   void wait_taken(std::uint64_t step);
-  /// The fields have other layouts of the same shapes from the next step on; the others stay. Between two
-  /// steps, once the stream is linked. Collective; consumers keep their own layouts. Waits until they
-  /// have taken all steps, and come to the next one. Kept steps are forgotten.
-  /// @throws core::Error invalid_argument, mismatch, unsupported: all is as it was, on all ranks
+  /// Gives fields other layouts of the same shapes, beginning with the next step; other fields keep
+  /// theirs. Collective, between two steps, once the stream is linked. Consumers keep their own
+  /// layouts. Waits until they have taken all steps and have come to the next one. Drops kept
+  /// steps.
+  /// @throws core::Error invalid_argument, mismatch, unsupported; nothing has changed then, on any
+  ///         rank
   void redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts);
   void close();
   Statistics statistics();
-  /// Of the step ended last; what a message took on the wire belongs to the step in which it was
-  /// known.
+  /// Returns the statistics of the step ended last. The time of a message on the wire counts for
+  /// the step in which it became known.
   Statistics step_statistics() const;
-  /// Of all links that are open, each in the order of its schedule.
+  /// Returns the statistics of all open links, each in the order of its plan.
   std::vector<PeerStatistics> peer_statistics();
 
 private:

@@ -20,11 +20,11 @@
 
 namespace tremula::client {
 
-/// The links of a producer's stream on one rank, one for each consumer group that has joined, and
-/// what becomes of them: a link fails, ends, is given up, is dropped.
+/// The links of a producer's stream on one rank, one for each consumer group that has joined, until
+/// they fail, end, are given up or are dropped.
 class ConsumerLinks {
 public:
-  /// @param fields  of the stream; both must outlive this object
+  /// @param fields  fields of the stream; must outlive this object, as `session`
   ConsumerLinks(Session& session, const DeclaredFields& fields, const OutConfig& config)
       : session_(session),
         fields_(fields),
@@ -33,123 +33,132 @@ public:
         kept_(config.keep_steps, config.lends),
         patience_(usual_patience) {}
 
-  /// Collective. What fails is kept in lost(), the same on all ranks. A link that the stream does not
-  /// wait for is only begun: admit_openings() lets it in.
-  /// @param next  the step that is begun next; kept ones may go over the link before
+  /// Opens the link to a consumer. Collective. A failure is kept in lost(), the same on all ranks.
+  /// A link that the stream does not wait for is only begun: admit_openings() lets it in.
+  /// @param next  the step that is begun next; kept steps may go over the link before it
   void open(const wire::Matched& matched, std::uint64_t next);
-  /// True while links are set up beside the stream; equal on all ranks.
+  /// True while links are being set up alongside the stream; the same on all ranks.
   bool has_openings() const noexcept { return !openings_.empty(); }
   /// Lets in the links that all ranks have proved, and drops those that failed on any. Collective.
-  /// @param next   as of open()
-  /// @param until  it waits for those that are under way
+  /// @param next   as for open()
+  /// @param until  end of the wait for links that are still being set up
   void admit_openings(std::uint64_t next, core::Deadline until);
-  /// Until then a call that does nothing else waits for a link that has just been begun; no call waits
-  /// while others are under way, or after one that could not be linked.
+  /// Returns the time until which a call that does nothing else waits for a link that has just been
+  /// begun. No call waits while other links are being set up, or after a consumer that could not be
+  /// linked.
   core::Deadline brief() const noexcept { return brief_; }
-  /// Lets in all links that are set up beside the stream, and refuses those that are not there when the
-  /// time for one consumer is over. Collective.
+  /// Lets in all links that are being set up alongside the stream, and refuses those that are not
+  /// ready when the time for one consumer is over. Collective.
   void settle_openings(std::uint64_t next);
   std::size_t size() const noexcept { return links_.size(); }
-  /// The step in turn: of which is put, or will be next.
+  /// Returns the number of the current step: the one that is being put, or will be put next.
   std::uint64_t step() const noexcept { return step_; }
-  /// That were put.
+  /// Returns how many steps were put.
   std::uint64_t steps() const noexcept { return step_ - first_step() - skipped_; }
-  /// The step in turn has that number: none has those before it.
+  /// Gives the current step a number; no step gets the numbers in between.
   void skip_to(std::uint64_t step) noexcept { skipped_ += step - std::exchange(step_, step); }
 
-  /// Steps may be dropped over a link, or are shared: all ranks agree about every step. The same on all
-  /// ranks.
+  /// Returns whether all ranks agree on every step, because a link may drop steps or shares them.
+  /// The same on all ranks.
   bool is_agreed() const noexcept { return is_agreed_; }
-  /// What this rank knows of the queues of such links. From now on nothing more is told over them.
+  /// Stops announcements over such links, and returns what this rank knows of their queues.
   core::Bytes freeze();
-  /// Decides over which of them the step in turn goes, as all ranks do. Of the links that share the
-  /// steps it is the one with the fewest steps under way; of several, that which has got the fewest.
-  /// @param known  of all ranks
-  /// @return false if none of these has room on all ranks, or what is lent is not back: nothing is
-  /// decided
+  /// Decides, as all ranks do, over which of these links the current step goes. Among the links
+  /// that share the steps it is the one with the fewest steps in flight; among several such, the
+  /// one that has got the fewest steps.
+  /// @param known  freeze() of all ranks
+  /// @return false if the step has to wait, because none of the links that share the steps has room
+  ///         on all ranks, or lent arrays are not back
   bool admit(std::span<const core::Bytes> known);
-  /// Instead of admit(), when the ranks did not agree.
+  /// Ends a freeze() in place of admit(), when the ranks did not agree.
   void thaw() noexcept;
 
   /// Hands one field of the step to all links.
   void put(std::size_t field, ConstMemoryView array, bool may_lend);
-  /// That every rank has put as many rows as keys by which a consumer takes them.
-  /// @param counts  as those of send()
+  /// Checks that every rank has put as many rows as keys by which a consumer takes them.
+  /// @param counts  as in the metadata of send()
   /// @throws core::Error mismatch, the same on all ranks
   void check_rows(std::span<const std::vector<Index>> counts) const;
-  /// Tells all consumers of the step; the next one is in turn.
-  /// @param metadata  counts: parallel to the fields of the stream
+  /// Announces the step to all consumers, and moves on to the next one.
+  /// @param metadata  with counts parallel to the fields of the stream
   void send(const StepMetadata& metadata);
-  /// Tells all consumers that the step in turn does not exist, nor any after it.
+  /// Announces to all consumers that neither the current step nor any later step follows.
   void send_end();
-  /// Links whose consumers want other layouts, as the server has told. Of rank 0.
+  /// Returns the links whose consumers want other layouts, as reported by the server. Called on
+  /// rank 0.
   std::vector<std::uint64_t> wanted() const;
-  /// From now on that link alone, or all of them, are `chosen`.
+  /// Chooses one link, and no other.
   void choose(std::uint64_t link);
+  /// Chooses all links.
   void choose_all();
-  /// Whether the end may be told over all chosen links. Never blocks.
+  /// Returns whether the end may be announced over all chosen links. Never blocks.
   bool poll_end_chosen();
-  /// What the consumer of the link wants is what the link is to bring. Of rank 0.
+  /// Sets the fields of a link to those that its consumer wants. Called on rank 0.
   void set_fields(const wire::RedeclareLink& wanted);
-  /// Layouts are others from the step in turn on: tells the consumers of all chosen links, which have taken
-  /// all steps.
-  /// @param keeps_own  the layouts of this side stay
+  /// Announces to the consumers of all chosen links, which have taken all steps, that layouts
+  /// change with the current step.
+  /// @param keeps_own  whether the layouts of this side stay
   void send_redeclared(bool keeps_own);
-  /// Sets all chosen links up anew, in the order in which their consumers come to it. Collective. What
-  /// fails is kept in lost().
-  /// @param call  that waits for them
+  /// Sets up all chosen links anew, in the order in which their consumers are ready. Collective.
+  /// Failures are kept in lost().
+  /// @param call  name of the call that waits for the consumers
   void reopen(const char* call);
 
-  /// False while no link that shares the steps has room on this rank, or what is lent is not back.
+  /// False while no link that shares the steps has room on this rank, or lent arrays are not back.
+  /// A link that has failed or ended holds nothing up.
   bool poll_shared_room();
-  /// Waits until it has, or something is wrong with one of them.
+  /// Waits until poll_shared_room() is true, at most until `until`.
   void wait_for_shared_room(core::Deadline until);
-  /// One that admit() waits for, as far as this rank knows.
+  /// Returns a consumer group that admit() waits for, as far as this rank knows.
   std::string shared_group() const;
-  /// The wait for room over one of the links that share the steps, or for what is lent.
+  /// Describes the wait for room over one of the links that share the steps, or for lent arrays.
   wire::Wait describe_shared_wait(const char* call) const;
-  /// What the consumers that admit() waits for are to do.
+  /// Returns what the consumers that admit() waits for have to do.
   std::string_view shared_wait_text() const noexcept;
-  /// Takes back from consumers what they hold for longer than their lease; they lose the link.
+  /// Takes back arrays that consumers have held for longer than their lease; these lose the link.
   void end_leases();
-  /// From all consumers that have not taken everything. Without staging they lose the link by that.
+  /// Takes back lent arrays from all consumers that have not taken everything. Without staging,
+  /// these lose the link.
   void take_back() noexcept;
-  /// A consumer that has not taken as many steps as the queue holds is no hindrance if it is lost.
+  /// Returns whether every link has room for a step; one that has failed or ended holds nothing up.
   bool poll_room();
-  /// True when no link needs what was put before step `end`. Waits for nothing.
-  /// @throws core::Error transport if a link has failed, and no reason has come from the server
+  /// True when no link needs what was put before step `end`. Does not wait.
+  /// @throws core::Error transport, peer_lost if a link that the stream needs has failed, and the
+  ///         server has reported no reason in time
   bool poll_credit(std::uint64_t end);
   enum class Which { all, chosen };
-  /// Waits until `poll` is true for every link that is alive; links that end are dropped. If that
-  /// fails, what was lent is the application's again all the same.
-  /// @param call  that waits
-  /// @param what  the consumer is to do, e.g. "take a step"
-  /// @throws core::Error transport, timed_out, deadlock
+  /// Waits until `poll` is true for every link that is alive, and drops links that end. If the wait
+  /// fails, lent arrays belong to the application again all the same.
+  /// @param call  name of the call that waits
+  /// @param what  what the consumer has to do, e.g. "take a step"
+  /// @throws core::Error transport, peer_lost, timed_out, deadlock
   void wait(const std::function<bool(Source&)>& poll, const char* call, std::string_view what,
             Which which = Which::all);
 
-  /// Why a consumer is gone; empty if none is since take_lost().
+  /// Returns why a consumer is gone; empty if none has gone since take_lost().
   const std::string& lost() const noexcept { return lost_; }
   std::string take_lost() { return std::exchange(lost_, {}); }
-  /// Takes in what the server has told of links that have ended.
+  /// Takes note of links that have ended as reported by the server.
   void look_for_ends();
   void drop_ended();
   void drop_all();
-  /// Nothing more is sent over any link: the server tells the consumers and the other ranks why.
+  /// Stops sending over all links, or the chosen ones: the server reports the reason to the
+  /// consumers and the other ranks.
   /// @param did  what this rank did, e.g. "failed: out of memory"
   void give_up(std::string_view did, Which which = Which::all) noexcept;
-  /// The session need not listen for what becomes of them.
+  /// Makes the session forget all links: later notices of the server about them are ignored.
   void forget();
 
-  /// Moves all links.  @return whether one has something under way; what fails is filed in its link
+  /// Moves all links, and keeps failures in their links.  @return whether any has a transfer in
+  /// flight
   bool advance() noexcept;
   void list_waits(WaitWords& words);
   void list_lags(wire::Counters& counters) const;
   void list_turns(std::vector<LinkTurns>& turns) const;
 
-  /// Of all links, also of those that are no more.
+  /// Returns the statistics of all links, including those that have ended.
   Statistics statistics() const;
-  /// Of all links that are open, each in the order of its schedule.
+  /// Returns the statistics of all open links, each in the order of its plan.
   std::vector<PeerStatistics> peer_statistics() const;
 
 private:

@@ -18,81 +18,85 @@
 
 namespace tremula::client {
 
-/// Makes of the data that an application declares the field that the producer is to see: its
-/// dimensions are the producer's.
-/// @param field  in: type and layout of the data
-/// @return where rank `me` puts it
+/// Turns the data that an application declares into the field that the producer sees, in the
+/// dimensions of the producer.
+/// @param field  in: type and layout of the data; out: the field
+/// @return where and how rank `me` stores it
 /// @throws core::Error invalid_argument, unsupported
 Target apply(const FieldUpdate& update, proto::Field& field, Rank me);
 
-/// What attributes belong to, instead of a field's index. The numbers are those of tremula.h.
+/// Owners of attributes other than a field, in place of a field's index. The numbers are those of
+/// tremula.h.
 inline constexpr int of_stream = -1, of_step = -2;
 
 /// The fields that one rank declares for its end of a stream, before the first step.
 class DeclaredFields {
 public:
-  /// @throws core::Error invalid_argument if `stream` is no name
+  /// @throws core::Error invalid_argument if `stream` is not a valid name
   DeclaredFields(Session& session, std::string stream);
 
-  /// @return the field's index: 0, 1, ...
-  /// @throws core::Error invalid_argument: no name, declared twice, or a layout that does not fit
-  /// the group
+  /// Declares a field.
+  /// @return its index: 0, 1, ...
+  /// @throws core::Error invalid_argument if its name is not valid or declared twice, or its layout
+  ///         does not fit the group
   int declare(proto::Field field, const FieldUpdate& update = {});
-  /// Gives fields other layouts of the same shapes. After an error this object is of no use.
-  /// @throws core::Error invalid_argument: no such field, one named twice, another shape, or a layout that
-  /// does not fit the group; unsupported: a part of an array
+  /// Gives fields other layouts of the same shapes. After an error this object cannot be used.
+  /// @throws core::Error invalid_argument if there is no such field, one is named twice, a shape
+  ///         differs, or a layout does not fit the group; unsupported for a part of an array
   void redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts);
   /// Sets an attribute of the stream or of a field.
   /// @param of  a field, or of_stream
-  /// @throws core::Error invalid_argument: no such field, and as proto::Attributes::set
+  /// @throws core::Error invalid_argument if there is no such field, and as proto::Attributes::set
   void set_attribute(int of, std::string_view name, proto::AttributeValues values);
-  /// Of the stream, encoded.
+  /// Returns the attributes of the stream, encoded.
   const core::Bytes& attributes() const noexcept { return encoded_attributes_; }
-  /// Every step of the stream has a time.
+  /// Returns whether every step of the stream has a time.
   bool has_time() const noexcept { return attributes_.find(proto::time_unit) != nullptr; }
-  /// The same fields when `process` has taken their labels.
+  /// Returns the same fields, with layouts whose labels the ranks in `process` have taken.
   /// @param process  shape: [label]
-  /// @throws core::Error invalid_argument if this rank cannot store what it is to take (`leading`)
+  /// @throws core::Error invalid_argument if this rank cannot store what it takes (`leading`)
   DeclaredFields relabeled(std::span<const Rank> process) const;
-  /// Of all that the other side is to see: equal if the fields are.
+  /// Returns a hash of everything that the other side sees; equal if the fields are.
   std::uint64_t hash() const;
-  /// Every rank must have declared the same fields, since they are announced once for the group.
-  /// Collective.
+  /// Checks that every rank has declared the same fields, since they are announced once for the
+  /// group. Collective.
   /// @throws core::Error mismatch naming the first rank that differs
   void check_alike() const;
   void check_alike(const Gather& gather) const;
+  /// Checks the number of a field.
   /// @return `field` as an index
   /// @throws core::Error invalid_argument if there is no such field
   std::size_t check(int field) const;
+  /// Checks the number of a field and the bytes of its local buffer.
   /// @return `field` as an index
-  /// @throws core::Error invalid_argument if there is no such field or the local buffer has another
-  /// size
+  /// @throws core::Error invalid_argument if there is no such field or the buffer has another size
   std::size_t check(int field, std::size_t bytes) const;
-  /// The same for a buffer that holds this rank's part of `layout`, that of one step.
+  /// Checks the number of a field and the bytes of a buffer for this rank's part of `layout`, the
+  /// layout of one step.
   std::size_t check(int field, const index_calc::Layout& layout, std::size_t bytes) const;
-  /// Of a field that changes, in a buffer of so many bytes: elements along that dimension. Each has 0 bytes
-  /// on a rank that stores nothing: then 0.
-  /// @throws core::Error invalid_argument if they are no whole number
+  /// Returns how many elements along its changing dimension a buffer of a changing field holds; 0
+  /// on a rank that stores nothing, where each of them has 0 bytes.
+  /// @throws core::Error invalid_argument if the number is not whole
   Index count_in(std::size_t field, std::size_t bytes) const;
-  /// Where the array of a consumer has partial sums and this rank is in no layer that gets what comes:
-  /// makes beta * data of its part. Nothing else.
+  /// Multiplies this rank's part by beta if the array of a consumer has partial sums and this rank
+  /// is not in the layer that receives the elements; does nothing else.
   /// @throws core::Error mismatch if a value does not fit its type
   void scale_idle(std::size_t field, std::span<std::byte> local) const;
-  /// Its extent is another one in every step.
+  /// Returns whether the extent of the field varies from step to step.
   bool is_changing(std::size_t field) const noexcept { return is_changing_[field]; }
   bool has_changing() const noexcept {
     return std::ranges::find(is_changing_, true) != is_changing_.end();
   }
 
   const std::string& stream() const noexcept { return stream_; }
-  /// As the other side is to see them.
+  /// Returns the fields as the other side sees them.
   std::span<const proto::Field> all() const noexcept { return fields_; }
-  /// The same as messages to the server have them; made once.
+  /// Returns the fields as messages to the server hold them; encoded once.
   const proto::WireFields& encoded() const noexcept { return encoded_; }
   std::span<const Target> targets() const noexcept { return targets_; }
-  /// Where the application's array holds what this rank owns.
+  /// Returns where the application's array holds what this rank owns.
   const index_calc::LocalPart& part(std::size_t i) const noexcept { return data_[i].part; }
-  /// Of the application's array.
+  /// Returns the layout of the application's array.
   const index_calc::Layout& layout(std::size_t i) const noexcept { return data_[i].layout; }
   const proto::Field& operator[](std::size_t i) const noexcept { return fields_[i]; }
   std::size_t size() const noexcept { return fields_.size(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The two halves of a stream between one producer group and one consumer group meet.
+// Links: each connects one producer group and one consumer group of a stream.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,58 +15,61 @@
 
 namespace tremula::client {
 
-/// An open link: the other side, and this rank's way to it.
+/// An open link: the other side, and this rank's connection to it.
 struct Link {
   std::uint64_t number = 0;
   std::string stream;
   std::string peer_group;
   std::string offer;      ///< what both sides agreed on, e.g. "local+ofi:tcp;ofi_rxm"
   std::string transport;  ///< the same for people: "ofi:tcp;ofi_rxm"
-  std::string why;        ///< the offer was chosen, for the log
+  std::string why;        ///< reason for the choice of the offer, for the log
   Queue queue = 1;
   std::vector<proto::Field> mine, theirs;  ///< the link's fields in the consumer's order
-  core::Bytes attributes;                  ///< of the stream, encoded; a consumer's
-  /// Of each field that the stream declared, its number among the link's; none if the link lacks it.
+  core::Bytes attributes;                  ///< of the stream, encoded; on a consumer
+  /// For each field that the stream declared, its number in the link; nullopt if the link lacks it.
   std::vector<std::optional<std::size_t>> number_of;
-  std::uint64_t first_step = 0;  ///< that goes over it
+  std::uint64_t first_step = 0;  ///< first step that goes over the link
   std::unique_ptr<transport::Endpoint> endpoint;
   ExchangePlan plan;
-  std::unique_ptr<SignsOfLife> signs;  ///< use the endpoint: end before it
+  std::unique_ptr<SignsOfLife> signs;  ///< uses the endpoint: destroyed before it
 };
 
 /// How a rank takes part in a link.
 struct LinkTerms {
   transport::Side side = transport::Side::producer;
-  std::uint64_t first_step = 0;  ///< of a producer: that goes over the link
-  /// How long a producer waits in all, at most `timeout`; no_limit: `timeout` for the addresses, and again to connect.
+  std::uint64_t first_step = 0;  ///< for a producer: the first step that goes over the link
+  /// How long a producer waits in total, at most `timeout`; with no_limit, `timeout` for the
+  /// addresses and as long again to connect.
   double most_seconds = no_limit;
-  bool answers_between_calls = true;  ///< else its peers do not judge its silence
-  bool begins_later = false;  ///< of a producer: it sends the first step when it lets the link in
+  bool answers_between_calls = true;  ///< if false, its peers do not judge its silence
+  bool begins_later = false;  ///< for a producer: it sends the first step once it lets the link in
 };
 
-/// Exchanges addresses with the other side through the server, plans, connects, and proves that every
-/// pair of ranks of the plan reach each other. Collective over both groups.
+/// Opens a link: exchanges addresses with the other side through the server, plans, connects, and
+/// proves that the ranks of every pair in the plan reach each other. Collective over both groups.
 /// @param declared  the fields of this rank's stream
-/// @param targets   || declared, of a consumer
-/// @throws core::Error on every rank if any rank of either group fails: the first cause that the
-///         server was told of
+/// @param targets   parallel to `declared`, for a consumer
+/// @throws core::Error on every rank if any rank of either group fails: the first cause that was
+///         reported to the server
 Link open_link(Session& session, const wire::Matched& matched,
                std::span<const proto::Field> declared, const LinkTerms& terms,
                std::span<const Target> targets = {});
 
-/// Of a producer: the same as far as it waits for no addresses of the other side, which are told to
-/// every rank (proto::max_addresses_to_all). Opening goes on from there. Collective.
+/// Begins to open a link of a producer: does everything before the wait for the addresses of the
+/// other side, which the server sends to every rank (proto::max_addresses_to_all). Opening
+/// continues from there. Collective.
 Link begin_link(Session& session, const wire::Matched& matched,
                 std::span<const proto::Field> declared, const LinkTerms& terms);
 std::vector<transport::Address> addresses_in(const wire::LinkAddresses& message);
-/// Once `link` is connected: makes link.signs.
+/// Makes link.signs, once `link` is connected.
 void send_first_signs(const Session& session, Link& link, const LinkTerms& terms);
-/// That no sign of life of rank `missing` has come.
+/// Returns the error that no sign of life has arrived from rank `missing`.
 core::Error unproved(const Link& link, Rank missing, core::Deadline::Clock::time_point since);
 void log_link(Session& session, const Link& link, transport::Side side);
 
-/// What is wrong with a peer that owes this rank something: see SignsOfLife::complaint. Empty: nothing.
-/// @param is_owed  by the peer of a message
+/// Returns what is wrong with a peer that owes this rank something, see SignsOfLife::complaint;
+/// empty if nothing is wrong.
+/// @param is_owed  whether the peer of a message owes this rank something
 std::string complaint(Session& session, const Link& link,
                       const std::function<bool(std::size_t)>& is_owed);
 

@@ -9,31 +9,35 @@
 
 namespace tremula::client {
 
-/// ExchangePlan::inlined_bytes of every link: what a transport sends at once.
+/// ExchangePlan::inlined_bytes of every link: short enough for a transport to send at once.
 inline constexpr std::size_t inlined_bytes = std::size_t{2} << 10;
 
-/// Where and how a consumer rank takes a field.
+/// Where and how a consumer rank stores a field.
 struct Target {
   index_calc::LocalPart part;                 ///< in the dimensions of the producer
   index_calc::Transformation transformation;  ///< `from` is taken from the producer's field
-  /// The consumer's ranks hold partial sums: of those layers one alone gets what comes.
+  /// Whether the consumer's ranks hold partial sums: only one of their layers receives the
+  /// elements.
   bool has_layers = false;
 };
 
-/// What goes from a producer's array to that of a consumer: two layouts of one shape.
+/// Layouts, of one shape, of the elements that go from a producer's array to a consumer's.
 struct Shared {
   index_calc::Layout from, to;
 };
-/// @throws core::Error invalid_argument if what is wanted does not lie in the array
+/// Returns the layouts of the elements that both arrays have.
+/// @throws core::Error as index_calc::selected
 Shared shared(const proto::Field& offered, const proto::Field& wanted);
 
-/// A field of which a side lists what its ranks own, as it was matched; empty for another one.
+/// Result of matching a field for which a side lists what its ranks own; empty for other fields.
 struct ListedField {
   std::shared_ptr<const index_calc::Plan> plan{};
   std::shared_ptr<const index_calc::IndexList> list{};  ///< of this rank's array
 };
+/// Returns whether there is such a field.
 bool has_lists(std::span<const proto::Field> mine, std::span<const proto::Field> theirs);
-/// Matches the lists of all such fields. Collective over both groups. Parameters as for plan_exchange.
+/// Matches the lists of all such fields. Collective over both groups. Parameters as for
+/// plan_exchange().
 /// @return parallel to mine
 std::vector<ListedField> match_fields(std::span<const proto::Field> mine,
                                       std::span<const proto::Field> theirs, transport::Side side,
@@ -41,13 +45,14 @@ std::vector<ListedField> match_fields(std::span<const proto::Field> mine,
                                       std::span<const Target> targets,
                                       index_calc::ListMover& mover);
 
-/// Consumer rank q has at least an empty message from producer rank q mod M, so that every rank sees
-/// every step and the end.
+/// Plans the messages of a link. Consumer rank q gets at least an empty message from producer rank
+/// q mod M, so that every rank sees every step and the end.
 /// @param mine, theirs  the link's fields in the same order on both sides
-/// @param targets       parallel to mine, for a consumer; empty: local_part of its layouts, and copies
-/// @param is_proved     the producer tells a hash of each part
-/// @param listed        of match_fields; empty if no side has lists
-/// @param cache         of the session: the same layouts cost a look-up
+/// @param targets       parallel to mine, for a consumer; empty for local_part of its layouts, and
+///                      copies
+/// @param is_proved     whether the producer sends a hash of each part
+/// @param listed        result of match_fields(); empty if no side has lists
+/// @param cache         plans of the session: known layouts cost only a look-up
 /// @throws core::Error mismatch if shapes differ
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,

@@ -10,23 +10,23 @@
 
 namespace tremula::client {
 
-/// The rest of the way to an open link, on one rank of a producer, beside the running stream:
+/// Completes a link on one rank of a producer, while the stream runs:
 ///
-///     under_way   the addresses of the consumer are awaited, the endpoint connects, pairs are proved
-///     ready       every pair of this rank is; signs of life are sent until the link is taken
-///     failed      not within the limit, or the consumer is gone
+///     under_way   waits for the addresses of the consumer, connects the endpoint, proves the pairs
+///     ready       every pair of this rank is proved; sends signs of life until the link is taken
+///     failed      the time limit has passed, or the consumer is gone
 ///
-/// A thread of its own does it, so that neither the other ranks of the group nor a call of the
-/// application are needed for it. Until the link is taken, nothing else uses its endpoint.
+/// It runs in a thread of its own, and so needs neither the other ranks of the group nor a call of
+/// the application. Until the link is taken, nothing else uses its endpoint.
 class Opening {
 public:
   enum class State { under_way, ready, failed };
 
-  /// @param link   of begin_link, whose endpoint connects_alone()
-  /// @param until  the consumer may take
+  /// @param link   from begin_link; its endpoint connects_alone()
+  /// @param until  time limit of the consumer
   Opening(Session& session, const wire::Matched& matched, Link link, const LinkTerms& terms,
           core::Deadline until);
-  /// Gives the link up, and waits for none of its peers.
+  /// Gives up the link, without waiting for its peers.
   ~Opening();
   Opening(const Opening&) = delete;
 

@@ -21,30 +21,30 @@
 namespace tremula::client {
 
 /// The links of a consumer's stream on one rank, one for each group that produces a part of the
-/// arrays, and what becomes of them. A step is here when all of them have it.
+/// arrays. A step has arrived when all of them have it.
 ///
-/// Groups that produce together are at steps of their own when a consumer comes late. A link that
-/// is behind catches up: its steps go by without being fetched.
+/// Groups that produce together may be at different steps when a consumer joins late. A link that
+/// lags catches up: its steps pass without being fetched.
 ///
-///     links open     'west' from step 10 on      'east' from step 12 on
-///     first step     10 and 11 of 'west' go by, then both are at 12, on every rank
+///     links open     'west' begins with step 10     'east' begins with step 12
+///     first step     10 and 11 of 'west' pass, then both are at 12, on every rank
 ///
-/// A group that had other consumers lets this one in while its stream runs, and then sends with which step:
-/// so links are open, then begun, then complete.
+/// A group that already has consumers lets this one in while its stream runs, and only then sends
+/// the number of the first step: links are first open, then begun, then complete.
 ///
-/// ../README.md tells why no group waits for another in a circle meanwhile.
+/// ../README.md explains why groups never wait for each other in a circle meanwhile.
 class ProducerLinks {
 public:
-  /// @param fields  of the stream; all must outlive this object
-  /// @param owner   that moves these links
+  /// @param fields  fields of the stream; all three must outlive this object
+  /// @param owner   stream that moves these links
   ProducerLinks(Session& session, const DeclaredFields& fields, const Moving& owner)
       : session_(session), fields_(fields), owner_(owner) {}
 
-  /// Opens one more link, perhaps the last one that the stream has. Collective.
-  /// @throws core::Error on every rank; the links that were opened before are still there
+  /// Opens one more link, which may be the last one of the stream. Collective.
+  /// @throws core::Error on every rank; links that were opened before stay open
   void open(const wire::Matched& matched);
   bool is_empty() const noexcept { return links_.empty(); }
-  /// Returns whether all links that the stream has are open, and begin with one step.
+  /// Returns whether all links of the stream are open and begin with the same step.
   bool is_complete() const noexcept { return is_complete_; }
   /// Returns whether all links are open, and a group has yet to let this one in. Moves the session.
   bool awaits_begin();
@@ -52,125 +52,137 @@ public:
   bool can_begin();
   /// Notes that this rank waits for a group that has yet to let this one in, if it does.
   void await_begin();
-  /// Returns whether that lasts so long that the group is in the midst of a step, and may wait for those of others.
+  /// Returns whether await_begin() was so long ago that the group must be inside a step, and may be
+  /// waiting for steps of others.
   bool has_awaited_begin() const noexcept {
     return !is_complete_ && kept_until_ && kept_until_->expired();
   }
-  /// Returns what is wrong with a link while a group has yet to come or to let this one in, as this rank found it first
-  /// and once the server has had time to report the cause; none: nothing. Moves the session.
+  /// Returns what is wrong with a link while a group has yet to come or to let this one in, as this
+  /// rank found it first, and once the server has had time to report the cause; nullopt if nothing
+  /// is wrong. Moves the session.
   std::optional<core::Error> why_not_begun();
-  /// Sends it to all sides, once. Rank 0 has a call in which all ranks learn of what it finds.
+  /// Reports that failure to all sides, once. Rank 0 reports nothing: it has a call in which all
+  /// ranks learn what it finds.
   void report_not_begun() noexcept;
-  /// Waits until all groups have let in this rank, too, and agrees with the other ranks on the first step.
-  /// Collective.  @pre can_begin() on rank 0
-  /// @param until  from then on it does not wait
-  /// @return false on every rank if `until` has passed before on one
-  /// @throws core::Error on every rank; the links are still there
+  /// Waits until all groups have let in this rank as well, and agrees with the other ranks on the
+  /// first step. Collective.  @pre can_begin() on rank 0
+  /// @param until  time from which it does not wait
+  /// @return false on every rank if `until` has passed first on any
+  /// @throws core::Error on every rank; the links stay open
   bool begin(std::optional<core::Deadline> until);
-  /// Until is_complete(), all steps go by.
+  /// Lets all steps pass unfetched until is_complete().
   void let_pass();
-  /// Steps before that one go by: they were had over an earlier link.
+  /// Lets the steps before `step` pass unfetched: they were delivered over an earlier link.
   void let_pass_before(std::uint64_t step) noexcept { had_before_ = step; }
-  /// Collective, before is_complete(): closes all links.
+  /// Closes all links. Collective, before is_complete().
   void give_up(const std::string& why);
-  /// Collective: closes all links, so that others can be opened. What they have counted stays.
+  /// Closes all links, so that others can be opened, and keeps their statistics. Collective.
   void renew(const std::string& why);
-  /// The step finished last was not whole on another rank.
+  /// Uncounts the step finished last, because it was not whole on another rank.
   void uncount_step() noexcept { --steps_; }
 
-  /// Takes in what has come. What fails is thrown by the next wait.
-  /// @return whether something may still be under way
+  /// Takes what has arrived. The next wait throws a failure.
+  /// @return whether anything may still be in flight
   bool advance() noexcept;
   void list_waits(WaitWords& words);
   void list_turns(std::vector<LinkTurns>& turns) const;
-  /// What is waited for: of the links that owe something, the first one.
+  /// Describes the wait for the first link that owes something.
   wire::Wait describe_wait(const char* call, std::string_view what) const;
-  /// Waits until poll() is done. After any failure but a timeout, is_lost().
-  /// @param call   in which the producers' applications have to do something; null: they have not
-  /// @param what   the producers are to do, e.g. "send the next step"
-  /// @param until  from then on it does not wait
-  /// @return false if `until` has passed before
+  /// Waits until poll() is done. After any failure but timed_out, deadlock and interrupted,
+  /// is_lost().
+  /// @param call   name of the waiting call, if the producers' applications have to act; null if
+  ///               not
+  /// @param what   what the producers have to do, e.g. "send the next step"
+  /// @param until  time from which it does not wait
+  /// @return false if `until` has passed first
   /// @throws core::Error peer_lost, timed_out, transport, deadlock
   bool wait(const std::function<Polled()>& poll, const char* call, std::string_view what,
             std::optional<core::Deadline> until = std::nullopt);
-  /// What comes next cannot be had, or cannot be trusted.
+  /// Returns whether further steps cannot be delivered, or cannot be trusted.
   bool is_lost() const noexcept { return is_lost_; }
   void lose() noexcept { is_lost_ = true; }
   [[noreturn]] void throw_lost(const std::string& why);
-  /// Of all links.
+  /// Returns the numbers of all links.
   std::vector<std::uint64_t> numbers() const;
-  /// What the server has told of links that are still needed: the end that it told of first.
+  /// Returns the first end that the server has reported of a link that is still needed; nullopt if
+  /// none.
   std::optional<Control::LinkEnd> find_end();
-  /// Whether a wait for the step in turn would end at once. Never blocks.
+  /// Returns whether a wait for the current step would end at once. Never blocks.
   bool poll_ready();
-  /// Whether a link has ended or failed, as the next wait tells.
+  /// Returns whether a link has ended or failed, which the next wait reports.
   bool poll_failed();
 
-  /// Asks for the step in turn. True if all of it is here, or the end.
-  /// @throws core::Error mismatch if a group has ended the stream before another one
+  /// Asks for the current step. True if all of it has arrived, or the end.
+  /// @throws core::Error mismatch if one group has ended the stream before another
   bool poll_step();
+  /// Returns whether the end has arrived over every link.
   bool poll_end();
-  /// Of that end: the stream goes on, in layouts that were declared again: see reopen().
+  /// Returns whether, after that end, the stream continues with layouts that were declared again;
+  /// see reopen().
   bool is_redeclared() const;
-  /// Sets the link up anew. Collective, as all ranks come to that end.
-  /// @param adopt  makes the fields those that this group wants with the next step; is called before the
-  ///               link is opened
-  /// @throws core::Error on every rank, and is_lost()
+  /// Sets up the link anew. Collective, as all ranks reach that end.
+  /// @param adopt  changes the fields to those that this group wants with the next step; called
+  ///               before the link is opened
+  /// @throws core::Error on every rank; then is_lost()
   void reopen(const std::function<void(const wire::Redeclared&)>& adopt);
-  /// Number of the step in turn.  @pre poll_step(), not poll_end()
+  /// Returns the number of the current step.  @pre poll_step(), not poll_end()
   std::uint64_t step() const noexcept { return links_.front().exchange->step(); }
-  /// Of the step in turn; the attributes as the group with the first name has set them.
-  /// @pre poll_step(), not poll_end()
+  /// Returns the time of the current step.  @pre poll_step(), not poll_end()
   std::optional<std::int64_t> time() const noexcept { return links_.front().exchange->time(); }
+  /// Returns the attributes of the current step, as set by the group whose name sorts first.
+  /// @pre poll_step(), not poll_end()
   const proto::Attributes& step_attributes() const noexcept {
     return links_.front().exchange->attributes();
   }
-  /// What the groups together tell of the step after the one in turn: see Sink::look_ahead.
+  /// Looks at the step after the current one, over all links; see Sink::look_ahead.
   /// @pre poll_step(), not poll_end(), why_no_look_ahead() is empty
   Sink::Next look_ahead();
-  /// Why the links cannot, what was expected and what was found; empty: they can.
+  /// Returns why the links cannot look ahead, with what was expected and what was found; empty if
+  /// they can.
   std::string why_no_look_ahead() const;
-  /// Of the stream and its fields.  @pre is_complete()
+  /// Returns the link that holds the attributes of the stream and of its fields.  @pre
+  /// is_complete()
   const Link& first_link() const noexcept { return links_.front().link; }
   /// Returns how many elements of this rank's part of `field`, whose extent is fixed, a step brings.
   /// @pre is_complete()
   core::Index arriving_elements(std::size_t field) const;
-  /// Stream and step that this rank is in, or that comes next to all that it knows, for people.
+  /// Returns the stream and the step that this rank is in, or expects next, for people.
   std::string place() const;
-  /// Of the step in turn, of a field that changes.  @pre poll_step(), not poll_end()
+  /// Returns the layout of a changing field in the current step.  @pre poll_step(), not poll_end()
   const index_calc::Layout& layout(std::size_t field) const {
     const Open& open = links_.front();  // such a field has one producer
     return open.exchange->layout(*open.link.number_of[field]);
   }
-  /// Brings `field` of the step in turn to `array`, and waits for what is not here. A short one that is
-  /// here moves nothing else of the session and reads no clock: many small fields cost no more than
-  /// their bytes.
-  /// @throws core::Error as wait(); then what has begun to come is to be given up: give_up_fetching()
+  /// Brings `field` of the current step into `array`, and waits for whatever has not arrived. For a
+  /// short field that has arrived it moves nothing else of the session and reads no clock: many
+  /// small fields cost no more than their bytes.
+  /// @throws core::Error as wait(); the caller then calls give_up_fetching()
   void get(std::size_t field, MemoryView array);
   void give_up_fetching() noexcept;
-  /// @throws core::Error mismatch if what was fetched is not what was put, or does not fit its type
+  /// Throws if fetched data differs from what was put, or does not fit its type.
+  /// @throws core::Error mismatch
   void tell_mismatch();
   bool poll_finish();
   void finish_step();
-  /// Instead of finish_step: the application does not get the step in turn.
+  /// Finishes the current step without giving it to the application, in place of finish_step().
   void pass_step();
-  /// Tells all producers that this rank has seen the end, or wants no more; once.
+  /// Reports to all producers, once, that this rank has seen the end or wants no more steps.
   void take_leave();
 
   /// How this rank, or rank 0 for all, leaves a link.
   enum class Farewell { of_all, finished, gave_up };
   void tell_server(Farewell farewell, const std::string& what) noexcept;
-  /// Tells the server, now and then, how far this rank has come.
+  /// Reports to the server how far this rank has come, at most once in 5 ms unless `is_last`.
   void report(bool is_last = false);
-  /// The session need not listen for what becomes of them.
+  /// Makes the session forget all links: later notices of the server about them are ignored.
   void forget();
   void drop_all();
 
   Statistics statistics() const;
-  /// Steps, as in statistics().  @pre the progress engine is held
+  /// Returns the number of dropped steps, as in statistics().  @pre the progress engine is held
   std::uint64_t dropped() const;
   double wait_seconds() const noexcept { return wait_seconds_; }
-  /// In the order of the links, each in that of its schedule.
+  /// Returns the statistics of all peers, in the order of the links and of each link's plan.
   std::vector<PeerStatistics> peer_statistics() const;
 
 private:
