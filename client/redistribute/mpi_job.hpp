@@ -17,11 +17,11 @@
 
 namespace tremula::client::redistribute {
 
-/// What stays with a communicator: how its ranks reach each other, and the plans used last.
+/// State kept with a communicator: how its ranks reach each other, and the plans used last.
 class Job {
 public:
-  /// Collective.
-  /// @param timeout  seconds to wait for the other ranks; none: as configured
+  /// Duplicates the communicator and connects its ranks. Collective.
+  /// @param timeout  seconds to wait for the other ranks; nullopt for the configured time
   /// @throws core::Error as transport::mpi::duplicate; invalid_argument on every rank if one rank
   /// cannot read its configuration
   explicit Job(MPI_Comm comm, std::optional<double> timeout = {})
@@ -29,12 +29,12 @@ public:
 
   const transport::mpi::Group& group() const noexcept { return endpoint_.group(); }
 
-  /// Collective if a layout lists what its ranks own.
+  /// Makes a redistribution. Collective if a layout lists what its ranks own.
   std::unique_ptr<Redistribution> make(std::span<const Update> updates) {
     return std::make_unique<Redistribution>(updates, group().rank(), group().size(), options(),
                                             rings_.near_ranks(), rings_.machines(), match(updates));
   }
-  /// One of the last plans, or a new one. Good until the next call.
+  /// Returns one of the last redistributions, or a new one. Valid until the next call.
   Redistribution& kept(const Update& update) {
     const auto found =
         std::ranges::find_if(plans_, [&](const Kept& kept) { return kept.update == update; });
@@ -51,7 +51,8 @@ public:
     return plans_.front().redistribution;
   }
   void forget_last() { plans_.pop_front(); }
-  /// What a call does before its run. If it throws, the run that others may make counts here, too.
+  /// Does what a call needs before its run. If it throws, the run that other ranks may make counts
+  /// on this rank as well.
   template <class Prepare>
   decltype(auto) prepare(Prepare&& prepare) {
     try {
@@ -110,7 +111,7 @@ private:
   void expect_usable() const {
     core::expects(failure_.empty(), [&] {
       return "expected a communicator over which nothing has failed, found that a redistribution "
-             "has: use another one; " +
+             "has: use another communicator; " +
              failure_;
     });
   }

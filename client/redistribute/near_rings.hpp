@@ -14,7 +14,7 @@ namespace tremula::client::redistribute {
 
 /// Rings in shared memory between the ranks of one job that are on one machine: what one rank packs
 /// into a slot another unpacks out of it, and nothing in between copies or waits for a handshake.
-/// What was pushed can be had as long as the other side's object exists.
+/// Data pushed stays readable as long as the peer's NearRings lives.
 class NearRings {
 public:
   /// Every rank gets what every rank passed. Shape: [rank]

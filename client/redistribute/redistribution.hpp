@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Carries a redistribution between the ranks of one job: the ends of its messages, over the paths that
-// need not tell the sink anything, because both sides know the order of the parts.
+// Carries a redistribution between the ranks of one job: the ends of its messages, over paths that
+// need no announcements to the sink, because both sides know the order of the parts.
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,43 +18,49 @@
 
 namespace tremula::client::redistribute {
 
-/// Of one rank since the redistribution was made. Exact.
+/// Statistics of one rank since the redistribution was made. Exact.
 struct RedistributionStatistics {
   std::uint64_t runs = 0;
-  std::uint64_t messages_sent = 0;  ///< chunks of a long message one by one, heads not
+  std::uint64_t messages_sent = 0;  ///< each chunk of a long message counts, heads do not
   std::uint64_t bytes_sent = 0, bytes_received = 0;
-  std::uint64_t bytes_kept = 0;    ///< that stayed on the rank, counted as they lie in `from`
-  std::uint64_t copied_bytes = 0;  ///< by this rank's processor, counted as they lie in `from`
+  std::uint64_t bytes_kept = 0;    ///< bytes that stayed on the rank, in the type of `from`
+  std::uint64_t copied_bytes = 0;  ///< copied by this rank's processor, in the type of `from`
   double plan_seconds = 0;
 };
 
 class Redistribution {
 public:
-  /// @param listed  of each pass (update.hpp); empty if no update has lists
-  /// @param paths   outlive this object
+  /// @param listed  plans of each pass (update.hpp); empty if no update has lists
+  /// @param paths   must outlive this object
   /// @throws core::Error as RedistributionPlan
   Redistribution(std::span<const Update> updates, Rank me, Rank size,
                  const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
                  std::span<const std::uint32_t> machines = {},
                  std::span<const std::vector<ListedUpdate>> listed = {}, Paths paths = all_paths());
   ~Redistribution();
-  /// Collective. Returns when `from` may be changed and all of `to` is there.
-  /// @param endpoint  reaches the ranks of the job by their numbers; no one else sends by it now
-  /// @param rings     for ranks that are near, as many as the plan knows of; none: all by endpoint.
-  ///                  Counts the runs
-  /// @param from, to  a buffer for each update; may not overlap
-  /// A rank that refuses its buffers takes part with memory of its own, so that no rank waits for it: those that it
-  /// sends to throw mismatch naming it when all is done, and their `to` is undefined. All may go on with the next run.
-  /// @throws core::Error invalid_argument if a buffer is too short or two overlap, unsupported if one is not in host
-  /// memory, and `to` is untouched; when all is done: mismatch if a value did not fit its new type, or a rank has refused its buffers; timed_out naming the peers that are missing and other errors, after which the
-  /// redistribution is of no use and `from` and `to` must stay. `to` is undefined after an error.
+  /// Moves all arrays. Collective. Returns when `from` may be changed and all of `to` has arrived.
+  ///
+  /// A rank that refuses its buffers takes part with memory of its own, so that no rank waits for
+  /// it: the ranks that it sends to throw mismatch, naming it, once everything is done, and their
+  /// `to` is undefined. All ranks may continue with the next run.
+  /// @param endpoint  reaches the ranks of the job by their numbers; nothing else may use it
+  ///                  meanwhile
+  /// @param rings     for near ranks, as many as the plan has; without rings, everything goes over
+  ///                  the endpoint. Counts the runs
+  /// @param from, to  a buffer for each update; must not overlap
+  /// @throws core::Error invalid_argument if a buffer is too short or two overlap, unsupported if
+  ///         one is not in host memory: `to` is untouched. Once everything is done: mismatch if a
+  ///         value did not fit its new type, or a rank has refused its buffers. timed_out, naming
+  ///         the missing peers, and other errors: the redistribution cannot be used afterwards, and
+  ///         `from` and `to` must stay allocated. `to` is undefined after an error.
   void run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
            std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
            core::Deadline deadline);
 
-  /// A run ended before its time: it and the ways to the peers are of no use any more.
+  /// Returns whether a run was cut short: this object and the connections to the peers cannot be
+  /// used any more.
   bool has_failed() const noexcept { return has_failed_; }
-  /// Of the first pass.
+  /// Returns the plan of the first pass.
   const RedistributionPlan& plan() const noexcept { return *plans_.front(); }
   const RedistributionStatistics& statistics() const noexcept { return statistics_; }
 

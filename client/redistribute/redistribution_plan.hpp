@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// All that one rank of a job moves when arrays go from one layout of the job to another: a message plan
-// as source and one as sink. Pure: no transport, no memory moved.
+// Everything that one rank of a job moves when arrays go from one layout of the job to another: a
+// message plan as source and one as sink. Pure: no transport, no memory moved.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,27 +12,28 @@
 
 namespace tremula::client::redistribute {
 
-/// The plans of an update one layout of which lists what its ranks own; empty for another one.
+/// Plans of an update if one of its layouts lists what its ranks own; empty for other updates.
 struct ListedUpdate {
   std::shared_ptr<const index_calc::Plan> as_source{}, as_sink{};
 };
 
 class RedistributionPlan {
 public:
-  /// What the application passes for an array.
+  /// Buffers that the application passes for an array.
   struct Array {
     index_calc::LocalPart from, to;            ///< `to` in the dimensions of `from`
     std::size_t from_width = 0, to_width = 0;  ///< bytes of an element
-    bool is_scaled = false;  ///< nothing comes: all that is left to do is to = beta * to
-    /// Where that is not all of the buffer, of which a list tells: the places, and how many from each on.
+    bool is_scaled = false;  ///< no elements arrive: only to = beta * to remains to be done
+    /// Runs of places to scale, as first place and length, if a list covers only part of the
+    /// buffer; empty for all of it.
     std::vector<std::pair<Index, Index>> scaled{};
   };
 
-  /// @param pass        of each update (update.hpp)
-  /// @param size        ranks of the job
-  /// @param near_ranks  of them on this machine; 0: all
-  /// @param listed      of this pass, parallel to updates; empty if none has lists
-  /// @throws core::Error as make_plan, and naming the update that no group of `size` ranks can make
+  /// @param pass        pass of all updates (update.hpp)
+  /// @param size        number of ranks of the job
+  /// @param near_ranks  number of ranks on this machine; 0 if all are
+  /// @param listed      plans of this pass, parallel to updates; empty if none has lists
+  /// @throws core::Error as make_plan, naming the update that fails if there are several
   RedistributionPlan(std::span<const Update> updates, Rank pass, Rank me, Rank size,
                      const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
                      std::span<const std::uint32_t> machines = {},
@@ -40,14 +41,16 @@ public:
   RedistributionPlan(const RedistributionPlan&) = delete;  // ends refer to it
 
   std::span<const Array> arrays() const noexcept { return arrays_; }
-  /// Begin with this rank itself, if something stays there, then the next rank, and go round.
+  /// Returns the plan as source; its messages begin with this rank itself, if anything stays there,
+  /// then the next rank, and wrap around.
   const ExchangePlan& source() const noexcept { return source_; }
+  /// Returns the plan as sink, in the same order.
   const ExchangePlan& sink() const noexcept { return sink_; }
-  double seconds() const noexcept { return seconds_; }  ///< spent on it
-  /// The same on all ranks that passed the same updates.
+  double seconds() const noexcept { return seconds_; }  ///< spent on the plan
+  /// Returns a number that is the same on all ranks that passed the same updates.
   std::uint64_t fingerprint() const noexcept { return source_.fingerprint; }
-  /// Most that goes at once to a peer where there are so many ranks: of the job, or of this machine
-  /// for what goes through shared memory.
+  /// Returns the most bytes that go to a peer at once.
+  /// @param ranks  number of ranks of the job, or of this machine for chunks through shared memory
   static std::size_t longest_chunk_bytes(Rank ranks) noexcept;
 
 private:
