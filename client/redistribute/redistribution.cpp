@@ -70,7 +70,7 @@ void check_overlaps(std::vector<Buffer> buffers) {
         const auto [to, from] = b.is_written ? std::pair(&b, other) : std::pair(other, &b);
         return fmt::format(
             "redistribution: expected `to` of array {} to share no memory with the others, found "
-            "that it overlaps with one of array {}",
+            "that it overlaps with a buffer of array {}",
             to->array, from->array);
       });
     if (furthest == nullptr || before(end(furthest), end(&b))) furthest = &b;
@@ -288,8 +288,9 @@ struct Redistribution::Run {
   /// @throws core::Error transport if a near peer that is waited for does not come any more
   void check_peers() {
     const auto check = [&](auto& ended, const auto& is_waiting) {
-      // A peer that closes has pushed and taken all before: what shows after this shows all of it. What goes by no
-      // ring may still come from a peer that has done its part and gone.
+      // A peer that closes has pushed and taken all before: what shows after this shows all of it.
+      // A finished peer may have closed its ring while its messages over other transports are still
+      // in flight.
       const Rank peer = ended.message->peer;
       if (ended.way->ring == nullptr || !rings_.from(peer)->is_closed()) return;
       if (!is_waiting(*ended.way->ring) || poll_done(ended)) return;
@@ -313,7 +314,7 @@ struct Redistribution::Run {
           text += (text.empty() ? "" : ", ") + std::to_string(ended.message->peer);
       return text.empty() ? "none" : text;
     };
-    return fmt::format("still to come from ranks: {}; not taken by ranks: {}", list(sinks_),
+    return fmt::format("data missing from ranks: {}; not taken by ranks: {}", list(sinks_),
                        list(sources_));
   }
 
@@ -419,8 +420,8 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
                          core::Deadline deadline) {
   rings.begin_run();
   core::expects(!has_failed_,
-                "redistribution: expected one that has not failed, found that an earlier run of it "
-                "has: make a new one, over another communicator");
+                "redistribution: expected a redistribution that has not failed, found that an "
+                "earlier run has: make a new one, over another communicator");
   std::vector<core::Bytes> stand_ins;
   const auto refusal = take(from, to, stand_ins);
   try {
@@ -454,9 +455,9 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
   if (refusing)  // `to` has changed, so that it is no invalid_argument
     throw core::Error(
         core::Errc::mismatch,
-        fmt::format("redistribution: expected every rank to pass buffers that can be used, found "
-                    "that rank {} has refused its own: its error says why, and `to` is undefined "
-                    "here; fill it again, and pass the right ones on all ranks in the next call",
+        fmt::format("redistribution: expected every rank to pass valid buffers, found that rank {} "
+                    "has refused its own: its error states why, and `to` is undefined here; fill "
+                    "it again, and pass valid buffers on all ranks in the next call",
                     *refusing));
   mismatch.tell();
 }

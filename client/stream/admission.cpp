@@ -57,13 +57,14 @@ bool OutStream::wait_for_consumers(std::optional<core::Deadline> until) {
   const auto came =
       from_bytes<wire::Membership>(session_.run_on_root(own, session_.deadline())).links();
   const SessionConfig& limits = session_.config();
-  throw Error(Errc::timed_out,
-              fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came{}{}; {}",
-                          name(), least, outcome.has_come ? limits.step_timeout : limits.timeout,
-                          came, outcome.found.empty() ? "" : "; found ", outcome.found,
-                          outcome.has_come
-                              ? "is the consumer stuck? step_timeout sets how long a step may take"
-                              : "start the consumer, or set wait_for_consumers or timeout"));
+  throw Error(
+      Errc::timed_out,
+      fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} joined{}{}; {}",
+                  name(), least, outcome.has_come ? limits.step_timeout : limits.timeout, came,
+                  outcome.found.empty() ? "" : "; found ", outcome.found,
+                  outcome.has_come
+                      ? "is the consumer stuck? step_timeout sets how long a step may take"
+                      : "start the consumer, or set wait_for_consumers or timeout"));
 }
 
 wire::Membership OutStream::membership() {
@@ -125,7 +126,8 @@ void OutStream::check_attributes(const proto::Attributes& of_0) {
   };
   unequal_ = fmt::format(
       "stream '{}', step {}: expected every rank of group '{}' to set the same attributes of the "
-      "step, also '{}'; found {} on rank 0 and {} on rank {}: set it on every rank, with the same "
+      "step, including '{}'; found {} on rank 0 and {} on rank {}: set it on every rank, with the "
+      "same "
       "values, or on none",
       name(), step() - 1, session_.name(), differs, values(of_0), values(attributes_),
       session_.rank());

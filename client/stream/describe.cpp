@@ -23,8 +23,8 @@ std::string shown(const wire::ToClient& found) {
   const auto& producer = found.described();
   return !producer.missing().empty() ? producer.missing()
          : found.has_described()
-             ? fmt::format("group '{}', of which only {} of {} ranks are connected",
-                           producer.group(), producer.connected(), producer.size())
+             ? fmt::format("group '{}', with only {} of {} ranks connected", producer.group(),
+                           producer.connected(), producer.size())
          : names.empty() ? "no stream at this server"
                          : fmt::format("only '{}'", fmt::join(names, "', '"));
 }
@@ -35,7 +35,7 @@ std::vector<proto::Field> in_order_of(std::span<const proto::Field> first,
   std::map<std::string_view, std::size_t> place;
   for (const proto::Field& field : first) place.emplace(field.name, place.size());
   for (const proto::Field& field : fields)
-    core::expects(place.contains(field.name), "server: told of parts with different fields");
+    core::expects(place.contains(field.name), "server: expected parts with the same fields");
   std::ranges::sort(fields, {}, [&](const proto::Field& field) { return place.at(field.name); });
   return fields;
 }

@@ -129,7 +129,7 @@ std::optional<InStream::Fate> InStream::hear(const char* call,
     wait.set_call(call);
     wait.set_stream(name());
     wait.set_step(step_.value_or(0));
-    wait.set_what("to tell what has become of the step");
+    wait.set_what("to report how the step ended");
     wait.set_group(session_.name());
     wait.mutable_words()->set_subject(subject_);
     wait.mutable_words()->set_count(round_);
@@ -154,10 +154,11 @@ std::optional<InStream::Fate> InStream::hear(const char* call,
     return std::nullopt;
   }
   if (!all)
-    throw Error(Errc::timed_out,
-                fmt::format("{}: waited {} s in {} for the other ranks of group '{}' to end the "
-                            "step; is one of them stuck? step_timeout sets how long",
-                            links_.place(), session_.config().step_timeout, call, session_.name()));
+    throw Error(
+        Errc::timed_out,
+        fmt::format("{}: waited {} s in {} for the other ranks of group '{}' to end the "
+                    "step; is one of them stuck? step_timeout sets how long a step may take",
+                    links_.place(), session_.config().step_timeout, call, session_.name()));
   const auto fate = static_cast<Fate>(all->value);
   // Perhaps the other rank has left because it was notified that its calls differ from those of this one.
   if (fate == Fate::failed && !until) try {
@@ -241,7 +242,7 @@ void InStream::throw_not_restarted() {
   const auto last = std::exchange(restart_, {})->failure;
   throw Error(last ? last->code() : Errc::timed_out,
               fmt::format("stream '{}': expected its producer, which was lost, to be started again "
-                          "within {} s; found {}; restart_timeout sets how long",
+                          "within {} s; found {}; restart_timeout sets how long to wait",
                           name(), config_.restart_timeout, last ? last->what() : "none"));
 }
 
@@ -262,7 +263,7 @@ void InStream::leave_epoch() {
 void InStream::finish_step_together() {
   if (failed_) throw *failed_;
   std::string why = fmt::format(
-      "stream '{}', step {}: another rank of this group has not got all of it", name(), step());
+      "stream '{}', step {}: another rank of this group did not get all of it", name(), step());
   if (links_.is_lost()) {
     say(Fate::lost);
   } else {
@@ -287,7 +288,7 @@ void InStream::leave_together() noexcept {
   if (subject_ == 0) return;
   try {
     if (state_ != State::ended)
-      say_last(Fate::failed, Errc::peer_lost, "it has left the stream before its end");
+      say_last(Fate::failed, Errc::peer_lost, "it left the stream before its end");
     else if (unheard_ && session_.rank() != 0)  // for those that have lost the producer meanwhile
       session_.waits_for(
           [&] {

@@ -56,7 +56,7 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
   expects(state_ == State::declaring && !is_introduced(), [&] {
     return fmt::format(
         "stream '{}': expected all fields to be declared before the first begin_step of any "
-        "stream of the session, which tells the server of all of them; found '{}' after it: "
+        "stream of the session, which announces all of them to the server; found '{}' after it: "
         "declare the fields of all streams first",
         name(), field.name);
   });
@@ -68,9 +68,9 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
   });
   expects(!config_.serves || (update.is_none() && field.layout.mesh.sums.empty()), [&] {
     return fmt::format(
-        "stream '{}', field '{}': expected no update and no partial sums where the field is to be "
-        "served to others "
-        "(serve) as its producer has put it; found one: leave serve out, or get the field as it is",
+        "stream '{}', field '{}': expected no update and no partial sums of a field that is served "
+        "to others (serve) as its producer put it; found one: leave serve out, or get the field "
+        "unchanged",
         name(), field.name);
   });
   return fields_.declare(std::move(field), update);
@@ -169,9 +169,8 @@ void InStream::join(const wire::Matched& matched) {
       goes_on_ = true;
       throw Error(
           Errc::peer_lost,
-          fmt::format("stream '{}': the link was lost, the producer goes on: group '{}' has "
-                      "missed steps of it; close the stream, and open it again for those "
-                      "that follow",
+          fmt::format("stream '{}': the link was lost but the producer goes on: group '{}' has "
+                      "missed steps; close the stream, and open it again for later steps",
                       name(), session_.name()));
     }
     epoch_ = matched.epoch();
@@ -230,7 +229,7 @@ void InStream::check_may_begin() const {
 std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> until) {
   check_may_begin();
   if (state_ == State::ended) return false;
-  if (links_.is_lost()) links_.throw_lost("the producer was lost before");
+  if (links_.is_lost()) links_.throw_lost("the producer was lost earlier");
   if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
   if (copy_ && !serve_until_step(until)) return std::nullopt;
   has_waited_for_step_ = true;
@@ -318,8 +317,8 @@ proto::Attributes InStream::attributes(int of) const {
   }
   expects(links_.is_complete(), [&] {
     return fmt::format(
-        "stream '{}': expected begin_step, which links the stream to its producer, before "
-        "attributes, and no close; found no link",
+        "stream '{}': expected attributes after begin_step, which links the stream to its "
+        "producer, and before close; found no link",
         name());
   });
   const Link& link = links_.first_link();

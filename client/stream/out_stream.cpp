@@ -41,7 +41,7 @@ void OutStream::check_produced(const std::string& stream, const std::string& fie
     throw Error(Errc::unsupported,
                 fmt::format("stream '{}', field '{}': expected a producer whose ranks hold whole "
                             "values, found partial sums (sum=) in \"{}\": add them up by a "
-                            "redistribution in the job, and declare the layout that it leads to",
+                            "redistribution in the job, and declare the resulting layout",
                             stream, field, to_string(layout)));
 }
 
@@ -63,7 +63,7 @@ OutStream::~OutStream() {
     close.set_stream(name());
     close.set_incarnation(incarnation());
     close.set_gave_up(true);
-    close.set_why(fmt::format("rank {} of group '{}' gave stream '{}' up {} without closing it{}",
+    close.set_why(fmt::format("rank {} of group '{}' gave up stream '{}' {} without closing it{}",
                               session_.rank(), session_.name(), name(),
                               state_ == State::in_step
                                   ? fmt::format("in step {}", step())
@@ -87,7 +87,7 @@ int OutStream::declare(proto::Field field) {
   expects(state_ == State::declaring && !is_introduced(), [&] {
     return fmt::format(
         "stream '{}': expected all fields to be declared before the first begin_step of any "
-        "stream of the session, which tells the server of all of them; found '{}' after it: "
+        "stream of the session, which announces all of them to the server; found '{}' after it: "
         "declare the fields of all streams first",
         name(), field.name);
   });
@@ -213,7 +213,7 @@ bool OutStream::begin(std::optional<core::Deadline> until) {
 
 void OutStream::number_step(std::uint64_t number) {
   expects(state_ == State::in_step && number >= step(), [&] {
-    return fmt::format("stream '{}': expected a number from {} on, after begin_step; found {}",
+    return fmt::format("stream '{}': expected a number of at least {}, after begin_step; found {}",
                        name(), step(), number);
   });
   const auto hold = session_.progress().hold();
@@ -257,18 +257,18 @@ void OutStream::check_lent(std::uint64_t step) {
   if (!changed) return;
   throw Error(
       Errc::mismatch,
-      fmt::format("stream '{}', step {}, field '{}': expected the array to stay as it was put "
-                  "until {}; found that the application has changed it before, so that consumers "
-                  "may have got other elements",
-                  name(), changed->step, fields_[changed->field].name,
-                  config_.lends              ? "begin_step has returned, as versions are lent"
-                  : config_.queue_depth == 0 ? "end_step has returned, as queue_depth is 0"
-                                             : "is_taken or wait has said that it is taken"));
+      fmt::format(
+          "stream '{}', step {}, field '{}': expected the array to stay unchanged until {}; found "
+          "that the application changed it earlier, so that consumers may have got wrong elements",
+          name(), changed->step, fields_[changed->field].name,
+          config_.lends              ? "begin_step has returned, as versions are lent"
+          : config_.queue_depth == 0 ? "end_step has returned, as queue_depth is 0"
+                                     : "is_taken or wait has reported that it is taken"));
 }
 
 bool OutStream::poll_taken(std::uint64_t taken) {
   expects(taken < step(), [&] {
-    return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
+    return fmt::format("stream '{}': expected a step that has ended, below {}; found {}", name(),
                        step(), taken);
   });
   if (state_ == State::closed) return true;
@@ -280,7 +280,7 @@ bool OutStream::poll_taken(std::uint64_t taken) {
 
 void OutStream::wait_taken(std::uint64_t taken) {
   expects(taken < step(), [&] {
-    return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
+    return fmt::format("stream '{}': expected a step that has ended, below {}; found {}", name(),
                        step(), taken);
   });
   if (state_ == State::closed) return;
@@ -302,7 +302,7 @@ void OutStream::set_attribute(int of, std::string_view name, proto::AttributeVal
     expects(state_ == State::declaring && !is_introduced(), [&] {
       return fmt::format(
           "stream '{}': expected the attributes of the stream and of its fields before the first "
-          "begin_step of any stream of the session, which tells the server of them; found '{}' "
+          "begin_step of any stream of the session, which announces them to the server; found '{}' "
           "after it: set it before, or for each step",
           this->name(), core::printable(name));
     });
@@ -330,8 +330,8 @@ void OutStream::set_time(std::int64_t time) {
   });
   expects(!last_time_ || time > *last_time_, [&] {
     return fmt::format(
-        "stream '{}', step {}: expected a time after {}, that of the step before; found {}", name(),
-        step(), *last_time_, time);
+        "stream '{}', step {}: expected a time after {}, that of the previous step; found {}",
+        name(), step(), *last_time_, time);
   });
   time_ = time;
 }

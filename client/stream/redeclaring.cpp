@@ -20,7 +20,7 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
     return fmt::format(
         "stream '{}': expected redeclare between two steps, after end_step; found it {}", name(),
         state_ == State::closed      ? "closed"
-        : state_ == State::declaring ? "before the first step: declare the layout that it has"
+        : state_ == State::declaring ? "before the first step: declare the field with that layout"
                                      : "after begin_step");
   });
   session_.begin_call("redeclare", name(), step());
@@ -30,7 +30,7 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
     if (config_.is_state || config_.is_copy)
       throw Error(Errc::unsupported,
                   fmt::format("stream '{}': expected kind steps where layouts are declared again; "
-                              "found a state: announce another one",
+                              "found a state: announce another stream",
                               name()));
     for (const auto& [field, layout] : layouts)
       check_produced(name(), fields_[fields_.check(field)].name, layout);
@@ -60,8 +60,8 @@ bool OutStream::tell_redeclared(const DeclaredFields* next, std::uint64_t link) 
   if (next != nullptr) {
     if (session_.control().has_doubt(name()))
       throw Error(Errc::refused,
-                  fmt::format("stream '{}': expected a server that has answered what a consumer "
-                              "has declared again; found that it has not: try again in a moment",
+                  fmt::format("stream '{}': expected a server that has answered a consumer's "
+                              "redeclare; found that it has not: try again in a moment",
                               name()));
     *message.mutable_redeclare()->mutable_fields() = next->encoded();
     session_.control().call(std::move(message), session_.deadline());
@@ -75,9 +75,10 @@ bool OutStream::tell_redeclared(const DeclaredFields* next, std::uint64_t link) 
     session_.control().call(std::move(message), session_.deadline());
   } catch (const Error& e) {  // with a later step, perhaps
     if (e.code() == Errc::peer_lost) throw;
-    session_.log().warn("client",
-                        fmt::format("stream '{}', step {}: other layouts of a consumer: {}", name(),
-                                    step(), e.what()));
+    session_.log().warn(
+        "client",
+        fmt::format("stream '{}', step {}: could not take up new layouts of a consumer: {}", name(),
+                    step(), e.what()));
     session_.control().postpone_wanted(link, pause_seconds,
                                        e.code() == Errc::timed_out ? wanted : std::nullopt);
     return false;
@@ -118,7 +119,7 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
     return fmt::format(
         "stream '{}': expected redeclare between two steps, after end_step; found it {}", name(),
         links_.is_lost()             ? "after the producer was lost"
-        : state_ == State::declaring ? "before the first step: declare the layout that it has"
+        : state_ == State::declaring ? "before the first step: declare the field with that layout"
         : state_ == State::in_step   ? "after begin_step"
                                      : "after the end of the stream");
   });
@@ -149,13 +150,12 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
     if (links.size() != 1 || copy_ || asked_time_)
       throw Error(
           Errc::unsupported,
-          fmt::format("stream '{}': expected layouts that are declared again of a stream of "
-                      "one producer group, of which every step is asked for and none is "
-                      "served to others; found {}",
+          fmt::format("stream '{}': expected redeclare on a stream of one producer group, whose "
+                      "steps are all taken in turn and not served to others; found {}",
                       name(),
                       links.size() != 1 ? fmt::format("{} producer groups", links.size())
                       : copy_           ? "that it is served (serve)"
-                                        : "steps that are asked for by their time"));
+                                        : "steps that are requested by their time"));
     next.redeclare(layouts);
   };
   unless_ended([&] {

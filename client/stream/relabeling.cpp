@@ -66,7 +66,7 @@ Relabeling<Index> relabel(std::span<const proto::Field> wanted, const wire::Desc
   std::vector<Transfer> arrays;
   for (const proto::Field& want : wanted) {
     const auto have = std::ranges::find(offered, want.name, &proto::Field::name);
-    expects(have != offered.end(), "relabel: expected fields that are offered");
+    expects(have != offered.end(), "relabel: expected fields that the producer offers");
     auto [from, to] = shared(*have, want);
     arrays.push_back(transfer_of({std::move(from), std::move(to)}, have->type));
   }
@@ -98,13 +98,13 @@ Rank InStream::relabel(const RelabelConfig& config) {
   expects(state_ == State::declaring && !is_introduced(), [&] {
     return fmt::format(
         "stream '{}': expected relabel before the first begin_step of any stream of the session, "
-        "which tells the server of all of them; found it after it",
+        "which announces all of them to the server; found it later",
         name());
   });
   expects(!is_relabeled_, [&] {
     return fmt::format(
-        "stream '{}': expected relabel once; found it a second time: the labels are "
-        "given away",
+        "stream '{}': expected relabel once; found it a second time: the labels have been given "
+        "out",
         name());
   });
   session_.begin_call("relabel", name(), 0);

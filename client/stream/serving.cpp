@@ -76,10 +76,11 @@ void ServedCopy::end_version(std::uint64_t version, bool is_whole) {
   if (is_whole) return publish(version);
   if (std::exchange(has_warned_, true)) return;
   session_.log().warn(
-      "client", fmt::format("stream '{}', version {}: expected all ranks to get all fields, as "
-                            "others are to get them from here (serve); found that some are "
-                            "missing: such versions are not served",
-                            fields_.stream(), version));
+      "client",
+      fmt::format(
+          "stream '{}', version {}: expected all ranks to get all fields, as this group serves "
+          "them to others (serve); found that some are missing: such versions are not served",
+          fields_.stream(), version));
 }
 
 void ServedCopy::publish(std::uint64_t version) {

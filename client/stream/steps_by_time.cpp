@@ -22,15 +22,15 @@ Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view
                             "step with begin_step",
                             name()));
   if (state_ == State::ended) return Begun::end_of_stream;
-  if (links_.is_lost()) links_.throw_lost("the producer was lost before");
+  if (links_.is_lost()) links_.throw_lost("the producer was lost earlier");
   if (state_ == State::declaring) find_producer(std::nullopt);
   const auto hold = session_.progress().hold();
   agree_on(call, time);
   check_times(unit);
   expects(!asked_time_ || time >= *asked_time_, [&] {
     return fmt::format(
-        "stream '{}': expected a time from {} on, that of the call before, since earlier steps "
-        "have gone by; found {}",
+        "stream '{}': expected a time of at least {}, that of the previous call, since earlier "
+        "steps have passed; found {}",
         name(), *asked_time_, time);
   });
   asked_time_ = time;
@@ -43,8 +43,8 @@ Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view
     if (!is_step)
       throw Error(
           Errc::unsupported,
-          fmt::format("stream '{}': expected layouts that stay as they are where steps are asked "
-                      "for by their time; found that they were declared again: take every step",
+          fmt::format("stream '{}': expected layouts to stay unchanged while steps are requested "
+                      "by their time; found that they were declared again: take every step",
                       name()));
     if (!*is_step) return Begun::end_of_stream;
     const std::int64_t found = time_in_turn();
@@ -125,9 +125,9 @@ bool InStream::has_lost_links() {
 
 void InStream::throw_too_early(std::int64_t time, std::int64_t first) const {
   throw Error(Errc::invalid_argument,
-              fmt::format("stream '{}': expected a time from {} on, that of the first step that "
-                          "group '{}' gets; found {}: a group that comes late calls begin_step "
-                          "first, and goes on from the time of that step",
+              fmt::format("stream '{}': expected a time of at least {}, that of the first step "
+                          "that group '{}' gets; found {}: a group that joins late calls "
+                          "begin_step first, and continues from the time of that step",
                           name(), first, session_.name(), time));
 }
 

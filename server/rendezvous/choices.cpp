@@ -127,7 +127,7 @@ Rendezvous::Choice Rendezvous::choose(const Subscription& subscription, const St
                                       const std::string& offer) const {
   const auto why = [](const auto& producers, const auto& consumers) {
     const std::string text =
-        fmt::format("the producer's first of {} that the consumer has too (it has {})",
+        fmt::format("the producer's first of {} that the consumer also has (it has {})",
                     proto::short_offers(producers), proto::short_offers(consumers));
     return proto::cut(text, most_why_bytes);
   };

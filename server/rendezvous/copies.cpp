@@ -41,7 +41,7 @@ void Rendezvous::check_copy(const Group& group, const std::string& name) {
                     "serve to others; found none that it is linked to",
                     name, group.name));
   if (open_stream(name, group) != nullptr)
-    throw Error(Errc::refused, fmt::format("stream '{}': group '{}' serves a copy of it already",
+    throw Error(Errc::refused, fmt::format("stream '{}': group '{}' already serves a copy of it",
                                            name, group.name));
 }
 

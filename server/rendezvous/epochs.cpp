@@ -51,8 +51,8 @@ Owner Rendezvous::owner_of_lost(const Group& group, const wire::Subscribe& messa
   const std::uint64_t lost = message.least_epoch() - 1;
   if (lost >= proto::max_epoch)
     throw Error(Errc::refused,
-                fmt::format("stream '{}': expected an epoch before {}, the last one, to be lost by "
-                            "group '{}'; found that one: choose another name",
+                fmt::format("stream '{}': expected an epoch below {}, the last one, as the one "
+                            "lost by group '{}'; found the last one: choose another name",
                             message.stream(), proto::max_epoch, group.name));
   if (!settings_.keys || settings_.keys->empty()) return group.owner;
   const auto owner = seals_.owner_of_token(message.token(), {message.stream(), lost, group.name});
@@ -60,8 +60,8 @@ Owner Rendezvous::owner_of_lost(const Group& group, const wire::Subscribe& messa
     throw Error(
         Errc::refused,
         fmt::format("stream '{}': expected the token of a link that group '{}' had in epoch "
-                    "{}; found one that no key of this server has made: has that of the "
-                    "producer been changed? Open the stream again",
+                    "{}; found one that no key of this server has made: has the producer's key "
+                    "been changed? Open the stream again",
                     message.stream(), group.name, lost));
   return *owner;
 }
@@ -107,7 +107,7 @@ void Rendezvous::check_claim(const Group& group, const std::string& stream) cons
   if (claim == claims_.end() || claim->second.owner == group.owner) return;
   throw Error(Errc::refused,
               fmt::format("stream '{}': consumers wait for its producer, which was lost, to be "
-                          "started again; expected a group with the key of that one, found group "
+                          "started again; expected a group with that producer's key, found group "
                           "'{}' with another key; choose another name",
                           stream, group.name));
 }

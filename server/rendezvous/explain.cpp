@@ -45,7 +45,7 @@ void add(std::string& text, const Make& make) {
 std::string_view why_not_linked(const Group& group) {
   const bool lacks_answer = std::ranges::any_of(
       group.choices, [](const auto& choices) { return !choices.second.are_here; });
-  if (!group.opens_links()) return "is in no call that opens links";
+  if (!group.opens_links()) return "is not in a call that opens links";
   return lacks_answer ? "has not yet reported which providers it can use" : "is not linked yet";
 }
 
@@ -207,10 +207,10 @@ std::string Rendezvous::describe_gone(const Group& asking) const {
         !groups_.all().contains(gone.name))
       add(text,
           gone.why.empty()
-              ? fmt::format("group '{}' came and left again without a link to any stream: has "
+              ? fmt::format("group '{}' joined and left again without a link to any stream: has "
                             "it failed?",
                             gone.name)
-              : fmt::format("group '{}' came and was lost: {}", gone.name, gone.why));
+              : fmt::format("group '{}' joined and was lost: {}", gone.name, gone.why));
   return text;
 }
 
@@ -269,7 +269,7 @@ std::string Rendezvous::describe_missing(Owner owner) const {
   for (const auto& [name, group] : groups_.all())
     if (group.owner == owner && group.left.empty() &&
         static_cast<core::Rank>(group.members.size()) < group.size)
-      add(text, fmt::format("{} of {} ranks of group '{}' have come", group.members.size(),
+      add(text, fmt::format("{} of {} ranks of group '{}' have joined", group.members.size(),
                             group.size, name));
   return text;
 }

@@ -39,9 +39,10 @@ void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& mes
   const bool is_producer = link->consumer != group.name;
   bool& has_told = is_producer ? link->has_producer_told : link->has_consumer_told;
   if (has_told)
-    throw Error(Errc::refused,
-                fmt::format("link {}: expected the addresses of group '{}' once, found them again",
-                            message.link(), group.name));
+    throw Error(
+        Errc::refused,
+        fmt::format("link {}: expected the addresses of group '{}' once, found them a second time",
+                    message.link(), group.name));
   const bool is_kept = is_producer && link->is_missed && link->again > 0;  // until it has come back
   if (is_kept) link->told_held = hold(group, message.SpaceUsedLong()), link->told = message;
   has_told = true;
@@ -69,10 +70,11 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
                         may_consume(restored->second, group);
   Link* link = is_early ? nullptr : link_of(group, message.link());
   if (link != nullptr && is_of_rank && !message.gave_up() && link->consumer != group.name)
-    throw Error(Errc::refused,
-                fmt::format("CloseLink of one rank: expected from a rank of consumer '{}', found "
-                            "one of producer '{}'",
-                            link->consumer, group.name));
+    throw Error(
+        Errc::refused,
+        fmt::format("CloseLink of one rank: expected it from a rank of consumer '{}', found "
+                    "one of producer '{}'",
+                    link->consumer, group.name));
   reply(call).mutable_done();
   if (is_early && message.of_rank() && !message.gave_up())
     restored->second.finished.insert(seat.rank);

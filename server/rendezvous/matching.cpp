@@ -64,7 +64,7 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
   });
   if (waits_already)
     throw Error(Errc::refused,
-                fmt::format("group '{}' waits for stream '{}' already; one subscription at a time",
+                fmt::format("group '{}' already waits for stream '{}'; one subscription at a time",
                             group.name, message.stream()));
   const Owner owner = message.least_epoch() > 0 ? owner_of_lost(group, message) : 0;
   Subscription subscription{
@@ -129,18 +129,19 @@ std::string Rendezvous::check_match(const Subscription& subscription, const Stre
     throw Error(
         Errc::refused,
         fmt::format("stream '{}': consumer '{}' waits for its producer to be started again; "
-                    "expected a group with the key of that one, found one with another key",
+                    "expected a group with that producer's key, found one with another key",
                     stream.name, consumer.name));
   const Group& producer = *groups_.find(stream.producer);
   if (subscription.consumer == stream.producer)
-    throw Error(Errc::unsupported,
-                fmt::format("stream '{}': group '{}' produces it and cannot consume it too; let "
-                            "another group consume it",
-                            stream.name, stream.producer));
+    throw Error(
+        Errc::unsupported,
+        fmt::format("stream '{}': group '{}' produces it and cannot consume it as well; let "
+                    "another group consume it",
+                    stream.name, stream.producer));
   if (subscription.shares && stream.is_part())
     throw Error(Errc::unsupported,
-                fmt::format("stream '{}': consumer '{}' shares the steps, of which each group that "
-                            "produces a part of it would give it others; take every step",
+                fmt::format("stream '{}': consumer '{}' shares the steps, but each group that "
+                            "produces a part of it would give it different ones; take every step",
                             stream.name, subscription.consumer));
   if (subscription.shares && stream.is_state)
     throw Error(Errc::unsupported,
@@ -150,9 +151,8 @@ std::string Rendezvous::check_match(const Subscription& subscription, const Stre
                             stream.name, subscription.consumer));
   if (subscription.wants_latest && stream.is_part())
     throw Error(Errc::unsupported,
-                fmt::format("stream '{}': consumer '{}' wants the latest step alone, which would "
-                            "be another one of each group that produces a part of it; take every "
-                            "step",
+                fmt::format("stream '{}': consumer '{}' wants only the latest step, which would "
+                            "differ between the groups that produce a part of it; take every step",
                             stream.name, subscription.consumer));
   if (subscription.serves) check_may_serve(subscription, stream);
   proto::check_compatible(subscription.fields, stream.fields, stream.name, subscription.consumer,

@@ -62,12 +62,12 @@ void Rendezvous::check_announced(const Group& group, const wire::Announce& messa
   if (is_part && message.when_full() != wire::WHEN_FULL_BLOCK)
     throw Error(Errc::unsupported,
                 fmt::format("stream '{}': expected when_full block, as group '{}' offers a part "
-                            "of it: each group would drop steps of its own",
+                            "of it: each group would drop different steps",
                             name, group.name));
   if (is_part && message.is_state())
     throw Error(Errc::unsupported,
                 fmt::format("stream '{}': expected kind steps, as group '{}' offers a part of it: "
-                            "each group would have a newest version of its own",
+                            "each group would have a different newest version",
                             name, group.name));
   if (message.is_copy() && !is_back) check_copy(group, name);
   if (message.is_copy()) return;
@@ -76,7 +76,7 @@ void Rendezvous::check_announced(const Group& group, const wire::Announce& messa
     if (!is_part || !other->is_part() || other->producer == group.name ||
         other->owner != group.owner)
       throw Error(Errc::refused,
-                  fmt::format("stream '{}' is announced by {} already{}; choose another name or "
+                  fmt::format("stream '{}' is already announced by {}{}; choose another name or "
                               "announce it when that group has closed it",
                               name, producer_as_seen_by(group, *other),
                               is_part == other->is_part() ? ""
@@ -85,18 +85,20 @@ void Rendezvous::check_announced(const Group& group, const wire::Announce& messa
     // An earlier server linked it, with a part that has not come back.
     const bool lacks_earlier = !is_back && other->was_linked && !other->is_covered;
     if (other->lacks_part || lacks_earlier)
-      throw Error(Errc::refused,
-                  fmt::format("stream '{}': another of its parts has ended, and that of group '{}' "
-                              "has not; expected all of them to end before group '{}' announces a "
-                              "part of the next stream of that name",
-                              name, other->producer, group.name));
+      throw Error(
+          Errc::refused,
+          fmt::format("stream '{}': another of its parts has ended, but the part of group '{}' "
+                      "has not; expected all of them to end before group '{}' announces a "
+                      "part of the next stream of that name",
+                      name, other->producer, group.name));
     const auto theirs = by_name(other->fields);
     if (!std::ranges::equal(mine, theirs, {}, &ByName::value_type::first,
                             &ByName::value_type::first))
-      throw Error(Errc::mismatch,
-                  fmt::format("stream '{}': expected all groups to offer parts of the same fields; "
-                              "group '{}' offers {} of them, group '{}' offers {}, or others",
-                              name, group.name, mine.size(), other->producer, theirs.size()));
+      throw Error(
+          Errc::mismatch,
+          fmt::format("stream '{}': expected all groups to offer parts of the same fields; "
+                      "group '{}' offers {} of them, group '{}' offers {}, or different ones",
+                      name, group.name, mine.size(), other->producer, theirs.size()));
     for (const auto& [field, box] : mine)
       check_beside(name, *box, group.name, *theirs.at(field), other->producer);
   }

@@ -35,8 +35,8 @@ void check_same_but_for_layouts(const std::string& what, std::span<const proto::
       refuse(fmt::format("field '{}' of an array that one group produces", was.name),
              "a part of one that several groups produce");
     if (is.origin != was.origin)
-      refuse(fmt::format("the part of field '{}' that begins where it did", was.name),
-             "another one");
+      refuse(fmt::format("the part of field '{}' at its previous origin", was.name),
+             "a different one");
     if (shape(is.layout) != shape(was.layout) ||
         is.layout.changing.has_value() != was.layout.changing.has_value())
       refuse(fmt::format("field '{}' with the shape of \"{}\"", was.name, to_string(was.layout)),
@@ -131,12 +131,11 @@ std::vector<Rendezvous::Again> Rendezvous::links_again(const Stream& stream, con
                               "of its links; found that link {} waits for it",
                               stream.name, id));
     if (link.is_missed)
-      throw Error(
-          Errc::refused,
-          fmt::format("Redeclare of stream '{}': expected consumers that have come back to this "
-                      "server, which was started again; found that group '{}' has not yet: try "
-                      "again in a moment",
-                      stream.name, link.consumer));
+      throw Error(Errc::refused,
+                  fmt::format("Redeclare of stream '{}': expected all consumers to have returned "
+                              "to this restarted server; found that group '{}' has not yet: try "
+                              "again in a moment",
+                              stream.name, link.consumer));
     const auto& wanted = keeps_layouts ? link.fields : message.link().fields();
     const std::vector<proto::Field> of_consumer = proto::decode(wanted);
     if (!keeps_layouts) check_redeclared(link, of_consumer);
@@ -153,8 +152,8 @@ void Rendezvous::redeclare_link(const Call& call, const wire::RedeclareLink& mes
   const Link* const link = link_of(group, message.link());
   if (link == nullptr && awaited_.contains(message.link()))
     throw Error(Errc::refused,
-                fmt::format("RedeclareLink of link {}: expected a producer that has come back to "
-                            "this server, which was started again; found that it has not yet: try "
+                fmt::format("RedeclareLink of link {}: expected a producer that has returned to "
+                            "this restarted server; found that it has not yet: try "
                             "again in a moment",
                             message.link()));
   if (link == nullptr) throw error_of_gone_link(group, message.link());
@@ -166,8 +165,8 @@ void Rendezvous::redeclare_link(const Call& call, const wire::RedeclareLink& mes
                             link->id, link->consumer, group.name));
   if (stream.is_state || stream.is_part())
     throw Error(Errc::unsupported,
-                fmt::format("stream '{}': expected layouts that are declared again of a stream of "
-                            "steps that one group produces; found {}",
+                fmt::format("stream '{}': expected redeclare on a stream of steps that one group "
+                            "produces; found {}",
                             stream.name, stream.is_state ? "a state" : "one of several groups"));
   const std::vector<proto::Field> fields = proto::decode(message.fields());
   check_redeclared(*link, fields);

@@ -78,7 +78,7 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
 void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
   if (waits_for_name_.contains(call.from) || groups_.seat(call.from) ||
       orphans_.contains(call.from))
-    throw Error(Errc::refused, "Hello: expected once a connection, found a second one");
+    throw Error(Errc::refused, "Hello: expected once per connection, found a second one");
   if (hello.protocol() != proto::protocol_version)
     throw Error(Errc::refused, fmt::format("group '{}', rank {}: expected protocol {} of Tremula "
                                            "{}, found protocol {} of Tremula {}; "
@@ -139,7 +139,7 @@ void Rendezvous::take_name(const Group& holder, std::uint64_t shown, double now)
   // Ranks that wait for the name are refused at the next look, when it is held again.
   remove_lost_group(holder, rank,
                     "has lost the name of its group to a job with another key, which had it before "
-                    "the server was started again, and has come back; choose another name",
+                    "the server was started again and has returned; choose another name",
                     now);
 }
 
@@ -149,7 +149,7 @@ void Rendezvous::share(const Call& call, const wire::Share& message) {
   if (!group.left.empty())
     throw Error(
         Errc::cancelled,
-        fmt::format("group '{}': rank {} has left, its ranks cannot agree on anything any more",
+        fmt::format("group '{}': rank {} has left, so its ranks can no longer agree on anything",
                     group.name, group.first_left));
   if (message.round() != group.rounds + 1 || group.shares.contains(seat.rank))
     throw Error(
@@ -413,8 +413,9 @@ const Group& Rendezvous::whole_group_of(const Call& call, std::string_view what)
 Seat Rendezvous::rank_0_of(const Call& call, std::string_view what) {
   const Seat seat = seat_of(call);
   if (seat.rank != 0)
-    throw Error(Errc::refused, fmt::format("{}: expected from rank 0 of group '{}', found rank {}",
-                                           what, seat.group->name, seat.rank));
+    throw Error(Errc::refused,
+                fmt::format("{}: expected it from rank 0 of group '{}', found rank {}", what,
+                            seat.group->name, seat.rank));
   return seat;
 }
 

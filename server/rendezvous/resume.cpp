@@ -42,14 +42,14 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   Group& group = *rank_0_of(call, "Resume").group;
   if (group.is_resumed)
     throw core::Error(core::Errc::refused,
-                      fmt::format("group '{}': expected one Resume with its presence, the last; "
-                                  "found another one after it",
+                      fmt::format("group '{}': expected its presence only in the last Resume; "
+                                  "found another Resume after it",
                                   group.name));
   for (const wire::Matched& link : message.links()) {
     if (link.link() >> 32 == settings_.number)
       throw core::Error(core::Errc::refused,
-                        fmt::format("Resume: expected links that an earlier server has numbered, "
-                                    "found link {}, whose number is of this one",
+                        fmt::format("Resume: expected links numbered by an earlier server, found "
+                                    "link {}, numbered by this one",
                                     link.link()));
     proto::decode(link.fields());  // a status shows them to sessions that would reject others
     proto::decode(link.redeclare().fields());
@@ -190,8 +190,8 @@ void Rendezvous::free_name(const Group& group, const wire::Announce& message, do
   hold(group, bytes);  // and lets it go: the stream takes it
   for (Stream* const other : others)
     give_up(*other, *groups_.find(other->producer),
-            fmt::format("stream '{}' is that of a group with another key, which has come back to "
-                        "the server that was started again; choose another name",
+            fmt::format("stream '{}' belongs to a group with another key, which has returned to "
+                        "the restarted server; choose another name",
                         name),
             std::nullopt, now);
   // Giving it up may have claimed the name for the consumers of another key.
@@ -375,7 +375,7 @@ void Rendezvous::remember_given_up(const Group& by, LinkId id, const std::string
 
 void Rendezvous::tell_not_its_own(const Group& group, LinkId link) {
   const std::string why = fmt::format(
-      "link {} cannot be restored on the server that was started again: another group has reported "
+      "link {} cannot be restored on the restarted server: another group has reported "
       "a link of that number",
       link);
   log(fmt::format("link_refused link={} group={} why={}", link, group.name, why));
@@ -429,8 +429,8 @@ const Rendezvous::GivenUpLink* Rendezvous::find_given_up(const Group& group,
 void Rendezvous::check_come_back(double now) {
   const double then = now - come_back_seconds;
   std::erase_if(given_up_, [&](const auto& link) { return link.second.since < then; });
-  const std::string why = fmt::format(
-      "has not come back to the server, which was started again, within {:g} s", come_back_seconds);
+  const std::string why =
+      fmt::format("has not returned to the restarted server within {:g} s", come_back_seconds);
   std::vector<std::string> missing, left;
   for (const auto& [name, group] : groups_.all()) {
     if (!group.is_awaited()) continue;

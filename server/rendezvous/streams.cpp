@@ -196,7 +196,7 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
     if (!links_.at(id).is_answered) unanswered.push_back(id);
   for (const LinkId id : unanswered)
     tell_link_closed(links_.at(id), group,
-                     fmt::format("stream '{}' had just ended when group '{}' came", stream->name,
+                     fmt::format("stream '{}' had just ended when group '{}' joined", stream->name,
                                  links_.at(id).consumer));
   for (const LinkId id : unanswered) drop_link(id);
   erase_streams([](const Stream& each) { return each.is_over(); });

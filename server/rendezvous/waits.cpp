@@ -399,7 +399,7 @@ std::vector<WaitCircle> circles_of(const Needs& needs, const std::set<std::size_
     for (const std::string& other : others) families.unite(group->name, other);
     if (told.incarnation() != 0) {
       told.set_group(fmt::format("{}", fmt::join(others, "', '")));
-      told.set_what("to come to a call that opens links");
+      told.set_what("to reach a call that opens links");
     }
     if (!ranks.empty()) {
       told.mutable_ranks()->Assign(ranks.begin(), ranks.end());

@@ -116,8 +116,7 @@ TEST_P(CoupledCircle, AJobThatComesLateAndWaitsForOneThatIsStuck) {
       {"of group 'a' waits in begin_step of stream 'y', step 0, for rank",
        "of group 'b' waits in begin_step of stream 'ab', step 1, for rank 0 of group 'a'",
        "of group 'late' wait",
-       " in begin_step of stream 'x', step 0, for group 'b' to come to a call that opens "
-       "links"});
+       " in begin_step of stream 'x', step 0, for group 'b' to reach a call that opens links"});
 }
 
 TEST_P(CoupledCircle, ASlowJobIsNone) {

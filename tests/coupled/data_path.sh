@@ -109,7 +109,7 @@ cut_cable 1
 start_both "timeout: 4" 100
 for name in producer consumer; do
   await 90 "the end of $name" has_ended $name
-  expect_words $name "expected a first sign of life of rank 0 of group 'consumer' at 10.2.0.2"
+  expect_words $name "expected a first sign of life from rank 0 of group 'consumer' at 10.2.0.2"
 done
 mend_cable 1
 

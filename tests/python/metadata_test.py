@@ -202,7 +202,7 @@ class MetadataTest(unittest.TestCase):
                         self.assertRegex(error, "step 1: expected every rank of .* to set the same attributes of the step")
                         self.assertRegex(error, r"on rank \d and .* on rank \d: set (it|them) on every rank, .*or on none")
                     first, last = shown[case]
-                    found = f"also 'dt'; found {first} on rank 0 and {last} on rank {m - 1}: set it"
+                    found = f" including 'dt'; found {first} on rank 0 and {last} on rank {m - 1}: set it"
                     self.assertIn(found, made[m - 1][0])
                     self.assertTrue(made[m - 1][0].startswith("Mismatch"), made[m - 1][0])
 

@@ -41,7 +41,7 @@ protected:
     return fmt::format(
         "{}: matched {{ link: {} stream: '{}' offer: 'ofi' choice: 'ofi:tcp' queue_depth: 3 "
         "incarnation: {} {} {} "
-        "why: \"the producer's first of ofi:verbs, ofi:tcp that the consumer has too (it has "
+        "why: \"the producer's first of ofi:verbs, ofi:tcp that the consumer also has (it has "
         "ofi:tcp, ofi:net)\" }}",
         to, link, stream, link, peer, fields);
   }
@@ -178,7 +178,7 @@ TEST_F(Choices, ComeFromRankZeroOfAGroupThatWasAsked) {
   play.send(
       2, choices({"ofi:tcp"}),
       {Play::refused(2, static_cast<int>(core::Errc::refused),
-                     "OfferChoices: expected from rank 0 of group 'ocean', found rank 1", 3)});
+                     "OfferChoices: expected it from rank 0 of group 'ocean', found rank 1", 3)});
   play.send(21, choices({"ofi:tcp"}),
             {Play::refused(21, static_cast<int>(core::Errc::refused),
                            "OfferChoices: expected an offer that group 'stranger' was asked about, "

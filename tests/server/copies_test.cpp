@@ -282,7 +282,7 @@ TEST_F(Copies, AreAnnouncedByThoseThatMayAlone) {
   EXPECT_EQ(refusal(one, copy), none);  // it has not said that it serves
   be_absent(trainer);
   serve(two);
-  EXPECT_EQ(refusal(two, copy), "stream 's': group 'two' serves a copy of it already");
+  EXPECT_EQ(refusal(two, copy), "stream 's': group 'two' already serves a copy of it");
   const std::string part =
       "fields { name: 'u' element_type: 10 layout: 'shape=4 grid=1' origin: 0 whole: 8 } ";
   EXPECT_EQ(refusal(one, "announce { " + announcement("is_copy: true ", part) + "}").substr(0, 30),

@@ -97,9 +97,9 @@ TEST_F(Describing, TellsNoHostsWhileARankIsMissing) {
 TEST_F(Describing, IsForRankZeroOfAGroup) {
   join({"b", "a", "b", "b"});
   announce();
-  play.send(
-      12, describe,
-      {Play::refused(12, -7, "Describe: expected from rank 0 of group 'viewer', found rank 1", 2)});
+  play.send(12, describe,
+            {Play::refused(
+                12, -7, "Describe: expected it from rank 0 of group 'viewer', found rank 1", 2)});
   play.send(
       99, describe,
       {Play::refused(99, -7,

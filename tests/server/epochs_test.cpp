@@ -83,7 +83,7 @@ protected:
         "{}: matched {{ link: {} stream: 's' peer_group: 'ocean' peer_size: 1 {} offer: 'tcp' "
         "queue_depth: 1 incarnation: 5 stream_number: 70 epoch: {} outlives: true why: \"the "
         "producer's first "
-        "of tcp that the consumer has too (it has tcp)\" }}",
+        "of tcp that the consumer also has (it has tcp)\" }}",
         viewer, link, fields(), epoch);
   }
   /// Expects the match that viewer receives when it enters a call that opens links.
@@ -202,7 +202,7 @@ protected:
   static constexpr auto claimed =
       "stream 's': consumers wait for its producer, which was lost, to be started again; expected "
       "a "
-      "group with the key of that one, found group 'bob' with another key; choose another name";
+      "group with that producer's key, found group 'bob' with another key; choose another name";
   static constexpr auto again = "outlives: true least_epoch: 1 ";
 };
 
@@ -258,7 +258,7 @@ TEST_F(LostProducer, IsFollowedByNoStrangerThatIsQuickerAtAServerThatIsStartedAg
   EXPECT_EQ(messages[1].to, viewer);
   EXPECT_EQ(messages[1].message.stream_refused().refused().text(),
             "stream 's': consumer 'viewer' waits for its producer to be started again; expected "
-            "a group with the key of that one, found one with another key");
+            "a group with that producer's key, found one with another key");
   play.receive(20, "request: 3 close_stream { stream: 's' }");
   EXPECT_EQ(refusal_of_announcement(20), "") << "the claim has ended with the subscription";
 }
@@ -273,7 +273,7 @@ TEST_F(LostProducer, IsForgottenWithItsKey) {
   EXPECT_EQ(
       messages[0].message.stream_refused().refused().text(),
       "stream 's': expected the token of a link that group 'viewer' had in epoch 0; found one "
-      "that no key of this server has made: has that of the producer been changed? Open the "
+      "that no key of this server has made: has the producer's key been changed? Open the "
       "stream again");
   EXPECT_EQ(messages[0].message.stream_refused().incarnation(), 5u);
   EXPECT_TRUE(messages[1].message.has_done()) << "the rest of the group comes back";
@@ -288,7 +288,7 @@ TEST_F(LostProducer, IsAwaitedByNobodyThatHasNoTokenOfIt) {
   const auto found = [](const std::string& group, std::uint64_t epoch) {
     return fmt::format(
         "stream 's': expected the token of a link that group '{}' had in epoch {}; found one that "
-        "no key of this server has made: has that of the producer been changed? Open the stream "
+        "no key of this server has made: has the producer's key been changed? Open the stream "
         "again",
         group, epoch);
   };
@@ -436,9 +436,10 @@ TEST_F(Epochs, AreCountedToTheLast) {
   play.close_in_any_order(12, {"11: group_lost { group: 'ocean' links: 1 why: \"rank 0 of group "
                                "'ocean' on host node, pid 100, closed its connection without "
                                "goodbye (reset)\" }"});
-  EXPECT_EQ(refusal_of_subscription(viewer, "outlives: true least_epoch: 4294967296 ", ""),
-            "stream 's': expected an epoch before 4294967295, the last one, to be lost by group "
-            "'viewer'; found that one: choose another name");
+  EXPECT_EQ(
+      refusal_of_subscription(viewer, "outlives: true least_epoch: 4294967296 ", ""),
+      "stream 's': expected an epoch below 4294967295, the last one, as the one lost by group "
+      "'viewer'; found the last one: choose another name");
   start_producer(13);
   EXPECT_EQ(shown_epoch(), 4294967295u);
 }

@@ -84,12 +84,13 @@ TEST_F(Explaining, CountsTheRanksOfGroupsThatAreNotComplete) {
   play.send(11, subscribe("s", 4), {Play::done(11, 2)});
   play.send(21, Play::hello("third", 0, 3), {Play::welcome(21)});
   expect(11,
-         "text: \"no stream of another group; 1 of 3 ranks of group 'third' have come\" "
+         "text: \"no stream of another group; 1 of 3 ranks of group 'third' have joined\" "
          "is_warning: true");
   play.send(1, announce("t", 4), {Play::done(1, 2)});
-  expect(1,
-         "text: \"consumers of other streams only: 's'; 1 of 3 ranks of group 'third' have come\" "
-         "is_warning: true");
+  expect(
+      1,
+      "text: \"consumers of other streams only: 's'; 1 of 3 ranks of group 'third' have joined\" "
+      "is_warning: true");
 }
 
 TEST_F(Explaining, NamesGroupsOfWhichARankDoesNotCome) {
@@ -119,11 +120,12 @@ TEST_F(Explaining, NamesGroupsThatCameAndWentWithoutALink) {
   play.receive(22, subscribe("s", 9));
   play.close(22, {});
   const std::string early =
-      "group 'early' came and left again without a link to any stream: has it failed?";
-  expect(1,
-         "text: \"" + early +
-             "; group 'killed' came and was lost: rank 0 of group 'killed' on host node, pid 100, "
-             "closed its connection without goodbye (reset)\" is_warning: true");
+      "group 'early' joined and left again without a link to any stream: has it failed?";
+  expect(
+      1,
+      "text: \"" + early +
+          "; group 'killed' joined and was lost: rank 0 of group 'killed' on host node, pid 100, "
+          "closed its connection without goodbye (reset)\" is_warning: true");
   play.send(11, subscribe("z", 4), {Play::done(11, 2)});
   play.join("killed", 1, 23);  // it is back
   expect(11, "text: \"only 's'; " + early + "\" is_warning: true");
@@ -136,9 +138,10 @@ TEST_F(Explaining, NamesGroupsThatWentShortlyBeforeTheOneThatAsksCame) {
   play.at(15);
   play.join("later", 1, 22);
   play.send(22, subscribe("s", 4), {Play::done(22, 2)});
-  expect(22,
-         "text: \"no stream of another group; group 'early' came and left again without a link to "
-         "any stream: has it failed?\" is_warning: true");
+  expect(
+      22,
+      "text: \"no stream of another group; group 'early' joined and left again without a link to "
+      "any stream: has it failed?\" is_warning: true");
   play.at(15.1);
   play.join("much later", 1, 23);
   play.send(23, subscribe("z", 4), {Play::done(23, 2)});
@@ -162,13 +165,14 @@ TEST_F(Explaining, SaysWhatTheOtherSideWaitsForItself) {
   play.send(1, announce("s", 4), {Play::done(1, 2)});
   play.send(1, announce("other", 5), {Play::done(1, 2)});
   expect(11,
-         "text: \"group 'ocean' offers it, but is in no call that opens links\" has_come: true");
+         "text: \"group 'ocean' offers it, but is not in a call that opens links\" has_come: true");
   play.send(2, "heartbeat { counters { stream: 'other' waits_for: 'third' } }", {});
-  expect(11,
-         "text: \"group 'ocean' offers it, but is in no call that opens links; of group 'ocean' 1 "
-         "of 2 ranks wait for third in stream 'other'\" has_come: true is_warning: true");
+  expect(
+      11,
+      "text: \"group 'ocean' offers it, but is not in a call that opens links; of group 'ocean' 1 "
+      "of 2 ranks wait for third in stream 'other'\" has_come: true is_warning: true");
   expect(1,
-         "text: \"group 'viewer' has subscribed, but is in no call that opens links\" has_come: "
+         "text: \"group 'viewer' has subscribed, but is not in a call that opens links\" has_come: "
          "true");
 }
 

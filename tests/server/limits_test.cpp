@@ -226,7 +226,7 @@ TEST(Limits, AConnectionWaitsOnceForAName) {
   play.send(1, "request: 2 goodbye {}", {Play::done(1, 2)});
   play.send(3, Play::hello("g", 0, 1, "another"), {});
   play.send(3, Play::hello("g", 0, 1, "another"),
-            {Play::refused(3, -7, "Hello: expected once a connection, found a second one")});
+            {Play::refused(3, -7, "Hello: expected once per connection, found a second one")});
 }
 
 TEST(Limits, ReasonsArePassedOnWithoutWhatIsNotSeen) {

@@ -27,7 +27,8 @@ std::string subscribe(const std::string& stream, const std::string& fields = wan
 }
 
 const std::string why =
-    "why: \"the producer's first of local, tcp, mpi that the consumer has too (it has mpi, tcp)\" ";
+    "why: \"the producer's first of local, tcp, mpi that the consumer also has (it has mpi, "
+    "tcp)\" ";
 const std::string to_viewer =
     "11: matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 " +
     Play::field("v", 9, "shape=8x6 grid=1x2") + Play::field("u", 10, "shape=8x6 grid=2x1") +
@@ -169,7 +170,7 @@ TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
   play.be_present(21);
   play.send(21, subscribe("s", wanted_by_two, {"local"}, 9), {Play::done(21, 9)});
   const std::string second_why =
-      "why: \"the producer's first of local, tcp, mpi that the consumer has too (it has local)\" ";
+      "why: \"the producer's first of local, tcp, mpi that the consumer also has (it has local)\" ";
   play.send(11, subscribe("s"), {Play::done(11, 2)});
   const auto numbered = [](std::string text, int number) {
     return text.replace(text.find("link: 1 "), 8, fmt::format("link: {} ", number));
@@ -195,7 +196,7 @@ TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
             {Play::done(21, 4), "1: " + closed, "2: " + closed});
   play.send(1, "request: 4 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
             {"1: request: 4 refused { code: -7 text: \"link 2: expected the addresses of group "
-             "\\'ocean\\' once, found them again\" }"});
+             "\\'ocean\\' once, found them a second time\" }"});
 }
 
 TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
@@ -212,7 +213,7 @@ TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
               {Play::done(1, 2)});
     const std::string same = fmt::format(
         "link: {} stream: '{}' offer: '{}' queue_depth: 3 why: \"the producer's first of {} "
-        "that the consumer has too (it has {})\" ",
+        "that the consumer also has (it has {})\" ",
         link, name, row.taken, fmt::join(row.producer, ", "), fmt::join(row.consumer, ", "));
     play.send(11, subscribe(name, Play::field("u", 10, "shape=8 grid=3"), row.consumer),
               {Play::done(11, 2),
@@ -444,7 +445,7 @@ TEST_F(Matching, RefusesLayoutsThatDoNotFitTheirGroup) {
 TEST_F(Matching, RefusesAStreamThatIsThereAlready) {
   play.send(1, announce("s"), {Play::done(1, 2)});
   const std::string text =
-      "stream 's' is announced by group 'ocean' already; choose another name or announce it when "
+      "stream 's' is already announced by group 'ocean'; choose another name or announce it when "
       "that group has closed it";
   play.send(1, announce("s"), {Play::refused(1, -7, text, 2)});
   play.send(11, announce("s", wanted), {Play::refused(11, -7, text, 2)});
@@ -452,7 +453,8 @@ TEST_F(Matching, RefusesAStreamThatIsThereAlready) {
 
 TEST_F(Matching, RefusesAGroupsOwnStream) {
   const std::string own =
-      "stream 's': group 'ocean' produces it and cannot consume it too; let another group consume "
+      "stream 's': group 'ocean' produces it and cannot consume it as well; let another group "
+      "consume "
       "it";
   play.send(1, announce("s"), {Play::done(1, 2)});
   play.send(1, subscribe("s", Play::field("u", 10, "shape=8x6 grid=1x2")),
@@ -464,7 +466,7 @@ TEST_F(Matching, RefusesASecondSubscriptionWhileOneWaits) {
   play.send(
       11, subscribe("s", wanted, {"tcp"}, 3),
       {Play::refused(
-          11, -7, "group 'viewer' waits for stream 's' already; one subscription at a time", 3)});
+          11, -7, "group 'viewer' already waits for stream 's'; one subscription at a time", 3)});
   play.send(11, subscribe("t", wanted, {"tcp"}, 4), {Play::done(11, 4)});
 }
 
@@ -481,11 +483,11 @@ TEST_F(Matching, IsTheBusinessOfRank0) {
               {"request: 2 explain { incarnation: 1 }", "Explain"},
               {"request: 2 close_stream { stream: 's' }", "CloseStream"}};
   for (const auto& row : rows)
-    play.send(
-        12, row.message,
-        {Play::refused(
-            12, -7,
-            std::string(row.what) + ": expected from rank 0 of group 'viewer', found rank 1", 2)});
+    play.send(12, row.message,
+              {Play::refused(12, -7,
+                             std::string(row.what) +
+                                 ": expected it from rank 0 of group 'viewer', found rank 1",
+                             2)});
 }
 
 TEST_F(Matching, ForgetsASubscriptionThatIsGivenUp) {
@@ -552,7 +554,7 @@ TEST_F(Matching, ClosesALinkWhenEveryRankOfTheConsumerHasFinished) {
   play.send(11, "request: 4 close_link { link: 1 of_rank: true }", {Play::done(11, 4)});
   play.send(2, "request: 3 close_link { link: 1 of_rank: true }",
             {Play::refused(2, -7,
-                           "CloseLink of one rank: expected from a rank of consumer 'viewer', "
+                           "CloseLink of one rank: expected it from a rank of consumer 'viewer', "
                            "found one of producer 'ocean'",
                            3)});
   const std::string closed = "link_closed { link: 1 why: 'all have it' }";
@@ -644,7 +646,7 @@ TEST_F(Matching, LeavesTheConsumersInPeaceWhenTheProducerEndsInOrder) {
 TEST_F(Matching, TellsAConsumerThatCameTooLateForTheProducerToAnswer) {
   link();
   const std::string closed =
-      "link_closed { link: 1 why: \"stream 's' had just ended when group 'viewer' came\" }";
+      "link_closed { link: 1 why: \"stream 's' had just ended when group 'viewer' joined\" }";
   play.send(1, "request: 3 close_stream { stream: 's' }",
             {Play::done(1, 3), "11: " + closed, "12: " + closed, "13: " + closed});
   EXPECT_TRUE(streams().empty());
@@ -768,7 +770,7 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
     return fmt::format(
         "{}matched {{ link: 2 stream: 's2' peer_group: '{}' peer_size: {} {} offer: 'tcp' "
         "queue_depth: 3 why: "
-        "\"the producer's first of local, tcp, mpi that the consumer has too (it has tcp)\" }}",
+        "\"the producer's first of local, tcp, mpi that the consumer also has (it has tcp)\" }}",
         to, peer, size, fields);
   };
   play.send(

@@ -24,7 +24,7 @@ TEST(Membership, IsAnsweredWithWelcome) {
   Play play;
   play.join("ocean", 3, 1);
   play.send(1, Play::hello("ocean", 0, 3),
-            {Play::refused(1, -7, "Hello: expected once a connection, found a second one")});
+            {Play::refused(1, -7, "Hello: expected once per connection, found a second one")});
   EXPECT_TRUE(play.is_member(3));
   EXPECT_FALSE(play.is_member(4));
 }
@@ -167,7 +167,7 @@ TEST(Membership, BreaksAShareThatARankHasLeft) {
   play.send(
       3, "request: 2 share { round: 1 bytes: 'x' }",
       {Play::refused(
-          3, -10, "group 'g': rank 1 has left, its ranks cannot agree on anything any more", 2)});
+          3, -10, "group 'g': rank 1 has left, so its ranks can no longer agree on anything", 2)});
 }
 
 TEST(Membership, LetsANewcomerOfTheNameWaitUntilAllHaveLeft) {
@@ -202,7 +202,7 @@ TEST(Membership, LosesTheGroupWhenAConnectionCloses) {
   play.send(1, "request: 2 share { round: 1 }", {Play::refused(1, -5, text, 2)});
   play.send(3, "request: 2 announce { stream: 's' }", {Play::refused(3, -5, text, 2)});
   play.send(1, Play::hello("g", 0, 3),
-            {Play::refused(1, -7, "Hello: expected once a connection, found a second one")});
+            {Play::refused(1, -7, "Hello: expected once per connection, found a second one")});
   play.send(1, "heartbeat {}", {});
   play.send(1, "request: 3 goodbye {}", {Play::done(1, 3)});
   play.close(1, {});

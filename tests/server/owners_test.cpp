@@ -103,7 +103,7 @@ TEST_F(Owners, AStreamGetsNoPartOfAGroupWithAnotherKey) {
   play.send(11, part(0), {Play::done(11)});
   play.send(20, part(4),
             {Play::refused(20, refused,
-                           "stream \'parts\' is announced by group \'west\' already; choose "
+                           "stream \'parts\' is already announced by group \'west\'; choose "
                            "another name or announce it when that group has closed it")});
   play.send(12, part(4), {Play::done(12)});
 }
@@ -119,7 +119,7 @@ TEST_F(Owners, AStreamMayBeForAllToRead) {
   // Permission to read is not permission to write.
   play.send(20, announce("open"),
             {Play::refused(20, refused,
-                           "stream \\'open\\' is announced by group \\'ocean\\' already; choose "
+                           "stream \\'open\\' is already announced by group \\'ocean\\'; choose "
                            "another name or announce it when that group has closed it")});
 }
 
@@ -233,7 +233,7 @@ TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
   };
   EXPECT_EQ(explained(10), "consumers of other streams only: 'no such'");
   EXPECT_EQ(explained(11), "only 'sst'");
-  EXPECT_EQ(explained(20), "no stream of another group; 1 of 2 ranks of group 'half' have come");
+  EXPECT_EQ(explained(20), "no stream of another group; 1 of 2 ranks of group 'half' have joined");
 }
 
 // Explanations also omit the streams and groups that a group with another key waits for, though all may
@@ -249,17 +249,19 @@ TEST_F(Owners, WhatAnotherKeysGroupWaitsForIsInNoExplanation) {
   play.send(20, announce("bobs"), {Play::done(20)});
   play.send(20, "heartbeat { counters { stream: 'bobs' waits_for: 'friend of bob' } }", {});
   play.send(10, "heartbeat { counters { stream: 'sst' waits_for: 'friend of alice' } }", {});
-  play.send(10, "request: 5 explain { incarnation: 9 }",
-            {"10: request: 5 explained { text: \"group 'guest' has subscribed, but is in no call "
-             "that opens links\" has_come: true }"});
+  play.send(
+      10, "request: 5 explain { incarnation: 9 }",
+      {"10: request: 5 explained { text: \"group 'guest' has subscribed, but is not in a call "
+       "that opens links\" has_come: true }"});
   play.send(20, "request: 5 unsubscribe { stream: 'open' }", {Play::done(20, 5)});
   play.send(20,
             "request: 6 subscribe { stream: 'open' incarnation: 8 " +
                 Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) + "}",
             {Play::done(20, 6)});
-  play.send(20, "request: 7 explain { incarnation: 8 }",
-            {"20: request: 7 explained { text: \"group 'ocean' offers it, but is in no call that "
-             "opens links\" has_come: true }"});
+  play.send(
+      20, "request: 7 explain { incarnation: 8 }",
+      {"20: request: 7 explained { text: \"group 'ocean' offers it, but is not in a call that "
+       "opens links\" has_come: true }"});
 }
 
 // All who may read a stream see how far it has come, but not which groups with other keys it waits for.
@@ -345,8 +347,8 @@ TEST(OwnersAfterARestart, ALinkOfTheFutureIsRefused) {
           "} links { link: " + std::to_string(link) +
           " stream: 'sst' peer_group: 'viewer' peer_size: 1 offer: 'local' incarnation: 7 } }",
       {Play::refused(10, -7,
-                     fmt::format("Resume: expected links that an earlier server has "
-                                 "numbered, found link {}, whose number is of this one",
+                     fmt::format("Resume: expected links numbered by an earlier server, found link "
+                                 "{}, numbered by this one",
                                  link),
                      2)});
 }
@@ -724,7 +726,7 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamBackToItsProducer) {
     take(after, squatter, "request: 2 announce { " + announced + "}");
     both_come_back(is_ocean_first);
     expect_link(is_ocean_first ? "ocean first" : "viewer first");
-    EXPECT_NE(given_up[squatter].find("a group with another key, which has come back"),
+    EXPECT_NE(given_up[squatter].find("a group with another key, which has returned"),
               std::string::npos)
         << given_up[squatter];
   }
@@ -738,7 +740,7 @@ TEST_F(SealedLinks, LeaveTheNameOfAStreamToAGroupThatHasItForLong) {
   after.record_heard(squatter);
   ocean_comes_back();
   EXPECT_FALSE(given_up.contains(squatter));
-  EXPECT_NE(given_up[ocean].find("announced by group 'squatter' already"), std::string::npos)
+  EXPECT_NE(given_up[ocean].find("already announced by group 'squatter'"), std::string::npos)
       << given_up[ocean];
   EXPECT_TRUE(closed[ocean].contains(matched.at(ocean).link()));
 }
@@ -759,7 +761,7 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamWithoutLinksBackToItsProducer) {
   resume(ocean, {other});
   EXPECT_EQ(producers("other"), "ocean ");
   EXPECT_FALSE(given_up.contains(ocean));
-  EXPECT_NE(given_up[squatter].find("a group with another key, which has come back"),
+  EXPECT_NE(given_up[squatter].find("a group with another key, which has returned"),
             std::string::npos)
       << given_up[squatter];
 }
@@ -895,7 +897,7 @@ TEST_F(SealedLinks, HoldWhereTheNameOfAnotherStreamIsTaken) {
   take(after, ocean, resume);
   expect_link("another stream");
   EXPECT_FALSE(given_up.contains(squatter));
-  EXPECT_NE(given_up[ocean].find("stream 'other' is announced by group 'squatter' already"),
+  EXPECT_NE(given_up[ocean].find("stream 'other' is already announced by group 'squatter'"),
             std::string::npos)
       << given_up[ocean];
 }

@@ -36,7 +36,7 @@ Answers matched(int link, const std::string& group, ConnectionId producer,
                       int mine) {
     return fmt::format(
         "{}: matched {{ link: {} stream: 's' peer_group: '{}' peer_size: 1 {} offer: 't' why: "
-        "\"the producer's first of t that the consumer has too (it has t)\" queue_depth: 3 "
+        "\"the producer's first of t that the consumer also has (it has t)\" queue_depth: 3 "
         "incarnation: {} missing: {} }}",
         rank_0, base + static_cast<std::uint64_t>(link), peer, theirs, mine, missing);
   };
@@ -86,7 +86,7 @@ TEST_F(Parts, AreLinkedOneAfterTheOtherAsTheirGroupsArePresent) {
   const std::string explain = "request: 3 explain { incarnation: 4 }";
   const auto explained = [](const std::string& more) {
     return Answers{
-        "11: request: 3 explained { text: \"group 'west' offers it, but is in no call "
+        "11: request: 3 explained { text: \"group 'west' offers it, but is not in a call "
         "that opens links\" has_come: true " +
         more + "}"};
   };
@@ -225,7 +225,7 @@ TEST_F(Parts, MustBeOfOneArray) {
                   "as parts, others whole",
                   static_cast<int>(core::Errc::invalid_argument));
   expect_mismatch(announce(wanted),
-                  "stream 's' is announced by group 'west' already, as a part; choose another "
+                  "stream 's' is already announced by group 'west', as a part; choose another "
                   "name or announce it when that group has closed it",
                   static_cast<int>(core::Errc::refused));
 }
@@ -234,16 +234,16 @@ TEST_F(Parts, DropNoSteps) {
   const int unsupported = static_cast<int>(core::Errc::unsupported);
   expect_mismatch(announce(east, "when_full: WHEN_FULL_DROP_NEWEST"),
                   "stream 's': expected when_full block, as group 'east' offers a part of it: "
-                  "each group would drop steps of its own",
+                  "each group would drop different steps",
                   unsupported);
   expect_mismatch(announce(east, "is_state: true keep_steps: 1"),
                   "stream 's': expected kind steps, as group 'east' offers a part of it: each "
-                  "group would have a newest version of its own",
+                  "group would have a different newest version",
                   unsupported);
   play.send(2, announce(east), {Play::done(2, 2)});
   const std::string text =
-      "stream 's': consumer 'viewer' wants the latest step alone, which would be another one of "
-      "each group that produces a part of it; take every step";
+      "stream 's': consumer 'viewer' wants only the latest step, which would differ between the "
+      "groups that produce a part of it; take every step";
   play.send(11, subscribe("wants_latest: true"),
             {Play::done(11, 2), Play::stream_refused(11, unsupported, text, 4),
              Play::stream_refused(2, unsupported, text, 5)});
@@ -253,22 +253,23 @@ TEST_F(Parts, LinkNobodyAnyMoreWhenOneHasEnded) {
   link();
   play.send(1, close,
             {Play::done(1, 6),
-             "11: link_closed { link: 1 why: \"stream 's' had just "
-             "ended when group 'viewer' came\" }"});
+             "11: link_closed { link: 1 why: \"stream 's' had just ended when group 'viewer' "
+             "joined\" }"});
   play.join("late", 1, 21);
   play.be_present(21);
   play.send(21, subscribe(), {Play::done(21, 2)});
   // A new part does not belong to the old stream either.
-  play.send(1, announce(west),
-            {Play::refused(1, static_cast<int>(core::Errc::refused),
-                           "stream 's': another of its parts has ended, and that of group 'east' "
-                           "has not; expected all of them to end before group 'west' announces a "
-                           "part of the next stream of that name",
-                           2)});
+  play.send(
+      1, announce(west),
+      {Play::refused(1, static_cast<int>(core::Errc::refused),
+                     "stream 's': another of its parts has ended, but the part of group 'east' "
+                     "has not; expected all of them to end before group 'west' announces a "
+                     "part of the next stream of that name",
+                     2)});
   play.send(2, close,
             {Play::done(2, 6),
-             "11: link_closed { link: 2 why: \"stream 's' had just "
-             "ended when group 'viewer' came\" }"});
+             "11: link_closed { link: 2 why: \"stream 's' had just ended when group 'viewer' "
+             "joined\" }"});
   play.send(1, announce(west), {Play::done(1, 2)});
 }
 
@@ -323,12 +324,13 @@ TEST_F(Parts, ThatComeBackToAServerAreLinkedToWhomTheyWereNot) {
              {Play::done(1, 2)});
   again.send(2, hello("east"), {welcome(2)});
   // A part that had ended before the server was started again is not taken for a new one.
-  again.send(2, announce(east),
-             {Play::refused(2, static_cast<int>(core::Errc::refused),
-                            "stream 's': another of its parts has ended, and that of group 'west' "
-                            "has not; expected all of them to end before group 'east' announces a "
-                            "part of the next stream of that name",
-                            2)});
+  again.send(
+      2, announce(east),
+      {Play::refused(2, static_cast<int>(core::Errc::refused),
+                     "stream 's': another of its parts has ended, but the part of group 'west' "
+                     "has not; expected all of them to end before group 'east' announces a "
+                     "part of the next stream of that name",
+                     2)});
   again.send(2, "request: 2 resume {" + streams(east) + "}",
              Answers{Play::done(2, 2)} + matched(1, "east", 2, east, 0, base));
 }

@@ -65,11 +65,11 @@ TEST_F(Redeclare, LetsBothSidesTellTheirAddressesAgain) {
                                          again, again - 1),
                              4)});
     send_addresses(1, 11, again);
-    play.send(11, addresses(1, again),
-              {Play::refused(11, refused_code,
-                             "link 1: expected the addresses of group 'viewer' once, found them "
-                             "again",
-                             4)});
+    play.send(
+        11, addresses(1, again),
+        {Play::refused(
+            11, refused_code,
+            "link 1: expected the addresses of group 'viewer' once, found them a second time", 4)});
   }
 }
 
@@ -133,8 +133,9 @@ TEST_F(Redeclare, OfOneConsumerLeavesTheOthersAsTheyAre) {
   send_addresses(2, 21, 1);
   play.send(
       1, addresses(1),
-      {Play::refused(1, refused_code,
-                     "link 1: expected the addresses of group 'ocean' once, found them again", 4)});
+      {Play::refused(
+          1, refused_code,
+          "link 1: expected the addresses of group 'ocean' once, found them a second time", 4)});
 }
 
 TEST_F(Redeclare, OfAConsumerIsRefusedAndChangesNothing) {
@@ -155,8 +156,8 @@ TEST_F(Redeclare, OfAConsumerIsRefusedAndChangesNothing) {
       of_consumer(
           "fields { name: 'v' element_type: 9 layout: 'shape=6x4 grid=1x1' origin: 0 origin: 0 }"),
       core::Errc::refused,
-      "Redeclare of group \\'viewer\\' for stream \\'s\\': expected the part of field \\'v\\' that "
-      "begins where it did; found another one");
+      "Redeclare of group \\'viewer\\' for stream \\'s\\': expected the part of field \\'v\\' at "
+      "its previous origin; found a different one");
   expect(11, of_consumer(u), core::Errc::refused,
          "Redeclare of group \\'viewer\\' for stream \\'s\\': expected field \\'v\\' of type f32; "
          "found field \\'u\\' of type f64");
@@ -179,12 +180,11 @@ TEST_F(Redeclare, OfAConsumerOfAStateIsRefused) {
             {Play::done(1, 2)});
   play.receive(
       11, "request: 2 subscribe { stream: 'w' incarnation: 7 " + u + Play::offers({"t"}) + "}");
-  play.send(
-      11, "request: 5 redeclare_link { link: 2 number: 1 " + u + "}",
-      {Play::refused(11, static_cast<int>(core::Errc::unsupported),
-                     "stream \\'w\\': expected layouts that are declared again of a stream of "
-                     "steps that one group produces; found a state",
-                     5)});
+  play.send(11, "request: 5 redeclare_link { link: 2 number: 1 " + u + "}",
+            {Play::refused(11, static_cast<int>(core::Errc::unsupported),
+                           "stream \\'w\\': expected redeclare on a stream of steps that one group "
+                           "produces; found a state",
+                           5)});
 }
 
 /// Both sides have a link of an earlier server, for which the consumer wants other layouts.
@@ -210,25 +210,23 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
     play.receive(11, hello("viewer"));
     if (is_consumer_first) {
       play.send(11, resume_viewer, {Play::done(11, 2)});
-      play.send(
-          11, "request: 5 " + wanted,
-          {Play::refused(11, refused_code,
-                         "RedeclareLink of link 4294967297: expected a producer that has come "
-                         "back to this server, which was started again; found that it has "
-                         "not yet: try again in a moment",
-                         5)});
+      play.send(11, "request: 5 " + wanted,
+                {Play::refused(11, refused_code,
+                               "RedeclareLink of link 4294967297: expected a producer that has "
+                               "returned to this restarted server; found that it has "
+                               "not yet: try again in a moment",
+                               5)});
       play.send(1, resume_ocean, {"1: " + wanted, Play::done(1, 2)});
     } else {
       play.send(1, resume_ocean, {Play::done(1, 2)});
-      play.send(
-          1,
-          "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again +
-              "} again: 1 }",
-          {Play::refused(1, refused_code,
-                         "Redeclare of stream \\'s\\': expected consumers that have come back "
-                         "to this server, which was started again; found that group "
-                         "\\'viewer\\' has not yet: try again in a moment",
-                         3)});
+      play.send(1,
+                "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again +
+                    "} again: 1 }",
+                {Play::refused(1, refused_code,
+                               "Redeclare of stream \\'s\\': expected all consumers to have "
+                               "returned to this restarted server; found that group "
+                               "\\'viewer\\' has not yet: try again in a moment",
+                               3)});
       play.send(11, resume_viewer, {"1: " + wanted, Play::done(11, 2)});
     }
     play.send(

@@ -58,8 +58,8 @@ protected:
     play.check_silence({});
     live_until(30.5);
     const std::string lost = fmt::format(
-        "group_lost {{ group: 'viewer' links: {} why: \"group 'viewer' has not come back to the "
-        "server, which was started again, within 30 s\" }}",
+        "group_lost {{ group: 'viewer' links: {} why: \"group 'viewer' has not returned to the "
+        "restarted server within 30 s\" }}",
         (std::uint64_t{3} << 32) + 5);
     play.check_silence({"1: " + lost, "2: " + lost});
     EXPECT_EQ(shown(), "s of ocean to");
@@ -94,7 +94,7 @@ TEST_F(Resume, ALinkThatTwoGroupsTellOfIsTheFirstOnes) {
   const auto closed = [](ConnectionId to) {
     return fmt::format(
         "{}: link_closed {{ link: {} lost: true why: 'link 12884901893 cannot be restored on the "
-        "server that was started again: another group has reported a link of that number' }}",
+        "restarted server: another group has reported a link of that number' }}",
         to, (std::uint64_t{3} << 32) + 5);
   };
   const std::string resume = "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }";
@@ -147,8 +147,8 @@ std::string matched(ConnectionId to, const std::string& peer, int size, const st
                     int incarnation) {
   return fmt::format(
       "{}: matched {{ link: {} stream: 's' peer_group: '{}' peer_size: {} {} offer: 'tcp' "
-      "queue_depth: 3 incarnation: {} why: \"the producer's first of tcp that the consumer has too "
-      "(it has tcp)\" }}",
+      "queue_depth: 3 incarnation: {} why: \"the producer's first of tcp that the consumer also "
+      "has (it has tcp)\" }}",
       to, base + 1, peer, size, theirs, incarnation);
 }
 const std::string subscribed = "stream: 's' incarnation: 6 " + wanted + Play::offers({"tcp"});
@@ -297,7 +297,7 @@ TEST_F(Resume, AGroupWhoseRanksThatAreBackHaveLeftEndsAfterAWhile) {
   play.send(11, hello_again("viewer", 0, 2), {welcome(11)});
   play.send(11, "request: 4 goodbye {}", {Play::done(11, 4)});
   play.send(11, hello_again("another", 0, 2),
-            {Play::refused(11, -7, "Hello: expected once a connection, found a second one", 1)});
+            {Play::refused(11, -7, "Hello: expected once per connection, found a second one", 1)});
   play.send(31, Play::hello("viewer", 0, 2), {});
   play.send(32, Play::hello("viewer", 1, 2), {});  // from the next job: no rank that comes back
   play.at(10.5);
@@ -438,10 +438,10 @@ TEST_F(Resume, LinksANewJobInThePlaceOfAConsumerThatDidNotComeBack) {
 TEST_F(Resume, LosesAProducerThatDoesNotComeBack) {
   viewer_comes_back();
   live_until(30.5);
-  play.check_silence({fmt::format(
-      "11: group_lost {{ group: 'ocean' links: {} why: \"group 'ocean' has not come back to the "
-      "server, which was started again, within 30 s\" }}",
-      (std::uint64_t{3} << 32) + 5)});
+  play.check_silence(
+      {fmt::format("11: group_lost {{ group: 'ocean' links: {} why: \"group 'ocean' has not "
+                   "returned to the restarted server within 30 s\" }}",
+                   (std::uint64_t{3} << 32) + 5)});
   play.check_silence({});
 }
 
@@ -449,8 +449,8 @@ TEST_F(Resume, LosesAGroupThatComesBackInPart) {
   play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
   live_until(30.5);
   play.check_silence(
-      {"2: group_lost { group: 'ocean' why: \"rank 0 of group 'ocean' has not come back to the "
-       "server, which was started again, within 30 s\" }"});
+      {"2: group_lost { group: 'ocean' why: \"rank 0 of group 'ocean' has not returned to the "
+       "restarted server within 30 s\" }"});
   play.check_silence({});
 }
 
@@ -481,7 +481,7 @@ TEST_F(Resume, RefusesAStreamThatAnotherGroupHasAnnouncedMeanwhile) {
   play.send(1, hello_again("ocean", 0, 2), {welcome(1)});
   play.send(1, "request: 2 resume { " + stream + " }",
             {Play::refused(1, -7,
-                           "stream 's' is announced by group 'new' already; choose another name "
+                           "stream 's' is already announced by group 'new'; choose another name "
                            "or announce it when that group has closed it",
                            2)});
 }

@@ -22,7 +22,7 @@ std::string difference(const wire::Status& found, const std::string& expected) {
 
 const std::string announced = Play::field("u", 10, "shape=8 grid=2");
 const std::string wanted = Play::field("u", 10, "shape=8 grid=1");
-const std::string why = "the producer's first of tcp that the consumer has too (it has tcp)";
+const std::string why = "the producer's first of tcp that the consumer also has (it has tcp)";
 
 class Status : public testing::Test {
 protected:

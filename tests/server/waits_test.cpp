@@ -174,7 +174,7 @@ TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
   const std::string text = output.messages[0].message.deadlock().text();
   EXPECT_NE(
       text.find("rank 0 of group 'a' waits in begin_step of stream 'x', step 0, for group 'b' "
-                "to come to a call that opens links"),
+                "to reach a call that opens links"),
       std::string::npos)
       << text;
 }

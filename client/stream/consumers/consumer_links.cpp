@@ -72,8 +72,8 @@ void ConsumerLinks::check_rows(std::span<const std::vector<Index>> counts) const
       const auto at = static_cast<std::size_t>(differs);
       throw Error(
           Errc::mismatch,
-          fmt::format("stream '{}', step {}: expected as many rows of field '{}' as of its keys "
-                      "'{}', by which group '{}' takes them; found {} and {} at coordinate {}",
+          fmt::format("stream '{}', step {}: expected as many rows of field '{}' as keys '{}', by "
+                      "which group '{}' takes them; found {} and {} at coordinate {}",
                       stream(), step_, fields_[f].name, fields_[static_cast<std::size_t>(key)].name,
                       open.link.peer_group, rows[at], keys[at], at));
     }

@@ -194,7 +194,7 @@ void ConsumerLinks::settle_openings(std::uint64_t next) {
     admit_openings(next, until);
     const core::Bytes late = session_.run_on_root(
         [&] { return core::Bytes(until.expired() ? 1 : 0); }, session_.step_deadline());
-    if (!late.empty()) refuse_openings("it had not connected when the stream waited no longer");
+    if (!late.empty()) refuse_openings("it had not connected when the stream stopped waiting");
   }
 }
 

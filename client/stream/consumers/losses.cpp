@@ -184,7 +184,7 @@ void ConsumerLinks::take_back() noexcept {
     if (open.exchange->has_credited(step_)) continue;
     open.exchange->take_back();
     if (!open.exchange->is_queued() && open.failure.empty())
-      give_up(open, "took a step back before it was taken");
+      give_up(open, "withdrew a step before it was taken");
   }
 }
 
@@ -277,7 +277,7 @@ void ConsumerLinks::drop_ended() {
 }
 
 void ConsumerLinks::drop_all() {
-  refuse_openings("the stream has ended before it was");
+  refuse_openings("the stream ended first");
   const auto hold = session_.progress().hold();
   while (!links_.empty()) drop(0);
 }

@@ -80,7 +80,7 @@ wire::Wait ConsumerLinks::describe_reopening(const char* call,
   wait.set_call(call);
   wait.set_stream(stream());
   wait.set_step(step_);
-  wait.set_what("to come to the next step");
+  wait.set_what("to reach the next step");
   if (left.empty()) return wait;
   const wire::Matched& first = left.front().matched();
   wait.set_group(first.peer_group());
@@ -116,9 +116,10 @@ wire::Reopening ConsumerLinks::next_to_reopen(std::vector<wire::Reopening>& left
   next.set_most_seconds(most_seconds());
   if (is_in_time) return next;
   for (const wire::Reopening& late : left)
-    refuse(late.matched(), fmt::format("expected it in begin_step within {} s, as the layouts were "
-                                       "declared again; step_timeout sets how long a step may take",
-                                       session_.config().step_timeout));
+    refuse(late.matched(),
+           fmt::format("expected it to call begin_step within {} s, as the layouts were "
+                       "declared again; step_timeout sets how long a step may take",
+                       session_.config().step_timeout));
   left.clear();
   return next;
 }
@@ -196,7 +197,7 @@ void ConsumerLinks::reopen(const char* call) {
     }
   } catch (...) {
     for (const wire::Reopening& link : left)
-      refuse(link.matched(), "the producer could not set its links up anew");
+      refuse(link.matched(), "the producer could not set up its links anew");
     reopening_.clear();
     throw;
   }

@@ -149,7 +149,7 @@ void ConsumerLinks::end_leases() {
     const core::Deadline::Seconds held = now - *open.exchange->lent_since();
     if (held.count() < config_.lease) continue;
     open.exchange->take_back();
-    go_on_without(open, fmt::format("took version {} back, which group '{}' had held for longer "
+    go_on_without(open, fmt::format("took back version {}, which group '{}' had held for longer "
                                     "than its lease of {:.3g} s; `lease` of the stream sets how "
                                     "long a version may be read",
                                     step_ - 1, open.link.peer_group, config_.lease));

@@ -64,7 +64,7 @@ Target apply(const FieldUpdate& update, proto::Field& field, Rank me) {
     });
     for (const Index index : field.origin)
       core::expects(index >= 0 && index < std::numeric_limits<Index>::max(), [&] {
-        return fmt::format("from_origin: expected indices from 0 on, found {}", index);
+        return fmt::format("from_origin: expected indices of at least 0, found {}", index);
       });
   }
   if (update.axes.empty()) return target;
@@ -108,7 +108,7 @@ void DeclaredFields::redeclare(std::span<const std::pair<int, index_calc::Layout
     expects(named.insert(f).second, [&] {
       return fmt::format(
           "stream '{}': redeclare: expected each field once; found '{}' twice: name it once, with "
-          "the layout that it is to have",
+          "its new layout",
           stream_, fields_[f].name);
     });
     redeclare(f, layout);
@@ -123,8 +123,7 @@ void DeclaredFields::redeclare(std::size_t f, index_calc::Layout layout) {
           (!before.changing || layout.changing->dimension == before.changing->dimension),
       [&] {
         return fmt::format(
-            "stream '{}', field '{}': expected another layout of the same shape, that of \"{}\"; "
-            "found \"{}\"",
+            "stream '{}', field '{}': expected a layout of the same shape as \"{}\"; found \"{}\"",
             stream_, fields_[f].name, to_string(before), to_string(layout));
       });
   if (proto::is_part(fields_[f]))
@@ -207,7 +206,7 @@ void DeclaredFields::set_attribute(int of, std::string_view name, proto::Attribu
     expects(of == of_stream || bytes <= proto::max_field_attributes_bytes, [&] {
       return fmt::format(
           "attribute '{}': expected at most {} bytes of attributes of all fields, "
-          "found {}; let the stream carry what they have in common",
+          "found {}; set what they have in common on the stream",
           name, proto::max_field_attributes_bytes, bytes);
     });
     if (of != of_stream) field_attribute_bytes_ = bytes;
@@ -283,9 +282,8 @@ Index DeclaredFields::count_in(std::size_t f, std::size_t bytes) const {
   const std::size_t unit = std::max<std::size_t>(slice, 1);
   expects(slice == 0 ? bytes == 0 : bytes % slice == 0, [&] {
     return fmt::format(
-        "stream '{}', field '{}', rank {}: expected a buffer of a multiple of {} bytes, those of "
-        "each "
-        "element along dimension {} of \"{}\"; found {} bytes",
+        "stream '{}', field '{}', rank {}: expected a buffer of a multiple of {} bytes, the size "
+        "of one element along dimension {} of \"{}\"; found {} bytes",
         stream_, fields_[f].name, session_->rank(), slice, data_[f].layout.changing->dimension,
         to_string(data_[f].layout), bytes);
   });

@@ -143,11 +143,12 @@ core::Error unproved(const Link& link, Rank missing, core::Deadline::Clock::time
   const core::Deadline::Seconds waited = core::Deadline::Clock::now() - since;
   return core::Error(
       core::Errc::timed_out,
-      fmt::format("stream '{}': expected a first sign of life of rank {} of group '{}'{} over {}; "
-                  "found none within {:.3g} s; is its process stopped, or its port closed by a "
-                  "firewall?",
-                  link.stream, missing, link.peer_group, at.empty() ? "" : " at " + at,
-                  link.transport, waited.count()));
+      fmt::format(
+          "stream '{}': expected a first sign of life from rank {} of group '{}'{} over {}; "
+          "found none within {:.3g} s; is its process stopped, or its port closed by a "
+          "firewall?",
+          link.stream, missing, link.peer_group, at.empty() ? "" : " at " + at, link.transport,
+          waited.count()));
 }
 
 namespace {
@@ -165,7 +166,7 @@ public:
         mine_(matched.host_of_rank().begin(), matched.host_of_rank().end()),
         theirs_(matched.peer_host_of_rank().begin(), matched.peer_host_of_rank().end()) {
     core::expects(mine_.empty() || static_cast<Rank>(mine_.size()) == session.size(),
-                  "server: told as many hosts as this group has ranks");
+                  "server: expected as many hosts as this group has ranks");
   }
   index_calc::PlanCache& cache() { return mine_.empty() ? session_.plans() : own_; }
 
@@ -274,7 +275,7 @@ void log_link(Session& session, const Link& link, transport::Side side) {
   if (const std::size_t kept = queue_bytes(link, side); kept > 0)
     session.log().info("client",
                        fmt::format("queue stream={} link={} queue_depth={} memory_bytes={} on this "
-                                   "rank, beside the arrays",
+                                   "rank, in addition to the arrays",
                                    link.stream, link.number, link.queue.depth, kept));
 }
 

@@ -22,8 +22,8 @@ void LinkMover::wait(const std::function<bool()>& is_done) {
   if (is_there) return;
   if (end) throw Error(end->lost ? Errc::peer_lost : Errc::cancelled, end->why);
   throw Error(Errc::timed_out,
-              fmt::format("stream '{}': expected the ranks of group '{}' to tell in time what they "
-                          "own of the arrays; found one that does not",
+              fmt::format("stream '{}': expected the ranks of group '{}' to report in time what "
+                          "they own of the arrays; found one that has not",
                           link_.stream, link_.peer_group));
 }
 

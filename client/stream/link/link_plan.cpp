@@ -73,7 +73,7 @@ void expect_whole_source(const proto::Field& offered, const Target& target) {
       core::Errc::unsupported,
       fmt::format("field '{}': expected a producer that has every element, or beta 1, where the "
                   "ranks of the consumer hold partial sums (sum=), as those of the other layers "
-                  "cannot know which elements stay as they are; found \"{}\", beta {}: leave sum "
+                  "cannot know which elements stay unchanged; found \"{}\", beta {}: leave sum "
                   "out",
                   offered.name, to_string(offered.layout), target.transformation.beta.real()));
 }
@@ -101,7 +101,7 @@ std::size_t key_of(std::size_t f, const Sides& sides) {
   };
   const auto found = std::ranges::find(sides.wanted, changing.key, &proto::Field::name);
   if (found == sides.wanted.end())
-    refuse("the consumer to declare that field, too,", "that it does not");
+    refuse("the consumer to declare that field as well", "that it does not");
   const auto key = static_cast<std::size_t>(found - sides.wanted.begin());
   const index_calc::Layout &keys = sides.wanted[key].layout, &keys_from = sides.offered[key].layout;
   for (const proto::Field* const field : {&sides.offered[key], &sides.wanted[key]})
@@ -111,12 +111,12 @@ std::size_t key_of(std::size_t f, const Sides& sides) {
   if (!keys.changing || keys.changing->key != changing.key ||
       keys.changing->ranges != changing.ranges || keys.changing->is_sorted != changing.is_sorted ||
       !are_alike(keys, to, sides.consumers))
-    refuse("the keys to be taken likewise", both(keys, to));
+    refuse("the keys to be taken in the same way", both(keys, to));
   if (rank_count(from) != grid(from.dims[changing.dimension]) || copy_count(from) != 1 ||
       (from.dims.size() > 1 && from.storage_order != to.storage_order))
     refuse("the producer to hold whole rows, once, in the consumer's order", both(from, to));
   if (!are_alike(keys_from, from, sides.producers))
-    refuse("the producer's ranks to hold rows and keys alike", both(keys_from, from));
+    refuse("the producer's ranks to hold rows and keys in the same way", both(keys_from, from));
   return key;
 }
 

@@ -149,7 +149,7 @@ void ProducerLinks::report_not_begun() noexcept {
 }
 
 bool ProducerLinks::begin(std::optional<core::Deadline> until) {
-  core::expects(is_open_, "links begin when all of them are open");
+  core::expects(is_open_, "links begin only after all of them are open");
   bool has_begun = false;
   session_.run_collectively([&] {
     std::optional<Control::LinkEnd> end;
@@ -307,9 +307,9 @@ std::string ProducerLinks::why_no_look_ahead() const {
       return refusal("send all steps to this group", "that groups share them (steps: share)");
     if (queue.when_full != WhenFull::block)
       return refusal("drop no step (steps: every, when_full: block)",
-                     "a queue that drops what has no room");
+                     "a queue that drops steps when it is full");
     if (queue.depth < 2)
-      return refusal("have room for two steps under way (queue_depth, queue_bytes)",
+      return refusal("have room for two steps in flight (queue_depth, queue_bytes)",
                      fmt::format("room for {}", queue.depth));
   }
   return {};

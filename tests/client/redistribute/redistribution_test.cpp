@@ -311,7 +311,7 @@ TEST_P(MissingRank, IsTold) {
       EXPECT_EQ(e.code(), core::Errc::timed_out);
       complaint = e.what();
     }
-    EXPECT_NE(complaint.find("to come from ranks: 1;"), std::string::npos) << complaint;
+    EXPECT_NE(complaint.find("data missing from ranks: 1;"), std::string::npos) << complaint;
     EXPECT_THROW(run(), core::Error);  // an earlier run has failed
     done.count_down();
   });

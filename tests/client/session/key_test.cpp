@@ -317,8 +317,9 @@ TEST_F(ServerWithSeveralKeys, GivesTheNameOfAStreamBackAfterItWasStartedAgain) {
     for (const auto until = core::Deadline::after(30); status == TREMULA_OK && !until.expired();)
       status = put_step(taken);
     EXPECT_EQ(status, TREMULA_PEER_LOST);
-    EXPECT_NE(std::string(tremula_last_error()).find("a group with another key, which has come"),
-              std::string::npos)
+    EXPECT_NE(
+        std::string(tremula_last_error()).find("a group with another key, which has returned"),
+        std::string::npos)
         << tremula_last_error();
     EXPECT_EQ(tremula_out_close(late), TREMULA_OK) << tremula_last_error();
     tremula_out_free(late);

@@ -213,7 +213,7 @@ TEST(SetUp, CountsTheRanksOfAGroupThatAreMissing) {
       [&](Session& s) {
         OutStream out(s, "s", {});
         out.declare(field(1));
-        expect_has(error_of([&] { put(s, out); }), "1 of 2 ranks of group 'half' have come");
+        expect_has(error_of([&] { put(s, out); }), "1 of 2 ranks of group 'half' have joined");
         together.wait();
       },
       1);
@@ -222,7 +222,7 @@ TEST(SetUp, CountsTheRanksOfAGroupThatAreMissing) {
       [&](Session& s) {
         InStream in(s, "t");
         in.declare(field(1));
-        expect_has(error_of([&] { in.begin_step(); }), "1 of 2 ranks of group 'half' have come");
+        expect_has(error_of([&] { in.begin_step(); }), "1 of 2 ranks of group 'half' have joined");
         together.wait();
       },
       1);
@@ -263,7 +263,7 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
         const Error e = error_of([&] { in.begin_step(); });
         has_failed = true;
         expect_has(
-            e, "within 2 s; found group 'middle' offers it, but is in no call that opens links");
+            e, "within 2 s; found group 'middle' offers it, but is not in a call that opens links");
         expect_has(e, "of group 'middle' 1 of 1 rank waits for first in stream 'x'");
       },
       0.5);
@@ -284,7 +284,7 @@ TEST(SetUp, GivesAProducerThatComesLateItsFullTime) {
         const Error e = error_of([&] { in.begin_step(); });
         given = core::Deadline::Clock::now() - came;
         has_failed = true;
-        expect_has(e, "within 1 s; found group 'producer' offers it, but is in no call");
+        expect_has(e, "within 1 s; found group 'producer' offers it, but is not in a call");
       },
       long_time);
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // longer than a step may take

@@ -371,9 +371,9 @@ TEST(ByTime, ALateGroupGoesOnFromItsFirstStep) {
     ASSERT_TRUE(early);
     EXPECT_EQ(early->code(), Errc::invalid_argument);
     EXPECT_EQ(std::string(early->what()),
-              fmt::format("stream 's': expected a time from {} on, that of the first step that "
-                          "group 'consumer' gets; found {}: a group that comes late calls "
-                          "begin_step first, and goes on from the time of that step",
+              fmt::format("stream 's': expected a time of at least {}, that of the first step that "
+                          "group 'consumer' gets; found {}: a group that joins late calls "
+                          "begin_step first, and continues from the time of that step",
                           first, first - 1));
     Oracle oracle{every(20, first + 1000), step, {step}};
     for (std::int64_t time = first; time < first + 300; time += 30)
@@ -404,8 +404,8 @@ TEST(ByTime, ATimeBeforeAllStepsIsAnErrorOrTheFirstStep) {
       const auto back = error_of([&] { c.begin(needed, 98); });
       ASSERT_TRUE(back);
       EXPECT_EQ(std::string(back->what()),
-                "stream 's': expected a time from 100 on, that of the call before, since earlier "
-                "steps have gone by; found 98");
+                "stream 's': expected a time of at least 100, that of the previous call, since "
+                "earlier steps have passed; found 98");
       EXPECT_EQ(c.begin(needed, 110), Begun::step);
       c.take();
       EXPECT_EQ(c.begin(needed, 111), Begun::end_of_stream);
@@ -478,22 +478,22 @@ TEST(ByTime, RefusesStreamsInWhichItHasNoMeaning) {
   const std::vector<Case> cases{
       {{.queue_depth = 1},
        {},
-       by_time + "have room for two steps under way (queue_depth, queue_bytes); found room for 1"},
+       by_time + "have room for two steps in flight (queue_depth, queue_bytes); found room for 1"},
       {{.queue_depth = 0},
        {},
-       by_time + "have room for two steps under way (queue_depth, queue_bytes); found room for 0"},
+       by_time + "have room for two steps in flight (queue_depth, queue_bytes); found room for 0"},
       {{.when_full = WhenFull::drop_oldest},
        {},
-       by_time + "drop no step (steps: every, when_full: block); found a queue that drops what has "
-                 "no room"},
+       by_time + "drop no step (steps: every, when_full: block); found a queue that drops steps "
+                 "when it is full"},
       {{.when_full = WhenFull::drop_newest},
        {},
-       by_time + "drop no step (steps: every, when_full: block); found a queue that drops what has "
-                 "no room"},
+       by_time + "drop no step (steps: every, when_full: block); found a queue that drops steps "
+                 "when it is full"},
       {{},
        {.steps = Steps::latest},
-       by_time + "drop no step (steps: every, when_full: block); found a queue that drops what has "
-                 "no room"},
+       by_time + "drop no step (steps: every, when_full: block); found a queue that drops steps "
+                 "when it is full"},
       {{},
        {.steps = Steps::share},
        by_time + "send all steps to this group; found that groups share them (steps: share)"},

@@ -406,14 +406,15 @@ TEST(ChangingRefusals, NameWhatIsExpected) {
                  [](Session& s) {
                    get_one(s, {"shape=* grid=2", "shape=2x* grid=1x2 store=column key=key"});
                  },
-                 "expected the keys to be taken likewise", 4);
-  expect_refused([](Session& s) { produce_rows(s); },
-                 [](Session& s) {
-                   get_one(s, {"shape=* grid=2 key=no", "shape=2x* grid=1x2 store=column key=no"});
-                 },
-                 "expected the consumer to declare that field, too, where a consumer takes rows by "
-                 "key 'no'",
-                 4);
+                 "expected the keys to be taken in the same way", 4);
+  expect_refused(
+      [](Session& s) { produce_rows(s); },
+      [](Session& s) {
+        get_one(s, {"shape=* grid=2 key=no", "shape=2x* grid=1x2 store=column key=no"});
+      },
+      "expected the consumer to declare that field as well where a consumer takes rows by "
+      "key 'no'",
+      4);
   expect_refused(
       [](Session& s) {
         put_counts(s, "shape=* grid=2", {1, 2});
@@ -456,7 +457,7 @@ TEST(ChangingRefusals, OfRowsAndKeysThatDoNotBelongTogether) {
           put_unlike(s, "shape=* grid=2", "shape=* grid=2", {2, 3}, rows);
         },
         take("shape=* grid=2" + by_key, "shape=* grid=2" + by_key),
-        "expected as many rows of field 'v' as of its keys 'key', by which group 'consumer' "
+        "expected as many rows of field 'v' as keys 'key', by which group 'consumer' "
         "takes them; found",
         2);
   expect_refused(
@@ -464,13 +465,13 @@ TEST(ChangingRefusals, OfRowsAndKeysThatDoNotBelongTogether) {
         put_unlike(s, "shape=* grid=2", "shape=* grid=2 members=1/0", {2, 2}, {2, 2});
       },
       take("shape=* grid=2" + by_key, "shape=* grid=2" + by_key),
-      "expected the producer's ranks to hold rows and keys alike", 4);
+      "expected the producer's ranks to hold rows and keys in the same way", 4);
   expect_refused(
       [=](Session& s) {
         put_unlike(s, "shape=* grid=2", "shape=* grid=2", {2, 2}, {2, 2});
       },
       take("shape=* grid=2" + by_key, "shape=* grid=2 members=1/0" + by_key),
-      "expected the keys to be taken likewise", 4);
+      "expected the keys to be taken in the same way", 4);
   expect_refused(
       [=](Session& s) {
         put_counts(s, "shape=*x2 grid=2x1", {6, 4});

@@ -269,7 +269,7 @@ TEST(InRelabeling, NeedsTheWholeProducer) {
         InStream in(s, "s");
         in.declare(field("shape=4 grid=2"));
         expect_has(error_of([&] { in.relabel(); }, Errc::timed_out),
-                   "found group 'half', of which only 1 of 2 ranks are connected");
+                   "found group 'half', with only 1 of 2 ranks connected");
       },
       0.3);
   EXPECT_EQ(text_of(world.join()), "");

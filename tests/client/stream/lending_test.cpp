@@ -222,7 +222,7 @@ TEST(Lending, OneRankThatTakesItsPartBackCostsAllTheLinkAtOnce) {
       ADD_FAILURE() << "expected an error";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Errc::peer_lost) << error.what();
-      EXPECT_NE(std::string(error.what()).find("rank 1 of group 'producer' took a step back"),
+      EXPECT_NE(std::string(error.what()).find("rank 1 of group 'producer' withdrew a step"),
                 std::string::npos)
           << error.what();
     }

@@ -282,7 +282,7 @@ TEST_P(LentVersions, IsTakenBackFromAReaderThatHoldsItForLongerThanItsLease) {
       ADD_FAILURE() << "the step has ended in order";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::peer_lost);
-      EXPECT_NE(std::string(e.what()).find("took version 0 back, which group 'slow' had held for "
+      EXPECT_NE(std::string(e.what()).find("took back version 0, which group 'slow' had held for "
                                            "longer than its lease of 0.3 s"),
                 std::string::npos)
           << e.what();

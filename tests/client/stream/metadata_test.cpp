@@ -198,8 +198,8 @@ TEST(Metadata, IsDescribedBeforeTheFirstStep) {
               AttributeValues(Texts{"K"}));
     Consumer c(s);
     EXPECT_EQ(error_of([&] { c.in.attributes(of_stream); }),
-              "stream 's': expected begin_step, which links the stream to its producer, before "
-              "attributes, and no close; found no link");
+              "stream 's': expected attributes after begin_step, which links the stream to its "
+              "producer, and before close; found no link");
     EXPECT_EQ(error_of([&] { c.in.attributes(of_step); }),
               "stream 's': expected begin_step before the attributes of a step");
     EXPECT_EQ(error_of([&] { c.in.time(); }), "stream 's': expected begin_step before time");
@@ -321,7 +321,7 @@ TEST(Metadata, IsRefusedWhereItIsSet) {
     timed.end_step();
     timed.begin_step();
     EXPECT_EQ(error_of([&] { timed.set_time(10); }),
-              "stream 't', step 1: expected a time after 10, that of the step before; found 10");
+              "stream 't', step 1: expected a time after 10, that of the previous step; found 10");
     timed.set_time(11);
     timed.put(0, part.bytes());
     timed.end_step();
@@ -420,18 +420,18 @@ const Unequal unequals[] = {
      [](OutStream& out, Rank rank, Rank) {
        if (rank == 0) out.set_attribute(of_step, "dt", Reals{0.5});
      },
-     "also 'dt'; found 0.5 on rank 0 and none on rank "},
+     " including 'dt'; found 0.5 on rank 0 and none on rank "},
     {"the last rank alone",
      [](OutStream& out, Rank rank, Rank ranks) {
        if (rank == ranks - 1) out.set_attribute(of_step, "dt", Reals{0.5});
      },
-     "also 'dt'; found none on rank 0 and 0.5 on rank "},
+     " including 'dt'; found none on rank 0 and 0.5 on rank "},
     {"other values",
      [](OutStream& out, Rank rank, Rank ranks) {
        out.set_attribute(of_step, "n", Integers{1});
        out.set_attribute(of_step, "dt", Reals{rank == ranks - 1 ? 0.25 : 0.5});
      },
-     "also 'dt'; found 0.5 on rank 0 and 0.25 on rank "},
+     " including 'dt'; found 0.5 on rank 0 and 0.25 on rank "},
 };
 constexpr const char* unequal_text = "to set the same attributes of the step";
 
@@ -530,7 +530,8 @@ TEST(Metadata, OfTheLastStepIsComparedBeforeTheEndIsAnnounced) {
                         ? "stream 's', step 0: expected every rank of group 'producer' to set the "
                           "same time; found time 0 on rank 0 and time 1 on rank 1"
                         : "stream 's', step 0: expected every rank of group 'producer' to set the "
-                          "same attributes of the step, also 'last'; found none on rank 0 and 1 on "
+                          "same attributes of the step, including 'last'; found none on rank 0 and "
+                          "1 on "
                           "rank 1: set it on every rank, with the same values, or on none"),
           std::string::npos)
           << who << ": " << error.what();

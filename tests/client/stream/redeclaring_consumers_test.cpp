@@ -277,11 +277,11 @@ TEST(RedeclaringConsumersAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
       EXPECT_NE(text.find(part), std::string::npos) << text;
     };
     const std::vector<bool> all(16, true);
-    expect("shape=4x4 grid=1x2", "before the first step: declare the layout that it has");
+    expect("shape=4x4 grid=1x2", "before the first step: declare the field with that layout");
     EXPECT_TRUE(in.begin_step());
     expect("shape=4x4 grid=1x2", "expected redeclare between two steps");
     take_step(in, rows, s.rank(), [&] { return all; });
-    expect("shape=4x5 grid=1x2", "expected another layout of the same shape");
+    expect("shape=4x5 grid=1x2", "expected a layout of the same shape");
     expect("shape=4x4 grid=3x1", "3");
     const std::string twice = complaint_of_twice(in);
     EXPECT_NE(twice.find("expected each field once; found 'f' twice"), std::string::npos) << twice;

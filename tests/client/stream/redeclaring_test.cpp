@@ -369,7 +369,7 @@ TEST(RedeclaringAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
     };
     has(complaint("shape=4x4 grid=1x2"), "expected redeclare between two steps");
     put_step(out, rows, s.rank(), 0);
-    has(complaint("shape=4x5 grid=1x2"), "expected another layout of the same shape");
+    has(complaint("shape=4x5 grid=1x2"), "expected a layout of the same shape");
     has(complaint("shape=4x4 grid=3x1"), "3");
     has(complaint("shape=4x4 mesh=2 sum=0"),
         "field 'f': expected a producer whose ranks hold whole values, found partial sums (sum=) "

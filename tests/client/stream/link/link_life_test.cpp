@@ -314,7 +314,7 @@ TEST_F(LinkLife, AConsumerThatNeverAnswersStallsNobodyAndIsDroppedAlone) {
     mute.subscribe();
     mute.send_address();  // and nothing is ever sent from there
     const auto unproved = mute.await_end();
-    EXPECT_NE(unproved.find("expected a first sign of life of rank 0 of group 'mute'"),
+    EXPECT_NE(unproved.find("expected a first sign of life from rank 0 of group 'mute'"),
               std::string::npos)
         << unproved;
   });
@@ -327,7 +327,7 @@ TEST_F(LinkLife, ManyConsumersThatNeverConnectStallNobody) {
       each.subscribe();
       each.send_address();  // and nothing is ever sent from there
     });
-    expect_end(mute, "expected a first sign of life of rank 0");
+    expect_end(mute, "expected a first sign of life from rank 0");
   });
   EXPECT_LT(longest_step, 8);
 }
@@ -675,7 +675,7 @@ TEST_P(InAStep, AnExceptionOfOneRankEndsTheStepForAllRanksOfBothSides) {
   const auto [group, rank, wait_for_consumers] = GetParam();
   const std::string expected =
       group == "producer"
-          ? fmt::format("rank {} of group 'producer' gave stream 's' up in step ", rank)
+          ? fmt::format("rank {} of group 'producer' gave up stream 's' in step ", rank)
           : fmt::format("rank {} of group 'consumer' left stream 's', step 3 without", rank);
   const auto play = [&](Session& s, const std::function<void(bool)>& take_steps) {
     const bool is_culprit = s.name() == group && s.rank() == rank;
@@ -784,7 +784,7 @@ TEST(InAStepOfTheRoot, ARankThatComesLaterIsToldWhyTheRootGaveUp) {
     for (const Rank rank : {0, 1}) ranks.emplace_back(play, group, rank);
   for (auto& rank : ranks) rank.join();
   EXPECT_NE(text.find("rank 1 of group 'consumer' left stream 's'"), std::string::npos) << text;
-  EXPECT_NE(text.find("rank 0 of group 'producer' gave stream 's' up"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 0 of group 'producer' gave up stream 's'"), std::string::npos) << text;
 }
 
 /// Outcome of the two sides of a stream (one producer: threads of a group wait for each other in

@@ -91,7 +91,7 @@ TEST_P(LastSteps, OfAProducerThatIsGoneAreAllHadByAConsumerThatLags) {
       ADD_FAILURE() << "the producer has not ended the stream";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
-      EXPECT_NE(std::string(e.what()).find("gave stream 's' up after 4 steps"), std::string::npos)
+      EXPECT_NE(std::string(e.what()).find("gave up stream 's' after 4 steps"), std::string::npos)
           << e.what();
     }
     EXPECT_EQ(step, depth);
