@@ -35,23 +35,23 @@ public:
     std::string version;
     std::string listens_on;  ///< for status
     double heartbeat_seconds = 1;
-    std::uint32_t number = 0;          ///< of this server, another one each time it is started
+    std::uint32_t number = 0;          ///< number of this server; differs each time it is started
     std::uint64_t started = 0;         ///< microseconds since 1970, for the seals of names
-    std::string outward_address = {};  ///< numeric, by which other hosts reach it; empty: loopback
-    Limits limits = {};                ///< group_bytes and held_bytes
-    transport::ServerExchange::Keys keys = {};  ///< by the numbers of their owners; null: none
+    std::string outward_address = {};  ///< numeric address for other hosts; empty for loopback
+    Limits limits = {};                ///< group_bytes, held_bytes and page_bytes
+    transport::ServerExchange::Keys keys = {};  ///< by the numbers of their owners; null if none
   };
-  /// A rank that has been silent for so many seconds, and for so many heartbeats, is lost, unless its
-  /// Hello says otherwise.
+  /// Seconds, and heartbeats, for which a rank must be silent to count as lost, unless its Hello
+  /// says otherwise.
   static constexpr double usual_silence = 10;
   static constexpr int silent_heartbeats = 4;
-  /// A rank that has missed so many heartbeats may be lost: a job that wants its group's name waits until
-  /// that is known.
+  /// Heartbeats that a rank must miss to be possibly lost: a job that wants the name of its group
+  /// waits until that is known.
   static constexpr int missed_heartbeats = 2;
-  /// The other ranks of a group that comes back from an earlier server, and the other side of its
-  /// links, are lost unless they come back within so many seconds.
+  /// Seconds within which the other ranks of a group that has returned from an earlier server, and
+  /// the other side of its links, must return as well; otherwise they count as lost.
   static constexpr double come_back_seconds = 30;
-  /// Where all that have come back have left in order, so many: the name is free then.
+  /// If every returning rank left cleanly, release the group's name after this many seconds.
   static constexpr double empty_seconds = 10;
   static constexpr int most_empty = 1024;       // groups
   static constexpr std::size_t most_gone = 32;  // groups
@@ -64,26 +64,30 @@ public:
         seals_(settings_.keys, settings_.number),
         last_link_(LinkId{settings_.number} << 32) {}
 
-  /// The connection has proved that key. Before its first message; without it, it is the first one's.
+  /// Notes the owner whose key a connection has proved. Called before its first message; without a
+  /// call, the connection belongs to owner 0.
   void set_owner(ConnectionId connection, Owner owner) {
     if (owner != 0) owners_[connection] = owner;
   }
-  /// A message has come. @pre it came out of proto::parse_to_server
+  /// Handles a message.  @pre it came from proto::parse_to_server
   Output receive(ConnectionId from, const wire::ToServer& message, double now);
-  /// Bytes of an incomplete message have come: the rank lives.
+  /// Notes that bytes of an incomplete message have arrived, so that the rank counts as alive.
   void record_heard(ConnectionId from, double now) { groups_.record_heard(from, now); }
-  /// The connection is gone. A rank that has not said goodbye is lost, and its group with it.
+  /// Handles the end of a connection. A rank that has not sent Goodbye is lost, and its group with
+  /// it.
   Output closed(ConnectionId connection, const std::string& why, double now);
-  /// Removes the groups of ranks that have been silent for too long, and looks for circles of ranks
-  /// that wait. Called several times a heartbeat.
+  /// Does all that depends on time: removes the groups of ranks that have been silent for too long
+  /// or have not returned, lets in ranks that wait for a name, and looks for circles of ranks that
+  /// wait. Called several times a heartbeat.
   Output check_silence(double now);
 
-  /// One page, as the body of an answer; `next_status` is set if there is another.
-  /// @param asking  sees groups and streams of its key, and streams that all may read
+  /// Returns one page, as the body of an answer; `next_status` is set if there is another.
+  /// @param asking  owner that sees the groups and streams of its key, and streams that all may
+  ///                read; 0 sees everything
   wire::ToClient status(double now, const wire::StatusRequest& request, Owner asking = 0) const;
-  /// Bytes that streams, links, subscriptions and shares of all groups take.
+  /// Returns the bytes that streams, links, subscriptions and shares of all groups take.
   std::size_t held_bytes() const { return *held_; }
-  /// True for a connection that has said hello and belongs to a group.
+  /// True for a connection that has sent Hello and belongs to a group.
   bool is_member(ConnectionId connection) const { return groups_.has_seat(connection); }
 
 private:
@@ -361,7 +365,7 @@ private:
   /// Copies of what is offered that the consumer may be linked to instead.
   std::vector<Stream*> copies_for(const Subscription& subscription,
                                   std::span<Stream* const> offered);
-  /// That one of the stream and its copies which the consumer is linked to; null: not yet.
+  /// The stream or copy that the consumer should be linked to; null while undecided.
   /// @param is_ready  the producer of the stream
   Stream* source_for(Subscription& subscription, Stream& stream, bool is_ready,
                      std::span<Stream* const> copies, double now);
@@ -379,7 +383,8 @@ private:
   /// Does not link it yet.
   /// @throws core::Error refused if the group has one for that stream
   void add_subscription(const Group& group, const wire::Subscribe& message);
-  /// The same of an earlier server; one with a token that is none is refused alone.
+  /// As add_subscription, for a subscription made with an earlier server. A malformed token rejects
+  /// only this one.
   void resume_subscription(const Group& group, const wire::Subscribe& message);
   /// Tells those that know of a link of an earlier server that a rank of `by` has given it up.
   void give_up_earlier_link(const Group& by, LinkId id, const std::string& why, double now);
