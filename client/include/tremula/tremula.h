@@ -10,7 +10,7 @@
  *
  * A session runs one call at a time, counting the calls of all its streams. If a second thread calls
  * while the first is inside, it gets TREMULA_INVALID_ARGUMENT; a call that closes a session or frees
- * a stream waits instead. A thread that is to work concurrently opens a session of its own.
+ * a stream waits instead. A thread that is to work concurrently opens its own session.
  * A session belongs to the process that opened it: in a child made by fork every call gets
  * TREMULA_INVALID_ARGUMENT, except those that close a session or free a handle, which do nothing.
  * After MPI_Finalize the calls of a session that was opened with a communicator get
@@ -20,7 +20,7 @@
  * which is compiled into the application, sets the size and all defaults; other languages set `size`
  * to the bytes of their struct, and the members to the values that this function sets. Later versions
  * add members at the end, and a library reads and writes only the members that both sides know, so an
- * application runs with libraries of other versions than that of its headers. An array of structs is
+ * application runs with libraries of versions other than that of its headers. An array of structs is
  * passed with its stride, the bytes from one element to the next (in C the sizeof of an element).
  */
 #include <stddef.h>
@@ -153,8 +153,8 @@ TREMULA_API tremula_status tremula_session_allgather(tremula_session* session, c
  * memory of its arrays is replaced by a copy at the same address, and writes by other threads at that
  * moment may be lost. Thread-safe. A child made by fork shares the memory with its parent. */
 TREMULA_API tremula_status tremula_allocate(size_t bytes, void** memory);
-/* Frees memory of tremula_allocate, which no stream may be using any more: see tremula_out_put_async
- * and queue_depth. NULL is allowed. */
+/* Frees memory of tremula_allocate, which no stream may still be using: see tremula_out_put_async and
+ * queue_depth. NULL is allowed. */
 TREMULA_API tremula_status tremula_deallocate(void* memory);
 
 /* ---- layout ---- */
@@ -186,7 +186,7 @@ TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t*
                               element, in a producer one of them sends it */
 /* Makes the layout of an array of which each of `ranks` ranks lists the elements that it owns, as
  * points. This rank lists `count` of them: element i of its buffer is element number points[i] of the
- * array, counted in row-major order from 0. The list is copied. Every rank passes a list of its own, and
+ * array, counted in row-major order from 0. The list is copied. Every rank passes its own list, and
  * the same values of all other arguments; the ranks find each other's elements when they are linked. Such
  * an array cannot be declared by tremula_out_part and cannot be relabeled. */
 TREMULA_API tremula_status tremula_layout_of_points(int dimensions, const int64_t* shape, int ranks,
@@ -217,7 +217,7 @@ TREMULA_API tremula_status tremula_layout_shape(const tremula_layout* layout, in
  * and strides: [dimensions]; each out argument may be NULL. first: offset of the first owned element, in
  * elements; allocated: elements that the buffer must have. Where ranks list their elements, the values are
  * those of the rank that made the layout, whatever `rank` is, with its buffer along the last dimension. The
- * buffer of a rank that owns several blocks of a skewed layout is along the last dimension, too. */
+ * buffer of a rank that owns several blocks of a skewed layout is also along the last dimension. */
 TREMULA_API tremula_status tremula_layout_local(const tremula_layout* layout, int rank,
                                                 int64_t* extents, int64_t* strides, int64_t* first,
                                                 int64_t* allocated);
@@ -287,11 +287,11 @@ static inline tremula_update tremula_update_init(const tremula_layout* from,
  *   process        result, shape [ranks]: process[label] is the rank that takes the part which `to`
  *                  gives to rank `label`; process[label] == label where nothing is saved
  *   places         NULL or shape [ranks]: ranks with equal numbers, counted from 0, are near each other,
- *                  and bytes between them cost nothing; NULL: every rank has a place of its own
+ *                  and bytes between them cost nothing; NULL: every rank has its own place
  *   exact          0 for the greedy method, which is faster for many thousand places and may leave
  *                  more bytes to move
  *   before, after  bytes that leave their place in a redistribution without and with the relabeling; each
- *                  may be NULL. Exact if every rank has a place of its own, or if `places` are the machines.
+ *                  may be NULL. Exact if every rank has its own place, or if `places` are the machines.
  *                  Where several ranks share a place and an array has copies at its source, another
  *                  labeling may save more
  * Local: needs no other rank, and gives equal results on ranks that pass equal arguments. */
@@ -330,13 +330,13 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       All ranks together decide when the step begins, for each consumer: all ranks
  *                       of a consumer get the same steps, and see from their numbers which were dropped.
  *                       Steps that are kept at the end are delivered by close.
- *   keep_steps          how many of the newest steps are kept for consumers that come later and ask for
+ *   keep_steps          how many of the newest steps are kept for consumers that join later and ask for
  *                       them (`start` of tremula_in_open), 0 (default) to 1024. Each is a copy of
  *                       everything that the rank puts, in memory in addition to the queue.
  *   kind                steps (default): a time series;
  *                       state: each step is a version of the same object, such as the weights of a
  *                       model. keep_steps is at least 1; every consumer gets the newest complete version
- *                       when it comes, and then, whenever it begins a step, the version that is the
+ *                       when it joins, and then, whenever it begins a step, the version that is the
  *                       newest by then (as with `start` and `steps`: latest). The producer waits for
  *                       no consumer.
  *   first_step          number of the first step, default 0, so that a simulation that continues from a
@@ -396,7 +396,7 @@ TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
  * calls are collective, and once that consumer has taken all earlier steps they wait for it to begin the
  * next one, whatever `seconds` is. */
 TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
-/* Waits for `seconds`; consumers that come meanwhile are linked and get the steps that the stream keeps
+/* Waits for `seconds`; consumers that join meanwhile are linked and get the steps that the stream keeps
  * for them (keep_steps, kind). For a producer that computes for a long time between two steps: consumers
  * are linked only while it is in a call that can link them. Between two steps; collective. */
 TREMULA_API tremula_status tremula_out_serve(tremula_out_stream* out, double seconds);
@@ -450,9 +450,9 @@ TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
  * steps, after the first of them has ended. The stream continues under its name, with the numbers of its
  * steps and with its consumers, which keep their own layouts and notice only the delay: the call waits, at
  * most step_timeout, until they have taken all steps and begin the next one; a consumer that does not loses
- * the stream. So no consumer may wait, before it begins the next step, for something that another one makes
- * of that step, and of two groups that consume from each other only one may call this at a time:
- * TREMULA_DEADLOCK otherwise. Consumers that come later find the new layouts; steps that were kept for them
+ * the stream. So no consumer may wait, before it begins the next step, for something that another consumer
+ * makes of that step, and of two groups that consume from each other only one may call this at a time:
+ * TREMULA_DEADLOCK otherwise. Consumers that join later find the new layouts; steps that were kept for them
  * (keep_steps) are dropped. Not available for parts (tremula_out_part), for a state, or with consumers that
  * ask for steps by their time. Refused arguments leave the stream as it was. Collective: all ranks name the
  * same fields, each rank with its own lists where ranks list their elements. */
@@ -534,8 +534,8 @@ TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* att
  *          share: each step goes to one of the groups that share the steps of the stream, the one
  *          with the fewest steps under way. The producer waits when each of them has queue_depth steps
  *          under way, and drops none, whatever its when_full says. Steps on their way to a group that
- *          leaves or fails are not passed to another one.
- *   start  the first step of a group that comes while the stream is running: next (default): the step
+ *          leaves or fails are not passed to another group.
+ *   start  the first step of a group that joins while the stream is running: next (default): the step
  *          that the producer begins next; latest: the newest that it has kept (keep_steps); oldest:
  *          the oldest that it has kept. Always next where steps are shared.
  *   restart_timeout
@@ -556,14 +556,14 @@ TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* att
  *          which get it with the number of that rank.
  *          A state whose readers serve may be read from one of them: when that reader leaves or is lost,
  *          the next begin_step links this group to another group that has the state, in the same epoch; no
- *          version comes twice, and none that is older.
+ *          version is delivered twice, and none that is older.
  *   serve  for a state whose producer sets readers_serve, default false. true: when all ranks have ended
  *          a version of which they have got all fields, other readers may get it from this group, if
- *          they have a restart_timeout. They get no newer version than this group has ended. It needs a
- *          restart_timeout of its own, and fields as the producer has put them: of the same type,
+ *          they have a restart_timeout. They get no newer version than this group has ended. This group
+ *          needs its own restart_timeout, and fields as the producer has put them: of the same type,
  *          without tremula_in_update. tremula_in_get copies what it gets; the group keeps two copies,
  *          and two more for each of its readers, which it links in begin_step and end_step.
- *          tremula_in_begin_step and tremula_in_close are collective, too; after the end of the stream
+ *          tremula_in_begin_step and tremula_in_close are then collective as well; after the end of the stream
  *          the latter waits until the readers have taken the newest version. */
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
                                            const char* options, tremula_in_stream** in);
@@ -579,7 +579,7 @@ TREMULA_API tremula_status tremula_in_field(tremula_in_stream* in, const char* n
 TREMULA_API tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
                                              const tremula_update* update, int* field);
 /* Decides which rank of the consumer takes which part, so that over all fields together the fewest
- * bytes come from other hosts, i.e. from ranks whose sessions have another `host`.
+ * bytes come from other hosts, i.e. from ranks whose sessions have a different `host`.
  * label: from now on this rank takes, of every field, the part that its layout gives to rank
  * `label` (tremula_layout_local(layout, label, ...)); the rank's own number where nothing is saved.
  * Called once, between the last tremula_in_field and the first begin_step of any stream of the session,
@@ -598,18 +598,18 @@ TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
  * until TREMULA_EPOCH_CHANGED: TREMULA_NOT_READY until all ranks have found the loss, and then until
  * another producer is linked. Otherwise ranks may get different answers. */
 TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
-/* Begins the newest step at or before `time`, for a group with time steps of its own; older steps are
- * skipped (`passed`). TREMULA_OK, or TREMULA_UP_TO_DATE if this group has already begun that step: no
- * step comes twice. TREMULA_END_OF_STREAM if it has and no step follows. Waits until the producer has ended
- * a step at or after `time`, or the stream. From call to call `time` must not decrease, and it must not be
- * before the first step that the group gets: a group that comes late calls tremula_in_begin_step first,
- * which may be mixed with this function, and continues from the time of that step.
+/* Begins the newest step at or before `time`, for a group with time steps of its own; older steps are skipped
+ * (`passed`). TREMULA_OK, or TREMULA_NONE_MISSING if this group has already begun that step: no step is
+ * delivered twice. TREMULA_END_OF_STREAM if it has and no step follows. Waits until the producer has ended a
+ * step at or after `time`, or the stream. From call to call `time` must not decrease, and it must not be
+ * before the first step that the group gets: a group that joins late calls tremula_in_begin_step first, which
+ * may be mixed with this function, and continues from the time of that step.
  * unit: the unit of `time`, e.g. "s": TREMULA_MISMATCH if it is not the stream's "time_unit"; NULL: not
  * compared. TREMULA_UNSUPPORTED if the steps have no time, or are dropped or shared, or if the producer's
  * queue_depth is below 2, or if this group has a restart_timeout.
  * Always collective: all ranks ask for the same time and begin the same step; TREMULA_MISMATCH if they ask
  * for different times. A rank that has lost the stream need not call: the others get TREMULA_PEER_LOST. The
- * other streams of the session go on. */
+ * other streams of the session continue. */
 TREMULA_API tremula_status tremula_in_begin_step_at(tremula_in_stream* in, int64_t time,
                                                     const char* unit);
 /* Begins, as tremula_in_begin_step_at does, the steps around `time`, for interpolation: the step at `time`
@@ -641,7 +641,7 @@ TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int fi
 /* Gives `count` fields new layouts of the same shapes, e.g. when the work is redistributed: fields[i] gets
  * layouts[i]; the other fields keep theirs. Called between two steps, after the first of them has ended. The
  * producer applies the new layouts when it begins its next step. It then waits, at most step_timeout, until
- * this group has taken all earlier steps, which come in the layouts that they were put for, and begins that
+ * this group has taken all earlier steps, which arrive in the layouts for which they were put, and begins that
  * step; its other consumers notice only the delay. So the producer must be able to reach that step before
  * this group has got it, as with queue_depth 0: TREMULA_DEADLOCK otherwise. For each step
  * tremula_in_redeclarations gives the number of calls that hold for it, and tremula_in_layout gives its
@@ -657,7 +657,7 @@ TREMULA_API tremula_status tremula_in_redeclarations(const tremula_in_stream* in
 /* Fills `data`, the local buffer of `bytes` bytes, with this rank's part of the field; blocks until all of
  * it has arrived. Cells that the rank does not own (ghost cells, padding) are left unchanged, and so are
  * elements that the producer lacks: see tremula_in_fills. After an error the contents are undefined.
- * TREMULA_MISMATCH: a value did not fit the declared type; the stream goes on. */
+ * TREMULA_MISMATCH: a value did not fit the declared type; the stream continues. */
 TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data,
                                           size_t bytes);
 /* Checks whether tremula_in_get of the step begun last sets every element of this rank's part, whatever it

@@ -436,7 +436,7 @@ struct OutOptions {
   WhenFull when_full = WhenFull::block;
   std::int64_t queue_bytes = 0;  ///< limit on all ranks' bytes under way to a consumer; 0: none
   Kind kind = Kind::steps;
-  int keep_steps = 0;  ///< how many of the newest steps are kept for consumers that come later
+  int keep_steps = 0;  ///< how many of the newest steps are kept for consumers that join later
   std::int64_t first_step = 0;  ///< number of the first step
   Versions versions = Versions::snapshot;
   int lease = 10;              ///< seconds for which a consumer may read a version that is lent
@@ -463,7 +463,7 @@ struct OutOptions {
 
 /// Which steps a consumer gets: `steps` of tremula_in_open.
 enum class Steps { every, latest, share };
-/// The first step of a consumer that comes late: `start` of tremula_in_open.
+/// The first step of a consumer that joins late: `start` of tremula_in_open.
 enum class Start { next, latest, oldest };
 
 struct InOptions {
@@ -616,7 +616,7 @@ public:
   std::size_t count(const std::string& name) const { return at(name).count; }
   /// Returns the values of the attribute.
   /// @tparam T  std::int64_t, double or std::string, as the producer set it; integers can also be got as double
-  /// @throws Error if there is no attribute of that name, or if it has another type
+  /// @throws Error if there is no attribute of that name, or if it has a different type
   template <class T>
   std::vector<T> values(const std::string& name) const {
     static_assert(std::is_same_v<T, std::int64_t> || std::is_same_v<T, double> ||
@@ -736,7 +736,7 @@ public:
     is_open_ = in_step_ = true;
     return StepStatus::ok;
   }
-  /// Waits for `seconds`; consumers that come meanwhile are linked and get the steps that are kept for them.
+  /// Waits for `seconds`; consumers that join meanwhile are linked and get the steps that are kept for them.
   void serve(double seconds) { detail::check(tremula_out_serve(handle_.get(), seconds)); }
   /// Returns whether begin_step would return without waiting for a consumer. Never blocks.
   bool is_ready() {
@@ -958,7 +958,7 @@ public:
     return fills != 0;
   }
   /// Copies this rank's part of a field into `data`, between begin_step and end_step. Elements that no producer has
-  /// stay as they are.
+  /// stay unchanged.
   /// @param data  the whole local buffer, local(rank).allocated elements of the layout; another size is an error
   template <class T>
   void get(Field<T> field, std::span<std::type_identity_t<T>> data) {

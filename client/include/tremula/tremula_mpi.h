@@ -29,7 +29,7 @@ typedef struct tremula_redistribution tremula_redistribution;
  * between machines a header of 24 bytes precedes it). Shape of `updates`: [count], `stride` bytes apart.
  * Collective over comm; all ranks pass the same updates. The first call over comm sets up state that
  * stays with comm until comm is freed. Waits for the other ranks at most twice the TREMULA_TIMEOUT;
- * after TREMULA_TIMED_OUT no collective call over comm is correct any more. All redistributions over one
+ * after TREMULA_TIMED_OUT no further collective call over comm is correct. All redistributions over one
  * communicator together run one call at a time: a second concurrent call gets TREMULA_INVALID_ARGUMENT,
  * and so do calls in a child made by fork and calls after MPI_Finalize. */
 TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,

@@ -8,7 +8,7 @@
  * over the calls of an unchanged program. It also takes over the calls of a program that was linked
  * without it and runs with LD_PRELOAD=<prefix>/lib/libtremula_scalapack.so. With TREMULA_LOG=info one line on
  * standard error reports which library was found. The library contains no BLACS: the program links
- * that of its ScaLAPACK, with 4-byte integers.
+ * the BLACS of its ScaLAPACK, with 4-byte integers.
  *
  * All indices are 1-based. Descriptors are those of dense matrices (desc[0] == 1) with a source
  * process; a source of -1 (a copy on every row or column of the grid) is refused. Local arrays may
@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-/* Copies sub(A) to sub(B): m x n elements from A(ia, ja) to B(ib, jb), each on a grid of its own, with
+/* Copies sub(A) to sub(B): m x n elements from A(ia, ja) to B(ib, jb), each on its own grid, with
  * the contexts desca[1] and descb[1]. Called by all processes of `context`, which contains at least
  * those of both grids. A process outside a grid passes -1 as the context of that grid; its other
  * arguments for that matrix are ignored. Cells outside sub(B) are left unchanged. */
