@@ -145,7 +145,7 @@ void read_file(Config& config, const std::filesystem::path& file) {
                              fmt::join(keys | std::views::transform(&Key::name), ", ")));
     }
     if (!seen.insert(name).second)
-      fail(mark, fmt::format("expected key '{}' once, found it again", name));
+      fail(mark, fmt::format("expected key '{}' once, found it twice", name));
     if (!entry.second.IsScalar())
       fail(mark, fmt::format("{}: expected one value, found none or several", name));
     set(config, *key, entry.second.Scalar(),
@@ -168,7 +168,7 @@ Config load_config(const ConfigTexts& arguments, const Environment& environment,
   if (config.tls_certificate.empty() != config.tls_key.empty())
     throw Error(Errc::invalid_argument,
                 "tls_certificate and tls_key: expected both or neither, found one; a server that "
-                "speaks TLS needs its certificate and the private key of it");
+                "speaks TLS needs a certificate and its private key");
   config.key_source = core::key_source(config.key_source.file, environment("TREMULA_KEY"),
                                        environment("XDG_RUNTIME_DIR"));
   return config;

@@ -127,8 +127,9 @@ std::string welcome_text(const Listener& listener, const Config& config,
   const std::string& file = config.key_source.file;
   if (has_usual_key(config) && !config.port_file)
     return fmt::format(
-        "those of this user on this host alone, which find the key of this port; those that do not "
-        "take TREMULA_KEY_FILE={}; for other hosts start it with --bind 0.0.0.0 --key-file PATH",
+        "only those of this user on this host, which find the key of this port; those that do not "
+        "find it take TREMULA_KEY_FILE={}; for other hosts start it with --bind 0.0.0.0 --key-file "
+        "PATH",
         transport::find_key_of_port(listener.address().port, config.key_source.runtime_folder)
             .string());
   std::string key;
@@ -140,7 +141,7 @@ std::string welcome_text(const Listener& listener, const Config& config,
     const std::string with_key = key.empty() ? "" : fmt::format(", with {}", key);
     return is_everywhere
                ? fmt::format("those of this host{}, which has no interface but loopback", with_key)
-               : fmt::format("those of this host alone{}; for others start it with --bind 0.0.0.0",
+               : fmt::format("only those of this host{}; for others start it with --bind 0.0.0.0",
                              with_key);
   }
   std::string text =
@@ -182,7 +183,7 @@ void serve(const Config& given, const std::string& version, const core::Log& log
             "listens {}: no job is asked for a key{}",
             listener.is_outward() ? "beyond this host, for everybody who can reach the port"
                                   : "for every user of this host",
-            listener.is_outward() ? "; --bind takes the address of a private network, too" : ""));
+            listener.is_outward() ? "; --bind also takes the address of a private network" : ""));
   listener.run();
   log.info("server", "stopped");
 }

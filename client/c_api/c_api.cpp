@@ -205,11 +205,10 @@ tremula_status tremula_session_allgather(tremula_session* session, const void* m
     const auto parts = group.allgather({view.begin(), view.end()}, group.deadline());
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
       if (parts[rank].size() != parts[0].size())
-        throw core::Error(
-            core::Errc::mismatch,
-            fmt::format("group '{}': expected all ranks to pass as many bytes; found {} of rank {} "
-                        "and {} of rank 0",
-                        group.name(), parts[rank].size(), rank, parts[0].size()));
+        throw core::Error(core::Errc::mismatch,
+                          fmt::format("group '{}': expected all ranks to pass the same number of "
+                                      "bytes; found {} on rank {} and {} on rank 0",
+                                      group.name(), parts[rank].size(), rank, parts[0].size()));
     }
     for (std::size_t rank = 0; rank < parts.size(); ++rank)  // each as long as this rank's
       std::copy(parts[rank].begin(), parts[rank].end(),

@@ -76,10 +76,10 @@ tremula_status make_listed(int dimensions, const int64_t* shape, int ranks, unsi
           dimensions, ranks, count);
     });
     core::expects(count <= std::numeric_limits<int64_t>::max() / dimensions, [&] {
-      return fmt::format("expected a count of what lies in memory, found {}", count);
+      return fmt::format("expected a count of elements that fit into memory, found {}", count);
     });
     core::expects((options & ~(TREMULA_PARTIAL | TREMULA_COPIES)) == 0, [&] {
-      return fmt::format("options: expected TREMULA_PARTIAL and TREMULA_COPIES alone, found {:#x}",
+      return fmt::format("options: expected only TREMULA_PARTIAL and TREMULA_COPIES, found {:#x}",
                          options);
     });
     const std::span extents(shape, static_cast<std::size_t>(dimensions));

@@ -44,7 +44,7 @@ Gate::Entry Gate::enter() {
   core::expects(is_at_home(), [this] {
     return fmt::format(
         "{}: expected a call of process {}, which opened it; found one of process {}, a child that "
-        "was forked later: fork before a session is opened, or open another one in the child",
+        "was forked later: fork before a session is opened, or open another session in the child",
         owner_, home_.pid(), getpid());
   });
   core::expects(!is_taken_.exchange(true, std::memory_order_acquire), [this] {

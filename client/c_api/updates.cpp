@@ -32,9 +32,10 @@ FieldUpdate update_from(const tremula_update& u, std::size_t dimensions) {
       update.axes.push_back(static_cast<std::size_t>(u.axes[d]));
     }
   if (u.extents == nullptr) {
-    core::expects(u.from_origin == nullptr && u.to_origin == nullptr,
-                  "update.extents: expected those of the part that begins at the origins; found "
-                  "NULL");
+    core::expects(
+        u.from_origin == nullptr && u.to_origin == nullptr,
+        "update.extents: expected the extents of the part that begins at the origins; found "
+        "NULL");
     return update;
   }
   const auto origin = [&](const int64_t* given) {
@@ -52,8 +53,9 @@ Update update_of(const tremula_update* given) {
   expects_pointer(u.from, "update.from");
   expects_pointer(u.to, "update.to");
   const std::size_t dimensions = u.to->layout.dims.size();
-  core::expects(u.from->layout.dims.size() == dimensions,
-                "update: expected two layouts with as many dimensions; found others");
+  core::expects(
+      u.from->layout.dims.size() == dimensions,
+      "update: expected two layouts with the same number of dimensions; found different numbers");
   auto wanted = update_from(u, dimensions);
   Update update{.from = u.from->layout,
                 .to = u.to->layout,

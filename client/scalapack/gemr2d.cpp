@@ -120,7 +120,7 @@ void gemr2d(core::ElementType type, int m, int n, const void* a, int ia, int ja,
   if (is_empty(m, n)) return;
   core::expects(grid_of(context).has_me(), [&] {
     return fmt::format(
-        "context: expected one that has all processes of both grids, this one too; found {}",
+        "context: expected one that has all processes of both grids, including this one; found {}",
         context);
   });
   Job& job = ContextJob::of(context).job();

@@ -321,7 +321,7 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     throw Error(error.code(),
                 fmt::format("{}; {}of group '{}' {}: {}", error.what(),
                             call_.name.empty() ? "" : fmt::format("to {}, ", text_of(call_)), name_,
-                            explained.is_warning() ? "found" : "did not come", explained.text()));
+                            explained.is_warning() ? "found" : "did not join", explained.text()));
   }
 }
 

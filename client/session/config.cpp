@@ -290,7 +290,7 @@ OutConfig load_out_config(const std::string& options) {
       "newest version to serve; found kind: steps: leave readers_serve out, or set kind");
   core::expects(!c.lends || (c.is_state && c.keep_steps <= 1),
                 "versions (from stream options): expected kind: state and keep_steps of at most 1 "
-                "where versions are lent, as only the newest one can be; found another: leave "
+                "where versions are lent, as only the newest one can be; found others: leave "
                 "versions out, or set both");
   if (c.is_state) c.keep_steps = std::max(c.keep_steps, 1);
   if (c.is_state) c.queue_depth = c.lends ? 0 : std::max(c.queue_depth, 1);
@@ -319,7 +319,7 @@ InConfig load_in_config(const std::string& options) {
                 "leave serve out, or set both");
   core::expects(c.steps != Steps::share || c.start == Start::next,
                 "start (from stream options): expected next where consumers share the steps; found "
-                "another one, whose steps may have gone to another consumer already: leave start "
+                "another value, whose steps may already have gone to another consumer: leave start "
                 "out, or choose other steps");
   return c;
 }

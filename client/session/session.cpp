@@ -133,7 +133,7 @@ void expect_trust(const SessionConfig& config) {
   throw Error(
       Errc::invalid_argument,
       fmt::format(
-          "{}: expected a wire on which ranks prove that they are of the link, because this job "
+          "{}: expected a wire on which ranks prove that they belong to the link, because this job "
           "has a key; found '{}', which accepts messages from any program that reaches its port: "
           "choose "
           "transport 'tcp' or 'auto'{}, or set trust_network: true where the network keeps "

@@ -22,15 +22,15 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
         group.name, group.host, group.pid, now - group.since, group.members.size(), group.size));
   if (group.size != hello.size())
     refuse(
-        fmt::format("group '{}', rank {}: expected size {}, as its first rank on host {}, pid {}, "
-                    "said; found {}; "
+        fmt::format("group '{}', rank {}: expected size {}, as stated by its first rank on host "
+                    "{}, pid {}; found {}; "
                     "start all ranks with the same size",
                     group.name, hello.rank(), group.size, group.host, group.pid, hello.size()));
   if (const auto taken = group.members.find(hello.rank()); taken != group.members.end())
     refuse(fmt::format(
         "group '{}': rank {} is held by host {}, pid {}, since {:.0f} s ago; found a second one on "
-        "host {}, pid {}; give every process a rank of its own, and each job of this group name a "
-        "TREMULA_JOB of its own",
+        "host {}, pid {}; give every process its own rank, and each job of this group name its own "
+        "TREMULA_JOB",
         group.name, hello.rank(), taken->second.host, taken->second.pid, now - taken->second.since,
         hello.host(), hello.pid()));
 }

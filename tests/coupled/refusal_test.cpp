@@ -194,7 +194,7 @@ TEST_P(CoupledRefusal, OfARankThatDoesNotCome) {
     for (const int rank : {0, 1}) {
       const Event error = job.error_of(rank);
       EXPECT_EQ(error.status, TREMULA_TIMED_OUT) << testing::PrintToString(error);
-      EXPECT_NE(error.text.find("of group 'incomplete' did not come: rank 2 on host"),
+      EXPECT_NE(error.text.find("of group 'incomplete' did not join: rank 2 on host"),
                 std::string::npos)
           << testing::PrintToString(error);
     }

@@ -110,7 +110,7 @@ TEST_F(ConfigFile, TakesTheTwoFilesOfTlsOrNone) {
                 load({{key, "x"}});
               }),
               "tls_certificate and tls_key: expected both or neither, found one; a server that "
-              "speaks TLS needs its certificate and the private key of it");
+              "speaks TLS needs a certificate and its private key");
 }
 
 TEST_F(ConfigFile, MayBeEmpty) {
@@ -180,7 +180,7 @@ TEST_F(ConfigFile, NamesTheLineThatIsNoConfig) {
     const char* text;
     std::string error;
   } rows[] = {
-      {"port: 1\nport: 2\n", ", line 2: expected key 'port' once, found it again"},
+      {"port: 1\nport: 2\n", ", line 2: expected key 'port' once, found it twice"},
       {"port: [1, 2]\n", ", line 1: port: expected one value, found none or several"},
       {"port:\n", ", line 1: port: expected one value, found none or several"},
       {"- port\n", ", line 1: expected lines of 'key: value', found something else"},

@@ -51,12 +51,13 @@ TEST(Groups, RefuseWhoCannotBeOfTheGroup) {
        "ranks connected); choose "
        "another name or end that job"},
       {hello("g", 1, 5),
-       "group 'g', rank 1: expected size 4, as its first rank on host nid1, pid 42, said; found 5; "
+       "group 'g', rank 1: expected size 4, as stated by its first rank on host nid1, pid 42; "
+       "found 5; "
        "start all ranks with the same size"},
       {hello("g", 0, 4, "j", "nid2", 43),
        "group 'g': rank 0 is held by host nid1, pid 42, since 30 s ago; found a second one on host "
-       "nid2, pid 43; give "
-       "every process a rank of its own, and each job of this group name a TREMULA_JOB of its own"},
+       "nid2, pid 43; give every process its own rank, and each job of this group name its own "
+       "TREMULA_JOB"},
   };
   for (const auto& row : rows) {
     try {

@@ -89,8 +89,8 @@ TEST(Membership, LetsARankWaitForASeatWhoseRankHasMissedHeartbeats) {
       3, Play::hello("g", 0, 2),
       {Play::refused(3, -7,
                      "group 'g': rank 0 is held by host node, pid 100, since 3 s ago; found a "
-                     "second one on host node, pid 100; give every process a rank of its own, and "
-                     "each job of this group name a TREMULA_JOB of its own")});
+                     "second one on host node, pid 100; give every process its own rank, and each "
+                     "job of this group name its own TREMULA_JOB")});
   play.send(4, Play::hello("g", 1, 2), {});
   play.at(11);
   play.record_heard(1);
