@@ -21,8 +21,8 @@ struct Config {
   std::optional<std::filesystem::path>
       port_file;  ///< gets the line "host:port" while the server listens
   /// File with the keys of the server; serve() makes it if it is missing. If it is not set, serve() uses
-  /// the file beside the port file, or if there is none, a file that jobs of this user on this host find
-  /// by the port. With `none`, every process that reaches the port may join.
+  /// the file next to the port file, or if there is none, a file that jobs of this user on this
+  /// host find by the port. With `none`, every process that reaches the port may join.
   core::KeySource key_source{};
   /// PEM files, both or neither: every connection speaks TLS.
   std::filesystem::path tls_certificate{}, tls_key{};

@@ -15,8 +15,8 @@
 namespace tremula::server {
 
 /// Connects the Rendezvous to sockets: one thread, any number of connections. An idle connection
-/// costs one socket and about a kilobyte. One message of each connection is served before any
-/// connection has another one served; Limits bounds what a connection may take.
+/// costs one socket and about a kilobyte. One message of each connection is served before a second
+/// message of any; Limits bounds what a connection may take.
 class Listener {
 public:
   /// Opens the port: sessions may connect from now on, and are served while run() runs. Uses the keys

@@ -42,7 +42,7 @@ private:
   Made files_;
 };
 
-/// Returns whether the configuration names no key: then the key lies beside the port file, or where
+/// Returns whether the configuration names no key: then the key is next to the port file, or where
 /// jobs find it by the port.
 bool has_usual_key(const Config& config) {
   return config.key_source.file.empty() && !config.key_source.key;
@@ -55,8 +55,8 @@ std::vector<core::Key> keys_in(const std::filesystem::path& file, const core::Lo
   return core::read_key_list(file);
 }
 
-/// Puts the key beside the port file, for jobs that find the server by the port file.
-/// @throws Error invalid_argument if another key lies there
+/// Puts the key next to the port file, for jobs that find the server by the port file.
+/// @throws Error invalid_argument if another key is there
 void lay_key(const std::filesystem::path& beside, const Config& config,
              const std::vector<core::Key>& keys, Made& made) {
   const auto refuse = [&](const std::string& found) {

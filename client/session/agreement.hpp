@@ -69,7 +69,7 @@ private:
   auto watched(bool is_of_root, Call&& call);
 
   /// Asks the server a few times which rank has left the group. Called when a connection to another rank has failed,
-  /// perhaps because that rank itself gave up on a third one.
+  /// possibly because that rank itself gave up on a third rank.
   /// @throws core::Error peer_lost naming the rank that has left, if there is one
   void name_rank_that_left(const wire::Explain& question);
 

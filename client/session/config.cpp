@@ -225,8 +225,8 @@ SessionConfig load_session_config(const std::string& options) {
 }
 
 std::vector<std::string> unknown_variables() {
-  // Variables that a session reads besides its keys, those that the package for Python and the scripts of the
-  // examples read, and those of the server, whose keys are defined elsewhere.
+  // Variables that a session reads in addition to its keys, those that the package for Python and
+  // the scripts of the examples read, and those of the server, whose keys are defined elsewhere.
   std::vector<std::string> known{"TREMULA_CONFIG",
                                  "TREMULA_JOB",
                                  "TREMULA_KEY",

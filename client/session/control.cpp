@@ -21,14 +21,15 @@ using core::Errc, core::Error;
 
 namespace {
 
-// Time limits of one attempt to join a server; the next attempt may find another one.
+// Time limits of one attempt to join a server; the next attempt may find another server.
 constexpr double connect_seconds = 5, reconnect_seconds = 1, answer_seconds = 30;
 constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to come back
 
 constexpr double seconds_between_looks = 0.1;
 constexpr std::int64_t most_parts_of_presence = 8;
 
-/// Room that a heartbeat leaves beside its counters, for a Wait with all its ranks and turns.
+/// Room that a heartbeat leaves in addition to its counters, for a Wait with all its ranks and
+/// turns.
 constexpr std::int64_t most_parts_of_wait = 8192;
 constexpr std::int64_t parts_of_counters = 17, parts_of_lag = 4;  // at most
 constexpr std::int64_t most_lags =
@@ -213,7 +214,7 @@ void Control::come_back() {
     lock.lock();
     if (refused) {
       refused_ = refused;
-      if (is_lost) {  // the server has reported it to the other side, too: what calls wait for will not come
+      if (is_lost) {  // the server has also reported it to the other side: what calls wait for will not come
         own_group_lost_ = refused;
         any_end_.store(true, std::memory_order_release);
       }

@@ -64,7 +64,7 @@ public:
   /// Returns whether another group has waited for this one to open links since begin_presence() was last called.
   bool is_awaited() const noexcept { return is_awaited_.load(std::memory_order_acquire); }
   /// Reports that all ranks of the group are in a call that opens links. Called on rank 0. Does not wait for a
-  /// server: one that comes later receives the report, too.
+  /// server: one that starts later also receives the report.
   /// @param begins  incarnation of the own stream whose next step the call begins; 0: none
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
   /// Ends the presence: after that there are no events except those that have arrived.

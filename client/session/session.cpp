@@ -34,7 +34,7 @@ using core::Errc, core::Error, core::expects;
 namespace {
 
 /// How long an agreement goes on after a rank has left the stream that it is about: that rank may already
-/// have agreed, or another one may have a better reason.
+/// have agreed, or another rank may have a better reason.
 constexpr double given_up_seconds = 0.5;
 
 std::string host_name() {

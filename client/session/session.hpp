@@ -34,8 +34,8 @@ public:
   /// Makes the transports of one rank from a configuration that has an address in `ofi_bind`.
   using MakeTransports = std::function<Transports(const SessionConfig&)>;
 
-  /// Opens the session of a group with a channel and transports of its own (MPI, or a test's). Collective over
-  /// `channel`.
+  /// Opens the session of a group with its own channel and transports (MPI, or a test's).
+  /// Collective over `channel`.
   /// @param make  called when the rank has joined the server, which determines the address it listens on
   static std::unique_ptr<Session> open(const std::string& group,
                                        std::unique_ptr<transport::Group> channel,
@@ -67,7 +67,7 @@ public:
 
   /// Returns the offers that every rank of the group has, best first. Fixed when the session is opened.
   const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
-  /// Returns whether `offer`, one of offers(), stands for several choices: see Transport.
+  /// Returns whether `offer`, one of offers(), has several choices: see Transport.
   bool has_choices(const std::string& offer) { return transport_of(offer).has_choices(offer); }
   /// Returns whether endpoints of `offer` connect in any thread: see Transport.
   bool connects_alone(const std::string& offer) { return transport_of(offer).connects_alone(); }
@@ -175,7 +175,7 @@ private:
     return set_up_.has_lost(stream);
   };
   ProgressEngine progress_;             // its thread uses the members above
-  std::unique_ptr<DumpOnSignal> dump_;  // last: its thread uses them, too
+  std::unique_ptr<DumpOnSignal> dump_;  // last: its thread uses the members above as well
 };
 
 }  // namespace tremula::client

@@ -66,7 +66,7 @@ struct SetUp::Wait {
   /// Until when the server may hold the call; nullopt: set to one step_timeout when the call could first return.
   std::optional<core::Deadline> chosen_by;
   bool is_choosing = false;    // the server held the call when it last tried to return
-  LongWait* longer = nullptr;  // null if the call has a time limit of its own
+  LongWait* longer = nullptr;  // null if the call has its own time limit
   std::string found{};
   bool has_come = false, has_begun = false;
   std::set<std::string> said{};

@@ -47,7 +47,8 @@ public:
   /// Returns the wait of a consumer whose links are all open, while one of its producers has yet to admit it; nullopt
   /// if it does not wait so. Moves the session's data.
   virtual std::optional<wire::Wait> awaited_begin() { return std::nullopt; }
-  /// Returns whether that wait has lasted so long that the producer must have begun the stream, too.
+  /// Returns whether that wait has lasted so long that the producer must have begun the stream as
+  /// well.
   virtual bool has_awaited_begin() const { return false; }
   /// Returns whether a consumer takes no further steps over the links that it has had.
   virtual bool has_lost_links() { return true; }
@@ -129,7 +130,7 @@ private:
   bool lasts_a_step(std::optional<core::Deadline>& until) const;
   void carry_out(const wire::ToClient& event);
   void join_without_end(const wire::Matched& matched);
-  /// Sends the server the choices that all ranks have behind `offer`. Collective.
+  /// Sends the server the choices of `offer` that all ranks have. Collective.
   void send_choices(const std::string& offer);
 
   Session& session_;

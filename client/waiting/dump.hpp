@@ -10,7 +10,7 @@ namespace tremula::client {
 /// the signal had its default action when the first one was made. An action that the application sets later stays.
 class DumpOnSignal {
 public:
-  /// @param text  called by a thread of its own while this object exists; must not wait long
+  /// @param text  called by a separate thread while this object exists; must not wait long
   explicit DumpOnSignal(std::function<std::string()> text);
   ~DumpOnSignal();
   DumpOnSignal(const DumpOnSignal&) = delete;

@@ -63,7 +63,7 @@ struct GaveUp {
 /// status.
 using Owner = std::uint32_t;
 
-/// The choices that an offer of a group stands for.
+/// The choices of an offer of a group.
 struct OfferChoices {
   double asked = 0;                 ///< when the server first asked for them
   bool is_dropped = false;          ///< the group began another call without answering: ask again
@@ -98,7 +98,7 @@ struct Group {
   /// Streams that ranks gave up before rank 0 has reported them, or whose names others have taken, by their
   /// incarnation; empty once the group is resumed.
   std::map<std::uint64_t, GaveUp> gave_up{};
-  double empty_since = 0;  ///< when the last of the ranks that have come back left
+  double empty_since = 0;  ///< when the last of the returned ranks left
   /// Result of the last Groups::has_missed: a rank that had missed heartbeats, or until when none can have.
   mutable core::Rank missed_by = 0;
   mutable double none_missed_until = -1;
@@ -139,8 +139,9 @@ public:
   /// Returns whether a rank of the group of that name has said goodbye and others have not, so that the name
   /// will soon be free; false for a rank that the group still awaits.
   bool is_leaving(const wire::Hello& hello) const;
-  /// Returns whether a rank that stands in the way of `hello` has missed heartbeats, so that it soon sends one
-  /// or is lost: a rank of another job that holds the name, or in the same job the one with that number.
+  /// Returns whether a rank because of which `hello` would be refused has missed heartbeats, so
+  /// that it soon sends one or is lost: a rank of another job that holds the name, or in the same
+  /// job the one with that number.
   /// @param seconds  silence that counts as missed heartbeats
   /// @param usual    as in find_silent
   bool may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const;

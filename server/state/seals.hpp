@@ -12,15 +12,16 @@
 // Seals, marks and tokens contain the fingerprint of the key that made them, 16 bytes of an HMAC under it: each is
 // checked under that key only, however many the server has.
 //
-// A link belongs to the same two groups for its whole life. With its seal each of them gets the mark of the other one,
-// made under that one's key: the claims of a group with a third key about the link, under the name of either, do not
-// count after a restart. A group can make a mark with its own key, which says that the other side also has that key: it
-// harms its own link.
+// A link belongs to the same two groups for its whole life. With its seal each of them gets the
+// mark of the other group, made under the other's key: the claims of a group with a third key about
+// the link, under the name of either, do not count after a restart. A group can make a mark with
+// its own key, which says that the other side also has that key: it harms its own link.
 //
 // A name goes from one group to another, so its seal says when it was made, by the clock of the server, and of two
 // groups that show one, the newer seal holds. A group that takes a name before its holder is back also gets a seal of
 // it: it keeps the name if the server is started once more before that holder is back. Until then such a seal does not
-// count: the seal of a name begins with the number of the server that made it, which takes none of its own.
+// count: the seal of a name begins with the number of the server that made it, which accepts none
+// of its own seals.
 //
 // Seals do not expire. However old it is, a seal takes a name from each holder that has shown none: a job that has the
 // name for the first time, or the job of an earlier version.
@@ -45,7 +46,7 @@ namespace tremula::server {
 /// Returns when a name is sealed anew: later than the seal that its group has shown, even if the clock was set back.
 std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now);
 
-/// The seals, marks and tokens of one server. To make or to check one costs one HMAC.
+/// The seals, marks and tokens of one server. Making or checking one costs one HMAC.
 class Seals {
 public:
   using Keys = transport::ServerExchange::Keys;
