@@ -58,7 +58,7 @@ public:
   /// that its source has sent.
   /// @throws core::Error mismatch
   void tell_mismatch();
-  /// Gives up fetching after a failure: no rank writes any more into an array passed to
+  /// Gives up fetching after a failure: from now on no rank writes into an array passed to
   /// fetch_some().
   void give_up_fetching() noexcept;
   /// True when all of the current step has arrived or can be fetched. Makes progress.

@@ -12,49 +12,50 @@
 
 namespace tremula::client::redistribute {
 
-/// Rings in shared memory between the ranks of one job that are on one machine: what one rank packs
-/// into a slot another unpacks out of it, and nothing in between copies or waits for a handshake.
+/// Rings in shared memory between the ranks of one job that are on one machine: another rank
+/// unpacks what one has packed into a slot, and nothing in between copies or waits for a handshake.
 /// Data pushed stays readable as long as the peer's NearRings lives.
 class NearRings {
 public:
-  /// Every rank gets what every rank passed. Shape: [rank]
+  /// Returns on every rank what every rank passed. Shape of the result: [rank]
   using Allgather = std::function<std::vector<core::Bytes>(core::Bytes)>;
   using Ring = transport::local::ChunkRing;
 
-  /// None.
+  /// Makes an object without rings.
   NearRings() = default;
-  /// Bytes that a slot holds behind its head, where so many ranks of the job are on one machine.
+  /// Returns the bytes that a slot holds after its head, for the number of ranks of the job on one
+  /// machine.
   using ChunkBytes = std::size_t (*)(core::Rank near_ranks);
 
-  /// Collective. There are rings between all ranks of a machine, or none at all where memory cannot
-  /// be shared.
+  /// Makes rings between all ranks of a machine, or none at all if memory cannot be shared.
+  /// Collective.
   /// @param machines  identities, shape: [rank]; ranks with equal ones can map each other's memory
   NearRings(core::Rank me, ChunkBytes chunk_bytes, std::span<const core::Bytes> machines,
             const Allgather& allgather);
   NearRings(NearRings&&) = default;
   NearRings& operator=(NearRings&&) = default;
   ~NearRings() { close(); }
-  /// Tells the others that this rank sends and takes no more.
+  /// Closes the rings: the other ranks see that this rank sends and takes no more.
   void close() noexcept {
     for (Ring& ring : to_)
       if (ring) ring.close();
   }
 
-  /// Counts runs, also those that this rank refuses: ranks that are not at the same one are
-  /// noticed.
+  /// Counts a run, even one that this rank refuses, so that ranks in different runs are detected.
   void begin_run() noexcept { ++runs_; }
   std::uint64_t runs() const noexcept { return runs_; }
 
-  /// Ranks on this machine, this one included; 0: without rings.
+  /// Returns the number of ranks on this machine, including this one; 0 without rings.
   core::Rank near_ranks() const noexcept { return near_ranks_; }
-  /// Of each rank of the job; ranks of one machine have one number. The same on all ranks.
+  /// Returns the machine of each rank of the job; ranks of one machine have one number. The same on
+  /// all ranks.
   std::span<const std::uint32_t> machines() const noexcept { return machines_; }
-  /// What this rank shares with them.
+  /// Returns the bytes of memory that this rank shares with others.
   std::size_t memory_bytes() const noexcept { return memory_ ? memory_->bytes().size() : 0; }
 
-  /// Of what this rank sends to `peer`; null if that is not near.
+  /// Returns the ring for what this rank sends to `peer`; null if `peer` is not near.
   Ring* to(core::Rank peer) noexcept { return find(to_, peer); }
-  /// Of what `peer` sends to this rank.
+  /// Returns the ring for what `peer` sends to this rank; null if `peer` is not near.
   Ring* from(core::Rank peer) noexcept { return find(from_, peer); }
 
 private:

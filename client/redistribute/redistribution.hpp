@@ -57,8 +57,8 @@ public:
            std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
            core::Deadline deadline);
 
-  /// Returns whether a run was cut short: this object and the connections to the peers cannot be
-  /// used any more.
+  /// Returns whether a run was cut short, after which this object and the connections to the peers
+  /// cannot be used.
   bool has_failed() const noexcept { return has_failed_; }
   /// Returns the plan of the first pass.
   const RedistributionPlan& plan() const noexcept { return *plans_.front(); }

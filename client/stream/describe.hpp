@@ -9,7 +9,7 @@
 
 namespace tremula::client {
 
-/// What the producer of a stream has announced. If several groups produce it together, `producer`
+/// A stream as its producer has announced it. If several groups produce it together, `producer`
 /// and `ranks` cover all of them, the layouts state only the shapes of the whole arrays, and
 /// `parts` has what each group offers.
 struct Description {

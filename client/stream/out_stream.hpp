@@ -52,7 +52,7 @@ public:
   /// Sets the time of the step, in the unit of the stream.
   void set_time(std::int64_t time);
   void end_step();
-  /// True when no consumer needs the arrays of `step` and earlier steps any more.
+  /// True when no consumer still needs the arrays of `step` and earlier steps.
   bool poll_taken(std::uint64_t step);
   void wait_taken(std::uint64_t step);
   /// Gives fields other layouts of the same shapes, beginning with the next step; other fields keep

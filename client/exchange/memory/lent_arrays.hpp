@@ -24,7 +24,7 @@ public:
   /// again.
   /// @return the first array that was changed while it was lent; nullopt if none was
   std::optional<Changed> take_back(std::uint64_t step);
-  /// Drops all records without a check, because no peer reads the arrays any more.
+  /// Drops all records without a check, because peers no longer read the arrays.
   void forget() noexcept { lent_.clear(); }
 
 private:

@@ -42,7 +42,7 @@ struct Part {
   bool has_copies() const noexcept { return first_copy != end_copy; }
 };
 
-/// What one rank sends to, or receives from, one peer in one step.
+/// Everything that one rank sends to, or receives from, one peer in one step.
 struct Message {
   Rank peer = 0;
   std::vector<Part> parts;      ///< in the order of the fields; empty if it only announces the step
