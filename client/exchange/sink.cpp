@@ -361,10 +361,8 @@ void Sink::prove(std::size_t message, std::size_t part) {
   if (found == told || !not_proved_.empty()) return;
   not_proved_ = fmt::format(
       "expected the {} elements of producer rank {} to have hash {:016x}, as when it put them; "
-      "found "
-      "hash {:016x}: they were changed in transit by path '{}', or by the producer before they "
-      "were "
-      "taken; get the field again, or do not use the step",
+      "found hash {:016x}: they were changed in transit by path '{}', or by the producer before "
+      "they were taken; get the field again, or do not use the step",
       p.package->elements, m.peer, told, found, paths_[peers_[message].last]->name());
 }
 

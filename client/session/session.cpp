@@ -130,17 +130,14 @@ void expect_trust(const SessionConfig& config) {
   if (!leaves_libfabric_out(config)) return;
   const bool is_named = config.transport == "auto" && !config.ofi_provider.empty();
   if (config.transport != "ofi" && !is_named) return;
-  throw Error(
-      Errc::invalid_argument,
-      fmt::format(
-          "{}: expected a wire on which ranks prove that they belong to the link, because this job "
-          "has a key; found '{}', which accepts messages from any program that reaches its port: "
-          "choose "
-          "transport 'tcp' or 'auto'{}, or set trust_network: true where the network keeps "
-          "strangers out",
-          is_named ? "ofi_provider" : "transport",
-          is_named ? config.ofi_provider : config.transport,
-          is_named ? " without ofi_provider" : ""));
+  throw Error(Errc::invalid_argument,
+              fmt::format("{}: expected a wire on which ranks prove that they belong to the link, "
+                          "because this job has a key; found '{}', which accepts messages from any "
+                          "program that reaches its port: choose transport 'tcp' or 'auto'{}, or "
+                          "set trust_network: true where the network keeps strangers out",
+                          is_named ? "ofi_provider" : "transport",
+                          is_named ? config.ofi_provider : config.transport,
+                          is_named ? " without ofi_provider" : ""));
 }
 #endif
 

@@ -127,8 +127,7 @@ void OutStream::check_attributes(const proto::Attributes& of_0) {
   unequal_ = fmt::format(
       "stream '{}', step {}: expected every rank of group '{}' to set the same attributes of the "
       "step, including '{}'; found {} on rank 0 and {} on rank {}: set it on every rank, with the "
-      "same "
-      "values, or on none",
+      "same values, or on none",
       name(), step() - 1, session_.name(), differs, values(of_0), values(attributes_),
       session_.rank());
   throw Error(Errc::mismatch, unequal_);

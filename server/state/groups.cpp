@@ -23,8 +23,7 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
   if (group.size != hello.size())
     refuse(
         fmt::format("group '{}', rank {}: expected size {}, as stated by its first rank on host "
-                    "{}, pid {}; found {}; "
-                    "start all ranks with the same size",
+                    "{}, pid {}; found {}; start all ranks with the same size",
                     group.name, hello.rank(), group.size, group.host, group.pid, hello.size()));
   if (const auto taken = group.members.find(hello.rank()); taken != group.members.end())
     refuse(fmt::format(

@@ -40,9 +40,8 @@ protected:
                              int link = 1, const std::string& stream = "s") {
     return fmt::format(
         "{}: matched {{ link: {} stream: '{}' offer: 'ofi' choice: 'ofi:tcp' queue_depth: 3 "
-        "incarnation: {} {} {} "
-        "why: \"the producer's first of ofi:verbs, ofi:tcp that the consumer also has (it has "
-        "ofi:tcp, ofi:net)\" }}",
+        "incarnation: {} {} {} why: \"the producer's first of ofi:verbs, ofi:tcp that the consumer "
+        "also has (it has ofi:tcp, ofi:net)\" }}",
         to, link, stream, link, peer, fields);
   }
   const std::string to_viewer = matched(11, "peer_group: 'ocean' peer_size: 2", field);

@@ -82,8 +82,7 @@ protected:
     return fmt::format(
         "{}: matched {{ link: {} stream: 's' peer_group: 'ocean' peer_size: 1 {} offer: 'tcp' "
         "queue_depth: 1 incarnation: 5 stream_number: 70 epoch: {} outlives: true why: \"the "
-        "producer's first "
-        "of tcp that the consumer also has (it has tcp)\" }}",
+        "producer's first of tcp that the consumer also has (it has tcp)\" }}",
         viewer, link, fields(), epoch);
   }
   /// Expects the match that viewer receives when it enters a call that opens links.
@@ -201,8 +200,7 @@ protected:
   }
   static constexpr auto claimed =
       "stream 's': consumers wait for its producer, which was lost, to be started again; expected "
-      "a "
-      "group with that producer's key, found group 'bob' with another key; choose another name";
+      "a group with that producer's key, found group 'bob' with another key; choose another name";
   static constexpr auto again = "outlives: true least_epoch: 1 ";
 };
 

@@ -52,8 +52,7 @@ TEST(Groups, RefuseWhoCannotBeOfTheGroup) {
        "another name or end that job"},
       {hello("g", 1, 5),
        "group 'g', rank 1: expected size 4, as stated by its first rank on host nid1, pid 42; "
-       "found 5; "
-       "start all ranks with the same size"},
+       "found 5; start all ranks with the same size"},
       {hello("g", 0, 4, "j", "nid2", 43),
        "group 'g': rank 0 is held by host nid1, pid 42, since 30 s ago; found a second one on host "
        "nid2, pid 43; give every process its own rank, and each job of this group name its own "

@@ -454,8 +454,7 @@ TEST_F(Matching, RefusesAStreamThatIsThereAlready) {
 TEST_F(Matching, RefusesAGroupsOwnStream) {
   const std::string own =
       "stream 's': group 'ocean' produces it and cannot consume it as well; let another group "
-      "consume "
-      "it";
+      "consume it";
   play.send(1, announce("s"), {Play::done(1, 2)});
   play.send(1, subscribe("s", Play::field("u", 10, "shape=8x6 grid=1x2")),
             {Play::done(1, 2), Play::stream_refused(1, -9, own), Play::stream_refused(1, -9, own)});
@@ -769,8 +768,8 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
                            const std::string& fields) {
     return fmt::format(
         "{}matched {{ link: 2 stream: 's2' peer_group: '{}' peer_size: {} {} offer: 'tcp' "
-        "queue_depth: 3 why: "
-        "\"the producer's first of local, tcp, mpi that the consumer also has (it has tcp)\" }}",
+        "queue_depth: 3 why: \"the producer's first of local, tcp, mpi that the consumer also has "
+        "(it has tcp)\" }}",
         to, peer, size, fields);
   };
   play.send(

@@ -531,8 +531,7 @@ TEST(Metadata, OfTheLastStepIsComparedBeforeTheEndIsAnnounced) {
                           "same time; found time 0 on rank 0 and time 1 on rank 1"
                         : "stream 's', step 0: expected every rank of group 'producer' to set the "
                           "same attributes of the step, including 'last'; found none on rank 0 and "
-                          "1 on "
-                          "rank 1: set it on every rank, with the same values, or on none"),
+                          "1 on rank 1: set it on every rank, with the same values, or on none"),
           std::string::npos)
           << who << ": " << error.what();
   }
