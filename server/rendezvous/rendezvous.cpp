@@ -398,7 +398,7 @@ Seat Rendezvous::seat_of(const Call& call) {
   if (const auto lost = orphans_.find(call.from); lost != orphans_.end())
     throw Error(Errc::peer_lost, fmt::format("this rank's group is lost: {}", lost->second));
   throw Error(Errc::refused,
-              "expected Hello as the first message of a connection, found another one");
+              "expected Hello as the first message of a connection, found a different one");
 }
 
 const Group& Rendezvous::whole_group_of(const Call& call, std::string_view what) {

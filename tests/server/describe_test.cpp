@@ -100,10 +100,10 @@ TEST_F(Describing, IsForRankZeroOfAGroup) {
   play.send(12, describe,
             {Play::refused(
                 12, -7, "Describe: expected it from rank 0 of group 'viewer', found rank 1", 2)});
-  play.send(
-      99, describe,
-      {Play::refused(99, -7,
-                     "expected Hello as the first message of a connection, found another one", 2)});
+  play.send(99, describe,
+            {Play::refused(
+                99, -7,
+                "expected Hello as the first message of a connection, found a different one", 2)});
 }
 
 TEST_F(Describing, LeavesNoTrace) {

@@ -9,7 +9,8 @@ namespace {
 
 TEST(Membership, BeginsWithHello) {
   Play play;
-  const std::string text = "expected Hello as the first message of a connection, found another one";
+  const std::string text =
+      "expected Hello as the first message of a connection, found a different one";
   for (const char* message :
        {"request: 1 announce { stream: 's' }", "request: 1 subscribe { stream: 's' }",
         "request: 1 unsubscribe {}", "request: 1 link_addresses {}",
