@@ -196,7 +196,7 @@ std::vector<fs::path> sources() {
   return found;
 }
 
-TEST(Architecture, IncludesGoTheRightWay) {
+TEST(Architecture, IncludesFollowTheRulesOfTheRooms) {
   const std::regex include(R"re(\s*#\s*include\s*[<"]([^>"]+)[>"].*)re");
   std::size_t seen = 0;
   for (const fs::path& path : sources()) {
@@ -252,7 +252,7 @@ TEST(Architecture, EveryRoomOpensWithAPage) {
   }
 }
 
-TEST(Architecture, EverySourceOfARoomWithFoldersIsInOne) {
+TEST(Architecture, SourcesOfRoomsWithFoldersAreInAFolder) {
   for (const fs::path& path : sources()) {
     const std::string file = path.lexically_relative(TREMULA_SOURCE_DIR).generic_string();
     const bool has_folders = file.starts_with("index_calc/") || file.starts_with("client/");
@@ -274,7 +274,7 @@ TEST(Architecture, AFolderWithRulesIsSmallAndOpensWithAPage) {
   }
 }
 
-TEST(Rules, ForbidWhatTheHouseForbids) {
+TEST(Rules, RefuseForbiddenIncludes) {
   const std::pair<std::string_view, std::string_view> forbidden[] = {
       {"core/log.hpp", "index_calc/layout/layout.hpp"},
       {"core/error.hpp", "spdlog/spdlog.h"},
@@ -316,7 +316,7 @@ TEST(Rules, ForbidWhatTheHouseForbids) {
     EXPECT_TRUE(objection(file, header)) << file << " could include " << header;
 }
 
-TEST(Rules, AllowWhatTheHouseNeeds) {
+TEST(Rules, AllowNeededIncludes) {
   const std::pair<std::string_view, std::string_view> allowed[] = {
       {"core/log.cpp", "spdlog/spdlog.h"},
       {"index_calc/plan/plan.cpp", "core/types.hpp"},

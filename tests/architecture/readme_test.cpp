@@ -117,7 +117,7 @@ std::vector<fs::path> pages() {
   return found;
 }
 
-TEST(Pages, LinkOnlyToWhatExists) {
+TEST(Pages, LinkOnlyToExistingFiles) {
   const std::regex link(R"(\]\(([^)#]+)(#[^)]*)?\))");
   std::size_t seen = 0;
   for (const fs::path& page : pages()) {
@@ -136,7 +136,7 @@ TEST(Pages, LinkOnlyToWhatExists) {
 // A name such as `tremula_allocate` is a word of the installed headers and modules, or a package of
 // pkg-config. The second part of a name such as `tremula::Session` is such a word, unless the whole
 // is a target of CMake.
-TEST(Pages, NameOnlyWhatIsInstalled) {
+TEST(Pages, NameOnlyInstalledWords) {
   std::string headers;
   for (const auto& entry : fs::directory_iterator(root / "client" / "include" / "tremula"))
     headers += contents(entry.path());

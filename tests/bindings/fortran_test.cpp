@@ -47,7 +47,7 @@ TEST(Fortran, RefusesMisuseWithAText) {
   if (HasFailure()) ADD_FAILURE() << stage.report();
 }
 
-TEST(Fortran, EndsWithTheTextWhereNobodyAsksForTheStatus) {
+TEST(Fortran, EndsWithTheTextIfTheStatusIsIgnored) {
   const std::pair<const char*, const char*> cases[] = {
       {"without_ierr", "tremula: layout"},
       {"copied", "tremula: session: expected one variable for each; found an assignment"}};

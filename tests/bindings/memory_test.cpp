@@ -42,7 +42,7 @@ std::uint64_t sum_of(const std::string& counter, const Job& job) {
 
 class Memory : public testing::TestWithParam<Pair> {};
 
-TEST_P(Memory, IsCopiedAsOftenAsItMustFromFortranToNumPy) {
+TEST_P(Memory, IsCopiedOnlyAsOftenAsNeeded) {
   const Pair& pair = GetParam();
   Stage stage;
   stage.start_server();

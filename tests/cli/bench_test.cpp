@@ -67,7 +67,7 @@ TEST(Bench, VerifiesEveryElementBetweenTwoJobs) {
   }
 }
 
-TEST(Bench, SaysWhatToDo) {
+TEST(Bench, NamesTheFaultInItsArguments) {
   const std::string a = "shape=8x8 grid=2x2", b = "shape=8x9 grid=2x2";
   const struct {
     std::vector<std::string> arguments;
@@ -93,7 +93,7 @@ TEST(Bench, SaysWhatToDo) {
   }
 }
 
-TEST(Bench, MpiNamesWhatIsMissing) {
+TEST(Bench, NamesTheMissingPartOfMpi) {
   const auto outcome =
       bench({"--from", "shape=8 grid=1", "--to", "shape=8 grid=1", "--transport", "mpi"},
             {"PATH=/nowhere"});

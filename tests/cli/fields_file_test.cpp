@@ -32,7 +32,7 @@ protected:
       std::filesystem::temp_directory_path() / ("fields_" + std::to_string(::getpid()) + ".yaml");
 };
 
-TEST_F(FieldsFile, ShowsWhatEachPairOfRanksExchanges) {
+TEST_F(FieldsFile, ShowsTheBytesOfEachPairOfRanks) {
   const auto fields = read(R"(
 - {name: wq, type: bf16, from: "shape=8x4 grid=2x1", to: "shape=8x4 mesh=2x2 axes0=0"}
 - {name: wk, type: bf16, from: "shape=8x4 grid=2x1", to: "shape=8x4 mesh=2x2 axes0=0"}
@@ -74,7 +74,7 @@ TEST_F(FieldsFile, TakesSkewedAndListedLayouts) {
             std::string::npos);
 }
 
-TEST_F(FieldsFile, NamesTheFieldThatIsWrong) {
+TEST_F(FieldsFile, NamesTheMalformedField) {
   EXPECT_NE(complaint_about("{a: 1}").find("expected a list of fields"), std::string::npos);
   const auto field = [](const std::string& more) {
     return "- {name: a, from: \"shape=4 grid=2\", to: \"shape=4 grid=1\"}\n- {name: b" + more +

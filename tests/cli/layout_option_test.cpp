@@ -16,7 +16,7 @@ std::string complaint(const std::string& text) {
   return "none";
 }
 
-TEST(LayoutOption, IsALayout) {
+TEST(LayoutOption, AcceptsALayoutInAnyOrderOfItsWords) {
   EXPECT_EQ(parse_layout_option("--to", "grid=2 shape=10"),
             index_calc::Layout::parse("shape=10 grid=2"));
 }
@@ -47,7 +47,7 @@ TEST(LayoutOption, KeepsTheCaretInItsColumn) {
             "               ^");
 }
 
-TEST(LayoutOption, ShowsOfALongTextWhatSurroundsTheMistake) {
+TEST(LayoutOption, CutsALongTextAroundTheMistake) {
   std::string bounds = "0";
   for (int i = 1; i < 100; ++i) bounds += "/" + std::to_string(100 + i);
   const std::string text = complaint("shape=200 grid=100 splits0=" + bounds + "/150/200");

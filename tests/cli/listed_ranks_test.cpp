@@ -27,7 +27,7 @@ std::map<Index, std::set<Rank>> owners(const index_calc::testing::Side& side) {
 
 /// Each element that a consumer wants comes once, from a producer that has it, out of its place and into
 /// that of the consumer, in ascending order.
-TEST(ListedRanks, ExchangeWhatBothHave) {
+TEST(ListedRanks, ExchangeTheElementsThatBothHave) {
   Random random;
   for (int i = 0; i < 300; ++i) {
     const auto shape = index_calc::testing::random_shape(random);

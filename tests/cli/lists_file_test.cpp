@@ -61,7 +61,7 @@ TEST_F(ListsFile, HoldsBoxesSegmentsOrPointsOfEachRank) {
   EXPECT_EQ(lists[3].elements(), 0);
 }
 
-TEST_F(ListsFile, IsInTheOrderOfTheMembers) {
+TEST_F(ListsFile, FollowsTheOrderOfTheMembers) {
   const auto lists = read("shape=4 lists=2 members=3/1", "[{points: [2, 3]}, {points: [0, 1]}]");
   ASSERT_EQ(lists.size(), 4u);
   EXPECT_EQ(places(lists[3]), (std::vector<Index>{2, 3}));
@@ -103,7 +103,7 @@ TEST_F(ListsFile, NamesTheRankAndTheItemThatIsWrong) {
   EXPECT_NE(complaint_about("- [").find("line 1"), std::string::npos);
 }
 
-TEST_F(ListsFile, IsThere) {
+TEST_F(ListsFile, MustExist) {
   try {
     read_lists("--from-lists", "/nowhere/lists.yaml", Layout::parse("shape=4 lists=2"));
     FAIL();

@@ -239,7 +239,7 @@ TEST(Flattened, TakesTheShorterOfSegmentsAndTurns) {
             (Entries{{0, 0, 4, 2, 4, 8}, {8, 16, 2, 1, 0, 0}}));
 }
 
-TEST(PlanJson, IsWhatDealingGives) {
+TEST(PlanJson, EqualsDealingTheBlocks) {
   Random random;
   for (int i = 0; i < 120; ++i) {
     const auto dimensions = static_cast<std::size_t>(random.in(1, 3));
@@ -260,7 +260,7 @@ TEST(PlanJson, IsWhatDealingGives) {
 
 // Cases that random layouts seldom cover: families of several segments over several turns, with and
 // without a tail.
-TEST(PlanJson, IsWhatDealingGivesForBlocksInBlocks) {
+TEST(PlanJson, EqualsDealingForBlocksInBlocks) {
   for (const Index extent : {48, 52, 55, 71, 72})
     for (const auto& [inner, outer] :
          {std::pair{"grid=2 block=1", "grid=2 block=6"}, {"grid=3 block=2", "grid=2 block=18"}})

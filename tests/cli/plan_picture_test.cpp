@@ -80,7 +80,7 @@ TEST(PlanPicture, ShowsFourPanelsOfAMatrix) {
 }
 
 // Producer 0 has the left half, consumer 1 the lower half of a square of 340 x 340.
-TEST(PlanPicture, FillsWhatThePairHasInCommon) {
+TEST(PlanPicture, FillsTheElementsThatThePairShares) {
   const Picture picture = picture_of("shape=8x8 grid=1x2", "shape=8x8 grid=2x1", 0, 1);
   const double key = 12 * 12;
   EXPECT_NEAR(area(picture, pair_colour) - key, 340.0 * 340 / 4, 1e-6);
@@ -106,7 +106,7 @@ TEST(PlanPicture, ShowsACornerOfALargeArray) {
                {"only the first 48 of 1000 elements, whole periods"});
 }
 
-TEST(PlanPicture, ShowsOfMoreDimensionsTheVolumes) {
+TEST(PlanPicture, ShowsOnlyVolumesInThreeDimensions) {
   const Picture picture = picture_of("shape=8x8x8 grid=2x2x2", "shape=8x8x8 grid=1x1x4");
   expect_texts(picture, {"Volumes: 4.10 kB in 16 packages", "largest 256 B, smallest 256 B"});
   const auto found = texts(picture);
@@ -173,7 +173,7 @@ double striped_area(const Picture& picture, const Colour& colour) {
 }
 
 // Ranks 0 and 2 have the upper half of a square of 340 x 340, ranks 1 and 3 the lower half.
-TEST(PlanPicture, StripesWhatSeveralRanksHold) {
+TEST(PlanPicture, StripesElementsOfSeveralRanks) {
   const Picture picture = picture_of("shape=8x8 mesh=2x2 axes0=1", "shape=8x8 grid=1x2", 2, 1);
   expect_texts(picture, {"Producer: blocks of 4 ranks in 2 copies", "0 2", "1 3",
                          "striped: several ranks", "Package: producer 2 to consumer 1",

@@ -28,7 +28,7 @@ Outcome plan(const std::string& from, const std::string& to, std::vector<std::st
   return run_all({plan_command(from, to, std::move(more))}).front();
 }
 
-TEST(PlanCommand, Helps) {
+TEST(PlanCommand, PrintsItsHelp) {
   Process help({"plan", "--help"});
   EXPECT_EQ(help.wait(), 0);
   EXPECT_NE(help.output().find("Usage: tremula plan"), std::string::npos) << help.output();
@@ -47,7 +47,7 @@ TEST(PlanCommand, ShowsTheFirstRank) {
   EXPECT_NE(member.output.find("producer 5 sends 2 "), std::string::npos) << member.output;
 }
 
-TEST(PlanCommand, PlansAStepOfAnArrayWhoseExtentChanges) {
+TEST(PlanCommand, PlansAStepOfAVariableExtent) {
   const Outcome outcome =
       plan("shape=*x3 grid=3x1", "shape=*x3 grid=2x1", {"--counts", "5/0/3", "--validate"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
@@ -68,7 +68,7 @@ TEST(PlanCommand, PlansAStepOfAnArrayWhoseExtentChanges) {
   expect_error("shape=* grid=2", "shape=* grid=1 key=id", {"--counts", "5/1"}, "found key=id");
 }
 
-TEST(PlanCommand, ShowsWhatASkewedLayoutGets) {
+TEST(PlanCommand, PlansASkewedLayoutByAspen) {
   const std::string from = "shape=24x24 grid=3x2 block=4x4",
                     to = "shape=24x24 mesh=2x2x2 block=4x4 owner0=b0 owner1=b1 owner2=b0/2+b1/2";
   const Outcome outcome = plan(from, to, {"--all"});
@@ -104,7 +104,7 @@ TEST(PlanCommand, ShowsAllRanksOfASideByEachAlgorithm) {
   }
 }
 
-TEST(PlanCommand, NamesPathAndMemoryAsTheStreamIs) {
+TEST(PlanCommand, NamesPathAndMemoryOfTheStream) {
   const std::string from = "shape=1024x1024 grid=1x2", to = "shape=1024x1024 grid=2x1";
   const Outcome usual = plan(from, to), far = plan(from, to, {"--far", "--queue-depth", "3"}),
                 lent = plan(from, to, {"--queue-depth", "0", "--allocated", "--json"});
@@ -180,7 +180,7 @@ TEST(PlanCommand, ShowsWhereALayoutIsMalformed) {
             "                ^\n");
 }
 
-TEST(PlanCommand, FailsWithOneAndSaysWhatToDo) {
+TEST(PlanCommand, FailsWithOneAndNamesTheRemedy) {
   const std::string a = "shape=8x8 grid=2x2", huge = "shape=4000000000x1000000000 grid=1x1";
   const struct {
     std::string from, to;
@@ -271,7 +271,7 @@ TEST_F(PlanDrawing, IsAnSvg) {
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
 }
 
-TEST_F(PlanDrawing, IsAPngWhereCairoIs) {
+TEST_F(PlanDrawing, IsAPngWithCairo) {
   const Outcome outcome = draw("a.png");
 #ifdef TREMULA_HAS_CAIRO
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
@@ -293,7 +293,7 @@ protected:
   const std::string lists = folder / "lists.yaml";
 };
 
-TEST_F(PlanLists, AreOfTheProducer) {
+TEST_F(PlanLists, DescribeTheProducer) {
   const Outcome outcome =
       lists_plan("shape=2x4 lists=2", {"--from-lists", lists, "--all", "--draw", folder / "a.svg"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
@@ -320,7 +320,7 @@ TEST_F(PlanLists, AreOfTheProducer) {
       << json.output;
 }
 
-TEST_F(PlanLists, AreRefusedWithWhatToDo) {
+TEST_F(PlanLists, AreRefusedWithARemedy) {
   const auto refused = [&](const std::string& from, std::vector<std::string> more, int code,
                            const std::string& text) {
     const Outcome outcome = lists_plan(from, std::move(more));
@@ -348,7 +348,7 @@ TEST_F(PlanLists, AreRefusedWithWhatToDo) {
 
 class PlanTable : public PlanDrawing {};
 
-TEST_F(PlanTable, IsAFileOfCosts) {
+TEST_F(PlanTable, GivesTheCostsOfRelabeling) {
   const std::string file = folder / "costs";
   std::ofstream(file) << "* * 1 0.5\n0 2 1 0.25\n";
   const Outcome outcome = plan("shape=8 grid=2", "shape=8 grid=4 block=2",

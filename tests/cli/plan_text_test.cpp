@@ -37,7 +37,7 @@ std::string complaint(const auto& action) {
   return "none";
 }
 
-TEST(PlanText, SaysWhatIsRedistributed) {
+TEST(PlanText, NamesTheArrayAndBothLayouts) {
   EXPECT_EQ(plan_head_text(redistribution("shape=4x6 grid=2x1", "shape=4x6 grid=1x3")),
             "array 4x6, 24 elements, 192 B: 2 producers to 3 consumers\n"
             "  from  shape=4x6 grid=2x1\n"

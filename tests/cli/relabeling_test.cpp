@@ -38,7 +38,7 @@ TEST(Hosts, AreListsOrNumbers) {
   EXPECT_EQ(parse_hosts_option({"a,a,a"}, 3, 2).places.consumers, (std::vector<Rank>{0, 0, 0}));
 }
 
-TEST(Hosts, SayWhatTheyRefuse) {
+TEST(Hosts, NameTheTextThatTheyRefuse) {
   const auto of = [](const std::vector<std::string>& values) {
     return complaint([&] { parse_hosts_option(values, 4, 2); });
   };
@@ -78,7 +78,7 @@ TEST(Costs, AreReadLineByLine) {
   EXPECT_EQ(table.per_byte, (std::vector<double>{0, 0.25, 0.25, 0.5, 0, 0.5, 2e-10, 0.5, 0}));
 }
 
-TEST(Costs, AreNeededWhereBytesMayGo) {
+TEST(Costs, AreNeededForEveryPairThatMaySend) {
   EXPECT_EQ(complaint([] { parse_costs("a b 1 1", "f", three, {{0, 0}, {1, 0}}); }), "none");
   EXPECT_EQ(complaint([] {
               parse_costs("a b 1 1", "f", three, {{0, 2}, {1}});
@@ -87,7 +87,7 @@ TEST(Costs, AreNeededWhereBytesMayGo) {
             "it, or begin with one for all: * * LATENCY PER_BYTE");
 }
 
-TEST(Costs, SayWhatTheyRefuse) {
+TEST(Costs, NameTheTextThatTheyRefuse) {
   const auto of = [](const std::string& line) {
     return complaint([&] { parse_costs("* * 1 1\n" + line, "f", three, {{0}, {1}}); });
   };
@@ -109,7 +109,7 @@ TEST(Costs, SayWhatTheyRefuse) {
 const Redistribution turned =
     redistribution("shape=6x10 grid=3x1", "shape=6x10 grid=3x1 splits0=0/2/4/6 owners0=1/2/0");
 
-TEST(Relabeling, SaysWhatIsSaved) {
+TEST(Relabeling, ShowsTheRemoteBytesThatItSaves) {
   const RelabelingResult result = relabel(turned, "", {});
   EXPECT_EQ(result.cost, "volume");
   EXPECT_EQ(result.given.remote_bytes, 480);
@@ -163,14 +163,14 @@ TEST(Relabeling, ShortensLongLayouts) {
   EXPECT_NE(relabeling_json(large, relabel(large, "", {})).find(", 199"), std::string::npos);
 }
 
-TEST(Relabeling, OfNothingSavesNothing) {
+TEST(Relabeling, SavesNothingForAnEmptyArray) {
   const auto nothing = redistribution("shape=0 grid=2", "shape=0 grid=2");
   EXPECT_NE(relabeling_text(relabel(nothing, "", {})).find("   optimal           0 B     -\n"),
             std::string::npos)
       << relabeling_text(relabel(nothing, "", {}));
 }
 
-TEST(Relabeling, SaysWhatDoesNotFit) {
+TEST(Relabeling, RefusesHostsThatDoNotFitTheCost) {
   EXPECT_EQ(complaint([] { relabel(turned, "hosts", {}); }),
             "--cost hosts: expected --hosts beside it, found none; say where the ranks run, for "
             "instance --hosts a:4,b:4");

@@ -56,7 +56,7 @@ protected:
   Process server_;
 };
 
-TEST_F(ServeLog, MayStayInItsPipe) {
+TEST_F(ServeLog, MayFillItsPipe) {
   make_bad_connections(2000);  // at least 300 kB of lines, and a pipe holds 64 kB
   EXPECT_EQ(status().groups_size(), 0);
   expect_to_stop();

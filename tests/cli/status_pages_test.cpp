@@ -32,7 +32,7 @@ TEST(StatusPages, AreJoined) {
             "\"b\" }");
 }
 
-TEST(StatusPages, OfAStreamThatHasGoneMeanwhileAreNotMixedUp) {
+TEST(StatusPages, AreNotMixedUpWhenAStreamHasEnded) {
   wire::Status all = status("streams { name: 's' producer: 'a' consumers { link: 1 } }");
   append_page(all, status("streams { name: 't' producer: 'a' consumers { link: 2 } }"), true);
   EXPECT_EQ(all.streams_size(), 2);

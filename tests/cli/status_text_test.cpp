@@ -18,7 +18,7 @@ wire::Status status(const std::string& text) {
   return out;
 }
 
-TEST(StatusText, SaysThatThereIsNothing) {
+TEST(StatusText, SaysThatTheServerIsEmpty) {
   EXPECT_EQ(
       status_text(status("version: '0.1.0' listens_on: '127.0.0.1:7423' uptime_seconds: 130")),
       "server 127.0.0.1:7423, Tremula 0.1.0, up 2 min 10 s\n"
@@ -112,7 +112,7 @@ TEST(StatusText, ShowsEverything) {
       "  no group offers it; viewer, other waits for it\n");
 }
 
-TEST(StatusText, ShowsWhatWasDroppedAndTheMostThatWasQueued) {
+TEST(StatusText, ShowsDroppedStepsAndTheLongestQueue) {
   const std::string text = status_text(
       status("streams { name: 's' producer: 'ocean' queue_depth: 4 queue_bytes: 5000 "
              "  produced { steps: 9 dropped: 6 queued_steps: 3 queued_bytes: 4500 } "
@@ -131,14 +131,14 @@ TEST(StatusText, ShowsWhatWasDroppedAndTheMostThatWasQueued) {
   EXPECT_EQ(text.find("for all"), std::string::npos) << text;
 }
 
-TEST(StatusText, ShowsTheEpochOfAStreamWhoseProducerWasStartedAgain) {
+TEST(StatusText, ShowsTheEpochOfARestartedProducer) {
   const std::string text = status_text(status(
       "streams { name: 'first' producer: 'a' } streams { name: 'third' producer: 'a' epoch: 2 }"));
   EXPECT_NE(text.find("\nstream first\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\nstream third, epoch 2\n"), std::string::npos) << text;
 }
 
-TEST(StatusText, ShowsWhichReaderServesWhom) {
+TEST(StatusText, ShowsWhichConsumersACopyServes) {
   const std::string text = status_text(
       status("streams { name: 's' producer: 'a' consumers { link: 1 consumer: 'b' offer: 'tcp' } } "
              "streams { name: 's' producer: 'b' is_copy: true "
@@ -166,7 +166,7 @@ TEST(StatusText, NamesTheSlowestConsumer) {
       << text;
 }
 
-TEST(StatusText, ShowsWhatRanksWaitFor) {
+TEST(StatusText, ShowsTheWaitsOfRanks) {
   EXPECT_EQ(waits_text(status("")), "");
   EXPECT_EQ(
       waits_text(status(
@@ -186,7 +186,7 @@ TEST(StatusText, ShowsWhatRanksWaitFor) {
       "  c      0     node  9    3.0 s      in begin_step of stream 't', step 0, for a consumer\n");
 }
 
-TEST(StatusText, ShowsRanksWhereItHasThem) {
+TEST(StatusText, ShowsCountersOfRanksThatItHas) {
   const std::string text = status_text(
       status("streams { name: 's' producer: 'ocean' queue_depth: 2 "
              "  produced { steps: 6 bytes: 150 waits_for: '1 of 4 ranks waits for viewer' "
@@ -216,7 +216,7 @@ TEST(StatusText, ShowsRanksWhereItHasThem) {
       "  2 more ranks of ocean are not shown\n");
 }
 
-TEST(StatusText, TellsWhatTheServerTakes) {
+TEST(StatusText, ShowsTheLoadOfTheServer) {
   const std::string text = status_text(status(
       "listens_on: 'h:1' version: '0.1.0' uptime_seconds: 65 load { connections: 10 "
       "max_connections: 100 sessions: 9 memory_bytes: 20000000 session_bytes: 1900 buffered_bytes: "

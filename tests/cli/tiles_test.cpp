@@ -52,7 +52,7 @@ std::map<Index, std::vector<Rank>> holders(const Numbers& numbers, const ShownPa
   return result;
 }
 
-TEST(HeldTiles, AreOfTheRanksThatHaveTheElements) {
+TEST(HeldTiles, NameTheRanksThatHaveTheElements) {
   Random random;
   for (int i = 0; i < 300; ++i) {
     const auto shape = drawn_shape(random);
@@ -82,7 +82,7 @@ Numbers numbers_of(const index_calc::testing::Side& side) {
 }
 
 /// Every element that is on a rank is in one tile; no two tiles of the same ranks could be one row.
-TEST(HeldTiles, AreOfTheRanksThatListTheElements) {
+TEST(HeldTiles, NameTheRanksThatListTheElements) {
   Random random;
   for (int i = 0; i < 200; ++i) {
     const auto sides = testing::random_sides(random, drawn_shape(random));
@@ -132,7 +132,7 @@ TEST(HeldTiles, HaveTheLargestSquareOfListedElements) {
 }
 
 /// Rows of a large array are longer than its shown part.
-TEST(HeldTiles, AreThoseOfTheCorner) {
+TEST(HeldTiles, CoverTheShownCorner) {
   const Redistribution r{
       .from = Layout::parse("shape=90x70 mesh=3x2 block=1x1 owner0=b0+b1 owner1=b1/2"),
       .to = Layout::parse("shape=90x70 mesh=2x2 axes1=1")};
@@ -179,7 +179,7 @@ void expect_packages_are_what_consumers_get(const Redistribution& r, const Numbe
   EXPECT_EQ(got, expected);
 }
 
-TEST(PackageTiles, AreWhatAConsumerGets) {
+TEST(PackageTiles, CoverTheElementsOfAConsumer) {
   Random random;
   for (int i = 0; i < 200; ++i) {
     const auto shape = drawn_shape(random);
@@ -192,7 +192,7 @@ TEST(PackageTiles, AreWhatAConsumerGets) {
   }
 }
 
-TEST(PackageTiles, AreWhatAConsumerOfListsGets) {
+TEST(PackageTiles, CoverTheElementsOfAConsumerOfLists) {
   Random random;
   for (int i = 0; i < 200; ++i) {
     const auto sides = testing::random_sides(random, drawn_shape(random));

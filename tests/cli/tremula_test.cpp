@@ -147,7 +147,7 @@ TEST_F(Tremula, KnowsItsVersion) {
 }
 
 // Options that a table of fields does not look at are not left out in silence.
-TEST_F(Tremula, PlansFieldsBesideNoOptionOfOneArray) {
+TEST_F(Tremula, RefusesOptionsOfOneArrayWithFields) {
   Process json({"plan", "--fields", "fields.yaml", "--json"});
   EXPECT_NE(json.wait(), 0);
   EXPECT_EQ(json.output(), "");
@@ -172,7 +172,7 @@ TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
   }
 }
 
-TEST_F(Tremula, NamesTheCommandOrOptionThatWasProbablyMeant) {
+TEST_F(Tremula, SuggestsTheLikelyCommandOrOption) {
   const struct {
     std::vector<std::string> line;
     std::string errors;
@@ -263,7 +263,7 @@ TEST_F(Tremula, ShowsOneStream) {
             "'s'; check the name, or start its producer\n");
 }
 
-TEST_F(Tremula, LetsNobodyInWhoCannotReadTheKeyBesideThePortFile) {
+TEST_F(Tremula, AdmitsOnlyProgramsThatCanReadTheKey) {
   server = std::make_unique<Process>(
       std::vector<std::string>{"serve", "--port", "0", "--port-file", port_file, "--log", "debug"});
   ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
@@ -341,7 +341,7 @@ TEST_F(Tremula, KeepsTheKeyOfAnEarlierServer) {
   EXPECT_EQ(plain.wait(), 0) << plain.errors();
 }
 
-TEST_F(Tremula, LeavesKeyFilesAloneThatItHasNotMade) {
+TEST_F(Tremula, LeavesForeignKeyFilesUnchanged) {
   serve();
   const std::string beside = port_file + ".key", key = contents(beside),
                     other = folder / "other.key";
@@ -362,7 +362,7 @@ TEST_F(Tremula, LeavesKeyFilesAloneThatItHasNotMade) {
   }
 }
 
-TEST_F(Tremula, KeepsAListOfKeysWhateverNameItIsGiven) {
+TEST_F(Tremula, KeepsAListOfKeysUnderAnyNameOfItsFile) {
   const std::string beside = port_file + ".key", linked = folder / "linked", hard = folder / "hard";
   const std::string list =
       "operator: 0123456789abcdef\nalice: fedcba9876543210\nbob: 00112233445566778899\n";
@@ -412,7 +412,7 @@ protected:
   fs::path key_file;
 };
 
-TEST_F(QuickStart, LetsJobsOfItsUserInWithoutAWordAndNobodyElse) {
+TEST_F(QuickStart, AdmitsOnlyJobsThatFindItsKey) {
   start("0");
   EXPECT_EQ(fs::status(key_file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_NE(server->errors().find("TREMULA_KEY_FILE=" + key_file.string()), std::string::npos)
@@ -464,7 +464,7 @@ TEST_F(QuickStart, IsClosedToOtherUsersOfTheHost) {
   EXPECT_NE(thief.errors().find("Permission denied"), std::string::npos) << thief.errors();
 }
 
-TEST_F(QuickStart, IsSentNothingWithoutAKeyBeforeItAcceptsTheConnection) {
+TEST_F(QuickStart, GetsNoByteBeforeItAcceptsTheConnection) {
   transport::PlainServer silent;
   Process status({"status", "--server", to_string(silent.address()), "--timeout", "0.3"},
                  {elsewhere});
@@ -505,14 +505,14 @@ TEST_F(QuickStart, TakesTheKeyThatAKilledServerHasLeft) {
   EXPECT_EQ(open.wait(), 0) << open.errors();
 }
 
-TEST_F(Tremula, SaysWhatAServerForOtherHostsNeeds) {
+TEST_F(Tremula, NeedsAKeyToServeOtherHosts) {
   Process open({"serve", "--port", "0", "--bind", "0.0.0.0"});
   EXPECT_EQ(open.wait(), 1);
   EXPECT_NE(open.errors().find("cannot listen on 0.0.0.0:0 without a key"), std::string::npos)
       << open.errors();
 }
 
-TEST_F(Tremula, WaitsForAServerWhenItIsToldTo) {
+TEST_F(Tremula, WaitsForAServerIfAskedTo) {
   Process patient({"status", "--timeout", "none", "--port-file", port_file});
   EXPECT_TRUE(soon([&] { return !patient.errors().empty(); }));
   EXPECT_EQ(patient.errors(), "tremula: waits for a server: port file '" + port_file +
@@ -524,7 +524,7 @@ TEST_F(Tremula, WaitsForAServerWhenItIsToldTo) {
   EXPECT_NE(patient.output().find("no groups"), std::string::npos) << patient.output();
 }
 
-TEST_F(Tremula, ShowsTheCountersOfEveryRankWhenItIsAsked) {
+TEST_F(Tremula, ShowsTheCountersOfEveryRankIfAskedTo) {
   link();
   Process plain({"status", "--port-file", port_file}),
       ranks({"status", "--ranks", "--port-file", port_file});
@@ -634,7 +634,7 @@ TEST_F(Tremula, SaysThatAPortFileIsStale) {
       << status.errors();
 }
 
-TEST_F(Tremula, SaysThatNobodyServes) {
+TEST_F(Tremula, SaysThatNoServerListens) {
   serve();
   const std::string address = transport::to_string(transport::read_port_file(port_file));
   server->signal(SIGTERM);

@@ -15,7 +15,7 @@ namespace {
 using index_calc::Layout;
 using index_calc::testing::Random, index_calc::testing::World;
 
-TEST(Volumes, AreThoseOfDealing) {
+TEST(Volumes, EqualDealingTheBlocks) {
   Random random;
   for (int i = 0; i < 60; ++i) {
     const std::vector<Index> shape{random.in(1, 12), random.in(1, 9)};
@@ -57,7 +57,7 @@ std::map<Rank, std::set<Index>> sets_of(const Layout& layout) {
 
 // With copies: a consumer gets what it has, each pair shares at most what both have, and a copy of a
 // producer sends as much as another copy, except for a remainder.
-TEST(Volumes, OfCopiesAndSkewedBlocksGiveEveryConsumerItsPart) {
+TEST(Volumes, GiveEveryConsumerItsPart) {
   Random random;
   for (int i = 0; i < 100; ++i) {
     const std::vector<Index> shape{random.in(1, 12), random.in(1, 9)};
@@ -91,7 +91,7 @@ TEST(Volumes, OfCopiesAndSkewedBlocksGiveEveryConsumerItsPart) {
   }
 }
 
-TEST(Volumes, OfCopiesOfAProducerAreShares) {
+TEST(Volumes, AreSharedByCopiesOfAProducer) {
   const Volumes found = volumes({.from = Layout::parse("shape=8x8 mesh=2x2 axes0=1"),
                                  .to = Layout::parse("shape=8x8 grid=1x2")},
                                 256);

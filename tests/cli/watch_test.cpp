@@ -32,7 +32,7 @@ Lines rates(const Lines& produced) {
   return found;
 }
 
-TEST(WatchLines, ShowStepBytesRateAndWhoWaits) {
+TEST(WatchLines, ShowStepBytesRateAndWaits) {
   Rates rates;
   watch_lines(rates, status("streams { name: 's' producer: 'ocean' produced { steps: 5 "
                             "bytes: 1000000000 reported_seconds: 10 } }"));
@@ -53,7 +53,7 @@ TEST(WatchLines, ShowNoRateBeforeItIsKnown) {
             (Lines{"", ""}));
 }
 
-TEST(WatchLines, ShowTheLastRateUntilTheRanksHaveToldMore) {
+TEST(WatchLines, ShowTheLastRateUntilTheNextReport) {
   EXPECT_EQ(rates({"bytes: 0 reported_seconds: 1", "bytes: 500 reported_seconds: 2",
                    "bytes: 500 reported_seconds: 2", "bytes: 1500 reported_seconds: 4",
                    "bytes: 1500 reported_seconds: 5"}),

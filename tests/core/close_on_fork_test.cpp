@@ -49,7 +49,7 @@ TEST(CloseOnFork, ClosesInAChildAndNotInTheParent) {
   EXPECT_TRUE(pipe.has_ended(30'000)) << "the child holds it";
 }
 
-TEST(CloseOnFork, LeavesAloneWhatWasClearedAndWhatWasNeverSet) {
+TEST(CloseOnFork, KeepsClearedAndUnmarkedDescriptorsOpen) {
   Pipe cleared, never;
   set_close_on_fork(cleared.writes());
   clear_close_on_fork(cleared.writes());
@@ -60,7 +60,7 @@ TEST(CloseOnFork, LeavesAloneWhatWasClearedAndWhatWasNeverSet) {
   }
 }
 
-TEST(CloseOnFork, LeavesAloneWhatTheChildOpensUnderTheSameNumber) {
+TEST(CloseOnFork, KeepsADescriptorThatReusesTheNumber) {
   Pipe pipe;
   set_close_on_fork(pipe.writes());
   const pid_t child = fork();

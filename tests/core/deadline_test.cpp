@@ -28,7 +28,7 @@ TEST(Deadline, CountsDown) {
   EXPECT_FALSE(deadline.expired());
 }
 
-TEST(Deadline, OfNoTimeOrLessHasExpired) {
+TEST(Deadline, HasExpiredAfterNoTimeOrLess) {
   for (const double seconds :
        {0.0, -1.0, -1e300, -std::numeric_limits<double>::infinity(), std::nan("")}) {
     const Deadline deadline = Deadline::after(seconds);
@@ -37,7 +37,7 @@ TEST(Deadline, OfNoTimeOrLessHasExpired) {
   }
 }
 
-TEST(Deadline, OfForeverIsFarAheadAndDoesNotWrap) {
+TEST(Deadline, DoesNotWrapForHugeTimes) {
   constexpr double nine_years = 9 * 365.0 * 24 * 3600;
   for (const double seconds : {1e9, 1e300, std::numeric_limits<double>::infinity()})
     EXPECT_GT(Deadline::after(seconds).remaining(), nine_years) << seconds;

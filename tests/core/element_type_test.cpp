@@ -47,7 +47,7 @@ TEST(ElementType, HasItsValueNameAndSize) {
   }
 }
 
-TEST(ElementType, IsNothingElse) {
+TEST(ElementType, RefusesOtherValuesAndNames) {
   for (const int value : {-1, 0, 16, 0x10000, 0x14001, 0x1FFFF, 1 << 20})
     EXPECT_FALSE(is_element_type(value)) << value;
   for (const std::string_view name : {"", "f", "f6", "f640", "F64", " f64", "double", "opaque",

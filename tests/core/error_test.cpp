@@ -13,7 +13,7 @@ constexpr Errc all_codes[] = {Errc::invalid_argument, Errc::timed_out, Errc::tra
                               Errc::refused,          Errc::mismatch,  Errc::unsupported,
                               Errc::cancelled,        Errc::internal};
 
-TEST(Errc, IsNegativeAndHasANameOfItsOwn) {
+TEST(Errc, IsNegativeAndHasAUniqueName) {
   std::set<std::string_view> names;
   for (const Errc code : all_codes) {
     EXPECT_LT(static_cast<int>(code), 0);

@@ -45,7 +45,7 @@ std::string text_of(const Key& key) {
   return {reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size()};
 }
 
-TEST_F(KeyFile, IsMadeOnceForItsOwnerAlone) {
+TEST_F(KeyFile, IsMadeOnceAndOnlyItsOwnerCanReadIt) {
   const mode_t before = ::umask(0);
   EXPECT_TRUE(make_key_file(path));
   ::umask(before);
@@ -108,7 +108,7 @@ TEST_F(KeyFile, IsRefusedIfItBelongsToAnotherUser) {
   EXPECT_NE(refusal().find("found one of user 12345"), std::string::npos) << refusal();
 }
 
-TEST_F(KeyFile, IsRefusedIfItIsNoKey) {
+TEST_F(KeyFile, IsRefusedIfItHoldsNoKey) {
   write("secret\n");
   EXPECT_NE(refusal().find("expected a key of 16 to 1024 bytes, found 6"), std::string::npos);
   write(std::string(2000, 's'));
@@ -118,7 +118,7 @@ TEST_F(KeyFile, IsRefusedIfItIsNoKey) {
   EXPECT_NE(refusal().find("found a pipe"), std::string::npos) << "and nothing waits";
 }
 
-TEST_F(KeyFile, OfAServerMayHoldSeveral) {
+TEST_F(KeyFile, MayHoldSeveralKeysForAServer) {
   write("alice: 0123456789abcdef\n\nbob: \t fedcba9876543210 \nproject 7: no name, a key\n");
   EXPECT_NE(
       error_of([&] { read_key_list(path); }, Errc::invalid_argument)
@@ -140,7 +140,7 @@ TEST_F(KeyFile, OfAServerMayHoldSeveral) {
   EXPECT_EQ(text_of(Key("of two words: a key as of old", "test")), "of two words: a key as of old");
 }
 
-TEST_F(KeyFile, OfAServerHasNoNameAndNoKeyTwice) {
+TEST_F(KeyFile, RefusesRepeatedNamesAndKeys) {
   const std::string from = "key file '" + path.string() + "'";
   const struct {
     const char *list, *complaint;
@@ -158,7 +158,7 @@ TEST_F(KeyFile, OfAServerHasNoNameAndNoKeyTwice) {
       << found;
 }
 
-TEST_F(KeyFile, MayComeLater) {
+TEST_F(KeyFile, IsReportedAsNoServerWhileMissing) {
   const auto text = error_of([&] { read_key_file(path); }, Errc::no_server);
   EXPECT_NE(text.find(path.string()), std::string::npos) << text;
 }
@@ -170,7 +170,7 @@ TEST_F(KeyFile, SaysWhereItCannotBeMade) {
             std::string::npos);
 }
 
-TEST_F(KeyFile, IsNotAskedForBesideAKeyInTheEnvironment) {
+TEST_F(KeyFile, ExcludesAKeyInTheEnvironment) {
   EXPECT_EQ(key_source("f", nullptr).file, "f");
   EXPECT_EQ(text_of(*key_source("", "a secret of 17 by").key), "a secret of 17 by");
   error_of([] { key_source("f", "secret secret secret"); }, Errc::invalid_argument);

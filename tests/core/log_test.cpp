@@ -30,7 +30,7 @@ std::vector<std::string> lines_written_by(const std::function<void()>& action) {
   return lines;
 }
 
-TEST(Log, WritesOneLineOfTimeLevelWhoRoomEvent) {
+TEST(Log, WritesTimeLevelRankRoomAndEvent) {
   const auto lines = lines_written_by(
       [] { Log("ocean.3", LogLevel::info).info("client", "matched stream=surface link=4"); });
   ASSERT_EQ(lines.size(), 1u);
@@ -109,7 +109,7 @@ private:
   int kept_, reader_ = -1;
 };
 
-TEST(Log, DropsAndCountsWhatNobodyReads) {
+TEST(Log, DropsAndCountsLinesThatAreNotRead) {
   PipedError error;
   const Log log("server", LogLevel::info, LogOverflow::drop);
   constexpr int count = 20'000;  // of 300 bytes: more than a pipe and the log hold
@@ -127,7 +127,7 @@ TEST(Log, DropsAndCountsWhatNobodyReads) {
   EXPECT_LT(text.find(notice), text.find("core last\n"));
 }
 
-TEST(Log, OfASessionWaitsForAReaderOnceAndNotForLong) {
+TEST(Log, WaitsForAReaderOnceAndBriefly) {
   PipedError error;
   const auto begun = std::chrono::steady_clock::now();
   const Log log("ocean.3", LogLevel::warn);

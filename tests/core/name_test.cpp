@@ -64,7 +64,7 @@ TEST(Name, IsWholeUtf8) {
   }
 }
 
-TEST(Printable, ReplacesWhatIsNotSeen) {
+TEST(Printable, ReplacesInvisibleCharacters) {
   EXPECT_EQ(printable("one\ntwo \x1b[31m Größe \u202eabc\xff"), "one?two ?[31m Größe ?abc?");
 }
 

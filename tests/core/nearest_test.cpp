@@ -16,7 +16,7 @@ TEST(Nearest, CountsLettersInsertedDroppedAndReplaced) {
   EXPECT_EQ(letters_between("staus", "status"), 1u);
 }
 
-TEST(Nearest, IsWhatWasMeantOrNothing) {
+TEST(Nearest, IsTheLikelyWordOrNone) {
   const std::vector<std::string> commands{"bench", "plan", "serve", "status", "version"};
   EXPECT_EQ(likely_meant("staus", commands), "status");
   EXPECT_EQ(likely_meant("servr", commands), "serve");

@@ -47,7 +47,7 @@ TEST_F(Small, IsReadWhole) {
             "port file '" + file.string() + "': expected at most 100 bytes, found more");
 }
 
-TEST_F(Small, IsNoPipeAndNoFolderAndNothingWaitsForOne) {
+TEST_F(Small, IsNoPipeFolderOrDevice) {
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
   EXPECT_EQ(refusal(file), "port file '" + file.string() + "': expected a file, found a pipe");
   EXPECT_EQ(refusal(folder),
@@ -55,7 +55,7 @@ TEST_F(Small, IsNoPipeAndNoFolderAndNothingWaitsForOne) {
   EXPECT_EQ(refusal("/dev/zero"), "port file '/dev/zero': expected a file, found a device");
 }
 
-TEST_F(Small, IsMadeUnderANameThatLeadsThroughNoLink) {
+TEST_F(Small, IsMadeWithoutFollowingLinks) {
   const fs::path precious = folder / "precious";
   write(precious, "precious");
   // A draft with that name would be an attacker's first guess to redirect it.
@@ -70,7 +70,7 @@ TEST_F(Small, IsMadeUnderANameThatLeadsThroughNoLink) {
   EXPECT_EQ(entries(), 3) << "drafts are left";
 }
 
-TEST_F(Small, TakesTheNameOfNoOtherFileUnlessItIsToReplaceIt) {
+TEST_F(Small, ReplacesAnotherFileOnlyIfAskedTo) {
   EXPECT_TRUE(Draft("key file", file, "one", 0600).place());
   EXPECT_FALSE(Draft("key file", file, "two", 0600).place());
   EXPECT_EQ(text(), "one");
@@ -79,7 +79,7 @@ TEST_F(Small, TakesTheNameOfNoOtherFileUnlessItIsToReplaceIt) {
   EXPECT_EQ(entries(), 1) << "drafts are left";
 }
 
-TEST_F(Small, IsRemovedByTheProcessThatMadeItAndAsLongAsItIsThat) {
+TEST_F(Small, IsRemovedOnlyIfItIsUnchanged) {
   auto own = Draft("port file", file, "own", 0666).replace();
   own.remove();
   EXPECT_FALSE(fs::exists(file));

@@ -32,7 +32,7 @@ TEST_F(UniqueHandleTest, ClosesOnceAtTheEnd) {
   EXPECT_EQ(closed, std::vector{0});
 }
 
-TEST_F(UniqueHandleTest, OfNothingClosesNothing) {
+TEST_F(UniqueHandleTest, ClosesNothingIfEmpty) {
   {
     Number empty;
     const Number none(-1);
@@ -54,7 +54,7 @@ TEST_F(UniqueHandleTest, MovesItsDutyToClose) {
   EXPECT_EQ(closed, std::vector{4});
 }
 
-TEST_F(UniqueHandleTest, ClosesWhatItHeldWhenAssigned) {
+TEST_F(UniqueHandleTest, ClosesItsOldHandleWhenAssigned) {
   {
     Number handle(1);
     handle = Number(2);
