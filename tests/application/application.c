@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * application LIBRARY producer|consumer STEPS OPTIONS: one rank of an application that has handlers, a signal mask,
  * limits and so on of its own, loads Tremula, opens a session, moves steps and closes it. After each of these it compares
- * its own settings with those from before. Prints which libraries have been loaded along; exits with 1 if anything has
+ * its own settings with those from before. Prints which libraries Tremula has loaded with it; exits with 1 if anything has
  * changed. TREMULA_TEST_ALONE: this rank shares no memory with others, as if it were alone on its host. */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -133,7 +133,7 @@ static void expect_same(const char* before, const char* when) {
   free(now);
 }
 
-/* ---- libraries and threads that were loaded along ---- */
+/* ---- libraries and threads that come with Tremula ---- */
 
 static int is_mapped(const char* name) {
   char line[4096];

@@ -16,7 +16,7 @@ namespace tremula::coupled {
 namespace {
 
 /// Whether libfabric must be in a rank's process after `opened` and after `moved`.
-struct Coming {
+struct Libfabric {
   bool opened, moved;
 };
 
@@ -24,8 +24,8 @@ struct Case {
   std::string name, transport;
   int producers, consumers;
   bool is_alone;  // no rank shares memory with another, as on a host of its own
-  Coming producer, consumer;
-  std::string provider{};  // of libfabric, if the user names one
+  Libfabric producer, consumer;
+  std::string provider{};  // provider of libfabric that the user names; empty if none
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -78,11 +78,11 @@ std::string without_infinipath(std::string text) {
   return text;
 }
 
-void expect_report(Job& job, const Coming& coming, int ranks) {
+void expect_report(Job& job, const Libfabric& libfabric, int ranks) {
   EXPECT_EQ(job.wait(Deadline::after(90)), 0) << job.output();
   const std::string one =
-      without_infinipath(line("loaded", false) + line("opened", coming.opened) +
-                         line("moved", coming.moved) + line("closed", coming.moved)) +
+      without_infinipath(line("loaded", false) + line("opened", libfabric.opened) +
+                         line("moved", libfabric.moved) + line("closed", libfabric.moved)) +
       "unchanged\n";
   std::string all;
   for (int rank = 0; rank < ranks; ++rank) all += one;

@@ -166,7 +166,7 @@ std::optional<std::string> objection(std::string_view file, std::string_view hea
       !starts_with_any(header, folder->may_know))
     return std::string(folder->name) + " may not know " + std::string(other->name);
   const bool is_proof = file.starts_with("transport/tcp/") &&
-                        header == "transport/control/authentication.hpp";  // of peers
+                        header == "transport/control/authentication.hpp";  // peers prove the key
   if (!backend_of(file).empty() && !backend_of(header).empty() &&
       backend_of(file) != backend_of(header) && !is_proof)
     return "parts of transport/ are blind to each other";

@@ -11,7 +11,7 @@ program fortran_kinds
   integer, parameter :: steps = 3, kinds = 10
   integer(c_int), parameter :: types(kinds) = [tremula_i8, tremula_i16, tremula_i32, tremula_i64, tremula_f32, tremula_c64, &
     tremula_c128, tremula_bool, tremula_u16, tremula_f64]
-  integer, parameter :: ranks_of(kinds) = [1, 2, 3, 4, 5, 6, 7, 2, 1, 0]  ! dimensions; of a scalar: of each of 6 ranks one
+  integer, parameter :: ranks_of(kinds) = [1, 2, 3, 4, 5, 6, 7, 2, 1, 0]  ! dimensions; of a scalar: one on each of 6 ranks
   character(10) :: role
   type(tremula_session) :: session
   type(tremula_layout) :: layouts(kinds)

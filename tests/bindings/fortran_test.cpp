@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The modules for Fortran: every kind of elements and number of dimensions, what is refused, MPI.
+// The modules for Fortran: every kind of elements and number of dimensions, refusals, MPI.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job in Fortran and one in Python with NumPy: if one of their arrays lies in memory of
+// A job in Fortran and one in Python with NumPy: if one of their arrays is in memory of
 // tremula_allocate, each byte is copied once.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Pair {
   std::string from, to;  ///< layouts
   std::string producer_memory, consumer_memory;
   std::string hand_over;
-  std::uint64_t copies;  ///< of each byte
+  std::uint64_t copies;  ///< per byte
 };
 void PrintTo(const Pair& pair, std::ostream* out) {
   *out << pair.producers << "x" << pair.consumers << " " << pair.producer_memory << " to "

@@ -36,7 +36,7 @@ def opened(name, *arguments):
 
 
 def allocated_array(shape):
-    """An array in memory that peers copy straight into; live until tremula_deallocate."""
+    """Returns an array in memory that peers copy straight into; valid until tremula_deallocate."""
     memory = opened("allocate", ctypes.c_size_t(8 * int(np.prod(shape))))
     return np.ctypeslib.as_array(ctypes.cast(memory, ctypes.POINTER(ctypes.c_double)), shape), memory
 

@@ -16,7 +16,7 @@ namespace {
 using index_calc::IndexList, index_calc::Layout;
 using testing::Random;
 
-/// The ranks of a side that have each element.
+/// Returns the ranks of a side that have each element.
 std::map<Index, std::set<Rank>> owners(const index_calc::testing::Side& side) {
   std::map<Index, std::set<Rank>> result;
   for (std::size_t r = 0; r < side.numbers.size(); ++r)
@@ -25,8 +25,8 @@ std::map<Index, std::set<Rank>> owners(const index_calc::testing::Side& side) {
   return result;
 }
 
-/// Each element that a consumer wants comes once, from a producer that has it, out of its place and into
-/// that of the consumer, in ascending order.
+/// Each element that a consumer wants arrives once, from a producer that has it, from its place there to
+/// its place in the consumer, in ascending order.
 TEST(ListedRanks, ExchangeTheElementsThatBothHave) {
   Random random;
   for (int i = 0; i < 300; ++i) {

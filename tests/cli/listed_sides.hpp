@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Redistributions between random sides one of which at least lists what its ranks own.
+// Redistributions between random sides, at least one of which lists what its ranks own.
 #include "cli/plan/redistribution.hpp"
 #include "tests/index_calc/lists/random_lists.hpp"
 

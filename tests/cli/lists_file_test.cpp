@@ -39,7 +39,7 @@ protected:
       std::filesystem::temp_directory_path() / ("lists_" + std::to_string(::getpid()) + ".yaml");
 };
 
-/// Number of the element in each place of the buffer.
+/// Returns the number of the element in each place of the buffer.
 std::vector<Index> places(const IndexList& list) {
   std::vector<Index> numbers(static_cast<std::size_t>(list.allocated()), -1);
   for (const ListRun& run : list.runs())

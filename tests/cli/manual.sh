@@ -7,15 +7,15 @@ tremula=$1 folder=$2 page_of_manual=$3
 fail() { echo "FAILED: $*" >&2; exit 1; }
 # shellcheck source=/dev/null
 . "$folder/tremula.bash"
-completed() {  # completed WORD...: what bash offers for the last word, one a line
+completed() {  # completed WORD...: prints the words that bash offers for the last one, one per line
   COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
   _tremula tremula "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
   printf '%s\n' "${COMPREPLY[@]}"
 }
-names_in_help() {  # of options: of the lines that begin with one, what precedes the blank
+names_in_help() {  # prints the names of options: the text before the blank in each line that begins with one
   "$tremula" "$@" --help | sed -nE 's/^  (-+[a-z][^ ]*).*/\1/p' | tr , '\n'
 }
-is_in_page() {  # is_in_page PAGE TEXT: as an option or a command
+is_in_page() {  # is_in_page PAGE TEXT: checks that the page has the option or command
   sed 's/\\-/-/g' "$folder/$1" | grep -F -- "\\fB$2\\fR" >/dev/null || fail "$1 has no $2"
 }
 

@@ -50,7 +50,7 @@ Json parsed(const std::string& text) {
   return json;
 }
 
-/// The grid coordinates of every rank that takes part, from the definition.
+/// Returns the grid coordinates of every rank that takes part, from the definition.
 std::map<Rank, Indices> grid_of(const Layout& layout) {
   const auto& mesh = layout.mesh;
   Indices cells = mesh.extents;
@@ -74,14 +74,14 @@ std::map<Rank, Indices> grid_of(const Layout& layout) {
   return grid;
 }
 
-/// Global index of what `coordinate` stores at `local`; -1 if it stores nothing there.
+/// Returns the global index of the element that `coordinate` stores at `local`; -1 if none.
 Index global(const Dealt& dealt, Index coordinate, Index local) {
   for (std::size_t i = 0; i < dealt.owner.size(); ++i)
     if (dealt.owner[i] == coordinate && dealt.local[i] == local) return static_cast<Index>(i);
   return -1;
 }
 
-/// The local indices along one dimension that a package names, checked against the peer's.
+/// Returns the local indices that a package names along one dimension; checks them against the peer's.
 Indices along(const Json& dimension, const Dealt& mine, Index me, const Dealt& theirs, Index peer) {
   Indices result;
   for (const Json& s : list(dimension, "segments"))

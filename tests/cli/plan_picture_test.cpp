@@ -35,7 +35,7 @@ void expect_texts(const Picture& picture, const std::vector<std::string>& expect
                                                            << testing::PrintToString(found);
 }
 
-/// Area of all filled boxes of a colour.
+/// Returns the area of all filled boxes of a colour.
 double area(const Picture& picture, const Colour& colour) {
   double sum = 0;
   for (const auto& shape : picture.shapes)
@@ -46,7 +46,7 @@ double area(const Picture& picture, const Colour& colour) {
   return sum;
 }
 
-/// Every element of the document is closed, in order.
+/// Checks that every element of the document is closed, in order.
 void expect_well_formed(const std::string& xml) {
   std::vector<std::string> open;
   const std::regex tag(R"(<(/?)([a-z]+)((?: [a-zA-Z-]+="[^"<>]*")*)(/?)>)");
@@ -158,7 +158,7 @@ TEST(PlanPicture, KeepsItsTextInsideThePage) {
   }
 }
 
-/// Area of polygons by the sum over their edges (Gauss), of one colour.
+/// Returns the area of the polygons of one colour, by the sum over their edges (Gauss).
 double striped_area(const Picture& picture, const Colour& colour) {
   double sum = 0;
   for (const auto& shape : picture.shapes)

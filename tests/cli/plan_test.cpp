@@ -170,7 +170,7 @@ TEST(PlanCommand, WritesWholeNumbersOf63Bits) {
       std::string::npos)
       << outcome.output;
   EXPECT_NE(outcome.output.find("\"queue_bytes\": 9223372036854775807"), std::string::npos)
-      << outcome.output;  // as many as there are: two steps of them are more
+      << outcome.output;  // the largest number: two steps need more bytes
 }
 
 TEST(PlanCommand, ShowsWhereALayoutIsMalformed) {

@@ -9,11 +9,11 @@
 namespace tremula::cli {
 
 /// The command `tremula` as a process of its own, without TREMULA_* variables but those given.
-/// Killed when it is still there at the end.
+/// The destructor kills it if it still runs.
 class Process {
 public:
   enum class Output { pipe, terminal };
-  /// @param user  whose process it is, for root; nullopt: as this one
+  /// @param user  user that runs the process, which only root can choose; nullopt if this process's own
   explicit Process(const std::vector<std::string>& arguments,
                    const std::vector<std::string>& variables = {}, Output output = Output::pipe,
                    std::optional<uid_t> user = std::nullopt);
@@ -22,10 +22,10 @@ public:
   Process& operator=(const Process&) = delete;
 
   void signal(int number) const;
-  /// Exit code; 128 + number for a signal; -1 if it has not ended in time.
+  /// Returns the exit code; 128 + number for a signal; -1 if the process has not ended in time.
   int wait(double seconds = 60);
-  /// Returns what it has written so far; everything once wait() has returned. On a terminal both
-  /// are part of output().
+  /// Returns the output so far; all of it once wait() has returned. On a terminal, output() holds
+  /// both streams.
   std::string output();
   std::string errors();
   /// Stops reading its standard error and closes the pipe.

@@ -28,7 +28,7 @@ protected:
     const auto deadline = core::Deadline::after(30);
     return StatusClient({"file:" + port_file_, "test"}, deadline, true).ask(deadline);
   }
-  /// Each connection makes several lines.
+  /// Makes connections that each add several lines to the log.
   void make_bad_connections(int count) {
     const std::string listens_on = status().listens_on();
     sockaddr_in address{};

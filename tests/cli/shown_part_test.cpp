@@ -37,7 +37,7 @@ TEST(ShownAxis, BeginsWithAShorterBlockWhereItIsCut) {
 }
 
 TEST(ShownAxis, EndsWithAPeriodWhereOneFits) {
-  // Periods of 12 elements: 6 blocks of 2. Four of them are 24 blocks.
+  // A period of 12 elements: 6 blocks of 2. Four periods are 24 blocks.
   const ShownAxis some = axis_of("shape=1000 grid=2 block=2", "shape=1000 grid=2 block=3");
   EXPECT_EQ(some.shown, 48);
   EXPECT_EQ(some.periods, 4);

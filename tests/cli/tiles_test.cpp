@@ -22,7 +22,7 @@ std::vector<Index> drawn_shape(Random& random) {
   return shape;
 }
 
-/// Any layout, dense in its buffers, so that it can meet a skewed one.
+/// Returns any layout that is dense in its buffers, so that it can be redistributed with a skewed one.
 Layout random_layout(Random& random, const std::vector<Index>& shape) {
   if (random.one_in(2)) return index_calc::testing::random_skewed(random, shape, 12);
   Layout layout = random.layout(shape, 4, true);
@@ -73,7 +73,7 @@ TEST(HeldTiles, NameTheRanksThatHaveTheElements) {
   }
 }
 
-/// A side's buffers as the skewed oracle has them.
+/// Returns a side's buffers in the form of the skewed oracle.
 Numbers numbers_of(const index_calc::testing::Side& side) {
   Numbers numbers;
   for (std::size_t r = 0; r < side.numbers.size(); ++r)
@@ -151,8 +151,8 @@ TEST(HeldTiles, CoverTheShownCorner) {
   }
 }
 
-/// All packages of a consumer together cover what it and any producer have; each covers what its
-/// producer has.
+/// Checks that all packages of a consumer together cover the elements that it shares with any
+/// producer, and each of them those of its producer.
 void expect_packages_are_what_consumers_get(const Redistribution& r, const Numbers& sent_numbers,
                                             const Numbers& wanted_numbers) {
   SCOPED_TRACE(to_string(r.from) + " to " + to_string(r.to) + " by " +

@@ -84,7 +84,7 @@ protected:
     fs::remove_all(folder);
   }
 
-  /// A server on a free port that has written its port file.
+  /// Starts a server on a free port and waits until it has written its port file.
   void serve() {
     server = std::make_unique<Process>(std::vector<std::string>{
         "serve", "--port", "0", "--port-file", port_file, "--heartbeat", "60"});
@@ -127,7 +127,7 @@ TEST_F(Tremula, HelpsWithEveryCommand) {
                                       {"version", "--help"}})) {
     EXPECT_EQ(help.code, 0) << help.errors;
     EXPECT_NE(help.output.find("Usage: tremula"), std::string::npos) << help.output;
-    // A page that is named is an installed one.
+    // Every page that the help names is installed.
     for (const char* file : {".md", ".proto"})
       for (std::size_t at = 0; (at = help.output.find(file, at)) != std::string::npos; ++at) {
         const std::size_t begin = help.output.find_last_of(" \n", at) + 1;
@@ -146,7 +146,7 @@ TEST_F(Tremula, KnowsItsVersion) {
   EXPECT_NE(json.output().find("\"protocol\": 2"), std::string::npos);
 }
 
-// Options that a table of fields does not look at are not left out in silence.
+// Options that a table of fields does not use are refused instead of ignored.
 TEST_F(Tremula, RefusesOptionsOfOneArrayWithFields) {
   Process json({"plan", "--fields", "fields.yaml", "--json"});
   EXPECT_NE(json.wait(), 0);
@@ -293,7 +293,7 @@ TEST_F(Tremula, AdmitsOnlyProgramsThatCanReadTheKey) {
   for (Process* one : {&by_file, &by_option, &by_variable, &itself})
     EXPECT_EQ(one->wait(), 0) << one->errors();
 
-  // A key that others can read is none.
+  // A key that others can read is refused.
   fs::permissions(key_file, fs::perms::others_read, fs::perm_options::add);
   Process open({"status", "--port-file", port_file});
   EXPECT_EQ(open.wait(), 1);
@@ -489,7 +489,7 @@ TEST_F(QuickStart, TakesTheKeyThatAKilledServerHasLeft) {
   EXPECT_EQ(server->wait(), 0);
   EXPECT_EQ(contents(key_file), key) << "this server has not made it";
 
-  // Beside a server that has none the key is refused.
+  // A job with that key refuses a server without one.
   server = std::make_unique<Process>(
       std::vector<std::string>{"serve", "--port", old, "--key-file", "none"}, std::vector{here});
   ASSERT_TRUE(soon([&] { return server->errors().find("jobs=") != std::string::npos; }))
@@ -604,7 +604,7 @@ TEST_F(Tremula, IsNotEndedByOtherSignals) {
   EXPECT_EQ(status.wait(), 0) << status.errors();
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
-  // Started as nohup does it.
+  // Starts it as nohup does.
   ::signal(SIGHUP, SIG_IGN);
   serve();
   ::signal(SIGHUP, SIG_DFL);

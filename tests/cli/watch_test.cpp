@@ -22,7 +22,7 @@ const std::string consumers =
     "} "
     "consumers { consumer: 'ai' consumed { steps: 8 } }";
 
-/// The rate of one stream after each of the statuses.
+/// Returns the rate of one stream after each of the statuses.
 Lines rates(const Lines& produced) {
   Rates rates;
   Lines found;

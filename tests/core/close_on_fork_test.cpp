@@ -28,7 +28,7 @@ struct Pipe {
     if (writes() >= 0) close(writes());
     ends[1] = -1;
   }
-  /// Returns whether no process holds the writing end any more.
+  /// Returns whether every process has closed the writing end.
   bool has_ended(int milliseconds) const {
     pollfd look{.fd = reads(), .events = POLLIN, .revents = 0};
     return poll(&look, 1, milliseconds) == 1 && (look.revents & POLLHUP) != 0;

@@ -112,7 +112,7 @@ private:
 TEST(Log, DropsAndCountsLinesThatAreNotRead) {
   PipedError error;
   const Log log("server", LogLevel::info, LogOverflow::drop);
-  constexpr int count = 20'000;  // of 300 bytes: more than a pipe and the log hold
+  constexpr int count = 20'000;  // lines of 300 bytes: more than a pipe and the log hold
   for (int n = 0; n < count; ++n) log.info("core", std::to_string(n) + ' ' + std::string(300, 'x'));
   const std::uint64_t dropped = log.dropped();
   EXPECT_GT(dropped, 0u);
@@ -131,7 +131,7 @@ TEST(Log, WaitsForAReaderOnceAndBriefly) {
   PipedError error;
   const auto begun = std::chrono::steady_clock::now();
   const Log log("ocean.3", LogLevel::warn);
-  constexpr int count = 1000;  // of 3000 bytes: more than a pipe and the log hold
+  constexpr int count = 1000;  // lines of 3000 bytes: more than a pipe and the log hold
   for (int n = 0; n < count; ++n)
     log.warn("client", std::to_string(n) + ' ' + std::string(3000, 'x'));
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
