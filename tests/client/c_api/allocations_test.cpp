@@ -67,7 +67,7 @@ long allocations_of_a_step(int fields, int queue_depth) {
   return least / 2;
 }
 
-TEST(Allocations, OfAStepDoNotGrowWithItsFields) {
+TEST(Allocations, DoNotGrowWithTheFieldsOfAStep) {
   if (!testing_only::counts_allocations()) GTEST_SKIP() << "the sanitizer has its own operator new";
   setenv("TREMULA_CHECK_LENT", "false", 1);  // this check keeps a list of lent arrays
   for (const int queue_depth : {2, 0}) {

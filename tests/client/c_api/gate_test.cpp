@@ -39,7 +39,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 TEST_F(Misuse,
-       OfAVariableThatNothingReadsIsToldOnce) {  // the first test: later sessions do not warn
+       UnknownVariableIsReportedOnce) {  // the first test: later sessions do not warn
   setenv("TREMULA_TIMOUT", "3", 1);
   testing::internal::CaptureStderr();
   open("first"), open("second");
@@ -70,7 +70,7 @@ int go_on_in_child(tremula_session* session, tremula_out_stream* out, pid_t pare
   return tremula_session_close(session) == TREMULA_OK ? 0 : 6;
 }
 
-TEST_F(Misuse, OfASessionInAForkedChildIsRefusedAtOnceAndLeavesTheParentAlone) {
+TEST_F(Misuse, CallInAForkedChildIsRefusedAtOnce) {
   std::thread consumer([this] {
     Session session = open("consumer");
     InStream in = session.in_stream("s");
@@ -115,7 +115,7 @@ TEST_F(Misuse, OfASessionInAForkedChildIsRefusedAtOnceAndLeavesTheParentAlone) {
   consumer.join();
 }
 
-TEST_F(Misuse, ByTwoThreadsAtOnceIsRefusedAlsoInTwoStreams) {
+TEST_F(Misuse, CallOfASecondThreadIsRefused) {
   Session session = open("group", 3);
   InStream waits = session.in_stream("never offered");
   waits.field<double>("f", Layout::parse("shape=10 grid=1"));

@@ -26,7 +26,7 @@ protected:
   Stage stage;
 };
 
-TEST_P(StructGrowth, IsWhatBothSidesOfAStreamCanLiveWith) {
+TEST_P(StructGrowth, LeavesStreamsWorking) {
   stage.start_server();
   Job& producer = stage.start({"producer", 2}, Launcher::plain,
                               {program("struct_user"), "producer", library()});
@@ -38,7 +38,7 @@ TEST_P(StructGrowth, IsWhatBothSidesOfAStreamCanLiveWith) {
 }
 
 #ifdef TREMULA_HAS_MPI
-TEST_P(StructGrowth, IsWhatAJobCanLiveWith) {
+TEST_P(StructGrowth, LeavesRedistributionsWorking) {
   Job& job = stage.start({"job", 2}, Launcher::mpirun, {program("struct_user_mpi"), library()});
   EXPECT_EQ(job.wait(Deadline::after(90)), 0);
 }

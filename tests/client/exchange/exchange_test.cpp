@@ -26,7 +26,7 @@ TEST(Exchange, KeepsAtMostQueueDepthStepsUnderWay) {
   soon([&] { return k.outs[0]->poll_room(); });
 }
 
-TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
+TEST(Exchange, ReportsStepsAndEndToRanksWithoutElements) {
   Network network;
   // One row on a grid of three: consumer ranks 1 and 2 own nothing.
   Coupling k(network, field("shape=1x4 grid=1x2"), field("shape=1x4 grid=3x1"));
@@ -77,7 +77,7 @@ std::string error_under(const Network::Fault& fault) {
   return "no error";
 }
 
-TEST(Exchange, RefusesWhatIsNotTheMessageItExpects) {
+TEST(Exchange, RefusesAnUnexpectedMessage) {
   const auto arrives_as = [](std::size_t bytes) {
     Network::Fault fault;
     fault.arrives_as = bytes;
@@ -93,7 +93,7 @@ TEST(Exchange, RefusesWhatIsNotTheMessageItExpects) {
   }
 }
 
-TEST(Exchange, RefusesAPlanThatIsNotItsOwn) {
+TEST(Exchange, FingerprintsAgreeOnlyForTheSameLayouts) {
   index_calc::PlanCache plans;
   Network network;
   Coupling k(network, field("shape=4x4 grid=1x1 block=2x2"), field("shape=4x4 grid=1x1"));
@@ -105,7 +105,7 @@ TEST(Exchange, RefusesAPlanThatIsNotItsOwn) {
   EXPECT_EQ(other.outs[0]->plan().fingerprint, other.ins[0]->plan().fingerprint);
 }
 
-TEST(ExchangePlan, OfTheSameLayoutsIsMadeOnce) {
+TEST(ExchangePlan, IsMadeOnceForTheSameLayouts) {
   index_calc::PlanCache plans;
   auto from = field("shape=12x1 grid=4x1"), to = field("shape=12x1 grid=6x1 block=1x1");
   from.push_back(from[0]);
@@ -119,7 +119,7 @@ TEST(ExchangePlan, OfTheSameLayoutsIsMadeOnce) {
   EXPECT_EQ(plans.hits(), 3U);
 }
 
-TEST(ExchangePlan, BeginsWithThePeerOppositeAndGoesRound) {
+TEST(ExchangePlan, BeginsWithTheOppositePeerAndWrapsAround) {
   index_calc::PlanCache plans;
   const auto from = field("shape=12x1 grid=4x1"), to = field("shape=12x1 grid=6x1 block=1x1");
   const auto plan = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});

@@ -110,7 +110,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
   }
 }
 
-TEST_P(ExchangeUpdates, GiveWhatTheOracleSays) {
+TEST_P(ExchangeUpdates, MatchTheOracle) {
   Random random;
   for (int c = 0; c < 60; ++c) {
     const auto m = static_cast<Rank>(random.in(1, 4)), n = static_cast<Rank>(random.in(1, 4));
@@ -121,7 +121,7 @@ TEST_P(ExchangeUpdates, GiveWhatTheOracleSays) {
   }
 }
 
-TEST_P(ExchangeUpdates, GoInManyPieces) {
+TEST_P(ExchangeUpdates, WorkInManyPieces) {
   // Needs more than one piece, slot, segment and thread; element sizes of the two sides differ.
   const Update update{.from = index_calc::Layout::parse("shape=520x300 grid=1x1"),
                       .to = index_calc::Layout::parse("shape=300x520 grid=1x1 store=row"),

@@ -303,7 +303,7 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
   }
 }
 
-TEST(ExchangeSegments, AStepThatWasNotPutIsNotSent) {
+TEST(ExchangeSegments, AreNotSentWhileAFieldIsMissing) {
   for (const int queue_depth : {0, 2}) {
     Network network;
     auto from = field("shape=64x64 grid=1x1"), to = from;
@@ -318,7 +318,7 @@ TEST(ExchangeSegments, AStepThatWasNotPutIsNotSent) {
   }
 }
 
-TEST(ExchangeSegments, ALostOneIsNoticed) {
+TEST(ExchangeSegments, AreNoticedIfLost) {
   Network network(std::size_t{4} << 20);
   Coupling k(network, field("shape=900x700 grid=1x1"), field("shape=900x700 grid=1x1"), 1);
   network.inject_faults([](const Network::MessageView& message) {
@@ -413,7 +413,7 @@ TEST(ExchangeReading, ShortRunsGoInPieces) {
   EXPECT_EQ(copied_bytes(k), 2u * 600 * 600 * 8);
 }
 
-TEST(ExchangeReading, WhatCannotBeRegisteredGoesInMessages) {
+TEST(ExchangeReading, UnregisteredMemoryGoesInMessages) {
   Network network;
   const auto layout = Layout::parse("shape=64x6400 grid=1x1");
   Coupling k(network, field("shape=64x6400 grid=1x1"), field("shape=64x6400 grid=1x1"), 0);
@@ -427,7 +427,7 @@ TEST(ExchangeReading, WhatCannotBeRegisteredGoesInMessages) {
   EXPECT_EQ(network.counters().reads, reads);
 }
 
-TEST(ExchangeReading, MemoryThatCameBackAtTheSameAddressIsRegisteredAnew) {
+TEST(ExchangeReading, ReusedAddressIsRegisteredAgain) {
   Network network;
   const auto layout = Layout::parse("shape=64x6400 grid=1x1");
   Coupling k(network, field("shape=64x6400 grid=1x1"), field("shape=64x6400 grid=1x1"), 0);
@@ -440,7 +440,7 @@ TEST(ExchangeReading, MemoryThatCameBackAtTheSameAddressIsRegisteredAnew) {
   EXPECT_EQ(k.out_ends[0]->registered, 4);
 }
 
-TEST(ExchangeReading, NobodyReadsWhatTheApplicationHasBack) {
+TEST(ExchangeReading, ReclaimedMemoryIsNotRead) {
   for (const auto memory : {ordinary, shared}) {
     Network network;
     Coupling k(network, field("shape=64x6400 grid=1x1"), field("shape=64x6400 grid=1x1"), 0);
@@ -457,7 +457,7 @@ TEST(ExchangeReading, NobodyReadsWhatTheApplicationHasBack) {
   }
 }
 
-TEST(ExchangeReading, MemoryFromAllocateStaysRegisteredAndOtherMemoryDoesNot) {
+TEST(ExchangeReading, OnlyAllocatedMemoryStaysRegistered) {
   Network network;
   const auto layout = Layout::parse("shape=64x6400 grid=1x1");
   for (const auto memory : {ordinary, shared}) {
@@ -491,7 +491,7 @@ TEST(ExchangeLending, MessagesBetweenContiguousPartsAreNotCopied) {
   for (auto& out : k.outs) EXPECT_EQ(out->traffic().copied_bytes, 0u);
 }
 
-TEST(ExchangeLending, APartMayBeAskedForBeforeTheLastPiecesOfAnotherAreKnownToBeSent) {
+TEST(ExchangeLending, PartIsServedBeforeEarlierSendsComplete) {
   Network network;
   auto from = field("shape=1500x700 grid=1x1"), to = field("shape=1500x700 grid=1x1 store=column");
   from.push_back(from[0]);
@@ -521,7 +521,7 @@ TEST(ExchangeLending, APartMayBeAskedForBeforeTheLastPiecesOfAnotherAreKnownToBe
   }
 }
 
-TEST(ExchangeLending, WhatIsLentIsTakenBackWithTheExchange) {
+TEST(ExchangeLending, LentMemoryIsTakenBackWithTheExchange) {
   Network network;
   Coupling k(network, field("shape=64x64 grid=1x1"), field("shape=64x64 grid=1x1"), 0, all);
   Array data(64 * 64, shared);
@@ -536,7 +536,7 @@ TEST(ExchangeLending, WhatIsLentIsTakenBackWithTheExchange) {
   EXPECT_EQ(got, std::vector<std::int64_t>(64 * 64, 5));
 }
 
-TEST(ExchangeLending, ABufferThatWasGivenUpIsNotWrittenTo) {
+TEST(ExchangeLending, AbandonedBufferIsNotWritten) {
   Network network;
   Coupling k(network, field("shape=64x64 grid=1x1"), field("shape=64x64 grid=1x1"), 0, all);
   const std::vector<std::int64_t> data(64 * 64, 5);
@@ -550,7 +550,7 @@ TEST(ExchangeLending, ABufferThatWasGivenUpIsNotWrittenTo) {
   EXPECT_TRUE(std::ranges::all_of(got.values(), [](auto v) { return v == 0; }));
 }
 
-TEST(Exchange, AFieldThatIsGotTwiceIntoArraysOfTwoKindsComesTwice) {
+TEST(Exchange, DeliversAFieldToArraysOfBothKindsInTurn) {
   Network network;
   const auto both = field("shape=30x10 grid=1x1");
   Coupling k(network, both, both, /*queue_depth=*/0, all);

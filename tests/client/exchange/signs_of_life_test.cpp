@@ -100,7 +100,7 @@ TEST_F(Begin, WaitsUntilTheFirstSignIsSent) {
   EXPECT_EQ(sink.first_step(), 3u);
 }
 
-TEST_F(Begin, OfTwoStepsOrWithoutAPromiseOrTwiceIsRefused) {
+TEST_F(Begin, IsRefusedForTwoStepsOrIfUnannounced) {
   {
     SignsOfLife sink(plan_with(2), *sink_, link, forever);
     const auto one = source(0, true), other = source(1, true);

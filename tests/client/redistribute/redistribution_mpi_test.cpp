@@ -52,7 +52,7 @@ Redistributed array_of(const client::Update& u) {
   return array;
 }
 
-TEST(RedistributionByMpi, GivesWhatTheOracleSays) {
+TEST(RedistributionByMpi, MatchesTheOracle) {
   Random random = common_random();
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   for (int i = 0; i < 60; ++i) {
@@ -86,7 +86,7 @@ Index sent_by_all(const Redistribution& redistribution) {
   return sent;
 }
 
-TEST(RedistributionByMpi, SendsWhatRelabelingPredicts) {
+TEST(RedistributionByMpi, SendsTheBytesThatRelabelingPredicts) {
   Random random = common_random();
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   for (int i = 0; i < 30; ++i) {
@@ -130,7 +130,7 @@ std::vector<std::vector<Index>> dealt_at_random(Random& random, int ranks, Index
   return numbers;
 }
 
-TEST(RedistributionByMpi, MovesWhatRanksList) {
+TEST(RedistributionByMpi, MovesListedElements) {
   Random random = common_random();
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   const auto mine = static_cast<std::size_t>(me);
@@ -387,7 +387,7 @@ Layout every_second(Index elements, int me, std::vector<double>& values) {
       {.shape = {elements}, .ranks = size_of(MPI_COMM_WORLD), .is_partial = true}, points);
 }
 
-TEST(RedistributionByMpi, LeavesElementsOnNoRankAsTheyAreForAnyFactor) {
+TEST(RedistributionByMpi, LeavesElementsWithoutASourceUnchanged) {
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   const Index elements = Index{6} * size;
   const Layout to =
@@ -403,7 +403,7 @@ TEST(RedistributionByMpi, LeavesElementsOnNoRankAsTheyAreForAnyFactor) {
     }
 }
 
-TEST(RedistributionByMpi, AddsToSumsOnlyWhatHasEveryElementOrLeavesThemAsTheyAre) {
+TEST(RedistributionByMpi, AddsAPartialSourceToSumsOnlyWithBetaOne) {
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   std::vector<double> from, to(8, 5.0 + me), expected(8, 5.0 + me);
   const Layout partial = every_second(8, me, from),
@@ -423,7 +423,7 @@ TEST(RedistributionByMpi, AddsToSumsOnlyWhatHasEveryElementOrLeavesThemAsTheyAre
   EXPECT_EQ(to, expected);
 }
 
-TEST(RedistributionByMpi, RefusesGhostCellsBesideSkewedBlocks) {
+TEST(RedistributionByMpi, RefusesGhostCellsWithSkewedBlocks) {
   const int size = size_of(MPI_COMM_WORLD);
   const auto text = std::to_string(size);
   const Layout skewed = Layout::parse("shape=8x64 mesh=" + text + " block=1x1 owner0=b0+b1"),
@@ -437,7 +437,7 @@ TEST(RedistributionByMpi, RefusesGhostCellsBesideSkewedBlocks) {
   }
 }
 
-TEST(RedistributionByMpi, TellsAllRanksOfAnElementThatIsListedTwice) {
+TEST(RedistributionByMpi, ReportsARepeatedElementToAllRanks) {
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   const Index count = 4 * size;
   std::vector<Index> mine;
@@ -466,7 +466,7 @@ TEST(RedistributionByMpi, TellsAllRanksOfAnElementThatIsListedTwice) {
 }
 
 /// Messages between the other ranks may still be in flight: the communicator cannot be used any more.
-TEST(RedistributionByMpi, OfListsIsOverWhereARankStaysAway) {
+TEST(RedistributionByMpi, FailsForListsIfARankStaysAway) {
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   if (size == 1) return;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -545,7 +545,7 @@ std::string rotated(int size) {
   return members;
 }
 
-TEST(RedistributionByMpi, GoesThroughSharedMemoryOnlyWhereThereIsSome) {
+TEST(RedistributionByMpi, UsesSharedMemoryOnlyIfThereIsSome) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   if (size == 1) return;
   const bool is_alone = std::getenv("TREMULA_TEST_ALONE") != nullptr;
@@ -589,7 +589,7 @@ TEST(RedistributionByMpi, LetsMessagesOfTheApplicationMoveOn) {
   EXPECT_EQ(message.back(), me == 0 ? 1 : me);
 }
 
-TEST(RedistributionByMpi, EndsACallThatOneRankRefusesOnAllRanksAndGoesOn) {
+TEST(RedistributionByMpi, EndsOnAllRanksIfOneRefusesTheCall) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   if (size == 1) return;
   const auto rows = Layout::block({.shape = {size, size}, .grid = {size, 1}}),
@@ -614,7 +614,7 @@ TEST(RedistributionByMpi, EndsACallThatOneRankRefusesOnAllRanksAndGoesOn) {
 }
 
 /// The error's text exceeds what one gathering takes, so that a second one follows on all ranks.
-TEST(RedistributionByMpi, TellsAllRanksWhyOneCannotReadItsConfiguration) {
+TEST(RedistributionByMpi, ReportsAConfigErrorOfOneRankToAllRanks) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   const auto rows = Layout::block({.shape = {size, size}, .grid = {size, 1}}),
              columns = Layout::block({.shape = {size, size}, .grid = {1, size}});
@@ -639,7 +639,7 @@ TEST(RedistributionByMpi, TellsAllRanksWhyOneCannotReadItsConfiguration) {
   MPI_Comm_free(&comm);
 }
 
-TEST(RedistributionByMpi, EndsOnAllRanksWhereTheSkinRefusesOneAndGoesOn) {
+TEST(RedistributionByMpi, EndsOnAllRanksIfTheSkinRefusesOne) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   if (size == 1) return;
   const auto rows = Layout::block({.shape = {size, size}, .grid = {size, 1}}),

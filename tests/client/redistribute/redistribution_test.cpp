@@ -47,7 +47,7 @@ void expect_right(Random& random, bool are_near, Paths paths) {
     ASSERT_EQ(failures[r], "") << "rank " << r << "\n" << wanted.text();
 }
 
-TEST(Redistribution, GivesWhatTheOracleSays) {
+TEST(Redistribution, MatchesTheOracle) {
   Random random;
   for (int i = 0; i < 300 && !HasFatalFailure(); ++i) expect_right(random, i % 2 == 1, all_paths());
 }
@@ -58,7 +58,7 @@ std::vector<const Path*> without(std::string_view gone) {
   return paths;
 }
 
-TEST(Redistribution, GoesWithoutAnyOneOfThePaths) {
+TEST(Redistribution, WorksWithoutAnyOneOfThePaths) {
   Random random;
   for (const Path* const gone : all_paths()) {
     SCOPED_TRACE(fmt::format("without {}", gone->name()));
@@ -96,7 +96,7 @@ TEST(Redistribution, CutsMessagesIntoTheSameChunksOnBothSides) {
   }
 }
 
-TEST(Redistribution, CutsMessagesOfSkewedLayoutsIntoTheSameChunksOnBothSides) {
+TEST(Redistribution, CutsSkewedMessagesAlikeOnBothSides) {
   Random random;
   for (int i = 0; i < 300 && !HasFailure(); ++i) {
     const std::vector<Index> shape{random.in(1, 40), random.in(1, 40)};
@@ -148,7 +148,7 @@ TEST(Redistribution, CutsChunksAtTheEndsOfRowsAndPlanes) {
             });
 }
 
-TEST(Redistribution, EveryChunkHoldsAnElementHoweverWideItIs) {
+TEST(Redistribution, GivesEveryChunkRoomForAnElement) {
   Random random;
   constexpr auto widest = static_cast<Index>(core::max_opaque_bytes);
   for (int i = 0; i < 300 && !HasFailure(); ++i) {
@@ -268,7 +268,7 @@ TEST_P(CutMessages, GoInSegments) {
   EXPECT_EQ(failures, std::vector<std::string>(static_cast<std::size_t>(ranks)));
 }
 
-TEST(Redistribution, SendsOneMessageForAllArraysAndCopiesNothingThatLiesInOnePiece) {
+TEST(Redistribution, SendsOneMessageAndCopiesNoContiguousPart) {
   Job job(2);
   const std::vector<Update> updates(
       3, {.from = parse("shape=8x8 grid=2x1"), .to = parse("shape=8x8 grid=2x1 members=1/0")});
@@ -290,7 +290,7 @@ class MissingRank : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Redistribution, MissingRank, ::testing::Bool(),
                          [](const auto& is_near) { return is_near.param ? "near" : "far"; });
 
-TEST_P(MissingRank, IsTold) {
+TEST_P(MissingRank, IsNamedInTheError) {
   const bool is_near = GetParam();
   Job job(3);
   const Update update{.from = parse("shape=9 grid=3 block=1"), .to = parse("shape=9 grid=3")};
@@ -318,7 +318,7 @@ TEST_P(MissingRank, IsTold) {
   EXPECT_EQ(failures, std::vector<std::string>(3));
 }
 
-TEST(Redistribution, NoticesANearRankThatHasGone) {
+TEST(Redistribution, NoticesANearRankThatHasLeft) {
   Job job(2);
   const Update update{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
@@ -355,7 +355,7 @@ TEST(Redistribution, ManyTakeNoMoreStagingThanOne) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-TEST(Redistribution, TakesWhatARankHasLeftThatHasGone) {
+TEST(Redistribution, TakesDataOfARankThatHasLeft) {
   Job job(2);
   const Update update{.from = parse("shape=2 grid=1 members=0"),
                       .to = parse("shape=2 grid=1 members=1")};
@@ -372,7 +372,7 @@ TEST(Redistribution, TakesWhatARankHasLeftThatHasGone) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-TEST(Redistribution, GoesOnAfterAValueThatDoesNotFit) {
+TEST(Redistribution, ContinuesAfterAValueThatDoesNotFit) {
   Job job(2);
   const Update update{
       .from = parse("shape=4 grid=2"),
@@ -398,7 +398,7 @@ TEST(Redistribution, GoesOnAfterAValueThatDoesNotFit) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-TEST(Redistribution, GoesOnWhereWhatIsOnlyScaledDoesNotFit) {
+TEST(Redistribution, ContinuesAfterAScaledValueDoesNotFit) {
   Job job(2);
   const Layout straight = parse("shape=2 grid=2"), crossed = parse("shape=2 grid=2 members=1/0");
   using core::ElementType;
@@ -451,7 +451,7 @@ std::vector<std::string> complaints(const std::vector<Update>& updates, bool are
   });
 }
 
-TEST(Redistribution, NoticesARankThatIsElsewhere) {
+TEST(Redistribution, NoticesARankInADifferentCall) {
   const Update swap{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
   Update rows{.from = parse("shape=4x4 grid=2x1"), .to = parse("shape=4x4 grid=1x2")};
   Update columns = rows;  // as many bytes to and from each rank, in another order
@@ -469,7 +469,7 @@ TEST(Redistribution, NoticesARankThatIsElsewhere) {
 }
 
 /// Rank 0 passes a buffer that is too small, then all ranks pass the right ones.
-TEST(Redistribution, OfARankThatRefusesItsBufferEndsForThoseThatItSendsToAndGoesOn) {
+TEST(Redistribution, EndsForPeersOfARankThatRefusesItsBuffer) {
   const std::vector<Update> updates{
       {.from = parse("shape=6x6 grid=3x1"), .to = parse("shape=6x6 grid=1x3")},
       {.from = parse("shape=6 grid=3"),
@@ -532,7 +532,7 @@ TEST(Redistribution, OfARankThatRefusesItsBufferEndsForThoseThatItSendsToAndGoes
 }
 
 /// Messages are longer than a chunk of any path.
-TEST(Redistribution, GoesInSeveralChunksByTheOtherPath) {
+TEST(Redistribution, UsesSeveralChunksOnTheOtherPath) {
   constexpr Index n = 1 << 19;  // elements of 8 bytes for each rank
   const Update swap{.from = Layout::parse(fmt::format("shape={} grid=2", 2 * n)),
                     .to = Layout::parse(fmt::format("shape={} grid=2 members=1/0", 2 * n))};
@@ -571,7 +571,7 @@ std::string refusal(const Update& update, std::size_t from_bytes = 1 << 10,
   })[0];
 }
 
-TEST(Redistribution, RefusesWhatCannotBe) {
+TEST(Redistribution, RefusesInvalidUpdatesAndBuffers) {
   const Layout a = parse("shape=4x3 grid=1x1"), b = parse("shape=3x4 grid=1x1");
   EXPECT_EQ(refusal({.from = a, .to = a}), "");
   EXPECT_NE(refusal({.from = a, .to = b}), "");
@@ -661,7 +661,7 @@ void expect_sums(Random& random, core::ElementType type) {
   EXPECT_EQ(failures, std::vector<std::string>(layers));
 }
 
-TEST(Redistribution, ChecksSumsOfIntegersWhenAllAreAddedUp) {
+TEST(Redistribution, ChecksIntegerSumsAfterTheLastSummand) {
   using core::ElementType;
   Random random;
   for (int i = 0; i < 5; ++i) {
@@ -687,7 +687,7 @@ TEST(Redistribution, ChecksSumsOfIntegersWhenAllAreAddedUp) {
   EXPECT_EQ(failures, std::vector<std::string>(3));
 }
 
-TEST(Redistribution, RefusesToAddUpWhatNothingIsKnownOf) {
+TEST(Redistribution, RefusesToAddUpOpaqueElements) {
   const Layout whole = parse("shape=8 grid=2"), sums = parse("shape=8 mesh=2 sum=0");
   const auto type = core::opaque(16);
   for (const auto& [from, to] : {std::pair{whole, sums}, {sums, whole}, {sums, sums}}) {

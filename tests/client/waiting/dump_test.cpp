@@ -41,7 +41,7 @@ private:
 
 }  // namespace
 
-TEST(DumpOnSignal, EndsAndLetsOthersComeThoughNobodyReadsWhatItWrites) {
+TEST(DumpOnSignal, EndsThoughItsOutputIsNotRead) {
   std::atomic<int> asked = 0;
   const auto begun = core::Deadline::Clock::now();
   {

@@ -29,12 +29,12 @@ std::string error_of(const std::string& circle, bool is_of_one_group = false) {
   return "no error";
 }
 
-TEST(LongWait, InACircleOfJobsAdvisesToPutBeforeGetting) {
+TEST(LongWait, AdvisesJobsInACircleToReorderCalls) {
   const auto text = error_of("rank 0 of group 'a' waits in begin_step");
   EXPECT_NE(text.find("; change the order of their calls"), std::string::npos) << text;
 }
 
-TEST(LongWait, InACircleThroughAnAgreementAdvisesToMakeTheSameCallsFirst) {
+TEST(LongWait, AdvisesRanksToMakeTheSameCalls) {
   for (const auto* const circle : {"rank 1 of group 'a' waits in an agreement of its group",
                                    "ranks 1-2 of group 'a' wait in an agreement of its group"}) {
     const auto text = error_of(circle);
@@ -45,7 +45,7 @@ TEST(LongWait, InACircleThroughAnAgreementAdvisesToMakeTheSameCallsFirst) {
   }
 }
 
-TEST(LongWait, InACircleOfOneGroupIsAMismatchOfItsCalls) {
+TEST(LongWait, ReportsACircleInOneGroupAsAMismatch) {
   const auto text = error_of("rank 1 of group 'a' waits", true);
   EXPECT_NE(text.find("expected all ranks of a group to make the same calls in the same order; "
                       "found that rank 1 of group 'a' waits"),

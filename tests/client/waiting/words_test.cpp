@@ -44,7 +44,7 @@ protected:
   std::deque<WordExchange> words_;
 };
 
-TEST_F(Words3, TheGreatestCountsWhenAllHaveSaidTheirs) {
+TEST_F(Words3, GreatestCountsOnceAllAreSaid) {
   for (std::uint64_t round = 0; round < 3; ++round) {
     say(2, round, 1);
     EXPECT_EQ(value_of(2, round), -1);
@@ -58,7 +58,7 @@ TEST_F(Words3, TheGreatestCountsWhenAllHaveSaidTheirs) {
   }
 }
 
-TEST_F(Words3, ThatARankHasSaidAreCounted) {
+TEST_F(Words3, AreCountedForEachSubject) {
   using Said = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
   words_[1].open(subject + 1);
   EXPECT_EQ(words_[1].said(), (Said{{subject, 0}, {subject + 1, 0}}));
@@ -73,7 +73,7 @@ TEST_F(Words3, ThatARankHasSaidAreCounted) {
   EXPECT_EQ(words_[1].said(), (Said{{subject + 1, 0}}));
 }
 
-TEST_F(Words3, OneThatIsFinalCountsAtOnce) {
+TEST_F(Words3, FinalOneCountsAtOnce) {
   say(1, 0, 3, true);
   say(2, 0, 9);
   EXPECT_EQ(value_of(0, 0), 3) << "also before it has said its own";
@@ -83,14 +83,14 @@ TEST_F(Words3, OneThatIsFinalCountsAtOnce) {
   for (const core::Rank rank : {0, 1, 2}) EXPECT_EQ(value_of(rank, 1), 1);
 }
 
-TEST_F(Words3, OneThatComesAfterItsSubjectHasEndedIsNone) {
+TEST_F(Words3, AreIgnoredAfterTheirSubjectHasEnded) {
   words_[0].close(subject);
   say(1, 0, 3, true);
   words_[0].open(subject + 1);
   EXPECT_FALSE(words_[0].receive(groups_[0], subject + 1, 0));
 }
 
-TEST_F(Words3, ALongReasonIsCutOff) {
+TEST_F(Words3, LongReasonIsCutOff) {
   words_[1].say(groups_[1], subject, 0, {.is_final = true, .why = std::string(5000, 'x')});
   const auto word = words_[0].receive(groups_[0], subject, 0);
   ASSERT_TRUE(word);

@@ -62,7 +62,7 @@ TEST(CopyThreads, ServeSeveralCallers) {
   for (auto& caller : callers) caller.join();
 }
 
-TEST(CopyThreads, PassOnWhatACopyThrowsAndCanBeUsedAgain) {
+TEST(CopyThreads, PassOnExceptionsAndStayUsable) {
   CopyThreads threads(3, 8);
   for (int i = 0; i < 50; ++i) {
     EXPECT_THROW(threads.run({0, 60}, 1,

@@ -10,7 +10,7 @@ namespace {
 
 using index_calc::Layout, index_calc::local_part;
 
-TEST(LentArrays, NoticesAChangeOfEveryOwnedElementAndOfNoOtherCell) {
+TEST(LentArrays, NoticeChangesOfOwnedElementsOnly) {
   for (const char* text :
        {"shape=6x5 grid=2x1 ghost=1x2 leading=11", "shape=6x5 grid=2x1 block=1x5 store=column",
         "shape=7 grid=2 block=3", "shape=2x3x4 grid=1x1x2 ghost=1x0x1", "shape=1x1 grid=1x2"}) {

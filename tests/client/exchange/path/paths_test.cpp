@@ -158,7 +158,7 @@ std::uint64_t bring_steps_every_way() {
   return proved_bytes;
 }
 
-TEST(Paths, OneMoreNeedsNothingButItsPlaceInTheList) {
+TEST(Paths, AcceptANewPathByItsEntryInTheList) {
   std::vector<const Path*> paths{&inverting};
   std::ranges::copy(all_paths(), std::back_inserter(paths));
   const WithPaths with(paths);
@@ -173,7 +173,7 @@ struct Proved {
   ~Proved() { Coupling::is_proved = Inverting::corrupts = false; }
 };
 
-TEST(Paths, WhatComesByEachIsProved) {
+TEST(Paths, ProveEveryByteThatTheyMove) {
   const Proved proved;
   std::uint64_t proved_bytes = 0;
   for (const std::size_t inlined_bytes : {std::size_t{0}, std::size_t{1} << 20}) {
@@ -184,7 +184,7 @@ TEST(Paths, WhatComesByEachIsProved) {
   EXPECT_EQ(proved_bytes, 2u * 12 * 3 * 2 * 31 * 40 * 8) << "every byte of every step";
 }
 
-TEST(Paths, ABitThatChangesOnTheWayIsNoticed) {
+TEST(Paths, NoticeABitThatFlipsInTransit) {
   const Proved proved;
   Inverting::corrupts = true;
   const WithPaths with({&inverting});
@@ -212,7 +212,7 @@ TEST(Paths, ABitThatChangesOnTheWayIsNoticed) {
   EXPECT_EQ(k.ins[1]->traffic().proved_bytes, 0u);
 }
 
-TEST(Paths, EachCanBeTakenAway) {
+TEST(Paths, CanEachBeLeftOut) {
   for (const Path* const gone : all_paths()) {
     SCOPED_TRACE(fmt::format("without {}", gone->name()));
     std::vector<const Path*> paths(all_paths().begin(), all_paths().end());
@@ -226,7 +226,7 @@ TEST(Paths, EachCanBeTakenAway) {
   }
 }
 
-TEST(Paths, ManyShortFieldsHaveRoomWithoutTheInlinedPath) {
+TEST(Paths, HoldManyShortFieldsWithoutInlining) {
   std::vector<const Path*> paths(all_paths().begin(), all_paths().end());
   std::erase_if(paths, [](const Path* path) { return path->is_inlined(); });
   const WithPaths with(paths);
@@ -254,7 +254,7 @@ TEST(Paths, ManyShortFieldsHaveRoomWithoutTheInlinedPath) {
   transport::local::deallocate(reinterpret_cast<std::byte*>(memory));
 }
 
-TEST(Paths, WithoutAnyThereIsAnErrorThatSaysSo) {
+TEST(Paths, FailWithAnErrorIfThereIsNone) {
   const WithPaths with({});
   try {
     bring_steps(
@@ -266,7 +266,7 @@ TEST(Paths, WithoutAnyThereIsAnErrorThatSaysSo) {
   }
 }
 
-TEST(Paths, AreChosenByWhatIsKnownOfAPart) {
+TEST(Paths, AreChosenByTheFactsOfAPart) {
   const auto name = [](const PartFacts& facts) { return choose(all_paths(), facts).name(); };
   EXPECT_EQ(name({.is_near = true, .is_queued = true}), "shared");
   EXPECT_EQ(name({.is_near = false, .is_queued = true}), "staged");
@@ -279,7 +279,7 @@ TEST(Paths, AreChosenByWhatIsKnownOfAPart) {
   EXPECT_EQ(name({.is_source = false, .is_near = true, .is_mapped = true}), "lent");
 }
 
-TEST(MemoryView, OfADeviceIsRefusedAtTheDoor) {
+TEST(MemoryView, IsRefusedForADevice) {
   Network network;
   Coupling k(network, field("shape=4 grid=1"), field("shape=4 grid=1"));
   std::vector<std::byte> bytes(32);
