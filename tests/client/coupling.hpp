@@ -178,7 +178,7 @@ void soon(Poll&& poll) {
   FAIL() << "expected to be ready soon";
 }
 
-/// Repeats `poll` while all ranks go on.
+/// Repeats `poll` while all ranks advance.
 template <class Poll>
 void soon(Coupling& k, Poll&& poll) {
   for (int i = 0; i < 10000; ++i) {

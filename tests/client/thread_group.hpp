@@ -20,7 +20,7 @@ public:
   explicit ThreadRanks(core::Rank size) : parts_(static_cast<std::size_t>(size)) {}
 
   /// Adds the bytes of a rank that has arrived.  @return its round
-  std::size_t come(core::Rank rank, core::Bytes bytes) {
+  std::size_t arrive(core::Rank rank, core::Bytes bytes) {
     const std::scoped_lock lock(mutex_);
     const auto round = round_;
     parts_[static_cast<std::size_t>(rank)] = std::move(bytes);
@@ -80,7 +80,7 @@ public:
     return allgather(std::move(bytes), deadline).front();
   }
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override {
-    round_ = ranks_.come(rank_, std::move(bytes));
+    round_ = ranks_.arrive(rank_, std::move(bytes));
     return finish(deadline);
   }
   std::vector<core::Bytes> finish(core::Deadline deadline) override {

@@ -51,7 +51,7 @@ TEST_F(Misuse,
   EXPECT_EQ(text.find("TREMULA_TIMOUT", line + 20), std::string::npos) << text;
 }
 
-/// Goes on with the parent's stream in a child process.  @return the number of the wrong check, or 0
+/// Continues with the parent's stream in a child process.  @return number of the failed check; 0 if none
 int go_on_in_child(tremula_session* session, tremula_out_stream* out, pid_t parent) {
   alarm(25);  // a call that waits ends the child, and the test with it
   std::vector<double> wrong(10, -1);

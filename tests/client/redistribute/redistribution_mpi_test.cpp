@@ -457,7 +457,7 @@ TEST(RedistributionByMpi, ReportsARepeatedElementToAllRanks) {
                 text.find("once") != text.npos)
         << text;
   }
-  // The communicator is as good as before.
+  // The communicator still works.
   std::vector<std::int64_t> from{1, 2, 3, 4}, to(4);
   Redistribution({MPI_COMM_WORLD,
                   {{.from = good, .to = good, .from_type = TREMULA_I64, .to_type = TREMULA_I64}}})(
@@ -465,7 +465,7 @@ TEST(RedistributionByMpi, ReportsARepeatedElementToAllRanks) {
   EXPECT_EQ(to, from);
 }
 
-/// Messages between the other ranks may still be in flight: the communicator cannot be used any more.
+/// Messages between the other ranks may still be in flight: the communicator can no longer be used.
 TEST(RedistributionByMpi, FailsForListsIfARankStaysAway) {
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   if (size == 1) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of paths: with one more that only this file knows, and without each of the others in turn, and
+// The list of paths: with another path that only this file knows, without each of the others in turn, and
 // the paths that are chosen in both cases. Every element carries its own global number.
 #include <fmt/format.h>
 
@@ -128,7 +128,7 @@ std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async,
     for (std::size_t r = 0; r < k.ins.size(); ++r) {
       soon(k, [&] { return k.ins[r]->poll_complete(); });
       for (const std::size_t f :
-           {std::size_t{1}, std::size_t{0}}) {  // in another order than they were put
+           {std::size_t{1}, std::size_t{0}}) {  // not in the order of the puts
         const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
         std::vector<std::int64_t> got(want.size(), -1);
         k.ins[r]->begin_again(f);
