@@ -80,7 +80,7 @@ TEST(Config, ArgumentBeatsEnvironmentBeatsFileBeatsDefault) {
   EXPECT_EQ(config.log, core::LogLevel::debug);
 }
 
-TEST(Config, TakesAKeyFromAFileOrTheEnvironmentAndShowsNone) {
+TEST(Config, TakesTheKeyFromAFileOrTheEnvironment) {
   EXPECT_FALSE(load_session_config("").key.key);
   {
     const Variable file("TREMULA_KEY_FILE", "e");
@@ -219,7 +219,7 @@ std::string lines_of(const std::vector<std::string>& lines) {
   return text;
 }
 
-TEST(Config, NamesAMisspelledVariableAndTheNearestOneThatThereIs) {
+TEST(Config, SuggestsTheNearestVariable) {
   const std::string before = lines_of(unknown_variables());
   {
     const Variable wrong("TREMULA_TIMOUT", "3"), right("TREMULA_TIMEOUT", "3"),

@@ -245,7 +245,7 @@ TEST_F(ControlAndServer, OutlivesMoreCountersThanAHeartbeatHolds) {
   EXPECT_TRUE(streams().empty());
 }
 
-TEST(Counters, ThatOneHeartbeatDoesNotHoldGoWithTheNext) {
+TEST(Counters, ContinueInTheNextHeartbeat) {
   ServerThatRecords server;
   const core::Log log("test", core::LogLevel::off);
   Control control({server.address(), "test"}, hello_of("ocean"), Deadline::after(patience_seconds),
@@ -277,7 +277,7 @@ TEST(Counters, ThatOneHeartbeatDoesNotHoldGoWithTheNext) {
   EXPECT_GT(heartbeats, 3);
 }
 
-TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
+TEST_F(ControlAndServer, AnnouncesOnlyOpenStreamsToTheNextServer) {
   for (const char* name : {"kept", "closed", "closed meanwhile"})
     control->call(announce(name), Deadline::after(patience_seconds));
   const auto close = [&](const std::string& name) {
@@ -293,7 +293,7 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
   EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
 }
 
-TEST_F(ControlAndServer, DumpsCountsOfStreamsThatHaveSomeAlone) {
+TEST_F(ControlAndServer, DumpsOnlyCountsThatAreNotZero) {
   control->report_waiting("read", 0, "a producer");
   EXPECT_EQ(control->dump().find("stream"), std::string::npos) << control->dump();
   wire::Counters counters;
@@ -306,7 +306,7 @@ TEST_F(ControlAndServer, DumpsCountsOfStreamsThatHaveSomeAlone) {
   EXPECT_EQ(control->dump().find("put"), std::string::npos) << control->dump();
 }
 
-TEST(Control, SendsNothingWithoutAKeyBeforeItsConnectionIsAccepted) {
+TEST(Control, SendsNothingBeforeTheServerAccepts) {
   transport::PlainServer server;
   const core::Log log("test", core::LogLevel::off);
   const std::string text = error_of(
@@ -320,7 +320,7 @@ TEST(Control, SendsNothingWithoutAKeyBeforeItsConnectionIsAccepted) {
   EXPECT_EQ(server.read(1), "");
 }
 
-TEST(Control, SeesTheEndOfAServerThatEndsBehindItsAnswer) {
+TEST(Control, SeesTheEndOfAServerAfterItsWelcome) {
   const ServerThatEnds server;
   const core::Log log("test", core::LogLevel::off);
   for (int i = 0; i < 500; ++i) {
@@ -342,7 +342,7 @@ TEST(Control, SeesTheEndOfAServerThatEndsBehindItsAnswer) {
   }
 }
 
-TEST_F(ControlAndServer, TellsTheNextServerInSeveralMessagesWhatExceedsOne) {
+TEST_F(ControlAndServer, ResumesInSeveralMessagesIfOneIsTooShort) {
   const auto until = Deadline::after(patience_seconds);
   for (const char* name : {"first", "second"}) {
     wire::ToServer message = announce(name);
@@ -368,7 +368,7 @@ TEST_F(ControlAndServer, TellsTheNextServerInSeveralMessagesWhatExceedsOne) {
   EXPECT_TRUE(event->has_matched()) << event->ShortDebugString();
 }
 
-TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpMeanwhile) {
+TEST_F(ControlAndServer, ReportsALinkGivenUpWithoutAServer) {
   constexpr std::uint64_t link = (std::uint64_t{1} << 32) + 5;  // of the first server
   server.reset();
   wire::ToServer message;
@@ -383,7 +383,7 @@ TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpMeanwhile) {
   EXPECT_EQ(end->why, "it was silent");
 }
 
-TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpWhileItJoinedOne) {
+TEST_F(ControlAndServer, ReportsALinkGivenUpWhileJoiningAServer) {
   constexpr std::uint64_t link = (std::uint64_t{1} << 32) + 5;
   server.reset();
   {
@@ -424,7 +424,7 @@ std::unique_ptr<Control> producer(const transport::HostPort& address, const core
   return other;
 }
 
-TEST_F(ControlAndServer, TellsTheNextServerWhatItWaitsFor) {
+TEST_F(ControlAndServer, RepeatsItsSubscriptionsToTheNextServer) {
   const auto until = Deadline::after(patience_seconds);
   control->call(subscribe("later", 5), until);
   control->call(subscribe("given up", 6), until);
@@ -441,7 +441,7 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatItWaitsFor) {
   EXPECT_EQ(event->matched().incarnation(), 5u);
 }
 
-TEST_F(ControlAndServer, IsPresentAtTheNextServerOnlyIfItStillIs) {
+TEST_F(ControlAndServer, RestoresOnlyAPresenceThatHasNotEnded) {
   const auto until = Deadline::after(patience_seconds);
   control->call(subscribe("later", 5), until);
   control->begin_presence(0, until);
@@ -478,7 +478,7 @@ TEST_F(ControlAndServer, LosesALinkThatWasBeingSetUp) {
 
 /// Messages that the first server did not forward before it died look to the other side like these, which it has
 /// taken already and requests again.
-TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
+TEST_F(ControlAndServer, ContinuesARepeatedSetUpAtTheNextServer) {
   const auto until = Deadline::after(patience_seconds);
   control->call(subscribe("later", 5), until);
   control->begin_presence(0, until);
@@ -533,7 +533,7 @@ TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
       << error->what();
 }
 
-TEST_F(ControlAndServer, IsNotTakenInAgainUnderANameThatAnotherJobHolds) {
+TEST_F(ControlAndServer, IsRefusedIfAnotherJobHoldsItsName) {
   server.reset();
   restart();
   auto newcomer = hello_of("ocean");

@@ -41,7 +41,7 @@ Bytes bytes_of(Rank rank, std::size_t count) {
   return Bytes(count, static_cast<std::byte>(rank + 1));
 }
 
-TEST(EndpointGroup, GivesEverybodyWhatEverybodyPassed) {
+TEST(EndpointGroup, GivesEveryRankTheBytesOfAllRanks) {
   for (const Rank size : {2, 3, 7})
     with_group(size, [size](EndpointGroup& group) {
       for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{100000}}) {
@@ -58,7 +58,7 @@ TEST(EndpointGroup, GivesEverybodyWhatEverybodyPassed) {
     });
 }
 
-TEST(EndpointGroup, GoesOnWithACallThatItsRanksHaveLeft) {
+TEST(EndpointGroup, ResumesACallThatItsRanksHaveLeft) {
   constexpr Rank size = 3;
   for (const bool gathers : {true, false})
     for (const Rank late : {0, 2}) {
@@ -96,7 +96,7 @@ TEST(EndpointGroup, GoesOnWithACallThatItsRanksHaveLeft) {
 }
 
 // Notes arrive whatever calls the ranks make meanwhile.
-TEST(EndpointGroup, TakesNotesBesideItsCalls) {
+TEST(EndpointGroup, ReceivesNotesDuringItsCalls) {
   for (const Rank size : {2, 5})
     with_group(size, [size](EndpointGroup& group) {
       const auto take = [&] {
@@ -127,7 +127,7 @@ TEST(EndpointGroup, TakesNotesBesideItsCalls) {
 }
 
 // A rank sends its last note and closes its session before the others have received the note.
-TEST(EndpointGroup, TakesTheNotesOfARankThatHasLeftAndGoesOnWithTheOthers) {
+TEST(EndpointGroup, ReceivesNotesOfARankThatHasLeft) {
   std::atomic<bool> has_left = false, is_over = false;
   with_group(3, [&](EndpointGroup& group) {
     const auto take = [&] {

@@ -38,7 +38,7 @@ std::string interrupted(Session& session, Call&& call) {
 }
 
 // All ranks of a consumer give up the wait for a producer, and then wait again.
-TEST(Interruption, OfAWaitForAProducer) {
+TEST(Interruption, EndsAWaitForAProducer) {
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(ranks);
     Jobs jobs;
@@ -75,7 +75,7 @@ TEST(Interruption, OfAWaitForAProducer) {
 }
 
 // A producer that waits for room, and a consumer that waits for a step: the stream goes on.
-TEST(Interruption, OfAWaitForRoomAndOfOneForAStep) {
+TEST(Interruption, EndsWaitsForRoomAndForAStep) {
   Jobs jobs;
   const auto layout = Layout::block({.shape = {6}, .grid = {1}});
   std::atomic<int> turn = 0;
@@ -155,7 +155,7 @@ TEST(Interruption, FreesAStreamFromInside) {
 }
 
 // Without a server, before the stream is offered to one.
-TEST(Interruption, WhileThereIsNoServer) {
+TEST(Interruption, EndsAWaitWithoutAServer) {
   coupled::Stage stage;
   stage.start_server();
   Session session("consumer", 0, 1, {.server = stage.server(), .timeout = 20});
@@ -166,7 +166,7 @@ TEST(Interruption, WhileThereIsNoServer) {
 }
 
 // The server dies while the stream is offered to it.
-TEST(Interruption, WhileTheServerDies) {
+TEST(Interruption, EndsAWaitWhileTheServerDies) {
   coupled::Stage stage;
   auto& server = stage.start_server();
   Session session("consumer", 0, 1, {.server = stage.server(), .timeout = 20});
@@ -182,7 +182,7 @@ TEST(Interruption, WhileTheServerDies) {
 }
 
 // One rank of two: its own call ends, and that of the other one goes on, or ends with it.
-TEST(Interruption, OfOneRankOfAGroup) {
+TEST(Interruption, EndsTheCallOfASingleRank) {
   Jobs jobs;
   jobs.start("consumer", {"here", "here"}, [&](Session& session) {
     auto in = session.in_stream("never");

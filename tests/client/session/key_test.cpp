@@ -45,12 +45,12 @@ protected:
   const std::string key_file = stage.directory() / "job.key";
 };
 
-TEST_F(ServerWithAKey, GivesASeatToASessionThatHasIt) {
+TEST_F(ServerWithAKey, AdmitsASessionWithItsKey) {
   EXPECT_EQ(open("g", "key_file: '" + key_file + "'"), TREMULA_OK) << tremula_last_error();
 }
 
 // Each fails at once, long before `timeout`: another attempt would fail as well.
-TEST_F(ServerWithAKey, GivesNoneToOneThatHasNot) {
+TEST_F(ServerWithAKey, RefusesASessionWithoutItsKeyAtOnce) {
   expect_refusal(open("g", "timeout: none"), "asks for a key, and this process has none");
   expect_refusal(open("g", "timeout: none, key_file: none"), "asks for a key");
   const std::string other = stage.directory() / "other.key";
@@ -59,7 +59,7 @@ TEST_F(ServerWithAKey, GivesNoneToOneThatHasNot) {
 }
 
 #ifdef TREMULA_HAS_OFI
-TEST_F(ServerWithAKey, LetsLibfabricBeTakenOnlyWhereTheNetworkIsTrusted) {
+TEST_F(ServerWithAKey, AllowsLibfabricOnlyOnATrustedNetwork) {
   const std::string key = "key_file: '" + key_file + "'", trusted = key + ", trust_network: true";
   const std::string provider = ", ofi_provider: 'tcp;ofi_rxm'";
   const auto expect_remedy = [&](int status, const std::string& found) {
@@ -105,7 +105,7 @@ TEST_F(ServerWithAKey, ShowsAKeyNeitherInALogNorInAnError) {
     EXPECT_EQ(said.find(secret), std::string::npos) << said;
 }
 
-TEST_F(ServerWithAKey, IsWaitedForWhereItHasNotMadeTheFileYet) {
+TEST_F(ServerWithAKey, IsAwaitedUntilItHasMadeItsKeyFile) {
   stage.stop_server(SIGTERM);
   std::filesystem::remove(key_file);
   EXPECT_EQ(open("g", "timeout: 0.3, key_file: '" + key_file + "'"), TREMULA_NO_SERVER);
@@ -114,7 +114,7 @@ TEST_F(ServerWithAKey, IsWaitedForWhereItHasNotMadeTheFileYet) {
       << tremula_last_error();
 }
 
-TEST_F(ServerWithAKey, TakesASessionInAgainAfterItWasStartedAgain) {
+TEST_F(ServerWithAKey, ReadmitsASessionAfterARestart) {
   const std::string all = "{server: 'file:" + (stage.directory() / "server.port").string() +
                           "', transport: local, key_file: '" + key_file + "'}";
   tremula_session* session = nullptr;
@@ -141,7 +141,7 @@ TEST_F(ServerWithAKey, TakesASessionInAgainAfterItWasStartedAgain) {
 }
 
 // Another program may answer at that address.
-TEST_F(ServerWithAKey, IsNotReplacedByOneWithout) {
+TEST_F(ServerWithAKey, IsNotReplacedByAServerWithoutAKey) {
   const std::string all = "{server: 'file:" + (stage.directory() / "server.port").string() +
                           "', transport: local, timeout: 1}";
   testing::internal::CaptureStderr();
@@ -297,7 +297,7 @@ TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
 }
 
 // Bob joins the restarted server before alice, who finds it only once its port is in her file.
-TEST_F(ServerWithSeveralKeys, GivesTheNameOfAStreamBackAfterItWasStartedAgain) {
+TEST_F(ServerWithSeveralKeys, ReturnsAStreamNameAfterARestart) {
   const std::filesystem::path port = path("alice.port");
   tremula_session *alice = nullptr, *bob = nullptr;
   std::filesystem::copy_file(path("server.port"), port);
@@ -331,7 +331,7 @@ TEST_F(ServerWithSeveralKeys, GivesTheNameOfAStreamBackAfterItWasStartedAgain) {
   EXPECT_EQ(tremula_session_close(alice), TREMULA_OK) << tremula_last_error();
 }
 
-TEST_F(ServerWithSeveralKeys, GivesTheNameOfAGroupBackAfterItWasStartedAgain) {
+TEST_F(ServerWithSeveralKeys, ReturnsAGroupNameAfterARestart) {
   const std::filesystem::path port = path("alice.port");
   std::filesystem::copy_file(path("server.port"), port);
   tremula_session *alice = nullptr, *bob = nullptr;

@@ -65,7 +65,7 @@ proto::Field field() {
           .layout = index_calc::Layout::parse("shape=12 grid=4")};
 }
 
-TEST_P(LeftRank, OfAProducerIsNamedByAllOthers) {
+TEST_P(LeftRank, IsNamedByAllOtherProducerRanks) {
   const World world;
   play(world, GetParam(), [](Session& session) {
     OutStream out(session, "sea", {});
@@ -74,7 +74,7 @@ TEST_P(LeftRank, OfAProducerIsNamedByAllOthers) {
   });
 }
 
-TEST_P(LeftRank, OfAConsumerIsNamedByAllOthers) {
+TEST_P(LeftRank, IsNamedByAllOtherConsumerRanks) {
   const World world;
   play(world, GetParam(), [](Session& session) {
     InStream in(session, "sea");

@@ -44,7 +44,7 @@ const std::string one_closes =
 /// Two producer ranks, one of which puts one more step than the other.
 class OneStepMore : public testing::TestWithParam<Rank> {};
 
-TEST_P(OneStepMore, IsToldToBothRanksAndToTheConsumer) {
+TEST_P(OneStepMore, IsReportedToBothRanksAndToTheConsumer) {
   World world;
   world.step_timeout = 60;  // no rank waits that long
   const auto begun = core::Deadline::Clock::now();
@@ -82,7 +82,7 @@ TEST_P(OneStepMore, IsToldToBothRanksAndToTheConsumer) {
 }
 INSTANTIATE_TEST_SUITE_P(OfRank, OneStepMore, testing::Values(0, 1));
 
-TEST(OtherCall, OfTwoStreamsIsTold) {
+TEST(OtherCall, NamesTheRanksAndTheirStreams) {
   World world;
   world.start("producer", 3, [](Session& s) {
     OutStream a(s, "a", {.wait_for_consumers = 0}), b(s, "b", {.wait_for_consumers = 0});
@@ -97,7 +97,7 @@ TEST(OtherCall, OfTwoStreamsIsTold) {
 }
 
 /// Uses the channel of groups without MPI, where a broadcast and an allgather are different messages.
-TEST(OtherCall, IsToldOverAnEndpointGroupWhicheverAgreementItMeets) {
+TEST(OtherCall, IsReportedInEveryKindOfAgreement) {
   for (const bool root_gathers : {true, false})
     for (const bool other_gathers : {true, false}) {
       transport::Network network(0);
@@ -226,7 +226,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(RestartTimeout, CallBesideAStep, testing::Values(0.0, 60.0));
 
 /// The producer may put that step at any time: the ranks' waits form no circle.
-TEST_P(CallBesideAStep, ToDeclareLayoutsAgainIsTold) {
+TEST_P(CallBesideAStep, IsReportedIfItRedeclaresLayouts) {
   for (const Rank rank : {0, 1}) {
     produce(world, 1, is_over, nothing_more);
     const auto errors = consume([&](Session& s, InStream& in) {
@@ -243,7 +243,7 @@ TEST_P(CallBesideAStep, ToDeclareLayoutsAgainIsTold) {
   }
 }
 
-TEST_P(CallBesideAStep, OfARankThatIsAheadIsNone) {
+TEST_P(CallBesideAStep, MayComeFromARankThatIsAhead) {
   produce(world, 2, is_over, [](Session& s, const auto& put) {
     if (s.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     put();
@@ -254,7 +254,7 @@ TEST_P(CallBesideAStep, OfARankThatIsAheadIsNone) {
   }));
 }
 
-TEST_P(CallBesideAStep, ThatComesLateIsNone) {
+TEST_P(CallBesideAStep, MayComeLate) {
   produce(world, 1, is_over, [](Session&, const auto& put) {
     std::this_thread::sleep_for(std::chrono::seconds(2));
     put();
@@ -268,7 +268,7 @@ TEST_P(CallBesideAStep, ThatComesLateIsNone) {
 }
 
 /// Each rank gives that step up at its own moment.
-TEST_P(CallBesideAStep, ThatEveryRankHasWaitedForIsNone) {
+TEST_P(CallBesideAStep, MayFollowAStepThatAllRanksGaveUp) {
   produce(world, 1, is_over, nothing_more);
   expect_none(consume([](Session& s, InStream& in) {
     const auto until = core::Deadline::after(s.rank() == 0 ? 2.5 : 0.5);
@@ -282,7 +282,7 @@ TEST_P(CallBesideAStep, ThatEveryRankHasWaitedForIsNone) {
 }
 
 /// With a restart_timeout, end_step waits for the word of every rank.
-TEST(CallBesideTheEndOfAStep, IsTold) {
+TEST(CallBesideTheEndOfAStep, IsReported) {
   const auto describe_stream = [](Session& s) { describe(s, "s", s.deadline()); };
   const std::vector<std::tuple<Rank, std::string, std::function<void(Session&)>>> calls{
       {0, "session_allgather", allgather_numbers},

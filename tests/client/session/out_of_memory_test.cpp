@@ -61,7 +61,7 @@ Error error_of(const std::function<void()>& work) {
 #define EXPECT_HAS(text, part) \
   EXPECT_NE(std::string(text).find(part), std::string::npos) << std::string(text)
 
-TEST(OutOfMemory, OfOneRankInACollectiveCallIsToldToAll) {
+TEST(OutOfMemory, IsReportedToAllRanksOfACollectiveCall) {
   World world;
   world.start("group", 3, [](Session& s) {
     const auto memory = error_of([&] {
@@ -85,7 +85,7 @@ TEST(OutOfMemory, OfOneRankInACollectiveCallIsToldToAll) {
 }
 
 // The rank lives on, and keeps its stream: only its report can end the steps of the others.
-TEST(OutOfMemory, OfAConsumerRankInAStepIsReportedToAllRanksOfBothSides) {
+TEST(OutOfMemory, IsReportedToBothSidesByAConsumerRank) {
   constexpr std::size_t large = 50'000;
   World world;
   world.step_timeout = 60;  // no rank waits that long
@@ -131,7 +131,7 @@ TEST(OutOfMemory, OfAConsumerRankInAStepIsReportedToAllRanksOfBothSides) {
   EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
 }
 
-TEST(OutOfMemory, OfAProducerRankInAPutIsToldToItsGroupAndToTheConsumer) {
+TEST(OutOfMemory, IsReportedToBothSidesByAProducerRank) {
   World world;
   world.step_timeout = 60;  // no rank waits that long
   const auto begun = core::Deadline::Clock::now();
@@ -169,7 +169,7 @@ TEST(OutOfMemory, OfAProducerRankInAPutIsToldToItsGroupAndToTheConsumer) {
 }
 
 // Polling is local to one rank. A failure in it belongs to the link: the next step reports it to all ranks.
-TEST(OutOfMemory, OfAProducerRankThatLooksForRoomIsToldByTheStepToAll) {
+TEST(OutOfMemory, IsReportedByTheStepAfterPolling) {
   for (const Steps steps : {Steps::every, Steps::share}) {
     SCOPED_TRACE(static_cast<int>(steps));
     World world;

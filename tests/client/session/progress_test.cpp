@@ -160,7 +160,7 @@ private:
 };
 
 // Nothing else synchronises the two threads, so that the thread sanitizer would find a race.
-TEST(Progress, TheThreadMovesWhatWasAddedBeforeItWasStarted) {
+TEST(Progress, ThreadAdvancesObjectsAddedBeforeItsStart) {
   struct Mover : Moving {
     std::atomic<bool> has_moved{false};
     bool advance() noexcept override { return has_moved.exchange(true, std::memory_order_relaxed); }
@@ -176,7 +176,7 @@ TEST(Progress, TheThreadMovesWhatWasAddedBeforeItWasStarted) {
   EXPECT_TRUE(mover.has_moved);
 }
 
-TEST(Progress, APairThatPutsForthAndGetsBackDoesNotHang) {
+TEST(Progress, PairThatPutsBothWaysDoesNotHang) {
   World world(no_eager_bytes);
   constexpr int rounds = 50;
   world.start("a", 2, [](Session& s) {
@@ -194,7 +194,7 @@ TEST(Progress, APairThatPutsForthAndGetsBackDoesNotHang) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Progress, JobsOfARingThatAllPutFirstMeet) {
+TEST(Progress, RingOfJobsThatAllPutFirstDoesNotHang) {
   for (const World::Way way : {World::Way::loopback, World::Way::local})
     for (const int jobs : {2, 3, 4}) {
       SCOPED_TRACE(fmt::format("{} jobs", jobs));
@@ -210,7 +210,7 @@ TEST(Progress, JobsOfARingThatAllPutFirstMeet) {
     }
 }
 
-TEST(Progress, AConsumerTakesTwoStreamsInAnotherOrderThanTheyWerePut) {
+TEST(Progress, StreamsCanBeTakenInAnotherOrder) {
   World world(no_eager_bytes);
   constexpr int rounds = 50;
   world.start("producer", 2, [](Session& s) {
@@ -227,7 +227,7 @@ TEST(Progress, AConsumerTakesTwoStreamsInAnotherOrderThanTheyWerePut) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Progress, ARankThatWaitsForAStepToBeTakenMovesTheOthersOfItsGroupOn) {
+TEST(Progress, WaitForATakenStepAdvancesOtherRanks) {
   World world(no_eager_bytes);
   constexpr int rounds = 30;
   world.start("producer", 2, [](Session& s) {
@@ -246,7 +246,7 @@ TEST(Progress, ARankThatWaitsForAStepToBeTakenMovesTheOthersOfItsGroupOn) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Progress, AnAgreementOfTheGroupMovesWhatIsUnderWay) {
+TEST(Progress, AgreementAdvancesStreams) {
   World world(no_eager_bytes);
   world.start("producer", 2, [](Session& s) {
     Out out(s, 0, 2);
@@ -266,7 +266,7 @@ TEST(Progress, AnAgreementOfTheGroupMovesWhatIsUnderWay) {
 }
 
 // Each get is short and its data is here, so none of them waits; all of them together take long.
-TEST(Progress, ManyShortGetsMoveWhatIsUnderWay) {
+TEST(Progress, ManyShortGetsAdvanceTheSession) {
   struct Counter : Moving {
     std::atomic<int> looks = 0;
     bool advance() noexcept override { return ++looks < 0; }
@@ -309,7 +309,7 @@ TEST(Progress, ManyShortGetsMoveWhatIsUnderWay) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Progress, AStepReachesTheConsumerWhileTheProducerIsAway) {
+TEST(Progress, StepArrivesWhileTheProducerComputes) {
   World world(no_eager_bytes);
   std::atomic<bool> is_taken = false;
   world.start("producer", 2, [&](Session& s) {
@@ -334,7 +334,7 @@ TEST(Progress, AStepReachesTheConsumerWhileTheProducerIsAway) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Progress, ASessionThatOpensManyStreamsHoldsNothingOfThoseThatAreClosed) {
+TEST(Progress, ClosedStreamsLeaveNoLinksBehind) {
   World world;
   constexpr int streams = 40;
   world.start("producer", 2, [](Session& s) {
@@ -394,7 +394,7 @@ struct Over {
 
 class Programs : public ::testing::TestWithParam<Over> {};
 
-TEST_P(Programs, HangExactlyWhereQueuesOfThatDepthHang) {
+TEST_P(Programs, HangExactlyIfTheSimulationHangs) {
   const auto value = seed();
   SCOPED_TRACE(fmt::format("replay with TREMULA_TEST_SEED={}", value));
   std::mt19937_64 random(value);

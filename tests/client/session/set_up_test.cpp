@@ -59,7 +59,7 @@ private:
 /// A timeout that no wait reaches: the errors come long before it, as their texts show.
 constexpr double long_time = 60;
 
-TEST(SetUp, TellsBothSidesOfAMismatchAtOnce) {
+TEST(SetUp, ReportsAMismatchToBothSidesAtOnce) {
   World world;
   world.start(
       "producer", 2,
@@ -127,7 +127,7 @@ TEST(SetUp, WantsAllFieldsBeforeTheFirstStepOfAnyStream) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(SetUp, LeavesAloneWhatNotAllRanksHaveDeclaredAlike) {
+TEST(SetUp, LeavesOutStreamsNotDeclaredOnAllRanks) {
   World world;
   world.start("producer", 2, [](Session& s) {
     OutStream first(s, "first", without_consumers), second(s, "second", without_consumers);
@@ -141,7 +141,7 @@ TEST(SetUp, LeavesAloneWhatNotAllRanksHaveDeclaredAlike) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(SetUp, AStreamThatIsOpenedAndNeverUsedHarmsNobody) {
+TEST(SetUp, AllowsStreamsThatAreNeverUsed) {
   World world;
   for (const bool is_closed : {true, false})
     world.start(is_closed ? "closes" : "frees", 2, [=](Session& s) {
@@ -158,7 +158,7 @@ TEST(SetUp, AStreamThatIsOpenedAndNeverUsedHarmsNobody) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(SetUp, SaysOnceWithinTheWaitWhatTheServerKnowsInstead) {
+TEST(SetUp, LogsOnceWhichStreamsTheServerKnows) {
   World world;
   world.log = core::LogLevel::warn;
   testing::internal::CaptureStderr();
@@ -229,7 +229,7 @@ TEST(SetUp, CountsTheRanksOfAGroupThatAreMissing) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
+TEST(SetUp, SaysThatTheOtherSideWaitsToo) {
   World world;
   world.step_timeout = 60;
   world.step_timeout_of["consumer.0"] = 2;  // the producer is there: it is data that is missing
@@ -270,7 +270,7 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(SetUp, GivesAProducerThatComesLateItsFullTime) {
+TEST(SetUp, GivesALateProducerItsFullTime) {
   World world;
   world.step_timeout_of["consumer.0"] = 1;
   std::atomic<bool> has_failed = false;
@@ -300,7 +300,7 @@ TEST(SetUp, GivesAProducerThatComesLateItsFullTime) {
   EXPECT_GE(given.count(), 1);
 }
 
-TEST(SetUp, TwoJobsThatWaitForEachOtherAreToldAndGoOn) {
+TEST(SetUp, ReportsADeadlockOfTwoJobs) {
   World world;
   world.step_timeout = 300;  // far longer than it takes to detect the deadlock
   std::atomic<int> failed = 0;
@@ -348,7 +348,7 @@ protected:
   SessionConfig config;
 };
 
-TEST_F(SetUpWithoutMpi, NamesTheRanksThatDoNotComeToAnAgreement) {
+TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
   {
     Together together(3);
     std::vector<std::future<void>> ranks;
@@ -374,7 +374,7 @@ TEST_F(SetUpWithoutMpi, NamesTheRanksThatDoNotComeToAnAgreement) {
 }
 
 // A producer's ranks may be as far apart as step_timeout allows, longer than the timeout of a set-up.
-TEST_F(SetUpWithoutMpi, ALateConsumerWaitsForAllRanksOfAProducer) {
+TEST_F(SetUpWithoutMpi, LateConsumerWaitsForAllProducerRanks) {
   const double lag = config.timeout + 11;  // a rank is 10 s more patient with others
   Together first_step(3);
   std::vector<std::future<void>> ranks;
