@@ -227,7 +227,7 @@ TEST_F(ControlAndServer, OutlivesReasonsThatAreTooLong) {
   left.mutable_close_stream()->set_why(why);
   control->call(left, Deadline::after(patience_seconds));
   wire::ToServer link;
-  link.mutable_close_link()->set_link(std::uint64_t{7} << 32 | 1);  // of another server
+  link.mutable_close_link()->set_link(std::uint64_t{7} << 32 | 1);  // a link of another server
   link.mutable_close_link()->set_gave_up(true);
   link.mutable_close_link()->set_why(why);
   control->call(link, Deadline::after(patience_seconds));
@@ -369,7 +369,7 @@ TEST_F(ControlAndServer, ResumesInSeveralMessagesIfOneIsTooShort) {
 }
 
 TEST_F(ControlAndServer, ReportsALinkGivenUpWithoutAServer) {
-  constexpr std::uint64_t link = (std::uint64_t{1} << 32) + 5;  // of the first server
+  constexpr std::uint64_t link = (std::uint64_t{1} << 32) + 5;  // a link of the first server
   server.reset();
   wire::ToServer message;
   message.mutable_close_link()->set_link(link);
@@ -447,8 +447,8 @@ TEST_F(ControlAndServer, RestoresOnlyAPresenceThatHasNotEnded) {
   control->begin_presence(0, until);
   server.reset();
   while (control->wait_for_server(Deadline::after(0)) && !until.expired())
-    std::this_thread::yield();   // until it is noticed
-  control->end_presence(until);  // does not wait for one
+    std::this_thread::yield();   // until the session notices
+  control->end_presence(until);  // does not wait for a server
   restart();
   ASSERT_TRUE(control->wait_for_server(until));
   const auto other = producer(address, log);
@@ -508,13 +508,13 @@ TEST_F(ControlAndServer, ContinuesARepeatedSetUpAtTheNextServer) {
   redeclare.mutable_redeclare()->set_stream("later");
   other->call(redeclare, until);
   control->set_up_again(link);
-  send(*control, "of consumer, anew");
-  send(*other, "of producer, anew");
+  send(*control, "consumer, again");
+  send(*other, "producer, again");
   for (const bool is_next : {false, true}) {
     if (is_next) server.reset(), restart();
     EXPECT_EQ(control->take_redeclared(link, until).again(), 1u) << is_next;
-    expect(*control, "of producer, anew", 1);
-    expect(*other, "of consumer, anew", 1);
+    expect(*control, "producer, again", 1);
+    expect(*other, "consumer, again", 1);
   }
   // The error names a server that stays away as the cause, not a late other side.
   control->set_up_again(link);

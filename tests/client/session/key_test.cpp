@@ -205,7 +205,7 @@ protected:
     std::filesystem::permissions(path(name), std::filesystem::perms(0600));
     return text;
   }
-  /// @param at  how to find the server; empty: by its address
+  /// @param at  how to find the server; by its address if empty
   int open(const char* group, const std::string& user, tremula_session** session,
            const std::string& at = "") {
     const std::string options = "{server: '" + (at.empty() ? stage.server() : at) +

@@ -209,10 +209,10 @@ void expect_none(const Errors& errors) {
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
-/// The limits of a consumer with that restart_timeout.
-class CallBesideAStep : public testing::TestWithParam<double> {
+/// A consumer whose restart_timeout is the parameter.
+class CallDuringAStep : public testing::TestWithParam<double> {
 protected:
-  CallBesideAStep() { world.step_timeout = 60; }
+  CallDuringAStep() { world.step_timeout = 60; }
   Errors consume(const std::function<void(Session&, InStream&)>& work) {
     const auto errors = client::consume(world, GetParam(), work);
     is_over = true;
@@ -223,10 +223,10 @@ protected:
   std::atomic<bool> is_over = false;
   World world{8192, World::Way::local};
 };
-INSTANTIATE_TEST_SUITE_P(RestartTimeout, CallBesideAStep, testing::Values(0.0, 60.0));
+INSTANTIATE_TEST_SUITE_P(RestartTimeout, CallDuringAStep, testing::Values(0.0, 60.0));
 
 /// The producer may put that step at any time: the ranks' waits form no circle.
-TEST_P(CallBesideAStep, IsReportedIfItRedeclaresLayouts) {
+TEST_P(CallDuringAStep, IsReportedIfItRedeclaresLayouts) {
   for (const Rank rank : {0, 1}) {
     produce(world, 1, is_over, nothing_more);
     const auto errors = consume([&](Session& s, InStream& in) {
@@ -243,7 +243,7 @@ TEST_P(CallBesideAStep, IsReportedIfItRedeclaresLayouts) {
   }
 }
 
-TEST_P(CallBesideAStep, MayComeFromARankThatIsAhead) {
+TEST_P(CallDuringAStep, MayComeFromARankThatIsAhead) {
   produce(world, 2, is_over, [](Session& s, const auto& put) {
     if (s.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     put();
@@ -254,7 +254,7 @@ TEST_P(CallBesideAStep, MayComeFromARankThatIsAhead) {
   }));
 }
 
-TEST_P(CallBesideAStep, MayComeLate) {
+TEST_P(CallDuringAStep, MayComeLate) {
   produce(world, 1, is_over, [](Session&, const auto& put) {
     std::this_thread::sleep_for(std::chrono::seconds(2));
     put();
@@ -268,7 +268,7 @@ TEST_P(CallBesideAStep, MayComeLate) {
 }
 
 /// Each rank gives that step up at its own moment.
-TEST_P(CallBesideAStep, MayFollowAStepThatAllRanksGaveUp) {
+TEST_P(CallDuringAStep, MayFollowAStepThatAllRanksGaveUp) {
   produce(world, 1, is_over, nothing_more);
   expect_none(consume([](Session& s, InStream& in) {
     const auto until = core::Deadline::after(s.rank() == 0 ? 2.5 : 0.5);
@@ -282,7 +282,7 @@ TEST_P(CallBesideAStep, MayFollowAStepThatAllRanksGaveUp) {
 }
 
 /// With a restart_timeout, end_step waits for the word of every rank.
-TEST(CallBesideTheEndOfAStep, IsReported) {
+TEST(CallDuringTheEndOfAStep, IsReported) {
   const auto describe_stream = [](Session& s) { describe(s, "s", s.deadline()); };
   const std::vector<std::tuple<Rank, std::string, std::function<void(Session&)>>> calls{
       {0, "session_allgather", allgather_numbers},

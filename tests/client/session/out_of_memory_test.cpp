@@ -84,7 +84,7 @@ TEST(OutOfMemory, IsReportedToAllRanksOfACollectiveCall) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The rank lives on, and keeps its stream: only its report can end the steps of the others.
+// The rank continues and keeps its stream: only its report can end the steps of the others.
 TEST(OutOfMemory, IsReportedToBothSidesByAConsumerRank) {
   constexpr std::size_t large = 50'000;
   World world;

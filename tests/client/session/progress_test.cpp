@@ -50,7 +50,7 @@ TEST(ProgressEngine, LooksAtFewIdleStreamsInATurnAndAtAllInTurn) {
   EXPECT_LE(idle_turns, turns * ProgressEngine::most_idle);
   EXPECT_EQ(all[500].turns, 1 + turns);
 
-  all[999].is_under_way = true;  // as a peer has asked for something
+  all[999].is_under_way = true;  // as if a peer had made a request
   int until_found = 0;
   for (const int before = all[999].turns; all[999].turns == before; ++until_found) engine.advance();
   EXPECT_LE(until_found, streams / static_cast<int>(ProgressEngine::most_idle) + 1);
@@ -321,7 +321,7 @@ TEST(Progress, StepArrivesWhileTheProducerComputes) {
     out.put(0, std::as_bytes(std::span(part)));
     out.end_step();
     const auto deadline = core::Deadline::after(20);
-    while (!is_taken && !deadline.expired()) std::this_thread::yield();  // computes, say
+    while (!is_taken && !deadline.expired()) std::this_thread::yield();  // e.g. computes
     EXPECT_TRUE(is_taken);
     out.close();
   });

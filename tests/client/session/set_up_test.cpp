@@ -375,7 +375,7 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
 
 // A producer's ranks may be as far apart as step_timeout allows, longer than the timeout of a set-up.
 TEST_F(SetUpWithoutMpi, LateConsumerWaitsForAllProducerRanks) {
-  const double lag = config.timeout + 11;  // a rank is 10 s more patient with others
+  const double lag = config.timeout + 11;  // a rank waits 10 s longer for other ranks
   Together first_step(3);
   std::vector<std::future<void>> ranks;
   for (const Rank r : {0, 1})
