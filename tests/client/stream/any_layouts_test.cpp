@@ -103,7 +103,7 @@ void expect_all(const Kinds& kinds) {
     EXPECT_TRUE(kinds.contains(kind)) << kind;
 }
 
-TEST(AnyLayouts, ToAnyOthersBetweenTwoGroups) {
+TEST(AnyLayouts, ArriveWholeBetweenTwoGroups) {
   Random random;
   Kinds kinds;
   for (int i = 0; i < pairs; ++i) {
@@ -141,7 +141,7 @@ TEST(AnyLayouts, ToAnyOthersBetweenTwoGroups) {
   expect_all(kinds);
 }
 
-TEST(AnyLayouts, ToAnyOthersInsideOneGroup) {
+TEST(AnyLayouts, ArriveWholeInsideOneGroup) {
   Random random;
   Kinds kinds;
   for (int i = 0; i < pairs; ++i) {
@@ -178,7 +178,7 @@ TEST(AnyLayouts, ToAnyOthersInsideOneGroup) {
 
 /// Two copies on each side, on hosts in any order: each consumer gets everything from its own host, and no copy sends
 /// more than its half. This also holds after the producer has redeclared its layout.
-TEST(AnyLayouts, WithCopiesOnBothSidesGoToTheirOwnHostFirst) {
+TEST(AnyLayouts, PreferCopiesOnTheirOwnHost) {
   const Layout copied = Layout::parse("shape=1000 mesh=2");
   World world(8192, World::Way::local);
   world.host_of = {{"producer.0", "east"},

@@ -131,7 +131,7 @@ TEST(Asking, DescribesTheBoxesOfSeveralGroups) {
 }
 
 // A consumer's steps are shorter, and then longer, than the producer's, as in the manual.
-TEST(Asking, ForTimesTellsWhichStepsAreAroundAnother) {
+TEST(Asking, FindsTheStepsAroundATime) {
   Jobs jobs;
   const auto rows = Layout::parse("shape=12 grid=2"),
              cards = Layout::parse("shape=12 grid=3 block=1");
@@ -175,7 +175,7 @@ TEST(Asking, ForTimesTellsWhichStepsAreAroundAnother) {
   EXPECT_EQ(checked, 3);
 }
 
-TEST(Asking, NamesWhatThereIsInstead) {
+TEST(Asking, NamesTheStreamThatExists) {
   Jobs jobs;
   std::atomic<bool> is_announced = false, is_asked = false;
   jobs.start("model", {"here"}, [&](Session& session) {
@@ -217,7 +217,7 @@ StepStatus begin(Begin&& begin_step, std::atomic<int>& not_ready) {
   }
 }
 
-TEST(Asking, AConsumerLooksForStepsWithoutWaiting) {
+TEST(Asking, ConsumerPollsForStepsWithoutWaiting) {
   Jobs jobs;
   std::atomic<bool> may_start = false, may_go_on = false;
   std::atomic<int> not_linked = 0, not_here = 0, taken = 0;
@@ -259,7 +259,7 @@ TEST(Asking, AConsumerLooksForStepsWithoutWaiting) {
   EXPECT_EQ(taken, 2);
 }
 
-TEST(Asking, AProducerLooksForRoomWithoutWaiting) {
+TEST(Asking, ProducerPollsForRoomWithoutWaiting) {
   Jobs jobs;
   std::atomic<bool> may_come = false, may_take = false;
   std::atomic<int> asked = 0, no_consumer = 0, no_room = 0, refused = 0;
@@ -302,7 +302,7 @@ TEST(Asking, AProducerLooksForRoomWithoutWaiting) {
   EXPECT_EQ(refused, 4);
 }
 
-TEST(Asking, AConsumerThatOnlyLooksLearnsOfALoss) {
+TEST(Asking, ConsumerThatOnlyPollsLearnsOfALoss) {
   Jobs jobs;
   std::atomic<int> lost = 0, not_here = 0;
   jobs.start("model", {"here"}, [&](Session& session) {
@@ -329,7 +329,7 @@ TEST(Asking, AConsumerThatOnlyLooksLearnsOfALoss) {
   EXPECT_EQ(lost, 1);
 }
 
-TEST(Asking, RefusesAFieldThatIsNotThere) {
+TEST(Asking, RefusesANullDescription) {
   EXPECT_EQ(tremula_description_field(nullptr, 0, nullptr, nullptr, nullptr),
             TREMULA_INVALID_ARGUMENT);
   EXPECT_EQ(tremula_description_fields(nullptr), 0);

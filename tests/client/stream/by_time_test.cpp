@@ -295,7 +295,7 @@ TEST(ByTime, CouplesTwoModelsBothWays) {
 }
 
 // Each would first have to put a step before the other knows its newest step at that time.
-TEST(ByTime, ModelsThatAskForMoreThanTheyHavePutAreToldSo) {
+TEST(ByTime, ModelsThatAskTooFarAheadGetDeadlock) {
   World world;
   world.step_timeout = 60;
   std::atomic<int> failed = 0;
@@ -337,7 +337,7 @@ TEST(ByTime, ModelsThatAskForMoreThanTheyHavePutAreToldSo) {
   EXPECT_EQ(failed, 3);
 }
 
-TEST(ByTime, ALateGroupGoesOnFromItsFirstStep) {
+TEST(ByTime, LateGroupContinuesFromItsFirstStep) {
   World world;
   Event is_late, is_done;
   world.start("producer", 2, [&](Session& s) {
@@ -385,7 +385,7 @@ TEST(ByTime, ALateGroupGoesOnFromItsFirstStep) {
 }
 
 // A group that asks for a time before its first step gets an error that names that step, and loses nothing.
-TEST(ByTime, ATimeBeforeAllStepsIsAnErrorOrTheFirstStep) {
+TEST(ByTime, TimeBeforeAllStepsIsAnErrorOrTheFirstStep) {
   World world;
   world.start("producer", 1, [&](Session& s) {
     produce(s, {100, 110}, {.wait_for_consumers = 2});
@@ -415,7 +415,7 @@ TEST(ByTime, ATimeBeforeAllStepsIsAnErrorOrTheFirstStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(ByTime, RanksThatAskForDifferentTimesAreTold) {
+TEST(ByTime, RanksThatAskForDifferentTimesAreNamed) {
   World world;
   world.start("producer", 1, [&](Session& s) { produce(s, every(20, 100), {}); });
   world.start("consumer", 3, [&](Session& s) {
@@ -435,7 +435,7 @@ TEST(ByTime, RanksThatAskForDifferentTimesAreTold) {
 }
 
 // This holds for any other call as well; neither stream is lost.
-TEST(ByTime, RanksThatAskForStepsOfDifferentStreamsAreTold) {
+TEST(ByTime, RanksInDifferentStreamsAreNamed) {
   World world;
   for (const std::string stream : {"s", "t"})
     world.start("producer_of_" + stream, 1, [&, stream](Session& s) {
@@ -550,7 +550,7 @@ TEST(ByTime, RefusesAStreamWithoutTimes) {
 }
 
 // The steps before the loss can be taken; the newest step at a later time is unknown.
-TEST(ByTime, AProducerThatIsLostEndsTheWaitForItsNextStep) {
+TEST(ByTime, LostProducerEndsTheWaitForItsNextStep) {
   World world;
   Event has_asked;
   world.start("producer", 2, [&](Session& s) {
@@ -595,7 +595,7 @@ struct Loss {
 class LostByOneRank : public testing::TestWithParam<Loss> {};
 
 // The ranks meet in this call, which some of them leave for good: none of its messages reaches a later call.
-TEST_P(LostByOneRank, LeavesTheOtherStreamsOfTheSessionAsTheyAre) {
+TEST_P(LostByOneRank, LeavesOtherStreamsOfTheSessionUnchanged) {
   const Loss& of = GetParam();
   constexpr Rank ranks = 3;
   World world;

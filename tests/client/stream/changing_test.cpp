@@ -304,7 +304,7 @@ Rank by_hash(std::int64_t key, Rank ranks) {  // splitmix64
   return static_cast<Rank>((z ^ (z >> 31)) % static_cast<std::uint64_t>(ranks));
 }
 
-TEST(ChangingRows, ComeToTheRankThatTheirKeyTells) {
+TEST(ChangingRows, GoToTheRankThatTheirKeySelects) {
   World world;
   world.start("producer", 2, [](Session& s) { produce_rows(s, {.wait_for_consumers = 4}); });
   world.start("hash", 3, [](Session& s) {
@@ -375,7 +375,7 @@ void get_one(Session& s, const std::vector<std::string>& layouts) {
   in.begin_step();
 }
 
-TEST(ChangingRefusals, NameWhatIsExpected) {
+TEST(ChangingRefusals, NameTheExpectation) {
   const auto takes = [](const std::string& layout) {
     return [=](Session& s) { get_one(s, {layout}); };
   };
@@ -446,7 +446,7 @@ void put_unlike(Session& s, const std::string& keys_layout, const std::string& r
   out.close();
 }
 
-TEST(ChangingRefusals, OfRowsAndKeysThatDoNotBelongTogether) {
+TEST(ChangingRefusals, CoverRowsAndKeysThatDoNotMatch) {
   const auto take = [](const std::string& keys, const std::string& rows) {
     return [=](Session& s) { get_one(s, {keys, rows}); };
   };
@@ -486,7 +486,7 @@ TEST(ChangingRefusals, OfRowsAndKeysThatDoNotBelongTogether) {
       "offers shape *x2", 4);
 }
 
-TEST(ChangingRows, AreThoseOfTheFirstPut) {
+TEST(ChangingRows, AreFixedByTheFirstPut) {
   World world;
   world.start("producer", 1, [](Session& s) {
     OutStream out(s, "s", {});
@@ -513,7 +513,7 @@ TEST(ChangingRows, AreThoseOfTheFirstPut) {
 }
 
 // Data reaches a consumer on the same host while the producer computes.
-TEST(ChangingRows, ComeWhileTheProducerIsInNoCall) {
+TEST(ChangingRows, ArriveWhileTheProducerIsInNoCall) {
   World world(8192, World::Way::local);
   std::atomic<int> got = 0;
   world.start("producer", 2, [&](Session& s) {

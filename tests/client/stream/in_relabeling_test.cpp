@@ -164,7 +164,7 @@ void produce(Session& s, int steps = 1, const std::string& layout = rows) {
   out.close();
 }
 
-TEST(InRelabeling, WaitsForTheProducerAndTellsItTheMembers) {
+TEST(InRelabeling, WaitsForTheProducerAndReportsTheMembers) {
   World world;
   give_hosts(world);
   std::atomic<bool> is_asked = false;

@@ -40,7 +40,7 @@ bool is_all(std::span<const std::int64_t> values, std::int64_t value) {
   return std::ranges::all_of(values, [=](auto v) { return v == value; });
 }
 
-TEST(Lending, AStepOfSeveralFieldsIsHandedOverToAllConsumersBeforeEndStepReturns) {
+TEST(Lending, StepIsHandedOverBeforeEndStepReturns) {
   World world(0, World::Way::local);
   static constexpr int steps = 10;
   world.start("producer", 2, [](Session& s) {
@@ -93,7 +93,7 @@ TEST(Lending, AStepOfSeveralFieldsIsHandedOverToAllConsumersBeforeEndStepReturns
   EXPECT_EQ(errors, "");
 }
 
-TEST(Lending, WhatWasPutAsynchronouslyIsCopiedOnceAndTakenWhenItIsSaidToBe) {
+TEST(Lending, AsynchronousPutIsCopiedOnceAndCompletes) {
   World world(0, World::Way::local);
   std::atomic<bool> may_take = false;
   world.start("producer", 1, [&](Session& s) {
@@ -137,7 +137,7 @@ TEST(Lending, WhatWasPutAsynchronouslyIsCopiedOnceAndTakenWhenItIsSaidToBe) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Lending, AStepThatIsNotTakenInTimeIsTheProducersAgain) {
+TEST(Lending, UntakenStepReturnsToTheProducer) {
   // The consumer sleeps with the step open. When it wakes up, the producer has long given up and
   // written other numbers: the consumer gets the old ones, or an error.
   World world(0, World::Way::local);
@@ -190,7 +190,7 @@ TEST(Lending, AStepThatIsNotTakenInTimeIsTheProducersAgain) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Lending, OneRankThatTakesItsPartBackCostsAllTheLinkAtOnce) {
+TEST(Lending, RankThatReclaimsItsPartEndsTheLinkAtOnce) {
   World world(0, World::Way::local);
   world.step_timeout = 60;  // no other rank may have to wait for that
   world.step_timeout_of["producer.1"] = 0.3;
@@ -231,7 +231,7 @@ TEST(Lending, OneRankThatTakesItsPartBackCostsAllTheLinkAtOnce) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Lending, AskingWhetherAStepIsTakenNeverWaitsAlsoWhenTheLinkHasFailed) {
+TEST(Lending, PollingNeverWaitsAfterTheLinkHasFailed) {
   World world;
   world.start("producer", 1, [&](Session& s) {
     OutStream out(s, "s", {});
@@ -274,7 +274,7 @@ struct Checked : World {
   Checked() : World(0, World::Way::local) { check_lent = true; }
 };
 
-TEST(Lending, AnArrayThatIsChangedBeforeItIsTakenIsNoticed) {
+TEST(Lending, ChangeOfALentArrayIsNoticed) {
   Checked world;
   std::atomic<bool> is_changed = false;
   world.start("producer", 1, [&](Session& s) {
@@ -314,7 +314,7 @@ TEST(Lending, AnArrayThatIsChangedBeforeItIsTakenIsNoticed) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Lending, AnArrayThatIsChangedBetweenPutAndEndStepIsNoticedWithoutAQueue) {
+TEST(Lending, ChangeBeforeEndStepIsNoticedWithoutAQueue) {
   Checked world;
   world.start("producer", 1, [](Session& s) {
     OutStream out(s, "s", {.queue_depth = 0});

@@ -165,7 +165,7 @@ TEST_P(LentVersions, AreReadWholeWithoutACopyOfTheWriter) {
   EXPECT_GE(read, 4u * 2);
 }
 
-TEST_P(LentVersions, TheNextOneWaitsForAReaderWithinItsLease) {
+TEST_P(LentVersions, WaitForAReaderWithinItsLease) {
   Event has_begun;
   std::atomic<bool> is_ending = false;
   world.start("writer", 2, [&](Session& s) {
@@ -199,7 +199,7 @@ TEST_P(LentVersions, TheNextOneWaitsForAReaderWithinItsLease) {
 
 // When begin_step has failed, the arrays are the writer's again: a reader that comes then gets the next
 // version, and never the one whose arrays may have changed.
-TEST_P(LentVersions, IsGivenToNobodyOnceBeginStepHasFailed) {
+TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
   Event has_taken, has_left, has_failed;
   std::atomic<std::uint64_t> first_after = 0;
   world.start("writer", 2, [&](Session& s) {
@@ -254,7 +254,7 @@ TEST_P(LentVersions, IsGivenToNobodyOnceBeginStepHasFailed) {
 
 // One rank of a reader never reads: the version is taken back from all its ranks, which get an error
 // that says so, and see no element of a newer version. Another reader goes on, and a new one begins.
-TEST_P(LentVersions, IsTakenBackFromAReaderThatHoldsItForLongerThanItsLease) {
+TEST_P(LentVersions, AreTakenBackAfterTheLease) {
   Event has_begun, has_taken, is_overwritten, is_over, has_new_one;
   world.start("writer", 2, [&](Session& s) {
     Writer w(s, lending(0.3), GetParam().is_shared);
@@ -335,7 +335,7 @@ TEST(ReaderProcess, DISABLED_HoldsAVersion) {
   for (;;) pause();
 }
 
-TEST(LentVersion, OfAReaderThatIsKilledIsTheWritersAgain) {
+TEST(LentVersion, ReturnsToTheWriterIfItsReaderIsKilled) {
   for (const bool is_shared : {true, false}) {
     World world(0, World::Way::local);
     const auto file = std::filesystem::temp_directory_path() /

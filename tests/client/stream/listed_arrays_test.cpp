@@ -77,7 +77,7 @@ Side few_ranks(Random& random, const std::vector<Index>& shape, bool may_compute
       return side;
 }
 
-TEST_P(ListedArrays, OfAnyKindToAnyKindArriveWhole) {
+TEST_P(ListedArrays, ArriveWholeFromAnyKindToAnyKind) {
   Random random;
   for (int i = 0; i < 12; ++i) {
     const auto shape = index_calc::testing::random_shape(random);
@@ -168,7 +168,7 @@ void consume_part(Session& s, const Side& side, const TakenPart& taken,
   in.close();
 }
 
-TEST_P(ListedArrays, InPartsAndInAnyOrderOfTheirDimensionsArriveWhole) {
+TEST_P(ListedArrays, ArriveWholeInPartsAndTransposed) {
   Random random;
   for (int i = 0; i < 30; ++i) {
     const TakenPart taken(random);
@@ -207,7 +207,7 @@ Side of_points(const std::vector<Index>& shape, std::vector<std::vector<Index>> 
   return side;
 }
 
-TEST(ListedArraysAlone, WithAnElementOnNoRankOrOnTwoAreRefusedOnAllRanks) {
+TEST(ListedArraysAlone, NeedEachElementOnExactlyOneRank) {
   const std::vector<Index> shape{2, 4};
   const Side good = of_points(shape, {{0, 1, 2, 3}, {7, 6, 5, 4}});
   const Side lacks = of_points(shape, {{0, 1, 2}, {7, 6, 5, 4}});
@@ -236,7 +236,7 @@ TEST(ListedArraysAlone, WithAnElementOnNoRankOrOnTwoAreRefusedOnAllRanks) {
   expect_refused(good, twice, "found element (0, 2) on ranks 0 and 1");
 }
 
-TEST(ListedArraysAlone, OfAPartialProducerAreNotAddedToSums) {
+TEST(ListedArraysAlone, AreAddedPartiallyToSumsOnlyWithBetaOne) {
   const std::vector<Index> shape{8};
   const std::vector<std::vector<Index>> points{{0, 2}, {4}};
   const auto expect = [&](double beta, const std::string& why) {
@@ -292,7 +292,7 @@ TEST(ListedArraysAlone, OfAPartialProducerAreNotAddedToSums) {
   expect(0.0, "expected a producer that has every element, or beta 1");
 }
 
-TEST(ListedArraysAlone, OfOpaqueElementsAreNotDeclaredWithSums) {
+TEST(ListedArraysAlone, SumsOfOpaqueElementsAreRefused) {
   World world;
   world.start("consumer", 2, [&](Session& s) {
     InStream in(s, "s");
@@ -311,7 +311,7 @@ TEST(ListedArraysAlone, OfOpaqueElementsAreNotDeclaredWithSums) {
 }
 
 /// The producer's ranks list their points; a consumer in blocks comes while the stream runs.
-TEST(ListedArraysAlone, AreHadByAConsumerThatComesLate) {
+TEST(ListedArraysAlone, ReachALateConsumer) {
   const std::vector<Index> shape{2, 4};
   const Side source = of_points(shape, {{0, 5, 2, 3}, {7, 6, 1, 4}});
   World world(8192, World::Way::local);
@@ -357,7 +357,7 @@ TEST(ListedArraysAlone, AreHadByAConsumerThatComesLate) {
 }
 
 /// Two groups produce halves of an array, of which the consumer's ranks list points.
-TEST(ListedArraysAlone, AreHadOfSeveralProducerGroups) {
+TEST(ListedArraysAlone, ComeFromSeveralProducerGroups) {
   const std::vector<Index> shape{3, 4};
   const Side sink = of_points(shape, {{0, 11, 5, 2, 6, 9}, {7, 3, 1, 4, 10, 8}});
   World world(8192, World::Way::local);
@@ -383,7 +383,7 @@ TEST(ListedArraysAlone, AreHadOfSeveralProducerGroups) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(ListedArraysAlone, AreNoPartsAndNotReadFromText) {
+TEST(ListedArraysAlone, CannotBePartsOrComeFromText) {
   World world;
   world.start("group", 1, [](Session& s) {
     const std::vector<Index> shape{2, 2};

@@ -120,7 +120,7 @@ std::string error_of(const std::function<void()>& body) {
 }
 
 // Short arrays travel with the message, long ones do not; no send finishes before it is received.
-TEST(Metadata, ComesToEveryRankWithItsStep) {
+TEST(Metadata, ReachesEveryRankWithItsStep) {
   for (const core::Index extent : {60, 6000})
     for (const int depth : {0, 1, 3}) {
       SCOPED_TRACE(fmt::format("extent {}, queue_depth {}", extent, depth));
@@ -147,7 +147,7 @@ TEST(Metadata, ComesToEveryRankWithItsStep) {
 }
 
 // A queue that drops keeps time and attributes with their step.
-TEST(Metadata, IsThatOfTheStepThatIsTaken) {
+TEST(Metadata, BelongsToTheStepThatIsTaken) {
   for (const auto policy : {WhenFull::drop_newest, WhenFull::drop_oldest}) {
     World world;
     std::atomic<int> holding = 0, full = 0;
@@ -357,7 +357,7 @@ TEST(Metadata, HasNoTimeWithoutAUnit) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Metadata, OfTheStreamIsTheSameOnAllRanks) {
+TEST(Metadata, MustAgreeForTheStreamOnAllRanks) {
   World world;
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {});
@@ -376,7 +376,7 @@ TEST(Metadata, OfTheStreamIsTheSameOnAllRanks) {
   }
 }
 
-TEST(Metadata, OfAStepThatDiffersBetweenRanksEndsTheStream) {
+TEST(Metadata, EndsTheStreamIfTimesDifferBetweenRanks) {
   World world;
   std::atomic<bool> has_failed = false;
   world.start("producer", 2, [&](Session& s) {
@@ -436,7 +436,7 @@ const Unequal unequals[] = {
 constexpr const char* unequal_text = "to set the same attributes of the step";
 
 // With equal blocks, each of two consumer ranks gets elements of one producer rank only.
-TEST(Metadata, OfAStepThatSomeRanksSetEndsTheStreamOnAllRanksOfBothSides) {
+TEST(Metadata, EndsTheStreamOnBothSidesIfItDiffers) {
   const struct {
     Rank producers, consumers;
     core::Index block;
@@ -492,7 +492,7 @@ TEST(Metadata, OfAStepThatSomeRanksSetEndsTheStreamOnAllRanksOfBothSides) {
 }
 
 // No step follows, and the consumer's ranks cannot compare.
-TEST(Metadata, OfTheLastStepIsComparedBeforeTheEndIsAnnounced) {
+TEST(Metadata, IsComparedForTheLastStepBeforeTheEnd) {
   for (const int depth : {0, 2}) {
     SCOPED_TRACE(depth);
     World world;
@@ -537,7 +537,7 @@ TEST(Metadata, OfTheLastStepIsComparedBeforeTheEndIsAnnounced) {
   }
 }
 
-TEST(Metadata, OfAStepMayBeSetInAnotherOrderOnEveryRank) {
+TEST(Metadata, MayBeSetInAnyOrderOnEveryRank) {
   World world;
   std::atomic<int> seen = 0;
   world.start("producer", 3, [&](Session& s) {
@@ -600,7 +600,7 @@ std::map<transport::Tag, int> messages_of_a_step(const StepMetadata& metadata) {
   return sent;
 }
 
-TEST(Metadata, CostsOneMessageARankWhereThereAreAttributesAndNoneElse) {
+TEST(Metadata, CostsOneMessagePerRankForAttributes) {
   auto plain = messages_of_a_step({});
   EXPECT_EQ(messages_of_a_step({.time = 3}), plain);
   EXPECT_FALSE(plain.contains(tags::attributes));
@@ -634,7 +634,7 @@ std::string error_of_sources(const std::vector<std::vector<proto::Attribute>>& a
   return "";
 }
 
-TEST(Metadata, OfAStepIsComparedByEachRankThatReceivesFromSeveral) {
+TEST(Metadata, IsComparedByRanksWithSeveralSources) {
   const proto::Attribute a{"a", Integers{1}}, b{"b", Texts{"x"}}, c{"b", Texts{"y"}};
   const auto text = [](std::string_view found) {
     return fmt::format(
@@ -652,7 +652,7 @@ TEST(Metadata, OfAStepIsComparedByEachRankThatReceivesFromSeveral) {
   EXPECT_EQ(error_of_sources({{a}, {a}, {b}}), text("some on rank 1 and others on rank 2"));
 }
 
-TEST(Metadata, OfForeignBytesIsRefused) {
+TEST(Metadata, IsRefusedIfMalformed) {
   const auto error_when = [](const core::Bytes& bytes, std::optional<std::size_t> arrives_as) {
     Network network;
     Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));

@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, Proof,
                          ::testing::Values(World::Way::local, World::Way::loopback));
 
 // 2 ranks store the elements in other places than 3; only the element numbers are the same.
-TEST_P(Proof, CountsWhatIsAsItWasPut) {
+TEST_P(Proof, CountsBytesThatArriveUnchanged) {
   ProvedWorld world(GetParam());
   constexpr int steps = 3;
   world.start("producer", 2, [](Session& s) {

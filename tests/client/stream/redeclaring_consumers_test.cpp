@@ -99,7 +99,7 @@ TEST_P(RedeclaringConsumers, AnyLayoutsOfBothSidesArriveWhole) {
   }
 }
 
-TEST_P(RedeclaringConsumers, WhereStepsAreDroppedOrSharedEachStepHasItsOwnLayout) {
+TEST_P(RedeclaringConsumers, DroppedAndSharedStepsKeepTheirLayouts) {
   Random random;
   const std::vector<Index> shape{5, 4};
   for (const auto& [when_full, steps] :
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Over, RedeclaringConsumers,
 const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
 
 /// Both groups put first, and both redeclare their layouts after every second step.
-TEST(RedeclaringConsumersAlone, TwoGroupsThatDoSoAtOnceGoOn) {
+TEST(RedeclaringConsumersAlone, TwoGroupsMayRedeclareAtOnce) {
   World world(8192, World::Way::local);
   const auto run = [&](Session& s, const std::string& mine, const std::string& theirs) {
     OutStream out(s, mine, {.progress = Progress::thread});
@@ -156,7 +156,7 @@ TEST(RedeclaringConsumersAlone, TwoGroupsThatDoSoAtOnceGoOn) {
 }
 
 /// A redeclaration for a stream that has ended delays no other stream.
-TEST(RedeclaringConsumersAlone, AStreamThatHasEndedHoldsUpNobody) {
+TEST(RedeclaringConsumersAlone, EndedStreamDelaysNoOther) {
   for (const auto& [first, second] : {std::pair("one", "two"), std::pair("two", "one")}) {
     World world(8192, World::Way::local);
     std::atomic<bool> holds = false;
@@ -199,7 +199,7 @@ TEST(RedeclaringConsumersAlone, AStreamThatHasEndedHoldsUpNobody) {
 }
 
 // The loss reaches each rank at a different point of the call, which consists of several agreements.
-TEST(RedeclaringConsumersAlone, OfALostProducerTheNextStepTells) {
+TEST(RedeclaringConsumersAlone, NextStepReportsALostProducer) {
   Random random;
   for (int round = 0; round < 30; ++round) {
     World world(8192, World::Way::local);
@@ -237,7 +237,7 @@ TEST(RedeclaringConsumersAlone, OfALostProducerTheNextStepTells) {
   }
 }
 
-TEST(RedeclaringConsumersAlone, AConsumerMayLeaveInstead) {
+TEST(RedeclaringConsumersAlone, ConsumerMayLeaveInstead) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_left = false;
   const Producing producer{.sides = {rows}};
@@ -258,7 +258,7 @@ TEST(RedeclaringConsumersAlone, AConsumerMayLeaveInstead) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(RedeclaringConsumersAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
+TEST(RedeclaringConsumersAlone, RefusalLeavesTheStreamUnchanged) {
   World world;
   std::atomic<bool> is_over = false;
   const Producing producer{.sides = {rows}};
@@ -298,7 +298,7 @@ TEST(RedeclaringConsumersAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(RedeclaringConsumersAlone, StepsAreNotAskedForByTheirTime) {
+TEST(RedeclaringConsumersAlone, IsRefusedIfStepsAreRequestedByTime) {
   World world;
   world.start("producer", 1, [&](Session& s) {
     OutStream out(s, "s", {.queue_depth = 3});
@@ -332,7 +332,7 @@ TEST(RedeclaringConsumersAlone, StepsAreNotAskedForByTheirTime) {
 }
 
 /// The producer has not yet applied the redeclaration when the server dies.
-TEST(RedeclaringConsumersAlone, HoldsAfterTheServerWasStartedAgain) {
+TEST(RedeclaringConsumersAlone, HoldsAfterAServerRestart) {
   World world(8192, World::Way::local);
   world.stop_server();
   world.start_server();  // with a new number: state of the first server is not carried over
@@ -373,7 +373,7 @@ TEST(RedeclaringConsumersAlone, HoldsAfterTheServerWasStartedAgain) {
 }
 
 /// Servers die in the middle of redeclarations of both sides; no step, redeclaration or link is lost.
-TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
+TEST(RedeclaringConsumersAlone, ContinuesWhileServersDie) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
   world.stop_server();
@@ -461,7 +461,7 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
 }
 
 /// The producer is lost before it has applied the redeclaration: the next producer begins with it.
-TEST(RedeclaringConsumersAlone, HoldsFromTheNextEpochOn) {
+TEST(RedeclaringConsumersAlone, HoldsInTheNextEpoch) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_asked = false;
   world.start("first", 2, [&](Session& s) {
@@ -499,7 +499,7 @@ TEST(RedeclaringConsumersAlone, HoldsFromTheNextEpochOn) {
 /// Parameter: the ranks that know of the producer's loss before they call redeclare.
 class RedeclaringAfterALoss : public testing::TestWithParam<std::vector<Rank>> {};
 
-TEST_P(RedeclaringAfterALoss, HoldsFromTheNextEpochOn) {
+TEST_P(RedeclaringAfterALoss, HoldsInTheNextEpoch) {
   const auto& knowing = GetParam();
   World world(8192, World::Way::local);
   std::atomic<int> taken = 0, asked = 0;
@@ -544,7 +544,7 @@ TEST_P(RedeclaringAfterALoss, HoldsFromTheNextEpochOn) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST_P(RedeclaringAfterALoss, RefusesWhatItRefusesElse) {
+TEST_P(RedeclaringAfterALoss, RefusesAnotherShape) {
   const auto& knowing = GetParam();
   World world(8192, World::Way::local);
   std::atomic<int> taken = 0;
@@ -584,7 +584,7 @@ INSTANTIATE_TEST_SUITE_P(KnownOn, RedeclaringAfterALoss,
                          });
 
 /// Every pair of ranks that shares elements has one message per step; bytes are those of the array.
-TEST(RedeclaringConsumersAlone, CountersGoOn) {
+TEST(RedeclaringConsumersAlone, CountersContinue) {
   World world;
   std::atomic<bool> holds = false;
   std::atomic<std::uint64_t> of_rows = 0, of_columns = 0;

@@ -96,7 +96,7 @@ TEST_P(Redeclaring, AnyLayoutsToAnyOthersArriveWhole) {
   }
 }
 
-TEST_P(Redeclaring, WhereStepsAreDroppedOrSharedEachStepHasItsOwnLayout) {
+TEST_P(Redeclaring, DroppedAndSharedStepsKeepTheirLayouts) {
   Random random;
   const std::vector<Index> shape{5, 4};
   for (const auto& [when_full, steps] :
@@ -159,7 +159,7 @@ void take(
   in.close();
 }
 
-TEST(RedeclaringAlone, AConsumerMayComeLateAndAnotherLeave) {
+TEST(RedeclaringAlone, ConsumersMayComeLateAndLeave) {
   World world(8192, World::Way::local);
   std::atomic<bool> is_under_way = false, is_over = false;
   std::atomic<int> late_steps = 0;
@@ -179,7 +179,7 @@ TEST(RedeclaringAlone, AConsumerMayComeLateAndAnotherLeave) {
 }
 
 /// It closes where the next thing to come are other layouts.
-TEST(RedeclaringAlone, TheOnlyConsumerMayLeaveInstead) {
+TEST(RedeclaringAlone, OnlyConsumerMayLeaveInstead) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_closed = false;
   world.start("producer", 2, [&](Session& s) {
@@ -222,7 +222,7 @@ private:
   int count_ = 0;
 };
 
-TEST(RedeclaringAlone, ALinkThatCannotBeSetUpAnewIsReportedWithItsStepAndItsProducer) {
+TEST(RedeclaringAlone, FailedLinkIsReportedWithStepAndProducer) {
   transport::Network network(8192);
   World world;
   world.step_timeout = 60;
@@ -267,7 +267,7 @@ TEST(RedeclaringAlone, ALinkThatCannotBeSetUpAnewIsReportedWithItsStepAndItsProd
 
 /// The server is away for longer than a stream waits for a consumer beside others, and than another rank then waits for
 /// rank 0, from when the second of two links is set up anew.
-TEST(RedeclaringAlone, SetsUpAllLinksAnewWhileTheServerIsAway) {
+TEST(RedeclaringAlone, SetsUpAllLinksWhileTheServerIsAway) {
   transport::Network network(8192);
   World world;
   world.step_timeout = 60;
@@ -309,7 +309,7 @@ TEST(RedeclaringAlone, SetsUpAllLinksAnewWhileTheServerIsAway) {
 }
 
 /// The extent changes with every step, and the ranks between steps.
-TEST(RedeclaringAlone, ArraysThatChangeMayHaveTheirRanksInAnotherOrder) {
+TEST(RedeclaringAlone, ChangingArraysMayReorderTheirRanks) {
   World world;
   const std::string forward = "shape=*x2 grid=2x1", back = "shape=*x2 grid=2x1 members=1/0";
   world.start("producer", 2, [&](Session& s) {
@@ -349,7 +349,7 @@ TEST(RedeclaringAlone, ArraysThatChangeMayHaveTheirRanksInAnotherOrder) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(RedeclaringAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
+TEST(RedeclaringAlone, RefusalLeavesTheStreamUnchanged) {
   World world;
   const Side rows = of_text("shape=4x4 grid=2x1");
   world.start("producer", 2, [&](Session& s) {
@@ -390,7 +390,7 @@ TEST(RedeclaringAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
   EXPECT_EQ(steps, 3u);
 }
 
-TEST(RedeclaringAlone, GoesOnAfterTheServerWasStartedAgain) {
+TEST(RedeclaringAlone, ContinuesAfterAServerRestart) {
   World world(8192, World::Way::local);
   world.stop_server();
   world
@@ -440,7 +440,7 @@ TEST(RedeclaringAlone, GoesOnAfterTheServerWasStartedAgain) {
 }
 
 /// Each waits for the other one's next begin_step, which comes after its own redeclare.
-TEST(RedeclaringAlone, TwoGroupsThatDoSoAtOnceAreToldOfTheCircle) {
+TEST(RedeclaringAlone, TwoGroupsThatRedeclareAtOnceGetDeadlock) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
   const auto begin = core::Deadline::Clock::now();
@@ -471,7 +471,7 @@ TEST(RedeclaringAlone, TwoGroupsThatDoSoAtOnceAreToldOfTheCircle) {
 }
 
 /// Every pair of ranks that shares elements has one message a step; bytes are those of the array.
-TEST(RedeclaringAlone, CountersGoOn) {
+TEST(RedeclaringAlone, CountersContinue) {
   World world;
   const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
   const auto expect = [](const Statistics& s, std::uint64_t packages, std::uint64_t bytes) {

@@ -33,7 +33,7 @@ std::vector<double> part_of(const Layout& layout, int label, double step) {
   return part;
 }
 
-TEST(RelabelingPublic, BetweenTwoJobs) {
+TEST(RelabelingPublic, GivesLabelsToTheHostsOfTheirElements) {
   Jobs jobs;
   const auto rows = Layout::block({.shape = {12, 10}, .grid = {2, 1}});
   const auto wanted = Layout::block_cyclic({.shape = {12, 10}, .grid = {4, 1}, .block = {2, 10}});
@@ -77,7 +77,7 @@ TEST(RelabelingPublic, BetweenTwoJobs) {
   EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 3}));
 }
 
-TEST(RelabelingPublic, InsideOneJob) {
+TEST(RelabelingPublic, KeepsAMatrixInPlaceInsideOneJob) {
   const auto from = Layout::parse("shape=100x100 grid=2x2"),
              to = Layout::parse("shape=100x100 grid=2x2 ranks=column store=column");
   const auto array = Redistributed::of<double>(from, to);
@@ -108,7 +108,7 @@ void expect_has(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST(RelabelingPublic, SaysWhatItRefuses) {
+TEST(RelabelingPublic, NamesTheValuesThatItRefuses) {
   const auto layout = Layout::parse("shape=4 grid=2");
   EXPECT_EQ(complaint([&] { layout.relabeled({1, 0}); }), "none");
   expect_has(complaint([&] { layout.relabeled({1, 1}); }), "found 1 for label 1");

@@ -67,7 +67,7 @@ TEST(Relabeling, IsTheLeastOfAllPermutations) {
   }
 }
 
-TEST(Relabeling, PredictsWhatIsSent) {
+TEST(Relabeling, PredictsTheBytesThatAreSent) {
   Random random;
   for (int c = 0; c < 60; ++c) {
     Job job(static_cast<Rank>(random.in(1, 6)));
@@ -99,7 +99,7 @@ TEST(Relabeling, KeepsAMatrixWhereItIs) {
   EXPECT_EQ(found.process, (std::vector<Rank>{0, 2, 1, 3}));
 }
 
-TEST(Relabeling, WeighsFieldsByWhatTheProducerSends) {
+TEST(Relabeling, WeighsFieldsByTheTypesOfTheProducer) {
   const auto field = [](const char* name, core::ElementType type, const char* layout) {
     return proto::Field{.name = name, .type = type, .layout = Layout::parse(layout)};
   };
@@ -128,7 +128,7 @@ std::string complaint(const std::vector<Update>& updates, const std::vector<Rank
   return "none";
 }
 
-TEST(Relabeling, NamesTheUpdateThatCannotBe) {
+TEST(Relabeling, NamesTheInvalidUpdate) {
   const Update fine{.from = Layout::parse("shape=4 grid=2"), .to = Layout::parse("shape=4 grid=2")};
   Update other = fine;
   other.to = Layout::parse("shape=4 grid=3");

@@ -139,7 +139,7 @@ protected:
   World world{8192, GetParam()};
 };
 
-TEST_P(Serving, AReaderGetsTheNewestVersionFromAnotherWhileTheWriterComputes) {
+TEST_P(Serving, ReaderIsServedWhileTheWriterComputes) {
   world.proof = true;
   Event has_put, first_has_one, second_has_one;
   world.start("writer", 2, [&](Session& s) {
@@ -185,7 +185,7 @@ TEST_P(Serving, AReaderGetsTheNewestVersionFromAnotherWhileTheWriterComputes) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST_P(Serving, AReaderWhoseSourceLeavesGoesOnWithAnother) {
+TEST_P(Serving, ReaderSwitchesWhenItsSourceLeaves) {
   Event first_has_one, second_has_one, is_linked_anew;
   world.start("writer", 2, [&](Session& s) {
     Writer w(s);
@@ -231,7 +231,7 @@ TEST_P(Serving, AReaderWhoseSourceLeavesGoesOnWithAnother) {
 }
 
 // Both readers lose the writer, one of them through the other, and go on with the next one.
-TEST_P(Serving, AllReadersGoOnWithTheNextWriterInANewEpoch) {
+TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
   Event has_put, first_has_one, second_has_one, lost, both_have_it;
   world.start("one", 2, [&](Session& s) {
     {
@@ -377,7 +377,7 @@ TEST(ServingReader, NeedsThatItsProducerAllowsIt) {
 
 // Ranks 1 and 2 of the writer set different times. Rank 1 of the reader receives both while rank 0 has
 // received nothing yet.
-TEST(ServingReader, ARankThatHasFailedIsNotKeptByTheOthers) {
+TEST(ServingReader, RankThatHasFailedNeedNotWaitForOthers) {
   World world;
   world.step_timeout = 60;
   const auto field = [](const std::string& layout) {
@@ -440,7 +440,7 @@ TEST(ReaderProcess, DISABLED_Serves) {
 
 // The kill comes in the middle of a step, or between two: each version counts on all ranks or on none, and
 // no rank gets an older one.
-TEST(ServingReader, AReaderWhoseSourceIsKilledGoesOnWithTheWriter) {
+TEST(ServingReader, ReaderOfAKilledSourceUsesTheWriter) {
   for (const bool is_in_step : {true, false}) {
     SCOPED_TRACE(is_in_step);
     World world(8192, World::Way::local);

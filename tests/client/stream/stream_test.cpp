@@ -160,7 +160,7 @@ TEST(Stream, GoesOnWhenAConsumerLeavesEarly) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Stream, GivesASlowRankItsOwnStepsWhenAFasterOneLeaves) {
+TEST(Stream, GivesASlowRankItsStepsAfterAFastOneLeft) {
   for (const int queue_depth : {1, 2}) {
     World world(0);  // a send completes when it is received: staging is in use until then
     world.start("producer", 2, [=](Session& s) {
@@ -184,7 +184,7 @@ TEST(Stream, GivesASlowRankItsOwnStepsWhenAFasterOneLeaves) {
   }
 }
 
-TEST(Stream, LosesAGroupOfWhichOneRankLeavesAlone) {
+TEST(Stream, LosesAGroupIfOneOfItsRanksLeaves) {
   World world;
   world.start("producer", 2, [](Session& s) {
     OutStream out(s, "s", {});
@@ -209,7 +209,7 @@ TEST(Stream, LosesAGroupOfWhichOneRankLeavesAlone) {
   EXPECT_EQ(failed, 2);
 }
 
-TEST(Stream, WithdrawsAStreamThatNobodyCameFor) {
+TEST(Stream, WithdrawsAStreamWithoutConsumers) {
   World world;
   world.start(
       "producer", 2,
@@ -225,7 +225,7 @@ TEST(Stream, WithdrawsAStreamThatNobodyCameFor) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Stream, TellsConsumersThatAProducerGaveUp) {
+TEST(Stream, ReportsAProducerThatGaveUpToConsumers) {
   World world;
   world.start("producer", 2, [](Session& s) {
     OutStream out(s, "s", {});
@@ -250,7 +250,7 @@ TEST(Stream, TellsConsumersThatAProducerGaveUp) {
   EXPECT_EQ(failed, 2);
 }
 
-TEST(Stream, ConvertsAndTakesAPartAndGoesOnAfterAValueThatDoesNotFit) {
+TEST(Stream, ConvertsAPartAndSurvivesAnOverflow) {
   World world;
   world.start("producer", 2, [](Session& s) {
     OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 1});
@@ -341,7 +341,7 @@ TEST(Stream, RefusesAnArrayOfADeviceAndGoesOn) {
   for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
 }
 
-TEST(Stream, GivesOneLayerOfPartialSumsWhatComes) {
+TEST(Stream, AddsIncomingElementsToOneLayerOfSums) {
   World world;
   world.start("producer", 2, [](Session& s) {
     OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 1});
@@ -412,7 +412,7 @@ void entertain(Session& s, Guests& guests, int all) {
   out.close();
 }
 
-TEST(Stream, RefusesWhatTheSidesDisagreeAbout) {
+TEST(Stream, RefusesFieldsOnWhichTheSidesDisagree) {
   Guests guests;  // outlives the world and its threads
   World world;
   world.start("producer", 1, [&](Session& s) { entertain(s, guests, 6); });
@@ -455,7 +455,7 @@ TEST(Stream, RefusesWhatTheSidesDisagreeAbout) {
   has("unlike.1", "rank 1");
 }
 
-TEST(Stream, NamesTheStreamsThereAreWhenNobodyOffersTheOneWanted) {
+TEST(Stream, NamesOtherStreamsIfTheWantedOneIsMissing) {
   Guests guests;  // outlives the world and its threads
   World world;
   world.start("producer", 1, [&](Session& s) { entertain(s, guests, 1); });

@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // While a step of one stream is put, another stream's call may link a consumer, which must not get half
 // of that step.
-TEST(KeptStepsOfAnOpenStep, GoToAConsumerThatComesMeanwhile) {
+TEST(KeptStepsOfAnOpenStep, GoWholeToALateConsumer) {
   for (const int keep : {0, 1, 2, 3}) {
     World world;
     Event has_put;
@@ -152,7 +152,7 @@ TEST(KeptStepsOfAnOpenStep, GoToAConsumerThatComesMeanwhile) {
 
 // A call with a time limit admits the step on all ranks, and finds no room. Then one rank begins it and
 // another has not yet, when another stream's call links a consumer, which must not get half of the step.
-TEST(AStepThatIsAdmitted, GoesToNoConsumerThatComesMeanwhile) {
+TEST(AStepThatIsAdmitted, GoesToNoLateConsumer) {
   World world;
   Event is_full, has_begun;
   world.start("producer", 2, [&](Session& s) {
@@ -222,7 +222,7 @@ TEST(AStepThatIsAdmitted, GoesToNoConsumerThatComesMeanwhile) {
 
 // A reader of a state gets the newest version when it comes, and never an old one when a newer one is
 // complete; versions that are never read cause no wait.
-TEST(State, AReaderGetsTheNewestVersion) {
+TEST(State, GivesAReaderTheNewestVersion) {
   World world;
   Event has_five, has_read, is_written, has_read_again, is_late_reader_served;
   world.start("writer", 2, [&](Session& s) {
@@ -272,7 +272,7 @@ TEST(State, AReaderGetsTheNewestVersion) {
 
 // Each step goes to exactly one of the groups that share the steps, whatever their pace; another
 // consumer gets them all.
-TEST(Share, EachStepGoesToOneOfTheGroups) {
+TEST(Share, GivesEachStepToOneOfTheGroups) {
   for (const int depth : {0, 1, 3}) {
     SCOPED_TRACE(depth);
     World world;

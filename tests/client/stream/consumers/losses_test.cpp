@@ -32,7 +32,7 @@ std::size_t count_of(const std::string& line, const std::string& text) {
   return times;
 }
 
-TEST(LostConsumer, IsNamedInOneWarningThoughTheStreamGoesOn) {
+TEST(LostConsumer, IsNamedInOneWarningWhileTheStreamGoesOn) {
   World world;
   world.log = core::LogLevel::warn;
   testing::internal::CaptureStderr();
@@ -70,7 +70,7 @@ TEST(LostConsumer, IsNamedInOneWarningThoughTheStreamGoesOn) {
 }
 
 // The stuck consumer is waited for first, until the time limit for both has passed.
-TEST(LostConsumer, IsNamedWithItsCauseThoughAnotherHasUsedTheTimeUp) {
+TEST(LostConsumer, IsNamedWithItsCauseAfterTheTimeLimit) {
   World world;
   world.step_timeout = 300;
   world.step_timeout_of["producer.0"] = 3;
@@ -122,7 +122,7 @@ TEST(LostConsumer, IsNamedWithItsCauseThoughAnotherHasUsedTheTimeUp) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
+TEST(LostConsumer, IsReportedWithoutAServer) {
   World world;
   world.other_way = [] { return std::make_unique<transport::Tcp>(); };
   std::atomic<bool> is_there = false, is_served = true, is_reported = false;
@@ -161,7 +161,7 @@ TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
 }
 
 // A consumer waits a moment for data that a lost producer had sent, here for longer than a step may take.
-TEST(LostProducer, IsALostPeerThoughTheTimeForAStepEndsFirst) {
+TEST(LostProducer, IsReportedEvenAfterTheTimeForAStep) {
   World world(8192, World::Way::local);
   world.step_timeout_of["consumer.0"] = 0.2;
   std::atomic<bool> has_taken = false;

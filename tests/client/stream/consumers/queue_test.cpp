@@ -15,7 +15,7 @@ using numbered::Numbers;
 using numbered::Part;
 using numbered::Producer;
 
-TEST(Queue, DropNewestLeavesOutWhatHasNoRoomOnAnyRank) {
+TEST(Queue, DropNewestSkipsStepsWithoutRoomOnAnyRank) {
   World world;
   Event is_held, is_full;
   world.start("producer", 2, [&](Session& s) {
@@ -47,7 +47,7 @@ TEST(Queue, DropNewestLeavesOutWhatHasNoRoomOnAnyRank) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Queue, DropOldestKeepsTheNewestAndWhatARankOfTheConsumerHasBegun) {
+TEST(Queue, DropOldestKeepsTheNewestAndBegunSteps) {
   World world;
   Event is_begun, is_full, is_second_begun, is_full_again;
   world.start("producer", 3, [&](Session& s) {
@@ -87,7 +87,7 @@ TEST(Queue, DropOldestKeepsTheNewestAndWhatARankOfTheConsumerHasBegun) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Queue, DropOldestOfOneStepKeepsTheNewestUntilItIsAskedFor) {
+TEST(Queue, DropOldestKeepsTheNewestAtDepthOne) {
   World world;
   Event is_begun, is_full;
   world.start("producer", 1, [&](Session& s) {
@@ -113,7 +113,7 @@ TEST(Queue, DropOldestOfOneStepKeepsTheNewestUntilItIsAskedFor) {
 }
 
 // A consumer that wants every step of a blocking producer is delayed by none of the others.
-TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
+TEST(Queue, ConsumerOfTheLatestStepDelaysNoOtherJob) {
   for (const int queue_depth : {0, 2}) {
     SCOPED_TRACE(queue_depth);
     World world;
@@ -156,7 +156,7 @@ TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
 }
 
 // Ranks at different paces can be at different steps, and still get the newest step after these.
-TEST(Queue, TheLatestStepIsKeptThoughRanksOfTheConsumerAreApart) {
+TEST(Queue, LatestStepIsKeptForRanksThatAreApart) {
   for (const bool asks_for_a_third : {false, true}) {
     SCOPED_TRACE(asks_for_a_third);
     World world;
@@ -201,7 +201,7 @@ TEST(Queue, TheLatestStepIsKeptThoughRanksOfTheConsumerAreApart) {
 
 // The next step is requested when it is begun, not when the previous one has ended: computing between
 // two steps does not make the next one old.
-TEST(Queue, TheLatestStepIsTheLatestWhenItIsBegun) {
+TEST(Queue, LatestStepIsTheLatestAtItsBegin) {
   World world;
   Event has_ended, is_full;
   world.start("producer", 1, [&](Session& s) {
@@ -230,7 +230,7 @@ TEST(Queue, TheLatestStepIsTheLatestWhenItIsBegun) {
 
 // Any waiting call of the session announces a kept step, not the next step only: otherwise two jobs that
 // drop steps would wait for each other.
-TEST(Queue, AStepThatIsKeptComesWhileTheProducerWaitsForAnotherStream) {
+TEST(Queue, KeptStepArrivesDuringAnotherWait) {
   World world;
   for (const bool is_a : {true, false})
     world.start(is_a ? "a" : "b", 2, [=](Session& s) {
@@ -290,7 +290,7 @@ TEST(Queue, BytesBoundItsSteps) {
 
 // Each producer rank learns of a failure at a different moment: a step that only some ranks put over the
 // link would go to no group.
-TEST(Queue, NoStepIsDealtToAGroupWhoseLinkHasFailedOnOneRank) {
+TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
   World world;
   Event are_put, failing_has_taken, is_next_begun;
   std::atomic<int> messages = 0;

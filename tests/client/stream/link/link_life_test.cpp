@@ -289,7 +289,7 @@ protected:
   World world;
 };
 
-TEST_F(LinkLife, AConsumerThatCannotBeReachedIsDroppedAlone) {
+TEST_F(LinkLife, DropsOnlyAConsumerThatIsUnreachable) {
   run([&] {
     for (const std::string name : {"unreachable1", "unreachable2"}) {
       Stranger stranger(world, world.network(), name, 2);
@@ -304,7 +304,7 @@ TEST_F(LinkLife, AConsumerThatCannotBeReachedIsDroppedAlone) {
   });
 }
 
-TEST_F(LinkLife, AConsumerThatNeverAnswersStallsNobodyAndIsDroppedAlone) {
+TEST_F(LinkLife, DropsOnlyAConsumerThatNeverAnswers) {
   run([&] {  // the session's timeout would be far too long
     Stranger silent(world, world.network(), "silent", 2);
     silent.subscribe();
@@ -321,7 +321,7 @@ TEST_F(LinkLife, AConsumerThatNeverAnswersStallsNobodyAndIsDroppedAlone) {
   EXPECT_LT(longest_step, 8);
 }
 
-TEST_F(LinkLife, ManyConsumersThatNeverConnectStallNobody) {
+TEST_F(LinkLife, IsNotDelayedByManyThatNeverConnect) {
   run([&] {  // more than are linked at a time
     const auto mute = strangers(66, [](Stranger& each) {
       each.subscribe();
@@ -333,7 +333,7 @@ TEST_F(LinkLife, ManyConsumersThatNeverConnectStallNobody) {
 }
 
 // The strangers are not matched, so the producer never learns of them.
-TEST_F(LinkLife, ManyConsumersThatNeverChooseStallNobody) {
+TEST_F(LinkLife, IsNotDelayedByManyThatNeverChoose) {
   world.other_way = [this] { return std::make_unique<Choosing>(world.network()); };
   run([&] {
     const auto mute = strangers(20, [](Stranger& each) { each.subscribe_without_choosing(); });
@@ -341,7 +341,7 @@ TEST_F(LinkLife, ManyConsumersThatNeverChooseStallNobody) {
   });
 }
 
-TEST_F(LinkLife, ManyConsumersOfPartsThatNeverAnswerStallNobody) {
+TEST_F(LinkLife, IsNotDelayedByManyConsumersOfParts) {
   has_parts = true;
   run([&] {
     const auto mute = strangers(20, [](Stranger& each) { each.subscribe(); });
@@ -352,7 +352,7 @@ TEST_F(LinkLife, ManyConsumersOfPartsThatNeverAnswerStallNobody) {
 
 // Either the server asks both sides during the producer's last call, or the consumer is still looking for its choices
 // when that call begins.
-TEST(LinkLifeAtItsEnd, BringsKeptStepsWhereAnOfferLeavesAChoice) {
+TEST(LinkLifeAtItsEnd, DeliversKeptStepsOverAnOfferWithAChoice) {
   for (const double seconds : {0.0, 1.0}) {
     SCOPED_TRACE(fmt::format("the consumer takes {} s to find its choices", seconds));
     World world;
@@ -392,7 +392,7 @@ TEST(LinkLifeAtItsEnd, BringsKeptStepsWhereAnOfferLeavesAChoice) {
 
 // A consumer has waited for its producer for longer than step_timeout when a reader of its own stream still looks for its
 // choices. The producer sends its step once that reader is linked.
-TEST(LinkLifeLate, ALongCallIsHeldForChoices) {
+TEST(LinkLifeLate, HoldsALongCallForChoices) {
   World world;
   world.step_timeout = far_too_long;
   world.step_timeout_of["middle.0"] = world.step_timeout_of["middle.1"] = 3;
@@ -465,7 +465,7 @@ TEST(LinkLifeLate, ALongCallIsHeldForChoices) {
 
 // Before the first step each consumer that the stream needs has the full `timeout`, whatever its layout and however many
 // are linked.
-TEST(LinkLifeLate, ANeededConsumerWithListsMayTakeLong) {
+TEST(LinkLifeLate, GivesANeededConsumerWithListsMoreTime) {
   World world;
   world.step_timeout = far_too_long;
   std::atomic<bool> is_first_linked = false;
@@ -513,7 +513,7 @@ TEST(LinkLifeLate, ANeededConsumerWithListsMayTakeLong) {
 
 // Rank 1 begins a step while the first consumer is there, rank 0 when it has gone: with no other one, the next consumer
 // has the full `timeout`, as rank 0 sees it.
-TEST(LinkLifeLate, RanksThatSeeOtherLinksWaitForRankZero) {
+TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
   World world;
   world.step_timeout = far_too_long;
   std::atomic<bool> is_begun = false, is_asked = false, has_left = false;
@@ -573,7 +573,7 @@ TEST(LinkLifeLate, RanksThatSeeOtherLinksWaitForRankZero) {
 
 // The stream that the second group reads is linked beside a call of the first one, which then waits for data of the
 // second one.
-TEST(LinkLifeBothWays, MeetsWhereAnOfferLeavesAChoice) {
+TEST(LinkLifeBothWays, MeetsOverAnOfferWithAChoice) {
   World world;
   world.step_timeout = far_too_long;
   world.other_way = [&] { return std::make_unique<Choosing>(world.network()); };
@@ -615,7 +615,7 @@ TEST(LinkLifeBothWays, MeetsWhereAnOfferLeavesAChoice) {
   EXPECT_EQ(had, 1);
 }
 
-TEST_F(LinkLife, AConsumerWhoseDataPathFailsIsDroppedAlone) {
+TEST_F(LinkLife, DropsOnlyAConsumerWhoseDataPathFails) {
   run([&] {
     Stranger stranger(world, world.network(), "stranger", 2);
     stranger.subscribe();
@@ -628,7 +628,7 @@ TEST_F(LinkLife, AConsumerWhoseDataPathFailsIsDroppedAlone) {
   });
 }
 
-TEST_F(LinkLife, AConsumerThatFallsSilentIsDroppedAlone) {
+TEST_F(LinkLife, DropsOnlyAConsumerThatFallsSilent) {
   run([&] {
     Stranger stranger(world, world.network(), "stranger", 2);
     stranger.subscribe();
@@ -641,7 +641,7 @@ TEST_F(LinkLife, AConsumerThatFallsSilentIsDroppedAlone) {
   });
 }
 
-TEST_F(LinkLife, AConsumerThatTakesNoStepIsDroppedAloneAfterStepTimeout) {
+TEST_F(LinkLife, DropsOnlyAConsumerThatTakesNoStep) {
   world.step_timeout_of["producer.0"] = world.step_timeout_of["producer.1"] = 3;
   run([&] {
     Stranger stranger(world, world.network(), "stranger", 2);
@@ -667,7 +667,7 @@ struct Culprit {
 };
 class InAStep : public ::testing::TestWithParam<Culprit> {};
 
-TEST_P(InAStep, AnExceptionOfOneRankEndsTheStepForAllRanksOfBothSides) {
+TEST_P(InAStep, ExceptionOfOneRankEndsItOnBothSides) {
   constexpr Rank producers = 3, consumers = 2;
   World world;
   world.step_timeout = far_too_long;
@@ -740,7 +740,7 @@ INSTANTIATE_TEST_SUITE_P(Of, InAStep,
 
 /// Rank 0 is a step ahead: it began step 1 before the consumer was lost, and gave the stream up after
 /// that. Rank 1 comes to step 1 when all of it has happened.
-TEST(InAStepOfTheRoot, ARankThatComesLaterIsToldWhyTheRootGaveUp) {
+TEST(InAStepOfTheRoot, LateRankLearnsWhyTheRootGaveUp) {
   World world;
   std::atomic<bool> has_begun = false, has_left = false, has_given_up = false;
   std::string text;
@@ -789,7 +789,7 @@ TEST(InAStepOfTheRoot, ARankThatComesLaterIsToldWhyTheRootGaveUp) {
 
 /// Outcome of the two sides of a stream (one producer: threads of a group wait for each other in
 /// every agreement, whatever has become of one) when the network loses everything from some step on.
-TEST(DataPath, ThatLosesEverythingIsNoticedByBothSidesThoughTheServerVouches) {
+TEST(DataPath, LossOfAllDataIsNoticedByBothSides) {
   World world;
   world.step_timeout = far_too_long;
   world.silence = 2;
@@ -819,7 +819,7 @@ TEST(DataPath, ThatLosesEverythingIsNoticedByBothSidesThoughTheServerVouches) {
   }
 }
 
-TEST(DataPath, IsNotJudgedWhileTheProducerComputes) {
+TEST(DataPath, IsNotSuspectedWhileTheProducerComputes) {
   for (const Progress progress : {Progress::calls, Progress::automatic}) {
     World world;
     world.step_timeout = far_too_long;

@@ -137,7 +137,7 @@ index_calc::Layout laid_out(int field, int signatures, const std::string& how) {
 
 class ManyFields : public testing::TestWithParam<int> {};
 
-TEST_P(ManyFields, OfTheSameLayoutsShareAPlanAndAllGoInOneMessageToEachPeer) {
+TEST_P(ManyFields, ShareAPlanAndOneMessagePerPeer) {
   constexpr Rank ranks = 8;
   const int signatures = GetParam();
   std::vector<proto::Field> rows, columns;

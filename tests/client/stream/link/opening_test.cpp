@@ -123,7 +123,7 @@ enum class Stopped { before_it_sends_its_address, before_it_connects, for_ever }
 
 class SetUpBeside : public testing::TestWithParam<Stopped> {};
 
-TEST_P(SetUpBeside, OfAConsumerThatIsStoppedHoldsNobodyUp) {
+TEST_P(SetUpBeside, DelaysNoOtherRank) {
   const bool sends_address = GetParam() != Stopped::before_it_sends_its_address;
   const bool goes_on = GetParam() != Stopped::for_ever;
   World world(0, World::Way::local);

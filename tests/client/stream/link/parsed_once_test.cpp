@@ -21,7 +21,7 @@ proto::Field field(int number, const Layout& layout) {
   return {.name = fmt::format("f{}", number), .type = core::ElementType::f64, .layout = layout};
 }
 
-TEST(ParsedOnce, LayoutsOfAStreamInEachProcessThatReceivesThem) {
+TEST(ParsedOnce, LayoutsAreParsedOnceInEachProcess) {
   const Layout from = Layout::parse("shape=24x10 grid=1x1"),
                to = Layout::parse("shape=24x10 grid=1x1 block=2x2");
   const long parsed_before = parsed_layouts(), printed_before = printed_layouts();

@@ -7,7 +7,7 @@
 namespace tremula::client {
 namespace {
 
-TEST(Ports, AreClosedOnceTheStreamFlowsAlsoWhereRanksShareNothing) {
+TEST(Ports, AreClosedOnceTheStreamFlows) {
   World world;
   world.other_way = [] { return std::make_unique<transport::Tcp>(); };
   const int before = testing_only::listening_sockets();  // sockets of the server

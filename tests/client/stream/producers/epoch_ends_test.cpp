@@ -112,7 +112,7 @@ TEST(Loss, IsAgreedOnWithoutWaitingInOneCall) {
 }
 
 // Ranks of the producer set different times. One rank of the consumer receives both.
-TEST(Failure, OfOneRankIsToldToTheOthers) {
+TEST(Failure, IsReportedToTheOtherRanks) {
   World world;
   world.step_timeout = 60;
   const auto field = [](const std::string& layout) {
@@ -160,7 +160,7 @@ TEST(Failure, OfOneRankIsToldToTheOthers) {
   EXPECT_LT(took.count(), 50) << "within step_timeout";
 }
 
-TEST(Failure, OfARankThatFreesTheStreamInAStepIsToldToTheOthers) {
+TEST(Failure, IsReportedIfARankFreesTheStreamInAStep) {
   World world;
   world.step_timeout = 60;
   Event gone;
@@ -263,7 +263,7 @@ TEST(Restart, IsAwaitedWhileTheServerIsAway) {
 }
 
 // A link lost while its producer lives does not begin a new epoch: steps are missing.
-TEST(Link, ThatIsLostAloneIsNoEpoch) {
+TEST(Link, LossOfItAloneBeginsNoEpoch) {
   World world;
   world.step_timeout = 60;
   Event has_failed;

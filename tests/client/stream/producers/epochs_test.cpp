@@ -88,7 +88,7 @@ struct Restart {
 };
 class NextEpoch : public testing::TestWithParam<Restart> {};
 
-TEST_P(NextEpoch, GoesOnWithTheStepsOfTheNextProducerOnAllRanks) {
+TEST_P(NextEpoch, ContinuesWithTheNextProducerOnAllRanks) {
   const auto [name, queue_depth, polls] = GetParam();
   World world;
   world.step_timeout = 60;
@@ -213,7 +213,7 @@ TEST(Epochs, BeginWithAProducerThatStays) {
   }
 }
 
-TEST(Epochs, OfAProducerWhoseFieldsDoNotFitAreRefusedAndTheNextIsTaken) {
+TEST(Epochs, SkipAProducerWhoseFieldsDoNotFit) {
   World world;
   Event taken, lost, refused;
   world.start("first", 1, [&](Session& s) {
@@ -265,7 +265,7 @@ TEST(Epochs, OfAProducerWhoseFieldsDoNotFitAreRefusedAndTheNextIsTaken) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(FirstStep, IsThatOfKeptSteps) {
+TEST(FirstStep, NumbersKeptSteps) {
   World world;
   Event has_put;
   world.start("producer", 2, [&](Session& s) {
@@ -297,7 +297,7 @@ Numbers packages_with(const std::vector<PeerStatistics>& peers, const std::strin
 }
 
 // A consumer is lost, and another one comes: only its own plan is made and its own link opened.
-TEST(Membership, ThatChangesLeavesTheOtherPlansAndLinksAsTheyAre) {
+TEST(Membership, ChangeKeepsOtherPlansAndLinks) {
   World world;
   world.step_timeout = 60;
   Event steady_is_there, mortal_is_there, mortal_is_gone, late_is_there;

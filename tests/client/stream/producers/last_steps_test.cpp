@@ -53,7 +53,7 @@ void wait_until(const std::atomic<int>& count, int expected) {
 
 class LastSteps : public ::testing::TestWithParam<Case> {};
 
-TEST_P(LastSteps, OfAProducerThatIsGoneAreAllHadByAConsumerThatLags) {
+TEST_P(LastSteps, ReachALaggingConsumerAfterALoss) {
   const Case& c = GetParam();
   World world(8192, c.is_local ? World::Way::local : World::Way::loopback);
   if (!c.is_local) world.other_way = [] { return std::make_unique<transport::Tcp>(); };

@@ -188,7 +188,7 @@ TEST(Parts, AreTransformedLikeAWholeArray) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Parts, ThatDoNotFitSpoilNoOtherFieldAndNoLaterStep) {
+TEST(Parts, OverflowSpoilsNoOtherFieldOrStep) {
   World world;
   for (const Index origin : {0, 4})
     world.start(fmt::format("from{}", origin), 1, [=](Session& s) {
@@ -240,7 +240,7 @@ TEST(Parts, ThatDoNotFitSpoilNoOtherFieldAndNoLaterStep) {
 
 // East is a step ahead of west when the late consumer comes. East waits for the first consumer, which waits
 // for west, which waits for the late one unless that lets steps pass, however short its calls are.
-TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
+TEST(Parts, MeetAtOneStepForALateConsumer) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
                                {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
   constexpr std::uint64_t meeting = 10, steps = 30;
@@ -285,7 +285,7 @@ TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
 
 // With a time limit, all ranks of a consumer get the same answer until they have the first step, whenever
 // each of them is admitted: they may make other collective calls in between.
-TEST(Parts, AnswerAllRanksOfALateConsumerAlikeWithinATimeLimit) {
+TEST(Parts, AnswerRanksOfALateConsumerAlike) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
                                {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
   World world(8192, World::Way::local);
@@ -339,7 +339,7 @@ TEST(Parts, AnswerAllRanksOfALateConsumerAlikeWithinATimeLimit) {
 
 // The consumer is linked to one of two producers when its server ends: the next server links it to the other
 // as well.
-TEST(Parts, AreAllFoundByAConsumerWhoseServerIsStartedAgain) {
+TEST(Parts, AreAllLinkedAfterAServerRestart) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
   world.stop_server();
@@ -393,7 +393,7 @@ TEST(Parts, AreAllFoundByAConsumerWhoseServerIsStartedAgain) {
 }
 
 // The late consumer would put the step that west waits for once it has a step of west, which puts none before.
-TEST(Parts, ThatWaitForALateConsumerOfThemGetDeadlock) {
+TEST(Parts, GetDeadlockIfTheyWaitForALateConsumer) {
   World world(8192, World::Way::local);
   world.step_timeout = 300;  // far longer than this takes
   std::atomic<int> reported = 0;
@@ -526,7 +526,7 @@ INSTANTIATE_TEST_SUITE_P(Parts, UnequalFirstStep,
                                            BadFirstStep{1, true}, BadFirstStep{2, true}));
 
 // The consumer waits for longer than a step may take before its producers come.
-TEST(Parts, ThatComeLateHaveTheirFullTimeToLetAConsumerIn) {
+TEST(Parts, HaveTheFullTimeToAdmitAConsumer) {
   World world(8192, World::Way::local);
   world.step_timeout_of["consumer.0"] = 1;
   const Owner west{"west", 1, "shape=12x8 grid=1x1", 0, 0},
@@ -589,7 +589,7 @@ TEST(Parts, ThatComeLateHaveTheirFullTimeToLetAConsumerIn) {
 
 // Each producer begins when it has one consumer: two consumers that each reached a different producer first
 // would wait for each other for ever.
-TEST(Parts, LetAConsumerInThatComesLaterThanTheirFirstStep) {
+TEST(Parts, AdmitAConsumerAfterTheirFirstStep) {
   for (int trial = 0; trial < 5; ++trial) {
     World world(8192, World::Way::local);
     for (const Owner& owner : three)
@@ -617,7 +617,7 @@ TEST(Parts, LoseNothingWhenAConsumerLeaves) {
   EXPECT_EQ(text_of(world.join()).find("leaves."), std::string::npos);
 }
 
-TEST(Parts, ThatEndEarlierThanOthersAreToldAfterTheLastWholeStep) {
+TEST(Parts, ReportAnEarlyEndAfterTheLastWholeStep) {
   World world;
   for (const Owner& owner : three)
     world.start(owner.name, owner.size, [&](Session& s) {
@@ -643,7 +643,7 @@ TEST(Parts, ThatEndEarlierThanOthersAreToldAfterTheLastWholeStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Parts, OfWhichOneIsLostEndTheStreamForItsConsumersAlone) {
+TEST(Parts, EndTheStreamForConsumersOfALostOne) {
   World world;
   std::atomic<int> lost = 0;
   for (const Owner& owner : three)
@@ -679,7 +679,7 @@ TEST(Parts, OfWhichOneIsLostEndTheStreamForItsConsumersAlone) {
   EXPECT_EQ(lost, 2);
 }
 
-TEST(Parts, ThatOverlapOrLeaveAGapAreNamed) {
+TEST(Parts, AreNamedIfTheyOverlapOrLeaveAGap) {
   {
     World world;
     std::atomic<int> refused = 0;
