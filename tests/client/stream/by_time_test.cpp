@@ -23,12 +23,12 @@ using numbered::Numbers;
 using numbered::Part;
 using Texts = std::vector<std::string>;
 
-/// Determines the first step that is needed at a time and is not in `had`, among those that the consumer
+/// Determines the first step that is needed at a time and is not in `taken`, among those that the consumer
 /// can get.
 struct Oracle {
   Times times;            ///< of all steps
   std::size_t first = 0;  ///< first step that the consumer can get
-  std::set<std::size_t> had{};
+  std::set<std::size_t> taken{};
 
   std::vector<std::size_t> needed(Needed what, std::int64_t t) const {
     std::vector<std::size_t> before, at, after;
@@ -42,7 +42,7 @@ struct Oracle {
   }
   Begun expected(Needed what, std::int64_t t, std::size_t& step) {
     for (const std::size_t k : needed(what, t))
-      if (had.insert(k).second) {
+      if (taken.insert(k).second) {
         step = k;
         return Begun::step;
       }
@@ -84,7 +84,7 @@ public:
     steps.push_back(in.step());
     in.end_step();
   }
-  /// Takes the steps needed at `time` that it has not had, and compares them with the oracle.
+  /// Takes the steps needed at `time` that it has not taken yet, and compares them with the oracle.
   void follow(Oracle& oracle, Needed needed, std::int64_t time) {
     for (Begun begun = Begun::step; begun == Begun::step;) {
       std::size_t step = 0;
@@ -321,7 +321,7 @@ TEST(ByTime, ModelsThatAskTooFarAheadGetDeadlock) {
       EXPECT_NE(std::string(error->what()).find("begin_step_at"), std::string::npos)
           << error->what();
       ++failed;
-      while (failed < 3) std::this_thread::yield();  // what is put from here on is taken
+      while (failed < 3) std::this_thread::yield();  // from now on, steps that are put are taken
       put(20);
       ASSERT_EQ(in.begin_step_by(Needed::at, 10, "s"), Begun::step) << "both streams go on";
       in.get(0, theirs.bytes());
@@ -353,7 +353,7 @@ TEST(ByTime, LateGroupContinuesFromItsFirstStep) {
       part.fill(step);
       out.put(0, part.bytes());
       out.end_step();
-      const auto done = s.run_on_root([&] { return core::Bytes(is_done.has_come(2) ? 1 : 0); },
+      const auto done = s.run_on_root([&] { return core::Bytes(is_done.has_occurred(2) ? 1 : 0); },
                                       s.step_deadline());
       if (!done.empty()) end = step + 1;
     }
@@ -590,7 +590,7 @@ struct Loss {
   std::string name;
   Rank rank;           ///< the rank that differs from the others
   bool comes;          ///< true: it makes the call after all; false: it frees the stream
-  bool first = false;  ///< it has given up the stream by itself, by which the others learn of it
+  bool first = false;  ///< true: it gives the stream up first; the others learn of that
 };
 class LostByOneRank : public testing::TestWithParam<Loss> {};
 

@@ -154,7 +154,7 @@ void produce(Session& s, const Case& c, const OutConfig& config, bool is_async) 
       out.put_async(0, std::as_bytes(std::span(buffer)));
     } else {
       out.put(0, std::as_bytes(std::span(buffer)));
-      if (config.queue_depth > 0) std::ranges::fill(buffer, -1);  // it is ours again
+      if (config.queue_depth > 0) std::ranges::fill(buffer, -1);  // it belongs to this rank again
     }
     out.end_step();
   }

@@ -58,7 +58,7 @@ TEST(Lending, StepIsHandedOverBeforeEndStepReturns) {
       out.end_step();
       // a to both consumers, b to the one that wants it
       EXPECT_EQ(out.step_statistics().traffic.bytes, 3u * (extent / 2) * 8);
-      std::ranges::fill(a.values(), 99);  // ours again
+      std::ranges::fill(a.values(), 99);  // belongs to this rank again
       std::ranges::fill(b, 99);
     }
     out.close();
@@ -71,7 +71,7 @@ TEST(Lending, StepIsHandedOverBeforeEndStepReturns) {
       std::vector<std::int64_t> a(extent), b(extent);
       int step = 0;
       for (; in.begin_step(); ++step) {
-        // In another order than they were put, and b only in some steps.
+        // Not in the order of the puts, and b only in some steps.
         in.get(wants_b ? 1 : 0, std::as_writable_bytes(std::span(a)));
         EXPECT_TRUE(is_all(a, step));
         if (wants_b && step % 3 == 0) {

@@ -102,10 +102,10 @@ struct Reader {
   InStream in;
 };
 
-/// Makes all ranks of a writer serve until the event has come `count` times.
+/// Makes all ranks of a writer serve until the event has occurred `count` times.
 void serve_until(Session& s, OutStream& out, const Event& event, int count) {
   for (;;) {
-    const auto come = s.run_on_root([&] { return core::Bytes(event.has_come(count) ? 1 : 0); },
+    const auto come = s.run_on_root([&] { return core::Bytes(event.has_occurred(count) ? 1 : 0); },
                                     core::Deadline::after(10));
     if (!come.empty()) return;
     out.serve(core::Deadline::after(0.05));
@@ -197,7 +197,7 @@ TEST_P(LentVersions, WaitForAReaderWithinItsLease) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// When begin_step has failed, the arrays are the writer's again: a reader that comes then gets the next
+// When begin_step has failed, the arrays belong to the writer again: a reader that comes then gets the next
 // version, and never the one whose arrays may have changed.
 TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
   Event has_taken, has_left, has_failed;

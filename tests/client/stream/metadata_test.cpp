@@ -95,7 +95,7 @@ public:
     steps.push_back(in.step());
     in.end_step();
   }
-  void expect_those_of_stream_and_field() {
+  void expect_attributes_of_stream_and_field() {
     EXPECT_EQ(as_map(in.attributes(of_stream)),
               (std::map<std::string, AttributeValues>{{"time_unit", Texts{"min"}},
                                                       {"title", Texts{"all of it"}}}));
@@ -134,11 +134,11 @@ TEST(Metadata, ReachesEveryRankWithItsStep) {
       world.start("consumer", 5, [&](Session& s) {
         Consumer c(s, {}, extent);
         while (c.begin()) {
-          c.expect_those_of_stream_and_field();
+          c.expect_attributes_of_stream_and_field();
           c.take();
           ++seen;
         }
-        c.expect_those_of_stream_and_field();
+        c.expect_attributes_of_stream_and_field();
         c.in.close();
       });
       EXPECT_EQ(text_of(world.join()), "");

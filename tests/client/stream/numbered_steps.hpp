@@ -58,7 +58,7 @@ public:
       out.begin_step();
       part_.fill(step_);
       out.put(0, part_.bytes());
-      if (is_queued_) part_.fill(999);  // it is ours again
+      if (is_queued_) part_.fill(999);  // it belongs to this rank again
       out.end_step();
       part_.fill(999);
     }
@@ -93,15 +93,15 @@ private:
   Part part_;
 };
 
-/// Something that happened, for the threads of a test.
+/// An event of a test, for which its threads wait.
 class Event {
 public:
   void set() { count_.fetch_add(1); }
-  bool has_come(int count = 1) const { return count_.load() >= count; }
-  /// @throws core::Error timed_out  after 120 s, so that a test ends whose event does not come
+  bool has_occurred(int count = 1) const { return count_.load() >= count; }
+  /// @throws core::Error timed_out  after 120 s, so that a test ends whose event does not occur
   void wait(int count = 1) const {
     const auto deadline = core::Deadline::after(120);
-    while (!has_come(count)) {
+    while (!has_occurred(count)) {
       if (deadline.expired())
         throw core::Error(core::Errc::timed_out, "expected an event of the test within 120 s");
       std::this_thread::yield();

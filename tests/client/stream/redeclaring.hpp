@@ -63,7 +63,7 @@ void redeclare(Stream& stream, const Side& side, Rank rank) {
 
 /// Returns why field 0 cannot be named twice in one redeclare of an array of 4x4 on two ranks.
 template <class Stream>
-std::string complaint_of_twice(Stream& stream) {
+std::string complaint_of_repeated_field(Stream& stream) {
   const Layout columns = Layout::parse("shape=4x4 grid=1x2");
   const std::vector<std::pair<int, Layout>> layouts{{0, columns}, {0, columns}};
   try {

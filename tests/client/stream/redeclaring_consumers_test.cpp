@@ -283,7 +283,7 @@ TEST(RedeclaringConsumersAlone, RefusalLeavesTheStreamUnchanged) {
     take_step(in, rows, s.rank(), [&] { return all; });
     expect("shape=4x5 grid=1x2", "expected a layout of the same shape");
     expect("shape=4x4 grid=3x1", "3");
-    const std::string twice = complaint_of_twice(in);
+    const std::string twice = complaint_of_repeated_field(in);
     EXPECT_NE(twice.find("expected each field once; found 'f' twice"), std::string::npos) << twice;
     expect(s.rank() == 0 ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1",
            "expected every rank of group 'consumer' to declare the same fields");
@@ -387,7 +387,7 @@ TEST(RedeclaringConsumersAlone, ContinuesWhileServersDie) {
   std::atomic<std::uint64_t> redeclared = 0;
   const auto seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
-  // Redeclares, or returns false if it is refused because the other side has not come back yet.
+  // Redeclares, or returns false if it is refused because the other side has not returned yet.
   const auto is_accepted = [](auto& stream, const Side& side, Rank rank) {
     try {
       redeclare(stream, side, rank);

@@ -17,7 +17,7 @@
 namespace tremula::client {
 namespace {
 
-/// The layouts of a producer, each from a step on.
+/// The layouts of a producer in the course of its steps.
 struct Course {
   std::vector<Side> sides;
   std::vector<std::size_t> side_of;  // shape: [step]
@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Over, Redeclaring,
                            return way.param == World::Way::local ? "local" : "loopback";
                          });
 
-/// A producer of two ranks that goes on until `is_over`, in rows and in columns by turns.
+/// Puts steps on two ranks until `is_over`, alternating between rows and columns.
 void produce_until(Session& s, const std::function<bool()>& is_over, const OutConfig& config) {
   const Side sides[] = {of_text("shape=4x4 grid=2x1"), of_text("shape=4x4 grid=1x2")};
   OutStream out(s, "s", config);
@@ -142,7 +142,7 @@ void produce_until(Session& s, const std::function<bool()>& is_over, const OutCo
   out.close();
 }
 
-/// Takes so many steps.
+/// Takes `steps` steps, or all if the stream ends earlier.
 void take(
     Session& s, std::uint64_t steps, const std::function<void()>& got = [] {},
     const InConfig& config = {}) {
@@ -178,7 +178,7 @@ TEST(RedeclaringAlone, ConsumersMayComeLateAndLeave) {
   EXPECT_EQ(late_steps, 5);
 }
 
-/// It closes where the next thing to come are other layouts.
+/// The consumer closes when it would next receive the other layouts.
 TEST(RedeclaringAlone, OnlyConsumerMayLeaveInstead) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_closed = false;
@@ -203,10 +203,10 @@ TEST(RedeclaringAlone, OnlyConsumerMayLeaveInstead) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// Loopback, of which a test watches each endpoint that this rank opens.
+/// A loopback transport that reports each endpoint that this rank opens to the test.
 class Watched final : public transport::Transport {
 public:
-  /// @param look  called before the endpoint is opened, with how many this rank has then; it may throw
+  /// @param look  called before an endpoint is opened, with its number, counted from 1; it may throw
   using Look = std::function<void(transport::Side side, int count)>;
   Watched(transport::Network& network, Look look) : loopback_(network), look_(std::move(look)) {}
   std::string_view name() const noexcept override { return loopback_.name(); }
@@ -265,8 +265,8 @@ TEST(RedeclaringAlone, FailedLinkIsReportedWithStepAndProducer) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The server is away for longer than a stream waits for a consumer beside others, and than another rank then waits for
-/// rank 0, from when the second of two links is set up anew.
+/// From the repeated set-up of the second of two links, the server is away for longer than a stream that has other
+/// consumers waits for one, and longer than another rank then waits for rank 0.
 TEST(RedeclaringAlone, SetsUpAllLinksWhileTheServerIsAway) {
   transport::Network network(8192);
   World world;
@@ -375,7 +375,7 @@ TEST(RedeclaringAlone, RefusalLeavesTheStreamUnchanged) {
         "field 'f': expected a producer whose ranks hold whole values, found partial sums (sum=) "
         "in "
         "\"shape=4x4 mesh=2 sum=0\"");
-    has(complaint_of_twice(out), "expected each field once; found 'f' twice");
+    has(complaint_of_repeated_field(out), "expected each field once; found 'f' twice");
     has(complaint(s.rank() == 0 ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1"),
         "expected every rank of group 'producer' to declare the same fields");
     put_step(out, rows, s.rank(), 1);
@@ -412,7 +412,7 @@ TEST(RedeclaringAlone, ContinuesAfterAServerRestart) {
         EXPECT_FALSE(until.expired());
         out.redeclare(std::span(&layout, 1));
         break;
-      } catch (const Error& e) {  // it has changed nothing: the consumer has not come back
+      } catch (const Error& e) {  // nothing has changed: the consumer has not returned
         EXPECT_NE(std::string(e.what()).find("has not yet: try again"), std::string::npos)
             << e.what();
         std::this_thread::sleep_for(std::chrono::milliseconds(20));

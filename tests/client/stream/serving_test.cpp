@@ -56,11 +56,11 @@ public:
     while (version_ < end) put();
   }
   void serve_until(const Event& event, int count) {
-    while (!ask_root(session_, [&] { return event.has_come(count); }))
+    while (!ask_root(session_, [&] { return event.has_occurred(count); }))
       out.serve(core::Deadline::after(0.05));
   }
   void put_until(const Event& event, int count) {
-    while (!ask_root(session_, [&] { return event.has_come(count); })) put();
+    while (!ask_root(session_, [&] { return event.has_occurred(count); })) put();
   }
   std::uint64_t version() const { return version_; }
   OutStream out;
@@ -85,9 +85,9 @@ public:
     while (take_next()) {
     }
   }
-  /// Takes versions until rank 0 sees that the event has come.
+  /// Takes versions until rank 0 sees that the event has occurred.
   void take_until(Session& session, const Event& event, int count) {
-    while (!ask_root(session, [&] { return event.has_come(count); }))
+    while (!ask_root(session, [&] { return event.has_occurred(count); }))
       take(core::Deadline::after(0.02));
   }
   /// Takes one whole version and checks every element.
@@ -128,7 +128,7 @@ private:
   Part part_;
 };
 
-/// Waits until the event has come and all ranks of the group are in this call.
+/// Waits until the event has occurred and all ranks of the group are in this call.
 void wait_for(Session& session, const Event& event, int count) {
   if (session.rank() == 0) event.wait(count);
   session.run_collectively([] {}, core::Deadline::after(60));
@@ -296,7 +296,7 @@ TEST_P(Serving, OnlyWholeVersionsAreServed) {
       part.fill(version);
       for (const int field : {0, 1}) out.put(field, part.bytes());
       out.end_step();
-      while (!(version == 0 ? first_has_one : second_has_one).has_come())
+      while (!(version == 0 ? first_has_one : second_has_one).has_occurred())
         out.serve(core::Deadline::after(0.02));
     }
     out.close();
@@ -316,7 +316,7 @@ TEST_P(Serving, OnlyWholeVersionsAreServed) {
       from.push_back(in.peer_statistics().at(0).group);
       has_one.set();
     }
-    EXPECT_TRUE(done.has_come());
+    EXPECT_TRUE(done.has_occurred());
     in.close();
     return from;
   };
@@ -365,7 +365,7 @@ TEST(ServingReader, NeedsThatItsProducerAllowsIt) {
     OutStream steps(s, "steps", {.wait_for_consumers = 0});
     steps.declare(Part(s).field());
     Writer w(s);
-    while (!is_over.has_come(4)) {
+    while (!is_over.has_occurred(4)) {
       w.out.serve(core::Deadline::after(0.02));
       steps.serve(core::Deadline::after(0.02));
     }

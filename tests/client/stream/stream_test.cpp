@@ -387,38 +387,38 @@ TEST(Stream, AddsIncomingElementsToOneLayerOfSums) {
   for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
 }
 
-/// Ranks that come to a stream and leave it, possibly by an exception.
-struct Guests {
-  std::atomic<bool> are_welcome = false;
+/// Consumer ranks that join a stream and leave it, possibly by an exception.
+struct PassingConsumers {
+  std::atomic<bool> may_join = false;
   std::atomic<int> left = 0;
 };
-struct Guest {
-  explicit Guest(Guests& all) : guests(all) {
-    while (!guests.are_welcome) std::this_thread::yield();
+struct PassingConsumer {
+  explicit PassingConsumer(PassingConsumers& group) : all(group) {
+    while (!all.may_join) std::this_thread::yield();
   }
-  ~Guest() { ++guests.left; }
-  Guests& guests;
+  ~PassingConsumer() { ++all.left; }
+  PassingConsumers& all;
 };
-/// Plays a producer of one rank that puts a step without consumers and stays until `all` guests have left.
-void entertain(Session& s, Guests& guests, int all) {
+/// Runs a producer of one rank that puts a step without consumers and stays until `count` of them have left.
+void produce_for(Session& s, PassingConsumers& consumers, int count) {
   OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
   const auto field = row_field(1);
   out.declare(field);
   put_steps(s, 0, 1, out, field.layout);
-  guests.are_welcome = true;
+  consumers.may_join = true;
   const auto limit = core::Deadline::after(60);
-  while (guests.left < all && !limit.expired())
+  while (consumers.left < count && !limit.expired())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   out.close();
 }
 
 TEST(Stream, RefusesFieldsOnWhichTheSidesDisagree) {
-  Guests guests;  // outlives the world and its threads
+  PassingConsumers consumers;  // outlives the world and its threads
   World world;
-  world.start("producer", 1, [&](Session& s) { entertain(s, guests, 6); });
+  world.start("producer", 1, [&](Session& s) { produce_for(s, consumers, 6); });
   const auto mistake = [&](const std::string& group, Rank size, const auto& declare) {
-    world.start(group, size, [&guests, declare](Session& s) {
-      const Guest guest(guests);
+    world.start(group, size, [&consumers, declare](Session& s) {
+      const PassingConsumer consumer(consumers);
       InStream in(s, "s");
       declare(s, in);
       in.begin_step();
@@ -456,13 +456,13 @@ TEST(Stream, RefusesFieldsOnWhichTheSidesDisagree) {
 }
 
 TEST(Stream, NamesOtherStreamsIfTheWantedOneIsMissing) {
-  Guests guests;  // outlives the world and its threads
+  PassingConsumers consumers;  // outlives the world and its threads
   World world;
-  world.start("producer", 1, [&](Session& s) { entertain(s, guests, 1); });
+  world.start("producer", 1, [&](Session& s) { produce_for(s, consumers, 1); });
   world.start(
       "consumer", 1,
       [&](Session& s) {
-        const Guest guest(guests);
+        const PassingConsumer consumer(consumers);
         InStream in(s, "t");
         in.declare(row_field(1));
         in.begin_step();

@@ -16,11 +16,11 @@ using numbered::Numbers;
 using numbered::Part;
 using numbered::Producer;
 
-/// Makes all ranks of a producer serve until the event has come `count` times.
+/// Makes all ranks of a producer serve until the event has occurred `count` times.
 void serve_until(Session& session, OutStream& out, const Event& event, int count = 1) {
   for (;;) {
     const auto come = session.run_on_root(
-        [&] { return core::Bytes(event.has_come(count) ? 1 : 0); }, core::Deadline::after(10));
+        [&] { return core::Bytes(event.has_occurred(count) ? 1 : 0); }, core::Deadline::after(10));
     if (!come.empty()) return;
     out.serve(core::Deadline::after(0.05));
   }
@@ -50,7 +50,7 @@ TEST_P(LateConsumer, BeginsWithTheStepThatItAsksFor) {
     if (s.rank() == 0) has_put.wait(2);
     s.run_collectively([] {});
     Consumer c(s, GetParam().config);
-    if (GetParam().steps.front() == 10) {  // nothing comes before the producer goes on
+    if (GetParam().steps.front() == 10) {  // no step arrives before the producer continues
       bool is_begun = false;
       while (c.in.statistics().transport.empty())
         is_begun = c.in.begin_step_until(core::Deadline::after(0.1)).value_or(false);
@@ -152,7 +152,7 @@ TEST(KeptStepsOfAnOpenStep, GoWholeToALateConsumer) {
 
 // A call with a time limit admits the step on all ranks, and finds no room. Then one rank begins it and
 // another has not yet, when another stream's call links a consumer, which must not get half of the step.
-TEST(AStepThatIsAdmitted, GoesToNoLateConsumer) {
+TEST(AdmittedStep, GoesToNoLateConsumer) {
   World world;
   Event is_full, has_begun;
   world.start("producer", 2, [&](Session& s) {
@@ -245,7 +245,7 @@ TEST(State, GivesAReaderTheNewestVersion) {
     EXPECT_EQ(c.in.step(), 4u);
     if (s.rank() == 0) has_read.set();
     is_written.wait(2);
-    c.take();  // whole, although 35 newer ones have come meanwhile
+    c.take();  // whole, although 35 newer ones have been put since
     EXPECT_TRUE(c.begin());
     EXPECT_EQ(c.in.step(), 39u);
     c.take();
@@ -330,9 +330,9 @@ TEST(Share, GoesOnWithoutAGroupThatLeaves) {
     std::uint64_t put = 0;
     const auto end = core::Deadline::after(120);
     const auto all_know = [&] {
-      const auto known =
-          s.run_on_root([&] { return core::Bytes(has_left.has_come() || end.expired() ? 1 : 0); },
-                        core::Deadline::after(30));
+      const auto known = s.run_on_root(
+          [&] { return core::Bytes(has_left.has_occurred() || end.expired() ? 1 : 0); },
+          core::Deadline::after(30));
       return !known.empty();
     };
     // On a busy machine the other group may take nearly all of some steps.
@@ -352,7 +352,7 @@ TEST(Share, GoesOnWithoutAGroupThatLeaves) {
       taken.insert(taken.end(), c.steps.begin(), c.steps.end());
     });
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_TRUE(has_left.has_come());
+  EXPECT_TRUE(has_left.has_occurred());
   std::ranges::sort(taken);
   EXPECT_TRUE(std::ranges::adjacent_find(taken) == taken.end());  // none twice
   EXPECT_GE(taken.size(),

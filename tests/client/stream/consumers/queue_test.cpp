@@ -228,7 +228,7 @@ TEST(Queue, LatestStepIsTheLatestAtItsBegin) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Any waiting call of the session announces a kept step, not the next step only: otherwise two jobs that
+// Any waiting call of the session announces a kept step, not only the next step: otherwise two jobs that
 // drop steps would wait for each other.
 TEST(Queue, KeptStepArrivesDuringAnotherWait) {
   World world;

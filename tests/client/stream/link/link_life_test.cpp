@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stranger or a dead path beside a running stream: a link that fails ends alone, and no deadline of
-// an hour is waited for. All limits are far beyond what a test takes.
+// A stranger or a dead path while a stream runs: only the failed link ends, and long before any deadline.
+// All limits are far beyond the duration of a test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -143,7 +143,7 @@ public:
     wait_for([&] { return signs_->advance(), !signs_->unproved(); }, soon(), [] {});
     EXPECT_FALSE(signs_->unproved());
   }
-  /// Until every producer rank has sent a step: none of them is setting the link up any more.
+  /// Waits until every producer rank has sent a step, so that none is still setting the link up.
   void await_step() {
     std::vector<std::array<std::byte, 4096>> steps(static_cast<std::size_t>(producers_));
     std::vector<transport::Request> requests;
@@ -154,9 +154,9 @@ public:
     };
     EXPECT_TRUE(wait_for(is_here, soon(), [] {}).second);
   }
-  /// Whatever is sent to it fails.
+  /// Makes every send to it fail.
   void lose() { network_.lose(endpoint_->address()); }
-  /// Why the producer wants nothing more of it.
+  /// Waits until the producer has ended the link, and returns its reason.
   std::string await_end() {
     std::optional<Control::LinkEnd> end;
     wait_for([&] { return (end = control_->link_end(link_)).has_value(); },
@@ -256,7 +256,7 @@ protected:
     }
     return mute;
   }
-  /// A consumer that comes after strangers is linked, and no step takes long.
+  /// Checks that a consumer that comes after strangers is linked, and that no step takes long.
   void come_late() {
     std::atomic<int> late = 0;
     world.start(
@@ -278,7 +278,7 @@ protected:
     EXPECT_TRUE(wait_for([&] { return late == 2; }, core::Deadline::after(60), [] {}).second);
     EXPECT_LT(longest_step, 8);
   }
-  /// Expects that each stranger is refused with `why`.
+  /// Checks that each stranger is refused with `why`.
   static void expect_end(const std::vector<std::unique_ptr<Stranger>>& strangers,
                          const std::string& why) {
     for (const auto& stranger : strangers) {
@@ -423,11 +423,11 @@ TEST(LinkLifeLate, HoldsALongCallForChoices) {
         waits = true;
         EXPECT_TRUE(in.begin_step());
         in.end_step();
-        const auto is_had = [&] {  // as rank 0 sees it
+        const auto is_taken = [&] {  // as rank 0 sees it
           const std::byte mine{had == 1};
           return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
         };
-        while (!is_had()) put(s, out);
+        while (!is_taken()) put(s, out);
         out.close();
         in.close();
       },
@@ -511,8 +511,8 @@ TEST(LinkLifeLate, GivesANeededConsumerWithListsMoreTime) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Rank 1 begins a step while the first consumer is there, rank 0 when it has gone: with no other one, the next consumer
-// has the full `timeout`, as rank 0 sees it.
+// Rank 1 begins a step while the first consumer is there, rank 0 after it has left: no other consumer is there, so the
+// next one has the full `timeout`, as rank 0 sees it.
 TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
   World world;
   world.step_timeout = far_too_long;
@@ -537,7 +537,7 @@ TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
         if (s.rank() == 0) {
           await([&] { return has_left.load(); });
           sleep_for(
-              0.5);  // until both ranks know, and rank 0 knows that the second consumer has come
+              0.5);  // until both ranks know, and rank 0 knows that the second consumer is there
         }
         is_begun = is_begun || s.rank() == 1;
         for (int step = 0; step < 2; ++step) put(s, out);
@@ -571,7 +571,7 @@ TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The stream that the second group reads is linked beside a call of the first one, which then waits for data of the
+// The stream that the second group reads is linked during a call of the first one, which then waits for data of the
 // second one.
 TEST(LinkLifeBothWays, MeetsOverAnOfferWithAChoice) {
   World world;
@@ -587,11 +587,11 @@ TEST(LinkLifeBothWays, MeetsOverAnOfferWithAChoice) {
         in.declare(field(2));
         EXPECT_TRUE(in.begin_step());
         in.end_step();
-        const auto is_had = [&] {  // as rank 0 sees it
+        const auto is_taken = [&] {  // as rank 0 sees it
           const std::byte mine{had == 1};
           return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
         };
-        while (!is_had()) put(s, out);
+        while (!is_taken()) put(s, out);
         out.close();
         in.close();
       },
@@ -654,7 +654,7 @@ TEST_F(LinkLife, DropsOnlyAConsumerThatTakesNoStep) {
   });
 }
 
-/// The rank that throws in the middle of a step: it lives on, and so does its session, so that only
+/// The rank that throws in the middle of a step: it continues, and so does its session, so that only
 /// the stream shows it.
 struct Culprit {
   std::string group;
@@ -739,7 +739,7 @@ INSTANTIATE_TEST_SUITE_P(Of, InAStep,
                                            Culprit{"consumer", 0, 1}, Culprit{"consumer", 1, 1}));
 
 /// Rank 0 is a step ahead: it began step 1 before the consumer was lost, and gave the stream up after
-/// that. Rank 1 comes to step 1 when all of it has happened.
+/// that. Rank 1 begins step 1 after all of this.
 TEST(InAStepOfTheRoot, LateRankLearnsWhyTheRootGaveUp) {
   World world;
   std::atomic<bool> has_begun = false, has_left = false, has_given_up = false;
@@ -787,8 +787,8 @@ TEST(InAStepOfTheRoot, LateRankLearnsWhyTheRootGaveUp) {
   EXPECT_NE(text.find("rank 0 of group 'producer' gave up stream 's'"), std::string::npos) << text;
 }
 
-/// Outcome of the two sides of a stream (one producer: threads of a group wait for each other in
-/// every agreement, whatever has become of one) when the network loses everything from some step on.
+/// The network loses everything after some steps, while the server vouches for both sides. There is one producer
+/// rank: threads of a group wait for each other in every agreement, even if one of them has failed.
 TEST(DataPath, LossOfAllDataIsNoticedByBothSides) {
   World world;
   world.step_timeout = far_too_long;

@@ -121,9 +121,9 @@ TEST(Stopping, DISABLED_Consumer) {
 /// When the consumer is stopped, and whether it continues before the stream ends.
 enum class Stopped { before_it_sends_its_address, before_it_connects, for_ever };
 
-class SetUpBeside : public testing::TestWithParam<Stopped> {};
+class StoppedConsumer : public testing::TestWithParam<Stopped> {};
 
-TEST_P(SetUpBeside, DelaysNoOtherRank) {
+TEST_P(StoppedConsumer, DelaysNoOtherRank) {
   const bool sends_address = GetParam() != Stopped::before_it_sends_its_address;
   const bool goes_on = GetParam() != Stopped::for_ever;
   World world(0, World::Way::local);
@@ -202,7 +202,7 @@ TEST_P(SetUpBeside, DelaysNoOtherRank) {
   std::filesystem::remove(file.string() + ".log");
 }
 
-INSTANTIATE_TEST_SUITE_P(, SetUpBeside,
+INSTANTIATE_TEST_SUITE_P(, StoppedConsumer,
                          testing::Values(Stopped::before_it_sends_its_address,
                                          Stopped::before_it_connects, Stopped::for_ever),
                          [](const auto& when) {

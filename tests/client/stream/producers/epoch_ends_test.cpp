@@ -269,7 +269,7 @@ TEST(Link, LossOfItAloneBeginsNoEpoch) {
   Event has_failed;
   world.start("producer", 1, [&](Session& s) {
     Producer p(s, {.wait_for_consumers = 0});
-    for (std::uint64_t end = 1; !has_failed.has_come(2); ++end) {
+    for (std::uint64_t end = 1; !has_failed.has_occurred(2); ++end) {
       p.put_to(end);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }

@@ -62,7 +62,7 @@ Numbers take_all(Session& session, InStream& in, const std::function<Begun()>& b
     const Begun begun = begin();
     if (begun == Begun::end_of_stream) return had;
     if (begun == Begun::epoch) {
-      EXPECT_TRUE(lost.has_come());
+      EXPECT_TRUE(lost.has_occurred());
       had.push_back(epoch);
     }
     if (begun != Begun::step) continue;
@@ -304,7 +304,7 @@ TEST(Membership, ChangeKeepsOtherPlansAndLinks) {
   world.start("producer", 2, [&](Session& s) {
     Producer p(s, {});
     const auto put_until = [&](const Event& event, int count) {
-      while (!ask_root(s, [&] { return event.has_come(count); })) p.put_one();
+      while (!ask_root(s, [&] { return event.has_occurred(count); })) p.put_one();
     };
     put_until(mortal_is_there, 4);
     EXPECT_EQ(s.plans().size(), 2u);

@@ -108,10 +108,10 @@ void produce(
 }
 
 /// The consecutive steps that a consumer rank has taken.
-struct Had {
+struct Taken {
   std::uint64_t first = 0, count = 0;
 };
-Had consume(
+Taken consume(
     Session& s, const std::string& layout, Index row = 0, Index column = 0,
     std::uint64_t at_most = ~0ull, const std::function<void(std::uint64_t)>& after = [](auto) {},
     std::optional<double> limit = {}) {
@@ -126,19 +126,19 @@ Had consume(
     while (begun == Begun::not_ready) begun = in.begin(core::Deadline::after(*limit));
     return begun == Begun::step;
   };
-  Had had;
-  while (had.count < at_most && begins()) {
-    if (had.count == 0) had.first = in.step();
-    EXPECT_EQ(in.step(), had.first + had.count);
+  Taken taken;
+  while (taken.count < at_most && begins()) {
+    if (taken.count == 0) taken.first = in.step();
+    EXPECT_EQ(in.step(), taken.first + taken.count);
     std::ranges::fill(piece.data, -1);
     in.get(0, piece.bytes());
     piece.check(in.step());
     in.end_step();
-    ++had.count;
-    after(had.first + had.count - 1);
+    ++taken.count;
+    after(taken.first + taken.count - 1);
   }
   in.close();
-  return had;
+  return taken;
 }
 
 TEST(Parts, MakeOneArrayForConsumersOfAnyLayout) {
@@ -153,9 +153,9 @@ TEST(Parts, MakeOneArrayForConsumersOfAnyLayout) {
         });
       const auto take_all = [](const std::string& layout, Index row = 0, Index column = 0) {
         return [=](Session& s) {
-          const Had had = consume(s, layout, row, column);
-          EXPECT_EQ(had.first, 0u);
-          EXPECT_EQ(had.count, 15u);
+          const Taken taken = consume(s, layout, row, column);
+          EXPECT_EQ(taken.first, 0u);
+          EXPECT_EQ(taken.count, 15u);
         };
       };
       world.start("whole", 2, take_all("shape=12x20 grid=2x1 block=3x20"));
@@ -272,11 +272,11 @@ TEST(Parts, MeetAtOneStepForALateConsumer) {
     world.start("late", 2, [&, limit = limit](Session& s) {
       soon(is_east_ahead);
       is_late_there = true;
-      const Had had = consume(
+      const Taken taken = consume(
           s, "shape=12x20 grid=1x2", 0, 0, ~0ull, [](auto) {}, limit);
-      EXPECT_GE(had.first, meeting);
-      EXPECT_EQ(had.first + had.count, steps);
-      first[s.rank()] = had.first;
+      EXPECT_GE(taken.first, meeting);
+      EXPECT_EQ(taken.first + taken.count, steps);
+      first[s.rank()] = taken.first;
     });
     EXPECT_EQ(text_of(world.join()), "");
     EXPECT_EQ(first[0], first[1]) << "all ranks begin with the same step";
@@ -597,8 +597,8 @@ TEST(Parts, AdmitAConsumerAfterTheirFirstStep) {
                   [&](Session& s) { produce(s, owner, 200, {.queue_depth = 1}); });
     for (const char* const name : {"one", "two", "three"})
       world.start(name, 2, [](Session& s) {
-        const Had had = consume(s, "shape=12x20 grid=2x1");
-        EXPECT_EQ(had.first + had.count, 200u);
+        const Taken taken = consume(s, "shape=12x20 grid=2x1");
+        EXPECT_EQ(taken.first + taken.count, 200u);
       });
     EXPECT_EQ(text_of(world.join()), "");
   }
