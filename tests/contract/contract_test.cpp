@@ -139,7 +139,7 @@ TEST_P(TransportContract, KeepsTheOrderOfMoreMessagesThanItHasRoomFor) {
   });
 }
 
-TEST_P(TransportContract, DeliversWhatWasSentBeforeItsReceiveWasPosted) {
+TEST_P(TransportContract, DeliversMessagesSentBeforeTheirReceives) {
   on_link(1, 1, [](Seat& seat, Link& link) {
     for (std::size_t bytes : {std::size_t{0}, std::size_t{100}, 12 * kibi, 2 * mebi}) {
       const Bytes out = pattern(bytes, 3);
@@ -236,7 +236,7 @@ TEST_P(TransportContract, ReachesManyPeers) {
   });
 }
 
-TEST_P(TransportContract, TellsTheLengthOfAShorterMessage) {
+TEST_P(TransportContract, ReportsTheLengthOfAShorterMessage) {
   on_link(1, 1, [](Seat& seat, Link& link) {
     for (std::size_t bytes : {std::size_t{1}, std::size_t{1000}, 5 * kibi, mebi}) {
       if (seat.side == Side::producer) {

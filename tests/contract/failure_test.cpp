@@ -85,7 +85,7 @@ TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
   });
 }
 
-TEST_P(TransportContract, GivesUpAReceiveAndLeavesItsBytesAlone) {
+TEST_P(TransportContract, GivesUpAReceiveAndLeavesItsBytesUnchanged) {
   on_link(1, 1, [](Seat& seat, Link& link) {
     for (std::size_t bytes : {std::size_t{100}, 2 * mebi}) {
       const Bytes out = pattern(bytes, 4);
@@ -164,7 +164,7 @@ TEST_P(TransportContract, ClosesInTimeWithOperationsInFlight) {
   });
 }
 
-TEST_P(TransportContract, SurvivesThatThePeerClosesItsEnd) {
+TEST_P(TransportContract, SurvivesAPeerThatClosesItsEnd) {
   on_link(1, 1, [](Seat& seat, Link& link) {
     const Bytes out = pattern(2 * mebi, 1);
     Bytes in(2 * mebi);
@@ -210,7 +210,7 @@ TEST_P(TransportContract, ConnectsOrGivesUpByItsDeadline) {
   });
 }
 
-TEST_P(TransportContract, RefusesAnAddressThatIsNone) {
+TEST_P(TransportContract, RefusesAMalformedAddress) {
   rig().run(1, 1, [](Seat& seat) {
     auto link = seat.open();
     if (seat.side == Side::consumer) {

@@ -67,7 +67,7 @@ TEST_P(TransportContract, ReadsPiecesOfAPeersMemory) {
   });
 }
 
-TEST_P(TransportContract, KeepsManyReadsOnTheirWay) {
+TEST_P(TransportContract, KeepsManyReadsInFlight) {
   constexpr std::size_t piece = 3000, count = 4000;
   on_readable(piece * count, [](Seat& seat, Link& link, Readable& readable) {
     if (seat.side == Side::consumer) {
@@ -109,7 +109,7 @@ TEST_P(TransportContract, ReadsAndMessagesGoTogether) {
   });
 }
 
-TEST_P(TransportContract, ARegionThatHasEndedCannotBeRead) {
+TEST_P(TransportContract, EndedRegionCannotBeRead) {
   on_readable(mebi, [](Seat& seat, Link& link, Readable& readable) {
     readable.region.reset();
     std::ranges::fill(readable.bytes, std::byte{1});  // the application's again
@@ -124,7 +124,7 @@ TEST_P(TransportContract, ARegionThatHasEndedCannotBeRead) {
   });
 }
 
-TEST_P(TransportContract, WhatIsReadWhileThePeerGivesTheLinkUpIsWholeOrAnError) {
+TEST_P(TransportContract, ReadIsWholeOrFailsWhenThePeerGivesUp) {
   for (const int looks : {0, 1, 2, 5, 20, 100, 400}) {
     on_readable(32 * mebi, [looks](Seat& seat, Link& link, Readable& readable) {
       if (seat.side == Side::consumer) {
@@ -153,7 +153,7 @@ TEST_P(TransportContract, WhatIsReadWhileThePeerGivesTheLinkUpIsWholeOrAnError) 
   }
 }
 
-TEST_P(TransportContract, AReadThatIsGivenUpLeavesTheBytesAlone) {
+TEST_P(TransportContract, AbandonedReadLeavesTheBytesUnchanged) {
   on_readable(32 * mebi, [](Seat& seat, Link& link, Readable& readable) {
     if (seat.side == Side::consumer) {
       Bytes room(32 * mebi);

@@ -109,7 +109,7 @@ TEST(Attributes, AreReplacedByTheirName) {
   EXPECT_TRUE(encode(attributes).empty());
 }
 
-TEST(Attributes, RefuseWhatIsOutsideTheBoundsAndStayAsTheyWere) {
+TEST(Attributes, RefuseValuesOutsideTheBounds) {
   Attributes attributes;
   attributes.set("kept", Integers{7});
   const auto refused = [&](const std::string& name, AttributeValues values) {
@@ -241,7 +241,7 @@ TEST(Attributes, AreShownAsJson) {
 }
 
 // RFC 8259: a point is followed by a digit.
-TEST(Attributes, AreNumbersOfJsonHoweverLargeOrSmall) {
+TEST(Attributes, AreJsonNumbersOfAnyMagnitude) {
   Attributes attributes;
   attributes.set("a", Reals{1e20, -9e33, 1e-6, 5e-324});
   attributes.set("b", Reals{1e15, 123456.0, 0.1, -0.0});

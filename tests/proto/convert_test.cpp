@@ -227,7 +227,7 @@ const std::string matched_sample =
 const std::string wait_sample =
     "wait { number: 1 seconds: 1 call: 'c' stream: 's' what: 'w' group: 'g' }";
 
-TEST(Convert, CutsEveryTextForPeopleThatIsTooLongAndRejectsNoMessageForIt) {
+TEST(Convert, CutsEveryLongTextForPeople) {
   std::vector<std::string> samples(std::begin(to_server), std::end(to_server));
   samples.push_back("request: 1 resume { links {" + matched_sample + "} }");
   samples.push_back("request: 1 redeclare { stream: 's' " + fields + "}");
@@ -256,7 +256,7 @@ TEST(Convert, CutsEveryTextForPeopleThatIsTooLongAndRejectsNoMessageForIt) {
   expect_long_texts_are_cut<wire::ToClient>(samples, &parse_to_client);
 }
 
-TEST(Convert, ReplacesBytesOfATextForPeopleThatAreNotUtf8) {
+TEST(Convert, ReplacesInvalidUtf8InTextsForPeople) {
   wire::ToServer sent;
   sent.set_request(1);
   sent.mutable_close_link()->set_link(1);
@@ -264,7 +264,7 @@ TEST(Convert, ReplacesBytesOfATextForPeopleThatAreNotUtf8) {
   EXPECT_EQ(parse_to_server(serialise(sent)).close_link().why(), "a?\xc3\xbc\n?");
 }
 
-TEST(Convert, NamesWhatTheServerMissesInAnEnvelope) {
+TEST(Convert, NamesTheMissingPartOfAnEnvelope) {
   expect_faults_to_server({
       {"request: 1",
        "message to the server: expected one of the bodies that this version knows, found none of "
@@ -367,7 +367,7 @@ TEST(Convert, NamesThePartOfASubscription) {
   });
 }
 
-TEST(Convert, NamesThePartOfWhatRanksTellOfTheirLinks) {
+TEST(Convert, NamesThePartOfALinkMessageOfARank) {
   expect_faults_to_server({
       {"request: 1 link_addresses { addresses: 'a' }",
        "LinkAddresses.link: expected 1 to 18446744073709551615, found 0"},
@@ -473,7 +473,7 @@ TEST(Convert, NamesThePartOfADescription) {
   });
 }
 
-TEST(Convert, NamesThePartOfWhatTheServerTellsOfLinks) {
+TEST(Convert, NamesThePartOfALinkMessageOfTheServer) {
   expect_faults_to_client({
       {"link_addresses { addresses: 'a' }",
        "LinkAddresses.link: expected 1 to 18446744073709551615, found 0"},
@@ -541,7 +541,7 @@ TEST(Convert, BoundsTheAttributesOfAllFields) {
             "1113993");
 }
 
-TEST(Convert, RejectsBytesThatAreNoMessage) {
+TEST(Convert, RejectsMalformedBytes) {
   const core::Bytes junk(7, std::byte{0xff});
   EXPECT_EQ(
       error_of([&] { parse_to_server(junk); }, Errc::protocol),
@@ -610,7 +610,7 @@ TEST(Convert, SaysThatAMessageIsTooLong) {
       << text;
 }
 
-TEST(Convert, LeavesRoomAroundWhatIsDeclared) {
+TEST(Convert, LeavesRoomAroundDeclaredFields) {
   wire::ToServer message;
   message.set_request(1);
   wire::Subscribe& subscribe = *message.mutable_subscribe();

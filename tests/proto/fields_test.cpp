@@ -50,7 +50,7 @@ TEST(Fields, RoundTrip) {
   for (const Field& f : fields) EXPECT_EQ(decode_one(encode(f)), f);
 }
 
-TEST(Fields, KeepGhostAndLeadingAtHome) {
+TEST(Fields, DoNotTransmitGhostAndLeading) {
   const Field mine =
       field("t", ElementType::f32, "shape=8x8 grid=2x2 block=4x4 ghost=1x1 leading=9");
   const Field plain = field("t", ElementType::f32, "shape=8x8 grid=2x2 block=4x4");
@@ -96,7 +96,7 @@ TEST(Fields, NameThePartThatIsWrong) {
     EXPECT_EQ(error_of([&] { decode_one(row.field); }, Errc::protocol), row.text);
 }
 
-TEST(Fields, PassOnWhatIsWrongWithALayout) {
+TEST(Fields, PassOnTheErrorOfALayout) {
   for (const char* layout :
        {"", "nonsense", "shape=8", "shape=-8 grid=2", "shape=8 grid=0", "shape=8 grid=2 block=0",
         "shape=8x8 grid=2", "shape=99999999999999999999 grid=2",
@@ -111,7 +111,7 @@ TEST(Fields, PassOnWhatIsWrongWithALayout) {
   }
 }
 
-TEST(Fields, HaveNamesThatDiffer) {
+TEST(Fields, MustHaveUniqueNames) {
   WireFields fields;
   for (const char* name : {"a", "b", "a"}) *fields.Add() = wire_field(name, 1, "shape=8 grid=2");
   EXPECT_EQ(error_of([&] { decode(fields); }, Errc::protocol),

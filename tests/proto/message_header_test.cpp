@@ -56,7 +56,7 @@ TEST(MessageHeader, HasBytesOrTheHashOfAttributesInTheSamePlace) {
   EXPECT_EQ(decode_message_header(raw), header);
 }
 
-TEST(MessageHeader, OverwritesWhateverWasThere) {
+TEST(MessageHeader, OverwritesEveryByte) {
   Raw out;
   out.fill(std::byte{0xff});
   encode(drawn_header, out);
@@ -88,7 +88,7 @@ TEST(MessageHeader, RoundTrips) {
   }
 }
 
-TEST(MessageHeader, LeavesThePayloadAlone) {
+TEST(MessageHeader, LeavesThePayloadUnchanged) {
   core::Bytes message(message_header_bytes + 5, std::byte{0x5a});
   encode(drawn_header, std::span(message).first<message_header_bytes>());
   EXPECT_EQ(decode_message_header(message), drawn_header);

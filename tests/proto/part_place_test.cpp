@@ -35,7 +35,7 @@ std::string error_of(core::BytesView bytes) {
   return "no error";
 }
 
-TEST(PartPlace, OfEveryKindComesBackAsItWas) {
+TEST(PartPlace, RoundTripsForEveryKind) {
   for (const Kind kind : {Kind::on_demand, Kind::shared, Kind::lent, Kind::ring, Kind::rma,
                           Kind::staged, Kind::inlined}) {
     PlaceBytes bytes;
@@ -44,7 +44,7 @@ TEST(PartPlace, OfEveryKindComesBackAsItWas) {
   }
 }
 
-TEST(PartPlace, LiesOnTheWireAsWireFormatSays) {
+TEST(PartPlace, IsWrittenAsTheWireFormatStates) {
   PlaceBytes bytes;
   encode(example(Kind::rma), bytes);
   const auto word = [&](std::size_t i) { return std::to_integer<int>(bytes[8 * i]); };
@@ -58,7 +58,7 @@ TEST(PartPlace, LiesOnTheWireAsWireFormatSays) {
   EXPECT_EQ(word(15), 107);
 }
 
-TEST(PartPlace, OtherBytesAreRefused) {
+TEST(PartPlace, RefusesOtherBytes) {
   PlaceBytes bytes;
   encode(example(Kind::lent), bytes);
   EXPECT_NE(error_of(std::span(bytes).first(127)).find("expected 128 bytes, found 127"),

@@ -25,7 +25,7 @@ std::string listed(const std::vector<Box>& boxes) {
   return text;
 }
 
-TEST(Parts, NamesTheBoxesThatAreMissing) {
+TEST(Parts, NameTheMissingBoxes) {
   const std::vector<Index> shape{6, 8};
   const struct {
     std::vector<Box> parts;
@@ -41,7 +41,7 @@ TEST(Parts, NamesTheBoxesThatAreMissing) {
 }
 
 // Each part is compared with the boxes missing so far.
-TEST(Parts, OfWhichManyAreMissingAreNamedInABoundedNumber) {
+TEST(Parts, NameABoundedNumberOfMissingBoxes) {
   constexpr Index parts = 5000;
   std::vector<Box> every_other;
   for (Index i = 0; i < parts; ++i) every_other.push_back({{2 * i + 1}, {1}});
@@ -51,7 +51,7 @@ TEST(Parts, OfWhichManyAreMissingAreNamedInABoundedNumber) {
   EXPECT_EQ(to_string(found.front()), "[0, 1)");
 }
 
-TEST(Parts, OfWhichOneIsLeftOutMissExactlyThatOne) {
+TEST(Parts, MissExactlyTheOneLeftOut) {
   std::mt19937 random(17);
   for (int trial = 0; trial < 50; ++trial) {
     // Cuts along random dimensions divide the array into irregularly placed boxes.
@@ -80,7 +80,7 @@ TEST(Parts, OfWhichOneIsLeftOutMissExactlyThatOne) {
   }
 }
 
-TEST(Parts, ShareWithAConsumerWhatBothHave) {
+TEST(Parts, ShareTheirIntersectionWithAConsumer) {
   const Field east = field("shape=6x4 grid=2x1", {0, 4}, {6, 8});
   const struct {
     Field wanted;
@@ -97,7 +97,7 @@ TEST(Parts, ShareWithAConsumerWhatBothHave) {
   }
 }
 
-TEST(Parts, LieInTheirArray) {
+TEST(Parts, MustBeInsideTheirArray) {
   EXPECT_NO_THROW(check_part(field("shape=6x4 grid=1x1", {0, 4}, {6, 8})));
   for (const auto& [origin, whole] : std::vector<std::pair<std::vector<Index>, std::vector<Index>>>{
            {{0, 5}, {6, 8}},
@@ -115,7 +115,7 @@ TEST(Parts, LieInTheirArray) {
   }
 }
 
-TEST(Parts, GoThroughAMessage) {
+TEST(Parts, RoundTripThroughAMessage) {
   const Field part = field("shape=6x4 grid=2x1", {0, 4}, {6, 8});
   EXPECT_EQ(decode(encode(std::span(&part, 1))).front(), part);
 }

@@ -32,7 +32,7 @@ TEST(Request, IsFinishedWithoutAnOperation) {
   EXPECT_EQ(request.bytes(), 0u);
 }
 
-TEST(Request, AsksItsOperationUntilItHasFinishedAndThenNoMore) {
+TEST(Request, TestsItsOperationOnlyUntilItHasFinished) {
   FakeOperation operation;
   Request request(&operation);
   EXPECT_FALSE(request.test());
@@ -57,7 +57,7 @@ TEST(Request, ThrowsTheErrorOfItsOperationOnceAndIsFinished) {
   EXPECT_EQ(operation.cancelled, 0);
 }
 
-TEST(Request, GivesUpWhatIsUnfinishedWhenDestroyedOrReplaced) {
+TEST(Request, CancelsWhenDestroyedOrReplaced) {
   FakeOperation first, second;
   {
     Request request(&first);

@@ -79,7 +79,7 @@ TEST_P(TransportContract, GivesTheMessageOfAGivenUpReceiveToTheNext) {
   });
 }
 
-TEST_P(TransportContract, LeavesTheBytesOfAReceiveAloneThatWasGivenUpHalfway) {
+TEST_P(TransportContract, StopsAReceiveThatIsGivenUpHalfway) {
   on_link(1, 1, [](Seat& seat, Link& link) {
     constexpr std::size_t bytes = 64 * mebi;
     Bytes message = seat.side == Side::producer ? pattern(bytes, 7) : Bytes(bytes);
@@ -106,7 +106,7 @@ TEST_P(TransportContract, LeavesTheBytesOfAReceiveAloneThatWasGivenUpHalfway) {
   });
 }
 
-TEST_P(TransportContract, EndsInOrderWhenThePeerHasGoneBeforeIt) {
+TEST_P(TransportContract, EndsInOrderAfterItsPeerHasLeft) {
   rig().run(1, 1, [](Seat& seat) {
     std::vector<Link> links(3);
     for (auto& link : links) {
@@ -126,7 +126,7 @@ TEST_P(TransportContract, EndsInOrderWhenThePeerHasGoneBeforeIt) {
   });
 }
 
-TEST_P(TransportContract, FreesALinkWhereNothingWasSaidWithoutItsPeer) {
+TEST_P(TransportContract, FreesAnUnusedLinkWithoutItsPeer) {
   rig().run(1, 1, [](Seat& seat) {
     Link link = seat.connected();
     const int before = freed_communicators;

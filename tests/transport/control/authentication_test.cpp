@@ -61,7 +61,7 @@ TEST(Authentication, BothEndsProveThatTheyKnowTheKey) {
   EXPECT_NE(recorded.client_proof, recorded.server_proof);
 }
 
-TEST(Authentication, EveryExchangeIsAnotherOne) {
+TEST(Authentication, EveryExchangeIsDifferent) {
   const Recorded one = listen_in(), other = listen_in();
   EXPECT_NE(one.opening, other.opening);
   EXPECT_NE(one.challenge, other.challenge);
@@ -69,7 +69,7 @@ TEST(Authentication, EveryExchangeIsAnotherOne) {
   EXPECT_NE(one.server_proof, other.server_proof);
 }
 
-TEST(Authentication, AClientWithAnotherKeyIsRefusedAndToldSo) {
+TEST(Authentication, ClientWithAnotherKeyLearnsWhyItIsRefused) {
   ClientExchange client(other_key());
   ServerExchange server(key());
   const auto proof = client.receive(server.receive(client.opening()).reply).reply;
@@ -78,7 +78,7 @@ TEST(Authentication, AClientWithAnotherKeyIsRefusedAndToldSo) {
   expect_failure(client.receive(answer.reply), Errc::refused, "another key");
 }
 
-TEST(Authentication, AClientWithoutAKeyIsRefusedAndToldWhatItLacks) {
+TEST(Authentication, ClientWithoutAKeyLearnsWhyItIsRefused) {
   ServerExchange server(key());
   const Bytes hello{std::byte{0x0a}, std::byte{0x00}};  // Protobuf
   const auto answer = server.receive(hello);
@@ -119,7 +119,7 @@ TEST(Authentication, AProofOfAnotherSessionProvesNothing) {
   expect_failure(server.receive(recorded.client_proof), Errc::refused, "another key");
 }
 
-TEST(Authentication, AClientsProofIsNoServersProof) {
+TEST(Authentication, ProofOfAClientIsNotOneOfAServer) {
   // A stranger that hands the client's own proof back to it.
   ClientExchange client(key());
   ServerExchange server(key());
@@ -145,7 +145,7 @@ TEST(Authentication, AMessageOutOfTurnEndsTheExchange) {
   }
 }
 
-TEST(Authentication, NoChangedByteIsTaken) {
+TEST(Authentication, ChangedByteIsRejected) {
   for (const std::size_t length : {0u, 1u, 8u, 9u, 40u, 42u, 1000u}) {
     ServerExchange server(key());
     ClientExchange client(key());
@@ -163,7 +163,7 @@ TEST(Authentication, NoChangedByteIsTaken) {
     }
 }
 
-TEST(Authentication, AnyKeyOfAServerWillDoAndIsKnownThen) {
+TEST(Authentication, AnyKeyOfAServerIsAcceptedAndReported) {
   const auto keys = std::make_shared<const std::vector<Key>>(std::vector{key(), other_key()});
   for (std::size_t i = 0; i < keys->size(); ++i) {
     ClientExchange client((*keys)[i]);

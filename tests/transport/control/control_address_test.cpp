@@ -37,7 +37,7 @@ TEST(Address, RoundTrips) {
   }
 }
 
-TEST(Address, RejectsWhatIsNone) {
+TEST(Address, RejectsMalformedText) {
   const struct {
     const char* text;
     const char* found;
@@ -71,7 +71,7 @@ TEST_F(PortFile, RoundTripsAndLeavesNothingElse) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "[::1]:4321\n");
 }
 
-TEST_F(PortFile, SaysWhatIsWrongWithAFile) {
+TEST_F(PortFile, NamesTheFaultOfAFile) {
   EXPECT_EQ(
       error_of([&] { read_port_file(file); }, Errc::no_server),
       "port file '" + file.string() +
@@ -87,7 +87,7 @@ TEST_F(PortFile, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(text.find("found 'what is this'"), std::string::npos) << text;
 }
 
-TEST_F(PortFile, IsWrittenThroughNoLink) {
+TEST_F(PortFile, IsNotWrittenThroughALink) {
   const fs::path precious = folder / "precious";
   std::ofstream(precious) << "host:1\n";
   fs::create_symlink(precious, folder / ("port." + std::to_string(::getpid())));
@@ -97,7 +97,7 @@ TEST_F(PortFile, IsWrittenThroughNoLink) {
   EXPECT_EQ(read_port_file(precious), (HostPort{"host", 1}));
 }
 
-TEST_F(PortFile, ReplacesNothingThatNoServerOfThisUserHasLeft) {
+TEST_F(PortFile, ReplacesOnlyPortFilesOfThisUser) {
   const auto refusal = [&] {
     return error_of([&] { write_port_file(file, {"127.0.0.1", 1}); }, Errc::invalid_argument);
   };

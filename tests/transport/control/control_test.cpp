@@ -64,7 +64,7 @@ private:
 
 Deadline soon() { return Deadline::after(30); }
 
-TEST(ControlConnection, SendsLengthLeastSignificantByteFirstThenPayload) {
+TEST(ControlConnection, SendsALittleEndianLengthThenThePayload) {
   PlainServer server;
   Record record;
   ControlConnection connection(server.address(), record.handlers(), soon());
@@ -79,7 +79,7 @@ TEST(ControlConnection, SendsLengthLeastSignificantByteFirstThenPayload) {
   server.drop();
 }
 
-TEST(ControlConnection, ReceivesFramesHoweverTheyAreCut) {
+TEST(ControlConnection, ReceivesFramesInPiecesOfAnySize) {
   PlainServer server;
   Record record;
   ControlConnection connection(server.address(), record.handlers(), soon());
@@ -188,7 +188,7 @@ TEST(ControlConnection, EndsAtAServerThatDoesNotKnowTheKey) {
   server.drop();
 }
 
-TEST(ControlConnection, TakesInNoLongFrameBeforeTheServerHasProvedItsKey) {
+TEST(ControlConnection, RefusesALongFrameBeforeTheProof) {
   PlainServer server;
   Record record;
   ControlConnection connection(server.address(), record.handlers(), soon(), key());
@@ -238,7 +238,7 @@ TEST(ControlConnection, ClosesOnALengthThatIsTooLong) {
   EXPECT_EQ(server.read(1), "");
 }
 
-TEST(ControlConnection, TellsWhyItWasClosed) {
+TEST(ControlConnection, ReportsWhyItWasClosed) {
   for (const bool reset : {false, true}) {
     PlainServer server;
     Record record;
@@ -256,7 +256,7 @@ TEST(ControlConnection, TellsWhyItWasClosed) {
   }
 }
 
-TEST(ControlConnection, OfAServerThatEndsInTheMomentOfTheConnectIsThereOrIsNot) {
+TEST(ControlConnection, OpensOrFailsWhileTheServerEnds) {
   PlainServer server;
   std::atomic<bool> is_over = false;
   std::thread ending([&] {
@@ -284,7 +284,7 @@ TEST(ControlConnection, OfAServerThatEndsInTheMomentOfTheConnectIsThereOrIsNot) 
   EXPECT_EQ(there + gone, 2000);
 }
 
-TEST(ControlConnection, OfAKilledProcessEndsThoughItsChildLives) {
+TEST(ControlConnection, EndsWithItsProcessThoughAChildLives) {
   PlainServer server;
   std::array<int, 2> up{};
   ASSERT_EQ(pipe(up.data()), 0);
@@ -308,7 +308,7 @@ TEST(ControlConnection, OfAKilledProcessEndsThoughItsChildLives) {
   for (const int end : up) close(end);
 }
 
-TEST(ControlConnection, ThatIsClosedEndsThoughAnotherProcessHoldsIt) {
+TEST(ControlConnection, EndsThoughAnotherProcessHoldsIt) {
   PlainServer server;
   Record record;
   auto handlers = record.handlers();
@@ -333,7 +333,7 @@ TEST(ControlConnection, ClosesWithTheTextOfAHandlersException) {
   EXPECT_EQ(record.closed(1), std::vector<std::string>{"cannot read this"});
 }
 
-TEST(ControlConnection, FlushesWhatWasSentBeforeItCloses) {
+TEST(ControlConnection, FlushesBeforeItCloses) {
   PlainServer server;
   Record record;
   const std::string payload(4 << 20, 'p');
@@ -388,7 +388,7 @@ TEST(ControlConnection, RepeatsItsTimerUntilStopped) {
   server.drop();
 }
 
-TEST(ControlConnection, NamesTheAddressWhereNobodyListens) {
+TEST(ControlConnection, NamesAnAddressWithoutAListener) {
   HostPort gone;
   {
     PlainServer server;
@@ -412,7 +412,7 @@ TEST(ControlConnection, NamesAnUnknownHost) {
   EXPECT_NE(text.find("numeric address"), std::string::npos) << text;
 }
 
-TEST(ControlConnection, GivesUpAtTheDeadlineWhenNobodyAnswers) {
+TEST(ControlConnection, GivesUpAtTheDeadlineWithoutAnAnswer) {
   // A listener whose queue is full no longer answers.
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};

@@ -12,7 +12,7 @@ namespace {
 const std::vector<Interface> host{
     {"lo", "127.0.0.1", true}, {"eth0", "10.0.0.5"}, {"ib0", "10.9.0.5"}, {"eth0", "fd00::5"}};
 
-TEST(Interfaces, OfThisHostHoldLoopback) {
+TEST(Interfaces, IncludeLoopbackOnThisHost) {
   const auto all = interfaces();
   EXPECT_EQ(find_interface("127.0.0.1", all), (Interface{"lo", "127.0.0.1", true}));
   const auto outward = outward_interface(all);
@@ -34,7 +34,7 @@ TEST(Interfaces, AreFoundByNameAndByAddress) {
   }
 }
 
-TEST(Interfaces, AreChosenByWhatIsSetThenByTheWayToTheServer) {
+TEST(Interfaces, AreChosenBySettingThenByRoute) {
   const struct {
     std::string configured, own_end, server_outward;
     std::string chosen;  ///< empty: loopback

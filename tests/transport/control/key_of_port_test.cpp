@@ -29,7 +29,7 @@ protected:
   const std::string of_this_user = std::to_string(::geteuid());
 };
 
-TEST_F(KeyOfPort, LiesInAFolderThatNoOtherUserCanEnter) {
+TEST_F(KeyOfPort, IsInAFolderThatOnlyItsUserCanEnter) {
   const mode_t before = ::umask(0);
   EXPECT_EQ(place_of_key(7423, runtime), folder / "7423.key");
   ::umask(before);
@@ -43,7 +43,7 @@ TEST_F(KeyOfPort, LiesInAFolderThatNoOtherUserCanEnter) {
   EXPECT_EQ(find_key_of_port(7424, runtime), fs::path());
 }
 
-TEST_F(KeyOfPort, IsSoughtInNoFolderThatOthersCanEnter) {
+TEST_F(KeyOfPort, IsNotSoughtInAFolderThatOthersCanEnter) {
   fs::create_directory(folder);
   std::ofstream(folder / "1.key") << "key";
   for (const mode_t mode : {0750u, 0710u, 0701u, 0777u}) {
@@ -56,7 +56,7 @@ TEST_F(KeyOfPort, IsSoughtInNoFolderThatOthersCanEnter) {
   EXPECT_EQ(find_key_of_port(1, runtime), folder / "1.key");
 }
 
-TEST_F(KeyOfPort, IsSoughtThroughNoLink) {
+TEST_F(KeyOfPort, IsNotSoughtThroughALink) {
   fs::create_directory(runtime / "elsewhere");
   ::chmod((runtime / "elsewhere").c_str(), 0700);
   std::ofstream(runtime / "elsewhere" / "1.key") << "key";
@@ -65,7 +65,7 @@ TEST_F(KeyOfPort, IsSoughtThroughNoLink) {
   EXPECT_NE(refusal().find("found a link or a file"), std::string::npos) << refusal();
 }
 
-TEST_F(KeyOfPort, IsSoughtInNoFolderOfAnotherUser) {
+TEST_F(KeyOfPort, IsNotSoughtInAFolderOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   fs::create_directory(folder);
   ::chmod(folder.c_str(), 0700);
@@ -75,7 +75,7 @@ TEST_F(KeyOfPort, IsSoughtInNoFolderOfAnotherUser) {
   EXPECT_NE(refusal().find("found one of user 12345"), std::string::npos) << refusal();
 }
 
-TEST_F(KeyOfPort, LiesInTheTemporaryFolderWhereThereIsNoRuntimeFolderOfThisUserAlone) {
+TEST_F(KeyOfPort, IsInTheTemporaryFolderAsAFallback) {
   const fs::path temporary = "/tmp/tremula-" + of_this_user;
   EXPECT_EQ(place_of_key(1, "/no folder").parent_path(), temporary);
   EXPECT_EQ(place_of_key(1, "relative").parent_path(), temporary);

@@ -92,7 +92,7 @@ TEST_F(ListedPeer, IsJudgedByTheUserThatHasAcceptedIt) {
   EXPECT_EQ(found(), "");
 }
 
-TEST_F(ListedPeer, IsNoOtherSocketOfThatPort) {
+TEST_F(ListedPeer, IsNotMistakenForOtherSockets) {
   const std::string any = "00000000:0000", second = "0200007F:1CFF", next = "0100007F:C351";
   list("tcp",
        socket(other, any, "0A", another_user, 7) + socket(other, next, "01", another_user, 7) +
@@ -103,7 +103,7 @@ TEST_F(ListedPeer, IsNoOtherSocketOfThatPort) {
   EXPECT_EQ(found(), "");
 }
 
-TEST_F(ListedPeer, IsWaitedForUntilItIsAccepted) {
+TEST_F(ListedPeer, IsAwaitedUntilItIsAccepted) {
   for (const char* state : {"01", "03", "08"}) {  // 03: end of a listener whose queue is full
     list("tcp", socket(other, own, state, 0, 0));
     EXPECT_EQ(found("127.0.0.1", 0.1), of_none) << state;
@@ -116,7 +116,7 @@ TEST_F(ListedPeer, IsWaitedForUntilItIsAccepted) {
   }
 }
 
-TEST_F(ListedPeer, IsAsGoodAsAnyIfItHasClosed) {
+TEST_F(ListedPeer, IsTrustedIfItHasClosed) {
   for (const char* state : {"04", "05", "06", "07", "09", "0B"}) {
     list("tcp", socket(other, own, state, 0, 0));
     EXPECT_EQ(found(), "") << state;
@@ -130,7 +130,7 @@ TEST_F(ListedPeer, CannotBeKnownWithoutAList) {
   EXPECT_EQ(found(), "");
 }
 
-TEST_F(ListedPeer, IsWaitedForIfTheListShowsThisEndAlone) {
+TEST_F(ListedPeer, IsAwaitedIfOnlyThisEndIsListed) {
   list("tcp", socket(own, other, "01", ::geteuid(), 7));
   EXPECT_EQ(found("127.0.0.1", 0.1), of_none);
 }
@@ -148,7 +148,7 @@ void send_hello(const ServerName& server, double seconds = 30) {
   try_server(server, hello_to(server), Deadline::after(seconds));
 }
 
-TEST(Peer, OfThisUserGetsTheHello) {
+TEST(Peer, GetsTheHelloIfItIsOfThisUser) {
   PlainServer server;
   std::string got;
   std::thread serving([&] {
@@ -239,7 +239,7 @@ TEST_F(StrangePeer, GetsNoByteOfAJobWithoutAKey) {
   EXPECT_EQ(stranger.reported(), 'y');
 }
 
-TEST_F(StrangePeer, GetsNoByteThoughItListensForThisConnectionOnly) {
+TEST_F(StrangePeer, GetsNoByteEvenIfItListensJustInTime) {
   Stranger stranger([this](Stranger& self) {
     self.await_order();
     PlainServer server(port);
@@ -271,7 +271,7 @@ int listen_by_six(std::uint16_t port) {
   return listens ? listener : -1;
 }
 
-TEST_F(StrangePeer, OfTheSamePortDisturbsNoJobThatReachesAnother) {
+TEST_F(StrangePeer, DisturbsNoJobThatReachesAnotherPeer) {
   PlainServer server;
   Stranger stranger([&](Stranger& self) {
     const int listener = listen_by_six(server.address().port);

@@ -71,7 +71,7 @@ TEST_F(ReachServer, LeavesOtherErrorsAsTheyAre) {
   EXPECT_EQ(attempts, 1);
 }
 
-TEST_F(ReachServer, WaitsForTheFileThenForTheServerAndTellsOnce) {
+TEST_F(ReachServer, WaitsForFileAndServerAndReportsOnce) {
   std::vector<std::string> reports;
   std::vector<std::string> tried;
   std::ofstream(file) << "old:1\n";
@@ -89,7 +89,7 @@ TEST_F(ReachServer, WaitsForTheFileThenForTheServerAndTellsOnce) {
   EXPECT_NE(reports[0].find("is stale: no server at old:1"), std::string::npos) << reports[0];
 }
 
-TEST_F(ReachServer, TakesTheKeyThatIsNamedElseTheOneBesideThePortFile) {
+TEST_F(ReachServer, PrefersTheNamedKeyToThatOfThePortFile) {
   std::string found;
   const auto attempt = [&](const HostPort&, const Key& key, Deadline) {
     found =
@@ -151,7 +151,7 @@ protected:
   const fs::path of_port = runtime / "tremula" / "7000.key";
 };
 
-TEST_F(ReachServer, TrustsThisUserAndRootAloneWhereNoKeyIsKnownOrNamed) {
+TEST_F(ReachServer, TrustsOnlyThisUserAndRootWithoutAKey) {
   const ServerName plain{"a:1", "there"},
       of_any_user{"a:1", "there", core::key_source("none", nullptr)};
   EXPECT_EQ(trusted_users(plain, std::nullopt), TrustedUsers::own_and_root);
@@ -159,7 +159,7 @@ TEST_F(ReachServer, TrustsThisUserAndRootAloneWhereNoKeyIsKnownOrNamed) {
   EXPECT_EQ(trusted_users(of_any_user, std::nullopt), TrustedUsers::all);
 }
 
-TEST_F(KeyOfAPort, IsFoundByAddressesOfLoopbackAlone) {
+TEST_F(KeyOfAPort, IsFoundOnlyByLoopbackAddresses) {
   core::make_key_file(of_port, core::Key("the key of port 7000", "test"));
   for (const char* address : {"localhost:7000", "127.0.0.1:7000", "127.1.2.3:7000", "[::1]:7000"})
     EXPECT_EQ(key_at(at(address)), "the key of port 7000") << address;
@@ -207,7 +207,7 @@ TEST_F(KeyOfAPort, IsNamedWhenItIsRefused) {
       "the name is held");
 }
 
-TEST_F(ReachServer, BelievesNoPortFileOfAnotherUserUnlessAKeyIsNamed) {
+TEST_F(ReachServer, NeedsAKeyForAPortFileOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   std::ofstream(file) << "a:1\n";
   ASSERT_EQ(::chown(file.c_str(), 12345, 12345), 0);
@@ -225,7 +225,7 @@ TEST_F(ReachServer, BelievesNoPortFileOfAnotherUserUnlessAKeyIsNamed) {
   EXPECT_EQ(attempts, 2);
 }
 
-TEST_F(ReachServer, WaitsForNoPipe) {
+TEST_F(ReachServer, DoesNotWaitForAPipe) {
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
   const std::string text = error_of(
       [&] { wait_for_server(by_file, refuse, Deadline::after(60), [](const std::string&) {}); },

@@ -84,7 +84,7 @@ struct Link {
 
 }  // namespace
 
-TEST(HybridTransport, OffersBothWaysTheMixedOneFirst) {
+TEST(HybridTransport, OffersBothWaysAndTheMixedOneFirst) {
   Network network;
   int calls = 0;
   HybridTransport both(std::make_unique<CountedLoopback>(network, calls));
@@ -107,7 +107,7 @@ TEST(HybridTransport, HasTheChoicesOfTheOtherTransport) {
   }
 }
 
-TEST(HybridTransport, SendsThroughMemoryExactlyWhereTheMachineIsTheSame) {
+TEST(HybridTransport, SendsThroughMemoryOnlyOnTheSameMachine) {
   const std::vector<std::string> machines{"a", "b", "a", "c", "b"};
   Link link(machines);
   for (std::size_t i = 0; i < machines.size(); ++i) {
@@ -128,13 +128,13 @@ TEST(HybridTransport, SendsThroughMemoryExactlyWhereTheMachineIsTheSame) {
   }
 }
 
-TEST(HybridTransport, AsksNothingOfTheOtherWayWhereAllAreNear) {
+TEST(HybridTransport, DoesNotCallTheOtherWayIfAllAreNear) {
   Link link({"a", "a"});
   for (int i = 0; i < 1000; ++i) link.producer->progress();
   EXPECT_EQ(link.progress_of_far, 0);
 }
 
-TEST(HybridTransport, MovesBothWaysWhileOneRequestIsAsked) {
+TEST(HybridTransport, AdvancesBothWaysWhileOneIsTested) {
   Link link({"a", "b"});
   Bytes in(8);
   Request near = link.producer->receive(0, 1, in), far = link.producer->receive(1, 1, in);
@@ -149,7 +149,7 @@ TEST(HybridTransport, MovesBothWaysWhileOneRequestIsAsked) {
   EXPECT_EQ(arrived, large) << "asked for a far one";
 }
 
-TEST(HybridTransport, RefusesAddressesThatAreNone) {
+TEST(HybridTransport, RefusesMalformedAddresses) {
   Link link({"a"});
   const Address good = link.open(Side::consumer, "b")->address();
   for (const auto& address : {Address{}, Address(good.begin(), good.end() - 1),
@@ -161,7 +161,7 @@ TEST(HybridTransport, RefusesAddressesThatAreNone) {
   }
 }
 
-TEST(HybridTransport, StopsConnectingWhenAnotherThreadSaysSo) {
+TEST(HybridTransport, StopsConnectingOnRequest) {
   Network network;
   HybridTransport transport(std::make_unique<Loopback>(network), "a");
   const auto open = [&](Side side) { return transport.open("local+loopback", side); };

@@ -169,7 +169,7 @@ TEST(LocalGivingUp, HarmsNoOtherMessageAtTheSameTime) {
 
 // A whole message is in the ring when its receive is given up, and there is no room for the command
 // that says so: if the message were read now, its sender would consider it delivered.
-TEST(LocalGivingUp, LeavesAMessageToTheNextReceiveAlsoWhileTheSenderCannotBeTold) {
+TEST(LocalGivingUp, LeavesAnUnreadMessageToTheNextReceive) {
   const Pair pair;
   const Bytes out = filled(200 * kibi, 7), small = filled(8, 1);
   Bytes given_up(out.size()), in(out.size());

@@ -100,7 +100,7 @@ TEST(LocalRings, TakeNoMoreCommandsThanTheyHaveRoomFor) {
   }
 }
 
-TEST(LocalRings, KnowWhatNoTremulaWrites) {
+TEST(LocalRings, DetectInvalidCommands) {
   const Memory memory(1);
   const CommandReader reader(memory.inbox.lane(0));
   const auto kind_of = [&](CommandKind kind, std::uint64_t bytes) {
@@ -113,7 +113,7 @@ TEST(LocalRings, KnowWhatNoTremulaWrites) {
   EXPECT_EQ(kind_of(CommandKind::pull, sizeof(Body) - 1), CommandKind::none);
 }
 
-TEST(LocalRings, MoveBytesInOrderWhateverTheParts) {
+TEST(LocalRings, MoveBytesInOrderInPartsOfAnySize) {
   constexpr std::size_t all = std::size_t{8} << 20;
   const Memory memory(1);
   Lane& lane = memory.inbox.lane(0);

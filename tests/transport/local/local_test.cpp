@@ -65,7 +65,7 @@ TEST(Local, OffersThisMachineAndNoOther) {
   EXPECT_NE(std::string(error.what()).find(mine), std::string::npos) << error.what();
 }
 
-TEST(Local, RefusesWhatCannotBe) {
+TEST(Local, RefusesUnconnectedAndUnknownPeers) {
   Bytes bytes(8);
   const auto lone = open_end(Side::producer);
   EXPECT_THROW(lone->send(0, 0, bytes), core::Error) << "not connected";
@@ -77,7 +77,7 @@ TEST(Local, RefusesWhatCannotBe) {
   EXPECT_THROW(pair.producer->receive(-1, 0, bytes), core::Error);
 }
 
-TEST(Local, RefusesAddressesThatAreNone) {
+TEST(Local, RefusesMalformedAddresses) {
   const auto peer = open_end(Side::consumer);
   const Address good = peer->address();
   EXPECT_LE(good.size(), 4096u);
@@ -114,7 +114,7 @@ TEST(Local, RefusesAddressesThatAreNone) {
 
 // An address states its side; a program that sends an endpoint its own address back changes that
 // statement.
-TEST(Local, IsNotLinkedWithItselfByItsOwnAddressSentBack) {
+TEST(Local, IsNotLinkedToItselfByItsOwnAddress) {
   for (const Side side : {Side::producer, Side::consumer}) {
     const auto end = open_end(side);
     Address reflected = end->address();
@@ -144,7 +144,7 @@ TEST(Local, NamesThePeerThatDoesNotConnect) {
   EXPECT_EQ(left.code(), core::Errc::peer_lost) << left.what();
 }
 
-TEST(Local, StopsConnectingWhenAnotherThreadSaysSo) {
+TEST(Local, StopsConnectingOnRequest) {
   const auto silent = open_end(Side::consumer), end = open_end(Side::producer);
   const auto stopped = stopped_error(*end, silent->address());
   EXPECT_EQ(stopped.code(), core::Errc::cancelled) << stopped.what();
@@ -170,7 +170,7 @@ TEST(Local, LeavesNothingBehind) {
   EXPECT_EQ(mappings(), maps);
 }
 
-TEST(Local, TakesMemoryOnlyWhereMessagesWere) {
+TEST(Local, TakesMemoryOnlyForTheSizesThatItMoved) {
   const auto before = shared_bytes();
   const Pair pair;
   const auto taken = [&] { return shared_bytes() - before; };
@@ -279,7 +279,7 @@ private:
   pid_t pid_;
 };
 
-TEST(Local, ReportsADeadPeerAfterWhatHadArrived) {
+TEST(Local, ReportsADeadPeerAfterArrivedMessages) {
   Child child;
   child.end(SIGKILL);
   Bytes small(8), large(mebi), never(8);
@@ -299,7 +299,7 @@ TEST(Local, ReportsADeadPeerAfterWhatHadArrived) {
   EXPECT_EQ(error_of([&] { late.test(); }).code(), core::Errc::peer_lost);
 }
 
-TEST(Local, IsNotHeldUpByAStoppedPeer) {
+TEST(Local, IsNotDelayedByAStoppedPeer) {
   Child child;
   child.end(SIGSTOP);
   const Bytes small = filled(8, 1), large = filled(mebi, 1);

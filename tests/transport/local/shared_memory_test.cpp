@@ -140,7 +140,7 @@ TEST(SharedMemory, IsKnownByAnyPartOfItAndByNothingElse) {
   EXPECT_THROW(allocate(~std::size_t{0} - 7), Error);
 }
 
-TEST(SharedMemory, OutlivesItsOwnerForWhoHasMappedIt) {
+TEST(SharedMemory, OutlivesItsOwnerWhereItIsMapped) {
   Owner owner;
   const Mapping mapping(owner.place, false);
   owner.kill();
@@ -148,7 +148,7 @@ TEST(SharedMemory, OutlivesItsOwnerForWhoHasMappedIt) {
   EXPECT_EQ(error_of(owner.place), Errc::peer_lost);  // nothing is left that could be opened
 }
 
-TEST(SharedMemory, SaysWhenItsOwnerNeedsItNoLonger) {
+TEST(SharedMemory, ShowsThatItsOwnerHasFreedIt) {
   std::byte* mine = allocate(10);
   const Mapping mapping(lend({mine, 10})->place, false);
   EXPECT_FALSE(mapping.is_abandoned());
@@ -157,7 +157,7 @@ TEST(SharedMemory, SaysWhenItsOwnerNeedsItNoLonger) {
   EXPECT_EQ(mapping.bytes()[0], std::byte{0});  // still there for a process that copies
 }
 
-TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {
+TEST(SharedMemory, IsOutOfReachOfPeersOnceTakenBack) {
   std::byte* mine = allocate(5000);
   std::memset(mine, 1, 5000);
   auto loan = lend({mine, 5000});
@@ -180,7 +180,7 @@ TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {
   EXPECT_TRUE(peer.is_abandoned());
 }
 
-TEST(SharedMemory, TakenBackCopiesWhatWasWrittenAlone) {
+TEST(SharedMemory, CopiesOnlyWrittenPagesWhenTakenBack) {
   constexpr std::size_t bytes = std::size_t{64} << 20, page = 4096;
   std::byte* const mine = allocate(bytes);
   mine[0] = std::byte{1};
@@ -205,7 +205,7 @@ TEST(SharedMemory, TakenBackCopiesWhatWasWrittenAlone) {
   deallocate(mine);
 }
 
-TEST(SharedMemory, IsNotTakenForAnother) {
+TEST(SharedMemory, IsNotMistakenForOtherMemory) {
   const SharedMemory memory(10);
   MemoryPlace other = memory.place();
   other.region ^= 1;
@@ -221,7 +221,7 @@ TEST(SharedMemory, IsNotTakenForAnother) {
 }
 
 // Any user may own a file that begins with the number that a peer claims.
-TEST(SharedMemory, IsNoOrdinaryFileThatBeginsAsMemoryDoes) {
+TEST(SharedMemory, IsNotMistakenForAnOrdinaryFile) {
   for (const bool is_memory : {false, true}) {
     const std::uint64_t region = 42;
     char name[] = "/tmp/tremula-ordinary-XXXXXX";
@@ -249,7 +249,7 @@ TEST(SharedMemory, CannotBeCutOffUnderAPeer) {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // they need more than the limit
-TEST(SharedMemory, SaysHowMuchIsMissingAndWhatToDo) {
+TEST(SharedMemory, NamesTheMissingBytesAndTheRemedy) {
   EXPECT_EQ(in_child([] {
               std::ifstream statm("/proc/self/statm");
               rlim_t pages = 0;
@@ -282,7 +282,7 @@ TEST(SharedMemory, IsClosedToOtherUsers) {
             0);
 }
 
-TEST(SharedMemory, OfAnotherUserIsNotMappedByRootEither) {
+TEST(SharedMemory, IsNotMappedByRootIfItIsOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, which may open the memory of all users";
   const Owner stranger(65534), own;
   EXPECT_EQ(error_of(stranger.place), Errc::transport);
@@ -303,7 +303,7 @@ TEST(SharedMemory, NamesTheSameHostInEveryProcessOfIt) {
 }
 
 // Tremula 0.1.0 lays its memory out differently, and begins its identity with that of the machine.
-TEST(SharedMemory, IsNotThatOfAVersionWithAnotherLayout) {
+TEST(SharedMemory, NamesItsLayoutInTheHostIdentity) {
   std::string machine;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), machine);
   ASSERT_FALSE(machine.empty());

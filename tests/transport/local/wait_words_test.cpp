@@ -50,7 +50,7 @@ void wait_for(WaitCounter& counter, std::uint64_t value, microseconds most) {
 
 }  // namespace
 
-TEST(WaitWords, DoNotClaimToHaveSleptWhereTheSystemForbidsIt) {
+TEST(WaitWords, ReportNoSleepIfTheSystemForbidsIt) {
   for (const int error : {EPERM, ENOSYS, EACCES}) {
     const pid_t child = fork();
     if (child == 0) {
@@ -87,7 +87,7 @@ TEST(WaitWords, WakeASleeperEachTime) {
 
 // A count that is shown after a sleeper has announced its sleep wakes it, even if the previous
 // count cleared the mark of an earlier sleep.
-TEST(WaitWords, AreWokenByTheCountBehindOneThatTheSleeperHasSeen) {
+TEST(WaitWords, AreWokenByACountAfterAnEarlierSleep) {
   WaitCounter counter;
   counter.is_slept_on = 1;  // of a sleep that has ended by itself
   counter.show(1);

@@ -65,7 +65,7 @@ TEST_F(Loopback1x1, LosesADroppedMessageAndDeliversTheNext) {
   EXPECT_EQ(network.counters().messages_harmed, 1);
 }
 
-TEST_F(Loopback1x1, DelaysAMessageAndThoseBehindItButNotOtherTags) {
+TEST_F(Loopback1x1, DelaysOnlyMessagesOfTheSameTag) {
   set_fault({.delay_seconds = 0.05});
   Bytes second(8), other(8);
   Request receives[] = {consumer->receive(0, 1, in), consumer->receive(0, 1, second),
@@ -107,7 +107,7 @@ TEST_F(Loopback1x1, FailsASendOnDemand) {
   EXPECT_EQ(code_of(send), core::Errc::transport);
 }
 
-TEST_F(Loopback1x1, ReportsALostPeerAfterWhatHadArrived) {
+TEST_F(Loopback1x1, ReportsALostPeerAfterArrivedMessages) {
   Request sent = producer->send(0, 1, out);
   network.lose(producer->address());
   Request arrived = consumer->receive(0, 1, in), lost = consumer->receive(0, 1, in);
@@ -119,7 +119,7 @@ TEST_F(Loopback1x1, ReportsALostPeerAfterWhatHadArrived) {
   EXPECT_EQ(code_of(next), core::Errc::peer_lost);
 }
 
-TEST_F(Loopback1x1, SaysNothingOfASilentlyLostPeer) {
+TEST_F(Loopback1x1, DoesNotReportASilentlyLostPeer) {
   network.lose(producer->address(), Network::Loss::silent);
   Request receive = consumer->receive(0, 1, in);
   const Bytes large(100000);
@@ -128,7 +128,7 @@ TEST_F(Loopback1x1, SaysNothingOfASilentlyLostPeer) {
   EXPECT_FALSE(send.test());
 }
 
-TEST_F(Loopback1x1, RefusesWhatCannotBe) {
+TEST_F(Loopback1x1, RefusesInvalidRanksAndOffers) {
   EXPECT_THROW(producer->send(1, 0, out), core::Error);
   EXPECT_THROW(producer->send(-1, 0, out), core::Error);
   EXPECT_THROW(loopback.open("ofi:tcp;ofi_rxm", Side::producer), core::Error);
@@ -139,7 +139,7 @@ TEST_F(Loopback1x1, RefusesWhatCannotBe) {
       << "both are producers";
 }
 
-TEST(Loopback, LetsOneThreadDriveThousandRanks) {
+TEST(Loopback, LetsOneThreadDriveAThousandRanks) {
   constexpr Rank ranks = 1000;
   Network network(0);
   Loopback loopback(network);

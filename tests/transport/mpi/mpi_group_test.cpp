@@ -26,7 +26,7 @@ Bytes bytes_of(core::Rank rank, std::size_t count) {
 
 Deadline soon() { return Deadline::after(20); }
 
-TEST(MpiGroup, GivesEverybodyWhatRankZeroPassed) {
+TEST(MpiGroup, GivesEveryRankTheBytesOfRankZero) {
   Group group(MPI_COMM_WORLD, 20);
   for (std::size_t count :
        {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{3'000'000}})
@@ -35,7 +35,7 @@ TEST(MpiGroup, GivesEverybodyWhatRankZeroPassed) {
               bytes_of(0, count));
 }
 
-TEST(MpiGroup, GivesEverybodyWhatEverybodyPassed) {
+TEST(MpiGroup, GivesEveryRankTheBytesOfAllRanks) {
   Group group(MPI_COMM_WORLD, 20);
   constexpr std::array<std::size_t, 6> lengths{0, 248, 249, 100'000, 1, 0};
   for (core::Rank shift = 0; shift < 6; ++shift) {
@@ -52,7 +52,7 @@ TEST(MpiGroup, GivesEverybodyWhatEverybodyPassed) {
   for (const Bytes& nothing : group.allgather({}, soon())) EXPECT_TRUE(nothing.empty());
 }
 
-TEST(MpiGroup, TakesNotesBesideItsCalls) {
+TEST(MpiGroup, ReceivesNotesDuringItsCalls) {
   Group group(MPI_COMM_WORLD, 20);
   const auto take = [&] {
     for (const Deadline until = soon(); !until.expired();)
@@ -88,7 +88,7 @@ TEST(MpiGroup, NumbersItsRanksAsTheCommunicatorDoes) {
   EXPECT_EQ(group.broadcast(bytes_of(group.rank(), 5), soon()), bytes_of(0, 5));
 }
 
-TEST(MpiGroup, KeepsToItselfWhatTheApplicationSends) {
+TEST(MpiGroup, DoesNotMixWithCallsOfTheApplication) {
   Group group(MPI_COMM_WORLD, 20);
   int sum = 0, one = 1;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -99,7 +99,7 @@ TEST(MpiGroup, KeepsToItselfWhatTheApplicationSends) {
   EXPECT_EQ(sum, group.size());
 }
 
-TEST(MpiGroup, RefusesACommunicatorThatIsNone) {
+TEST(MpiGroup, RefusesANullCommunicator) {
   try {
     Group group(MPI_COMM_NULL, 20);
     FAIL();
@@ -110,7 +110,7 @@ TEST(MpiGroup, RefusesACommunicatorThatIsNone) {
   }
 }
 
-TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
+TEST(MpiGroup, GivesUpAtTheDeadlineAndNamesItsWait) {
   Group group(MPI_COMM_WORLD, 20);
   if (group.rank() != group.size() - 1) {  // the last rank does not join
     try {
@@ -126,7 +126,7 @@ TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
   MPI_Barrier(MPI_COMM_WORLD);  // MPI itself is well
 }
 
-TEST(MpiGroup, GoesOnWithACallThatItsRanksHaveLeft) {
+TEST(MpiGroup, ResumesACallThatItsRanksHaveLeft) {
   Group group(MPI_COMM_WORLD, 20);
   const core::Rank last = group.size() - 1;
   if (last == 0) return;
@@ -152,7 +152,7 @@ TEST(MpiGroup, GoesOnWithACallThatItsRanksHaveLeft) {
   }
 }
 
-TEST(MpiGroup, DoesNotWaitForEverForARankThatComesTooLate) {
+TEST(MpiGroup, DoesNotWaitForeverForALateRank) {
   int rank = 0, size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -173,7 +173,7 @@ TEST(MpiGroup, DoesNotWaitForEverForARankThatComesTooLate) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(MpiGroupEndpoint, GivesUpAllSendsTogetherAndNotOneAfterTheOther) {
+TEST(MpiGroupEndpoint, GivesUpAllSendsTogether) {
   GroupEndpoint endpoint(MPI_COMM_WORLD, 20);
   static const Bytes bytes(4 << 20);  // MPI may touch it later
   if (endpoint.group().rank() == 0) {

@@ -8,7 +8,7 @@ namespace tremula::transport::mpi {
 
 namespace {
 
-TEST(MpiThreadLevel, TooLowForTheTransportIsSaidSo) {
+TEST(MpiThreadLevel, IsReportedIfTooLowForTheTransport) {
   Transport transport(MPI_COMM_WORLD, 20);
   EXPECT_TRUE(transport.offers().empty());
   EXPECT_NE(transport.why_not().find("MPI_Init_thread"), std::string::npos) << transport.why_not();

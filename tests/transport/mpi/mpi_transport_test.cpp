@@ -29,7 +29,7 @@ double seconds_of(const std::function<void()>& action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-TEST(MpiTransport, OffersNothingWithoutAnOmpiServerAndSaysHowToStartOne) {
+TEST(MpiTransport, SaysHowToStartAMissingOmpiServer) {
   unsetenv(server_variable);
   Transport transport(MPI_COMM_WORLD, 20);
   EXPECT_EQ(transport.name(), "mpi");
@@ -47,7 +47,7 @@ TEST(MpiTransport, OffersNothingWithoutAnOmpiServerAndSaysHowToStartOne) {
   }
 }
 
-TEST(MpiTransport, OffersOnlyWhatSharesItsOmpiServer) {
+TEST(MpiTransport, OffersItsOmpiServer) {
   setenv(server_variable, "1234.0;tcp://127.0.0.1:9", 1);
   const Transport direct(MPI_COMM_WORLD, 20);
   ASSERT_EQ(direct.offers().size(), 1u);
@@ -76,7 +76,7 @@ TEST(MpiTransport, RefusesAnOfferThatIsNotItsOwn) {
   }
 }
 
-TEST(MpiTransport, RefusesWhatIsNoPeerAndWhatIsNotConnected) {
+TEST(MpiTransport, RefusesMessagesBeforeItIsConnected) {
   Endpoint endpoint(MPI_COMM_WORLD, Side::producer, nullptr);
   std::array<std::byte, 8> bytes{};
   EXPECT_THROW(endpoint.send(0, 0, bytes), Error);
@@ -101,7 +101,7 @@ TEST(MpiTransport, GivesUpAConnectAtItsDeadline) {
             20);
 }
 
-TEST(MpiTransport, SaysThatAnEarlierConnectStandsInTheWay) {
+TEST(MpiTransport, SaysThatAnEarlierConnectBlocksIt) {
   Endpoint producer(MPI_COMM_WORLD, Side::producer, nullptr);
   const std::vector<Address> no_peer(1);
   EXPECT_LT(seconds_of([&] {

@@ -38,7 +38,7 @@ struct RegisteredPair {
 
 }  // namespace
 
-TEST(OfiMemory, EveryBufferIsRegisteredWhereTheProviderAsksForThat) {
+TEST(OfiMemory, EveryBufferIsRegisteredIfRequired) {
   RegisteredPair pair;
   for (const bool is_known : {false, true}) {
     for (const std::size_t bytes :

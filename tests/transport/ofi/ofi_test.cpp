@@ -127,7 +127,7 @@ TEST(Ofi, LeavesSharedMemoryToLocal) {
   EXPECT_EQ(other.find("shm"), std::string::npos) << other;
 }
 
-TEST(Ofi, OffersWhatOtherMachinesReachOnlyIfToldWhereToListen) {
+TEST(Ofi, OffersRemoteAccessOnlyWithAnInterface) {
   Ofi unbound;
   for (const auto& choice : choices_of(unbound))
     EXPECT_NE(choice.find('@'), std::string::npos) << choice;
@@ -148,7 +148,7 @@ TEST(Ofi, ListensOnLoopbackOnly) {
   EXPECT_EQ(listening_addresses(), (std::set<std::string>{"0100007F"}));
 }
 
-TEST(Ofi, NamesWhatThereIsWhenItRefuses) {
+TEST(Ofi, NamesTheChoicesWhenItRefuses) {
   const auto provider = error_text([] { Ofi({.provider = "carrier_pigeon", .bind = {}}).load(); });
   EXPECT_NE(provider.find("carrier_pigeon"), std::string::npos) << provider;
   EXPECT_NE(provider.find("tcp;ofi_rxm"), std::string::npos) << provider;
@@ -163,7 +163,7 @@ TEST(Ofi, NamesWhatThereIsWhenItRefuses) {
 
 // While libfabric is asked, the environment has another list for a moment, which a thread may be
 // reading when that is over.
-TEST(Ofi, KeepsTheListOfTheEnvironmentThatOthersMayStillRead) {
+TEST(Ofi, KeepsTheEnvironmentThatOthersMayRead) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the application's own race is part of this";
 #endif
@@ -203,7 +203,7 @@ TEST(OfiDeathTest, NamesTheVariableThatLeavesProvidersOut) {
       "it");
 }
 
-TEST(Ofi, RefusesWhatCannotBe) {
+TEST(Ofi, RefusesUnconnectedAndUnknownPeers) {
   Ofi ofi;
   Bytes bytes(8);
   for (const auto& offer : choices_of(ofi)) {
@@ -215,7 +215,7 @@ TEST(Ofi, RefusesWhatCannotBe) {
   }
 }
 
-TEST(Ofi, RefusesAddressesThatAreNotOfItsProvider) {
+TEST(Ofi, RefusesAddressesOfOtherProviders) {
   Ofi ofi;
   for (const auto& offer : choices_of(ofi)) {
     const auto own = ofi.open(offer, Side::consumer)->address();
@@ -253,7 +253,7 @@ TEST(Ofi, AllocatesNothingForAMessage) {
 }
 
 // This happens when the network is cut, or the peer is stopped, in the middle of a step.
-TEST(Ofi, GivesUpMessagesThatAreOnTheirWay) {
+TEST(Ofi, GivesUpMessagesInFlight) {
   Ofi ofi;
   constexpr std::size_t count = 4, bytes = std::size_t{4} << 20;
   const Bytes out(bytes);

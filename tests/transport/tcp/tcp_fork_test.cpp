@@ -30,7 +30,7 @@ void expect_loss(Endpoint& endpoint) {
 
 }  // namespace
 
-TEST(TcpFork, AnEndThatIsClosedIsReportedThoughAChildHoldsItsSocket) {
+TEST(TcpFork, ClosedEndIsReportedThoughAChildHoldsIt) {
   for (const Made made : {Made::by_fork, Made::behind_our_back}) {
     TcpPair pair;
     expect_exchange(pair);
@@ -42,7 +42,7 @@ TEST(TcpFork, AnEndThatIsClosedIsReportedThoughAChildHoldsItsSocket) {
 }
 
 /// A process connects to this one, forks a child and is killed.
-TEST(TcpFork, AKilledRankIsReportedThoughItsChildLives) {
+TEST(TcpFork, KilledRankIsReportedThoughItsChildLives) {
   tcp::Endpoint producer(Side::producer, tcp::HostPort("127.0.0.1", 0));
   std::array<int, 2> up{};
   ASSERT_EQ(pipe(up.data()), 0);
@@ -81,7 +81,7 @@ TEST(TcpFork, AKilledRankIsReportedThoughItsChildLives) {
   for (const int end : up) close(end);
 }
 
-TEST(TcpFork, ALostPeerWakesNobodyThoughAnotherProcessHoldsTheSocket) {
+TEST(TcpFork, LostPeerCausesNoFurtherWakeUps) {
   TcpPair pair;
   expect_exchange(pair);
   const SleepingChild child(Made::behind_our_back);

@@ -56,7 +56,7 @@ void expect_breach(Request& request, const std::string& words = "broke the proto
 
 }  // namespace
 
-TEST(TcpMember, ThatBreaksTheProtocolIsLostAlone) {
+TEST(TcpMember, LosesItsConnectionForAProtocolBreach) {
   const std::uint64_t huge = std::uint64_t{4} << 30;
   const std::vector<std::vector<Frame>> breaches{
       {{.kind = static_cast<FrameKind>(99)}},
@@ -78,7 +78,7 @@ TEST(TcpMember, ThatBreaksTheProtocolIsLostAlone) {
   }
 }
 
-TEST(TcpMember, ThatNamesWhatIsNotThereHarmsNothing) {
+TEST(TcpMember, HarmsNothingWithUnknownNumbers) {
   TcpPair pair(1);
   expect_exchange(pair);
   const Descriptor socket = member(pair);
@@ -133,7 +133,7 @@ TEST(TcpMember, ThatNamesWhatIsNotThereHarmsNothing) {
   expect_exchange(pair);
 }
 
-TEST(TcpMember, ReadsWhatARegionHoldsUntilItEnds) {
+TEST(TcpMember, ReadsARegionUntilItEnds) {
   TcpPair pair(1);
   const Descriptor socket = member(pair);
   Bytes region_bytes = bytes_of(100, 5);
@@ -164,7 +164,7 @@ TEST(TcpMember, ReadsWhatARegionHoldsUntilItEnds) {
   EXPECT_EQ(fetch(1, 0).kind, FrameKind::gone);
 }
 
-TEST(TcpMember, ThatSendsMoreThanWasAskedForIsLostBeforeAByteOfItIsTaken) {
+TEST(TcpMember, LosesItsConnectionForUnrequestedBytes) {
   constexpr std::size_t asked = 1000;
   for (const std::vector<std::uint64_t>& parts :
        std::vector<std::vector<std::uint64_t>>{{asked + 1}, {600, 401}, {~std::uint64_t{0}}}) {
@@ -189,7 +189,7 @@ TEST(TcpMember, ThatSendsMoreThanWasAskedForIsLostBeforeAByteOfItIsTaken) {
 
 // The bounds of an endpoint are split among its peers: a peer that exceeds its part is lost, and no
 // other.
-TEST(TcpMember, ThatLetsMoreWaitThanItsPartIsLostAlone) {
+TEST(TcpMember, LosesItsConnectionForTooManyMessages) {
   constexpr std::size_t peers = 16;
   TcpPair pair(peers - 1);
   expect_exchange(pair);
@@ -208,7 +208,7 @@ TEST(TcpMember, ThatLetsMoreWaitThanItsPartIsLostAlone) {
   expect_exchange(pair);
 }
 
-TEST(TcpMember, ThatAsksAndDoesNotReadIsLostAlone) {
+TEST(TcpMember, LosesItsConnectionIfItDoesNotRead) {
   constexpr std::size_t peers = 16;
   const PeerLimits part = limits_per_peer(peers);
   EXPECT_EQ(part.serves * peers, limits_per_peer(1).serves);

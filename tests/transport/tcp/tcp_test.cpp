@@ -41,7 +41,7 @@ private:
 
 }  // namespace
 
-TEST(Tcp, ListensBeyondLoopbackOnlyIfToldWhere) {
+TEST(Tcp, ListensBeyondLoopbackOnlyIfConfigured) {
   EXPECT_EQ(Tcp().offers().size(), 1u);
   EXPECT_TRUE(Tcp().offers().front().starts_with("tcp@"));
   EXPECT_EQ(Tcp("127.0.0.1").offers().back(), "tcp");
@@ -109,7 +109,7 @@ TEST(Tcp, LetsNoMessageOvertakeOneThatIsLost) {
 
 // The receive of a long message is given up while its bytes arrive, and the next one has no room
 // for it.
-TEST(Tcp, RefusesAMessageThatIsTooLongForTheReceiveBehindOneThatWasGivenUp) {
+TEST(Tcp, RefusesALongMessageAfterAGivenUpReceive) {
   TcpPair pair;
   pair.move(Bytes(1), 1);
   const Bytes message(std::size_t{128} << 20);
@@ -131,7 +131,7 @@ TEST(Tcp, RefusesAMessageThatIsTooLongForTheReceiveBehindOneThatWasGivenUp) {
 
 // A rank without receives keeps 256 KiB of a peer's small messages; all further ones wait at their
 // sender.
-TEST(Tcp, KeepsABoundedPartOfWhatHasNoReceive) {
+TEST(Tcp, BuffersABoundedPartWithoutAReceive) {
   TcpPair pair;
   pair.move(Bytes(1), 1);
   constexpr std::size_t count = 20000;
@@ -173,7 +173,7 @@ TEST(Tcp, WakesARankThatSleeps) {
   pair.finish(send, receive);
 }
 
-TEST(WaitWords, SleepOnWhatTellsNobodyOnlyBesideWhatDoes) {
+TEST(WaitWords, SleepOnPolledWordsOnlyWithWakingOnes) {
   const local::WaitWord polled{};
   const std::chrono::microseconds moment(100);
   EXPECT_FALSE(local::sleep_on({}, moment, moment));
@@ -187,7 +187,7 @@ TEST(WaitWords, SleepOnWhatTellsNobodyOnlyBesideWhatDoes) {
 }
 
 // Ranks that share memory do not connect over tcp.
-TEST(Tcp, ListensForNobodyOnceAllFarRanksAreThere) {
+TEST(Tcp, StopsListeningOnceAllFarRanksAreThere) {
   const auto before = listening_sockets();
   const std::string offer = "local+" + Tcp().offers().front();
   HybridTransport here(std::make_unique<Tcp>(), "a"), there(std::make_unique<Tcp>(), "b");
@@ -214,7 +214,7 @@ TEST(Tcp, ListensForNobodyOnceAllFarRanksAreThere) {
   EXPECT_EQ(listening_sockets(), before);
 }
 
-TEST(BestWire, TakesTcpWhereTheOtherTransportHasNoBetterWire) {
+TEST(BestWire, TakesTcpUnlessTheOtherWireIsBetter) {
   const std::string near = Tcp().offers().front();
   const auto is_better = [](std::string_view choice) { return choice == "x:fast"; };
   const auto wire = [&](Texts choices, bool may_have_better) {

@@ -66,7 +66,7 @@ std::int64_t resident_bytes() {
 
 }  // namespace
 
-TEST(TcpUnauthenticatedPeer, IsClosedWhateverItSends) {
+TEST(TcpUnauthenticatedPeer, IsDisconnectedWhateverItSends) {
   TcpPair pair(1);
   expect_exchange(pair);
   const HostPort port = pair.producer_address().host_port;
@@ -82,7 +82,7 @@ TEST(TcpUnauthenticatedPeer, IsClosedWhateverItSends) {
   EXPECT_EQ(pair.producer->rejected(), 4u);
 }
 
-TEST(TcpUnauthenticatedPeer, IsRejectedThoughItKnowsTheIdOfARank) {
+TEST(TcpUnauthenticatedPeer, IsNotAdmittedByTheIdOfARank) {
   TcpPair pair(1);
   expect_exchange(pair);
   const auto rank = RankAddress::decode(pair.others[0]->address(), 0);
@@ -103,7 +103,7 @@ TEST(TcpUnauthenticatedPeer, IsRejectedThoughItKnowsTheIdOfARank) {
   EXPECT_EQ(pair.producer->rejected(), 2u);
 }
 
-TEST(TcpUnauthenticatedPeer, IsRejectedThoughItRepeatsAProof) {
+TEST(TcpUnauthenticatedPeer, IsNotAdmittedByAReplayedProof) {
   TcpPair pair(1);
   expect_exchange(pair);
   const auto rank = RankAddress::decode(pair.others[0]->address(), 0);
@@ -125,7 +125,7 @@ TEST(TcpUnauthenticatedPeer, IsRejectedThoughItRepeatsAProof) {
   EXPECT_EQ(pair.producer->rejected(), 2u);
 }
 
-TEST(TcpUnauthenticatedPeer, TakesNoPlaceOfARankHoweverManyWait) {
+TEST(TcpUnauthenticatedPeer, TakesNoPlaceOfARankEvenInACrowd) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const auto count = static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur - 100, 1000));
@@ -158,7 +158,7 @@ TEST(TcpUnauthenticatedPeer, TakesNoPlaceOfARankHoweverManyWait) {
 }
 
 // Connections use descriptors of the process, whichever of its listeners has accepted them.
-TEST(TcpUnauthenticatedPeer, TakesFewDescriptorsHoweverManyListenersThereAre) {
+TEST(TcpUnauthenticatedPeer, TakesFewDescriptorsAtManyDoors) {
   constexpr std::size_t listeners = 16, at_each = 30;
   std::vector<std::unique_ptr<TcpPair>> pairs;
   for (std::size_t i = 0; i < listeners; ++i) {
@@ -180,7 +180,7 @@ TEST(TcpUnauthenticatedPeer, TakesFewDescriptorsHoweverManyListenersThereAre) {
 
 // A rank is the oldest at the listener, and has sent nothing yet, when more clients connect than
 // there is room for.
-TEST(TcpUnauthenticatedPeer, MakesARankTryAgainAtMost) {
+TEST(TcpUnauthenticatedPeer, CanOnlyMakeARankTryAgain) {
   TcpPair pair(1);
   expect_exchange(pair);
   const auto before = open_files();
@@ -213,7 +213,7 @@ TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllRanksAreConnected) {
   expect_no_port(pair.producer_address(), *pair.producer);
 }
 
-TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllExpectedRanksAreConnected) {
+TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllNeededRanksAreThere) {
   for (const bool is_expected_first : {true, false}) {
     TcpPair pair(1);
     const std::vector<Rank> peers{0};
@@ -232,7 +232,7 @@ TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllExpectedRanksAreConnected) {
   expect_no_port(pair.producer_address(), *pair.producer);
 }
 
-TEST(TcpUnauthenticatedPeer, AtThePortOfARankIsDetected) {
+TEST(TcpUnauthenticatedPeer, IsDetectedAtThePortOfARank) {
   tcp::Endpoint consumer(Side::consumer, HostPort("127.0.0.1", 0));
   tcp::Endpoint other(Side::producer, HostPort("127.0.0.1", 0));
   RankAddress wrong = RankAddress::decode(other.address(), 0);
