@@ -7,7 +7,7 @@
 //
 // A test is a body that every rank of a link runs, producers and consumers alike. A backend inside
 // one process runs one thread per rank; a program that is started once per rank runs the body for
-// its own rank alone, and gives every rank the same tests in the same order.
+// only for its own rank, and gives every rank the same tests in the same order.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -121,7 +121,7 @@ TEST_P(TransportContract, GivesUpAThousandReceivesInTime) {
 }
 
 TEST_P(TransportContract, GivesUpASend) {
-  // The link may be of no use afterwards; a message that still arrives must be whole.
+  // The link may be unusable afterwards; a message that still arrives must be whole.
   on_link(1, 1, [](Seat& seat, Link& link) {
     constexpr std::size_t bytes = 8 * mebi;
     if (seat.side == Side::producer) {

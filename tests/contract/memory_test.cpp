@@ -112,7 +112,7 @@ TEST_P(TransportContract, ReadsAndMessagesGoTogether) {
 TEST_P(TransportContract, EndedRegionCannotBeRead) {
   on_readable(mebi, [](Seat& seat, Link& link, Readable& readable) {
     readable.region.reset();
-    std::ranges::fill(readable.bytes, std::byte{1});  // the application's again
+    std::ranges::fill(readable.bytes, std::byte{1});  // belongs to the application again
     seat.meet(link.get());
     if (seat.side == Side::consumer) {
       Bytes room(mebi, std::byte{42});
@@ -145,7 +145,7 @@ TEST_P(TransportContract, ReadIsWholeOrFailsWhenThePeerGivesUp) {
         seat.meet(nullptr);
         for (int i = 0; i < looks; ++i) link->progress();
         link->give_up();
-        std::ranges::fill(readable.bytes, std::byte{1});  // the application's again
+        std::ranges::fill(readable.bytes, std::byte{1});  // belongs to the application again
       }
       seat.meet(nullptr);
     });

@@ -84,7 +84,7 @@ public:
     write_line(to_, line_of(link_->address()));
     link_->connect(std::vector<Address>{address_of(read_line(from_))},
                    Deadline::after(patience_seconds));
-    read_line(from_);  // the victim is connected, too
+    read_line(from_);  // the victim is connected as well
   }
   ~Process() override {
     Process::kill();

@@ -151,8 +151,8 @@ void add_texts(const Descriptor& type, std::set<std::string>& texts,
       texts.insert(field.full_name());
 }
 
-/// Calls look(field, set, get) for each text that a part of a message holds; of several in one field, for the first
-/// only.
+/// Calls look(field, set, get) for each text that a part of a message holds; only for the first one of a field that
+/// holds several.
 template <class Look>
 void for_each_set_text(google::protobuf::Message& part, const Look& look) {
   const auto& reflection = *part.GetReflection();

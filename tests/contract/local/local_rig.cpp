@@ -18,7 +18,7 @@ using transport::Local, transport::HybridTransport, transport::Loopback, transpo
 
 std::unique_ptr<transport::Transport> make_local() { return std::make_unique<Local>(); }
 
-/// Returns the most seats: each takes two descriptors while it connects.
+/// Returns the largest number of seats: each takes two descriptors while it connects.
 Rank seats() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -32,7 +32,7 @@ std::unique_ptr<Rig> make_rig() {
 }
 
 /// Returns a rig of local together with loopback.
-/// @param machines  number of machines among which the seats are dealt
+/// @param machines  number of machines among which the seats are distributed
 RigFactory rig_of(std::string name, int machines) {
   return {std::move(name), [machines]() -> std::unique_ptr<Rig> {
             struct Shared {

@@ -17,8 +17,8 @@ using transport::HybridTransport, transport::Tcp;
 
 std::unique_ptr<transport::Transport> make_tcp() { return std::make_unique<Tcp>(); }
 
-/// Returns the most seats: each takes two descriptors, and two for its connection with the other
-/// side.
+/// Returns the largest number of seats: each takes two descriptors, and two for its connection
+/// with the other side.
 Rank seats() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);

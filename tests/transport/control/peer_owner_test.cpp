@@ -188,10 +188,10 @@ public:
     EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
     for (const int end : {to_it_[0], to_it_[1], from_it_[0], from_it_[1]}) ::close(end);
   }
-  // For the stranger.
+  // Called by the stranger.
   void report(char what) { EXPECT_EQ(::write(from_it_[1], &what, 1), 1); }
   void await_order() { take(to_it_[0]); }
-  // For the test.
+  // Called by the test.
   char reported() { return take(from_it_[0]); }
   void order() { EXPECT_EQ(::write(to_it_[1], "", 1), 1); }
 

@@ -19,7 +19,7 @@ namespace tremula::transport {
 /// A listening socket of this host; blocking, every wait bounded by 30 s.
 class PlainServer {
 public:
-  /// @param port  0: any free port
+  /// @param port  any free port if 0
   explicit PlainServer(std::uint16_t port = 0)
       : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
     sockaddr_in address{};

@@ -21,11 +21,11 @@ namespace {
 constexpr std::size_t sizes[] = {4, 8, 4 * kibi, 5 * kibi, 300 * kibi, 700 * kibi};
 constexpr std::size_t tags = 3, most_in_flight = 12;
 
-/// Random steps of either side.
-class Actor {
+/// Makes random operations at one end of a link.
+class RandomUser {
 public:
-  Actor(Endpoint& end, std::uint64_t seed) : link(end), random_(seed) {}
-  virtual ~Actor() = default;
+  RandomUser(Endpoint& end, std::uint64_t seed) : link(end), random_(seed) {}
+  virtual ~RandomUser() = default;
 
   void step() {
     const auto choice = below(16);
@@ -55,7 +55,7 @@ public:
 
 protected:
   struct Flight {
-    Bytes bytes;  // of a send: its number, repeated
+    Bytes bytes;  // a send holds its number, repeated
     Request request;
     int number = -1;
   };
@@ -71,8 +71,8 @@ private:
   std::mt19937_64 random_;
 };
 
-struct Sender final : Actor {
-  using Actor::Actor;
+struct Sender final : RandomUser {
+  using RandomUser::RandomUser;
   void start() override {
     auto& flight = flights.emplace_back(Bytes(sizes[below(std::size(sizes))]));
     flight.number = numbers++;
@@ -87,8 +87,8 @@ struct Sender final : Actor {
   std::set<int> sent;  // numbers of sends not given up
 };
 
-struct Receiver final : Actor {
-  using Actor::Actor;
+struct Receiver final : RandomUser {
+  using RandomUser::RandomUser;
   void start() override {
     auto& flight = flights.emplace_back(Bytes(700 * kibi));
     flight.request = link.receive(0, below(tags), flight.bytes);
@@ -98,7 +98,7 @@ struct Receiver final : Actor {
     std::memcpy(&found, flight.bytes.data(), sizeof found);
     for (std::size_t at = 0; at < flight.request.bytes(); at += sizeof found)
       if (std::memcmp(flight.bytes.data() + at, &found, sizeof found) != 0) {
-        ADD_FAILURE() << "message " << found << " is another one from byte " << at << " on";
+        ADD_FAILURE() << "message " << found << " differs at byte " << at;
         break;
       }
     EXPECT_TRUE(arrived.insert(found).second) << "message " << found << " arrived before";
@@ -107,64 +107,65 @@ struct Receiver final : Actor {
   std::set<int> arrived;
 };
 
-std::uint64_t test_seed() {
-  const char* given = std::getenv("TREMULA_TEST_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
-}
-
-struct Play {
-  Play() { std::cout << "TREMULA_TEST_SEED=" << seed << '\n'; }
-  /// Checks that every message that was not given up arrives in the end.
-  void expect_all() {
-    const auto is_complete = [this] {
-      return std::includes(receiver.arrived.begin(), receiver.arrived.end(), sender.sent.begin(),
-                           sender.sent.end());
-    };
-    for (const auto deadline = Deadline::after(20); !is_complete() && !deadline.expired();) {
-      for (std::size_t i = 0; i < most_in_flight; ++i) receiver.step();
-      sender.collect();
-      pair.producer->progress();
-    }
-    EXPECT_TRUE(is_complete());
-    EXPECT_GT(sender.given_up, 10);
-    EXPECT_GT(receiver.given_up, 10);
-    EXPECT_GT(sender.sent.size(), 50u);
+struct BothEnds {
+  BothEnds() {
+    const char* given = std::getenv("TREMULA_TEST_SEED");
+    return given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
   }
 
-  std::uint64_t seed = test_seed();
-  Pair pair;
-  Sender sender{*pair.producer, seed};
-  Receiver receiver{*pair.consumer, seed + 1};
-};
+  struct Play {
+    Play() { std::cout << "TREMULA_TEST_SEED=" << seed << '\n'; }
+    /// Checks that every message that was not given up arrives in the end.
+    void expect_all() {
+      const auto is_complete = [this] {
+        return std::includes(receiver.arrived.begin(), receiver.arrived.end(), sender.sent.begin(),
+                             sender.sent.end());
+      };
+      for (const auto deadline = Deadline::after(20); !is_complete() && !deadline.expired();) {
+        for (std::size_t i = 0; i < most_in_flight; ++i) receiver.step();
+        sender.collect();
+        pair.producer->progress();
+      }
+      EXPECT_TRUE(is_complete());
+      EXPECT_GT(sender.given_up, 10);
+      EXPECT_GT(receiver.given_up, 10);
+      EXPECT_GT(sender.sent.size(), 50u);
+    }
+
+    std::uint64_t seed = test_seed();
+    Pair pair;
+    Sender sender{*pair.producer, seed};
+    Receiver receiver{*pair.consumer, seed + 1};
+  };
 
 }  // namespace
 
 TEST(LocalGivingUp, HarmsNoOtherMessageStepByStep) {
-  Play play;
-  std::mt19937_64 random(play.seed);
+  BothEnds ends;
+  std::mt19937_64 random(ends.seed);
   for (int round = 0; round < 8000; ++round)
-    random() % 2 == 0 ? play.sender.step() : play.receiver.step();
-  play.expect_all();
-  for (const int number : play.receiver.arrived)
-    EXPECT_TRUE(play.sender.sent.contains(number)) << number << " was given up before it was read";
+    random() % 2 == 0 ? ends.sender.step() : ends.receiver.step();
+  ends.expect_all();
+  for (const int number : ends.receiver.arrived)
+    EXPECT_TRUE(ends.sender.sent.contains(number)) << number << " was given up before it was read";
 }
 
 TEST(LocalGivingUp, HarmsNoOtherMessageAtTheSameTime) {
-  Play play;
+  BothEnds ends;
   // Runs for a second, on a slow machine until both sides have given up enough operations.
   const auto second = Deadline::after(1), limit = Deadline::after(30);
   std::atomic<int> unsatisfied = 2;
-  const auto run = [&](Actor& actor) {
+  const auto run = [&](RandomUser& user) {
     for (bool is_satisfied = false; !second.expired() || (unsatisfied > 0 && !limit.expired());) {
-      actor.step();
-      if (!is_satisfied && actor.given_up > 20) --unsatisfied;
-      is_satisfied = actor.given_up > 20;
+      user.step();
+      if (!is_satisfied && user.given_up > 20) --unsatisfied;
+      is_satisfied = user.given_up > 20;
     }
   };
-  std::thread other([&] { run(play.sender); });
-  run(play.receiver);
+  std::thread other([&] { run(ends.sender); });
+  run(ends.receiver);
   other.join();
-  play.expect_all();
+  ends.expect_all();
 }
 
 // A whole message is in the ring when its receive is given up, and there is no room for the command

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// There is no memory when operations are given up: the process survives, and their bytes are the
-// caller's again.
+// There is no memory when operations are given up: the process survives, and their bytes belong to
+// the caller again.
 #include <gtest/gtest.h>
 
 #include <algorithm>

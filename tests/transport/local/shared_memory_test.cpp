@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory between two processes: a child of the test plays the peer.
+// Memory between two processes: a child of the test acts as the peer.
 #include "transport/local/shared_memory.hpp"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ int in_child(const std::function<int()>& body) {
 /// A child that holds memory until it is killed, and the place of that memory.
 class Owner {
 public:
-  /// @param user  owner of the process; 0: the user of this one
+  /// @param user  owner of the process; the user of this process if 0
   explicit Owner(uid_t user = 0) {
     std::array<int, 2> pipe_ends{};
     if (pipe(pipe_ends.data()) != 0) throw std::runtime_error("pipe");

@@ -89,7 +89,7 @@ TEST(WaitWords, WakeASleeperEachTime) {
 // count cleared the mark of an earlier sleep.
 TEST(WaitWords, AreWokenByACountAfterAnEarlierSleep) {
   WaitCounter counter;
-  counter.is_slept_on = 1;  // of a sleep that has ended by itself
+  counter.is_slept_on = 1;  // left by a sleep that has timed out
   counter.show(1);
   EXPECT_EQ(counter.is_slept_on, 0u) << "no process sleeps: the next count costs no system call";
   std::jthread sleeper([&] { wait_for(counter, 2, seconds(90)); });

@@ -56,7 +56,7 @@ Bytes opening_of(const RankAddress& rank, const ClientExchange& exchange) {
 }
 
 /// The most connections that have proved nothing, at a listener that has the store to itself.
-constexpr std::size_t most_pending = slots_of_process + slots_of_listener;
+constexpr std::size_t most_unproved = slots_of_process + slots_of_listener;
 
 std::int64_t resident_bytes() {
   std::int64_t pages = 0, resident = 0;
@@ -140,7 +140,7 @@ TEST(TcpUnauthenticatedPeer, TakesNoPlaceOfARankEvenInACrowd) {
   }
   expect_exchange(pair);
   EXPECT_GE(pair.producer->rejected(),
-            count - most_pending);  // and their descriptors are free again
+            count - most_unproved);  // and their descriptors are free again
   EXPECT_LT(resident_bytes() - before, std::int64_t{16} << 20);
   // The rank connects while further clients connect.
   Bytes in(5);
@@ -191,7 +191,7 @@ TEST(TcpUnauthenticatedPeer, CanOnlyMakeARankTryAgain) {
     pair.producer->progress();
   }
   std::vector<std::unique_ptr<Client>> clients;
-  while (clients.size() < most_pending) {
+  while (clients.size() < most_unproved) {
     clients.push_back(std::make_unique<Client>(pair.producer_address().host_port));
     for (int i = 0; i < 10; ++i) pair.producer->progress();
   }
@@ -248,8 +248,8 @@ TEST(TcpUnauthenticatedPeer, IsDetectedAtThePortOfARank) {
   Request other_receive = second.receive(0, 1, in);
   pollfd ready{listener.get(), POLLIN, 0};
   poll(&ready, 1, 10000);
-  const Descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  send_at_once(connection, bytes_of(exchange_payload_bytes, 'x'));
+  const Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  send_at_once(socket, bytes_of(exchange_payload_bytes, 'x'));
   try {
     for (const auto deadline = Deadline::after(20); !other_receive.test();)
       if (deadline.expired()) break;
