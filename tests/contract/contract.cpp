@@ -31,26 +31,26 @@ void Patience::wait(std::string_view what) {
       std::chrono::microseconds(std::min(10 * (looks_ - 195), longest_nap_us_)));
 }
 
-std::unique_ptr<Endpoint> Seat::connected() {
+std::unique_ptr<Endpoint> Participant::connected() {
   auto link = open();
   const auto addresses = swap_addresses(link->address());
   link->connect(addresses, Deadline::after(patience_seconds));
   return link;
 }
 
-void play(Act act, Endpoint& link, const std::function<bool()>& stopped) {
-  const Bytes out = pattern(act == Act::chatting ? chat_bytes : act_bytes, act_tag);
+void run_traffic(Traffic traffic, Endpoint& link, const std::function<bool()>& stopped) {
+  const Bytes out = pattern(traffic == Traffic::chatting ? chat_bytes : traffic_bytes, traffic_tag);
   Bytes in(out.size());
   Request send, receive;
   while (!stopped()) {
     link.progress();
     bool is_waiting = true;
-    if (act != Act::idle && act != Act::receiving && send.test()) {
-      send = link.send(0, act_tag, out);
+    if (traffic != Traffic::idle && traffic != Traffic::receiving && send.test()) {
+      send = link.send(0, traffic_tag, out);
       is_waiting = false;
     }
-    if (act != Act::idle && act != Act::sending && receive.test()) {
-      receive = link.receive(0, act_tag, in);
+    if (traffic != Traffic::idle && traffic != Traffic::sending && receive.test()) {
+      receive = link.receive(0, traffic_tag, in);
       is_waiting = false;
     }
     if (is_waiting) std::this_thread::yield();
@@ -58,13 +58,14 @@ void play(Act act, Endpoint& link, const std::function<bool()>& stopped) {
 }
 
 void TransportContract::on_link(Rank producers, Rank consumers,
-                                const std::function<void(Seat&, Link&)>& body) {
-  if (producers + consumers > rig().seats())
-    GTEST_SKIP() << "needs " << producers + consumers << " seats, found " << rig().seats();
-  rig().run(producers, consumers, [&](Seat& seat) {
-    auto link = seat.connected();
-    body(seat, link);
-    seat.meet(link.get());
+                                const std::function<void(Participant&, Link&)>& body) {
+  if (producers + consumers > rig().participants())
+    GTEST_SKIP() << "needs " << producers + consumers << " participants, found "
+                 << rig().participants();
+  rig().run(producers, consumers, [&](Participant& self) {
+    auto link = self.connected();
+    body(self, link);
+    self.meet(link.get());
   });
 }
 

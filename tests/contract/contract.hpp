@@ -31,7 +31,7 @@ using Link = std::unique_ptr<Endpoint>;
 inline constexpr double patience_seconds = 30;
 
 /// Pauses between two polls for an event: yields the processor at first, and naps for longer later,
-/// so that hundreds of waiting seats leave room for the one that works.
+/// so that hundreds of waiting participants leave room for the one that works.
 class Patience {
 public:
   explicit Patience(double seconds = patience_seconds, int longest_nap_us = 5000)
@@ -47,14 +47,14 @@ private:
   int looks_ = 0;
 };
 
-/// One rank's place in a test.
-class Seat {
+/// One rank that takes part in a test.
+class Participant {
 public:
-  Seat(Side my_side, Rank my_rank, Rank ranks_opposite)
+  Participant(Side my_side, Rank my_rank, Rank ranks_opposite)
       : side(my_side), rank(my_rank), peers(ranks_opposite) {}
-  virtual ~Seat() = default;
-  Seat(const Seat&) = delete;
-  Seat& operator=(const Seat&) = delete;
+  virtual ~Participant() = default;
+  Participant(const Participant&) = delete;
+  Participant& operator=(const Participant&) = delete;
 
   const Side side;
   const Rank rank;
@@ -64,11 +64,11 @@ public:
   /// another link.
   virtual std::unique_ptr<Endpoint> open() = 0;
   /// Returns the addresses that the ranks of the other side passed, index = rank. Collective over
-  /// all seats.
+  /// all participants.
   /// @throws core::Error timed_out after `patience_seconds`
   virtual std::vector<Address> swap_addresses(const Address& mine) = 0;
-  /// Waits until every seat has called it. Collective over all seats. Does not use the link under
-  /// test, but calls `link->progress()` while it waits unless `link` is null.
+  /// Waits until every participant has called it. Collective over all participants. Does not use
+  /// the link under test, but calls `link->progress()` while it waits unless `link` is null.
   /// @throws core::Error timed_out after `patience_seconds`
   virtual void meet(Endpoint* link) = 0;
 
@@ -77,17 +77,17 @@ public:
 };
 
 /// Behaviour of the other process of a test until it is killed.
-enum class Act {
+enum class Traffic {
   idle,       ///< makes progress only
-  sending,    ///< sends 8 MiB messages one after another, tag `act_tag`
+  sending,    ///< sends 8 MiB messages one after another, tag `traffic_tag`
   receiving,  ///< receives such messages one after another
-  chatting,   ///< sends and receives messages of `chat_bytes`, tag `act_tag`
+  chatting,   ///< sends and receives messages of `chat_bytes`, tag `traffic_tag`
 };
-inline constexpr Tag act_tag = 7;
-inline constexpr std::size_t act_bytes = std::size_t{8} << 20, chat_bytes = 600;
+inline constexpr Tag traffic_tag = 7;
+inline constexpr std::size_t traffic_bytes = std::size_t{8} << 20, chat_bytes = 600;
 
-/// Plays `act` on a connected link with one peer. Returns once `stopped` returns true.
-void play(Act act, Endpoint& link, const std::function<bool()>& stopped);
+/// Runs `traffic` on a connected link with one peer. Returns once `stopped` returns true.
+void run_traffic(Traffic traffic, Endpoint& link, const std::function<bool()>& stopped);
 
 /// A process (or a substitute for one) that is the only rank of the other side.
 class Victim {
@@ -103,17 +103,18 @@ public:
 class Rig {
 public:
   virtual ~Rig() = default;
-  /// Returns how many seats a link can have, both sides together, at least 2. A test that needs
-  /// more is skipped.
-  virtual Rank seats() const = 0;
+  /// Returns how many participants a link can have, both sides together, at least 2. A test that
+  /// needs more is skipped.
+  virtual Rank participants() const = 0;
   /// Runs `body` for every rank of a link of `producers` x `consumers` ranks that this process owns
   /// (possibly none). Returns when all have ended. An exception from the body fails the test with a
-  /// text that names the seat.
-  virtual void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) = 0;
+  /// text that names the participant.
+  virtual void run(Rank producers, Rank consumers,
+                   const std::function<void(Participant&)>& body) = 0;
   /// Returns whether peers can read each other's memory; the suite checks that this is true.
   virtual bool is_readable() const { return false; }
   /// Returns a peer to lose; null if the backend cannot make one (the test is then skipped).
-  virtual std::unique_ptr<Victim> victim(Side survivor, Act act) = 0;
+  virtual std::unique_ptr<Victim> victim(Side survivor, Traffic traffic) = 0;
 };
 
 struct RigFactory {
@@ -130,8 +131,9 @@ inline std::string name_of(const testing::TestParamInfo<RigFactory>& info) {
 class TransportContract : public testing::TestWithParam<RigFactory> {
 protected:
   /// Runs `body` on a connected link of producers x consumers; skips the test if the rig has too
-  /// few seats.
-  void on_link(Rank producers, Rank consumers, const std::function<void(Seat&, Link&)>& body);
+  /// few participants.
+  void on_link(Rank producers, Rank consumers,
+               const std::function<void(Participant&, Link&)>& body);
   /// Memory of the producer that the consumer may read.
   struct Readable {
     Bytes bytes;  // of the producer: pattern(bytes, 11)
@@ -140,7 +142,8 @@ protected:
   };
   /// Runs `body` on a link of one producer and one consumer; where the rig says that peers cannot
   /// read memory, only checks that no region is given.
-  void on_readable(std::size_t bytes, const std::function<void(Seat&, Link&, Readable&)>& body);
+  void on_readable(std::size_t bytes,
+                   const std::function<void(Participant&, Link&, Readable&)>& body);
   Rig& rig() { return *rig_; }
 
 private:

@@ -19,8 +19,8 @@ std::uint64_t seed_of(Side from, Rank sender, Rank receiver, std::uint64_t messa
 Side other(Side side) { return side == Side::producer ? Side::consumer : Side::producer; }
 
 /// Moves one message from the producer to the consumer, and one of as many bytes back.
-void there_and_back(Seat& seat, Endpoint& link, std::size_t bytes) {
-  const Bytes out = pattern(bytes, seed_of(seat.side, 0, 0));
+void there_and_back(Participant& self, Endpoint& link, std::size_t bytes) {
+  const Bytes out = pattern(bytes, seed_of(self.side, 0, 0));
   Bytes in(bytes);
   Request receive = link.receive(0, 5, in);
   Request send = link.send(0, 5, out);
@@ -28,28 +28,28 @@ void there_and_back(Seat& seat, Endpoint& link, std::size_t bytes) {
   finish(link, send);
   EXPECT_EQ(receive.bytes(), bytes);
   EXPECT_EQ(send.bytes(), bytes);
-  EXPECT_TRUE(is_pattern(in, seed_of(other(seat.side), 0, 0)));
+  EXPECT_TRUE(is_pattern(in, seed_of(other(self.side), 0, 0)));
 }
 
 }  // namespace
 
 TEST_P(TransportContract, MovesMessagesOfEverySizeClass) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     for (std::size_t bytes :
          {std::size_t{1}, std::size_t{8}, std::size_t{63}, std::size_t{64}, std::size_t{65},
           4 * kibi - 1, 4 * kibi + 1, 16 * kibi, 64 * kibi + 3, mebi, 3 * mebi + 7})
-      there_and_back(seat, *link, bytes);
+      there_and_back(self, *link, bytes);
   });
 }
 
 TEST_P(TransportContract, MovesAMessageOf64MiB) {
-  on_link(1, 1, [](Seat& seat, Link& link) { there_and_back(seat, *link, 64 * mebi); });
+  on_link(1, 1, [](Participant& self, Link& link) { there_and_back(self, *link, 64 * mebi); });
 }
 
 TEST_P(TransportContract, MovesMessagesOfZeroBytes) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
-    there_and_back(seat, *link, 0);
-    if (seat.side == Side::producer) {
+  on_link(1, 1, [](Participant& self, Link& link) {
+    there_and_back(self, *link, 0);
+    if (self.side == Side::producer) {
       Request send = link->send(0, 1, {});
       finish(*link, send);
     } else {
@@ -68,26 +68,26 @@ TEST_P(TransportContract, MatchesAllBitsOfTheTagInAnyOrder) {
   auto order = tags;
   std::shuffle(order.begin(), order.end(), std::mt19937_64(random_seed()));
 
-  on_link(1, 1, [&](Seat& seat, Link& link) {
+  on_link(1, 1, [&](Participant& self, Link& link) {
     for (const bool is_reversed :
          {false, true}) {  // so that each tag comes before every other one once
       for (const std::size_t bytes : {std::size_t{16}, 40 * kibi}) {
         std::vector<Request> requests;
         std::vector<Bytes> messages;
         const auto receive_order = is_reversed ? std::vector(order.rbegin(), order.rend()) : order;
-        if (seat.side == Side::consumer) {
+        if (self.side == Side::consumer) {
           messages.assign(order.size(), Bytes(bytes));
           for (std::size_t i = 0; i < order.size(); ++i)
             requests.push_back(link->receive(0, receive_order[i], messages[i]));
         }
-        seat.meet(link.get());
-        if (seat.side == Side::producer) {
+        self.meet(link.get());
+        if (self.side == Side::producer) {
           for (Tag tag : tags) messages.push_back(pattern(bytes, tag));
           for (std::size_t i = 0; i < tags.size(); ++i)
             requests.push_back(link->send(0, tags[i], messages[i]));
         }
         finish(*link, requests);
-        for (std::size_t i = 0; i < order.size() && seat.side == Side::consumer; ++i)
+        for (std::size_t i = 0; i < order.size() && self.side == Side::consumer; ++i)
           EXPECT_TRUE(is_pattern(messages[i], receive_order[i]))
               << "tag " << std::hex << receive_order[i];
       }
@@ -102,20 +102,20 @@ TEST_P(TransportContract, KeepsTheOrderOfEqualTags) {
     return i % 3 == 0 ? 8 : i % 3 == 1 ? 6 * kibi : 300 * kibi;
   };
   constexpr std::uint64_t count = 60;
-  on_link(1, 1, [&](Seat& seat, Link& link) {
+  on_link(1, 1, [&](Participant& self, Link& link) {
     for (const Side first : {Side::producer, Side::consumer}) {
       std::vector<Request> requests;
       std::vector<Bytes> messages;
       for (std::uint64_t i = 0; i < count; ++i)
-        messages.push_back(seat.side == Side::producer ? pattern(bytes_of(i), i)
+        messages.push_back(self.side == Side::producer ? pattern(bytes_of(i), i)
                                                        : Bytes(300 * kibi));
-      if (seat.side != first) seat.meet(link.get());
+      if (self.side != first) self.meet(link.get());
       for (std::uint64_t i = 0; i < count; ++i)
-        requests.push_back(seat.side == Side::producer ? link->send(0, 9, messages[i])
+        requests.push_back(self.side == Side::producer ? link->send(0, 9, messages[i])
                                                        : link->receive(0, 9, messages[i]));
-      if (seat.side == first) seat.meet(link.get());
+      if (self.side == first) self.meet(link.get());
       finish(*link, requests);
-      for (std::uint64_t i = 0; i < count && seat.side == Side::consumer; ++i) {
+      for (std::uint64_t i = 0; i < count && self.side == Side::consumer; ++i) {
         ASSERT_EQ(requests[i].bytes(), bytes_of(i));
         EXPECT_TRUE(is_pattern(std::span(messages[i]).first(bytes_of(i)), i));
       }
@@ -124,13 +124,13 @@ TEST_P(TransportContract, KeepsTheOrderOfEqualTags) {
 }
 
 TEST_P(TransportContract, KeepsTheOrderOfMoreMessagesThanItHasRoomFor) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     std::vector<std::uint64_t> numbers(8000);
     std::vector<Request> requests;
     for (std::uint64_t i = 0; i < numbers.size(); ++i) {
       const std::span number(&numbers[i], 1);
-      if (seat.side == Side::producer) numbers[i] = i;
-      requests.push_back(seat.side == Side::producer
+      if (self.side == Side::producer) numbers[i] = i;
+      requests.push_back(self.side == Side::producer
                              ? link->send(0, 9, std::as_bytes(number))
                              : link->receive(0, 9, std::as_writable_bytes(number)));
     }
@@ -140,74 +140,74 @@ TEST_P(TransportContract, KeepsTheOrderOfMoreMessagesThanItHasRoomFor) {
 }
 
 TEST_P(TransportContract, DeliversMessagesSentBeforeTheirReceives) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     for (std::size_t bytes : {std::size_t{0}, std::size_t{100}, 12 * kibi, 2 * mebi}) {
       const Bytes out = pattern(bytes, 3);
       Bytes in(bytes);
       Request request;
-      if (seat.side == Side::producer) request = link->send(0, 3, out);
-      seat.meet(link.get());
-      if (seat.side == Side::consumer) request = link->receive(0, 3, in);
+      if (self.side == Side::producer) request = link->send(0, 3, out);
+      self.meet(link.get());
+      if (self.side == Side::consumer) request = link->receive(0, 3, in);
       finish(*link, request);
       EXPECT_EQ(request.bytes(), bytes);
-      if (seat.side == Side::consumer) {
+      if (self.side == Side::consumer) {
         EXPECT_TRUE(is_pattern(in, 3));
       }
-      seat.meet(link.get());
+      self.meet(link.get());
     }
   });
 }
 
 TEST_P(TransportContract, KeepsManyMessagesUntilTheirReceivesAreThere) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     constexpr std::size_t count = 500, bytes = 100;
     std::vector<Request> requests;
     std::vector<Bytes> messages;
     for (std::size_t i = 0; i < count; ++i)
-      messages.push_back(seat.side == Side::producer ? pattern(bytes, i) : Bytes(bytes));
-    for (std::size_t i = 0; i < count && seat.side == Side::producer; ++i)
+      messages.push_back(self.side == Side::producer ? pattern(bytes, i) : Bytes(bytes));
+    for (std::size_t i = 0; i < count && self.side == Side::producer; ++i)
       requests.push_back(link->send(0, i, messages[i]));
-    seat.meet(link.get());
-    for (std::size_t i = count; i-- > 0 && seat.side == Side::consumer;)
+    self.meet(link.get());
+    for (std::size_t i = count; i-- > 0 && self.side == Side::consumer;)
       requests.push_back(link->receive(0, i, messages[i]));
     finish(*link, requests);
-    for (std::size_t i = 0; i < count && seat.side == Side::consumer; ++i)
+    for (std::size_t i = 0; i < count && self.side == Side::consumer; ++i)
       ASSERT_TRUE(is_pattern(messages[i], i)) << "message " << i;
   });
 }
 
 TEST_P(TransportContract, MovesBothDirectionsAtOnce) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     constexpr std::size_t rounds = 8, bytes = 4 * mebi;
     std::vector<Bytes> out, in(rounds, Bytes(bytes));
     std::vector<Request> requests;
     for (std::size_t i = 0; i < rounds; ++i)
-      out.push_back(pattern(bytes, seed_of(seat.side, 0, 0, i)));
+      out.push_back(pattern(bytes, seed_of(self.side, 0, 0, i)));
     for (std::size_t i = 0; i < rounds; ++i) requests.push_back(link->send(0, i, out[i]));
     for (std::size_t i = 0; i < rounds; ++i) requests.push_back(link->receive(0, i, in[i]));
     finish(*link, requests);
     for (std::size_t i = 0; i < rounds; ++i)
-      EXPECT_TRUE(is_pattern(in[i], seed_of(other(seat.side), 0, 0, i)));
+      EXPECT_TRUE(is_pattern(in[i], seed_of(other(self.side), 0, 0, i)));
   });
 }
 
 TEST_P(TransportContract, KeepsPeersApart) {
-  on_link(3, 2, [](Seat& seat, Link& link) {
+  on_link(3, 2, [](Participant& self, Link& link) {
     for (std::size_t bytes : {std::size_t{0}, std::size_t{24}, 100 * kibi}) {
-      std::vector<Bytes> out, in(static_cast<std::size_t>(seat.peers), Bytes(bytes));
+      std::vector<Bytes> out, in(static_cast<std::size_t>(self.peers), Bytes(bytes));
       std::vector<Request> requests;
-      for (Rank p = seat.peers - 1; p >= 0;
+      for (Rank p = self.peers - 1; p >= 0;
            --p)  // receives in a different order than sends, equal tags
         requests.push_back(link->receive(p, 77, in[static_cast<std::size_t>(p)]));
-      for (Rank p = 0; p < seat.peers; ++p)
-        out.push_back(pattern(bytes, seed_of(seat.side, seat.rank, p)));
-      for (Rank p = 0; p < seat.peers; ++p)
+      for (Rank p = 0; p < self.peers; ++p)
+        out.push_back(pattern(bytes, seed_of(self.side, self.rank, p)));
+      for (Rank p = 0; p < self.peers; ++p)
         requests.push_back(link->send(p, 77, out[static_cast<std::size_t>(p)]));
       finish(*link, requests);
-      for (Rank p = 0; p < seat.peers; ++p)
+      for (Rank p = 0; p < self.peers; ++p)
         EXPECT_TRUE(
-            is_pattern(in[static_cast<std::size_t>(p)], seed_of(other(seat.side), p, seat.rank)))
-            << "from " << p << " to " << seat.rank;
+            is_pattern(in[static_cast<std::size_t>(p)], seed_of(other(self.side), p, self.rank)))
+            << "from " << p << " to " << self.rank;
     }
   });
 }
@@ -219,27 +219,27 @@ constexpr Rank many = 1000;
 #endif
 
 TEST_P(TransportContract, ReachesManyPeers) {
-  const Rank peers = std::min<Rank>(many, rig().seats() - 1);
-  on_link(1, peers, [](Seat& seat, Link& link) {
-    const auto count = static_cast<std::size_t>(seat.peers);
+  const Rank peers = std::min<Rank>(many, rig().participants() - 1);
+  on_link(1, peers, [](Participant& self, Link& link) {
+    const auto count = static_cast<std::size_t>(self.peers);
     std::vector<std::uint64_t> in(count), out(count);
     std::vector<Request> requests;
-    for (Rank p = 0; p < seat.peers; ++p) {
+    for (Rank p = 0; p < self.peers; ++p) {
       const auto i = static_cast<std::size_t>(p);
-      out[i] = seed_of(seat.side, seat.rank, p);
+      out[i] = seed_of(self.side, self.rank, p);
       requests.push_back(link->receive(p, 1, std::as_writable_bytes(std::span(&in[i], 1))));
       requests.push_back(link->send(p, 1, std::as_bytes(std::span(&out[i], 1))));
     }
     finish(*link, requests);
-    for (Rank p = 0; p < seat.peers; ++p)
-      EXPECT_EQ(in[static_cast<std::size_t>(p)], seed_of(other(seat.side), p, seat.rank));
+    for (Rank p = 0; p < self.peers; ++p)
+      EXPECT_EQ(in[static_cast<std::size_t>(p)], seed_of(other(self.side), p, self.rank));
   });
 }
 
 TEST_P(TransportContract, ReportsTheLengthOfAShorterMessage) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     for (std::size_t bytes : {std::size_t{1}, std::size_t{1000}, 5 * kibi, mebi}) {
-      if (seat.side == Side::producer) {
+      if (self.side == Side::producer) {
         const Bytes out = pattern(bytes, 8);
         Request send = link->send(0, 8, out);
         finish(*link, send);
@@ -256,14 +256,14 @@ TEST_P(TransportContract, ReportsTheLengthOfAShorterMessage) {
 }
 
 TEST_P(TransportContract, MovesManyLinksAtOnceInOneProcess) {
-  if (rig().seats() < 2) GTEST_SKIP();
-  rig().run(1, 1, [](Seat& seat) {
+  if (rig().participants() < 2) GTEST_SKIP();
+  rig().run(1, 1, [](Participant& self) {
     constexpr std::size_t links = 5;
     std::vector<std::unique_ptr<Endpoint>> open;
-    for (std::size_t i = 0; i < links; ++i) open.push_back(seat.connected());
+    for (std::size_t i = 0; i < links; ++i) open.push_back(self.connected());
     std::vector<Bytes> out, in(links, Bytes(200 * kibi));
     for (std::size_t i = 0; i < links; ++i)
-      out.push_back(pattern(200 * kibi, seed_of(seat.side, 0, 0, i)));
+      out.push_back(pattern(200 * kibi, seed_of(self.side, 0, 0, i)));
     std::vector<Request> requests;
     for (std::size_t i = 0; i < links; ++i) {
       requests.push_back(open[i]->receive(0, 1, in[i]));
@@ -271,21 +271,21 @@ TEST_P(TransportContract, MovesManyLinksAtOnceInOneProcess) {
     }
     for (std::size_t i = 0; i < links; ++i) finish(*open[i], std::span(requests).subspan(2 * i, 2));
     for (std::size_t i = 0; i < links; ++i)
-      EXPECT_TRUE(is_pattern(in[i], seed_of(other(seat.side), 0, 0, i))) << "link " << i;
-    for (auto& link : open) seat.meet(link.get());
+      EXPECT_TRUE(is_pattern(in[i], seed_of(other(self.side), 0, 0, i))) << "link " << i;
+    for (auto& link : open) self.meet(link.get());
   });
 }
 
 TEST_P(TransportContract, LargeMessageOfMoreThan2GiBArrives) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     constexpr std::size_t bytes = (std::size_t{2} << 30) + 4097;
-    Bytes message = seat.side == Side::producer ? pattern(bytes, 2) : Bytes(bytes);
+    Bytes message = self.side == Side::producer ? pattern(bytes, 2) : Bytes(bytes);
     Request request =
-        seat.side == Side::producer ? link->send(0, 2, message) : link->receive(0, 2, message);
+        self.side == Side::producer ? link->send(0, 2, message) : link->receive(0, 2, message);
     finish(*link, std::span(&request, 1),
            Patience(240, 100));  // while its bytes arrive in small parts
     EXPECT_EQ(request.bytes(), bytes);
-    if (seat.side == Side::consumer) {
+    if (self.side == Side::consumer) {
       EXPECT_TRUE(is_pattern(message, 2));
     }
   });

@@ -47,7 +47,7 @@ void expect_loss(const core::Error& error) {
 }  // namespace
 
 TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     struct Lengths {
       std::size_t sent, posted;
     };
@@ -57,14 +57,14 @@ TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
         const Bytes out = pattern(sent, 1);
         Bytes room(posted + 64, std::byte{42});
         Request request;
-        if (seat.side == Side::consumer && posted_first)
+        if (self.side == Side::consumer && posted_first)
           request = link->receive(0, 1, std::span(room).first(posted));
-        seat.meet(link.get());
-        if (seat.side == Side::producer) request = link->send(0, 1, out);
-        if (!posted_first) seat.meet(link.get());
-        if (seat.side == Side::consumer && !posted_first)
+        self.meet(link.get());
+        if (self.side == Side::producer) request = link->send(0, 1, out);
+        if (!posted_first) self.meet(link.get());
+        if (self.side == Side::consumer && !posted_first)
           request = link->receive(0, 1, std::span(room).first(posted));
-        if (seat.side == Side::consumer) {
+        if (self.side == Side::consumer) {
           const auto error = error_of(*link, request, patience_seconds);
           ASSERT_TRUE(error) << sent << " bytes into " << posted;
           EXPECT_EQ(error->code(), core::Errc::transport) << error->what();
@@ -73,44 +73,44 @@ TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
           for (std::size_t i = posted; i < room.size(); ++i) ASSERT_EQ(room[i], std::byte{42});
         }
         // The next message is not harmed.
-        Bytes next = seat.side == Side::producer ? pattern(500, 2) : Bytes(500);
+        Bytes next = self.side == Side::producer ? pattern(500, 2) : Bytes(500);
         Request after =
-            seat.side == Side::producer ? link->send(0, 2, next) : link->receive(0, 2, next);
+            self.side == Side::producer ? link->send(0, 2, next) : link->receive(0, 2, next);
         finish(*link, after);
         EXPECT_TRUE(is_pattern(next, 2));
-        seat.meet(link.get());
-        if (seat.side == Side::producer) error_of(*link, request, 0);
+        self.meet(link.get());
+        if (self.side == Side::producer) error_of(*link, request, 0);
       }
     }
   });
 }
 
 TEST_P(TransportContract, GivesUpAReceiveAndLeavesItsBytesUnchanged) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     for (std::size_t bytes : {std::size_t{100}, 2 * mebi}) {
       const Bytes out = pattern(bytes, 4);
       Bytes given_up(bytes, std::byte{42}), in(bytes);
-      if (seat.side == Side::consumer) {
+      if (self.side == Side::consumer) {
         Request receive = link->receive(0, 4, given_up);
         EXPECT_FALSE(receive.test());
         EXPECT_LT(seconds_of([&] { receive.reset(); }), give_up_seconds);
         EXPECT_TRUE(receive.test());
       }
-      seat.meet(link.get());
+      self.meet(link.get());
       Request request =
-          seat.side == Side::producer ? link->send(0, 4, out) : link->receive(0, 4, in);
+          self.side == Side::producer ? link->send(0, 4, out) : link->receive(0, 4, in);
       finish(*link, request);
-      if (seat.side == Side::consumer) {
+      if (self.side == Side::consumer) {
         EXPECT_TRUE(is_pattern(in, 4));
         EXPECT_EQ(given_up, Bytes(bytes, std::byte{42}));
       }
-      seat.meet(link.get());
+      self.meet(link.get());
     }
   });
 }
 
 TEST_P(TransportContract, GivesUpAThousandReceivesInTime) {
-  on_link(1, 1, [](Seat&, Link& link) {
+  on_link(1, 1, [](Participant&, Link& link) {
     Bytes room(8000);
     std::vector<Request> requests;
     for (std::size_t i = 0; i < 1000; ++i)
@@ -122,9 +122,9 @@ TEST_P(TransportContract, GivesUpAThousandReceivesInTime) {
 
 TEST_P(TransportContract, GivesUpASend) {
   // The link may be unusable afterwards; a message that still arrives must be whole.
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     constexpr std::size_t bytes = 8 * mebi;
-    if (seat.side == Side::producer) {
+    if (self.side == Side::producer) {
       auto out = std::make_unique<Bytes>(pattern(bytes, 6));
       Request send = link->send(0, 6, *out);
       EXPECT_FALSE(send.test());
@@ -132,8 +132,8 @@ TEST_P(TransportContract, GivesUpASend) {
       std::fill(out->begin(), out->end(), std::byte{13});
       out.reset();
     }
-    seat.meet(link.get());
-    if (seat.side == Side::consumer) {
+    self.meet(link.get());
+    if (self.side == Side::consumer) {
       Bytes in(bytes);
       Request receive = link->receive(0, 6, in);
       if (!error_of(*link, receive, 0.5) && receive.is_finished()) {
@@ -146,7 +146,7 @@ TEST_P(TransportContract, GivesUpASend) {
 }
 
 TEST_P(TransportContract, ClosesInTimeWithOperationsInFlight) {
-  on_link(1, 1, [](Seat&, Link& link) {
+  on_link(1, 1, [](Participant&, Link& link) {
     constexpr std::size_t count = 20, bytes = mebi;
     const Bytes out = pattern(bytes, 1);
     std::vector<Bytes> in(count, Bytes(bytes));
@@ -165,17 +165,17 @@ TEST_P(TransportContract, ClosesInTimeWithOperationsInFlight) {
 }
 
 TEST_P(TransportContract, SurvivesAPeerThatClosesItsEnd) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     const Bytes out = pattern(2 * mebi, 1);
     Bytes in(2 * mebi);
     Request receive = link->receive(0, 1, in);
-    seat.meet(link.get());  // another test covers a side that leaves before the other connects
-    if (seat.side == Side::producer) {
+    self.meet(link.get());  // another test covers a side that leaves before the other connects
+    if (self.side == Side::producer) {
       receive.reset();
       link.reset();
     }
-    seat.meet(link.get());
-    if (seat.side == Side::producer) return;
+    self.meet(link.get());
+    if (self.side == Side::producer) return;
     if (const auto error = error_of(*link, receive, 0.3)) expect_loss(*error);
     try {
       Request send = link->send(0, 2, out);
@@ -192,10 +192,10 @@ TEST_P(TransportContract, SurvivesAPeerThatClosesItsEnd) {
 }
 
 TEST_P(TransportContract, ConnectsOrGivesUpByItsDeadline) {
-  rig().run(1, 1, [](Seat& seat) {
-    auto link = seat.open();
-    const auto addresses = seat.swap_addresses(link->address());
-    if (seat.side == Side::consumer) {
+  rig().run(1, 1, [](Participant& self) {
+    auto link = self.open();
+    const auto addresses = self.swap_addresses(link->address());
+    if (self.side == Side::consumer) {
       const double seconds = seconds_of([&] {
         try {
           link->connect(addresses, Deadline::after(0.5));
@@ -205,46 +205,46 @@ TEST_P(TransportContract, ConnectsOrGivesUpByItsDeadline) {
       });
       EXPECT_LT(seconds, 0.5 + give_up_seconds);
     }
-    seat.meet(nullptr);
+    self.meet(nullptr);
     EXPECT_LT(seconds_of([&] { link.reset(); }), give_up_seconds);
   });
 }
 
 TEST_P(TransportContract, RefusesAMalformedAddress) {
-  rig().run(1, 1, [](Seat& seat) {
-    auto link = seat.open();
-    if (seat.side == Side::consumer) {
+  rig().run(1, 1, [](Participant& self) {
+    auto link = self.open();
+    if (self.side == Side::consumer) {
       const std::vector<Address> nonsense{pattern(999, 1)};
       EXPECT_THROW(link->connect(nonsense, Deadline::after(1)), core::Error);
     }
-    seat.meet(nullptr);
+    self.meet(nullptr);
   });
 }
 
 TEST_P(TransportContract, OutlivesALostPeer) {
   for (Side survivor : {Side::producer, Side::consumer}) {
-    for (Act act : {Act::idle, Act::sending, Act::receiving}) {
-      SCOPED_TRACE(testing::Message() << "act " << static_cast<int>(act));
-      const auto victim = rig().victim(survivor, act);
+    for (Traffic traffic : {Traffic::idle, Traffic::sending, Traffic::receiving}) {
+      SCOPED_TRACE(testing::Message() << "traffic " << static_cast<int>(traffic));
+      const auto victim = rig().victim(survivor, traffic);
       if (victim == nullptr) GTEST_SKIP() << "this rig has no peer to lose";
       auto link = victim->link();
-      const Bytes out = pattern(act_bytes, act_tag);
-      Bytes in(act_bytes), small(8);
-      if (act == Act::sending)  // the peer is alive and working
+      const Bytes out = pattern(traffic_bytes, traffic_tag);
+      Bytes in(traffic_bytes), small(8);
+      if (traffic == Traffic::sending)  // the peer is alive and working
         for (int i = 0; i < 3; ++i) {
-          Request receive = link->receive(0, act_tag, in);
+          Request receive = link->receive(0, traffic_tag, in);
           finish(*link, receive);
-          EXPECT_TRUE(is_pattern(in, act_tag));
+          EXPECT_TRUE(is_pattern(in, traffic_tag));
         }
-      if (act == Act::receiving)
+      if (traffic == Traffic::receiving)
         for (int i = 0; i < 3; ++i) {
-          Request send = link->send(0, act_tag, out);
+          Request send = link->send(0, traffic_tag, out);
           finish(*link, send);
         }
       std::vector<Request> requests;
-      for (int i = 0; i < 3; ++i) requests.push_back(link->send(0, act_tag, out));
-      requests.push_back(link->receive(0, act_tag, in));
-      requests.push_back(link->receive(0, act_tag + 1, small));
+      for (int i = 0; i < 3; ++i) requests.push_back(link->send(0, traffic_tag, out));
+      requests.push_back(link->receive(0, traffic_tag, in));
+      requests.push_back(link->receive(0, traffic_tag + 1, small));
       for (int i = 0; i < 50; ++i) link->progress();
       victim->kill();
       for (auto& request : requests)
@@ -268,7 +268,7 @@ TEST_P(TransportContract, OutlivesAPeerThatIsLostAtAnyMoment) {
   // In the middle of a message, of a call, of a lock.
   std::mt19937_64 random(random_seed());
   for (int round = 0; round < 5; ++round) {
-    const auto victim = rig().victim(Side::producer, Act::chatting);
+    const auto victim = rig().victim(Side::producer, Traffic::chatting);
     if (victim == nullptr) GTEST_SKIP() << "this rig has no peer to lose";
     auto link = victim->link();
     const auto milliseconds = std::uniform_int_distribution(5, 40)(random);
@@ -279,7 +279,7 @@ TEST_P(TransportContract, OutlivesAPeerThatIsLostAtAnyMoment) {
     const double seconds = seconds_of([&] {
       const auto deadline = Deadline::after(0.5);
       try {
-        play(Act::chatting, *link, [&] { return deadline.expired(); });
+        run_traffic(Traffic::chatting, *link, [&] { return deadline.expired(); });
       } catch (const core::Error& error) {
         expect_loss(error);
       }

@@ -17,10 +17,10 @@ constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
 
 /// Sends the key of the producer's region to the consumer. Returns it on both sides; 0, 0 if there
 /// is none.
-RegionKey share_key(Seat& seat, Endpoint& link, const MemoryRegion* region) {
+RegionKey share_key(Participant& self, Endpoint& link, const MemoryRegion* region) {
   RegionKey key{};
-  if (seat.side == Side::producer && region != nullptr) key = region->key();
-  Request request = seat.side == Side::producer
+  if (self.side == Side::producer && region != nullptr) key = region->key();
+  Request request = self.side == Side::producer
                         ? link.send(0, 1, std::as_bytes(std::span(key)))
                         : link.receive(0, 1, std::as_writable_bytes(std::span(key)));
   finish(link, request);
@@ -29,23 +29,23 @@ RegionKey share_key(Seat& seat, Endpoint& link, const MemoryRegion* region) {
 
 }  // namespace
 
-void TransportContract::on_readable(std::size_t bytes,
-                                    const std::function<void(Seat&, Link&, Readable&)>& body) {
-  on_link(1, 1, [&](Seat& seat, Link& link) {
+void TransportContract::on_readable(
+    std::size_t bytes, const std::function<void(Participant&, Link&, Readable&)>& body) {
+  on_link(1, 1, [&](Participant& self, Link& link) {
     Readable readable;
-    if (seat.side == Side::producer) {
+    if (self.side == Side::producer) {
       readable.bytes = pattern(bytes, 11);
       readable.region = link->register_memory(readable.bytes, Access::peers_read);
     }
-    readable.key = share_key(seat, *link, readable.region.get());
+    readable.key = share_key(self, *link, readable.region.get());
     ASSERT_EQ(readable.key != RegionKey{}, rig().is_readable());
-    if (rig().is_readable()) body(seat, link, readable);
+    if (rig().is_readable()) body(self, link, readable);
   });
 }
 
 TEST_P(TransportContract, ReadsPiecesOfAPeersMemory) {
-  on_readable(5 * mebi + 3, [](Seat& seat, Link& link, Readable& readable) {
-    if (seat.side == Side::consumer) {
+  on_readable(5 * mebi + 3, [](Participant& self, Link& link, Readable& readable) {
+    if (self.side == Side::consumer) {
       const Bytes whole = pattern(5 * mebi + 3, 11);
       const std::vector<std::size_t> sizes{1, 7, 64, 65, 4 * kibi, 64 * kibi, mebi, 3 * mebi + 5};
       std::vector<Bytes> pieces;
@@ -63,14 +63,14 @@ TEST_P(TransportContract, ReadsPiecesOfAPeersMemory) {
         EXPECT_EQ(pieces[i].back(), std::byte{42});
       }
     }
-    seat.meet(link.get());
+    self.meet(link.get());
   });
 }
 
 TEST_P(TransportContract, KeepsManyReadsInFlight) {
   constexpr std::size_t piece = 3000, count = 4000;
-  on_readable(piece * count, [](Seat& seat, Link& link, Readable& readable) {
-    if (seat.side == Side::consumer) {
+  on_readable(piece * count, [](Participant& self, Link& link, Readable& readable) {
+    if (self.side == Side::consumer) {
       Bytes room(piece * count);
       std::vector<Request> requests;
       for (std::size_t i = 0; i < count; ++i)
@@ -79,16 +79,16 @@ TEST_P(TransportContract, KeepsManyReadsInFlight) {
       finish(*link, requests);
       EXPECT_TRUE(is_pattern(room, 11));
     }
-    seat.meet(link.get());
+    self.meet(link.get());
   });
 }
 
 TEST_P(TransportContract, ReadsAndMessagesGoTogether) {
-  on_readable(8 * mebi, [](Seat& seat, Link& link, Readable& readable) {
+  on_readable(8 * mebi, [](Participant& self, Link& link, Readable& readable) {
     Bytes room(8 * mebi), message = pattern(mebi, 12);
     for (int i = 0; i < 5; ++i) {
       std::vector<Request> requests;
-      if (seat.side == Side::consumer) {
+      if (self.side == Side::consumer) {
         Bytes got(mebi);
         std::ranges::fill(room, std::byte{});
         requests.push_back(link->receive(0, 3, got));
@@ -105,32 +105,32 @@ TEST_P(TransportContract, ReadsAndMessagesGoTogether) {
         EXPECT_TRUE(is_pattern(got, 12));
       }
     }
-    seat.meet(link.get());
+    self.meet(link.get());
   });
 }
 
 TEST_P(TransportContract, EndedRegionCannotBeRead) {
-  on_readable(mebi, [](Seat& seat, Link& link, Readable& readable) {
+  on_readable(mebi, [](Participant& self, Link& link, Readable& readable) {
     readable.region.reset();
     std::ranges::fill(readable.bytes, std::byte{1});  // belongs to the application again
-    seat.meet(link.get());
-    if (seat.side == Side::consumer) {
+    self.meet(link.get());
+    if (self.side == Side::consumer) {
       Bytes room(mebi, std::byte{42});
       Request read = link->read(0, readable.key, 0, room);
       EXPECT_THROW(finish(*link, read), core::Error);
       EXPECT_EQ(room, Bytes(mebi, std::byte{42}));
     }
-    seat.meet(link.get());
+    self.meet(link.get());
   });
 }
 
 TEST_P(TransportContract, ReadIsWholeOrFailsWhenThePeerGivesUp) {
   for (const int looks : {0, 1, 2, 5, 20, 100, 400}) {
-    on_readable(32 * mebi, [looks](Seat& seat, Link& link, Readable& readable) {
-      if (seat.side == Side::consumer) {
+    on_readable(32 * mebi, [looks](Participant& self, Link& link, Readable& readable) {
+      if (self.side == Side::consumer) {
         Bytes room(32 * mebi);
         Request read = link->read(0, readable.key, 0, room);
-        seat.meet(nullptr);
+        self.meet(nullptr);
         bool is_whole = false;
         try {
           finish(*link, std::span(&read, 1), Patience(5));
@@ -142,20 +142,20 @@ TEST_P(TransportContract, ReadIsWholeOrFailsWhenThePeerGivesUp) {
         }
         read.reset();
       } else {
-        seat.meet(nullptr);
+        self.meet(nullptr);
         for (int i = 0; i < looks; ++i) link->progress();
         link->give_up();
         std::ranges::fill(readable.bytes, std::byte{1});  // belongs to the application again
       }
-      seat.meet(nullptr);
+      self.meet(nullptr);
     });
     if (IsSkipped()) return;
   }
 }
 
 TEST_P(TransportContract, AbandonedReadLeavesTheBytesUnchanged) {
-  on_readable(32 * mebi, [](Seat& seat, Link& link, Readable& readable) {
-    if (seat.side == Side::consumer) {
+  on_readable(32 * mebi, [](Participant& self, Link& link, Readable& readable) {
+    if (self.side == Side::consumer) {
       Bytes room(32 * mebi);
       Request read = link->read(0, readable.key, 0, room);
       link->progress();
@@ -163,33 +163,33 @@ TEST_P(TransportContract, AbandonedReadLeavesTheBytesUnchanged) {
       read.reset();  // while the peer does nothing
       EXPECT_LT(Deadline::Clock::now() - start, std::chrono::seconds(40));
       std::ranges::fill(room, std::byte{42});
-      seat.meet(nullptr);
+      self.meet(nullptr);
       try {
         for (int i = 0; i < 1000; ++i) link->progress();
       } catch (const core::Error&) {  // the reset may have cost the link
       }
       EXPECT_EQ(room, Bytes(32 * mebi, std::byte{42}));
     } else {
-      seat.meet(nullptr);
+      self.meet(nullptr);
       try {
         for (int i = 0; i < 1000; ++i) link->progress();
       } catch (const core::Error&) {
       }
     }
-    seat.meet(nullptr);
+    self.meet(nullptr);
   });
 }
 
 TEST_P(TransportContract, LargeReadOfMoreThan2GiBArrives) {
   constexpr std::size_t bytes = (std::size_t{2} << 30) + 4097;
-  on_readable(bytes, [](Seat& seat, Link& link, Readable& readable) {
-    if (seat.side == Side::consumer) {
+  on_readable(bytes, [](Participant& self, Link& link, Readable& readable) {
+    if (self.side == Side::consumer) {
       Bytes room(bytes);
       Request read = link->read(0, readable.key, 0, room);
       finish(*link, std::span(&read, 1), Patience(240, 100));
       EXPECT_TRUE(is_pattern(room, 11));
     }
-    seat.meet(link.get());
+    self.meet(link.get());
   });
 }
 

@@ -60,7 +60,7 @@ void write_line(int file, const std::string& line) {
 
 class Process final : public Victim {
 public:
-  Process(const MakeTransport& make, Side survivor, Act act) : transport_(make()) {
+  Process(const MakeTransport& make, Side survivor, Traffic traffic) : transport_(make()) {
     std::array<int, 2> to{}, from{};
     if (pipe2(to.data(), O_CLOEXEC) != 0 || pipe2(from.data(), O_CLOEXEC) != 0)
       throw core::Error(core::Errc::internal, "no pipe");
@@ -68,7 +68,7 @@ public:
     from_ = from[0];
     std::array<std::string, 3> arguments{"victim",
                                          std::to_string(static_cast<int>(other(survivor))),
-                                         std::to_string(static_cast<int>(act))};
+                                         std::to_string(static_cast<int>(traffic))};
     std::array<char*, 4> raw{};
     for (std::size_t i = 0; i < arguments.size(); ++i) raw[i] = arguments[i].data();
     posix_spawn_file_actions_t files;
@@ -113,8 +113,8 @@ std::string first_way(transport::Transport& transport) {
   return transport.has_choices(offer) ? transport.choices(offer).front() : offer;
 }
 
-std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Act act) {
-  return std::make_unique<Process>(make, survivor, act);
+std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Traffic traffic) {
+  return std::make_unique<Process>(make, survivor, traffic);
 }
 
 std::optional<int> be_a_victim(const MakeTransport& make, std::span<char*> arguments) {
@@ -129,8 +129,8 @@ std::optional<int> be_a_victim(const MakeTransport& make, std::span<char*> argum
     write_line(STDOUT_FILENO, "connected\n");
     const auto deadline = Deadline::after(2 * patience_seconds);
     // Its input ends when the survivor does.
-    play(static_cast<Act>(std::stoi(arguments[2])), *link,
-         [&] { return deadline.expired() || has_input(STDIN_FILENO, 0); });
+    run_traffic(static_cast<Traffic>(std::stoi(arguments[2])), *link,
+                [&] { return deadline.expired() || has_input(STDIN_FILENO, 0); });
     return 0;
   } catch (const std::exception& error) {
     std::cerr << "victim: " << error.what() << '\n';

@@ -15,8 +15,8 @@ using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
 /// Returns the first offer of `transport`, or its first choice if it has choices.
 std::string first_way(transport::Transport& transport);
 
-/// Starts this program once more as the peer of a link, playing `act`.
-std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Act act);
+/// Starts this program once more as the peer of a link, which runs `traffic`.
+std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Traffic traffic);
 
 /// Runs the program that start_victim has started.
 /// @param arguments  arguments of main

@@ -10,18 +10,18 @@ namespace {
 
 std::string_view to_string(Side side) { return side == Side::producer ? "producer" : "consumer"; }
 
-/// The place where the seats of one test meet and leave their addresses.
+/// The place where the participants of one test meet and leave their addresses.
 class Hub {
 public:
   Hub(Rank producers, Rank consumers)
-      : seats_(producers + consumers),
+      : participants_(producers + consumers),
         addresses_{std::vector<Address>(static_cast<std::size_t>(producers)),
                    std::vector<Address>(static_cast<std::size_t>(consumers))} {}
 
   void meet(Endpoint* link) {
     std::unique_lock lock(mutex_);
     const std::uint64_t round = round_;
-    if (++here_ == seats_) {
+    if (++here_ == participants_) {
       here_ = 0;
       ++round_;
       return;
@@ -29,7 +29,7 @@ public:
     for (Patience patience; round_ == round;) {
       lock.unlock();
       if (link != nullptr) link->progress();
-      patience.wait("another seat of the test");
+      patience.wait("another participant of the test");
       lock.lock();
     }
   }
@@ -44,16 +44,16 @@ public:
 
 private:
   std::mutex mutex_;
-  Rank seats_, here_ = 0;
+  Rank participants_, here_ = 0;
   std::uint64_t round_ = 0;
   std::array<std::vector<Address>, 2> addresses_;
 };
 
-class ThreadSeat final : public Seat {
+class ThreadParticipant final : public Participant {
 public:
-  ThreadSeat(Side my_side, Rank my_rank, Rank my_peers, Hub& hub, transport::Transport& transport,
-             std::string_view offer)
-      : Seat(my_side, my_rank, my_peers), hub_(hub), transport_(transport), offer_(offer) {}
+  ThreadParticipant(Side my_side, Rank my_rank, Rank my_peers, Hub& hub,
+                    transport::Transport& transport, std::string_view offer)
+      : Participant(my_side, my_rank, my_peers), hub_(hub), transport_(transport), offer_(offer) {}
 
   std::unique_ptr<Endpoint> open() override { return transport_.open(offer_, side); }
   std::vector<Address> swap_addresses(const Address& mine) override {
@@ -73,22 +73,22 @@ private:
 
 }  // namespace
 
-void ThreadRig::run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) {
+void ThreadRig::run(Rank producers, Rank consumers, const std::function<void(Participant&)>& body) {
   Hub hub(producers, consumers);
-  const auto sit = [&](Side side, Rank rank, Rank peers) {
+  const auto take_part = [&](Side side, Rank rank, Rank peers) {
     try {
       const auto transport = make_transport_();
-      ThreadSeat seat(side, rank, peers, hub, *transport, offer_);
-      body(seat);
+      ThreadParticipant self(side, rank, peers, hub, *transport, offer_);
+      body(self);
     } catch (const std::exception& error) {
       ADD_FAILURE() << to_string(side) << ' ' << rank << ": " << error.what();
     }
   };
   std::vector<std::jthread> threads;
   for (Rank rank = 0; rank < producers; ++rank)
-    threads.emplace_back(sit, Side::producer, rank, consumers);
+    threads.emplace_back(take_part, Side::producer, rank, consumers);
   for (Rank rank = 0; rank < consumers; ++rank)
-    threads.emplace_back(sit, Side::consumer, rank, producers);
+    threads.emplace_back(take_part, Side::consumer, rank, producers);
 }
 
 }  // namespace tremula::contract

@@ -11,26 +11,26 @@ namespace tremula::contract {
 class ThreadRig final : public Rig {
 public:
   using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
-  using MakeVictim = std::function<std::unique_ptr<Victim>(Side survivor, Act act)>;
+  using MakeVictim = std::function<std::unique_ptr<Victim>(Side survivor, Traffic traffic)>;
   /// @param offer  offer over which the links run
   /// @param make_victim  null if there is none
-  ThreadRig(Rank seats, std::string offer, MakeTransport make_transport, MakeVictim make_victim,
-            bool is_readable = false)
-      : seats_(seats),
+  ThreadRig(Rank participants, std::string offer, MakeTransport make_transport,
+            MakeVictim make_victim, bool is_readable = false)
+      : participants_(participants),
         offer_(std::move(offer)),
         make_transport_(std::move(make_transport)),
         make_victim_(std::move(make_victim)),
         is_readable_(is_readable) {}
 
-  Rank seats() const override { return seats_; }
+  Rank participants() const override { return participants_; }
   bool is_readable() const override { return is_readable_; }
-  void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) override;
-  std::unique_ptr<Victim> victim(Side survivor, Act act) override {
-    return make_victim_ ? make_victim_(survivor, act) : nullptr;
+  void run(Rank producers, Rank consumers, const std::function<void(Participant&)>& body) override;
+  std::unique_ptr<Victim> victim(Side survivor, Traffic traffic) override {
+    return make_victim_ ? make_victim_(survivor, traffic) : nullptr;
   }
 
 private:
-  Rank seats_;
+  Rank participants_;
   std::string offer_;
   MakeTransport make_transport_;
   MakeVictim make_victim_;

@@ -18,8 +18,8 @@ using transport::Local, transport::HybridTransport, transport::Loopback, transpo
 
 std::unique_ptr<transport::Transport> make_local() { return std::make_unique<Local>(); }
 
-/// Returns the largest number of seats: each takes two descriptors while it connects.
-Rank seats() {
+/// Returns the largest number of participants: each takes two descriptors while it connects.
+Rank participants() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   return static_cast<Rank>(std::clamp<rlim_t>(limit.rlim_cur, 100, 2102) - 100) / 2;
@@ -27,25 +27,25 @@ Rank seats() {
 
 std::unique_ptr<Rig> make_rig() {
   return std::make_unique<ThreadRig>(
-      seats(), Local().offers().front(), make_local,
-      [](Side survivor, Act act) { return start_victim(make_local, survivor, act); });
+      participants(), Local().offers().front(), make_local,
+      [](Side survivor, Traffic traffic) { return start_victim(make_local, survivor, traffic); });
 }
 
 /// Returns a rig of local together with loopback.
-/// @param machines  number of machines among which the seats are distributed
+/// @param machines  number of machines among which the participants are distributed
 RigFactory rig_of(std::string name, int machines) {
   return {std::move(name), [machines]() -> std::unique_ptr<Rig> {
             struct Shared {
               Network network;
-              std::atomic<int> seats = 0;
+              std::atomic<int> participants = 0;
             };
             const auto shared = std::make_shared<Shared>();  // shared by all calls of the function
             return std::make_unique<ThreadRig>(
-                seats(), "local+loopback",
+                participants(), "local+loopback",
                 [shared, machines] {
                   return std::make_unique<HybridTransport>(
                       std::make_unique<Loopback>(shared->network),
-                      std::to_string(shared->seats++ % machines));
+                      std::to_string(shared->participants++ % machines));
                 },
                 nullptr, /*is_readable=*/machines > 1);
           }};

@@ -13,7 +13,7 @@ using transport::Loopback, transport::Network;
 /// A thread that the network loses: it continues, but its messages reach no other thread.
 class LostThread final : public Victim {
 public:
-  LostThread(Network& network, Side survivor, Act act) : network_(network) {
+  LostThread(Network& network, Side survivor, Traffic traffic) : network_(network) {
     Loopback loopback(network);
     mine_ = loopback.open("loopback", survivor);
     theirs_ =
@@ -21,9 +21,9 @@ public:
     const auto deadline = Deadline::after(patience_seconds);
     mine_->connect(std::vector<Address>{theirs_->address()}, deadline);
     theirs_->connect(std::vector<Address>{mine_->address()}, deadline);
-    thread_ = std::jthread([this, act](std::stop_token stop) {
+    thread_ = std::jthread([this, traffic](std::stop_token stop) {
       try {
-        play(act, *theirs_, [&] { return stop.stop_requested(); });
+        run_traffic(traffic, *theirs_, [&] { return stop.stop_requested(); });
       } catch (const std::exception&) {
         // its link is closed at the end of the test
       }
@@ -49,8 +49,8 @@ RigFactory rig(std::string name, std::size_t eager_bytes) {
                 std::make_shared<Network>(eager_bytes);  // shared by the functions of the rig
             return std::make_unique<ThreadRig>(
                 1001, "loopback", [network] { return std::make_unique<Loopback>(*network); },
-                [network](Side survivor, Act act) {
-                  return std::make_unique<LostThread>(*network, survivor, act);
+                [network](Side survivor, Traffic traffic) {
+                  return std::make_unique<LostThread>(*network, survivor, traffic);
                 },
                 /*is_readable=*/true);
           }};

@@ -29,11 +29,11 @@ public:
   void poll() {
     const std::string name = "victim" + std::to_string(victims_);
     std::ifstream note(stage_.directory() / name);
-    std::string side, act;
-    if (job_ == nullptr && note >> side >> act) {
+    std::string side, traffic;
+    if (job_ == nullptr && note >> side >> traffic) {
       job_ = &stage_.start({name, 1}, Launcher::mpirun,
                            {RANK_PROGRAM, "victim", stage_.directory().string(),
-                            std::to_string(victims_), side, act});
+                            std::to_string(victims_), side, traffic});
     } else if (job_ != nullptr && job_->wait(Deadline::after(0))) {
       std::ofstream(stage_.directory() / (name + ".dead")) << "\n";
       job_ = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of one of the two jobs that run the contract suite: mpi_rank SIDE DIRECTORY PRODUCERS
 // CONSUMERS. With DIRECTORY the jobs meet; a third job, the peer to lose, is `mpi_rank victim
-// DIRECTORY NUMBER SIDE ACT`.
+// DIRECTORY NUMBER SIDE TRAFFIC`.
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -54,11 +54,11 @@ private:
 std::string name_of(Side side) { return side == Side::producer ? "producer" : "consumer"; }
 Side other(Side side) { return side == Side::producer ? Side::consumer : Side::producer; }
 
-class MpiSeat final : public Seat {
+class MpiParticipant final : public Participant {
 public:
-  MpiSeat(Side my_side, Rank my_rank, Rank mine, Rank theirs, const Board& board, std::string run,
-          MPI_Comm comm)
-      : Seat(my_side, my_rank, theirs),
+  MpiParticipant(Side my_side, Rank my_rank, Rank mine, Rank theirs, const Board& board,
+                 std::string run, MPI_Comm comm)
+      : Participant(my_side, my_rank, theirs),
         mine_(mine),
         board_(board),
         run_(std::move(run)),
@@ -108,16 +108,16 @@ private:
 /// A separate job, which mpi_contract_test starts when it finds the note.
 class LostJob final : public Victim {
 public:
-  LostJob(const Board& board, int number, Side survivor, Act act)
+  LostJob(const Board& board, int number, Side survivor, Traffic traffic)
       : board_(board),
         name_("victim" + std::to_string(number)),
-        seat_(survivor, 0, 1, 1, board, name_, MPI_COMM_SELF) {
+        participant_(survivor, 0, 1, 1, board, name_, MPI_COMM_SELF) {
     board_.write(name_,
-                 name_of(other(survivor)) + " " + std::to_string(static_cast<int>(act)) + "\n");
+                 name_of(other(survivor)) + " " + std::to_string(static_cast<int>(traffic)) + "\n");
     pid_ = std::stoi(board_.read(name_ + ".pid", nullptr));
   }
   ~LostJob() override { kill(); }
-  std::unique_ptr<Endpoint> link() override { return seat_.connected(); }
+  std::unique_ptr<Endpoint> link() override { return participant_.connected(); }
   void kill() override {
     ::kill(pid_, SIGKILL);
     board_.read(name_ + ".dead", nullptr);
@@ -126,7 +126,7 @@ public:
 private:
   const Board& board_;
   std::string name_;
-  MpiSeat seat_;
+  MpiParticipant participant_;
   pid_t pid_ = 0;
 };
 
@@ -134,9 +134,9 @@ class MpiRig final : public Rig {
 public:
   MpiRig(Side side, Board board, Rank producers, Rank consumers)
       : side_(side), board_(std::move(board)), producers_(producers), consumers_(consumers) {}
-  Rank seats() const override { return 1 + consumers_; }
+  Rank participants() const override { return 1 + consumers_; }
 
-  void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) override {
+  void run(Rank producers, Rank consumers, const std::function<void(Participant&)>& body) override {
     const std::string run = "run" + std::to_string(runs_++);
     const Rank mine = side_ == Side::producer ? producers : consumers;
     const Rank theirs = side_ == Side::producer ? consumers : producers;
@@ -148,15 +148,15 @@ public:
     MPI_Comm_split(MPI_COMM_WORLD, rank < mine ? 0 : MPI_UNDEFINED, rank, &comm);
     if (comm == MPI_COMM_NULL) return;
     try {
-      MpiSeat seat(side_, rank, mine, theirs, board_, run, comm);
-      body(seat);
+      MpiParticipant self(side_, rank, mine, theirs, board_, run, comm);
+      body(self);
     } catch (const std::exception& error) {
       ADD_FAILURE() << name_of(side_) << " " << rank << ": " << error.what();
     }
     MPI_Comm_free(&comm);
   }
-  std::unique_ptr<Victim> victim(Side survivor, Act act) override {
-    return std::make_unique<LostJob>(board_, victims_++, survivor, act);
+  std::unique_ptr<Victim> victim(Side survivor, Traffic traffic) override {
+    return std::make_unique<LostJob>(board_, victims_++, survivor, traffic);
   }
 
 private:
@@ -166,15 +166,16 @@ private:
   int runs_ = 0, victims_ = 0;
 };
 
-int play_victim(char** arguments) {
+int run_victim(char** arguments) {
   const Board board(arguments[2]);
   const std::string name = "victim" + std::string(arguments[3]);
   const Side side = arguments[4] == name_of(Side::producer) ? Side::producer : Side::consumer;
-  MpiSeat seat(side, 0, 1, 1, board, name, MPI_COMM_SELF);
+  MpiParticipant self(side, 0, 1, 1, board, name, MPI_COMM_SELF);
   board.write(name + ".pid", std::to_string(getpid()));
-  const auto link = seat.connected();
+  const auto link = self.connected();
   const auto deadline = Deadline::after(patience_seconds);
-  play(static_cast<Act>(std::stoi(arguments[5])), *link, [&] { return deadline.expired(); });
+  run_traffic(static_cast<Traffic>(std::stoi(arguments[5])), *link,
+              [&] { return deadline.expired(); });
   return 0;
 }
 
@@ -198,7 +199,7 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   int status = 2;
   if (argc == 6 && argv[1] == std::string("victim")) {
-    status = play_victim(argv);
+    status = run_victim(argv);
   } else if (argc == 5) {
     const Side side = argv[1] == std::string("producer") ? Side::producer : Side::consumer;
     factory.make = [&] {

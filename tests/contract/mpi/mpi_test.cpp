@@ -36,10 +36,10 @@ void progress_for(Endpoint& link, double seconds) {
 }
 
 /// Returns the process on the other side of a link of 1 x 1. Collective.
-pid_t pid_of_peer(Seat& seat) {
+pid_t pid_of_peer(Participant& self) {
   const pid_t mine = getpid();
   const auto bytes = std::as_bytes(std::span(&mine, 1));
-  const Address theirs = seat.swap_addresses({bytes.begin(), bytes.end()}).at(0);
+  const Address theirs = self.swap_addresses({bytes.begin(), bytes.end()}).at(0);
   pid_t peer = 0;
   std::ranges::copy(std::span(theirs).first(sizeof peer),
                     std::as_writable_bytes(std::span(&peer, 1)).begin());
@@ -49,11 +49,11 @@ pid_t pid_of_peer(Seat& seat) {
 }  // namespace
 
 TEST_P(TransportContract, GivesTheMessageOfAGivenUpReceiveToTheNext) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     for (std::size_t bytes : {std::size_t{100}, mebi}) {
       std::vector<Request> requests;
       std::vector<Bytes> messages;
-      if (seat.side == Side::consumer) {
+      if (self.side == Side::consumer) {
         messages.assign(4, Bytes(bytes));
         for (auto& message : messages) requests.push_back(link->receive(0, 1, message));
         requests[2].reset();
@@ -61,31 +61,31 @@ TEST_P(TransportContract, GivesTheMessageOfAGivenUpReceiveToTheNext) {
         messages.push_back(Bytes(bytes));
         requests.push_back(link->receive(0, 1, messages.back()));
       }
-      seat.meet(link.get());
-      if (seat.side == Side::producer) {
+      self.meet(link.get());
+      if (self.side == Side::producer) {
         for (std::uint64_t i = 0; i < 3; ++i) messages.push_back(pattern(bytes, i));
         for (auto& message : messages) requests.push_back(link->send(0, 1, message));
       }
       finish(*link, requests);
-      if (seat.side == Side::consumer) {
+      if (self.side == Side::consumer) {
         EXPECT_TRUE(is_pattern(messages[1], 0));
         EXPECT_TRUE(is_pattern(messages[3], 1));
         EXPECT_TRUE(is_pattern(messages[4], 2));
         EXPECT_EQ(messages[0], Bytes(bytes));
         EXPECT_EQ(messages[2], Bytes(bytes));
       }
-      seat.meet(link.get());
+      self.meet(link.get());
     }
   });
 }
 
 TEST_P(TransportContract, StopsAReceiveThatIsGivenUpHalfway) {
-  on_link(1, 1, [](Seat& seat, Link& link) {
+  on_link(1, 1, [](Participant& self, Link& link) {
     constexpr std::size_t bytes = 64 * mebi;
-    Bytes message = seat.side == Side::producer ? pattern(bytes, 7) : Bytes(bytes);
+    Bytes message = self.side == Side::producer ? pattern(bytes, 7) : Bytes(bytes);
     Request request =
-        seat.side == Side::producer ? link->send(0, 1, message) : link->receive(0, 1, message);
-    if (seat.side == Side::consumer) {
+        self.side == Side::producer ? link->send(0, 1, message) : link->receive(0, 1, message);
+    if (self.side == Side::consumer) {
       const auto has_begun = [&] {
         return std::ranges::any_of(std::span(message).first(64),
                                    [](auto b) { return b != std::byte{0}; });
@@ -96,44 +96,44 @@ TEST_P(TransportContract, StopsAReceiveThatIsGivenUpHalfway) {
       request.reset();
       std::ranges::fill(message, std::byte{42});
     }
-    seat.meet(link.get());  // the producer made progress until the receive was given up
+    self.meet(link.get());  // the producer made progress until the receive was given up
     progress_for(*link, 0.3);
-    if (seat.side == Side::consumer) {
+    if (self.side == Side::consumer) {
       EXPECT_TRUE(std::ranges::all_of(message, [](auto b) { return b == std::byte{42}; }));
     }
     request.reset();
-    seat.meet(link.get());
+    self.meet(link.get());
   });
 }
 
 TEST_P(TransportContract, EndsInOrderAfterItsPeerHasLeft) {
-  rig().run(1, 1, [](Seat& seat) {
+  rig().run(1, 1, [](Participant& self) {
     std::vector<Link> links(3);
     for (auto& link : links) {
-      link = seat.connected();
+      link = self.connected();
       std::array<std::byte, 8> out{}, in{};
       std::array<Request, 2> both{link->send(0, 1, out), link->receive(0, 1, in)};
       finish(*link, both);
     }
-    const pid_t peer = pid_of_peer(seat);
+    const pid_t peer = pid_of_peer(self);
     // The rank that closes first waits in vain for the goodbye of its peer, and MPI keeps the link.
-    if (seat.side == Side::producer) links.clear();
-    seat.meet(nullptr);
+    if (self.side == Side::producer) links.clear();
+    self.meet(nullptr);
     links.clear();
     // MPI_Finalize of the producer must work although the other job no longer exists.
-    for (Patience patience; seat.side == Side::producer && kill(peer, 0) == 0;)
+    for (Patience patience; self.side == Side::producer && kill(peer, 0) == 0;)
       patience.wait("the end of the other job");
   });
 }
 
 TEST_P(TransportContract, FreesAnUnusedLinkWithoutItsPeer) {
-  rig().run(1, 1, [](Seat& seat) {
-    Link link = seat.connected();
+  rig().run(1, 1, [](Participant& self) {
+    Link link = self.connected();
     const int before = freed_communicators;
-    if (seat.side == Side::producer) link.reset();  // the consumer makes no progress meanwhile
-    EXPECT_EQ(freed_communicators - before, seat.side == Side::producer ? 1 : 0)
+    if (self.side == Side::producer) link.reset();  // the consumer makes no progress meanwhile
+    EXPECT_EQ(freed_communicators - before, self.side == Side::producer ? 1 : 0)
         << "a link whose peer has not said goodbye is kept until MPI_Finalize";
-    seat.meet(nullptr);
+    self.meet(nullptr);
   });
 }
 

@@ -15,7 +15,7 @@ std::unique_ptr<transport::Transport> make_ofi() {
 std::unique_ptr<Rig> make_rig() {
   return std::make_unique<ThreadRig>(
       9, first_way(*make_ofi()), make_ofi,
-      [](Side survivor, Act act) { return start_victim(make_ofi, survivor, act); },
+      [](Side survivor, Traffic traffic) { return start_victim(make_ofi, survivor, traffic); },
       /*is_readable=*/false);
 }
 

@@ -17,9 +17,9 @@ using transport::HybridTransport, transport::Tcp;
 
 std::unique_ptr<transport::Transport> make_tcp() { return std::make_unique<Tcp>(); }
 
-/// Returns the largest number of seats: each takes two descriptors, and two for its connection
-/// with the other side.
-Rank seats() {
+/// Returns the largest number of participants: each takes two descriptors, and two for its
+/// connection with the other side.
+Rank participants() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   return static_cast<Rank>(std::clamp<rlim_t>(limit.rlim_cur, 100, 2102) - 100) / 4;
@@ -27,8 +27,8 @@ Rank seats() {
 
 std::unique_ptr<Rig> make_rig() {
   return std::make_unique<ThreadRig>(
-      seats(), first_way(*make_tcp()), make_tcp,
-      [](Side survivor, Act act) { return start_victim(make_tcp, survivor, act); },
+      participants(), first_way(*make_tcp()), make_tcp,
+      [](Side survivor, Traffic traffic) { return start_victim(make_tcp, survivor, traffic); },
       /*is_readable=*/true);
 }
 
@@ -36,7 +36,7 @@ std::unique_ptr<Rig> make_rig() {
 std::unique_ptr<Rig> make_hybrid_rig() {
   const auto dealt = std::make_shared<std::atomic<int>>(0);  // among two machines
   return std::make_unique<ThreadRig>(
-      seats() / 2, "local+" + first_way(*make_tcp()),
+      participants() / 2, "local+" + first_way(*make_tcp()),
       [dealt] {
         return std::make_unique<HybridTransport>(make_tcp(), std::to_string((*dealt)++ % 2));
       },
