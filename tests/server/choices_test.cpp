@@ -51,18 +51,18 @@ protected:
   Play play;
 };
 
-TEST_F(Choices, TheProducersFirstIsTakenThatTheConsumerHas) {
+TEST_F(Choices, UseTheProducersFirstThatBothSidesHave) {
   play.send(11, of_viewer, {Play::done(11, 3)});
   play.send(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});
   EXPECT_EQ(play.status().streams(0).consumers(0).offer(), "ofi:tcp");
 }
 
-TEST_F(Choices, TheOrderInWhichTheyComeIsNoMatter) {
+TEST_F(Choices, MayComeInAnyOrder) {
   play.send(1, of_ocean, {Play::done(1, 3)});
   play.send(11, of_viewer, {Play::done(11, 3), to_viewer, to_ocean});
 }
 
-TEST_F(Choices, AreAskedForOnceForAllLinksOfAGroup) {
+TEST_F(Choices, AreRequestedOnceForAllLinksOfAGroup) {
   play.send(11, of_viewer, {Play::done(11, 3)});
   play.send(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});
   play.send(
@@ -74,7 +74,7 @@ TEST_F(Choices, AreAskedForOnceForAllLinksOfAGroup) {
 }
 
 // A producer does not wait for a consumer that never sends its choices.
-TEST_F(Choices, LinkNobodyWhileOneSideLacksThem) {
+TEST_F(Choices, LinkNoGroupWhileOneSideLacksThem) {
   play.send(1, of_ocean, {Play::done(1, 3)});
   const std::string end = "request: 4 presence { unless_choosing: true }";
   play.send(1, end, {"1: request: 4 done { is_choosing: true }"});
@@ -95,7 +95,7 @@ TEST_F(Choices, LinkNobodyWhileOneSideLacksThem) {
 }
 
 // The call of its producer may be short, so the consumer is asked before that call begins.
-TEST(EarlyChoices, AreAskedOfAConsumerThatWaitsForItsProducer) {
+TEST(EarlyChoices, AreRequestedFromAWaitingConsumer) {
   Play play;
   play.join("ocean", 2, 1);
   play.join("viewer", 1, 11);
@@ -119,14 +119,14 @@ TEST_F(Choices, HoldACallForBothSidesUntilTheyAreHere) {
 }
 
 // The group may have dropped the question.
-TEST_F(Choices, AreAskedForAgainInTheNextCallOfAGroupThatHasNotAnswered) {
+TEST_F(Choices, AreRequestedAgainInTheNextCall) {
   play.send(1, of_ocean, {Play::done(1, 3)});
   play.send(11, "request: 4 presence {}", {Play::done(11, 4)});
   play.send(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
 }
 
 // The ranks go on by themselves when both groups have answered.
-TEST_F(Choices, ThatAreAskedForAreNoCircle) {
+TEST_F(Choices, MakeNoCircleWhileTheyAreAwaited) {
   const std::string wait =
       "heartbeat { wait { number: 1 seconds: 9 call: 'begin_step' stream: 's' ";
   for (int beat = 0; beat < 8; ++beat) {
@@ -137,7 +137,7 @@ TEST_F(Choices, ThatAreAskedForAreNoCircle) {
   }
 }
 
-TEST_F(Choices, NamesBothSidesWhereNoneIsCommon) {
+TEST_F(Choices, NameBothSidesIfNoneIsCommon) {
   play.send(11, of_viewer, {Play::done(11, 3)});
   const std::string refused = fmt::format(
       "stream_refused {{ incarnation: 1 refused {{ code: {} text: \"stream 's': producer "
@@ -148,7 +148,7 @@ TEST_F(Choices, NamesBothSidesWhereNoneIsCommon) {
   play.send(1, choices({"ofi:verbs@host"}), {Play::done(1, 3), "11: " + refused, "1: " + refused});
 }
 
-TEST_F(Choices, NamesAGroupThatHasNone) {
+TEST_F(Choices, NameAGroupThatHasNone) {
   play.send(11, of_viewer, {Play::done(11, 3)});
   const std::string refused = fmt::format(
       "stream_refused {{ incarnation: 1 refused {{ code: {} text: \"stream 's': group "
@@ -159,7 +159,7 @@ TEST_F(Choices, NamesAGroupThatHasNone) {
 }
 
 // A session rejects longer texts, and thereby loses the server.
-TEST_F(Choices, AreToldAsFarAsATextGoes) {
+TEST_F(Choices, AreCutToTheLengthOfAText) {
   std::vector<std::string> most;
   for (int i = 0; i < proto::max_offers; ++i) most.push_back(fmt::format("ofi:{:*>250}", i));
   play.receive(11, choices(most));
@@ -172,7 +172,7 @@ TEST_F(Choices, AreToldAsFarAsATextGoes) {
     }
 }
 
-TEST_F(Choices, ComeFromRankZeroOfAGroupThatWasAsked) {
+TEST_F(Choices, MustComeFromRankZeroOfAnAskedGroup) {
   play.join("stranger", 1, 21);
   play.send(
       2, choices({"ofi:tcp"}),
@@ -185,7 +185,7 @@ TEST_F(Choices, ComeFromRankZeroOfAGroupThatWasAsked) {
                            3)});
 }
 
-TEST_F(Choices, ComeTooLateForASubscriptionThatWasTakenBack) {
+TEST_F(Choices, AreIgnoredAfterAnUnsubscribe) {
   play.send(11, "request: 4 unsubscribe { stream: 's' }", {Play::done(11, 4)});
   play.send(1, of_ocean, {Play::done(1, 3)});
   play.send(11, of_viewer, {Play::done(11, 3)});

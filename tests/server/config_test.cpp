@@ -52,7 +52,7 @@ TEST_F(ConfigFile, HasDefaults) {
   EXPECT_EQ(config.heartbeat_seconds, 1);
 }
 
-TEST_F(ConfigFile, GivesWayToTheEnvironmentAndThatToArguments) {
+TEST_F(ConfigFile, YieldsToTheEnvironmentAndToArguments) {
   write("bind: 0.0.0.0\nport: 1\nport_file: f\nlog: debug\nheartbeat: 0.5\n");
   Config config = load();
   EXPECT_EQ(config.bind, "0.0.0.0");
@@ -101,7 +101,7 @@ TEST_F(ConfigFile, TakesAKeyFromAFileOrTheEnvironment) {
             "key_file (from --key-file): expected the path of a file, or none, found ''");
 }
 
-TEST_F(ConfigFile, TakesTheTwoFilesOfTlsOrNone) {
+TEST_F(ConfigFile, NeedsBothFilesOfTlsOrNeither) {
   const Config config = load({{"tls_key", "k"}}, {{"TREMULA_TLS_CERTIFICATE", "c"}});
   EXPECT_EQ(config.tls_certificate, "c");
   EXPECT_EQ(config.tls_key, "k");
@@ -175,7 +175,7 @@ TEST_F(ConfigFile, NamesAnUnknownKeyAndItsLine) {
                 "heartbeat, hello, connections_per_host, memory");
 }
 
-TEST_F(ConfigFile, NamesTheLineThatIsNoConfig) {
+TEST_F(ConfigFile, NamesTheMalformedLine) {
   const struct {
     const char* text;
     std::string error;

@@ -99,7 +99,7 @@ protected:
   std::vector<ConnectionId> awaited;
 };
 
-TEST_F(Copies, AReaderIsLinkedToTheOneWithTheFewestLinks) {
+TEST_F(Copies, GetANewReaderByFewestLinks) {
   announce(trainer, allows);
   serve(one);
   subscribe(reader);  // the trainer has a link, the copy none
@@ -118,7 +118,7 @@ TEST_F(Copies, AReaderIsLinkedToTheOneWithTheFewestLinks) {
   EXPECT_EQ(to_one.incarnation(), 7u);  // of the copy
 }
 
-TEST_F(Copies, OneThatDoesNotComeIsNotWaitedForLong) {
+TEST_F(Copies, AreAwaitedOnlyBriefly) {
   announce(trainer, allows);
   serve(one);
   serve(two);
@@ -134,7 +134,7 @@ TEST_F(Copies, OneThatDoesNotComeIsNotWaitedForLong) {
   EXPECT_EQ(source_of(reader), "trainer");
 }
 
-TEST_F(Copies, OnItsOwnHostIsPreferred) {
+TEST_F(Copies, ArePreferredOnTheHostOfTheReader) {
   play.receive(two, "request: 2 goodbye {}");
   join(two, "two", "far");
   announce(trainer, allows);
@@ -146,7 +146,7 @@ TEST_F(Copies, OnItsOwnHostIsPreferred) {
   EXPECT_EQ(source_of(reader), "one");
 }
 
-TEST_F(Copies, AreForReadersThatCanBeLinkedAnewAndDoNotServe) {
+TEST_F(Copies, ServeOnlyReadersThatOutliveAndDoNotServe) {
   announce(trainer, allows);
   serve(one);
   be_present(one);
@@ -159,7 +159,7 @@ TEST_F(Copies, AreForReadersThatCanBeLinkedAnewAndDoNotServe) {
   EXPECT_EQ(source_of(two), "trainer");
 }
 
-TEST_F(Copies, OfOneWithoutAFieldThatIsWantedAreNotTaken) {
+TEST_F(Copies, MustHaveEveryWantedField) {
   const std::string more = fields() + Play::field("v", 10, "shape=8 grid=1");
   announce(trainer, allows, more);
   serve(one);
@@ -172,7 +172,7 @@ TEST_F(Copies, OfOneWithoutAFieldThatIsWantedAreNotTaken) {
   EXPECT_EQ(source_of(reader), "trainer");
 }
 
-TEST_F(Copies, OfAnArrayWhoseRanksListWhatTheyOwnAreRefused) {
+TEST_F(Copies, AreRefusedForListedArrays) {
   const std::string listed = Play::field("u", 10, "shape=8 lists=1 partial=yes");
   announce(trainer, allows);
   std::string wanted = subscription(serves);
@@ -181,7 +181,7 @@ TEST_F(Copies, OfAnArrayWhoseRanksListWhatTheyOwnAreRefused) {
             std::string::npos);
 }
 
-TEST_F(Copies, AReaderWhoseCopyEndsIsLinkedToAnotherInTheSameEpoch) {
+TEST_F(Copies, EndOfOneKeepsItsReaderInTheEpoch) {
   announce(trainer, allows);
   serve(one);
   serve(two);
@@ -198,7 +198,7 @@ TEST_F(Copies, AReaderWhoseCopyEndsIsLinkedToAnotherInTheSameEpoch) {
   EXPECT_EQ(to_reader.epoch(), 0u);
 }
 
-TEST_F(Copies, AReaderWhoseCopyEndsWithTheStreamIsLinkedToTheNextEpoch) {
+TEST_F(Copies, EndOfTheStreamMovesReadersToTheNextEpoch) {
   announce(trainer, allows);
   serve(one);
   be_present(one);
@@ -221,7 +221,7 @@ TEST_F(Copies, AReaderWhoseCopyEndsWithTheStreamIsLinkedToTheNextEpoch) {
 }
 
 // A restarted server knows the writer of the lost copy by its number.
-TEST_F(Copies, AReaderWhoseCopyEndsWithTheServerKnowsWhetherTheWriterGoesOn) {
+TEST_F(Copies, RestartShowsReadersIfTheWriterContinues) {
   announce(trainer, allows);
   serve(one);
   be_present(one);
@@ -255,7 +255,7 @@ TEST_F(Copies, AReaderWhoseCopyEndsWithTheServerKnowsWhetherTheWriterGoesOn) {
   }
 }
 
-TEST_F(Copies, OfAStreamThatHasEndedAreNotOffered) {
+TEST_F(Copies, AreNotOfferedAfterTheEndOfTheStream) {
   announce(trainer, allows);
   serve(one);
   be_present(one);
@@ -267,7 +267,7 @@ TEST_F(Copies, OfAStreamThatHasEndedAreNotOffered) {
   EXPECT_EQ(source_of(reader), "two");
 }
 
-TEST_F(Copies, AreAnnouncedByThoseThatMayAlone) {
+TEST_F(Copies, AreAnnouncedOnlyByServingReaders) {
   const std::string copy = "announce { " + announcement("is_copy: true ") + "}";
   const std::string none =
       "stream 's': expected the copy of a state that group 'one' reads and may serve to others; "
@@ -289,7 +289,7 @@ TEST_F(Copies, AreAnnouncedByThoseThatMayAlone) {
             "stream 's': expected kind step");
 }
 
-TEST_F(Copies, AReaderThatMayNotServeIsRefused) {
+TEST_F(Copies, RefuseAReaderThatMayNotServe) {
   announce(trainer, "readable_by_all: true ");
   EXPECT_EQ(
       refusal(one, "subscribe { " + subscription(serves) + "}"),
@@ -306,7 +306,7 @@ TEST_F(Copies, AReaderThatMayNotServeIsRefused) {
 
 // The writer decides who may read: a copy announced as readable by all is still closed to bob, who may not read the
 // original.
-TEST_F(Copies, AreReadByThoseThatMayReadTheOriginal) {
+TEST_F(Copies, AreReadableOnlyLikeTheOriginal) {
   announce(trainer, allows);
   serve(one, "readable_by_all: true ");
   be_present(one);
@@ -314,7 +314,7 @@ TEST_F(Copies, AreReadByThoseThatMayReadTheOriginal) {
             "stream 's' is announced by a group with another key: exp");
 }
 
-TEST_F(Copies, AreShownAsSuch) {
+TEST_F(Copies, AreShownAsCopies) {
   announce(trainer, allows);
   serve(one);
   be_present(one);
@@ -328,7 +328,7 @@ TEST_F(Copies, AreShownAsSuch) {
 }
 
 // A restarted server learns of copies, and which readers serve them, from the groups that come back, in any order.
-TEST(CopiesOfAnEarlierServer, AreTakenAsBefore) {
+TEST(CopiesOfAnEarlierServer, ServeReadersAsBefore) {
   class Later : public Copies {
   public:
     Later() : Copies(2) {}

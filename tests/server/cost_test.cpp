@@ -96,7 +96,7 @@ Cost cost_of_joining(int ranks) {
   return cost;
 }
 
-TEST(Cost, OfAJobThatJoinsGrowsAsItsRanks) {
+TEST(Cost, GrowsLinearlyForAJobThatJoins) {
   expect_near_linear(cost_of_joining(500), cost_of_joining(2000));
 }
 
@@ -123,7 +123,7 @@ Cost cost_of_second_job(int ranks, bool is_one_silent) {
   });
 }
 
-TEST(Cost, OfASecondJobOfANameGrowsAsItsRanks) {
+TEST(Cost, GrowsLinearlyForASecondJobOfAName) {
   for (const bool is_one_silent : {true, false})
     expect_near_linear(cost_of_second_job(500, is_one_silent),
                        cost_of_second_job(2000, is_one_silent));
@@ -144,7 +144,7 @@ std::size_t kept_of_waiting_hello(int unknown) {
   return kept - before;
 }
 
-TEST(Cost, OfAHelloThatWaitsIsWhatTheServerKnowsOfIt) {
+TEST(Cost, IgnoresUnknownFieldsOfAWaitingHello) {
   EXPECT_LT(kept_of_waiting_hello(20'000), kept_of_waiting_hello(0) + 1000);
 }
 
@@ -183,7 +183,7 @@ Cost cost_of_presence_of_others(int readers) {
   return cost_of([&] { play.receive(3, presence); });
 }
 
-TEST(Cost, OfAPresenceOfOthersDoesNotGrowWithTheReadersThatServe) {
+TEST(Cost, DoesNotGrowWithReadersThatServe) {
   const Cost once = cost_of_presence_of_others(20), four_times = cost_of_presence_of_others(80);
   EXPECT_LE(four_times.comparisons, 2 * once.comparisons + 8);
   EXPECT_LE(four_times.steps, 2 * once.steps + 8);
@@ -210,7 +210,7 @@ Cost cost_of_announcing(int streams) {
   return cost_of([&] { play.receive(1, announce); });
 }
 
-TEST(Cost, OfAnAnnouncementDoesNotGrowWithSubscriptionsToOtherStreams) {
+TEST(Cost, DoesNotGrowWithOtherSubscriptions) {
   const Cost once = cost_of_announcing(50), four_times = cost_of_announcing(200);
   EXPECT_LE(four_times.comparisons, 2 * once.comparisons + 8);
   EXPECT_LE(four_times.steps, 2 * once.steps + 8);
@@ -241,7 +241,7 @@ Cost cost_of_gaps(int fields) {
   });
 }
 
-TEST(Cost, OfTellingGapsGrowsAsTheFieldsOfTheParts) {
+TEST(Cost, GrowsLinearlyForExplainingGaps) {
   const Cost once = cost_of_gaps(256);
   EXPECT_GT(once.comparisons, 256u) << "it counts";
   expect_near_linear(once, cost_of_gaps(1024));
@@ -274,7 +274,7 @@ Cost cost_of_search(core::Rank ranks, int& questions) {
   });
 }
 
-TEST(Cost, OfASearchForCirclesGrowsAsTheRanksThatWait) {
+TEST(Cost, GrowsLinearlyForASearchForCircles) {
   int questions = 0;
   const Cost once = cost_of_search(250, questions);
   EXPECT_EQ(questions, 1);
@@ -310,7 +310,7 @@ Cost cost_of_words(core::Rank ranks, int said) {
   });
 }
 
-TEST(Cost, OfASearchForCirclesDoesNotGrowWithWordsThatNoRankNeeds) {
+TEST(Cost, DoesNotGrowWithWordsThatNoRankNeeds) {
   const Cost few = cost_of_words(100, 1), many = cost_of_words(100, 1000);
   EXPECT_LE(many.bytes, few.bytes);
   EXPECT_LE(many.comparisons, few.comparisons);

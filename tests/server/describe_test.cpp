@@ -38,7 +38,7 @@ protected:
   Play play;
 };
 
-TEST_F(Describing, TellsFieldsAndHosts) {
+TEST_F(Describing, ReturnsFieldsAndHosts) {
   join({"b", "a", "b", "b"});
   announce();
   play.send(11, describe, {described(4, all_hosts)});
@@ -75,7 +75,7 @@ TEST_F(Describing, PassesAttributesOn) {
   EXPECT_EQ(matched[1].attributes() + matched[1].fields(0).attributes(), "");
 }
 
-TEST_F(Describing, TellsWhatThereIsInstead) {
+TEST_F(Describing, ReturnsTheNamesOfOtherStreams) {
   play.send(11, describe, {no_stream});
   join({"b", "a", "b", "b"});
   play.send(11, describe, {no_stream});
@@ -86,7 +86,7 @@ TEST_F(Describing, TellsWhatThereIsInstead) {
   play.send(11, describe, {no_stream});
 }
 
-TEST_F(Describing, TellsNoHostsWhileARankIsMissing) {
+TEST_F(Describing, ReturnsNoHostsWhileARankIsMissing) {
   join({"b", "a", "b"});
   announce();
   play.send(11, describe, {described(3)});

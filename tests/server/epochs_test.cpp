@@ -125,7 +125,7 @@ protected:
 
 constexpr auto outlives = "outlives: true ";
 
-TEST_F(Epochs, AConsumerThatOutlivesItsProducerIsLinkedToTheNext) {
+TEST_F(Epochs, LinkASurvivingConsumerToTheNextProducer) {
   join("viewer", viewer);
   subscribe(outlives);
   start_producer(12);
@@ -146,7 +146,7 @@ TEST_F(Epochs, AConsumerThatOutlivesItsProducerIsLinkedToTheNext) {
   expect_matched(3, 2);
 }
 
-TEST_F(Epochs, AConsumerThatComesBackLateIsLinkedToAGreaterEpoch) {
+TEST_F(Epochs, LinkALateConsumerToAGreaterEpoch) {
   join("viewer", viewer);
   subscribe(outlives);
   start_producer(12);
@@ -164,7 +164,7 @@ TEST_F(Epochs, AConsumerThatComesBackLateIsLinkedToAGreaterEpoch) {
   expect_matched(2, 2);
 }
 
-TEST_F(Epochs, WithoutSuchConsumersNothingIsKept) {
+TEST_F(Epochs, KeepNothingWithoutSurvivingConsumers) {
   join("viewer", viewer);
   subscribe("");
   start_producer(12);
@@ -204,7 +204,7 @@ protected:
   static constexpr auto again = "outlives: true least_epoch: 1 ";
 };
 
-TEST_F(LostProducer, IsFollowedByNoStranger) {
+TEST_F(LostProducer, IsNotFollowedByAStranger) {
   EXPECT_EQ(refusal_of_announcement(20), claimed) << "before viewer knows of the loss";
   subscribe(again);
   EXPECT_EQ(refusal_of_announcement(20, "readable_by_all: true "), claimed);
@@ -215,19 +215,19 @@ TEST_F(LostProducer, IsFollowedByNoStranger) {
   EXPECT_EQ(refusal_of_announcement(20), "") << "the stream ended in order: the name is free";
 }
 
-TEST_F(LostProducer, IsNotWaitedForBeyondItsConsumers) {
+TEST_F(LostProducer, IsAwaitedOnlyByItsConsumers) {
   play.receive(viewer, "request: 3 unsubscribe { stream: 's' }");
   EXPECT_EQ(refusal_of_announcement(20), "");
   play.receive(20, "request: 3 close_stream { stream: 's' }");
   EXPECT_EQ(play.held_bytes(), 0u);
 }
 
-TEST_F(LostProducer, IsNotWaitedForByAConsumerThatIsLostItself) {
+TEST_F(LostProducer, IsNotAwaitedByALostConsumer) {
   play.close(viewer, {});
   EXPECT_EQ(refusal_of_announcement(20), "");
 }
 
-TEST_F(LostProducer, IsRememberedByAServerThatIsStartedAgain) {
+TEST_F(LostProducer, IsRememberedAfterAServerRestart) {
   start_server(7);
   join("bob", 20);
   join("viewer", viewer);
@@ -245,7 +245,7 @@ TEST_F(LostProducer, IsRememberedByAServerThatIsStartedAgain) {
   expect_matched((std::uint64_t{8} << 32) + 1, 2);
 }
 
-TEST_F(LostProducer, IsFollowedByNoStrangerThatIsQuickerAtAServerThatIsStartedAgain) {
+TEST_F(LostProducer, IsNotFollowedByAFastStrangerAfterARestart) {
   start_server(7);
   join("bob", 20);
   EXPECT_EQ(refusal_of_announcement(20, "readable_by_all: true "), "");
@@ -279,7 +279,7 @@ TEST_F(LostProducer, IsForgottenWithItsKey) {
   EXPECT_EQ(refusal_of_announcement(20), "");
 }
 
-TEST_F(LostProducer, IsAwaitedByNobodyThatHasNoTokenOfIt) {
+TEST_F(LostProducer, IsAwaitedOnlyWithATokenOfIt) {
   play.receive(viewer, "request: 3 unsubscribe { stream: 's' }");
   const auto before = play.held_bytes();
   join("other", 15);
@@ -310,7 +310,7 @@ TEST_F(LostProducer, IsFollowedForAConsumerThatMayReadTheNext) {
   EXPECT_EQ(shown_epoch(), 0u) << "a subscription that is refused changes nothing";
 }
 
-TEST_F(LostProducer, IsClaimedNoMoreWhenTheNextDoesNotFit) {
+TEST_F(LostProducer, IsNoLongerClaimedIfTheNextDoesNotFit) {
   subscribe(again);
   join("ocean", 13);
   play.receive(13, "request: 2 announce { stream: 's' queue_depth: 1 incarnation: 7 " +
@@ -345,7 +345,7 @@ TEST_F(LostProducer, WasLinkedByAnEarlierServer) {
   EXPECT_EQ(shown_epoch(), 5u);
 }
 
-TEST_F(Epochs, OfAProducerThatGoesOnStayThatOfTheLostLink) {
+TEST_F(Epochs, StayTheSameWhileTheProducerContinues) {
   constexpr auto again = "outlives: true least_epoch: 1 lost_streams: 70 ";
   constexpr auto lose = "request: 3 close_link { link: 1 gave_up: true why: 'cut' }";
   const auto begin_step = [&] {
@@ -378,7 +378,7 @@ TEST_F(Epochs, OfAProducerThatGoesOnStayThatOfTheLostLink) {
 }
 
 // A rank of the producer has dropped the link of viewer before the server ended; other still has its link.
-TEST_F(Epochs, OfAProducerThatGoesOnWithOthersStayThatOfTheLostLink) {
+TEST_F(Epochs, StayTheSameIfTheProducerHasOtherLinks) {
   join("viewer", viewer);
   subscribe(outlives);
   start_producer(12);
@@ -400,7 +400,7 @@ TEST_F(Epochs, OfAProducerThatGoesOnWithOthersStayThatOfTheLostLink) {
 }
 
 // viewer had epoch 1 of an earlier producer; other is linked to the present one before viewer comes back.
-TEST_F(Epochs, AreNotChangedByAConsumerOfAnEarlierOne) {
+TEST_F(Epochs, AreNotChangedByAnEarlierConsumer) {
   play = Play();  // without keys there are no tokens to show
   constexpr ConnectionId other = 15;
   const auto epoch_of = [&](ConnectionId to, const std::string& more) {
@@ -424,7 +424,7 @@ TEST_F(Epochs, AreNotChangedByAConsumerOfAnEarlierOne) {
   EXPECT_EQ(epoch_of(other, "outlives: true least_epoch: 1 lost_streams: 70 ").second, 0u);
 }
 
-TEST_F(Epochs, AreCountedToTheLast) {
+TEST_F(Epochs, AreCountedUpToTheMaximum) {
   play = Play();  // without keys there are no tokens to show
   join("viewer", viewer);
   subscribe("outlives: true least_epoch: 4294967295 ");
@@ -442,7 +442,7 @@ TEST_F(Epochs, AreCountedToTheLast) {
   EXPECT_EQ(shown_epoch(), 4294967295u);
 }
 
-TEST_F(Epochs, PartsOfOneArrayHaveTheSame) {
+TEST_F(Epochs, AreSharedByThePartsOfOneArray) {
   play = Play();  // without keys there are no tokens to show
   join("viewer", viewer);
   const auto part = [](int origin) {

@@ -54,7 +54,7 @@ TEST_F(Explaining, NamesRanksThatHaveLeftTheirGroup) {
   expect_left("that rank 2 has left, and rank 3 after it");
 }
 
-TEST_F(Explaining, NamesTheCauseAndNotTheRanksThatGaveUpWaitingForIt) {
+TEST_F(Explaining, NamesTheCauseNotTheRanksThatGaveUp) {
   play.join("four", 4, 31);
   for (const ConnectionId rank : {31u, 32u}) play.send(rank, "heartbeat { agreement: 7 }", {});
   play.send(32, "request: 2 goodbye {}", {Play::done(32, 2)});
@@ -67,7 +67,7 @@ TEST_F(Explaining, NamesTheCauseAndNotTheRanksThatGaveUpWaitingForIt) {
             {"31: request: 3 explained { text: 'that rank 2 has left' is_warning: true }"});
 }
 
-TEST_F(Explaining, NamesARankThatHasLeftThoughAllHaveCome) {
+TEST_F(Explaining, NamesARankThatLeftAfterAllHadJoined) {
   play.join("two", 2, 31);
   for (const ConnectionId rank : {31u, 32u}) play.send(rank, "heartbeat { agreement: 7 }", {});
   play.send(32, "request: 2 goodbye {}", {Play::done(32, 2)});
@@ -75,12 +75,12 @@ TEST_F(Explaining, NamesARankThatHasLeftThoughAllHaveCome) {
             {"31: request: 3 explained { text: 'that rank 1 has left' is_warning: true }"});
 }
 
-TEST_F(Explaining, SaysThatThereIsNone) {
+TEST_F(Explaining, SaysThatThereIsNoOtherStream) {
   play.send(11, subscribe("z", 4), {Play::done(11, 2)});
   expect(11, "text: 'no stream of another group'");
 }
 
-TEST_F(Explaining, CountsTheRanksOfGroupsThatAreNotComplete) {
+TEST_F(Explaining, CountsTheRanksOfIncompleteGroups) {
   play.send(11, subscribe("s", 4), {Play::done(11, 2)});
   play.send(21, Play::hello("third", 0, 3), {Play::welcome(21)});
   expect(11,
@@ -93,7 +93,7 @@ TEST_F(Explaining, CountsTheRanksOfGroupsThatAreNotComplete) {
       "is_warning: true");
 }
 
-TEST_F(Explaining, NamesGroupsOfWhichARankDoesNotCome) {
+TEST_F(Explaining, NamesGroupsThatWaitForTheirOwnRanks) {
   play.send(11, subscribe("s", 4), {Play::done(11, 2)});
   play.own(31, 1);
   play.join("of another key", 1, 31);
@@ -111,7 +111,7 @@ TEST_F(Explaining, NamesGroupsOfWhichARankDoesNotCome) {
 }
 
 // A reader whose program ends with an error before it has a link only says goodbye.
-TEST_F(Explaining, NamesGroupsThatCameAndWentWithoutALink) {
+TEST_F(Explaining, NamesGroupsThatLeftWithoutALink) {
   play.at(1);
   play.send(1, announce("s", 4), {Play::done(1, 2)});
   play.join("early", 1, 21);
@@ -131,7 +131,7 @@ TEST_F(Explaining, NamesGroupsThatCameAndWentWithoutALink) {
   expect(11, "text: \"only 's'; " + early + "\" is_warning: true");
 }
 
-TEST_F(Explaining, NamesGroupsThatWentShortlyBeforeTheOneThatAsksCame) {
+TEST_F(Explaining, NamesGroupsThatLeftShortlyBefore) {
   play.at(5);
   play.join("early", 1, 21);
   play.send(21, "request: 3 goodbye {}", {Play::done(21, 3)});
@@ -148,7 +148,7 @@ TEST_F(Explaining, NamesGroupsThatWentShortlyBeforeTheOneThatAsksCame) {
   expect(23, "text: 'no stream of another group'");
 }
 
-TEST_F(Explaining, NamesNoGroupThatHadALinkAndNoneOfAnotherKey) {
+TEST_F(Explaining, OmitsLinkedGroupsAndThoseOfOtherKeys) {
   play.send(1, announce("s", 4), {Play::done(1, 2)});
   play.send(11, subscribe("s", 4), {Play::done(11, 2)});
   play.receive(1, "request: 4 presence { is_present: true incarnation: 4 }");
@@ -160,7 +160,7 @@ TEST_F(Explaining, NamesNoGroupThatHadALinkAndNoneOfAnotherKey) {
   expect(1, "");
 }
 
-TEST_F(Explaining, SaysWhatTheOtherSideWaitsForItself) {
+TEST_F(Explaining, NamesTheWaitOfTheOtherSide) {
   play.send(11, subscribe("s", 4), {Play::done(11, 2)});
   play.send(1, announce("s", 4), {Play::done(1, 2)});
   play.send(1, announce("other", 5), {Play::done(1, 2)});

@@ -24,7 +24,7 @@ wire::Hello hello(const std::string& group, int rank, int size, const std::strin
   return out;
 }
 
-TEST(Groups, TakeRanksInInAnyOrder) {
+TEST(Groups, AdmitRanksInAnyOrder) {
   Groups groups;
   groups.join(11, hello("g", 2, 3, "j", "first", 42), 5);
   groups.join(12, hello("g", 0, 3), 6);
@@ -39,7 +39,7 @@ TEST(Groups, TakeRanksInInAnyOrder) {
   EXPECT_FALSE(groups.seat(14));
 }
 
-TEST(Groups, RefuseWhoCannotBeOfTheGroup) {
+TEST(Groups, RefuseRanksThatDoNotFit) {
   Groups groups;
   groups.join(1, hello("g", 0, 4, "j", "nid1", 42), 10);
   const struct {
@@ -116,7 +116,7 @@ TEST(Groups, NameOneSilentRankOfEachGroup) {
   EXPECT_EQ(silent[0].rank, 1);
 }
 
-TEST(Groups, LetARankBeSilentForAsLongAsItHasSaid) {
+TEST(Groups, LetARankBeSilentAsLongAsItAnnounced) {
   Groups groups;
   const double none = std::numeric_limits<double>::infinity();
   for (const auto& [rank, seconds] : {std::pair{0, 10.0}, {1, 0.0}, {2, none}}) {

@@ -156,7 +156,7 @@ private:
 INSTANTIATE_TEST_SUITE_P(Server, Hostile, testing::Bool(),
                          [](const auto& test) { return test.param ? "tls" : "plain"; });
 
-TEST_P(Hostile, StrangersAreRefusedOrEnduredAndHarmNobody) {
+TEST_P(Hostile, StrangersHarmNoOtherConnection) {
   std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that the server has closed
   rlimit files{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);

@@ -26,7 +26,7 @@ std::vector<std::string> waits(const Account& account) {
   return {total.waits_for().begin(), total.waits_for().end()};
 }
 
-TEST(Account, IsEmptyUntilEveryRankHasSpoken) {
+TEST(Account, IsEmptyUntilEveryRankHasReported) {
   Account account(3);
   EXPECT_EQ(account.total().steps(), 0u);
   account.record(0, said(5, 10, 100));
@@ -77,7 +77,7 @@ TEST(Account, SumsCopiesAndTakesTheLongestTimes) {
   EXPECT_EQ(account.total().wire_seconds(), 2.5);
 }
 
-TEST(Account, ReplacesWhatARankSaidBefore) {
+TEST(Account, ReplacesTheLastReportOfARank) {
   Account account(2);
   account.record(1, said(1, 2, 3, 4, 5, "x"));
   account.record(0, said(10, 20, 30, 0.5, 0.25));
@@ -91,7 +91,7 @@ TEST(Account, ReplacesWhatARankSaidBefore) {
   EXPECT_TRUE(waits(account).empty());
 }
 
-TEST(Account, SaysWhenItWasTold) {
+TEST(Account, HasTheMeanTimeOfItsReports) {
   Account account(2, 10);
   EXPECT_EQ(account.total().reported_seconds(), 10);
   account.record(0, said(1, 1, 100), 11);
@@ -106,7 +106,7 @@ TEST(Account, CountsBeyond32Bits) {
   EXPECT_EQ(account.total().bytes(), std::uint64_t{1} << 41);
 }
 
-TEST(Account, SaysWhoWaitsForWhomMostRanksFirst) {
+TEST(Account, ListsWaitsWithTheMostRanksFirst) {
   Account account(4);
   EXPECT_TRUE(waits(account).empty());
   account.record(0, said(0, 0, 0, 0, 0, "ocean"));
@@ -124,7 +124,7 @@ TEST(Account, SaysWhoWaitsForWhomMostRanksFirst) {
   EXPECT_EQ(waits(single), std::vector<std::string>{"1 of 1 rank waits for ocean"});
 }
 
-TEST(Account, ListsEveryRankThatHasReportedAsFarAsThereIsRoom) {
+TEST(Account, ListsReportedRanksWhileThereIsRoom) {
   Account account(4);
   account.record(2, said(6, 10, 100));
   account.record(1, said(5, 10, 100, 0.5, 0.25, "viewer"));
@@ -147,7 +147,7 @@ TEST(Account, ListsEveryRankThatHasReportedAsFarAsThereIsRoom) {
   EXPECT_EQ(room, 0u);
 }
 
-TEST(Account, LeavesOutARankThatTheGroupDoesNotHave) {
+TEST(Account, IgnoresARankThatTheGroupDoesNotHave) {
   Account account(2);
   account.record(2, said(1, 1, 1));
   account.record(-1, said(1, 1, 1));

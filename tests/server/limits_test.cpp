@@ -39,7 +39,7 @@ TEST(Limits, RanksThatAreOnlyClaimedTakeNoMemory) {
                    many - 9)});
 }
 
-TEST(Limits, AGroupHoldsAsMuchAsItMay) {
+TEST(Limits, GroupHoldsAtMostItsBytes) {
   Play play(0, {.group_bytes = 20'000, .held_bytes = 30'000});
   play.join("a", 1, 1);
   play.join("b", 1, 2);
@@ -123,7 +123,7 @@ TEST(Limits, OffersAreHeld) {
 }
 
 // The group waits for its other ranks, and at first even for rank 0.
-TEST(Limits, WhatIsKeptForAGroupThatComesBackIsHeld) {
+TEST(Limits, DataOfAReturningGroupIsCounted) {
   Play play(5, {.group_bytes = 50'000, .held_bytes = 80'000});
   const auto come_back = [&](ConnectionId from, int rank) {
     auto hello = Play::parsed(Play::hello("g", rank, 3));
@@ -195,7 +195,7 @@ TEST(Limits, AddressesThatAllRanksGetAreHeldOnce) {
   EXPECT_EQ(output.messages.back().common->link_addresses().addresses_size(), consumers);
 }
 
-TEST(Limits, SharesThatAreTooLongAreNotKept) {
+TEST(Limits, TooLongSharesAreNotKept) {
   Play play;
   play.join("g", 3, 1);
   const std::string megabytes(9 << 20, 'x');
@@ -206,7 +206,7 @@ TEST(Limits, SharesThatAreTooLongAreNotKept) {
   EXPECT_EQ(play.receive(3, "request: 2 share { round: 1 bytes: 'x' }").messages.size(), 3u);
 }
 
-TEST(Limits, AHeartbeatTakesTimeForItsOwnCountersAlone) {
+TEST(Limits, HeartbeatTakesTimeOnlyForItsCounters) {
   constexpr int streams = 2000;
   Play play;
   play.join("g", 1, 1);
@@ -229,7 +229,7 @@ TEST(Limits, AConnectionWaitsOnceForAName) {
             {Play::refused(3, -7, "Hello: expected once per connection, found a second one")});
 }
 
-TEST(Limits, ReasonsArePassedOnWithoutWhatIsNotSeen) {
+TEST(Limits, ReasonsLoseTheirInvisibleCharacters) {
   Play play;
   play.join("ocean", 1, 1);
   play.join("viewer", 1, 2);

@@ -177,7 +177,7 @@ TEST(Listener, LinksAProducerAndAConsumer) {
   EXPECT_EQ(ocean.answer(6), "link_closed { link: 1 why: \"consumer \\'viewer\\' has left\" }");
 }
 
-TEST(Listener, AnswersBadMessagesClosesAndLivesOn) {
+TEST(Listener, AnswersABadMessageAndKeepsRunning) {
   Running server;
   Client good(server);
   good.send(hello("good", 0, 1));
@@ -210,7 +210,7 @@ TEST(Listener, AnswersBadMessagesClosesAndLivesOn) {
   EXPECT_EQ(good.answer(1), "request: 2 done { }");
 }
 
-TEST(Listener, TakesNothingInAfterABadMessage) {
+TEST(Listener, IgnoresInputAfterABadMessage) {
   Running server;
   Client bad(server);
   bad.send_raw("\xff");
@@ -234,7 +234,7 @@ TEST(Listener, LosesTheGroupOfABadMessage) {
       << first.answer(1);
 }
 
-TEST(Listener, TellsThatAConnectionWasCut) {
+TEST(Listener, ReportsThatAConnectionWasCut) {
   Running server;
   Client first(server);
   first.send(hello("g", 0, 2));
@@ -345,7 +345,7 @@ void expect_alone(const Running& server, const std::string& name) {
   EXPECT_EQ(status.find("name: \"" + name + "\""), std::string::npos) << status;
 }
 
-TEST(ListenerWithAKey, ServesThoseThatHaveIt) {
+TEST(ListenerWithAKey, ServesClientsThatHaveIt) {
   Running server(10, {}, key());
   Client ocean(server, key());
   ocean.send(hello("ocean", 0, 1));
@@ -357,7 +357,7 @@ TEST(ListenerWithAKey, ServesThoseThatHaveIt) {
   EXPECT_EQ(ocean.answer(2).find("refused { code: -4"), 0u) << ocean.answer(2);
 }
 
-TEST(ListenerWithAKey, GivesNoSeatToAStranger) {
+TEST(ListenerWithAKey, AdmitsNoStranger) {
   Running server(10, {}, key());
   Client none(server), other(server, core::Key("the key of another server", "test"));
   for (Client* client : {&none, &other}) client->send(hello("ocean", 0, 1));
@@ -433,7 +433,7 @@ TEST(ListenerWithAKey, GivesUpAnExchangeThatDoesNotEnd) {
   EXPECT_EQ(member.answers(2).size(), 2u);
 }
 
-TEST(ListenerWithAKey, TakesInNoLongFrameOfAStranger) {
+TEST(ListenerWithAKey, RefusesALongFrameOfAStranger) {
   Running server(10, {}, key());
   for (const std::string& prefix : {std::string("\x01\x04\0\0", 4), std::string("\0\0\0\x01", 4),
                                     std::string("\xff\xff\xff\xff", 4)}) {
@@ -444,7 +444,7 @@ TEST(ListenerWithAKey, TakesInNoLongFrameOfAStranger) {
   expect_alone(server, "ocean");
 }
 
-TEST(Listener, WithoutAKeyIsRefusedByThoseThatHaveOne) {
+TEST(Listener, IsRefusedByClientsIfItHasNoKey) {
   Running server;
   Client client(server, key());
   client.send(hello("ocean", 0, 1));
@@ -456,7 +456,7 @@ TEST(Listener, WithoutAKeyIsRefusedByThoseThatHaveOne) {
   EXPECT_EQ(plain.answer(0), welcome());
 }
 
-TEST(Listener, ListensBeyondThisHostWithAKeyOrWhenItIsToldTo) {
+TEST(Listener, ListensOutwardOnlyWithAKeyOrIfAllowed) {
   const core::Log log("server", core::LogLevel::off);
   Config config;
   config.port = 0;
@@ -521,7 +521,7 @@ bool is_true_soon(const auto& condition) {
   return false;
 }
 
-TEST(Listener, ServesOneThatDoesNotReadNoFurther) {
+TEST(Listener, StopsServingAClientThatDoesNotRead) {
   Running server(0.5, {.stranger_seconds = 5, .pause_bytes = 64 << 10});
   Client other(server);
   other.send(hello("other", 0, 1));
@@ -583,7 +583,7 @@ TEST(Listener, ServesOneMessageOfEachConnectionInTurn) {
 const std::string status_request = "request: 2 status {}";
 
 // The first status has been served when its answer arrives; no other one gets its turn in this test.
-TEST(Listener, HoldsStatusesThatAreTooManyAndServesEverythingElse) {
+TEST(Listener, DelaysStatusesAndServesEverythingElse) {
   const Running server(0.05, {.hello_seconds = 0.5, .stranger_seconds = 0.5, .status_rest = 1e15});
   Client first(server);
   first.send(status_request);
@@ -684,7 +684,7 @@ TEST(Listener, ClosesConnectionsThatHaveNotSaidHello) {
   ::close(slow);
 }
 
-TEST(Listener, IdleStrangersTakeNobodysPlace) {
+TEST(Listener, AdmitsMembersDespiteIdleStrangers) {
   constexpr std::size_t places = 32;
   Running server(10, {.connections = places});
   std::vector<int> idle;
@@ -706,7 +706,7 @@ TEST(Listener, IdleStrangersTakeNobodysPlace) {
   for (const int fd : idle) ::close(fd);
 }
 
-TEST(Listener, RefusesSessionsBeyondThoseOfAHost) {
+TEST(Listener, RefusesSessionsBeyondTheLimitOfAHost) {
   Running server(10, {.connections_per_host = 2});
   Client first(server), second(server), third(server);
   first.send(hello("g", 0, 3));
@@ -725,7 +725,7 @@ TEST(Listener, RefusesSessionsBeyondThoseOfAHost) {
     !defined(__SANITIZE_THREAD__)  // sanitizers end a process without memory
 /// Runs a server in a process of its own that gets 100 MiB more than it has at its start; the server must
 /// still be there afterwards.
-TEST(Listener, WithoutMemoryEndsTheConnectionThatWantsIt) {
+TEST(Listener, EndsOnlyAConnectionIfMemoryRunsOut) {
   int port_pipe[2] = {-1, -1};
   ASSERT_EQ(::pipe(port_pipe), 0);
   const pid_t child = ::fork();
@@ -770,7 +770,7 @@ TEST(Listener, WithoutMemoryEndsTheConnectionThatWantsIt) {
 }
 #endif
 
-TEST(Listener, TellsAStatusThatNoFrameHolds) {
+TEST(Listener, SendsALongStatusInSeveralFrames) {
   Running server;
   Client client(server);
   client.send(hello("g", 0, 1));
@@ -857,7 +857,7 @@ TEST(Listener, SaysWhyItCannotListen) {
             "means all of them");
 }
 
-TEST(Listener, NamesTheAddressForOtherHostsWhenItListensOnAllAddresses) {
+TEST(Listener, NamesItsOutwardAddress) {
   const core::Log log("server", core::LogLevel::off);
   Config config;
   config.port = 0;

@@ -113,7 +113,7 @@ Totals ask(const Peer& peer) {
   }
 }
 
-TEST(Load, TenThousandSessionsAndAThousandStreams) {
+TEST(Load, HasTenThousandSessionsAndAllTheirLinks) {
   rlimit files{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
   files.rlim_cur = files.rlim_max;

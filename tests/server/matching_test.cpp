@@ -59,7 +59,7 @@ protected:
   Play play;
 };
 
-TEST_F(Matching, AnswersASubscriptionAndTellsTheProducer) { link(); }
+TEST_F(Matching, NotifiesTheConsumerAndTheProducer) { link(); }
 
 TEST_F(Matching, RefusesToShareTheVersionsOfAState) {
   play.send(1,
@@ -77,7 +77,7 @@ TEST_F(Matching, RefusesToShareTheVersionsOfAState) {
 }
 
 // Both sides send as much as they may: a notice that a session rejects, or cannot parse, would cost it the link.
-TEST_F(Matching, TellsWhatIsAMessageThatASessionAccepts) {
+TEST_F(Matching, SendsNoticesThatASessionAccepts) {
   const auto fields = [](const std::string& layout) {
     std::string all;
     for (int f = 0; f < 14; ++f)
@@ -101,7 +101,7 @@ TEST_F(Matching, TellsWhatIsAMessageThatASessionAccepts) {
 }
 
 // A step has 8 x 6 elements of 4 bytes and as many of 8: 576 bytes.
-TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
+TEST_F(Matching, ReportsTheQueueOfALinkToBothSides) {
   const auto with_queue = [](std::string matched, const std::string& queue) {
     return matched.replace(matched.find("queue_depth: 3 "), 15, queue + " ");
   };
@@ -139,7 +139,7 @@ TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
 }
 
 // A queue of depth 0, from which consumers get the newest version.
-TEST_F(Matching, TellsBothSidesThatTheVersionsOfAStateAreLent) {
+TEST_F(Matching, ReportsLentVersionsToBothSides) {
   const auto with = [](std::string text, const std::string& before, const std::string& after) {
     return text.replace(text.find(before), before.size(), after);
   };
@@ -165,7 +165,7 @@ TEST_F(Matching, ServesALateConsumer) {
   play.send(11, subscribe("s"), {Play::done(11, 2), to_viewer, to_ocean});
 }
 
-TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
+TEST_F(Matching, GivesEveryConsumerItsOwnLink) {
   play.join("second", 2, 21);
   play.be_present(21);
   play.send(21, subscribe("s", wanted_by_two, {"local"}, 9), {Play::done(21, 9)});
@@ -225,7 +225,7 @@ TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
 }
 
 /// The end of the text of a refusal, after the lists of offers that have none in common.
-TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
+TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcross) {
   const std::string machine_a(64, 'a'), machine_b(64, 'b'), tcp = "ofi:tcp;ofi_rxm";
   const auto bind = [](const std::string& side, const std::string& host) {
     return "set ofi_bind (TREMULA_OFI_BIND) of " + side +
@@ -291,7 +291,7 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
   }
 }
 
-TEST_F(Matching, RefusesWhatDoesNotFit) {
+TEST_F(Matching, RefusesSubscriptionsThatDoNotFit) {
   play.send(1, announce("s"), {Play::done(1, 2)});
   const struct {
     std::string subscribe;
@@ -349,7 +349,7 @@ TEST_F(Matching, RefusesAlsoWhileASideIsAbsent) {
              Play::stream_refused(1, -8, text, 7)});
 }
 
-TEST_F(Matching, LinksGroupsOnlyWhileBothArePresentAndCallsTheOneThatIsNot) {
+TEST_F(Matching, LinksGroupsOnlyWhileBothArePresent) {
   const auto with = [](std::string text, int incarnation) {
     return text.insert(text.rfind('}'), fmt::format("incarnation: {} ", incarnation));
   };
@@ -365,7 +365,7 @@ TEST_F(Matching, LinksGroupsOnlyWhileBothArePresentAndCallsTheOneThatIsNot) {
   play.be_present(11);  // already linked: no group is notified
 }
 
-TEST_F(Matching, LinksAllStreamsOfTwoGroupsAtOnceInTheOrderOfTheSubscriptions) {
+TEST_F(Matching, LinksStreamsInTheOrderOfSubscriptions) {
   play.be_absent(11);
   play.send(1, announce("t"), {Play::done(1, 2)});
   play.send(1, announce("s"), {Play::done(1, 2)});
@@ -379,7 +379,7 @@ TEST_F(Matching, LinksAllStreamsOfTwoGroupsAtOnceInTheOrderOfTheSubscriptions) {
 }
 
 /// Both sides close a stream and open it again at once, each at its own pace.
-TEST_F(Matching, LetsAConsumerThatComesBackWaitForAStepOrTheNextStreamOfThatName) {
+TEST_F(Matching, LetsAReturningConsumerWaitForAStep) {
   const auto numbered = [](std::string text, int link, int incarnation) {
     text.replace(text.find("link: 1 "), 8, fmt::format("link: {} ", link));
     return text.insert(text.rfind('}'), fmt::format("incarnation: {} ", incarnation));
@@ -410,7 +410,7 @@ TEST_F(Matching, LetsAConsumerThatComesBackWaitForAStepOrTheNextStreamOfThatName
 }
 
 /// The consumer has seen the end of the stream, which the producer is still closing.
-TEST_F(Matching, LetsAConsumerThatComesBackWantOtherShapesOfTheNextStreamOfThatName) {
+TEST_F(Matching, LetsAReturningConsumerChangeItsShapes) {
   play.send(1, announce("s", two + "incarnation: 1 "), {Play::done(1, 2)});
   EXPECT_EQ(play.receive(11, subscribe("s")).messages.size(), 3u);
   play.send(11, "request: 3 close_link { link: 1 why: 'over' }",
@@ -442,7 +442,7 @@ TEST_F(Matching, RefusesLayoutsThatDoNotFitTheirGroup) {
   EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, RefusesAStreamThatIsThereAlready) {
+TEST_F(Matching, RefusesAStreamThatExistsAlready) {
   play.send(1, announce("s"), {Play::done(1, 2)});
   const std::string text =
       "stream 's' is already announced by group 'ocean'; choose another name or announce it when "
@@ -469,7 +469,7 @@ TEST_F(Matching, RefusesASecondSubscriptionWhileOneWaits) {
   play.send(11, subscribe("t", wanted, {"tcp"}, 4), {Play::done(11, 4)});
 }
 
-TEST_F(Matching, IsTheBusinessOfRank0) {
+TEST_F(Matching, IsReservedForRankZero) {
   const struct {
     const char* message;
     const char* what;
@@ -533,7 +533,7 @@ TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // others may still come
 }
 
-TEST_F(Matching, SaysWhyALinkIsClosedToItsTwoSidesAlone) {
+TEST_F(Matching, SaysWhyALinkClosedOnlyToItsSides) {
   link();
   play.receive(11, "request: 3 close_link { link: 1 gave_up: true why: 'skewed' }");
   play.send(1, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' }",
@@ -545,7 +545,7 @@ TEST_F(Matching, SaysWhyALinkIsClosedToItsTwoSidesAlone) {
             {Play::refused(31, -5, "link 1 was closed by the other side", 4)});
 }
 
-TEST_F(Matching, ClosesALinkWhenEveryRankOfTheConsumerHasFinished) {
+TEST_F(Matching, ClosesALinkWhenAllConsumerRanksFinished) {
   link();
   play.send(12, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(12, 3)});
   play.send(12, "request: 4 goodbye {}", {Play::done(12, 4)});  // costs the others nothing
@@ -561,7 +561,7 @@ TEST_F(Matching, ClosesALinkWhenEveryRankOfTheConsumerHasFinished) {
             {Play::done(13, 3), "1: " + closed, "2: " + closed});
 }
 
-TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheConsumerGivesUp) {
+TEST_F(Matching, ClosesALinkIfOneConsumerRankGivesUp) {
   link();
   play.send(11, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(11, 3)});
   const std::string closed = "link_closed { link: 1 why: 'rank 1 gave up' lost: true }";
@@ -571,7 +571,7 @@ TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheConsumerGivesUp) {
   play.send(13, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(13, 3)});
 }
 
-TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheProducerGivesUp) {
+TEST_F(Matching, ClosesALinkIfOneProducerRankGivesUp) {
   link();
   const std::string closed = "link_closed { link: 1 why: 'rank 1 gave up' lost: true }";
   play.send(2, "request: 3 close_link { link: 1 gave_up: true why: 'rank 1 gave up' }",
@@ -580,7 +580,7 @@ TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheProducerGivesUp) {
   play.send(1, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(1, 3)});
 }
 
-TEST_F(Matching, EndsAStreamForAllWhenOneRankOfTheProducerLeavesIt) {
+TEST_F(Matching, EndsAStreamIfOneProducerRankLeavesIt) {
   link();
   const std::string give_up = "close_stream { stream: 's' gave_up: true why: 'bad luck' }";
   const std::string closed = "link_closed { link: 1 why: 'bad luck' lost: true }";
@@ -627,7 +627,7 @@ TEST_F(Matching, ForgetsAClosedStreamWithoutConsumers) {
   EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, LeavesTheConsumersInPeaceWhenTheProducerEndsInOrder) {
+TEST_F(Matching, KeepsLinksWhenTheProducerEndsInOrder) {
   link();
   play.send(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
             {Play::done(1, 5), "11: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
@@ -642,7 +642,7 @@ TEST_F(Matching, LeavesTheConsumersInPeaceWhenTheProducerEndsInOrder) {
   EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, TellsAConsumerThatCameTooLateForTheProducerToAnswer) {
+TEST_F(Matching, ClosesALinkThatTheProducerNeverAnswered) {
   link();
   const std::string closed =
       "link_closed { link: 1 why: \"stream 's' had just ended when group 'viewer' joined\" }";
@@ -651,7 +651,7 @@ TEST_F(Matching, TellsAConsumerThatCameTooLateForTheProducerToAnswer) {
   EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, LosesAGroupOfWhichOneRankLeavesWhileItsStreamIsOpen) {
+TEST_F(Matching, LosesAGroupIfARankLeavesAnOpenStream) {
   link();
   const std::string lost =
       "why: \"rank 1 of group 'ocean' on host node, pid 101, left before its group had closed its "
@@ -664,7 +664,7 @@ TEST_F(Matching, LosesAGroupOfWhichOneRankLeavesWhileItsStreamIsOpen) {
   EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, MatchesNobodyWithAProducerThatIsLost) {
+TEST_F(Matching, MatchesNoConsumerWithALostProducer) {
   play.send(1, announce("s"), {Play::done(1, 2)});
   const std::string lost =
       ": group_lost { group: \"ocean\" why: \"rank 0 of group 'ocean' on host node, pid 100, left "
@@ -678,7 +678,7 @@ TEST_F(Matching, MatchesNobodyWithAProducerThatIsLost) {
             {Play::done(31, 2), to_viewer, "31" + to_ocean.substr(to_ocean.find(':'))});
 }
 
-TEST_F(Matching, TellsTheProducerWhenAConsumerLeavesItsLinkOpen) {
+TEST_F(Matching, ReportsAConsumerThatLeavesItsLinkOpen) {
   link();
   const std::string lost =
       "why: \"rank 1 of group 'viewer' on host node, pid 101, left before its group had closed its "
@@ -690,7 +690,7 @@ TEST_F(Matching, TellsTheProducerWhenAConsumerLeavesItsLinkOpen) {
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
 }
 
-TEST_F(Matching, TellsTheConsumersWhenALoneProducerLeavesItsStreamOpen) {
+TEST_F(Matching, ReportsALoneProducerThatLeavesItsStream) {
   play.join("lone", 1, 41);
   play.be_present(41);
   play.send(41, announce("t", Play::field("u", 10, "shape=8 grid=1")), {Play::done(41, 2)});
@@ -708,7 +708,7 @@ TEST_F(Matching, TellsTheConsumersWhenALoneProducerLeavesItsStreamOpen) {
   EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, TellsTheProducerWhenALoneConsumerLeaves) {
+TEST_F(Matching, ReportsALoneConsumerThatLeaves) {
   play.join("lone", 1, 41);
   play.be_present(41);
   play.send(1, announce("s"), {Play::done(1, 2)});
@@ -724,7 +724,7 @@ TEST_F(Matching, TellsTheProducerWhenALoneConsumerLeaves) {
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
 }
 
-TEST_F(Matching, LosesAGroupOfWhichOneRankLeavesWhileItWaitsForAStream) {
+TEST_F(Matching, LosesAGroupIfARankLeavesWhileItWaits) {
   play.send(11, subscribe("s"), {Play::done(11, 2)});
   const std::string lost =
       ": group_lost { group: 'viewer' rank: 1 why: \"rank 1 of group 'viewer' on host node, pid "
@@ -757,7 +757,7 @@ TEST_F(Matching, NeedsTheWholeGroup) {
                      2)});
 }
 
-TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
+TEST_F(Matching, ReportsALostProducerToEveryLinkedRank) {
   link();
   play.join("second", 2, 21);
   play.join("unlinked", 1, 31);
@@ -796,7 +796,7 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
                 3)});
 }
 
-TEST_F(Matching, TellsTheProducerWhenAConsumerIsLostAndKeepsItsStream) {
+TEST_F(Matching, ReportsALostConsumerAndKeepsTheStream) {
   link();
   const std::string lost =
       "group_lost { group: 'viewer' rank: 0 why: \"rank 0 of group 'viewer' on host node, pid 100, "

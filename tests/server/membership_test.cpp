@@ -57,7 +57,7 @@ TEST(Membership, IsRefusedToASecondGroupOfTheSameName) {
 }
 
 /// The server may not yet have received the end of their connections.
-TEST(Membership, LetsAJobWaitForANameWhoseRanksHaveMissedHeartbeats) {
+TEST(Membership, LetsAJobWaitForTheNameOfASilentGroup) {
   const std::string refusal =
       "group 'g': the name is held by another job on host node, pid 100, since 3 s ago (2 of 2 "
       "ranks connected); choose another name or end that job";
@@ -81,7 +81,7 @@ TEST(Membership, LetsAJobWaitForANameWhoseRanksHaveMissedHeartbeats) {
 }
 
 /// Jobs without a name of their own count as one job.
-TEST(Membership, LetsARankWaitForASeatWhoseRankHasMissedHeartbeats) {
+TEST(Membership, LetsARankWaitForTheSeatOfASilentRank) {
   Play play;
   play.join("g", 2, 1);
   play.at(3);
@@ -124,7 +124,7 @@ TEST(Membership, ReachesThroughShareRounds) {
                 2, -4, "group 'g', rank 1: expected Share round 2 once, found round 3" + same, 9)});
 }
 
-TEST(Membership, WaitsInAShareForRanksThatAreNotThereYet) {
+TEST(Membership, WaitsInAShareForMissingRanks) {
   Play play;
   play.send(1, Play::hello("g", 0, 2), {Play::welcome(1)});
   play.send(1, "request: 2 share { round: 1 bytes: 'x' }", {});
@@ -276,7 +276,7 @@ TEST(Membership, LetsASessionSayHowLongARankMayBeSilent) {
        "'silence' among the options of its session sets how long\" }"});
 }
 
-TEST(Membership, LosesAGroupThatLeavesHalf) {
+TEST(Membership, LosesAGroupThatLeavesInPart) {
   Play play;
   play.join("g", 2, 1);
   play.send(1, "request: 2 goodbye {}", {Play::done(1, 2)});

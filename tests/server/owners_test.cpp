@@ -43,7 +43,7 @@ protected:
   static constexpr int refused = -7;
 };
 
-TEST_F(Owners, AGroupsNameAndSeatsAreOfItsKey) {
+TEST_F(Owners, NameAndSeatsOfAGroupBelongToItsKey) {
   const auto held = [](ConnectionId to) {
     return Answers{Play::refused(to, refused,
                                  "group \\'pair\\': the name is held by a job with another key; "
@@ -61,7 +61,7 @@ TEST_F(Owners, AGroupsNameAndSeatsAreOfItsKey) {
   play.send(20, Play::hello("pair", 0, 1), {Play::welcome(20)});
 }
 
-TEST_F(Owners, AStreamIsReadWithItsKeyAlone) {
+TEST_F(Owners, StreamIsReadableOnlyWithItsKey) {
   play.join("viewer", 1, 11);
   play.join("spy", 1, 20);
   play.send(11, subscribe("sst"), {Play::done(11)});
@@ -84,14 +84,14 @@ TEST_F(Owners, AStreamIsReadWithItsKeyAlone) {
                            5)});
 }
 
-TEST_F(Owners, AConsumerThatWaitsIsRefusedWhenAnotherKeysStreamComes) {
+TEST_F(Owners, WaitingConsumerIsRefusedForAnotherKey) {
   play.join("spy", 1, 20);
   play.send(20, subscribe("late"), {Play::done(20)});
   play.send(10, announce("late"),
             {Play::done(10), Play::stream_refused(20, refused, not_for_all("late"), 7)});
 }
 
-TEST_F(Owners, AStreamGetsNoPartOfAGroupWithAnotherKey) {
+TEST_F(Owners, StreamGetsNoPartOfAnotherKey) {
   const auto part = [](int row) {
     return "request: 1 announce { queue_depth: 1 stream: 'parts' incarnation: 9 readable_by_all: "
            "true fields { name: 'u' element_type: 10 layout: 'shape=4 grid=1' whole: 8 origin: " +
@@ -108,7 +108,7 @@ TEST_F(Owners, AStreamGetsNoPartOfAGroupWithAnotherKey) {
   play.send(12, part(4), {Play::done(12)});
 }
 
-TEST_F(Owners, AStreamMayBeForAllToRead) {
+TEST_F(Owners, StreamMayBeReadableByAll) {
   play.join("guest", 1, 20);
   play.send(10, announce("open", "readable_by_all: true "), {Play::done(10)});
   play.send(20, subscribe("open"), {Play::done(20)});
@@ -124,7 +124,7 @@ TEST_F(Owners, AStreamMayBeForAllToRead) {
 }
 
 // The producer may wait for another consumer, and would fail if it were notified.
-TEST_F(Owners, AStrangerWhoseFieldsDoNotFitIsRefusedAlone) {
+TEST_F(Owners, UnfitStrangerIsNotReportedToTheProducer) {
   play.join("guest", 1, 20);
   play.join("viewer", 1, 11);
   const auto subscribe_other = [](std::uint64_t incarnation) {
@@ -143,7 +143,7 @@ TEST_F(Owners, AStrangerWhoseFieldsDoNotFitIsRefusedAlone) {
   EXPECT_EQ(notified_by(11), (std::vector<ConnectionId>{11, 10}));
 }
 
-TEST_F(Owners, AStatusShowsWhatIsOfItsKeyAndTheOperatorsAll) {
+TEST_F(Owners, StatusShowsOnlyItsKeyExceptToTheOperator) {
   play.join("viewer", 1, 11);
   play.join("lonely", 1, 20);
   play.send(11, subscribe("hidden"), {Play::done(11)});
@@ -161,7 +161,7 @@ TEST_F(Owners, AStatusShowsWhatIsOfItsKeyAndTheOperatorsAll) {
   EXPECT_EQ(output.messages.at(0).message.status().streams_size(), 1);
 }
 
-TEST_F(Owners, WhatRanksWaitForIsOfTheirKey) {
+TEST_F(Owners, WaitsAreShownOnlyToTheirKey) {
   play.receive(10,
                "heartbeat { wait { number: 1 seconds: 20 call: 'begin_step' stream: 'sst' group: "
                "'viewer' link: 1 } }");
@@ -173,7 +173,7 @@ TEST_F(Owners, WhatRanksWaitForIsOfTheirKey) {
 }
 
 // A consumer with another key that does not come is no reason to report a circle, whatever wait it claims.
-TEST_F(Owners, AnotherKeysWaitsEndNobodysCall) {
+TEST_F(Owners, WaitsOfAnotherKeyEndNoCall) {
   play.send(10, announce("for_all", " readable_by_all: true"), {Play::done(10)});
   play.join("evil", 1, 20);
   play.send(20, subscribe("for_all"), {Play::done(20)});
@@ -191,7 +191,7 @@ TEST_F(Owners, AnotherKeysWaitsEndNobodysCall) {
 }
 
 // Nor is there a circle if it does wait for the next act of the other: a consumer with the own key may still come.
-TEST_F(Owners, AnotherKeysConsumerThatWaitsIsNoCircle) {
+TEST_F(Owners, WaitingConsumerOfAnotherKeyMakesNoCircle) {
   const auto of = [](const std::string& stream, int incarnation) {
     return fmt::format("stream: '{}' incarnation: {} {}{}", stream, incarnation,
                        Play::field("u", 10, "shape=8 grid=1"), Play::offers({"local"}));
@@ -219,7 +219,7 @@ TEST_F(Owners, AnotherKeysConsumerThatWaitsIsNoCircle) {
   }
 }
 
-TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
+TEST_F(Owners, ExplanationsOmitNamesOfOtherKeys) {
   play.join("viewer", 1, 11);
   play.join("lonely", 1, 20);
   play.send(21, Play::hello("half", 0, 2), {Play::welcome(21)});
@@ -238,7 +238,7 @@ TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
 
 // Explanations also omit the streams and groups that a group with another key waits for, though all may
 // read one of its streams.
-TEST_F(Owners, WhatAnotherKeysGroupWaitsForIsInNoExplanation) {
+TEST_F(Owners, ExplanationsOmitWaitsOfOtherKeys) {
   const auto announced = [](const std::string& stream, const std::string& more) {
     return "request: 1 announce { queue_depth: 1 stream: '" + stream + "' incarnation: 9 " +
            Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) + more + "}";
@@ -265,7 +265,7 @@ TEST_F(Owners, WhatAnotherKeysGroupWaitsForIsInNoExplanation) {
 }
 
 // All who may read a stream see how far it has come, but not which groups with other keys it waits for.
-TEST_F(Owners, WhoeverMayReadAStreamDoesNotSeeItsOtherConsumers) {
+TEST_F(Owners, ReadersDoNotSeeConsumersOfOtherKeys) {
   play.send(10, announce("open", "readable_by_all: true "), {Play::done(10)});
   play.join("viewer", 1, 11);
   play.send(11, subscribe("open"), {Play::done(11)});
@@ -289,7 +289,7 @@ TEST_F(Owners, WhoeverMayReadAStreamDoesNotSeeItsOtherConsumers) {
 }
 
 // A circle through groups with two keys is reported to all of them, to each with the names that it may see.
-TEST_F(Owners, ACircleIsToldWithoutTheStreamsOfOthers) {
+TEST_F(Owners, CircleIsReportedWithoutForeignStreams) {
   play.join("b", 1, 20);
   play.join("c", 1, 21);
   const auto link = [&](ConnectionId producer, ConnectionId consumer, const std::string& stream,
@@ -334,7 +334,7 @@ TEST_F(Owners, ACircleIsToldWithoutTheStreamsOfOthers) {
 }
 
 // Link numbers that this server has yet to give out belong to no group.
-TEST(OwnersAfterARestart, ALinkOfTheFutureIsRefused) {
+TEST(OwnersAfterARestart, LinkOfTheFutureIsRefused) {
   Play play(5);
   play.receive(10,
                "request: 1 hello { protocol: 2 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
@@ -503,7 +503,7 @@ protected:
   Play before, after;
 };
 
-TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverClaimsThemFirst) {
+TEST_F(SealedLinks, ReturnToTheirGroupsDespiteEarlierClaims) {
   ASSERT_EQ(matched.at(ocean).seal().size(), 48u);
   ASSERT_NE(matched.at(ocean).seal(), matched.at(viewer).seal());
   const auto link = matched.at(ocean).link();
@@ -536,7 +536,7 @@ TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverClaimsThemFirst) {
       }
 }
 
-TEST_F(SealedLinks, GoOnWhoeverHasTakenTheNameOfAGroup) {
+TEST_F(SealedLinks, ContinueThoughAGroupNameWasTaken) {
   ASSERT_EQ(welcomed[ocean].seal().size(), 52u);
   for (const std::string name : {"ocean", "viewer"})
     for (const bool is_ocean_first : {false, true}) {
@@ -558,7 +558,7 @@ TEST_F(SealedLinks, GoOnWhoeverHasTakenTheNameOfAGroup) {
     }
 }
 
-TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneThatHasItForLong) {
+TEST_F(SealedLinks, LeaveAGroupNameToALongTimeHolder) {
   say_hello(after, squatter, "ocean", 0);
   after.at(31);
   after.record_heard(squatter);
@@ -566,7 +566,7 @@ TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneThatHasItForLong) {
 }
 
 // A seal is of one name and one time, and no job with one key can make one.
-TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneWithoutASealOfIt) {
+TEST_F(SealedLinks, GiveNoGroupNameToAWrongSeal) {
   say_hello(after, squatter, "ocean", 0);
   wire::ToServer claim = hello(viewer, "ocean", 4);
   expect_refusal(viewer, claim);
@@ -584,7 +584,7 @@ TEST_F(SealedLinks, LeaveTheNameOfAGroupToOneWithoutASealOfIt) {
 }
 
 // A seal is of no use to a job with another key that has seen it.
-TEST_F(SealedLinks, AreOfUseToTheKeyThatTheyWereMadeForAlone) {
+TEST_F(SealedLinks, HelpOnlyTheKeyThatTheyWereMadeFor) {
   welcomed[squatter] = welcomed[ocean];
   say_hello(after, squatter, "ocean", 4);
   both_come_back(true);
@@ -611,7 +611,7 @@ TEST_F(SealedLinks, AreOfUseToTheKeyThatTheyWereMadeForAlone) {
 }
 
 // A job that takes a name also gets a seal of it, but it does not hold at the server that has made it.
-TEST_F(SealedLinks, AreOfTheServerBeforeAndNotOfTheOneThatIsThere) {
+TEST_F(SealedLinks, MustHaveSealsOfTheServerBefore) {
   for (const bool is_by_second_rank : {true, false}) {
     after = Play(5, {}, keys);
     start(after, {1, 2, 3}), after.own(31, 3);
@@ -652,7 +652,7 @@ TEST_F(SealedLinks, AreOfTheServerBeforeAndNotOfTheOneThatIsThere) {
 }
 
 // A Resume with the group's presence is its last one.
-TEST_F(SealedLinks, AreShownBeforeAGroupIsBackAltogether) {
+TEST_F(SealedLinks, AreRefusedAfterTheLastResume) {
   ocean_comes_back();
   const Output answer = after.receive(ocean, "request: 3 resume { presence {} }");
   ASSERT_EQ(answer.messages.size(), 1u);
@@ -660,7 +660,7 @@ TEST_F(SealedLinks, AreShownBeforeAGroupIsBackAltogether) {
 }
 
 // A name goes from group to group: it belongs to the group that had it last.
-TEST_F(SealedLinks, GoWithTheNewestSealOfTheNameOfAGroup) {
+TEST_F(SealedLinks, GoWithTheNewestSealOfAGroupName) {
   take(before, viewer, "request: 8 goodbye {}");
   before.at(100);
   say_hello(before, squatter, "viewer", 0);
@@ -677,7 +677,7 @@ TEST_F(SealedLinks, GoWithTheNewestSealOfTheNameOfAGroup) {
 }
 
 // The server after the next one also knows which group has the name of a group.
-TEST_F(SealedLinks, GoWithANameThatWasTakenBackToTheServerAfter) {
+TEST_F(SealedLinks, FollowARegainedNameToTheNextServer) {
   say_hello(after, squatter, "viewer", 0);
   const wire::Welcome of_squatter = *welcome;
   after.at(10);
@@ -691,7 +691,7 @@ TEST_F(SealedLinks, GoWithANameThatWasTakenBackToTheServerAfter) {
 }
 
 // The clock of a server may be set back.
-TEST_F(SealedLinks, AreNewerThanThoseThatTheirGroupHasShown) {
+TEST_F(SealedLinks, GetSealsThatAreNewerThanShownOnes) {
   after = Play(1, {}, keys);  // its clock is behind that of the earlier server
   start(after, {1, 2, 3});
   ocean_comes_back();
@@ -702,7 +702,7 @@ TEST_F(SealedLinks, AreNewerThanThoseThatTheirGroupHasShown) {
 }
 
 // A job that waits for the name of a group with its own key does not get it when that group loses it.
-TEST_F(SealedLinks, GiveTheNameOfAGroupToNoneThatWaitsForIt) {
+TEST_F(SealedLinks, GiveAGroupNameToNoWaitingJob) {
   say_hello(after, squatter, "viewer", 0);
   after.own(31, 3);
   after.at(5);  // the squatter may be lost
@@ -717,7 +717,7 @@ TEST_F(SealedLinks, GiveTheNameOfAGroupToNoneThatWaitsForIt) {
   EXPECT_TRUE(after.is_member(viewer));
 }
 
-TEST_F(SealedLinks, GiveTheNameOfAStreamBackToItsProducer) {
+TEST_F(SealedLinks, ReturnAStreamNameToItsProducer) {
   for (const bool is_ocean_first : {false, true}) {
     after = Play(5, {}, keys);
     start(after, {1, 2, 3});
@@ -733,7 +733,7 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamBackToItsProducer) {
 }
 
 // A name that another group has had for longer than groups may take to come back is its own.
-TEST_F(SealedLinks, LeaveTheNameOfAStreamToAGroupThatHasItForLong) {
+TEST_F(SealedLinks, LeaveAStreamNameToALongTimeHolder) {
   say_hello(after, squatter, "squatter", 0);
   take(after, squatter, "request: 2 announce { " + announced + "}");
   after.at(31);
@@ -746,7 +746,7 @@ TEST_F(SealedLinks, LeaveTheNameOfAStreamToAGroupThatHasItForLong) {
 }
 
 // A stream gets its name back even without links, and in a later part of a Resume.
-TEST_F(SealedLinks, GiveTheNameOfAStreamWithoutLinksBackToItsProducer) {
+TEST_F(SealedLinks, ReturnAStreamNameEvenWithoutLinks) {
   const wire::Announce other =
       announce(before, ocean,
                "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field);
@@ -767,7 +767,7 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamWithoutLinksBackToItsProducer) {
 }
 
 // Bob's group had the name once, and a seal of another name or time does not count.
-TEST_F(SealedLinks, GiveTheNameOfAStreamToTheNewestSealOfItAlone) {
+TEST_F(SealedLinks, GiveAStreamNameOnlyToItsNewestSeal) {
   const auto stream = [&](const std::string& name) {
     return "stream: '" + name + "' queue_depth: 1 incarnation: 8 " + field;
   };
@@ -793,7 +793,7 @@ TEST_F(SealedLinks, GiveTheNameOfAStreamToTheNewestSealOfItAlone) {
 }
 
 // A group that cannot announce its stream after all takes the name from no other group.
-TEST_F(SealedLinks, LeaveTheNameOfAStreamWhereItsProducerCannotAnnounceIt) {
+TEST_F(SealedLinks, LeaveAStreamNameIfItCannotBeAnnounced) {
   std::array<wire::Announce, 3> wrong{sst, sst, sst};
   wrong[0].mutable_fields(0)->set_layout("nonsense");
   wrong[1].mutable_fields(0)->set_layout("shape=8 grid=4");  // but the group has one rank
@@ -816,7 +816,7 @@ TEST_F(SealedLinks, LeaveTheNameOfAStreamWhereItsProducerCannotAnnounceIt) {
 }
 
 // Nor does an older seal take a name that is kept for the consumers of a lost stream.
-TEST_F(SealedLinks, LeaveTheNameOfALostStreamToTheNewestSealOfIt) {
+TEST_F(SealedLinks, LeaveALostStreamsNameToItsNewestSeal) {
   take(before, ocean, "request: 8 close_stream { stream: 'sst' }");
   take(before, ocean, "request: 9 goodbye {}");
   take(before, viewer,
@@ -851,7 +851,7 @@ TEST_F(SealedLinks, LeaveTheNameOfALostStreamToTheNewestSealOfIt) {
 }
 
 // The server after the next one also knows which group has the name of a stream.
-TEST_F(SealedLinks, GoWithTheNameOfAStreamToTheServerAfter) {
+TEST_F(SealedLinks, FollowAStreamNameToTheNextServer) {
   say_hello(after, squatter, "squatter", 0);
   const wire::Announce taken = announce(after, squatter, announced);
   after.at(10);
@@ -870,7 +870,7 @@ TEST_F(SealedLinks, GoWithTheNameOfAStreamToTheServerAfter) {
 }
 
 // A stream that could not be restored gets no seal: its name belongs to another group now.
-TEST_F(SealedLinks, AreOfStreamsThatWereRestoredAlone) {
+TEST_F(SealedLinks, GetSealsOnlyForRestoredStreams) {
   say_hello(after, squatter, "squatter", 0);
   announce(after, squatter, "stream: 'other' queue_depth: 1 incarnation: 7 " + field);
   say_hello(after, ocean, "ocean", 4);
@@ -884,7 +884,7 @@ TEST_F(SealedLinks, AreOfStreamsThatWereRestoredAlone) {
 }
 
 // A stream without a seal whose name was taken is over; the others of the group go on.
-TEST_F(SealedLinks, HoldWhereTheNameOfAnotherStreamIsTaken) {
+TEST_F(SealedLinks, HoldIfAnotherStreamLosesItsName) {
   const std::string other =
       "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field;
   say_hello(after, squatter, "squatter", 0);
@@ -903,7 +903,7 @@ TEST_F(SealedLinks, HoldWhereTheNameOfAnotherStreamIsTaken) {
 }
 
 // Links hold even if a group that claimed one has closed its stream and left, and so no longer exists.
-TEST_F(SealedLinks, HoldWhenWhoeverClaimsThemHasLeft) {
+TEST_F(SealedLinks, HoldAfterAClaimantHasLeft) {
   for (const std::string claimer : {"squatter", "ocean"}) {
     after = Play(5, {}, keys);
     start(after, {1, 2, 3});
@@ -922,7 +922,7 @@ TEST_F(SealedLinks, HoldWhenWhoeverClaimsThemHasLeft) {
 }
 
 // Nor does a group with another key end links under the name of the other side.
-TEST_F(SealedLinks, HoldThoughAGroupWithAnotherKeySaysThatItGivesThemUp) {
+TEST_F(SealedLinks, HoldIfAnotherKeyGivesThemUp) {
   say_hello(after, squatter, "viewer", 4);
   take(after, squatter,
        fmt::format("request: 5 close_link {{ link: {} gave_up: true why: 'w' }}",
@@ -933,7 +933,7 @@ TEST_F(SealedLinks, HoldThoughAGroupWithAnotherKeySaysThatItGivesThemUp) {
 }
 
 // The consumer of a link is the group that comes back with it, not a group that has its name meanwhile.
-TEST_F(SealedLinks, AreNoneOfAGroupThatHasTheNameOfAConsumer) {
+TEST_F(SealedLinks, DoNotBelongToAGroupOfTheSameName) {
   const std::uint64_t link = matched.at(ocean).link();
   const auto is_refused_or_for_itself = [&](const std::string& message) {
     for (const Outgoing& out : after.receive(squatter, message).messages)
@@ -962,7 +962,7 @@ TEST_F(SealedLinks, AreNoneOfAGroupThatHasTheNameOfAConsumer) {
 }
 
 // A wait for a group that has the name of the link's consumer, or of a producer that has left, makes no circle.
-TEST_F(SealedLinks, LetNobodyWaitForAGroupThatHasTheNameOfTheOther) {
+TEST_F(SealedLinks, MakeNoCircleThroughAGroupOfTheSameName) {
   struct Wait {
     ConnectionId from;
     std::string group;
@@ -1015,7 +1015,7 @@ TEST_F(SealedLinks, LetNobodyWaitForAGroupThatHasTheNameOfTheOther) {
 }
 
 // A rank of the consumer that gives a link up before rank 0 is back is believed as soon as rank 0 is back.
-TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
+TEST_F(SealedLinks, EndForBothSidesIfTheConsumerGaveThemUp) {
   const std::uint64_t link = matched.at(ocean).link();
   matched.at(ocean).clear_peer_mark();
   ocean_comes_back();
@@ -1030,7 +1030,7 @@ TEST_F(SealedLinks, EndForBothSidesWhenTheConsumerGaveThemUpFirst) {
 }
 
 // A rank of the consumer that finishes a link before rank 0 is back counts as finished, unless its group was lost.
-TEST_F(SealedLinks, EndWhenAllRanksOfTheConsumerHaveFinishedThem) {
+TEST_F(SealedLinks, EndWhenAllConsumerRanksHaveFinished) {
   const std::uint64_t link = matched.at(ocean).link();
   matched.at(ocean).clear_peer_mark();
   const auto finish = [&](ConnectionId from) {
@@ -1062,7 +1062,7 @@ TEST_F(SealedLinks, EndWhenAllRanksOfTheConsumerHaveFinishedThem) {
 }
 
 // A group that takes the name of a producer that has closed its stream and left cannot give its links up.
-TEST_F(SealedLinks, HoldWhenAnotherKeysGroupGivesThemUpUnderTheNameOfAProducerThatHasLeft) {
+TEST_F(SealedLinks, HoldAfterTheirProducerHasLeftInOrder) {
   ocean_comes_back();
   take(after, ocean, "request: 8 close_stream { stream: 'sst' }");
   take(after, ocean, "request: 9 goodbye {}");
@@ -1077,7 +1077,7 @@ TEST_F(SealedLinks, HoldWhenAnotherKeysGroupGivesThemUpUnderTheNameOfAProducerTh
 }
 
 // A server with one key makes no seals, and its file may name several keys when it is started again.
-TEST_F(SealedLinks, OfAPrivateStreamAreNoneOfAnotherKeysGroupThoughNothingIsSealed) {
+TEST_F(SealedLinks, StayPrivateEvenWithoutSeals) {
   matched.at(ocean).clear_peer_mark(), matched.at(ocean).clear_seal();
   matched.at(viewer).clear_peer_mark(), matched.at(viewer).clear_seal();
   sst.clear_seal(), sst.clear_sealed_at();
@@ -1097,7 +1097,7 @@ TEST_F(SealedLinks, OfAPrivateStreamAreNoneOfAnotherKeysGroupThoughNothingIsSeal
 }
 
 // Links do so whether the other side is back or not, and whichever side comes back first.
-TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverHasTheirNames) {
+TEST_F(SealedLinks, ReturnToTheirGroupsDespiteTakenNames) {
   ASSERT_EQ(matched.at(ocean).peer_mark().size(), 48u);
   ASSERT_NE(matched.at(ocean).peer_mark(), matched.at(viewer).peer_mark());
   for (const std::string name : {"ocean", "viewer"})
@@ -1176,7 +1176,7 @@ TEST_F(SealedLinks, HoldWhenKeysAreAddedAndChangePlaces) {
 }
 
 // Link numbers that a group with another key invents leave room for the links that others give up.
-TEST_F(SealedLinks, LeaveRoomForLinksThatAreGivenUpWhoeverInventsSome) {
+TEST_F(SealedLinks, LeaveRoomForRealLinksThatAreGivenUp) {
   const auto give_up = [&](ConnectionId from, std::uint64_t link) {
     take(after, from,
          fmt::format("request: 5 close_link {{ link: {} gave_up: true why: 'w' }}", link));
@@ -1194,7 +1194,7 @@ TEST_F(SealedLinks, LeaveRoomForLinksThatAreGivenUpWhoeverInventsSome) {
 }
 
 // After a restart names are free: a group that comes first under the name of a consumer does not get its links.
-TEST(OwnersAfterARestart, ALinkIsNoneOfAnotherKeysGroupOfThatName) {
+TEST(OwnersAfterARestart, LinkDoesNotBelongToAnotherKey) {
   Play play(5);
   play.own(10, 1), play.own(20, 2);
   const std::string back =

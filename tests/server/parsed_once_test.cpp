@@ -23,7 +23,7 @@ void receive(Rendezvous& rendezvous, ConnectionId from, const std::string& text)
   for (const Outgoing& out : output.messages) ASSERT_FALSE(out.message.has_refused()) << text;
 }
 
-TEST(ParsedOnce, ByTheServer) {
+TEST(ParsedOnce, LayoutsAreParsedOnceByTheServer) {
   const std::string fields = Play::field("u", 10, "shape=8x4 grid=1x1") +
                              Play::field("v", 10, "shape=8x4 grid=1x1 block=3x1") +
                              Play::offers({"o"}) + "incarnation: 1";

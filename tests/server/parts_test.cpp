@@ -76,7 +76,7 @@ protected:
 
 TEST_F(Parts, AreLinkedToAConsumerOnceTheyCoverTheArray) { link(); }
 
-TEST_F(Parts, AreLinkedOneAfterTheOtherAsTheirGroupsArePresent) {
+TEST_F(Parts, AreLinkedAsTheirGroupsArePresent) {
   play.send(1, announce(west), {Play::done(1, 2)});
   play.send(2, announce(east), {Play::done(2, 2)});
   play.send(11, subscribe(), {Play::done(11, 2)});
@@ -97,7 +97,7 @@ TEST_F(Parts, AreLinkedOneAfterTheOtherAsTheirGroupsArePresent) {
   play.be_present(1, 0, matched(2, "west", 1, west, 0));
 }
 
-TEST_F(Parts, ThatHaveEndedWhileOthersStillTakeThemExplainNothing) {
+TEST_F(Parts, ExplainNothingAfterTheyHaveEnded) {
   link();
   for (const ConnectionId rank_0 : {1u, 2u})  // an unanswered link would end with its stream
     play.receive(rank_0,
@@ -109,7 +109,7 @@ TEST_F(Parts, ThatHaveEndedWhileOthersStillTakeThemExplainNothing) {
               {fmt::format("{}: request: 3 explained {{}}", rank_0)});
 }
 
-TEST_F(Parts, AreNotDeclaredAgainAsAWhole) {
+TEST_F(Parts, CannotBeRedeclared) {
   play.send(1, announce(west), {Play::done(1, 2)});
   for (const std::string& again :
        {west,
@@ -137,7 +137,7 @@ TEST_F(Parts, AreNotMixedUpWithCopiesWhenTheyExplain) {
 }
 
 // 'west' has no room until the consumer takes a step, which it does once 'east' has come as well.
-TEST_F(Parts, OfWhichOneIsMissingAreNoCircle) {
+TEST_F(Parts, MakeNoCircleWhileOneIsMissing) {
   play.send(1, announce(west), {Play::done(1, 2)});
   play.send(2, announce(east), {Play::done(2, 2)});
   play.send(11, subscribe(), {Play::done(11, 2)});
@@ -161,7 +161,7 @@ TEST_F(Parts, OfWhichOneIsMissingAreNoCircle) {
 
 // 'west' waits for another stream, which the consumer produces; the consumer waits for the part that no group has
 // announced.
-TEST_F(Parts, OfWhichOneIsNotAnnouncedAreNoCircle) {
+TEST_F(Parts, MakeNoCircleWhileOneIsUnannounced) {
   const std::string of_back = "stream: 'back' incarnation: 9 " + wanted + Play::offers({"t"});
   play.receive(11, "request: 1 announce { queue_depth: 3 " + of_back + " }");
   play.receive(1, "request: 1 subscribe { " + of_back + " }");
@@ -185,7 +185,7 @@ TEST_F(Parts, OfWhichOneIsNotAnnouncedAreNoCircle) {
   }
 }
 
-TEST_F(Parts, ThatOverlapAreRefusedWithBothBoxes) {
+TEST_F(Parts, AreRefusedWithBothBoxesIfTheyOverlap) {
   play.send(1, announce(west), {Play::done(1, 2)});
   expect_mismatch(announce(part("shape=6x5 grid=1x1", 0, 3)),
                   "stream 's', field 'u': expected parts that do not overlap; found [0, 6) x "
@@ -193,7 +193,7 @@ TEST_F(Parts, ThatOverlapAreRefusedWithBothBoxes) {
   play.send(2, announce(east), {Play::done(2, 2)});  // east has corrected its part
 }
 
-TEST_F(Parts, OfWhichSomeAreMissingAreNamed) {
+TEST_F(Parts, AreNamedWithTheMissingBoxes) {
   all_are_present();
   play.send(1, announce(west), {Play::done(1, 2)});
   play.send(2, announce(part("shape=2x4 grid=1x1", 0, 4)), {Play::done(2, 2)});
@@ -249,7 +249,7 @@ TEST_F(Parts, DropNoSteps) {
              Play::stream_refused(2, unsupported, text, 5)});
 }
 
-TEST_F(Parts, LinkNobodyAnyMoreWhenOneHasEnded) {
+TEST_F(Parts, LinkNoConsumerOnceOneHasEnded) {
   link();
   play.send(1, close,
             {Play::done(1, 6),
@@ -273,7 +273,7 @@ TEST_F(Parts, LinkNobodyAnyMoreWhenOneHasEnded) {
   play.send(1, announce(west), {Play::done(1, 2)});
 }
 
-TEST_F(Parts, OfWhichOneEndsEndTheWaitForTheOthers) {
+TEST_F(Parts, EndTheWaitForTheOthersIfOneEnds) {
   play.be_present(1);
   play.be_present(11);
   play.send(1, announce(west), {Play::done(1, 2)});
@@ -289,7 +289,7 @@ TEST_F(Parts, OfWhichOneEndsEndTheWaitForTheOthers) {
              Play::stream_refused(2, lost, text, 5)});
 }
 
-TEST_F(Parts, ThatComeBackToAServerAreLinkedToWhomTheyWereNot) {
+TEST_F(Parts, GetTheirMissingLinksAfterARestart) {
   Play again{7};
   const std::uint64_t base = std::uint64_t{7} << 32, before = std::uint64_t{3} << 32;
   const auto hello = [](const std::string& group) {

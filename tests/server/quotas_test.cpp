@@ -20,7 +20,7 @@ std::string refusal(const Quotas& quotas, ConnectionId id) {
   }
 }
 
-TEST(Quotas, TheOldestStrangerOfTheHostWithTheMostMakesRoom) {
+TEST(Quotas, OldestStrangerOfTheFullestHostMakesRoom) {
   Quotas quotas({.connections = 8});
   quotas.add(1, "one", 0);
   quotas.add(2, "many", 1);
@@ -56,7 +56,7 @@ TEST(Quotas, SessionsLeaveRoomForOthers) {
   EXPECT_EQ(refusal(quotas, 6), "");
 }
 
-TEST(Quotas, AHostHasAsManySessionsAsItMay) {
+TEST(Quotas, HostHasALimitedNumberOfSessions) {
   Quotas quotas({.connections = 100, .connections_per_host = 2});
   for (ConnectionId id = 1; id <= 3; ++id) quotas.add(id, "h", 0);
   quotas.add(4, "other", 0);
@@ -69,7 +69,7 @@ TEST(Quotas, AHostHasAsManySessionsAsItMay) {
   EXPECT_EQ(refusal(quotas, 4), "");
 }
 
-TEST(Quotas, TheConnectionWithTheMostBytesIsFoundWhenAllAreTooMany) {
+TEST(Quotas, HeaviestConnectionIsFoundAtTheLimit) {
   Quotas quotas({.connections = 8, .buffered_bytes = 100});
   for (ConnectionId id = 1; id <= 3; ++id) quotas.add(id, "h", 0);
   quotas.buffer(1, 30);
@@ -85,7 +85,7 @@ TEST(Quotas, TheConnectionWithTheMostBytesIsFoundWhenAllAreTooMany) {
   EXPECT_EQ(quotas.buffered_bytes(), 11u);
 }
 
-TEST(Quotas, StrangersThatHaveMostOfTheBytesMakeRoomBeforeSessions) {
+TEST(Quotas, HeavyStrangersMakeRoomBeforeSessions) {
   Quotas quotas({.connections = 16, .buffered_bytes = 100});
   for (ConnectionId id = 1; id <= 4; ++id) quotas.add(id, "h", 0);
   quotas.join(1);
@@ -99,7 +99,7 @@ TEST(Quotas, StrangersThatHaveMostOfTheBytesMakeRoomBeforeSessions) {
   EXPECT_FALSE(quotas.find_heaviest());
 }
 
-TEST(Quotas, AHostWritesSoManyLinesIntoTheLog) {
+TEST(Quotas, HostHasALimitedNumberOfLogLines) {
   Quotas quotas({.connections = 8});
   quotas.add(1, "loud", 0);
   quotas.add(2, "quiet", 0);

@@ -52,7 +52,7 @@ protected:
   Play play;
 };
 
-TEST_F(Redeclare, LetsBothSidesTellTheirAddressesAgain) {
+TEST_F(Redeclare, LetsBothSidesSendTheirAddressesAgain) {
   send_addresses(1, 11);
   for (int again = 1; again <= 2; ++again) {
     play.send(1, redeclare(u + v_again),
@@ -73,7 +73,7 @@ TEST_F(Redeclare, LetsBothSidesTellTheirAddressesAgain) {
   }
 }
 
-TEST_F(Redeclare, GivesThoseThatComeLaterTheNewLayouts) {
+TEST_F(Redeclare, GivesLaterConsumersTheNewLayouts) {
   send_addresses(1, 11);
   play.receive(1, redeclare(u + v_again));
   play.receive(21, "request: 9 presence { is_present: true }");
@@ -83,7 +83,7 @@ TEST_F(Redeclare, GivesThoseThatComeLaterTheNewLayouts) {
   EXPECT_EQ(play.status().streams(0).fields(1).layout(), "shape=6x4 grid=1x1 block=2x2");
 }
 
-TEST_F(Redeclare, HoldsNoMoreForEachTime) {
+TEST_F(Redeclare, HoldsNoMoreBytesEachTime) {
   send_addresses(1, 11);
   play.receive(1, redeclare(u + v_again));
   const std::size_t held = play.held_bytes();
@@ -91,7 +91,7 @@ TEST_F(Redeclare, HoldsNoMoreForEachTime) {
   EXPECT_EQ(play.held_bytes(), held);
 }
 
-TEST_F(Redeclare, OfAConsumerIsPassedOnAndHoldsWhenTheProducerTakesItUp) {
+TEST_F(Redeclare, HoldsForAConsumerOnceItsProducerApplies) {
   send_addresses(1, 11);
   const std::string wanted = "redeclare_link { link: 1 " + v_again + "number: 2 }";
   const auto take_up = [](int again) {
@@ -123,7 +123,7 @@ TEST_F(Redeclare, OfAConsumerIsPassedOnAndHoldsWhenTheProducerTakesItUp) {
             {Play::done(1, 3)});
 }
 
-TEST_F(Redeclare, OfOneConsumerLeavesTheOthersAsTheyAre) {
+TEST_F(Redeclare, ChangesOnlyTheConsumerThatAsked) {
   send_addresses(1, 11);
   play.receive(21, "request: 9 presence { is_present: true }");
   play.receive(21, subscribe(u));
@@ -138,7 +138,7 @@ TEST_F(Redeclare, OfOneConsumerLeavesTheOthersAsTheyAre) {
           "link 1: expected the addresses of group 'ocean' once, found them a second time", 4)});
 }
 
-TEST_F(Redeclare, OfAConsumerIsRefusedAndChangesNothing) {
+TEST_F(Redeclare, RefusesAConsumerAndChangesNothing) {
   send_addresses(1, 11);
   const auto of_consumer = [](const std::string& fields, int link = 1) {
     return fmt::format("request: 5 redeclare_link {{ link: {} number: 1 {} }}", link, fields);
@@ -172,7 +172,7 @@ TEST_F(Redeclare, OfAConsumerIsRefusedAndChangesNothing) {
          "link 1 was closed by the other side: so");
 }
 
-TEST_F(Redeclare, OfAConsumerOfAStateIsRefused) {
+TEST_F(Redeclare, RefusesAConsumerOfAState) {
   play.send(1,
             "request: 2 announce { stream: 'w' queue_depth: 1 is_state: true keep_steps: 1 "
             "when_full: WHEN_FULL_DROP_OLDEST incarnation: 6 " +
@@ -239,7 +239,7 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
 
 /// The server dies while the link is set up anew for the second time: whichever side has sent its addresses,
 /// and whichever comes back first, the next server sends both sides all that they need.
-TEST(RedeclareAgain, IsTakenUpByTheNextServer) {
+TEST(RedeclareAgain, ContinuesAtTheNextServer) {
   const std::string number = "4294967297";
   const auto hello = [&](const std::string& group) {
     return "request: 1 hello { protocol: 2 group: '" + group +
@@ -319,7 +319,7 @@ TEST(RedeclareAgain, IsTakenUpByTheNextServer) {
 }
 
 /// The server would send the redeclared fields to the consumer again, in the order of the stream's fields.
-TEST(RedeclareAgain, RefusesFieldsThatTheProducerHasNot) {
+TEST(RedeclareAgain, RefusesFieldsThatTheProducerLacks) {
   for (const bool is_consumer_first : {true, false}) {
     Play play(2);
     const auto begin = [&](ConnectionId from, const std::string& group) {

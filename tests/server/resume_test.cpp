@@ -79,7 +79,7 @@ protected:
 };
 
 // A link binds the consumer only when it has reported the link as well.
-TEST_F(Resume, LinksThatAProducerInventsBindNobody) {
+TEST_F(Resume, BindsNoConsumerByAnInventedLink) {
   for (const int rank : {0, 1})
     play.send(11 + static_cast<ConnectionId>(rank), hello_again("viewer", rank, 2, 0),
               {welcome(11 + static_cast<ConnectionId>(rank))});
@@ -90,7 +90,7 @@ TEST_F(Resume, LinksThatAProducerInventsBindNobody) {
 }
 
 // Nor is a group that claims another group's link believed; the others lose at most that link.
-TEST_F(Resume, ALinkThatTwoGroupsTellOfIsTheFirstOnes) {
+TEST_F(Resume, GivesALinkToTheFirstGroupThatReportsIt) {
   const auto closed = [](ConnectionId to) {
     return fmt::format(
         "{}: link_closed {{ link: {} lost: true why: 'link 12884901893 cannot be restored on the "
@@ -133,7 +133,7 @@ TEST_F(Resume, RestoresStreamsAndLinksInAnyOrderOfTheGroups) {
   play.check_silence({});
 }
 
-TEST_F(Resume, KeepsTheCountersThatComeNext) {
+TEST_F(Resume, KeepsTheCountersThatArriveNext) {
   ocean_comes_back();
   viewer_comes_back();
   play.send(11,
@@ -184,7 +184,7 @@ protected:
                     of_viewer = link("ocean", 2, fields);
 };
 
-TEST_F(GivenUp, IsToldToBothSidesWhicheverComesBackFirst) {
+TEST_F(GivenUp, IsReportedToBothSidesInAnyOrder) {
   resume(11, "viewer", 1, of_viewer, {Play::done(11, 2)});
   give_up({closed(11), closed(2)});
   resume(1, "ocean", 2, stream, {Play::done(1, 2)}, {closed(1)});
@@ -211,7 +211,7 @@ TEST_F(GivenUp, IsToldToBothSidesWhicheverComesBackFirst) {
   play.check_silence({});
 }
 
-TEST_F(GivenUp, IsNotBelievedOfAStranger) {
+TEST_F(GivenUp, IsIgnoredFromAStranger) {
   resume(11, "viewer", 1, of_viewer, {Play::done(11, 2)});
   play.send(21, Play::hello("stranger", 0, 1), {welcome(21)});
   play.send(21, fmt::format("request: 2 close_link {{ link: {} gave_up: true }}", number),
@@ -220,7 +220,7 @@ TEST_F(GivenUp, IsNotBelievedOfAStranger) {
   EXPECT_EQ(shown(), "s of ocean to viewer by 5");
 }
 
-TEST_F(Resume, LetsANewConsumerJoinUnderANumberThatNoServerHasUsed) {
+TEST_F(Resume, GivesANewConsumerAnUnusedLinkNumber) {
   play.send(21, Play::hello("late", 0, 1), {welcome(21)});
   play.send(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});
   play.be_present(21);
@@ -245,7 +245,7 @@ TEST_F(Resume, LinksAGroupWhenItsLastRankIsBack) {
 }
 
 // A rank closes its streams and leaves in order whether or not the others are back.
-TEST_F(Resume, AGroupEndsWithTheLastRankThatComesBackAndLeaves) {
+TEST_F(Resume, EndsAGroupWithTheLastRankThatLeaves) {
   const std::uint64_t number = (std::uint64_t{3} << 32) + 5;
   const auto close = [&](ConnectionId from, const Answers& then) {
     Answers expected{Play::done(from, 3)};
@@ -293,7 +293,7 @@ TEST_F(Resume, AGroupEndsWithTheLastRankThatComesBackAndLeaves) {
 }
 
 // The others may have ended while they looked for the server.
-TEST_F(Resume, AGroupWhoseRanksThatAreBackHaveLeftEndsAfterAWhile) {
+TEST_F(Resume, EndsAGroupWhoseReturnedRanksHaveLeft) {
   play.send(11, hello_again("viewer", 0, 2), {welcome(11)});
   play.send(11, "request: 4 goodbye {}", {Play::done(11, 4)});
   play.send(11, hello_again("another", 0, 2),
@@ -305,7 +305,7 @@ TEST_F(Resume, AGroupWhoseRanksThatAreBackHaveLeftEndsAfterAWhile) {
 }
 
 // A rank of a producer that has left has closed its streams together with rank 0, or is lost.
-TEST_F(Resume, AProducerOfWhichARankHasLeftIsLost) {
+TEST_F(Resume, LosesAProducerOfWhichARankHasLeft) {
   viewer_comes_back();
   play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
   play.send(2, "request: 4 goodbye {}", {Play::done(2, 4)});
@@ -319,7 +319,7 @@ TEST_F(Resume, AProducerOfWhichARankHasLeftIsLost) {
                          (std::uint64_t{3} << 32) + 5, why)});
 }
 
-TEST_F(Resume, AStreamThatARankGaveUpBeforeRank0WasBackIsGivenUp) {
+TEST_F(Resume, EndsAStreamGivenUpBeforeRankZeroReturned) {
   for (const bool is_viewer_first : {true, false}) {
     play = Play(7);
     if (is_viewer_first) viewer_comes_back();
@@ -344,7 +344,7 @@ TEST_F(Resume, AStreamThatARankGaveUpBeforeRank0WasBackIsGivenUp) {
   }
 }
 
-TEST_F(Resume, ARankThatMeetsItsJobMeanwhileIsToldOfTheRestart) {
+TEST_F(Resume, ReportsARestartDuringTheStartOfAJob) {
   for (const int rank : {0, 1})
     play.send(static_cast<ConnectionId>(1 + rank), hello_again("ocean", rank, 2),
               {welcome(static_cast<ConnectionId>(1 + rank))});
@@ -356,7 +356,7 @@ TEST_F(Resume, ARankThatMeetsItsJobMeanwhileIsToldOfTheRestart) {
                            2)});
 }
 
-TEST_F(Resume, RestoresWhatWaitsInAnyOrderOfTheGroups) {
+TEST_F(Resume, RestoresWaitingGroupsInAnyOrder) {
   const auto ocean = [&](const Answers& then) {
     Answers expected{Play::done(1, 2)};
     expected.insert(expected.end(), then.begin(), then.end());
@@ -383,7 +383,7 @@ TEST_F(Resume, RestoresWhatWaitsInAnyOrderOfTheGroups) {
   ocean(both);
 }
 
-TEST_F(Resume, RefusesWhatFitsNoStreamAnyMore) {
+TEST_F(Resume, RefusesSubscriptionsThatNoLongerFit) {
   play.send(31, Play::hello("new", 0, 2), {welcome(31)});
   play.send(31,
             "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 8 " + fields +
@@ -401,7 +401,7 @@ TEST_F(Resume, RefusesWhatFitsNoStreamAnyMore) {
              Play::stream_refused(31, -8, text, 8)});
 }
 
-TEST_F(Resume, TellsTheOtherSideWhenALinkEndsAsBefore) {
+TEST_F(Resume, ReportsTheEndOfARestoredLink) {
   ocean_comes_back();
   viewer_comes_back();
   const std::string why =
@@ -413,19 +413,19 @@ TEST_F(Resume, TellsTheOtherSideWhenALinkEndsAsBefore) {
   EXPECT_EQ(shown(), "s of ocean to");
 }
 
-TEST_F(Resume, LosesAConsumerThatDoesNotComeBack) {
+TEST_F(Resume, LosesAConsumerThatDoesNotReturn) {
   ocean_comes_back();
   expect_loss_of_viewer();
 }
 
-TEST_F(Resume, LosesAConsumerInWhosePlaceANewJobOfItsNameComes) {
+TEST_F(Resume, LosesAConsumerReplacedByANewJob) {
   ocean_comes_back();
   play.send(11, Play::hello("viewer", 0, 1), {welcome(11)});  // a new job, without a link
   expect_loss_of_viewer();
 }
 
 // The new job has left no stream, so any call of the producer that opens links links it.
-TEST_F(Resume, LinksANewJobInThePlaceOfAConsumerThatDidNotComeBack) {
+TEST_F(Resume, LinksANewJobAfterALostConsumer) {
   ocean_comes_back();
   play.send(11, Play::hello("viewer", 0, 1), {welcome(11)});
   expect_loss_of_viewer();
@@ -435,7 +435,7 @@ TEST_F(Resume, LinksANewJobInThePlaceOfAConsumerThatDidNotComeBack) {
   EXPECT_EQ(shown(), "s of ocean to viewer by 1");
 }
 
-TEST_F(Resume, LosesAProducerThatDoesNotComeBack) {
+TEST_F(Resume, LosesAProducerThatDoesNotReturn) {
   viewer_comes_back();
   live_until(30.5);
   play.check_silence(
@@ -445,7 +445,7 @@ TEST_F(Resume, LosesAProducerThatDoesNotComeBack) {
   play.check_silence({});
 }
 
-TEST_F(Resume, LosesAGroupThatComesBackInPart) {
+TEST_F(Resume, LosesAGroupThatReturnsInPart) {
   play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
   live_until(30.5);
   play.check_silence(
@@ -454,7 +454,7 @@ TEST_F(Resume, LosesAGroupThatComesBackInPart) {
   play.check_silence({});
 }
 
-TEST_F(Resume, IsNotForALinkThatTheServerItselfHasLost) {
+TEST_F(Resume, RefusesARankThatThisServerHasLost) {
   play.send(1, hello_again("ocean", 0, 2, 7),
             {Play::refused(1, -5,
                            "rank 0 of group 'ocean' was counted as lost when its connection to "
@@ -472,7 +472,7 @@ TEST_F(Resume, RefusesALinkWithFieldsThatAStatusCouldNotShow) {
   EXPECT_EQ(play.status().streams_size(), 0) << "all of it is refused";
 }
 
-TEST_F(Resume, RefusesAStreamThatAnotherGroupHasAnnouncedMeanwhile) {
+TEST_F(Resume, RefusesAStreamWhoseNameWasTaken) {
   play.send(31, Play::hello("new", 0, 2), {welcome(31)});
   play.send(
       31,
@@ -486,7 +486,7 @@ TEST_F(Resume, RefusesAStreamThatAnotherGroupHasAnnouncedMeanwhile) {
                            2)});
 }
 
-TEST_F(Resume, ForgetsALinkThatItsConsumerClosesMeanwhile) {
+TEST_F(Resume, ForgetsALinkThatItsConsumerCloses) {
   viewer_comes_back();
   play.send(11,
             fmt::format("request: 3 close_link {{ link: {} of_rank: true }}",

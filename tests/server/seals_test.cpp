@@ -79,7 +79,7 @@ TEST(Seals, AreCheckedUnderOneKeyEach) {
 }
 
 // A job may show any text as a seal.
-TEST(Seals, ThatDoNotHoldCostNoMore) {
+TEST(Seals, CostNoMoreIfTheyDoNotHold) {
   const Seals seals(keys(many), 5);
   const Group group = group_of(3);
   wire::Matched link;
@@ -99,7 +99,7 @@ TEST(Seals, ThatDoNotHoldCostNoMore) {
   }
 }
 
-TEST(Seals, AreNoneOfAServerWithOneKeyButTheMarksOfThatKeyHold) {
+TEST(Seals, AreNotMadeByAServerWithOneKey) {
   wire::Matched link;
   link.set_link(7);
   const Group group = group_of(0);

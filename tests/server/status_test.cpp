@@ -48,7 +48,7 @@ protected:
   Play play;
 };
 
-TEST(EmptyStatus, IsGivenToAnybody) {
+TEST(EmptyStatus, IsReturnedToAnyConnection) {
   Play play;
   play.at(1.5);
   play.send(99, "request: 4 status {}",
@@ -121,7 +121,7 @@ TEST_F(Status, NamesTheConsumerThatHeldItsProducerUp) {
   EXPECT_EQ(stream.consumers(0).held_up_seconds(), 0.5);
 }
 
-TEST_F(Status, ShowsEveryRankWhenItIsAsked) {
+TEST_F(Status, ShowsEveryRankIfAskedTo) {
   play.send(1, "heartbeat { counters { stream: 's' steps: 7 bytes: 100 copied_bytes: 60 } }", {});
   play.send(2, "heartbeat { counters { stream: 's' steps: 6 waits_for: 'viewer' } }", {});
   play.send(11, "heartbeat { counters { stream: 's' link: 1 steps: 5 bytes: 130 } }", {});
@@ -136,7 +136,7 @@ TEST_F(Status, ShowsEveryRankWhenItIsAsked) {
   EXPECT_EQ(stream.consumers(0).consumed().ranks(0).ShortDebugString(), "steps: 5 bytes: 130");
 }
 
-TEST_F(Status, FitsInAMessageWhateverTheNumberOfRanks) {
+TEST_F(Status, FitsInAMessageForAnyNumberOfRanks) {
   Play large;
   large.join("many", 40'000, 1);
   large.send(1,
@@ -165,7 +165,7 @@ TEST_F(Status, IgnoresCountersOfOthers) {
   EXPECT_EQ(play.status().streams(0).consumers(0).consumed().steps(), 0u);
 }
 
-TEST_F(Status, ShowsWhoWaitsForAStreamThatNobodyOffers) {
+TEST_F(Status, ShowsConsumersOfAnUnofferedStream) {
   play.join("third", 1, 21);
   for (const ConnectionId from : {11u, 21u})
     play.send(from,
@@ -177,7 +177,7 @@ TEST_F(Status, ShowsWhoWaitsForAStreamThatNobodyOffers) {
             "name: \"missing\" waiting_consumers: \"viewer\" waiting_consumers: \"third\"");
 }
 
-TEST_F(Status, CountsTheRanksThatAreThere) {
+TEST_F(Status, CountsThePresentRanks) {
   play.join("a pair", 2, 41);  // has no streams: its ranks may leave one by one
   play.send(41, "request: 3 goodbye {}", {Play::done(41, 3)});
   EXPECT_EQ(play.status().groups(0).name(), "a pair");
@@ -185,7 +185,7 @@ TEST_F(Status, CountsTheRanksThatAreThere) {
   EXPECT_EQ(play.status().groups(0).size(), 2);
 }
 
-TEST(StatusPages, TellEverythingOnceHoweverMuchThereIs) {
+TEST(StatusPages, ShowEverythingOnce) {
   constexpr int groups = 40, streams = 10, consumers = 30;
   Play play(0, {.page_bytes = 10'000});
   const std::string long_name(240, 'n');

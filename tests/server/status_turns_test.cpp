@@ -60,7 +60,7 @@ TEST(StatusTurns, AreOfOwnersInTurnAndOfConnectionsInTheirOrder) {
   EXPECT_EQ(served(turns), (std::vector<ConnectionId>{20, 5, 31, 3, 30, 4, 1}));
 }
 
-TEST(StatusTurns, OfConnectionsThatAreGoneAreNobodys) {
+TEST(StatusTurns, EndWithTheirConnections) {
   StatusTurns turns(3);
   add(turns, 7, 1), add(turns, 7, 2), add(turns, 8, 3);
   turns.remove(1), turns.remove(3), turns.remove(4);
@@ -69,7 +69,7 @@ TEST(StatusTurns, OfConnectionsThatAreGoneAreNobodys) {
 }
 
 // The unknown fields may be of a later version, or of none.
-TEST(StatusTurns, KeepOfARequestWhatTheyKnow) {
+TEST(StatusTurns, DropUnknownFieldsOfARequest) {
   StatusTurns turns(3);
   wire::ToServer message;
   message.set_request(7);

@@ -202,7 +202,7 @@ protected:
   const core::Key key{"the key of this server", "test"};
 };
 
-TEST_F(Tls, HidesWhatASessionAndTheServerSay) {
+TEST_F(Tls, HidesTheMessagesOfSessionAndServer) {
   for (const bool is_hidden : {false, true}) {
     Config config = files.config("server");
     if (!is_hidden) config.tls_certificate = config.tls_key = "";
@@ -270,7 +270,7 @@ TEST_F(Tls, IsMissedAtAServerWithoutIt) {
 }
 
 // An attacker between the two, or in the server's place, has all but the server's private key.
-TEST_F(Tls, RefusesAnotherCertificateThanTheServers) {
+TEST_F(Tls, RefusesTheCertificateOfAnotherServer) {
   files.make({.file = "other"});
   Config config = files.config("other");
   config.keys = {key};
@@ -294,7 +294,7 @@ TEST_F(Tls, KnowsAServerByItsAuthority) {
   error_of([&] { Client(server.address(), files.trust("server")); }, Errc::refused);
 }
 
-TEST_F(Tls, SaysWhatIsWrongWithACertificate) {
+TEST_F(Tls, NamesTheFaultOfACertificate) {
   files.make({.file = "expired", .valid_seconds = -10});
   Running expired(files.config("expired"));
   expect_has(error_of([&] { Client(expired.address(), files.trust("expired")); }, Errc::refused),
@@ -313,7 +313,7 @@ TEST_F(Tls, SaysWhatIsWrongWithACertificate) {
   for (const char* right : {"node7.example", "10.9.8.7"}) connect_as(right);
 }
 
-TEST_F(Tls, SaysWhatIsWrongWithAFile) {
+TEST_F(Tls, NamesTheFaultOfAFile) {
   files.make({.file = "other"});
   std::ofstream(files.path("empty.crt")) << "no PEM\n";
   const core::Log log("server", core::LogLevel::off);
@@ -422,7 +422,7 @@ std::size_t memory_of(const Running& server, const TlsTrust& trust) {
 
 // Idle strangers have begun no handshake, and cost no more than without TLS. As many strangers as
 // the server's memory allows may be in a handshake.
-TEST_F(Tls, StrangersTakeBoundedMemoryAndNobodysPlace) {
+TEST_F(Tls, GivesStrangersBoundedMemoryAndNoPlace) {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   limit.rlim_cur = limit.rlim_max;
@@ -462,7 +462,7 @@ TEST_F(Tls, StrangersTakeBoundedMemoryAndNobodysPlace) {
   for (const int fd : strangers) ::close(fd);
 }
 
-TEST_F(Tls, ASessionTakesNoMoreThanItIsCountedFor) {
+TEST_F(Tls, CountsAllMemoryOfASession) {
   Running server(files.config("server"));
   std::vector<std::unique_ptr<Client>> sessions;
   const auto join = [&](int count) {

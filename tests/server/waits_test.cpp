@@ -76,7 +76,7 @@ std::set<ConnectionId> notified(const Output& output) {
   return all;
 }
 
-TEST_F(Waiting, ThreeGroupsThatGetFirstAreToldOnce) {
+TEST_F(Waiting, ThreeGroupsThatGetFirstAreNotifiedOnce) {
   std::map<ConnectionId, std::string> waits;
   for (const ConnectionId rank : {0u, 1u}) {
     waits[1 + rank] = needs(3, "c", 0, turns(1, 0) + turns(3, 0));
@@ -98,7 +98,7 @@ TEST_F(Waiting, ThreeGroupsThatGetFirstAreToldOnce) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
 }
 
-TEST_F(Waiting, AStepThatIsOnItsWayIsNoReason) {
+TEST_F(Waiting, StepInFlightMakesNoCircle) {
   // Both wait, but a has sent what b waits for.
   EXPECT_TRUE(report_for(8, {{1, needs(4, "b", 0, turns(1, 1) + turns(4, 0))},
                              {11, needs(1, "a", 0, turns(4, 0) + turns(1, 0))}})
@@ -109,7 +109,7 @@ TEST_F(Waiting, AStepThatIsOnItsWayIsNoReason) {
                   .messages.empty());
 }
 
-TEST_F(Waiting, AWaitThatTellsMoreLaterClosesACircle) {
+TEST_F(Waiting, LaterReportOfAWaitClosesACircle) {
   // The link of what b needs is opened while a waits already.
   const auto of_b = needs(1, "a", 0, turns(4, 0) + turns(1, 0));
   EXPECT_TRUE(report_for(8, {{1, needs(4, "b", 0, "")}, {11, of_b}}).messages.empty());
@@ -117,13 +117,13 @@ TEST_F(Waiting, AWaitThatTellsMoreLaterClosesACircle) {
             (std::set<ConnectionId>{1, 11}));
 }
 
-TEST_F(Waiting, ARankThatComputesIsNoReason) {
+TEST_F(Waiting, ComputingRankMakesNoCircle) {
   // The first rank of b is not in a call; a needs both.
   const auto of_a = needs(4, "b", 0, turns(1, 0) + turns(4, 0));
   EXPECT_TRUE(report_for(8, {{1, of_a}, {2, of_a}, {11, ""}}).messages.empty());
 }
 
-TEST_F(Waiting, OneWaitAfterTheOtherIsNoReason) {
+TEST_F(Waiting, SuccessiveWaitsMakeNoCircle) {
   for (int turn = 0; turn < 4; ++turn) {
     const std::string number = fmt::format("wait {{ number: {} ", 20 + turn);
     auto of_a = needs(4, "b", 0, turns(1, 0) + turns(4, 0));
@@ -133,7 +133,7 @@ TEST_F(Waiting, OneWaitAfterTheOtherIsNoReason) {
   }
 }
 
-TEST_F(Waiting, RanksThatWaitForOneOfTheirOwnInTheCircleAreToldToo) {
+TEST_F(Waiting, OtherRanksOfAGroupInACircleAreNotified) {
   // Rank 0 of a is in the circle, rank 1 waits for it in an agreement; c waits for a, but a not for it.
   const Output output = report_for(
       4, {{1, "agreement: 4 " + needs(4, "b", 0, "agreements: 4 " + turns(1, 0))},
@@ -147,7 +147,7 @@ TEST_F(Waiting, RanksThatWaitForOneOfTheirOwnInTheCircleAreToldToo) {
   EXPECT_EQ(text.find("agreement"), std::string::npos) << text;
 }
 
-TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
+TEST_F(Waiting, SetUpThatWaitsForARankCanBePartOfACircle) {
   // a offers 'x' to b, which waits for data of c, which waits for data of a.
   play.send(1,
             fmt::format("request: 2 announce {{ stream: 'x' incarnation: 5 {}{} }}",
@@ -179,7 +179,7 @@ TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
       << text;
 }
 
-TEST_F(Waiting, AProducerThatHasYetToChooseHidesNoCircleThroughAnother) {
+TEST_F(Waiting, UndecidedProducerHidesNoOtherCircle) {
   // a consumes parts of b, which waits for data of a, and of c, which has yet to send its choices of a provider.
   const std::string of_c = "offers { transport: 'ofi' offer: 'ofi' has_choices: true } ";
   const auto part = [](int origin) {
@@ -227,7 +227,7 @@ std::string agrees_between_turns(int count, bool is_certain = true) {
       fmt::format("over: 3 is_between_turns: {} turns {{ link: 3 count: {} }}", is_certain, count));
 }
 
-TEST_F(Waiting, ForWordsAndInAnAgreementRanksOfOneGroupMakeDifferentCalls) {
+TEST_F(Waiting, WordsAndAnAgreementAreDifferentCalls) {
   const Output output = report_for(8, {{1, awaits_words(2, 8)}, {2, agrees(9, 2)}});
   EXPECT_EQ(output.messages.size(), 2u);
   EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 2}));
@@ -239,7 +239,7 @@ TEST_F(Waiting, ForWordsAndInAnAgreementRanksOfOneGroupMakeDifferentCalls) {
 }
 
 // The other ranks do not know of the loss, and may be in earlier calls.
-TEST_F(Waiting, ForWordsAfterALossIsADeadlockAndNoDifferentCall) {
+TEST_F(Waiting, WordsAfterALossAreADeadlock) {
   const Output output =
       report_for(8, {{1, awaits_words(2, 8, "is_after_loss: true")}, {2, agrees(9, 2)}});
   EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 2}));
@@ -247,13 +247,13 @@ TEST_F(Waiting, ForWordsAfterALossIsADeadlockAndNoDifferentCall) {
     EXPECT_FALSE(out.message.deadlock().is_of_one_group());
 }
 
-TEST_F(Waiting, ForWordsThatAreSaidIsNoReason) {
+TEST_F(Waiting, WordsThatWereSaidMakeNoCircle) {
   EXPECT_TRUE(report_for(8, {{1, awaits_words(2, 8)}, {2, agrees(9, 3)}}).messages.empty());
   EXPECT_TRUE(report_for(8, {{1, awaits_words(2, 9)}, {2, agrees(9, 2)}}).messages.empty())
       << "it has come to the agreement before";
 }
 
-TEST_F(Waiting, ForTheNextStepWhereAllRanksComeToACallBeforeItIsADifferentCall) {
+TEST_F(Waiting, StepAfterAnAwaitedCallIsADifferentCall) {
   const auto waits_for_step = [](int count) {
     return needs(3, "c", count, "agreements: 8 " + turns(3, count));
   };
@@ -282,7 +282,7 @@ TEST_F(Waiting, ForTheNextStepWhereAllRanksComeToACallBeforeItIsADifferentCall) 
 }
 
 // Rank 0 of a waits for c, which waits for rank 1 of a.
-TEST_F(Waiting, OtherGroupsAreToldOfACircleOnlyWhereNoneHasMadeDifferentCalls) {
+TEST_F(Waiting, DifferentCallsAreReportedOnlyToTheirGroup) {
   for (const bool is_certain : {true, false}) {
     const Output output = report_for(4, {{1, needs(3, "c", 4, "agreements: 8 " + turns(3, 4))},
                                          {2, agrees_between_turns(4, is_certain)},
@@ -296,7 +296,7 @@ TEST_F(Waiting, OtherGroupsAreToldOfACircleOnlyWhereNoneHasMadeDifferentCalls) {
 }
 
 // The rank in the call is notified of the end, and leaves the call.
-TEST_F(Waiting, InACallOverALinkThatHasEndedIsNoReason) {
+TEST_F(Waiting, EndedLinkMakesNoCircle) {
   const std::map<ConnectionId, std::string> waits{{1, awaits_words(2, 8)},
                                                   {2, agrees_between_turns(4)}};
   EXPECT_EQ(notified(report_for(4, waits)), (std::set<ConnectionId>{1, 2}));
@@ -306,7 +306,7 @@ TEST_F(Waiting, InACallOverALinkThatHasEndedIsNoReason) {
 }
 
 // A claimed wait counts only if the link that it names connects the rank's group with the other group.
-TEST_F(Waiting, AClaimThatCannotBeIsNoReason) {
+TEST_F(Waiting, ImpossibleClaimMakesNoCircle) {
   const std::string of_a = needs(3, "c", 0, turns(1, 0) + turns(3, 0));
   for (const std::string& of_b :
        {needs(0, "a", 1000000, turns(1, 0)), needs(2, "a", 0, turns(1, 0)),
@@ -318,7 +318,7 @@ TEST_F(Waiting, AClaimThatCannotBeIsNoReason) {
 
 // This holds however many waits become old one after the other: those of rank 1 half a heartbeat after those of
 // rank 0.
-TEST_F(Waiting, AreLookedAtOnceAHeartbeat) {
+TEST_F(Waiting, CirclesAreSoughtOncePerHeartbeat) {
   std::map<double, std::set<ConnectionId>> notified_at;
   for (double now = 0; now < 5; now += 0.125) {
     play.at(now);
@@ -334,7 +334,7 @@ TEST_F(Waiting, AreLookedAtOnceAHeartbeat) {
   EXPECT_EQ(notified_at, (std::map<double, std::set<ConnectionId>>{{4, {1, 2, 11, 12}}}));
 }
 
-TEST_F(Waiting, StatusListsWhatRanksWaitForInPages) {
+TEST_F(Waiting, StatusListsWaitsInPages) {
   report_for(3, {{2, needs(4, "b", 4, turns(1, 0))}, {21, needs(3, "a", 0, "")}});
   wire::StatusRequest request;
   request.set_waits(true);
@@ -503,7 +503,7 @@ private:
   Groups groups_;
 };
 
-TEST(Waits, AreACircleExactlyWhereProgramsHang) {
+TEST(Waits, AreACircleExactlyIfProgramsHang) {
   const char* given = std::getenv("TREMULA_TEST_SEED");
   const std::uint64_t seed =
       given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
