@@ -125,7 +125,7 @@ TEST_F(Choices, AreRequestedAgainInTheNextCall) {
   play.send(11, "request: 5 presence { is_present: true }", {Play::done(11, 5), asked(11)});
 }
 
-// The ranks go on by themselves when both groups have answered.
+// The ranks continue by themselves when both groups have answered.
 TEST_F(Choices, MakeNoCircleWhileTheyAreAwaited) {
   const std::string wait =
       "heartbeat { wait { number: 1 seconds: 9 call: 'begin_step' stream: 's' ";

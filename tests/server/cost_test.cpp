@@ -70,7 +70,7 @@ Cost cost_of(const Work& work) {
   work();
   return {allocated - bytes, compared - comparisons, stepped - steps};
 }
-/// Expects that four times the work costs less than about eight times as much.
+/// Checks that four times the work costs less than about eight times as much.
 void expect_near_linear(const Cost& once, const Cost& four_times) {
   EXPECT_LT(four_times.bytes, 8 * once.bytes + 1);
   EXPECT_LT(four_times.comparisons, 8 * once.comparisons + 1);

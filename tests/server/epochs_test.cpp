@@ -53,7 +53,7 @@ protected:
         "incarnation: 7 outlives: true {} }} ",
         number, consumer, fields());
   }
-  /// Lets a producer that has lived on come back from another server.
+  /// Lets a producer that has continued return from another server.
   void resume_producer(ConnectionId from, const std::string& links) {
     join("ocean", from);
     const auto announced = announcement();
@@ -71,7 +71,7 @@ protected:
     message.mutable_subscribe()->set_token(shown);
     return play.receive(from, message).messages.at(0).message.refused().text();
   }
-  /// Lets viewer come back from another server.
+  /// Lets viewer return from another server.
   Output resume(const std::string& more) {
     auto message = Play::parsed("request: 2 resume { subscriptions { " + subscription(more) +
                                 "} presence {} }");
@@ -85,7 +85,7 @@ protected:
         "producer's first of tcp that the consumer also has (it has tcp)\" }}",
         viewer, link, fields(), epoch);
   }
-  /// Expects the match that viewer receives when it enters a call that opens links.
+  /// Checks the match that viewer receives when it enters a call that opens links.
   void expect_matched(std::uint64_t link, int epoch) {
     std::string found, seal, peer_mark;
     for (const Outgoing& out :

@@ -306,7 +306,7 @@ const core::Key& key() {
   return one;
 }
 
-/// A connection that sends any bytes, also those that none of our clients sends.
+/// A connection that sends any bytes, including those that no client of ours sends.
 class Stranger {
 public:
   explicit Stranger(const Running& server) : fd_(raw_connection(server)) { EXPECT_GE(fd_, 0); }
@@ -336,7 +336,7 @@ private:
   int fd_;
 };
 
-/// Expects that the server serves a client with its key, and knows no group of that name.
+/// Checks that the server serves a client with its key, and knows no group of that name.
 void expect_alone(const Running& server, const std::string& name) {
   Client friendly(server, key());
   friendly.send("request: 1 status {}");

@@ -190,7 +190,8 @@ TEST_F(Owners, WaitsOfAnotherKeyEndNoCall) {
   }
 }
 
-// Nor is there a circle if it does wait for the next act of the other: a consumer with the own key may still come.
+// There is no circle either if it really waits for the other group's next action: a consumer with the producer's own
+// key may still come.
 TEST_F(Owners, WaitingConsumerOfAnotherKeyMakesNoCircle) {
   const auto of = [](const std::string& stream, int incarnation) {
     return fmt::format("stream: '{}' incarnation: {} {}{}", stream, incarnation,
@@ -264,7 +265,7 @@ TEST_F(Owners, ExplanationsOmitWaitsOfOtherKeys) {
        "opens links\" has_come: true }"});
 }
 
-// All who may read a stream see how far it has come, but not which groups with other keys it waits for.
+// Every group that may read a stream sees its progress, but not which groups with other keys it waits for.
 TEST_F(Owners, ReadersDoNotSeeConsumersOfOtherKeys) {
   play.send(10, announce("open", "readable_by_all: true "), {Play::done(10)});
   play.join("viewer", 1, 11);
@@ -410,7 +411,7 @@ protected:
     sealed.set_sealed_at(done.sealed_at());
     return sealed;
   }
-  /// Lets the group come back with these streams only.
+  /// Lets the group return with these streams only.
   void resume(ConnectionId from, const std::vector<wire::Announce>& streams) {
     wire::ToServer message = Play::parsed("request: 2 resume { presence {} }");
     message.mutable_resume()->mutable_streams()->Assign(streams.begin(), streams.end());
@@ -478,7 +479,7 @@ protected:
         "request: 5 close_link {{ link: {} gave_up: true why: 'w' }}", matched.at(ocean).link());
     for (const Outgoing& out : after.receive(from, message).messages) note(out);
   }
-  /// Expects that 'sst' and its link go on as if no other group had claimed them.
+  /// Checks that 'sst' and its link continue as if no other group had claimed them.
   void expect_link(const std::string& what) {
     EXPECT_FALSE(closed.contains(ocean)) << what;
     EXPECT_FALSE(closed.contains(viewer)) << what;
@@ -565,7 +566,7 @@ TEST_F(SealedLinks, LeaveAGroupNameToALongTimeHolder) {
   expect_refusal(ocean, hello(ocean, "ocean", 4));
 }
 
-// A seal is of one name and one time, and no job with one key can make one.
+// A seal belongs to one name and one time, and a job with one key cannot make one.
 TEST_F(SealedLinks, GiveNoGroupNameToAWrongSeal) {
   say_hello(after, squatter, "ocean", 0);
   wire::ToServer claim = hello(viewer, "ocean", 4);
@@ -883,7 +884,7 @@ TEST_F(SealedLinks, GetSealsOnlyForRestoredStreams) {
   EXPECT_TRUE(given_up.contains(ocean));
 }
 
-// A stream without a seal whose name was taken is over; the others of the group go on.
+// A stream without a seal whose name was taken has ended; the other streams of the group continue.
 TEST_F(SealedLinks, HoldIfAnotherStreamLosesItsName) {
   const std::string other =
       "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field;

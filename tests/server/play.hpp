@@ -36,7 +36,7 @@ public:
   void at(double seconds) { now_ = seconds; }
   void own(ConnectionId connection, Owner owner) { rendezvous_.set_owner(connection, owner); }
 
-  /// Sends a message over the connection, and expects these answers.
+  /// Sends a message over the connection, and checks that these answers follow.
   void send(ConnectionId from, const std::string& message, const Answers& expected,
             Where where = Where::current()) {
     compare(message, receive(from, message), expected, where);
@@ -93,7 +93,7 @@ public:
   }
 
   /// Reports that all ranks of the group are in a call that opens links.
-  /// @param begins  number of the stream whose step the call begins; 0: none
+  /// @param begins  number of the stream whose step the call begins; none if 0
   /// @param then    expected answers after the one to rank 0
   void be_present(ConnectionId rank_0, int begins = 0, const Answers& then = {},
                   Where where = Where::current()) {
@@ -125,7 +125,7 @@ public:
                        text);
   }
   /// Returns the notice that a subscription is refused.
-  /// @param incarnation  of the receiver's stream or subscription
+  /// @param incarnation  incarnation of the receiver's stream or subscription
   static std::string stream_refused(ConnectionId to, int code, const std::string& text,
                                     int incarnation = 0) {
     return fmt::format(

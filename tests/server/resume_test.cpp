@@ -30,7 +30,7 @@ std::string link(const std::string& peer, int size, const std::string& theirs, i
       (std::uint64_t{3} << 32) + static_cast<std::uint64_t>(number), peer, size, theirs);
 }
 
-/// A play of server 7, which was started after server 3 had ended.
+/// Server 7, which was started after server 3 had ended.
 class Resume : public testing::Test {
 protected:
   static std::string welcome(ConnectionId to) {
@@ -52,7 +52,7 @@ protected:
     play.at(seconds);
     for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
   }
-  /// Expects that viewer, to which ocean has reported a link, is lost after 30 s.
+  /// Checks that viewer, to which ocean has reported a link, is lost after 30 s.
   void expect_loss_of_viewer() {
     live_until(30);
     play.check_silence({});

@@ -135,7 +135,7 @@ void send_raw(int fd, const std::string& bytes) {
   ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
-/// Stands between a client and a server: passes bytes on and keeps a copy of them.
+/// Relays bytes between a client and a server and keeps a copy of them.
 class Tap {
 public:
   explicit Tap(const HostPort& server)

@@ -352,11 +352,11 @@ TEST_F(Waiting, StatusListsWaitsInPages) {
   EXPECT_EQ(play.page(request).status().waits_size(), 1);
 }
 
-// Programs of puts and gets, run step by step without any of Tremula's code: ranks go on at any pace, their
-// messages take any time, and each rank reports now and then what it waits for. A reported circle must never
-// go on, and every program that hangs must be reported as a circle.
+// Programs of puts and gets, run step by step without any of Tremula's code: ranks advance at any pace, their
+// messages take any time, and each rank reports its wait now and then. A reported circle must never
+// advance, and every program that hangs must be reported as a circle.
 
-struct Act {
+struct Action {
   bool is_put;
   std::size_t link;
 };
@@ -376,7 +376,7 @@ public:
       depth_[link] = 1 + random_() % 2;
       for (const bool is_put : {true, false})
         program_[is_put ? producer_[link] : consumer_[link]].insert(
-            program_[is_put ? producer_[link] : consumer_[link]].end(), 3, Act{is_put, link});
+            program_[is_put ? producer_[link] : consumer_[link]].end(), 3, Action{is_put, link});
     }
     for (auto& program : program_) std::shuffle(program.begin(), program.end(), random_);
     for (std::size_t group = 0; group < groups; ++group)
@@ -397,11 +397,12 @@ public:
   /// Returns the ranks of the other side that the rank still waits for, as far as it has seen.
   std::vector<std::size_t> needed(std::size_t g, std::size_t r) const {
     const Rank& rank = rank_[g][r];
-    const Act& act = program_[g][rank.at];
+    const Action& action = program_[g][rank.at];
     std::vector<std::size_t> others;
     for (std::size_t other = 0; other < ranks; ++other) {
-      const std::uint64_t seen = rank.seen[act.link][other], done = rank.done[act.link];
-      if (act.is_put ? done >= seen + depth_[act.link] : seen <= done) others.push_back(other);
+      const std::uint64_t seen = rank.seen[action.link][other], done = rank.done[action.link];
+      if (action.is_put ? done >= seen + depth_[action.link] : seen <= done)
+        others.push_back(other);
     }
     return others;
   }
@@ -411,7 +412,7 @@ public:
     ++rank.done[program_[g][rank.at++].link];
     return true;
   }
-  /// Delivers one act of a rank to a rank of the other side. @return false if there is none to deliver
+  /// Delivers one action of a rank to a rank of the other side. @return false if there is none to deliver
   bool deliver(std::size_t link, std::size_t from, std::size_t to, bool forth) {
     const std::size_t sender = forth ? producer_[link] : consumer_[link],
                       receiver = forth ? consumer_[link] : producer_[link];
@@ -427,12 +428,12 @@ public:
     if (is_over(g, r) || needed(g, r).empty()) return;
     wait = std::make_shared<RankWait>();
     wait->is_old = true;
-    const Act& act = program_[g][rank_[g][r].at];
+    const Action& action = program_[g][rank_[g][r].at];
     wait->reported.set_call("begin_step");
-    wait->reported.set_group(name(act.is_put ? consumer_[act.link] : producer_[act.link]));
-    wait->reported.set_link(act.link + 1);
-    const std::uint64_t done = rank_[g][r].done[act.link];
-    wait->reported.set_count(act.is_put ? done - depth_[act.link] : done);
+    wait->reported.set_group(name(action.is_put ? consumer_[action.link] : producer_[action.link]));
+    wait->reported.set_link(action.link + 1);
+    const std::uint64_t done = rank_[g][r].done[action.link];
+    wait->reported.set_count(action.is_put ? done - depth_[action.link] : done);
     for (const std::size_t other : needed(g, r)) wait->reported.add_ranks(static_cast<int>(other));
     for (std::size_t link = 0; link < links; ++link) {
       wire::Turns& turns = *wait->reported.add_turns();
@@ -440,7 +441,7 @@ public:
       turns.set_count(rank_[g][r].done[link]);
     }
   }
-  /// Searches for circles. Their ranks must not have gone on since they reported their waits, nor may they ever.
+  /// Searches for circles. Their ranks must not have continued since they reported their waits, nor may they ever.
   bool look() {
     const auto circles = find_circles(
         groups_, [](const Group&, const wire::Wait&) { return Awaited{}; },
@@ -496,7 +497,7 @@ private:
   std::mt19937_64& random_;
   std::array<std::size_t, links> producer_{}, consumer_{};
   std::array<std::uint64_t, links> depth_{};
-  std::array<std::vector<Act>, groups> program_;
+  std::array<std::vector<Action>, groups> program_;
   std::array<std::array<Rank, ranks>, groups> rank_{};
   std::array<std::array<std::size_t, ranks>, groups> reported_at_{};
   std::set<std::pair<std::size_t, std::size_t>> stuck_;

@@ -357,24 +357,24 @@ TEST(Progress, ClosedStreamsLeaveNoLinksBehind) {
 }
 
 /// One action of a job on one of its streams.
-struct Act {
+struct Action {
   bool is_put = false;
   int stream = 0;
 };
 
 /// Returns whether both programs reach their ends if a stream holds `queue_depth` steps: simulated step by
 /// step, without any of Tremula's code. Streams 0 .. k-1 go from job a to job b, the others back.
-bool ends(const std::array<std::vector<Act>, 2>& program, int streams, int queue_depth) {
+bool ends(const std::array<std::vector<Action>, 2>& program, int streams, int queue_depth) {
   std::vector<int> held(static_cast<std::size_t>(streams), 0);
   std::array<std::size_t, 2> at{};
   for (bool has_moved = true; has_moved;) {
     has_moved = false;
     for (std::size_t job = 0; job < 2; ++job)
       for (; at[job] < program[job].size(); ++at[job], has_moved = true) {
-        const Act& act = program[job][at[job]];
-        int& steps = held[static_cast<std::size_t>(act.stream)];
-        if (act.is_put ? steps == queue_depth : steps == 0) break;
-        steps += act.is_put ? 1 : -1;
+        const Action& action = program[job][at[job]];
+        int& steps = held[static_cast<std::size_t>(action.stream)];
+        if (action.is_put ? steps == queue_depth : steps == 0) break;
+        steps += action.is_put ? 1 : -1;
       }
   }
   return at[0] == program[0].size() && at[1] == program[1].size();
@@ -403,7 +403,7 @@ TEST_P(Programs, HangExactlyIfTheSimulationHangs) {
     const int streams = 2 + static_cast<int>(random() % 3),
               queue_depth = 1 + static_cast<int>(random() % 2);
     const int forth = 1 + static_cast<int>(random() % static_cast<unsigned>(streams - 1));
-    std::array<std::vector<Act>, 2> program;
+    std::array<std::vector<Action>, 2> program;
     for (int stream = 0; stream < streams; ++stream)
       for (std::size_t job = 0; job < 2; ++job)
         program[job].insert(program[job].end(), 6, {(job == 0) == (stream < forth), stream});
@@ -423,8 +423,8 @@ TEST_P(Programs, HangExactlyIfTheSimulationHangs) {
             outs[i] = std::make_unique<Out>(s, k, queue_depth);
           else
             ins[i] = std::make_unique<In>(s, k);
-        for (const Act& act : program[job])
-          if (const auto i = static_cast<std::size_t>(act.stream); act.is_put)
+        for (const Action& action : program[job])
+          if (const auto i = static_cast<std::size_t>(action.stream); action.is_put)
             outs[i]->put();
           else
             ins[i]->get();
