@@ -16,7 +16,7 @@ long allocations_of(const auto& call) {
   return testing_only::allocations() - before;
 }
 
-TEST(Allocations, OfWhatChecksALayoutAreNone) {
+TEST(Allocations, AreNotMadeByChecksOfALayout) {
   const Layout layout = Layout::parse("shape=120x70 grid=3x2 block=7x5 ghost=1x2 leading=90");
   const Layout bands = Layout::parse("shape=120x70 grid=3x2 splits0=0/10/60/120 block1=4");
   const Selection part{.origin = {3, 4}, .extents = {50, 60}};
@@ -30,7 +30,7 @@ TEST(Allocations, OfWhatChecksALayoutAreNone) {
   EXPECT_EQ(allocations_of([&] { permuted(local_part(layout, 4), axes); }), 0);
 }
 
-TEST(Allocations, OfAPlanThatIsKnownAreThoseOfTheFingerprints) {
+TEST(Allocations, AreOnlyForFingerprintsIfAPlanIsKnown) {
   PlanCache cache;
   const Layout mine = Layout::parse("shape=40x30 grid=4x1 members=0/2/4/6 ghost=1x1");
   const Layout theirs = Layout::parse("shape=40x30 grid=1x3 splits1=0/5/20/30");

@@ -11,7 +11,7 @@
 namespace tremula::index_calc {
 namespace {
 
-TEST(Changing, OfASinkIsDealtAsItSays) {
+TEST(Changing, DealsASinkAsItsLayoutStates) {
   const auto even = Layout::parse("shape=*x3 grid=4x1");
   EXPECT_EQ(to_string(sized(even, 10)), "shape=10x3 grid=4x1");
   EXPECT_EQ(to_string(sized(even, 0)), "shape=0x3 grid=4x1");
@@ -20,7 +20,7 @@ TEST(Changing, OfASinkIsDealtAsItSays) {
   EXPECT_EQ(to_string(sized(Layout::parse("shape=* mesh=3"), 7)), "shape=7 mesh=3");
 }
 
-TEST(Changing, OfASourceIsWhatTheCoordinatesHaveOneAfterTheOther) {
+TEST(Changing, JoinsThePartsOfASourceInOrder) {
   const auto layout = Layout::parse("shape=5x* grid=1x4");
   const std::vector<Index> counts{3, 0, 4, 1}, none{0, 0, 0, 0};
   EXPECT_EQ(to_string(sized(layout, counts)), "shape=5x8 grid=1x4 splits1=0/3/7/8 owners1=0/2/3");
@@ -36,7 +36,7 @@ TEST(Changing, TakesNoMoreElementsThanCanBeCounted) {
   EXPECT_THROW(counts_along(layout, counts), core::Error);
 }
 
-TEST(Changing, CountsOfRanksAtOnePlaceAreAlike) {
+TEST(Changing, NeedsEqualCountsAtOnePlace) {
   const auto layout = Layout::parse("shape=*x3 grid=2x2 block=1x3");  // ranks 1 and 3 store nothing
   EXPECT_EQ(counts_along(Layout::parse("shape=*x3 grid=2x2"), std::vector<Index>{4, 4, 2, 2}),
             (std::vector<Index>{4, 2}));

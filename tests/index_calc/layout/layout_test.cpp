@@ -135,7 +135,7 @@ TEST(Layout, LocalPartBeyond63BitsIsRefused) {
       "the local part has more than 2^63 - 1 elements");
 }
 
-TEST(Layout, FingerprintKnowsAllThatTheOtherSideMustKnow) {
+TEST(Layout, FingerprintCoversAllThatTheOtherSideNeeds) {
   const char* texts[] = {"shape=10x9 grid=2x2",
                          "shape=9x10 grid=2x2",
                          "shape=10x9 grid=4x1",

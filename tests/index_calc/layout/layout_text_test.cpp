@@ -93,7 +93,7 @@ void expect_refused(const std::vector<Malformed>& rows) {
   }
 }
 
-TEST(LayoutText, NamesPositionOfAKeyThatIsMissingUnknownOrTwice) {
+TEST(LayoutText, NamesPositionOfAMissingOrWrongKey) {
   expect_refused({
       {"", 0, "shape=", "the end of the text"},
       {"shape=4", 7, "grid=", "the end of the text"},
@@ -234,7 +234,7 @@ TEST(LayoutText, NamesPositionOfAMistakeInMembers) {
   });
 }
 
-TEST(LayoutText, QuotesOnlyWhatSurroundsAMistakeInALongText) {
+TEST(LayoutText, QuotesOnlyTheTextAroundAMistake) {
   const std::string text = "shape=100 grid=2 members=" + std::string(100'000, '1') + " store=row";
   try {
     Layout::parse(text);

@@ -71,7 +71,7 @@ void compare(Index extent, const std::vector<Index>& mesh, const std::vector<std
   });
 }
 
-TEST(Placements, AreThoseOfDTensor) {
+TEST(Placements, MatchDTensor) {
   Random random;
   for (int round = 0; round < 3000; ++round) {
     std::vector<Index> shape, mesh;
@@ -137,7 +137,7 @@ TEST(Placements, CutUnevenExtentsOneAxisAfterTheOther) {
   }
 }
 
-TEST(Placements, DealChunksThatNoAxisMakesWhereTheExtentIsEven) {
+TEST(Placements, DealStridedChunksOfAnEvenExtent) {
   const Index shape[] = {24}, mesh[] = {2, 2};
   const Placement one[] = {{0, 3}, {}};
   EXPECT_EQ(to_string(layout_on_mesh(shape, mesh, one)), "shape=24 mesh=2x2 axes0=0 block=4");
@@ -148,7 +148,7 @@ TEST(Placements, DealChunksThatNoAxisMakesWhereTheExtentIsEven) {
             "owners0=0/1/0/1/2/3/2/3");
 }
 
-TEST(Placements, OfEvenExtentsTakeFewBytes) {
+TEST(Placements, TakeFewBytesForEvenExtents) {
   const Index shape[] = {Index{1} << 40, 4096}, mesh[] = {512, 8, 4};
   const Placement strided[] = {{0, 8}, {0}, {}};
   const Layout layout = layout_on_mesh(shape, mesh, strided);
@@ -157,7 +157,7 @@ TEST(Placements, OfEvenExtentsTakeFewBytes) {
   EXPECT_EQ(copy_count(layout), 4);
 }
 
-TEST(Placements, ThatMakeNoSenseAreRefused) {
+TEST(Placements, AreRefusedIfInconsistent) {
   const auto why = [](std::vector<Index> shape, std::vector<Index> mesh,
                       std::vector<Placement> placements) -> std::string {
     try {

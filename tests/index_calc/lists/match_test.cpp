@@ -144,7 +144,7 @@ void expect_moves_all(Random& random, const Side& source, const Side& sink) {
   }
 }
 
-TEST(Lists, OfAnyKindToAnyKindMoveEveryElement) {
+TEST(Lists, MoveEveryElementBetweenAnyKinds) {
   Random random;
   for (int i = 0; i < testing_only::rounds(2500) && !HasFatalFailure(); ++i) {
     const auto shape = testing::random_shape(random);
@@ -177,7 +177,7 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-TEST(Lists, ThatLackAnElementOrHaveItTwiceAreNamed) {
+TEST(Lists, NameAMissingOrRepeatedElement) {
   const Side good = two_ranks({0, 1, 2, 3, 4, 5}, {11, 10, 9, 8, 7, 6});
   const Side lacks = two_ranks({0, 1, 2, 3, 4}, {11, 10, 9, 8, 7, 6});
   const Side twice = two_ranks({0, 1, 2, 3, 4, 5, 9}, {11, 10, 9, 8, 7, 6});
@@ -218,7 +218,7 @@ TEST(Lists, ThatLackAnElementOrHaveItTwiceAreNamed) {
 
 /// A rank owns every second one of many intervals. Walking from the first interval for each element would take
 /// 10^11 steps.
-TEST(Lists, OfLayoutsWithManySplitsTakeOnePass) {
+TEST(Lists, TakeOnePassOverManySplits) {
   constexpr Index intervals = 200'000, length = 10;
   Splits splits{.bounds = {0}, .owner = {}, .grid = 2};
   for (Index i = 0; i < intervals; ++i) {
@@ -241,7 +241,7 @@ TEST(Lists, OfLayoutsWithManySplitsTakeOnePass) {
 }
 
 /// A plan of points that lie in runs, or at equal distances, is short.
-TEST(Lists, OfPointsKeepRunsAndEqualDistances) {
+TEST(Lists, KeepRunsAndEqualDistancesOfPoints) {
   const std::vector<Index> shape{1000};
   std::vector<Index> even, odd, all(1000);
   std::iota(all.begin(), all.end(), 0);
@@ -279,7 +279,7 @@ std::size_t segments_in(const SegmentList& list) {
 }
 
 /// Blocks given as points make two short lists for each pair, as they do given as layouts.
-TEST(Lists, OfBlocksKeepOnePatternOfTheirRows) {
+TEST(Lists, KeepOnePatternForTheRowsOfBlocks) {
   const Layout from = Layout::parse("shape=400x400 grid=2x2 block=32x32"),
                to = Layout::parse("shape=400x400 grid=1x3 block=48x48");
   const Side source = as_points(from), sink = as_points(to);
@@ -306,7 +306,7 @@ TEST(Lists, OfBlocksKeepOnePatternOfTheirRows) {
 }
 
 /// Blocks are given as points in buffers whose rows, or all of whose places, are in reverse order.
-TEST(Lists, OfBlocksInAnyOrderOfTheBufferMoveEveryElement) {
+TEST(Lists, MoveBlocksInAnyOrderOfTheBuffer) {
   Random random;
   for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
     const auto dealt = [&] {
@@ -335,7 +335,7 @@ TEST(Lists, OfBlocksInAnyOrderOfTheBufferMoveEveryElement) {
 
 /// Rows of a pattern are read and written run by run; strides of a peer that lead out of its buffer are
 /// refused.
-TEST(Lists, OfRowsGoRunByRunAndStayInsideOfABuffer) {
+TEST(Lists, ReadRowsRunByRunInsideABuffer) {
   const std::vector<Index> shape{5, 10};
   std::vector<Index> mine,
       theirs;  // elements 9, 8, 6 and 3 of each row: mine in this order, theirs at their indices
@@ -382,7 +382,7 @@ TEST(Lists, OfRowsGoRunByRunAndStayInsideOfABuffer) {
   EXPECT_LE(runs.size(), segments);
 }
 
-TEST(Lists, OfDifferentMatchesHaveDifferentFingerprints) {
+TEST(Lists, HaveFingerprintsThatDependOnTheMatch) {
   const Side side = two_ranks({0, 1, 2, 3, 4, 5}, {11, 10, 9, 8, 7, 6});
   const auto fingerprint = [&](std::uint64_t match) {
     return make_listed_plan(side.layout[0], side.layout[1], {}, match).fingerprint();
@@ -392,7 +392,7 @@ TEST(Lists, OfDifferentMatchesHaveDifferentFingerprints) {
 }
 
 /// Bytes that no rank has written end in an error, and those that a rank has written are read unchanged.
-TEST(Lists, FromForeignBytesAreReadOrRefused) {
+TEST(Lists, ReadOrRefuseForeignBytes) {
   Random random;
   for (int i = 0; i < testing_only::rounds(2000); ++i) {
     const bool has_places = random.one_in(2);

@@ -88,7 +88,7 @@ void expect_same(const Distribution& mine, const Distribution& theirs, GridCoord
             static_cast<Index>(falls.families()) + grid(theirs) * (aspen.steps() + 2));
 }
 
-TEST(Falls, PlansWhatAspenPlans) {
+TEST(Falls, PlansTheSameAsAspen) {
   Random random;
   int compared = 0;
   for (int round = 0; round < 20'000; ++round) {
@@ -125,7 +125,7 @@ TEST(Falls, PlansWholeDimensionsAndCutsOfAnyExtent) {
       for (Index me = 0; me < mine.grid; ++me) expect_same(mine, theirs, {me});
 }
 
-TEST(Falls, SaysTrulyWhyNot) {
+TEST(Falls, RefusesPlansThatOnlyAspenCanMake) {
   // 20,000 blocks of mine, and each of 80,000 peers has a block.
   constexpr Index extent = 80'000'000;
   const BlockCyclic mine{.extent = extent, .block = 1000, .grid = 4},

@@ -173,7 +173,7 @@ TEST(Overlap, EqualsDefinitionForMorePeersThanPieces) {
   }
 }
 
-TEST(Overlap, IsTheSameInMemoryThatIsUsedAgain) {
+TEST(Overlap, IsTheSameInReusedMemory) {
   Random random;
   OverlapFinder finder;
   for (int pair = 0; pair < testing_only::rounds(2'000); ++pair) {
@@ -190,7 +190,7 @@ TEST(Overlap, IsTheSameInMemoryThatIsUsedAgain) {
   }
 }
 
-TEST(Overlap, StoresOnePeriodWithBlocksInsideBlocksAsFamilies) {
+TEST(Overlap, StoresNestedBlocksAsFamilies) {
   // The example of SegmentList.
   const BlockCyclic cyclic{.extent = 24, .block = 1, .grid = 2},
       blocks{.extent = 24, .block = 6, .grid = 2};
@@ -215,7 +215,7 @@ TEST(Overlap, StoresOnePeriodWithBlocksInsideBlocksAsFamilies) {
   EXPECT_EQ(longer[0].elements() + longer[1].elements(), 12'000'000'004);
 }
 
-TEST(Overlap, RefusesWhatItsContractForbids) {
+TEST(Overlap, RefusesUnequalExtentsAndWrongCoordinates) {
   const BlockCyclic d{.extent = 8, .block = 2, .grid = 2},
       longer{.extent = 9, .block = 2, .grid = 2};
   EXPECT_THROW(overlaps(d, {0}, longer), core::Error);

@@ -49,7 +49,7 @@ Pair random_pair(Random& random) {
   return p;
 }
 
-TEST(Steps, OfAspenAreThoseOfEquationFour) {
+TEST(Steps, FollowEquationFourWithAspen) {
   // D * L * N_local, for each dimension; without boundary terms if the extent is whole periods.
   Random random;
   for (int round = 0; round < 2000; ++round) {
@@ -61,7 +61,7 @@ TEST(Steps, OfAspenAreThoseOfEquationFour) {
   }
 }
 
-TEST(Steps, OfAspenDifferAtTheBoundaryByOneBlockACoordinate) {
+TEST(Steps, DifferByAtMostOneBlockAtTheBoundary) {
   Random random;
   for (int round = 0; round < 2000; ++round) {
     auto [mine, theirs, periods] = random_pair(random);
@@ -75,7 +75,7 @@ TEST(Steps, OfAspenDifferAtTheBoundaryByOneBlockACoordinate) {
   }
 }
 
-TEST(Steps, OfAspenDoNotKnowHowManyTheOthersAre) {
+TEST(Steps, DoNotDependOnTheNumberOfPeersWithAspen) {
   const Index extent = 31 * 16 * 5000;
   const BlockCyclic mine{.extent = extent, .block = 31, .grid = 16, .source = 0};
   for (const Index others : {2, 1000, 1'000'000}) {
@@ -86,7 +86,7 @@ TEST(Steps, OfAspenDoNotKnowHowManyTheOthersAre) {
   }
 }
 
-TEST(Steps, OfAspenAreFewerWhereBlocksLieInBlocks) {
+TEST(Steps, AreFewerForNestedBlocksWithAspen) {
   // Ten blocks of mine in each of theirs, which has a family or two.
   const BlockCyclic mine{.extent = 1'000'000, .block = 5, .grid = 2, .source = 0};
   const BlockCyclic theirs{.extent = 1'000'000, .block = 101, .grid = 7, .source = 0};
@@ -94,7 +94,7 @@ TEST(Steps, OfAspenAreFewerWhereBlocksLieInBlocks) {
   EXPECT_LE(overlaps(mine, {0}, theirs).steps(), blocks / 10 + 1);
 }
 
-TEST(Steps, OfFallsAreAtMostThoseOfEquationTwo) {
+TEST(Steps, StayWithinEquationTwoWithFalls) {
   // L * R * N_local blocks are looked for within one period, for each dimension, instead of
   // L * R * N_local * N_remote pairs: each block found, and at most one that ends the search.
   Random random;
@@ -120,7 +120,7 @@ TEST(Steps, OfFallsAreAtMostThoseOfEquationTwo) {
   }
 }
 
-TEST(Steps, OfTheClassicalAlgorithmAreAtMostThoseOfEquationOne) {
+TEST(Steps, StayWithinEquationOneWithTheClassicalOne) {
   // L * R * N_local + R * N_remote over the whole extent, because both lists are walked onward.
   Random random;
   for (int round = 0; round < 300; ++round) {

@@ -123,7 +123,7 @@ private:
   Bytes wire_;
 };
 
-TEST(CopyList, MovesWhatPackAndUnpackMove) {
+TEST(CopyList, MovesTheSameAsPackAndUnpack) {
   Random random;
   std::size_t bytes = 0;
   for (int round = 0; round < 500 && !::testing::Test::HasFatalFailure(); ++round) {
@@ -185,7 +185,7 @@ TEST(CopyList, SplitsARunThatAnEntryCannotHold) {
   EXPECT_EQ(list.entries.size(), 4U);
 }
 
-TEST(CopyList, LeavesPackagesOfManyRunsAlone) {
+TEST(CopyList, LeavesOutPackagesOfManyRuns) {
   const Layout mine = Layout::parse("shape=4x6 grid=1x1"),
                theirs = Layout::parse("shape=4x6 grid=1x2");
   const Plan plan = make_plan(mine, theirs, 0);

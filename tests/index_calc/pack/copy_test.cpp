@@ -135,7 +135,7 @@ struct Redistribution {
   }
 };
 
-TEST(Copy, GivesEveryElementItsPlaceAndLeavesOtherCellsAlone) {
+TEST(Copy, PlacesEveryElementAndChangesNoOtherCell) {
   Random random;
   for (int round = 0; round < testing_only::rounds(500) && !::testing::Test::HasFailure();
        ++round) {
@@ -213,7 +213,7 @@ TEST(Copy, IsTheSameByEveryKernel) {
   }
 }
 
-TEST(Copy, OfMoreThanACacheHoldsIsTheSame) {
+TEST(Copy, IsTheSameBeyondTheCache) {
   Random random;
   constexpr const char* pairs[][2] = {{"grid=1x1", "grid=1x1 store=column ghost=1x1"},
                                       {"grid=1x2 block1=1 ghost=0x1", "grid=1x1"},
@@ -303,7 +303,7 @@ TEST_F(CopyFromLiar, IsRefusedBeforeAnythingIsTouched) {
   expect_refused(LocalPart{}, "expected a peer's part of 2 dimensions, found 0");
 }
 
-TEST_F(CopyFromLiar, MayLieAboutAStrideThatNoElementTakes) {
+TEST_F(CopyFromLiar, MayHaveAnyStrideThatNoElementTakes) {
   const Layout line = Layout::parse("shape=1x6 grid=1x1");
   const LocalPart mine = local_part(line, 0);
   LocalPart theirs = mine;

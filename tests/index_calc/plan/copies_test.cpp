@@ -43,7 +43,7 @@ Index count_runs(const Package& package, const LocalPart& part, Order order) {
   return count;
 }
 
-TEST(Copies, EveryCopyOfTheSinkGetsEveryElementOnce) {
+TEST(Copies, GiveEveryCopyOfTheSinkEveryElementOnce) {
   Random random;
   for (int round = 0; round < testing_only::rounds(2000); ++round) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
@@ -99,7 +99,7 @@ TEST(Copies, EveryCopyOfTheSinkGetsEveryElementOnce) {
   }
 }
 
-TEST(Copies, VolumesAreThoseOfThePlans) {
+TEST(Copies, HaveTheVolumesOfTheirPlans) {
   Random random;
   for (int round = 0; round < testing_only::rounds(500); ++round) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 3)));
@@ -121,7 +121,7 @@ TEST(Copies, VolumesAreThoseOfThePlans) {
   }
 }
 
-TEST(Copies, NoneSendsMoreThanItsShare) {
+TEST(Copies, SendNoMoreThanTheirShares) {
   struct Case {
     const char *from, *to;
     std::vector<Index> elements;  ///< sent by each rank of the source
@@ -143,7 +143,7 @@ TEST(Copies, NoneSendsMoreThanItsShare) {
   }
 }
 
-TEST(Copies, AreDealtEvenlyAndNearOnesFirst) {
+TEST(Copies, AreSharedEvenlyAndNearOnesFirst) {
   Random random;
   const auto number = [](Rank copy) { return static_cast<std::size_t>(copy); };
   for (int round = 0; round < testing_only::rounds(5000); ++round) {
@@ -214,7 +214,7 @@ TEST(Copies, AreDealtEvenlyAndNearOnesFirst) {
   }
 }
 
-TEST(Copies, ShareWhatIsLeftOverByChance) {
+TEST(Copies, ShareTheRemainderAtRandom) {
   // Each pair of cells shares one line of 4 elements; it must not always be the same copy of 4 that
   // sends it.
   const Layout from = Layout::parse("shape=64x4 mesh=4x4 axes1=1"),
@@ -226,7 +226,7 @@ TEST(Copies, ShareWhatIsLeftOverByChance) {
   }
 }
 
-TEST(Copies, ThatARankHasItselfAreNotSent) {
+TEST(Copies, AreNotSentToARankThatHasThem) {
   // Rows in two copies become columns in two copies: every rank has half of what it needs.
   const Layout rows = Layout::parse("shape=8x8 mesh=2x2 axes0=0"),
                columns = Layout::parse("shape=8x8 mesh=2x2 axes1=1");
@@ -248,7 +248,7 @@ TEST(Copies, ThatARankHasItselfAreNotSent) {
   }
 }
 
-TEST(Copies, OfOneMeshStayWhereTheyAre) {
+TEST(Copies, StayInPlaceOnOneMesh) {
   const Layout layout = Layout::parse("shape=64x64 mesh=3x2x2 axes0=1 axes1=2");
   for (Rank r = 0; r < rank_count(layout); ++r) {
     const Plan plan = make_plan(layout, layout, r, Role::source);

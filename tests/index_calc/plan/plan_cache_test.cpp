@@ -26,7 +26,7 @@ TEST(PlanCache, MakesAPlanOnce) {
   EXPECT_EQ(cache.size(), 1U);
 }
 
-TEST(PlanCache, KeepsApartWhatDiffers) {
+TEST(PlanCache, DistinguishesDifferentRequests) {
   PlanCache cache;
   const auto plan = cache.get(rows, columns, 1);
   EXPECT_NE(cache.get(rows, columns, 2), plan);
@@ -52,7 +52,7 @@ TEST(PlanCache, KeepsNothingThatFailed) {
   EXPECT_EQ(cache.size(), 0U);
 }
 
-TEST(PlanCache, ForgetsALargePlanWhenNobodyUsesIt) {
+TEST(PlanCache, ForgetsALargePlanThatIsNotInUse) {
   PlanCache cache;
   const auto used = cache.get(rows, columns, 0);
   const Layout mine = Layout::parse("shape=1000000000000 grid=2 block=500009");

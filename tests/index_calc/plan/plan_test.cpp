@@ -116,7 +116,7 @@ struct WrittenSplits {
   }
 };
 
-TEST(Plan, OfRanksWithoutAPartIsThatOfTheDefinition) {
+TEST(Plan, MatchesTheDefinitionForRanksWithoutAPart) {
   Random random;
   for (int round = 0; round < 2000; ++round) {
     const Index extent = random.one_in(20) ? 0 : random.in(1, 30);
@@ -151,7 +151,7 @@ TEST(Plan, OfRanksWithoutAPartIsThatOfTheDefinition) {
   }
 }
 
-TEST(Plan, PackagesAreThePairsOfTheDefinition) {
+TEST(Plan, HasThePackagesOfTheDefinition) {
   Random random;
   for (int round = 0; round < 200; ++round) {
     const auto [mine, theirs] = random_pair(random);
@@ -176,7 +176,7 @@ TEST(Plan, IsOrderedByGridCoordinatesOfPeers) {
   EXPECT_EQ(peers, (std::vector<Rank>{10, 12, 14, 11, 13, 15}));
 }
 
-TEST(Plan, VisitsPeersOfManyRangesWithoutALookAtEach) {
+TEST(Plan, VisitsPeersWithoutALookAtEveryRange) {
   // Looking at every range of members for each package would take 2^39 looks.
   constexpr Rank ranks = 1 << 20;
   Layout theirs = Layout::parse("shape=1048576 grid=1048576");
@@ -190,7 +190,7 @@ TEST(Plan, VisitsPeersOfManyRangesWithoutALookAtEach) {
   EXPECT_EQ(next, ranks);
 }
 
-TEST(Plan, OfIdleRankIsEmpty) {
+TEST(Plan, IsEmptyForAnIdleRank) {
   const Layout mine = Layout::parse("shape=8 grid=2 members=1/3"),
                theirs = Layout::parse("shape=8 grid=4");
   for (const Rank idle : {0, 2, 7}) {
@@ -273,7 +273,7 @@ std::string text(const Distribution& d) {
   return to_string(layout);
 }
 
-TEST(Plan, OfAMillionRanksIsSmall) {
+TEST(Plan, IsSmallForAMillionRanks) {
   const Layout mine = Layout::parse("shape=1000000000000x1000000 grid=1000x1000 block=64x48");
   const Layout theirs = Layout::parse("shape=1000000000000x1000000 grid=999x1001 block=100x36");
   const Plan plan = make_plan(mine, theirs, 499'500), other = make_plan(theirs, mine, 17);
@@ -312,7 +312,7 @@ TEST(Plan, CostsNeitherExtentNorRemoteCoordinates) {
 // Neither the round block * grid nor the period fits 63 bits.
 const BlockCyclic huge{.extent = most, .block = (Index{1} << 61) + 1, .grid = 5, .source = 1};
 
-TEST(Plan, IsSmallWhereARoundIsBeyond63Bits) {
+TEST(Plan, IsSmallIfARoundIsBeyond63Bits) {
   const BlockCyclic other{.extent = most, .block = Index{1} << 61, .grid = 4, .source = 0};
   for (Index c = 0; c < 4; ++c) {
     EXPECT_LT(exact_bytes(huge, {c}, other), 1000U);
@@ -320,7 +320,7 @@ TEST(Plan, IsSmallWhereARoundIsBeyond63Bits) {
   }
 }
 
-TEST(Plan, IsSmallWhereTheLastBlockWouldEndBeyond63Bits) {
+TEST(Plan, IsSmallIfTheLastBlockEndsBeyond63Bits) {
   const BlockCyclic halves{.extent = most, .block = (Index{1} << 62) + 1, .grid = 3, .source = 2};
   for (Index c = 0; c < 2; ++c) {
     EXPECT_LT(exact_bytes(BlockCyclic{.extent = most, .block = 1, .grid = 2}, {c}, halves), 1000U);
@@ -339,7 +339,7 @@ TEST(Plan, IsSmallWhereTheLastBlockWouldEndBeyond63Bits) {
       1000U);
 }
 
-TEST(Plan, IsSmallWhereTheNextBlockWouldBeginBeyond63Bits) {
+TEST(Plan, IsSmallIfTheNextBlockBeginsBeyond63Bits) {
   const BlockCyclic rare{.extent = most, .block = (Index{1} << 61) + 1, .grid = 2, .source = 0};
   const BlockCyclic rarer{.extent = most, .block = (Index{1} << 62) + 7, .grid = 2, .source = 1};
   for (Index c = 0; c < 2; ++c) {
@@ -354,7 +354,7 @@ TEST(Plan, IsSmallWhereTheNextBlockWouldBeginBeyond63Bits) {
             1000U);
 }
 
-TEST(Plan, IsSmallWhereTheSecondRoundBeginsWithin63BitsThoughARoundDoesNotFitThem) {
+TEST(Plan, IsSmallIfOnlyTheSecondRoundExceeds63Bits) {
   const BlockCyclic half{
       .extent = most, .block = Index{1} << 62, .grid = 2, .cut = (Index{1} << 62) - 1};
   for (Index c = 0; c < 2; ++c) EXPECT_LT(exact_bytes(half, {c}, huge), 1000U);

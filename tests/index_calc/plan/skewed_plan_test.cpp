@@ -136,7 +136,7 @@ TEST(SkewedPlan, DealsCopiesByRanksAndHosts) {
 }
 
 /// A hash of the whole array is the same in every layout.
-TEST(SkewedPlan, OfAnyLayoutProvesTheSameContent) {
+TEST(SkewedPlan, ProvesTheSameContentInAnyLayout) {
   Random random;
   for (int i = 0; i < testing_only::rounds(200); ++i) {
     const std::vector<Index> shape{random.in(1, 30), random.in(1, 30)};
@@ -364,7 +364,7 @@ TEST(SkewedPlan, PlacesEveryRowOfTheTableAsTheKernelsDo) {
 
 /// One hop from ScaLAPACK's layout into the spread input of a factorization: every rank gets N^2 / P
 /// elements, and one message from each producer that owns an element of its tiles.
-TEST(SkewedPlan, OfASpreadFeedMovesTheBytesOfTheClosedForm) {
+TEST(SkewedPlan, MovesTheClosedFormForASpreadFeed) {
   constexpr Index n = 1024, v = 16, nb = 64, rows = 3, columns = 2;
   const Layout producer = Layout::parse("shape=1024x1024 grid=3x2 block=64x64");
   const Layout consumer =
@@ -387,7 +387,7 @@ TEST(SkewedPlan, OfASpreadFeedMovesTheBytesOfTheClosedForm) {
 }
 
 /// All-gathered blocks: each copy of the sink gets all, each copy of the source sends an equal part.
-TEST(SkewedPlan, OfCopiesMovesTheBytesOfTheClosedForm) {
+TEST(SkewedPlan, MovesTheClosedFormForCopies) {
   const Layout source = Layout::parse("shape=96x64 mesh=4x2 equal0=4 owner0=b0");
   const Layout sink =
       Layout::parse("shape=96x64 mesh=2x2x2 equal=4x2 owner0=b0/2-b1 owner1=b1 owner2=b0");
@@ -401,7 +401,7 @@ TEST(SkewedPlan, OfCopiesMovesTheBytesOfTheClosedForm) {
     EXPECT_EQ(make_plan(copied, source, rank, Role::sink).elements(), 96 * 64 / 2);
 }
 
-TEST(SkewedPlan, RefusesWhatIsNoOuterProduct) {
+TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
   const Layout skewed = Layout::parse("shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0"),
                plain = Layout::parse("shape=8x8 grid=2x2 ghost=1x1");
   const auto error = [](auto&& call) -> std::string {
@@ -468,7 +468,7 @@ TEST(SkewedPlan, RefusesWhatIsNoOuterProduct) {
 }
 
 /// A descriptor is a few bytes, and planning one rank of many costs its own blocks.
-TEST(SkewedPlan, OfManyRanksCostsItsOwnBlocks) {
+TEST(SkewedPlan, CostsOnlyItsOwnBlocksOfManyRanks) {
   const Layout consumer = Layout::parse(
       "shape=100000x100000 mesh=64x64x16 block=128x128 owner0=b0 owner1=b1 owner2=b0/64+b1/64");
   EXPECT_LT(to_string(consumer).size(), 100u);

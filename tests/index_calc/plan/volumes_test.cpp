@@ -79,7 +79,7 @@ TEST(Volumes, FollowTheFactorsAndNotTheRanks) {
   EXPECT_EQ(elements, local_part(mine, 999'999).elements);
 }
 
-TEST(Volumes, RefuseWhatTheyCannotHold) {
+TEST(Volumes, RefuseOtherShapesAndTooManyPairs) {
   const auto complaint = [](const std::string& from, const std::string& to) {
     try {
       Volumes(Layout::parse(from), Layout::parse(to));

@@ -49,7 +49,7 @@ TEST(ContentHash, IsTheSameForEveryDistribution) {
 }
 
 /// Walking from the first interval for each element would take 10^11 steps.
-TEST(ContentHash, OfManySplitsTakesOnePass) {
+TEST(ContentHash, TakesOnePassOverManySplits) {
   constexpr Index intervals = 200'000, length = 10;
   Splits splits{.bounds = {0}, .owner = {}, .grid = 2};
   for (Index i = 0; i < intervals; ++i) {
@@ -63,7 +63,7 @@ TEST(ContentHash, OfManySplitsTakesOnePass) {
             sum_of_ranks(Layout::parse("shape=2000000 grid=1"), 8, random));
 }
 
-TEST(ContentHash, OfAPackageIsTheSameOnBothSides) {
+TEST(ContentHash, IsTheSameOnBothSidesOfAPackage) {
   Random random;
   for (int turn = 0; turn < 60; ++turn) {
     std::vector<Index> shape;
@@ -88,7 +88,7 @@ TEST(ContentHash, OfAPackageIsTheSameOnBothSides) {
   }
 }
 
-TEST(ContentHash, NoticesEachBitAndElementsThatHaveChangedPlaces) {
+TEST(ContentHash, NoticesFlippedBitsAndSwappedElements) {
   const Layout layout = Layout::parse("shape=5x7 grid=1x1");
   const LocalPart part = local_part(layout, 0);
   for (const std::size_t width : {1U, 2U, 4U, 8U, 16U}) {
@@ -113,7 +113,7 @@ TEST(ContentHash, NoticesEachBitAndElementsThatHaveChangedPlaces) {
   }
 }
 
-TEST(ContentHash, OfARankWithoutElementsIsNothing) {
+TEST(ContentHash, IsZeroForARankWithoutElements) {
   const Layout layout = Layout::parse("shape=2 grid=3");
   EXPECT_EQ(ContentHash(layout, 2, local_part(layout, 2), 8).of(Bytes()), 0u);
 }

@@ -178,7 +178,7 @@ void expect_best(const Problem& problem) {
 }
 
 // Covers the cases that auction, reduction and searches meet only in large problems.
-TEST(Assignment, IsThatOfTheHungarianMethod) {
+TEST(Assignment, EqualsTheHungarianMethod) {
   Random random;
   for (int round = 0; round < 150; ++round) {
     expect_best(random_problem(random, random.in(9, 70)));
@@ -248,12 +248,12 @@ TEST(Assignment, WalksARowFarLessOftenThanThereAreRows) {
   }
 }
 
-TEST(Assignment, OfNothingIsEmpty) {
+TEST(Assignment, IsEmptyForAnEmptyProblem) {
   EXPECT_TRUE(best_assignment({}).empty());
   EXPECT_TRUE(greedy_assignment({}).empty());
 }
 
-TEST(Assignment, RefusesWhatIsNoProblem) {
+TEST(Assignment, RefusesMalformedProblems) {
   const auto complaint = [](const Gains& gains) {
     try {
       best_assignment(gains);

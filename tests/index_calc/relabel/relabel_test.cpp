@@ -174,7 +174,7 @@ void expect_right(const Case& c, const Places& places) {
   }
 }
 
-TEST(Relabel, InOneJobMovesTheLeastBytes) {
+TEST(Relabel, MovesTheLeastBytesInOneJob) {
   Random random;
   for (int round = 0; round < 300; ++round) {
     Case c = random_case(random);
@@ -315,7 +315,7 @@ Index bytes_between_hosts(const Transfer& array, const Places& places) {
   return elements * array.element_bytes;
 }
 
-TEST(Relabel, InOneJobCountsCopiesThatRanksHave) {
+TEST(Relabel, CountsCopiesThatRanksHaveInOneJob) {
   Random random;
   for (int round = 0; round < 100; ++round) {
     const Rank size = 4;
@@ -343,7 +343,7 @@ TEST(Relabel, InOneJobCountsCopiesThatRanksHave) {
   }
 }
 
-TEST(Relabel, BetweenHostsCountsWhatPlansOfCopiesBring) {
+TEST(Relabel, CountsTheBytesOfCopiesBetweenHosts) {
   Random random;
   int saved = 0;
   for (int round = 0; round < 400; ++round) {
@@ -416,7 +416,7 @@ TEST(Relabel, IsNeverWorseThanGreedyOrNothing) {
   }
 }
 
-TEST(Relabel, LeavesLabelsWhereNothingIsWon) {
+TEST(Relabel, KeepsLabelsIfNothingIsSaved) {
   const Transfer same{Layout::parse("shape=12x12 grid=2x2 block=1x1"),
                       Layout::parse("shape=12x12 grid=2x2"), 8};
   EXPECT_EQ(relabel({&same, 1}, one_job(4)).process, unchanged(4));
@@ -470,7 +470,7 @@ std::string complaint(Action&& action) {
   return "none";
 }
 
-TEST(Relabel, SaysWhatItRefuses) {
+TEST(Relabel, NamesTheValuesThatItRefuses) {
   const std::vector<Transfer> one{
       {Layout::parse("shape=8 grid=4"), Layout::parse("shape=8 grid=2"), 1}};
   EXPECT_EQ(complaint([&] { relabel(one, one_job(3)); }),

@@ -12,7 +12,7 @@ namespace {
 
 using testing::Random;
 
-TEST(Skew, IsReadBackFromTheTextThatItIsWrittenAs) {
+TEST(Skew, RoundTripsThroughText) {
   Random random;
   for (int i = 0; i < 3000; ++i) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
@@ -54,7 +54,7 @@ struct Refused {
   std::string complaint;  ///< a part of it
 };
 
-TEST(Skew, NamesWhatIsWrongInAText) {
+TEST(Skew, NamesTheFaultOfAText) {
   for (
       const Refused& r : std::vector<Refused>{
           {"shape=9x9 mesh=2x2 owner0=sum",
@@ -100,7 +100,7 @@ TEST(Skew, NamesWhatIsWrongInAText) {
 }
 
 /// Every rank finds its blocks in ascending number, and the place of any other rank's block.
-TEST(Skew, TellsTheBlocksOfEveryRankAndTheirPlaces) {
+TEST(Skew, FindsTheBlocksOfEveryRankAndTheirPlaces) {
   Random random;
   for (int i = 0; i < 1000; ++i) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 3)));

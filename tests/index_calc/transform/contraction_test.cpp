@@ -62,12 +62,12 @@ void expect_each_part_rounded(TransformFunction (*function)(const Transformation
   }
 }
 
-TEST(Contraction, IsNotDoneByTheRoom) {
+TEST(Contraction, DoesNotHappenInTheRoom) {
   expect_each_rounded(transform_function);
   expect_each_part_rounded(transform_function);
 }
 
-TEST(Contraction, IsNotDoneWhereTheProcessorCould) {
+TEST(Contraction, DoesNotHappenWithFusedInstructions) {
   if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor cannot";
   expect_each_rounded(transform_function_for_fma);
   expect_each_part_rounded(transform_function_for_fma);

@@ -103,7 +103,7 @@ TEST(SmallFloats, BecomeWiderExactly) {
   }
 }
 
-TEST(SmallFloats, ComeBackAsTheyWere) {
+TEST(SmallFloats, RoundTripThroughWiderTypes) {
   const auto all = all_bits();
   for (const Format& format : formats) {
     const auto by_float =

@@ -135,7 +135,7 @@ private:
   std::map<Rank, Cells> source_, before_;
 };
 
-TEST(Transform, GivesWhatTheFormulaSaysAndLeavesOtherCellsAlone) {
+TEST(Transform, FollowsTheFormulaAndChangesNoOtherCell) {
   Random random;
   for (int round = 0; round < testing_only::rounds(1500) && !HasFailure(); ++round) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
@@ -147,7 +147,7 @@ TEST(Transform, GivesWhatTheFormulaSaysAndLeavesOtherCellsAlone) {
   }
 }
 
-TEST(Transform, EveryPairOfTypesInRowsAndTiles) {
+TEST(Transform, CoversEveryPairOfTypesInRowsAndTiles) {
   Random random;
   const Layout rows = Layout::parse("shape=67x41 grid=1x1");
   const Layout columns = Layout::parse("shape=67x41 grid=1x1 store=column leading=71");
@@ -170,7 +170,7 @@ TEST(Transform, EveryPairOfTypesInRowsAndTiles) {
     }
 }
 
-TEST(Transform, OfMoreThanACacheHoldsIsTheSame) {
+TEST(Transform, IsTheSameBeyondTheCache) {
   Random random;
   constexpr const char* pairs[][2] = {
       {"grid=1x1", "grid=1x1 store=column ghost=1x1"},
@@ -196,7 +196,7 @@ TEST(Transform, OfMoreThanACacheHoldsIsTheSame) {
   }
 }
 
-TEST(Transform, ScalesOwnedCellsAlone) {
+TEST(Transform, ScalesOnlyOwnedCells) {
   Random random;
   for (int round = 0; round < testing_only::rounds(500); ++round) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 4)));

@@ -91,7 +91,7 @@ TYPED_TEST(Borders, AreTheLastThatFit) {
   }
 }
 
-TEST(Transform, SaysWhichValueDidNotFit) {
+TEST(Transform, NamesTheValueThatDoesNotFit) {
   expect_error(Errc::mismatch, "fit in i8, found 2 made of i32 that do not, the first 128; ", [] {
     transformed<std::int8_t>({.from = i32, .to = i8}, std::vector{127, 128, -129, -128});
   });
@@ -137,7 +137,7 @@ TEST(Transform, IsACopyOnlyIfNothingChanges) {
   EXPECT_FALSE((Transformation{.beta = 1}.is_copy()));
 }
 
-TEST(Transform, RefusesWhatHasNoMeaning) {
+TEST(Transform, RefusesMeaninglessTypesAndFactors) {
   const auto refused = [](Errc code, const Transformation& t, const std::string& text) {
     expect_error(code, text, [&] { validate(t); });
     expect_error(code, text, [&] { transformed<char>(t, std::vector{'a'}); });
@@ -161,7 +161,7 @@ TEST(Transform, RefusesWhatHasNoMeaning) {
             "expected element types, found " + std::to_string(none));
 }
 
-TEST(Transform, RefusesBuffersOfTheWrongSizeBeforeAnythingIsTouched) {
+TEST(Transform, RefusesBuffersOfTheWrongSize) {
   const Layout layout = Layout::parse("shape=6 grid=2 ghost=1");
   const Layout other = Layout::parse("shape=6 grid=1");
   const Plan plan = make_plan(layout, other, 0);

@@ -132,7 +132,7 @@ TEST(Selected, IsThePartOfTheArrayElementByElement) {
   }
 }
 
-TEST(Selected, OfASelectionIsASelection) {
+TEST(Selected, ComposesWithAnotherSelection) {
   Random random;
   for (int round = 0; round < testing_only::rounds(1000); ++round) {
     const Numbers shape = small_shape(random);
@@ -154,7 +154,7 @@ TEST(Selected, OfASelectionIsASelection) {
   }
 }
 
-TEST(Selected, KnowsTheseCases) {
+TEST(Selected, MatchesTheTableOfCases) {
   const struct {
     const char* layout;
     Selection selection;
@@ -194,7 +194,7 @@ TEST(Selected, HoldsAtTheEndOf63Bits) {
   EXPECT_EQ(part.allocated, most - 2);
 }
 
-TEST(Selected, OfAnIdleRankIsNothing) {
+TEST(Selected, IsEmptyForAnIdleRank) {
   const Layout layout = Layout::parse("shape=8x8 grid=2x1 members=1/3");
   const LocalPart part = selected_part(layout, {{1, 1}, {3, 3}}, 2);
   EXPECT_EQ(part.dimensions, 0U);
@@ -214,7 +214,7 @@ std::string refusal(Call&& call) {
   return "none";
 }
 
-TEST(Selected, RefusesWhatDoesNotLieInTheArray) {
+TEST(Selected, RefusesElementsOutsideTheArray) {
   const Layout layout = Layout::parse("shape=10x9 grid=2x3");
   constexpr Index most = std::numeric_limits<Index>::max();
   const struct {
@@ -288,7 +288,7 @@ TEST(Permuted, IsTheArrayElementByElement) {
   }
 }
 
-TEST(Permuted, KnowsTheseCases) {
+TEST(Permuted, MatchesTheTableOfCases) {
   const struct {
     const char* layout;
     Axes axes;
@@ -322,7 +322,7 @@ TEST(Permuted, KnowsTheseCases) {
               to_string(Layout::parse(row.expected)));
 }
 
-TEST(Permuted, RefusesWhatIsNoPermutation) {
+TEST(Permuted, RefusesInvalidPermutations) {
   const Layout layout = Layout::parse("shape=4x6x8 grid=2x3x4");
   const struct {
     Axes axes;
@@ -417,7 +417,7 @@ Numbers index_of(Index number, const Numbers& shape) {
   return at;
 }
 
-TEST(View, OfListsTellsWhichElementIsInEachPlace) {
+TEST(View, NamesTheElementInEachPlaceOfAList) {
   Random random;
   for (int round = 0; round < testing_only::rounds(1000); ++round) {
     const Numbers shape = testing::random_shape(random);
@@ -454,7 +454,7 @@ TEST(View, OfListsTellsWhichElementIsInEachPlace) {
 }
 
 /// Elements move from one submatrix into another, as with pdgemr2d.
-TEST(View, OfOneArrayIsMovedIntoAViewOfAnother) {
+TEST(View, MovesIntoAViewOfAnotherArray) {
   Random random;
   constexpr std::size_t width = 4;
   for (int round = 0; round < testing_only::rounds(300); ++round) {
