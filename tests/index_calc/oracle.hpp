@@ -71,7 +71,7 @@ struct World {
   std::map<Index, Rank> owner;    ///< global number -> rank; the last one of copies
   std::map<Index, Index> offset;  ///< global number -> element offset in the buffer of its rank
   std::map<Rank, std::vector<Index>>
-      buffers;  ///< of the ranks that take part; -1 where no element lies
+      buffers;  ///< buffers of the ranks that take part; -1 where there is no element
 
   explicit World(const Layout& layout) {
     const std::size_t dimensions = layout.dims.size();

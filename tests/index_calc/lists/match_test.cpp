@@ -240,7 +240,7 @@ TEST(Lists, TakeOnePassOverManySplits) {
   }
 }
 
-/// A plan of points that lie in runs, or at equal distances, is short.
+/// A plan of points that form runs, or have equal distances, is short.
 TEST(Lists, KeepRunsAndEqualDistancesOfPoints) {
   const std::vector<Index> shape{1000};
   std::vector<Index> even, odd, all(1000);
@@ -362,11 +362,11 @@ TEST(Lists, ReadRowsRunByRunInsideABuffer) {
                    runs);
   EXPECT_EQ(runs.size(), 20u);  // single elements, in the order of the wire
   EXPECT_LT(runs[0].theirs, runs[1].theirs);
-  LocalPart lie = their_part;
-  lie.stride[1] = Index{1} << 20;
+  LocalPart claimed = their_part;
+  claimed.stride[1] = Index{1} << 20;
   std::vector<Index> found(mine.size());
   EXPECT_EQ(error_of([&] {
-              copy_from_peer(package, part, lie, sizeof(Index), bytes_of(theirs),
+              copy_from_peer(package, part, claimed, sizeof(Index), bytes_of(theirs),
                              std::as_writable_bytes(std::span(found)));
             }).substr(0, 16),
             "invalid_argument");

@@ -54,8 +54,8 @@ std::vector<Segment> joined(const std::vector<Segment>& segments) {
   return result;
 }
 
-/// Returns whether a distribution has a cut. If both sides have one, blocks of both may lie across
-/// the border of a period, which then divides segments.
+/// Returns whether a distribution has a cut. If both sides have one, blocks of both may extend
+/// across the border of a period, which then divides segments.
 bool has_cut(const Distribution& d) {
   const auto* dealt = std::get_if<BlockCyclic>(&d);
   return dealt != nullptr && dealt->cut != 0;

@@ -116,7 +116,7 @@ TEST(Steps, StayWithinEquationTwoWithFalls) {
     longer.extent = others.extent = periods * period;
     for (Index me = 0; me < mine.grid; ++me)
       of_more_periods += overlaps(longer, {me}, others, Algorithm::falls).steps();
-    ASSERT_EQ(in_one_period, of_more_periods) << "falls looks at one period alone";
+    ASSERT_EQ(in_one_period, of_more_periods) << "falls looks only at one period";
   }
 }
 

@@ -239,8 +239,9 @@ TEST(Copy, IsTheSameBeyondTheCache) {
     }
 }
 
-/// A rank with 4 x 6 elements, and a peer with the right half of them and ghost cells.
-class CopyFromLiar : public ::testing::Test {
+/// A rank with 4 x 6 elements, and a peer with the right half of them and ghost cells, which may make
+/// a false claim about its local part.
+class FalseClaim : public ::testing::Test {
 protected:
   void expect_refused(const LocalPart& theirs, const std::string& text) {
     expect_refused(theirs, their_local_.size(), text);
@@ -270,40 +271,41 @@ protected:
   std::vector<std::byte> their_local_ = std::vector<std::byte>(30 * 8, std::byte{2});
 };
 
-TEST_F(CopyFromLiar, IsRefusedBeforeAnythingIsTouched) {
+TEST_F(FalseClaim, IsRefusedBeforeAnythingIsTouched) {
   constexpr Index most = std::numeric_limits<Index>::max();
   ASSERT_EQ(theirs_.allocated, 30);
   ASSERT_EQ(theirs_.first, 6);
   const std::string outside = "expected all elements of the package among the ";
-  LocalPart lie = theirs_;
+  LocalPart claimed = theirs_;
   for (const Index first : {Index{-1}, Index{13}, most, -most - 1}) {
-    lie.first = first;
-    expect_refused(lie, outside + "30 of the peer's part, found first " + std::to_string(first));
+    claimed.first = first;
+    expect_refused(claimed,
+                   outside + "30 of the peer's part, found first " + std::to_string(first));
   }
-  lie.first = 12;  // the last element is the last cell
-  EXPECT_NO_THROW(copy_from_peer(plan_[1], mine_, lie, 8, their_local_, my_local_));
+  claimed.first = 12;  // the last element is the last cell
+  EXPECT_NO_THROW(copy_from_peer(plan_[1], mine_, claimed, 8, their_local_, my_local_));
   for (const std::size_t d : {0U, 1U})
     for (const Index stride : {Index{0}, Index{-1}, Index{12}, most / 2, most, -most - 1}) {
-      lie = theirs_;
-      lie.stride[d] = stride;
-      expect_refused(lie, outside + "30 of the peer's part");
+      claimed = theirs_;
+      claimed.stride[d] = stride;
+      expect_refused(claimed, outside + "30 of the peer's part");
     }
-  lie = theirs_;
-  lie.allocated = 24 - 1;
-  expect_refused(lie, outside + "23 of the peer's part");
+  claimed = theirs_;
+  claimed.allocated = 24 - 1;
+  expect_refused(claimed, outside + "23 of the peer's part");
   for (const Index allocated : {Index{31}, most / 8, most, Index{-1}, -most - 1}) {
-    lie.allocated = allocated;
-    expect_refused(lie, "expected a peer's buffer of " + std::to_string(allocated) +
-                            " elements of 8 bytes, found 240 bytes");
+    claimed.allocated = allocated;
+    expect_refused(claimed, "expected a peer's buffer of " + std::to_string(allocated) +
+                                " elements of 8 bytes, found 240 bytes");
   }
   expect_refused(theirs_, 239, "expected a peer's buffer of 30 elements of 8 bytes, found 239");
-  lie = theirs_;
-  lie.dimensions = 1;
-  expect_refused(lie, "expected a peer's part of 2 dimensions, found 1");
+  claimed = theirs_;
+  claimed.dimensions = 1;
+  expect_refused(claimed, "expected a peer's part of 2 dimensions, found 1");
   expect_refused(LocalPart{}, "expected a peer's part of 2 dimensions, found 0");
 }
 
-TEST_F(CopyFromLiar, MayHaveAnyStrideThatNoElementTakes) {
+TEST_F(FalseClaim, MayHaveAnyStrideThatNoElementTakes) {
   const Layout line = Layout::parse("shape=1x6 grid=1x1");
   const LocalPart mine = local_part(line, 0);
   LocalPart theirs = mine;

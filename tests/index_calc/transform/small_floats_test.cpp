@@ -69,7 +69,7 @@ std::vector<To> converted(core::ElementType from_type, core::ElementType to_type
   std::vector<To> dense(from.size());
   unpack(make_plan(all, all, 0)[0], local_part(all, 0), Order::row, t, {0, count},
          std::as_bytes(std::span(from)), std::as_writable_bytes(std::span(dense)));
-  // A column of a matrix: no two elements lie side by side.
+  // A column of a matrix: no two elements are adjacent.
   const Layout column = Layout::parse(shape + "x1 grid=1x1 ghost=0x1");
   const LocalPart part = local_part(column, 0);
   std::vector<To> apart(static_cast<std::size_t>(part.allocated));
