@@ -58,7 +58,7 @@ private:
   int asked_ = 0;
 };
 
-TEST_P(CoupledCircle, TwoJobsThatBothGetFirst) {
+TEST_P(CoupledCircle, IsReportedForTwoJobsThatBothGetFirst) {
   Job& a = play({"a", 2}, "get ba put ab", "put ab");
   Job& b = play({"b", 1}, "get ab put ba", "put ba");
   expect_deadlock({&a, &b},
@@ -68,7 +68,7 @@ TEST_P(CoupledCircle, TwoJobsThatBothGetFirst) {
                    "0-1 of group 'a' to send the next step"});
 }
 
-TEST_P(CoupledCircle, TwoJobsThatBothGetFirstAfterManySteps) {
+TEST_P(CoupledCircle, IsReportedAfterManySteps) {
   std::string forth, back;
   for (int i = 0; i < 50; ++i) forth += "put ab get ba ", back += "get ab put ba ";
   Job& a = play({"a", 1}, forth + "get ba put ab");
@@ -79,7 +79,7 @@ TEST_P(CoupledCircle, TwoJobsThatBothGetFirstAfterManySteps) {
        "ranks 0-1 of group 'b' wait in begin_step of stream 'ab', step 50, for rank 0 of"});
 }
 
-TEST_P(CoupledCircle, ARingOfThree) {
+TEST_P(CoupledCircle, IsReportedForARingOfThree) {
   Job& a = play({"a", 1}, "get ca put ab", "put ab");
   Job& b = play({"b", 2}, "get ab put bc", "put bc");
   Job& c = play({"c", 1}, "get bc put ca", "put ca");
@@ -89,7 +89,7 @@ TEST_P(CoupledCircle, ARingOfThree) {
                                  "of group 'c' waits in begin_step of stream 'bc', step 0, for "});
 }
 
-TEST_P(CoupledCircle, AProducerWithoutRoomWhoseConsumerWaitsForAnotherStreamOfIts) {
+TEST_P(CoupledCircle, IsReportedForAProducerWithoutRoom) {
   Job& producer = play({"producer", 2}, "put x put x put x put y", "put y");
   Job& consumer = play({"consumer", 2}, "get y get x", "get x");
   std::vector<std::string> parts;
@@ -104,7 +104,7 @@ TEST_P(CoupledCircle, AProducerWithoutRoomWhoseConsumerWaitsForAnotherStreamOfIt
   expect_deadlock({&producer, &consumer}, parts);
 }
 
-TEST_P(CoupledCircle, AJobThatComesLateAndWaitsForOneThatIsStuck) {
+TEST_P(CoupledCircle, IsReportedForALateJob) {
   // b waits for a's second step, a for the late job, which opens a stream with b first.
   Job& a = play({"a", 1}, "put ab get y put ab");
   Job& b = play({"b", 1}, "get ab get ab get x", "get x");
@@ -119,7 +119,7 @@ TEST_P(CoupledCircle, AJobThatComesLateAndWaitsForOneThatIsStuck) {
        " in begin_step of stream 'x', step 0, for group 'b' to reach a call that opens links"});
 }
 
-TEST_P(CoupledCircle, ASlowJobIsNone) {
+TEST_P(CoupledCircle, IsNotReportedForASlowJob) {
   Job& a = play({"a", 2}, "put ab get ba put ab get ba");
   Job& b = play({"b", 1}, "get ab sleep 2 put ba get ab sleep 2 put ba");
   Job& c = play({"c", 1}, "put cd put cd put cd put cd");
@@ -128,7 +128,7 @@ TEST_P(CoupledCircle, ASlowJobIsNone) {
     EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 0) << job->output();
 }
 
-TEST_P(CoupledCircle, PeopleSeeWhatARankWaitsFor) {
+TEST_P(CoupledCircle, WaitOfARankIsVisible) {
   EXPECT_EQ(stuck("0.3"), 0);
   const std::string go = (stage_.directory() / "go").string();
   Job& a = play({"a", 1}, "put ab await " + go + " put ab");
@@ -152,7 +152,7 @@ TEST_P(CoupledCircle, PeopleSeeWhatARankWaitsFor) {
     EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 0) << job->output();
 }
 
-TEST_P(CoupledCircle, PeopleSeeThatAProducerWaitsForRoomThatIsShared) {
+TEST_P(CoupledCircle, WaitForRoomInASharedQueueIsVisible) {
   const std::string go = (stage_.directory() / "go").string();
   Job& a = play({"a", 1}, "put s put s put s", "", "{queue_depth: 1}");
   Job& b = play({"b", 1}, "get s await " + go + " get s get s", "", "{}", "{steps: share}");
@@ -172,7 +172,7 @@ TEST_P(CoupledCircle, PeopleSeeThatAProducerWaitsForRoomThatIsShared) {
     EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 0) << job->output();
 }
 
-TEST_P(CoupledCircle, PeopleSeeWhichConsumerIsTheSlowest) {
+TEST_P(CoupledCircle, SlowestConsumerIsVisible) {
   const std::string go = (stage_.directory() / "go").string();
   Job& a =
       play({"a", 1}, "put s put s put s put s put s await " + go, "", "{wait_for_consumers: 2}");

@@ -88,7 +88,7 @@ private:
   int asked_ = 0;
 };
 
-TEST_P(CoupledEpoch, AProducerThatIsStartedAgainContinuesTheStream) {
+TEST_P(CoupledEpoch, RestartedProducerContinuesTheStream) {
   constexpr std::uint64_t dies_in = 9;
   stage.start_server();
   const auto deadline = Deadline::after(300);
@@ -136,7 +136,7 @@ TEST_P(CoupledEpoch, AProducerThatIsStartedAgainContinuesTheStream) {
   }
 }
 
-TEST_P(CoupledEpoch, AConsumerThatIsStartedAgainGoesOnWhereTheProducerIs) {
+TEST_P(CoupledEpoch, RestartedConsumerContinuesAtTheProducer) {
   constexpr std::uint64_t kept = 6;
   for (const std::string begins : {"next", "oldest"}) {
     SCOPED_TRACE(begins);
@@ -174,7 +174,7 @@ TEST_P(CoupledEpoch, AConsumerThatIsStartedAgainGoesOnWhereTheProducerIs) {
 
 // A trainer, a job that reads its weights and serves them, and a job that reads them from there; the server
 // is restarted before the serving job is killed.
-TEST_P(CoupledEpoch, AReaderOfAStateGoesOnWhenTheOneThatServesItIsKilled) {
+TEST_P(CoupledEpoch, ReaderSurvivesTheDeathOfItsServingReader) {
   stage.start_server();
   const auto deadline = Deadline::after(300);
   const std::string first_is_there = path(stage, "first"), second_is_there = path(stage, "second"),

@@ -102,20 +102,18 @@ protected:
   }
 };
 
-TEST_P(CoupledLoss, OfTheProducersRankZeroIsToldToTheConsumer) { lose("out", 0); }
+TEST_P(CoupledLoss, IsReportedForProducerRankZero) { lose("out", 0); }
 
-TEST_P(CoupledLoss, OfTheProducersLastRankIsToldToTheConsumer) {
+TEST_P(CoupledLoss, IsReportedForTheLastProducerRank) {
   lose("out", GetParam().roles[0].ranks - 1);
 }
 
-TEST_P(CoupledLoss, OfTheConsumersRankZeroIsToldToTheProducer) { lose("in", 0); }
+TEST_P(CoupledLoss, IsReportedForConsumerRankZero) { lose("in", 0); }
 
-TEST_P(CoupledLoss, OfTheConsumersLastRankIsToldToTheProducer) {
-  lose("in", GetParam().roles[1].ranks - 1);
-}
+TEST_P(CoupledLoss, IsReportedForTheLastConsumerRank) { lose("in", GetParam().roles[1].ranks - 1); }
 
 // The silence limit exceeds the test's patience, so that the loss is not found by silence.
-TEST_P(CoupledLoss, OfARankThatHasForkedIsToldAtOnce) {
+TEST_P(CoupledLoss, IsReportedAtOnceIfTheRankHasForked) {
   if (GetParam().launcher == Launcher::mpirun) GTEST_SKIP() << "mpirun ends the rest of the job";
   silence_ = "600";
   has_child_ = true;
@@ -123,11 +121,11 @@ TEST_P(CoupledLoss, OfARankThatHasForkedIsToldAtOnce) {
   lose("in", 1);
 }
 
-TEST_P(CoupledLoss, OfAProducerRankThatIsSilentIsToldToTheConsumer) { lose("out", 1, SIGSTOP); }
+TEST_P(CoupledLoss, IsReportedForASilentProducerRank) { lose("out", 1, SIGSTOP); }
 
-TEST_P(CoupledLoss, OfAConsumerRankThatIsSilentIsToldToTheProducer) { lose("in", 1, SIGSTOP); }
+TEST_P(CoupledLoss, IsReportedForASilentConsumerRank) { lose("in", 1, SIGSTOP); }
 
-TEST_P(CoupledLoss, OfOneConsumerCostsTheOtherNothing) {
+TEST_P(CoupledLoss, OfOneConsumerAffectsNoOther) {
   const auto& [producer, consumer] = std::tie(GetParam().roles[0], GetParam().roles[1]);
   const auto one_has_come = (stage.directory() / "one-has-come").string(),
              both_have_come = (stage.directory() / "both-have-come").string();
@@ -151,7 +149,7 @@ TEST_P(CoupledLoss, OfOneConsumerCostsTheOtherNothing) {
 /// A consumer that is in its first step when the producer is killed in the fatal one.
 class CoupledLag : public CoupledLoss {};
 
-TEST_P(CoupledLag, KeepsAllStepsThatHaveComeWhole) {
+TEST_P(CoupledLag, KeepsAllStepsThatArrivedWhole) {
   const auto& [producer, consumer] = std::tie(GetParam().roles[0], GetParam().roles[1]);
   // Each rank needs elements of all producer ranks, in messages so short that they arrive by the end of end_step.
   const auto small = [](const Role& role) {

@@ -29,14 +29,14 @@ protected:
   Stage stage_;
 };
 
-TEST_P(CoupledMisuse, AfterMpiFinalizeEndsInErrorsOfOurs) {
+TEST_P(CoupledMisuse, EndsInErrorsAfterMpiFinalize) {
   if (GetParam() != "mpi") return;
   stage_.start_server();
   Job& job = play({"late", 2}, Launcher::mpirun, {"--play", "finalized"});
   EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0);
 }
 
-TEST_P(CoupledMisuse, OneStepMoreOnOneRankIsToldToAllThreeJobs) {
+TEST_P(CoupledMisuse, ReportsAnExtraStepOfOneRankToBothJobs) {
   const Launcher launcher = GetParam() == "mpi" ? Launcher::mpirun : Launcher::plain;
   for (const std::string longer : {"0", "1"}) {
     Stage& stage = stage_;

@@ -28,7 +28,7 @@ protected:
   const Role producer{"producer", 2}, consumer{"consumer", 2};
 };
 
-TEST_P(CoupledOrder, AProducerThatClosesEndsTheStreamAfterItsLastStep) {
+TEST_P(CoupledOrder, StreamEndsAfterTheLastStep) {
   const Actors in = act(consumer, "in");  // it may come first
   const Actors out = act(producer, "out", {"--steps", "6"});
   for (const Actors& actors : {in, out}) {
@@ -38,7 +38,7 @@ TEST_P(CoupledOrder, AProducerThatClosesEndsTheStreamAfterItsLastStep) {
   for (int r = 0; r < consumer.ranks; ++r) EXPECT_EQ(in.event_of(r, "end_of_stream").step, 5);
 }
 
-TEST_P(CoupledOrder, AConsumerThatLeavesEarlyDoesNotStopTheProducer) {
+TEST_P(CoupledOrder, EarlyLeaverDoesNotStopTheProducer) {
   const Actors out = act(producer, "out", {"--steps", "60", "--pause", "0.01"});
   const Actors in = act(consumer, "in", {"--leave-after", "5"});
   for (const Actors& actors : {in, out}) {
@@ -49,7 +49,7 @@ TEST_P(CoupledOrder, AConsumerThatLeavesEarlyDoesNotStopTheProducer) {
   EXPECT_EQ(out.event_of(0, "closed").step, 60);
 }
 
-TEST_P(CoupledOrder, AConsumerThatComesLateJoinsAtALaterStep) {
+TEST_P(CoupledOrder, LateConsumerJoinsAtALaterStep) {
   const auto begun = (stage.directory() / "begun").string(),
              come = (stage.directory() / "come").string();
   const Actors out = act(producer, "out",
@@ -69,7 +69,7 @@ TEST_P(CoupledOrder, AConsumerThatComesLateJoinsAtALaterStep) {
   }
 }
 
-TEST_P(CoupledOrder, AConsumerComesBackUnderItsName) {
+TEST_P(CoupledOrder, ConsumerReturnsUnderItsName) {
   const auto back = (stage.directory() / "back").string();
   const Actors out = act(producer, "out",
                          {"--steps", "300", "--pause", "0.1", "--pause-until", back + ".0",
@@ -85,7 +85,7 @@ TEST_P(CoupledOrder, AConsumerComesBackUnderItsName) {
   expect_no_error(out);
 }
 
-TEST_P(CoupledOrder, AStreamThatIsGivenUpIsAnErrorForItsConsumer) {
+TEST_P(CoupledOrder, GivenUpStreamIsAnErrorForItsConsumer) {
   const Actors out = act(producer, "out", {"--steps", "9", "--abandon-after", "4"});
   const Actors in = act(consumer, "in");
   expect_end(in);
@@ -93,7 +93,7 @@ TEST_P(CoupledOrder, AStreamThatIsGivenUpIsAnErrorForItsConsumer) {
   expect_end(out);
 }
 
-TEST_P(CoupledOrder, AMistakeOfOneRankIsAnErrorOnAllRanksOfBothSides) {
+TEST_P(CoupledOrder, MistakeOfOneRankFailsOnAllRanks) {
   const Arguments mistake{"--buffer", "8", "--buffer-rank", "1"};
   const auto expect = [&](const Actors& mistaken, const Actors& others) {
     expect_end(mistaken);
@@ -117,7 +117,7 @@ TEST_P(CoupledOrder, AMistakeOfOneRankIsAnErrorOnAllRanksOfBothSides) {
   }
 }
 
-TEST_P(CoupledOrder, ARankThatGivesUpAfterTheOthersHaveLeftHoldsNobodyUp) {
+TEST_P(CoupledOrder, RankThatGivesUpLateDelaysNoOther) {
   // Rank 0 of the producer has seen the consumer leave in order, and rank 0's view counts.
   const Actors out = act(producer, "out", {"--steps", "200", "--pause", "0.01"});
   const Actors in =
@@ -130,7 +130,7 @@ TEST_P(CoupledOrder, ARankThatGivesUpAfterTheOthersHaveLeftHoldsNobodyUp) {
 }
 
 // Holds by default on every transport, since `progress` is `auto`.
-TEST_P(CoupledOrder, AStepMovesOnWhileTheProducerComputes) {
+TEST_P(CoupledOrder, StepMovesWhileTheProducerComputes) {
   const Arguments large{"--layout",
                         "shape=4000000 grid=2"};  // 16 MB a rank: more than fits a queue
   const auto taken = (stage.directory() / "taken").string();
@@ -145,7 +145,7 @@ TEST_P(CoupledOrder, AStepMovesOnWhileTheProducerComputes) {
     EXPECT_EQ(out.event_of(r, "rested").rank, r) << "the step moved when its producer called again";
 }
 
-TEST_P(CoupledOrder, AStreamFlowsOnWithoutTheServer) {
+TEST_P(CoupledOrder, StreamContinuesWithoutTheServer) {
   const auto begun = (stage.directory() / "begun").string();
   const Actors out =
       act(producer, "out", {"--steps", "50", "--pause", "0.02", "--step-file", begun});

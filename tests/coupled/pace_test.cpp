@@ -76,7 +76,7 @@ protected:
   Stage stage;
 };
 
-TEST_P(CoupledPace, EachConsumerHasTheStepsThatItsOwnTimesNeed) {
+TEST_P(CoupledPace, EachConsumerGetsTheStepsThatItsTimesNeed) {
   constexpr long steps = 101;
   Job& producer = start({"producer", 2}, "producer", producer_dt,
                         {"--steps", std::to_string(steps), "--options", "{wait_for_consumers: 3}"});
@@ -98,7 +98,7 @@ TEST_P(CoupledPace, EachConsumerHasTheStepsThatItsOwnTimesNeed) {
   }
 }
 
-TEST_P(CoupledPace, AConsumerThatIsStartedAgainGoesOnFromTheStepThatComes) {
+TEST_P(CoupledPace, RestartedConsumerContinuesWithTheNextStep) {
   constexpr long steps = 600;
   const auto back = (stage.directory() / "back").string();
   Job& producer = start({"producer", 2}, "producer", producer_dt,
@@ -120,7 +120,7 @@ TEST_P(CoupledPace, AConsumerThatIsStartedAgainGoesOnFromTheStepThatComes) {
 
 // Ranks leave a collective call since the producer is dead, and one rank makes that call late or never:
 // they still go on together with the other stream of the session.
-TEST_P(CoupledPace, AProducerThatDiesLeavesTheOtherStreamOfItsConsumerAsItIs) {
+TEST_P(CoupledPace, DeadProducerAffectsNoOtherStream) {
   constexpr long steps = 51;
   constexpr int ranks = 3;
   const auto deadline = core::Deadline::after(300);

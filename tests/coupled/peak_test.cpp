@@ -116,7 +116,7 @@ protected:
   }
 };
 
-TEST_P(CoupledPeak, IsTheQueueAndALittle) {
+TEST_P(CoupledPeak, IsAtMostTheQueueAnd64MiB) {
   for (const int queue_depth : {0, 2})
     for (const char* memory : {"ordinary", "allocated"})
       for (const bool is_transposed : {false, true}) {

@@ -69,7 +69,7 @@ protected:
 /// The steps are shared among consumers, or queues are full.
 class CoupledShare : public CoupledQueue {};
 
-TEST_P(CoupledQueue, GivesAllRanksOfAConsumerTheSameWholeStepsAndCountsTheOthers) {
+TEST_P(CoupledQueue, GivesAllRanksTheSameStepsAndCountsTheRest) {
   const std::string& when_full = GetParam().when_full;
   SCOPED_TRACE("replay with TREMULA_TEST_SEED=" + seed);
   Job& producer =
@@ -107,7 +107,7 @@ TEST_P(CoupledQueue, GivesAllRanksOfAConsumerTheSameWholeStepsAndCountsTheOthers
   for (const Seen& rank : reported) EXPECT_EQ(rank.dropped, dropped);
 }
 
-TEST_P(CoupledShare, GivesEachStepToOneOfTheGroupsAndKeptOnesToALateOne) {
+TEST_P(CoupledShare, GivesEachStepToOneGroup) {
   SCOPED_TRACE("replay with TREMULA_TEST_SEED=" + seed);
   Job& producer = start(
       {"producer", 2}, "producer",

@@ -33,7 +33,7 @@ const Arguments in_of_ten{"--side", "in", "--layout", "shape=10 grid=1"};
 /// The transport matters little here, so one of them represents all.
 class CoupledRefusal : public CoupledActors, public testing::WithParamInterface<std::string> {};
 
-TEST_P(CoupledRefusal, OfAServerThatIsNotThere) {
+TEST_P(CoupledRefusal, NamesAMissingServer) {
   const std::string address = "127.0.0.1:" + std::to_string(closed_port());
   for (Launcher launcher : {Launcher::mpirun, Launcher::plain}) {
     const Actors job = play({"lonely", 2}, launcher, join(out_of_ten, session(GetParam(), 3)),
@@ -43,7 +43,7 @@ TEST_P(CoupledRefusal, OfAServerThatIsNotThere) {
   }
 }
 
-TEST_P(CoupledRefusal, OfAPortFileThatIsStale) {
+TEST_P(CoupledRefusal, NamesAStalePortFile) {
   stage.start_server();
   stage.stop_server(SIGKILL);
   const auto port_file = stage.directory() / "server.port";
@@ -54,28 +54,28 @@ TEST_P(CoupledRefusal, OfAPortFileThatIsStale) {
   expect_error(job, TREMULA_NO_SERVER, {port_file.string(), stage.server(), "tremula serve"});
 }
 
-TEST_P(CoupledRefusal, OfAnUnknownTransport) {
+TEST_P(CoupledRefusal, NamesAnUnknownTransport) {
   stage.start_server();
   const Actors job = play({"modern", 2}, Launcher::mpirun, join(out_of_ten, session("pigeon")));
   expect_end(job);
   expect_error(job, TREMULA_INVALID_ARGUMENT, {"transport", "pigeon", "auto", "ofi", "mpi"});
 }
 
-TEST_P(CoupledRefusal, OfMpiWithoutAnOmpiServer) {
+TEST_P(CoupledRefusal, SaysThatMpiNeedsAnOmpiServer) {
   stage.start_server();
   const Actors job = play({"unserved", 2}, Launcher::mpirun, join(out_of_ten, session("mpi")));
   expect_end(job);
   expect_error(job, TREMULA_UNSUPPORTED, {"ompi-server", "--report-uri", "--ompi-server file:"});
 }
 
-TEST_P(CoupledRefusal, OfMpiWithoutACommunicator) {
+TEST_P(CoupledRefusal, SaysThatMpiNeedsACommunicator) {
   stage.start_server();
   const Actors job = play({"plain", 1}, Launcher::plain, join(out_of_ten, session("mpi")));
   expect_end(job);
   expect_error(job, TREMULA_UNSUPPORTED, {"tremula_mpi.h", "ofi"});
 }
 
-TEST_P(CoupledRefusal, OfTwoSidesWithNoTransportInCommon) {
+TEST_P(CoupledRefusal, NamesBothSidesWithoutACommonTransport) {
   stage.start_server();
   stage.start_ompi_server();
   const Actors producer = play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session("mpi")));
@@ -87,7 +87,7 @@ TEST_P(CoupledRefusal, OfTwoSidesWithNoTransportInCommon) {
   }
 }
 
-TEST_P(CoupledRefusal, OfASecondGroupWithTheSameName) {
+TEST_P(CoupledRefusal, NamesASecondGroupOfTheSameName) {
   stage.start_server();
   const Actors first = play({"twin", 2}, Launcher::mpirun,
                             {"--side", "out", "--layout", "shape=10 grid=2", "--session",
@@ -98,7 +98,7 @@ TEST_P(CoupledRefusal, OfASecondGroupWithTheSameName) {
   expect_error(second, TREMULA_REFUSED, {"twin", "name"});
 }
 
-TEST_P(CoupledRefusal, OfAStreamThatNobodyOffers) {
+TEST_P(CoupledRefusal, NamesAStreamThatIsNotOffered) {
   stage.start_server();
   const Actors job =
       play({"hopeful", 2}, Launcher::mpirun,
@@ -108,7 +108,7 @@ TEST_P(CoupledRefusal, OfAStreamThatNobodyOffers) {
   expect_error(job, TREMULA_TIMED_OUT, {"unicorns", "2 s", "start the producer"});
 }
 
-TEST_P(CoupledRefusal, OfAnotherShape) {
+TEST_P(CoupledRefusal, NamesBothShapes) {
   stage.start_server();
   const Actors producer =
       play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
@@ -121,7 +121,7 @@ TEST_P(CoupledRefusal, OfAnotherShape) {
   }
 }
 
-TEST_P(CoupledRefusal, OfATypeThatCannotBecomeTheOther) {
+TEST_P(CoupledRefusal, NamesTypesThatCannotBeConverted) {
   stage.start_server();
   const Actors producer =
       play({"producer", 1}, Launcher::mpirun,
@@ -134,7 +134,7 @@ TEST_P(CoupledRefusal, OfATypeThatCannotBecomeTheOther) {
   }
 }
 
-TEST_P(CoupledRefusal, OfAFieldThatTheStreamDoesNotHave) {
+TEST_P(CoupledRefusal, NamesAMissingField) {
   stage.start_server();
   const Actors producer =
       play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
@@ -146,7 +146,7 @@ TEST_P(CoupledRefusal, OfAFieldThatTheStreamDoesNotHave) {
   }
 }
 
-TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
+TEST_P(CoupledRefusal, NamesAGridThatDoesNotMatchTheGroup) {
   stage.start_server();
   for (const char* side : {"out", "in"}) {
     const Actors job =
@@ -158,7 +158,7 @@ TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
 }
 
 /// The side with ghost cells gets the reason: a consumer as `unsupported`, a producer as `peer_lost`.
-TEST_P(CoupledRefusal, OfGhostCellsBesideASkewedLayout) {
+TEST_P(CoupledRefusal, NamesGhostCellsWithASkewedLayout) {
   stage.start_server();
   const std::string skewed = "shape=10 mesh=2 block=2 owner0=b0+1",
                     padded = "shape=10 grid=2 ghost=1";
@@ -183,7 +183,7 @@ TEST_P(CoupledRefusal, OfGhostCellsBesideASkewedLayout) {
   }
 }
 
-TEST_P(CoupledRefusal, OfARankThatDoesNotCome) {
+TEST_P(CoupledRefusal, NamesAnAbsentRank) {
   stage.start_server();
   for (const Launcher launcher : {Launcher::mpirun, Launcher::plain}) {
     const Actors job = play({"incomplete", 3}, launcher,
@@ -201,7 +201,7 @@ TEST_P(CoupledRefusal, OfARankThatDoesNotCome) {
   }
 }
 
-TEST_P(CoupledRefusal, OfABufferOfTheWrongSize) {
+TEST_P(CoupledRefusal, NamesTheSizesOfAWrongBuffer) {
   stage.start_server();
   const Actors producer = play({"producer", 1}, Launcher::mpirun,
                                join(out_of_ten, Arguments{"--buffer", "8"}, session(GetParam())));

@@ -11,7 +11,7 @@ namespace {
 
 class CoupledRegrid : public testing::TestWithParam<std::string> {};
 
-TEST_P(CoupledRegrid, ConsumersFollowLayoutsThatAreDeclaredAgain) {
+TEST_P(CoupledRegrid, ConsumersFollowRedeclaredLayouts) {
   Stage stage;
   stage.start_server();
   if (GetParam() == "mpi") stage.start_ompi_server();

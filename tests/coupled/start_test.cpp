@@ -39,7 +39,7 @@ protected:
   }
 };
 
-TEST_P(CoupledStart, ServerProducerAndConsumerComeInAnyOrder) {
+TEST_P(CoupledStart, ServerAndJobsMayStartInAnyOrder) {
   std::string order = "cps";
   int turn = 0;
   do {
@@ -77,7 +77,7 @@ TEST_P(CoupledStart, ServerProducerAndConsumerComeInAnyOrder) {
   EXPECT_EQ(turn, 6);
 }
 
-TEST_P(CoupledStart, AStalePortFileIsNamedAndReplaced) {
+TEST_P(CoupledStart, StalePortFileIsNamedAndReplaced) {
   stage.start_server();
   stage.stop_server(SIGKILL);
   const Actors out = act({"producer", 1}, "out", {"--steps", "4"});
@@ -95,7 +95,7 @@ TEST_P(CoupledStart, AStalePortFileIsNamedAndReplaced) {
   EXPECT_NE(out.job->output().find("queue_depth=2 memory_bytes=160000"), std::string::npos);
 }
 
-TEST_P(CoupledStart, AServerThatIsStartedAgainLearnsOfTheJobs) {
+TEST_P(CoupledStart, RestartedServerLearnsOfTheJobs) {
   const auto begun = (stage.directory() / "begun").string(),
              come = (stage.directory() / "come").string();
   stage.start_server();
@@ -123,7 +123,7 @@ TEST_P(CoupledStart, AServerThatIsStartedAgainLearnsOfTheJobs) {
       << "the server learns of the end as well";
 }
 
-TEST_P(CoupledStart, ARankThatStandsStillForSixSecondsIsNotLost) {
+TEST_P(CoupledStart, RankStoppedForSixSecondsIsNotLost) {
   stage.start_server();
   const Actors out = act({"producer", 1}, "out",
                          {"--steps", "4", "--die-rank", "0", "--die-step", "2", "--die-signal",

@@ -23,7 +23,7 @@ void PrintTo(const UpdateCase& update, std::ostream* out) { *out << update.name(
 
 class CoupledUpdate : public testing::TestWithParam<UpdateCase> {};
 
-TEST_P(CoupledUpdate, GivesWhatTheOracleSays) {
+TEST_P(CoupledUpdate, EqualsTheOracle) {
   const auto& [roles, transport] = GetParam();
   const char* given = std::getenv("TREMULA_TEST_SEED");
   for (const char* queue_depth : {"0", "2"}) {

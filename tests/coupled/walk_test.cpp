@@ -35,7 +35,7 @@ std::string test_seed() {
 
 class CoupledWalk : public testing::TestWithParam<WalkCase> {};
 
-TEST_P(CoupledWalk, BringsEveryElementHome) {
+TEST_P(CoupledWalk, BringsEveryElementToItsPlace) {
   const auto& [roles, transport, launcher, scenarios] = GetParam();
   const std::string seed = test_seed();
   Stage stage;

@@ -17,7 +17,7 @@ void PrintTo(const WeightsCase& weights, std::ostream* out) { *out << weights.na
 
 class CoupledWeights : public testing::TestWithParam<WeightsCase> {};
 
-TEST_P(CoupledWeights, GoFromOneJobToAnother) {
+TEST_P(CoupledWeights, ReachTheOtherJobExactly) {
   Stage stage;
   stage.start_server();
   std::vector<Job*> jobs;

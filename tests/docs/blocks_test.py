@@ -21,7 +21,7 @@ class BlocksTest(unittest.TestCase):
             for block in blocks.blocks(page):
                 yield page.relative_to(SOURCE).as_posix(), block
 
-    def test_each_block_says_what_becomes_of_it(self):
+    def test_each_block_names_its_use(self):
         known = re.compile(r"is \S+$|run by [a-z]+\.[a-z_]+$|compiled by docs\.parts$|not run: \S.+$")
         count = 0
         for page, block in self.each():
@@ -34,14 +34,14 @@ class BlocksTest(unittest.TestCase):
                 count += 1
         self.assertGreater(count, 40)
 
-    def test_what_is_text_is_no_command(self):
+    def test_text_blocks_hold_no_commands(self):
         words = ("tremula ", "mpirun ", "./dev ", "cmake ", "python3 ", "export ", "#include", "import ", "program ")
         for page, block in self.each():
             if block.language == "text":
                 for line in block.code.splitlines():
                     self.assertFalse(line.startswith(words), f"{page}, line {block.line}: {line}")
 
-    def test_a_test_takes_out_of_the_page_what_it_runs(self):
+    def test_tests_run_blocks_from_their_page(self):
         for page, block in self.each():
             if not block.words.startswith("run by "):
                 continue

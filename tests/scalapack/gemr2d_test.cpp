@@ -44,7 +44,7 @@ void compare(Random& random, char letter, int m, int n, const Shape& a_shape, co
   EXPECT_TRUE(same_bits(a.cells, before)) << called << " has changed a";
 }
 
-TEST(Libraries, AreTwo) {
+TEST(Libraries, AreDistinct) {
   for (const std::string name :
        {"Cpigemr2d", "Cpsgemr2d", "Cpdgemr2d", "Cpcgemr2d", "Cpzgemr2d", "pigemr2d_", "psgemr2d_",
         "pdgemr2d_", "pcgemr2d_", "pzgemr2d_", "pstran_", "pdtran_", "pctranu_", "pztranu_",
@@ -57,7 +57,7 @@ TEST(Libraries, AreTwo) {
   }
 }
 
-TEST(Gemr2d, BringsWhatScalapackBrings) {
+TEST(Gemr2d, EqualsScalapack) {
   Random random = shared_random();
   std::vector<int> all(static_cast<std::size_t>(world_size()));
   std::iota(all.begin(), all.end(), 0);

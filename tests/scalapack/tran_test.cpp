@@ -105,7 +105,7 @@ T scalar(Random& random) {
   return T(static_cast<Real<T>>(value));
 }
 
-TEST(Tran, ComputesWhatScalapackComputes) {
+TEST(Tran, EqualsScalapackUpToRounding) {
   Random random = shared_random();
   std::vector<int> all(static_cast<std::size_t>(world_size()));
   std::iota(all.begin(), all.end(), 0);

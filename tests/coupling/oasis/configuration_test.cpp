@@ -130,7 +130,7 @@ bool has_warning(const Configuration& c, const std::string& words) {
 
 /// OASIS3-MCT User Guide, 3.3: with IGNOUT and EXPOUT a field is exchanged as with EXPORTED, with OUTPUT it is
 /// only written to a file.
-TEST(OasisNamcouple, TakesWhatOasisWritesToFilesAsNothing) {
+TEST(OasisNamcouple, WritesNoFilesForOutputFields) {
   for (const char* status : {"EXPOUT", "IGNOUT"}) {
     Configuration c = parse_namcouple(replaced(complete, "EXPORTED", status), "namcouple");
     check(c);
@@ -152,7 +152,7 @@ TEST(OasisNamcouple, TakesWhatOasisWritesToFilesAsNothing) {
   }
 }
 
-TEST(OasisNamcouple, MayLackPeriodsBeforeAFieldThatIsNamedAsTheyAre) {
+TEST(OasisNamcouple, MayLackPeriodsBeforeAFieldNamedLikeThem) {
   for (const std::string name : {"p", "P", "r"}) {
     const Configuration c =
         parse_namcouple(replaced(complete, "P 0 P 2\n# fields 3 and 4\nTAUX:TAUY SOZOTAUX:SOMETAUY",
@@ -198,7 +198,7 @@ TEST(OasisNamcouple, ReadsListsOfAnyLength) {
 
 /// User Guide, 4.2 to 4.4: CHECKIN and CHECKOUT have a line and change nothing, BLASOLD changes the field before it is
 /// regridded, BLASNEW after it, by a factor and at most one constant.
-TEST(OasisNamcouple, ReadsWhatChangesTheValues) {
+TEST(OasisNamcouple, ReadsChangesOfValues) {
   const auto with = [](const std::string& count, const std::string& text) {
     Configuration c = parse_namcouple(
         replaced(replaced(complete, "86400 1 sstoc.nc", "86400 " + count + " sstoc.nc"),
@@ -305,7 +305,7 @@ TEST(OasisNamcouple, ReadsHowAFieldIsRegridded) {
       std::string::npos);
 }
 
-TEST(OasisNamcouple, TellsTheLineOfAMistake) {
+TEST(OasisNamcouple, NamesTheLineOfAMistake) {
   const struct {
     const char *from, *to, *words;
   } rows[] = {
@@ -341,7 +341,7 @@ TEST(OasisNamcouple, TellsTheLineOfAMistake) {
 }
 
 // No change to the file ends the program.
-TEST(OasisNamcouple, SurvivesWhateverIsInIt) {
+TEST(OasisNamcouple, SurvivesAnyContent) {
   std::mt19937_64 random(1);
   std::size_t refused = 0;
   for (int round = 0; round < 3000; ++round) {
@@ -377,7 +377,7 @@ fields:
   - {from: HEAT, to: HEAT_O, period: 1800, sequence: 2}
 )";
 
-TEST(OasisYaml, SaysTheSame) {
+TEST(OasisYaml, HoldsTheSameConfiguration) {
   Configuration c = parse_yaml(yaml, "tremula_oasis.yaml");
   check(c);
   EXPECT_EQ(c.runtime, 7200);

@@ -54,7 +54,7 @@ protected:
   Stage stage_;
 };
 
-TEST_F(OasisMisuse, IsAnErrorWithAText) {
+TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
   struct Row {
     const char* what;
     int ranks;
@@ -124,7 +124,7 @@ TEST_F(OasisMisuse, IsAnErrorWithAText) {
 }
 
 /// Many models write their grids without asking oasis_start_grids_writing.
-TEST_F(OasisMisuse, GoesOnWithoutTheGridsThatAModelWrites) {
+TEST_F(OasisMisuse, ContinuesWithoutTheGridsOfAModel) {
   Job& job = start("grid", 2, namcouple(entry("SST SST_A")));
   EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0) << job.output();
   const std::string text = job.output();
@@ -176,7 +176,7 @@ protected:
   Job* jobs_[2] = {};
 };
 
-TEST_F(OasisPair, IsToldThatALagIsMissingWhereBothGetFirst) {
+TEST_F(OasisPair, IsAdvisedToUseALagIfBothGetFirst) {
   play_apart(small_scene(), small_scene());
   const char* const fields[] = {"field SRC1->DST1 (oasis_get) at date 0 s, lag 0 s",
                                 "field SRC0->DST0 (oasis_get) at date 0 s, lag 0 s"};
@@ -188,14 +188,14 @@ TEST_F(OasisPair, IsToldThatALagIsMissingWhereBothGetFirst) {
   }
 }
 
-TEST_F(OasisPair, GoesOnWhereOneOfThemHasALag) {
+TEST_F(OasisPair, ContinuesIfOneFieldHasALag) {
   Scene scene = small_scene();
   scene.cases[1].lag = 1800;
   const auto folder = stage_.directory() / "run";
   if (play(scene, stage_, folder)) expect_right(scene, folder);
 }
 
-TEST_F(OasisPair, IsToldOfTwoPeriods) {
+TEST_F(OasisPair, NamesBothPeriods) {
   Scene ocean = small_scene(), atmos = small_scene();
   ocean.components[0].gets_first = false;
   ocean.cases[0].period = 1800;
@@ -205,7 +205,7 @@ TEST_F(OasisPair, IsToldOfTwoPeriods) {
                "source, 1800 s");
 }
 
-TEST_F(OasisPair, IsToldOfACouplingDateThatIsLeftOut) {
+TEST_F(OasisPair, NamesAMissedCouplingDate) {
   Scene ocean = small_scene();
   ocean.components[0] = {"ocean", 2, 5400, false};  // in this run only date 0 is a multiple of 3600
   play_apart(ocean, small_scene());
@@ -213,7 +213,7 @@ TEST_F(OasisPair, IsToldOfACouplingDateThatIsLeftOut) {
                "date 5400 s: expected a call for the coupling time 3600 s before; found none");
 }
 
-TEST_F(OasisPair, IsToldOfASourceThatEndsEarly) {
+TEST_F(OasisPair, NamesTheTimeThatItsSourceDidNotReach) {
   Scene ocean = small_scene();
   ocean.components[0].gets_first = false;
   ocean.runtime = 3600;
@@ -222,7 +222,7 @@ TEST_F(OasisPair, IsToldOfASourceThatEndsEarly) {
                "expected the values of time 3600 s; found the end of the run of their source");
 }
 
-TEST_F(OasisPair, IsToldOfTwoGrids) {
+TEST_F(OasisPair, NamesTheFieldOfUnequalGrids) {
   Scene ocean = small_scene(), atmos = small_scene();
   ocean.components[0].gets_first = false;
   Random random(2);

@@ -43,7 +43,7 @@ TEST(OasisPartition, HasThePointsOfTheManual) {
   }
 }
 
-TEST(OasisPartition, RefusesWhatIsNone) {
+TEST(OasisPartition, RefusesInvalidPartitions) {
   const std::pair<std::vector<int>, const char*> rows[] = {
       {{}, "ig_paral of a partition of any kind: expected 1 elements; found 0"},
       {{9, 0, 6},

@@ -22,7 +22,7 @@ protected:
   fs::path file_;
 };
 
-TEST_F(OasisRestartFile, HoldsWhatWasWritten) {
+TEST_F(OasisRestartFile, HoldsTheWrittenFields) {
   EXPECT_FALSE(read_restart(file_, "SST"));
   write_restart(file_, {.variables = {{"SST", 3, 2, {1, 2, 3, 4, 5, 6}}, {"HEAT", 0, 0, {7, 8}}},
                         .counts = {{"loc000001_cnt", 3}}});
@@ -32,7 +32,7 @@ TEST_F(OasisRestartFile, HoldsWhatWasWritten) {
   EXPECT_FALSE(read_restart(file_, "ICE"));
 }
 
-TEST_F(OasisRestartFile, KeepsWhatIsNotReplaced) {
+TEST_F(OasisRestartFile, KeepsFieldsThatAreNotReplaced) {
   write_restart(file_,
                 {.variables = {{"SST", 0, 0, {1, 2}}, {"HEAT", 0, 0, {7, 8}}}, .counts = {}});
   write_restart(file_,
@@ -52,7 +52,7 @@ TEST_F(OasisRestartFile, StaysAsItWasAfterAnError) {
 }
 
 /// Another program has made the file. User Guide, 5.2: fields are of single or double precision.
-TEST_F(OasisRestartFile, OfSinglePrecisionIsConvertedAndKeepsEveryBitOfWhatIsWritten) {
+TEST_F(OasisRestartFile, KeepsDoublePrecisionInASinglePrecisionFile) {
   int file = 0, one = 0, sst = 0;
   ASSERT_EQ(nc_create(file_.c_str(), NC_CLOBBER, &file), NC_NOERR);
   ASSERT_EQ(nc_def_dim(file, "one", 3, &one), NC_NOERR);
@@ -74,7 +74,7 @@ TEST_F(OasisRestartFile, OfSinglePrecisionIsConvertedAndKeepsEveryBitOfWhatIsWri
             (std::vector<double>{1.5, static_cast<double>(280.1f), -0.0}));
 }
 
-TEST_F(OasisRestartFile, IsRefusedIfItIsNone) {
+TEST_F(OasisRestartFile, IsRefusedIfItIsNotNetcdf) {
   std::ofstream(file_) << "no NetCDF";
   EXPECT_THROW(read_restart(file_, "SST"), Error);
 }

@@ -32,7 +32,7 @@ void unmask(Random& random, Scene& scene) {
         *d = deal(random, Kind::orange, c.nx, c.ny, static_cast<int>(d->points.size()));
 }
 
-TEST(OasisRestart, GoesOnAsIfItHadNotEnded) {
+TEST(OasisRestart, EqualsOneLongRun) {
   const std::uint64_t seed = first_seed();
   SCOPED_TRACE("TREMULA_TEST_SEED=" + std::to_string(seed));
   Random random(seed);

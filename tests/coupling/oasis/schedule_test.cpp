@@ -33,7 +33,7 @@ TEST(OasisSchedule, HasTheDatesOfTheManual) {
   EXPECT_TRUE(is_get_at(s, 86400));
 }
 
-TEST(OasisSchedule, SendsEveryTimeOfTheRunOnceWhateverTheLag) {
+TEST(OasisSchedule, SendsEveryTimeOfTheRunOnceWithAnyLag) {
   for (const Seconds period : {1, 2, 3, 4, 6, 12})
     for (Seconds lag = -period + 1; lag <= period; ++lag) {
       const Schedule s{.period = period, .lag = lag, .runtime = 24};
@@ -53,7 +53,7 @@ TEST(OasisSchedule, SendsEveryTimeOfTheRunOnceWhateverTheLag) {
     }
 }
 
-TEST(OasisSchedule, KeepsWhatATransformationHasTakenInTheLastPeriod) {
+TEST(OasisSchedule, KeepsTransformationsThatTheEndInterrupts) {
   const Schedule s{.period = 3600, .lag = 900, .runtime = 7200};
   EXPECT_FALSE(keeps_part_of_transformation(s, 1800));
   EXPECT_TRUE(keeps_part_of_transformation(s, 2700));
@@ -69,7 +69,7 @@ std::string text_of(Clock& clock, Seconds date, Seconds time) {
   }
 }
 
-TEST(OasisClock, RefusesDatesThatCannotBe) {
+TEST(OasisClock, RefusesImpossibleDates) {
   const Schedule s{.period = 3600, .lag = 0, .runtime = 7200};
   Clock clock(s);
   EXPECT_NE(text_of(clock, -1, -1).find("expected one from 0 to below the runtime of 7200 s"),
@@ -86,7 +86,7 @@ TEST(OasisClock, RefusesDatesThatCannotBe) {
   EXPECT_EQ(clock.last(), 1800);
 }
 
-TEST(OasisClock, KnowsThatTimeZeroCameFromTheRestartFile) {
+TEST(OasisClock, ExpectsNoCallForTimeZeroAfterARestart) {
   const Schedule s{.period = 3600, .lag = 1800, .runtime = 7200};
   Clock clock(s);
   clock.has_begun_from_restart();

@@ -19,7 +19,7 @@ Values after(Transformation transformation, const std::vector<Values>& puts, std
   return {result.begin(), result.end()};
 }
 
-TEST(OasisTransformation, DoesWhatItsNameSays) {
+TEST(OasisTransformation, FollowsItsName) {
   const std::vector<Values> puts{{1, -8}, {4, -2}, {2.5, -5}};
   const std::pair<Transformation, Values> rows[] = {{Transformation::instant, {2.5, -5}},
                                                     {Transformation::accumulate, {7.5, -15}},
@@ -32,7 +32,7 @@ TEST(OasisTransformation, DoesWhatItsNameSays) {
           << word_of(transformation) << ", cut after " << cut;
 }
 
-TEST(OasisTransformation, BeginsAnewAfterACouplingDate) {
+TEST(OasisTransformation, BeginsAgainAfterACouplingDate) {
   for (const auto transformation :
        {Transformation::instant, Transformation::accumulate, Transformation::average,
         Transformation::minimum, Transformation::maximum}) {

@@ -136,7 +136,7 @@ TEST_F(OasisWords, ChangeTheFieldInTheOrderOfTheGuide) {
 
 /// The file holds the field before BLASOLD, which changes it when it is sent. The field of the next run has
 /// double precision.
-TEST_F(OasisWords, ChangeAFieldOfARestartFileToo) {
+TEST_F(OasisWords, ChangeAFieldOfARestartFile) {
   write_restart({1.5f, 2.25f, 3.125f, 280.1f});
   const Field first{-3, -4.5, -6.25, -560.2}, second{0, -2, -8, -18};
   expect("exported", "lag=+60", "blasold\n-2. 0\n", {first, second});
@@ -167,7 +167,7 @@ TEST_F(OasisWords, NeedNoCallsOfRanksThatDefineNothing) {
 
 /// Two fields of one partition are regridded by one file, but only rank 1 defines the first, and all ranks the
 /// second.
-TEST_F(OasisWords, RegridFieldsOfOnePartitionThatOtherRanksDefine) {
+TEST_F(OasisWords, RegridFieldsDefinedOnDifferentRanks) {
   write_weights("w.nc");
   write_namcouple(
       "EXPORTED", "", "MAPPING\nw.nc\n",
@@ -177,7 +177,7 @@ TEST_F(OasisWords, RegridFieldsOfOnePartitionThatOtherRanksDefine) {
 }
 
 /// No rank defines both fields.
-TEST_F(OasisWords, MayBeOfFieldsThatNoRankHasAllOf) {
+TEST_F(OasisWords, MayConcernFieldsOfDisjointRanks) {
   write_namcouple(
       "EXPORTED", "", "",
       "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n2 1 2 1 hgrd hgrd\nP 0 P 0 # no period\n");

@@ -59,7 +59,7 @@ void play(const char* oracle_program, Sizes sizes) {
 }
 
 TEST_P(Weights, EveryDecompositionGivesTheSameBits) { play(ORACLE, GetParam()); }
-TEST_P(Weights, FilesMeanWhatTheirConventionsSay) { play(CONVENTIONS, GetParam()); }
+TEST_P(Weights, FilesFollowTheirConventions) { play(CONVENTIONS, GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Jobs, Weights, testing::Values(Sizes{3, 2}, Sizes{1, 4}, Sizes{4, 3}),
                          [](const auto& sizes) {
                            return std::to_string(sizes.param.producers) + "to" +
@@ -196,7 +196,7 @@ protected:
 };
 
 /// Ranks exchange their integrals by tremula_session_allgather.
-TEST_F(RefusedWeights, RanksThatPassOtherSizesAreToldBeforeAnythingIsCopied) {
+TEST_F(RefusedWeights, NoByteIsCopiedIfSizesOfRanksDiffer) {
   for (const auto& sizes : {std::array<std::size_t, 2>{4096, 8}, {8, 4096}, {8, 0}, {8, 8}}) {
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < 2; ++rank)
@@ -222,7 +222,7 @@ TEST_F(RefusedWeights, RanksThatPassOtherSizesAreToldBeforeAnythingIsCopied) {
   }
 }
 
-TEST_F(RefusedWeights, TellsWhatIsWrongWithAFileOrAnOption) {
+TEST_F(RefusedWeights, NamesTheFaultOfAFileOrAnOption) {
   const struct {
     File file;
     const char* options;
@@ -340,7 +340,7 @@ TEST_F(RefusedWeights, RefusesADestinationThatTheGroupCannotHold) {
   }
 }
 
-TEST_F(RefusedWeights, RefusesATurnedArray) {
+TEST_F(RefusedWeights, RefusesATransposedArray) {
   EXPECT_EQ(
       opened({.columns = {1, 2, 3, 4}, .source = {4, 1}}, "{source_shape: [4, 1]}", TREMULA_OK),
       "");
@@ -421,7 +421,7 @@ TEST_F(RefusedWeights, ConservesOnlyWhereEachElementIsOnOneRank) {
 }
 
 /// The producer does not have all elements of its array.
-TEST_F(RefusedWeights, NamesASourceElementThatNobodyHas) {
+TEST_F(RefusedWeights, NamesASourceElementOnNoRank) {
   File{}.write(path());
   std::thread producer([&] {
     tremula_session* session = nullptr;
