@@ -81,7 +81,7 @@ Index global(const Dealt& dealt, Index coordinate, Index local) {
   return -1;
 }
 
-/// Returns the local indices that a package names along one dimension; checks them against the peer's.
+/// Returns the local indices of a package along one dimension; checks them against the peer's.
 Indices along(const Json& dimension, const Dealt& mine, Index me, const Dealt& theirs, Index peer) {
   Indices result;
   for (const Json& s : list(dimension, "segments"))

@@ -22,7 +22,7 @@ std::vector<Index> drawn_shape(Random& random) {
   return shape;
 }
 
-/// Returns any layout that is dense in its buffers, so that it can be redistributed with a skewed one.
+/// Returns a layout that is dense in its buffers, as redistribution with a skewed one requires.
 Layout random_layout(Random& random, const std::vector<Index>& shape) {
   if (random.one_in(2)) return index_calc::testing::random_skewed(random, shape, 12);
   Layout layout = random.layout(shape, 4, true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Jobs of coupled_actor, and the events that they have written down.
+// Jobs of coupled_actor, and the events that they have recorded.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,11 +12,11 @@
 
 namespace tremula::coupled {
 
-/// How long a test waits for an expected event, however busy the machine is. An error's text shows
-/// whether it came in time: one caused by a deadline of its own says so.
+/// How long a test waits for an expected event, however busy the machine is. The text of an error
+/// shows whether it came in time: an error that was caused by the job's own deadline says so.
 inline constexpr double patience_seconds = 90;
 
-/// One line of a rank (coupled_actor.cpp explains it).
+/// One line that a rank has written (coupled_actor.cpp explains it).
 struct Event {
   int rank = -1;
   std::string doing;
@@ -36,9 +36,10 @@ struct Actors {
   std::vector<Event> events(int rank) const;
   /// Returns the first event of `rank` that is an error; status 0 if there is none.
   Event error_of(int rank) const;
-  /// Returns the first event of `rank` of that kind; rank -1 if there is none.
+  /// Returns the first event `doing` of `rank`; rank -1 if there is none.
   Event event_of(int rank, const std::string& doing) const;
-  /// Waits for up to `patience_seconds` until every rank has such an event.
+  /// Waits for up to `patience_seconds` until every rank has the event `doing`, and returns whether
+  /// all have it.
   bool have_all(const std::string& doing) const;
 };
 
@@ -55,7 +56,7 @@ protected:
   /// Checks that all ranks have an error with that status, whose text contains all of `parts`.
   void expect_error(const Actors& actors, tremula_status status,
                     const std::vector<std::string>& parts);
-  /// Checks that the job ends with status 0: in order, though possibly with errors.
+  /// Checks that the job ends with status 0, with or without errors.
   void expect_end(const Actors& actors);
 
   Stage stage;

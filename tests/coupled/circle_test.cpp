@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose calls come in an order in which none can go on get an error that names the whole circle, long
+// Jobs that call in an order in which none can continue get an error that names the whole circle, long
 // before any deadline; slow jobs do not. People can see what a rank waits for.
 #include <signal.h>
 
@@ -83,7 +83,7 @@ TEST_P(CoupledCircle, IsReportedForARingOfThree) {
   Job& a = play({"a", 1}, "get ca put ab", "put ab");
   Job& b = play({"b", 2}, "get ab put bc", "put bc");
   Job& c = play({"c", 1}, "get bc put ca", "put ca");
-  // Each waits for a step, or for a call that opens the link.
+  // Each job waits for a step, or for a call that opens the link.
   expect_deadlock({&a, &b, &c}, {"of group 'a' waits in begin_step of stream 'ca', step 0, for ",
                                  "of group 'b' wait", " in begin_step of stream 'ab', step 0, for ",
                                  "of group 'c' waits in begin_step of stream 'bc', step 0, for "});
@@ -93,7 +93,7 @@ TEST_P(CoupledCircle, IsReportedForAProducerWithoutRoom) {
   Job& producer = play({"producer", 2}, "put x put x put x put y", "put y");
   Job& consumer = play({"consumer", 2}, "get y get x", "get x");
   std::vector<std::string> parts;
-  for (const std::string rank : {"0", "1"}) {  // each needs the rank that it shares elements with
+  for (const std::string rank : {"0", "1"}) {  // each rank shares elements with one peer only
     parts.push_back("rank " + rank +
                     " of group 'producer' waits in begin_step of stream 'x', step 2, " +
                     "for rank " + rank + " of group 'consumer' to take an earlier step");
@@ -105,7 +105,7 @@ TEST_P(CoupledCircle, IsReportedForAProducerWithoutRoom) {
 }
 
 TEST_P(CoupledCircle, IsReportedForALateJob) {
-  // b waits for a's second step, a for the late job, which opens a stream with b first.
+  // Job b waits for the second step of a, and a for the late job, which opens a stream with b first.
   Job& a = play({"a", 1}, "put ab get y put ab");
   Job& b = play({"b", 1}, "get ab get ab get x", "get x");
   wait_for(a, "put ab");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that meets trouble, or makes it. Writes a line for each event and each error, and
-// ends with status 0 in either case, so that no mpirun takes the other ranks with it:
+// ends with status 0 in either case, so that no mpirun ends the other ranks:
 //
 //     rank=0 doing=begin_step step=3 status=-5 seconds=0.321 text=...
 //
@@ -44,7 +44,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// Thrown when an error has been written down.
+/// Thrown when an error has been written.
 struct Over {};
 
 class Actor {
@@ -107,8 +107,8 @@ private:
       if (const char* text = std::getenv(name)) return std::atoi(text);
     return -1;
   }
-  /// Waits for up to 60 s until a file exists; not at all if its name is empty.
-  /// @return whether it exists, true for an empty name
+  /// Waits for up to 60 s until a file exists; returns at once if its name is empty.
+  /// @return whether it exists; true for an empty name
   static bool wait_for(const std::string& file) {
     const auto deadline = Deadline::after(60);
     while (!file.empty() && !std::filesystem::exists(file)) {

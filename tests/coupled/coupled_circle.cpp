@@ -2,7 +2,7 @@
 // coupled_circle --group G --opens "put y" --acts "put x get y sleep 2 await F make F" --session YAML:
 // one rank of a job that puts and gets 64 numbers per step. `opens`: streams to declare at the
 // beginning; others are declared when first used. await, make: wait for a file, create it. Writes a line
-// when an act has ended, and one with the status and the text of an error, which ends it at once.
+// after each act, and one with the status and the text of an error, which ends the rank at once.
 #include <unistd.h>
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// One stream of 64 numbers in blocks; step s holds s.
+/// One end of a stream of 64 numbers in blocks; every number of step s is s.
 class End {
 public:
   End(tremula_session* session, const std::string& name, bool puts, const std::string& options) {

@@ -30,7 +30,7 @@ void consume(tremula_session* session, const Scenario& scenario) {
     expect_equal("number of the step", step, number);
     verify_attributes(in.get(), scenario);
     if (scenario.has_metadata) verify_metadata(in.get(), step);
-    for (std::size_t f = fields.size(); f-- > 0;) {  // in another order than they were put
+    for (std::size_t f = fields.size(); f-- > 0;) {  // the producer puts them in ascending order
       LocalField& local = fields[f];
       local.spoil();
       const std::vector<std::byte> untouched(local.buffer.begin(), local.buffer.end());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// coupled_epoch --group G --role producer|consumer --layout L --transport T --options YAML
-// [--first N] [--steps N] [--die-rank R --die-step N --die-when FILE] [--await FILE] [--touch FILE]
-// [--until FILE] [--skips 1]: one rank of a job that produces a stream, or consumes it through all
-// its epochs. Every element carries its global number and its step. A producer puts the steps from --first
-// up to --steps. With --until it naps after each step until FILE exists, then puts --steps more: rank 0
-// writes the number of the end to FILE.end for the other ranks, and "put" with that number. A rank dies in
-// the middle of --die-step, or of a later step once the file of --die-when exists. A consumer starts when
-// the file of --await exists, creates the one of --touch after its first step, and writes at the end "had",
-// FIRST COUNT and for each further epoch "| FIRST COUNT". With --skips it may miss steps, writes LAST
-// instead of COUNT, and "from GROUP" when its source changes.
+// coupled_epoch --group G --role producer|consumer --layout L --transport T --options YAML [--first N]
+// [--steps N] [--die-rank R --die-step N --die-when FILE] [--await FILE] [--touch FILE] [--until FILE]
+// [--skips 1]: one rank of a job that produces a stream, or consumes it through all its epochs. Every
+// element carries its global number and its step. A producer puts the steps from --first up to --steps.
+// With --until it naps after each step until FILE exists, then puts --steps more: rank 0 writes the number
+// of the end to FILE.end for the other ranks, and prints "put" with that number. A rank dies in the middle
+// of --die-step, or of a later step once the file of --die-when exists. A consumer starts when the file of
+// --await exists, creates the file of --touch after its first step, and prints "took FIRST COUNT" at the
+// end, with "| FIRST COUNT" for each further epoch. With --skips it may miss steps, prints LAST instead of
+// COUNT, and "from GROUP" when its source changes.
 #include <signal.h>
 
 #include <chrono>
@@ -29,7 +29,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// This rank's part of an array of two dimensions.
+/// The part of a two-dimensional array that this rank holds.
 class Part {
 public:
   Part(const Options& options, const tremula_session* session)
@@ -119,7 +119,7 @@ public:
     const InStream in(handle);
     int field = -1;
     expect_ok(tremula_in_field(handle, "u", TREMULA_F64, part_.layout(), &field), "field");
-    std::ostringstream had;
+    std::ostringstream took;
     std::uint64_t first = 0, count = 0, step = 0, last = 0;
     bool is_first = true;
     const bool skips = options_.number("skips", 0) != 0;
@@ -128,7 +128,7 @@ public:
       const tremula_status begun = expect_ok(tremula_in_begin_step(handle), "begin_step");
       if (begun == TREMULA_END_OF_STREAM) break;
       if (begun == TREMULA_EPOCH_CHANGED) {
-        had << ' ' << first << ' ' << count << " |";
+        took << ' ' << first << ' ' << count << " |";
         count = 0;
         continue;
       }
@@ -150,7 +150,7 @@ public:
         std::ofstream(options_.text("touch"));
     }
     expect_ok(tremula_in_close(handle), "close");
-    std::cout << "had" << had.str() << ' ' << first << ' ' << (skips ? last : count) << std::endl;
+    std::cout << "took" << took.str() << ' ' << first << ' ' << (skips ? last : count) << std::endl;
   }
 
 private:

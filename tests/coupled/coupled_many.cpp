@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_many --group G --role producer|consumer --layout L [--row I --column J] --steps S --transport T
 // [--await FILE] [--touch FILE] [--slow-until FILE] [--die-step N]: one rank of a group that produces a
-// box of one array, or consumes all of it. Every element carries its global number and its step. A
+// box of one array, or consumes the whole array. Every element carries its global number and its step. A
 // producer naps between steps until the file of --slow-until exists. A consumer starts when the file of
-// --await exists, creates the one of --touch when it has its first step, takes at most S steps, or dies in
-// one of them, and writes at the end "had FIRST COUNT".
+// --await exists, creates the file of --touch when it has its first step, takes at most S steps, or dies
+// in one of them, and prints "took FIRST COUNT" at the end.
 #include <signal.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t array_shape[2] = {60, 84};
 
-/// This rank's piece of a box of the array.
+/// The piece of a box of the array that this rank holds.
 class Piece {
 public:
   Piece(const Options& options, const tremula_session* session)
@@ -73,7 +73,7 @@ private:
   std::vector<double> values_;
 };
 
-/// Accepts the loss of a peer: consumers may leave, and the stream goes on without them.
+/// Checks `status`, but accepts the loss of a peer: the stream continues without consumers that left.
 void expect_ok_but_for_losses(tremula_status status, const std::string& what) {
   if (status != TREMULA_PEER_LOST) expect_ok(status, what);
 }
@@ -122,7 +122,7 @@ void consume(const tremula_session* session, tremula_in_stream* in, const Option
     if (count++ == 0 && tremula_session_rank(session) == 0) std::ofstream(options.text("touch"));
   }
   expect_ok(tremula_in_close(in), "close");
-  std::cout << "had " << first << ' ' << count << std::endl;
+  std::cout << "took " << first << ' ' << count << std::endl;
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 // One rank of a job that misuses the library. Writes its errors to standard output, one per line, and
 // ends with status 0 if they are the expected ones.
 //
-//     --play finalized      goes on after MPI_Finalize; there are two ranks
-//     --play one_more       puts 3 steps and closes; rank --longer puts more
-//     --play consumer       takes all steps until an error
+//     --misuse finalized      continues after MPI_Finalize; there are two ranks
+//     --misuse one_more       puts 3 steps and closes; rank --longer puts more
+//     --misuse consumer       takes all steps until an error
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,9 +17,9 @@ namespace tremula::coupled {
 
 namespace {
 
-class Play {
+class Misuse {
 public:
-  Play(int argc, char** argv)
+  Misuse(int argc, char** argv)
       : options_(argc, argv), mpi_(std::make_unique<MaybeMpi>(argc, argv)) {}
 
   void finalized() {
@@ -63,7 +63,7 @@ public:
     } else if (tremula_out_close(out_.get()) == TREMULA_OK) {
       fail("expected an error");
     }
-    say(tremula_last_error());
+    print(tremula_last_error());
   }
 
   void consumer() {
@@ -74,7 +74,7 @@ public:
     int field = 0;
     expect_ok(tremula_in_field(in, "f", TREMULA_F64, layout_.get(), &field), "field");
     while (tremula_in_begin_step(in) == TREMULA_OK) tremula_in_end_step(in);
-    say(tremula_last_error());
+    print(tremula_last_error());
   }
 
 private:
@@ -97,7 +97,7 @@ private:
            tremula_out_put(out_.get(), 0, data_.data(), data_.size() * 8) == TREMULA_OK &&
            tremula_out_end_step(out_.get()) == TREMULA_OK;
   }
-  void say(const char* text) { std::printf("%s\n", text), std::fflush(stdout); }
+  void print(const char* text) { std::printf("%s\n", text), std::fflush(stdout); }
   [[noreturn]] void fail(const std::string& text) {
     throw std::runtime_error(text + ": " + tremula_last_error());
   }
@@ -123,14 +123,14 @@ int main(int argc, char** argv) {
   using namespace tremula::coupled;
   die_with_parent();
   try {
-    const std::string play = Options(argc, argv).text("play");
-    Play it(argc, argv);
-    if (play == "finalized")
-      it.finalized();
-    else if (play == "one_more")
-      it.one_more();
+    const std::string misuse = Options(argc, argv).text("misuse");
+    Misuse rank(argc, argv);
+    if (misuse == "finalized")
+      rank.finalized();
+    else if (misuse == "one_more")
+      rank.one_more();
     else
-      it.consumer();
+      rank.consumer();
   } catch (const std::exception& error) {
     std::printf("failed: %s\n", error.what());
     std::fflush(stdout);

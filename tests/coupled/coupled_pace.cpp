@@ -2,17 +2,19 @@
 // coupled_pace --group G --role producer|at|around --dt TIME ...: one rank of a stream whose groups have
 // steps of their own length. An element at time t is 1000 t + its global number, so that the time alone
 // determines a consumer's values.
-//   producer  --steps S --pause SECONDS --pause-until FILE: puts at 0, dt, ...; pauses until the file exists
+//   producer  --steps S --pause-ms MILLISECONDS --pause-until FILE: puts at 0, dt, ...; pauses after each
+//             step until the file exists
 //   at        asks for the step at or before 0, dt, ... to the end of the stream
 //   around    interpolates between the steps around these times
-//             --late 1: begins with the next step that comes, and its time; --leave-after K: after K calls
-//             --first-file FILE: it creates FILE.RANK when it has the first step
+//             --late 1: begins with the next step that arrives, and its time
+//             --leave-after K: leaves after K calls
+//             --first-file FILE: creates FILE.RANK when it has the first step
 //   both      has two streams, s and t, and loses s: --files PREFIX: creates PREFIX.asks.RANK before it
-//             begins a step that will not come, and PREFIX.lost.RANK when it knows that; --waits R: rank R
-//             begins that step when all others know; --comes 0: or it frees the stream instead
-// --stream NAME: the stream of a rank that has only one, default s; --dies FILE: a producer kills itself
+//             begins a step that will not arrive, and PREFIX.lost.RANK when it knows that; --waits R: rank
+//             R begins that step when all other ranks know; --comes 0: rank R frees the stream instead
+// --stream NAME: the stream of a rank with one stream, default s; --dies FILE: a producer kills itself
 // after its last step, when the file exists.
-// A consumer writes at the end "rank R steps N passed P last TIME".
+// A consumer prints "rank R steps N passed P last TIME" at the end.
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -130,7 +132,7 @@ public:
     if (status == TREMULA_END_OF_STREAM) return false;
     if (is_last_) throw std::runtime_error("a step that was not the newest one was given");
     if (status == TREMULA_OK) take();
-    // The producer's steps are 20 apart: only the last one is used for longer.
+    // Steps of the producer are 20 apart: only the last step is used for longer.
     if (later_time_ > time) throw std::runtime_error("a step after the time was given");
     is_last_ = time - later_time_ >= 20;
     return true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_pair --group a|b --ranks-a M --ranks-b N --rounds K --transport T --seed S: two jobs, two
-// streams forth and two back, with default options. In each round both jobs put all their streams first,
-// or one of them gets first, in a newly drawn order; the default queue depth has room for that. The
-// producers of two streams, and the consumers of one of these, list their points. Every element carries
-// stream, step and its own global number.
+// streams forth and two back, with default options. In each round either both jobs put all their streams
+// first or one of them gets first, in a newly drawn order; the default queue depth has room for that.
+// The producers of two streams, and the consumers of one of these two, list their points. Every element
+// carries its stream, its step and its global number.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -22,15 +22,15 @@ double element(int stream, long step, long i) {
   return 1e9 * stream + 1e6 * static_cast<double>(step % 1000) + static_cast<double>(i);
 }
 
-/// Returns the points of one rank, in an order in which hardly any are neighbours.
+/// Returns the points of one rank, in an order in which few successive points are adjacent.
 std::vector<std::int64_t> scattered(long extent, int ranks, int rank, bool puts) {
-  const long step = puts ? 37 : 51;  // has no factor in common with the extents
+  const long step = puts ? 37 : 51;  // coprime to the extents
   std::vector<std::int64_t> points;
   for (long i = rank; i < extent; i += ranks) points.push_back(i * step % extent);
   return points;
 }
 
-/// This job's end of one stream, in blocks or as points.
+/// One end of a stream, in blocks or as points.
 class End {
 public:
   End(tremula_session* session, int number, bool puts) : number_(number) {
@@ -93,7 +93,7 @@ public:
 private:
   int number_, field_ = -1;
   long step_ = 0;
-  std::vector<std::int64_t> numbers_;  // of the elements in part_
+  std::vector<std::int64_t> numbers_;  // global numbers of the elements of part_
   Layout layout_{nullptr};
   OutStream out_;
   InStream in_;
@@ -106,7 +106,7 @@ void play(tremula_session* session, bool is_a, long rounds, std::uint64_t seed) 
   std::mt19937_64 random(seed);  // the same on all ranks of both jobs
   std::array<int, streams> order{0, 1, 2, 3};
   for (long round = 0; round < rounds; ++round) {
-    // 0: both put first, as in the first round, where the streams meet; 1: a gets first; 2: b does.
+    // 0: both put first, as in round 0, which links the streams; 1: a gets first; 2: b gets first.
     const auto mode = round == 0 ? 0 : random() % 3;
     std::shuffle(order.begin(), order.end(), random);
     const bool gets_first = mode == (is_a ? 1u : 2u);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_particles --group simulation|tracks|columns --steps S --transport T: one rank of a job whose
-// particles move from rank to rank, with some of them missing at times, and sometimes all; of a job that
-// follows them by their ids; or of one that divides them evenly. Checks every particle of every step, all
-// bytes and messages, and that no memory is allocated once the largest step has passed: the second half of
-// the steps has the counts of the first.
+// particles move from rank to rank, with some particles missing in some steps, and all in others; of a job
+// that follows them by their ids; or of a job that divides them evenly. Checks every particle of every
+// step, all bytes and messages, and that no memory is allocated after the largest step: the second half of
+// the steps has the counts of the first half.
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -20,7 +20,7 @@ using coupled::MaybeMpi, coupled::Options;
 
 constexpr std::uint64_t most = 900;
 constexpr int producers = 8, trackers = 3;
-constexpr std::uint64_t row_bytes = 8 + 3 * 4;  // an id, and a place in f32
+constexpr std::uint64_t row_bytes = 8 + 3 * 4;  // an id and three coordinates in f32
 
 std::uint64_t mixed(std::uint64_t z) {
   z += 0x9e3779b97f4a7c15u;
@@ -29,15 +29,15 @@ std::uint64_t mixed(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-/// Returns the rank of the simulation on which particle `id` is in a step; -1 if on none.
+/// Returns the rank of the simulation that holds particle `id` in a step; -1 if none holds it.
 int home_of(std::uint64_t id, std::uint64_t step) {
   const std::uint64_t chance = mixed(id * 1000003 + step * 7919);
   if (step % 25 == 3 || chance % 4 == 0) return -1;
   const int rank = static_cast<int>(chance / 4 % producers);
-  return rank == 5 && step % 2 == 0 ? 6 : rank;  // rank 5 has none in some steps
+  return rank == 5 && step % 2 == 0 ? 6 : rank;  // rank 5 holds no particles in some steps
 }
 
-/// Returns the id of a particle, spread over all 64 bits.
+/// Returns the id of a particle. Ids are spread over all 64 bits.
 std::int64_t id_of(std::uint64_t number) { return static_cast<std::int64_t>(mixed(number ^ 77)); }
 
 float place(std::int64_t id, std::uint64_t step, int component) {
@@ -46,7 +46,7 @@ float place(std::int64_t id, std::uint64_t step, int component) {
       100000);
 }
 
-/// Returns the numbers of the particles of one rank, in the order in which it holds them.
+/// Returns the numbers of the particles of one rank, in the order of its memory.
 std::vector<std::uint64_t> on_rank(int rank, std::uint64_t step) {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t number = most; number-- > 0;)
@@ -94,7 +94,7 @@ void simulate(Session& session, std::uint64_t steps) {
   out.close();
 }
 
-/// Follows the particles: each comes to the rank that its id determines, in ascending order of ids.
+/// Follows the particles: each arrives at the rank that its id determines, in ascending order of ids.
 void follow(Session& session, std::uint64_t steps) {
   InStream in = session.in_stream("particles");
   const auto id = in.field<std::int64_t>("id", Layout::parse("shape=* grid=3 key=id sorted=yes"));

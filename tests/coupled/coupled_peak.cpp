@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that produces or consumes large steps, and prints the memory that this took:
+// One rank of a job that produces or consumes large steps, and prints how much memory this took:
 //
 //     rank=0 part=B baseline=B peak=B array=N mapped=N:B mapped=N:B ...
 //
-// part: bytes of its array. baseline: bytes of memory when the array was filled, before there was a
-// session; peak: the most at any time. array: number of the file that holds the array, 0 for none;
-// mapped: bytes of a file in this process's memory.
+// part: bytes of its array. baseline: bytes of memory when the array was filled, before the session
+// was opened; peak: most bytes of memory at any time. array: number of the file that holds the array;
+// 0 if none. mapped: bytes of a file in the memory of this process.
 //
 //     --side out|in  --layout  --steps  --queue-depth  --memory ordinary|allocated  --transport
 //
-// Two-dimensional; in step s the element with global number n is 1e9 s + n.
+// The array is two-dimensional; in step s the element with global number n is 1e9 s + n.
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -24,7 +24,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// Returns "VmRSS" and the like of this process, in bytes.
+/// Returns the entry `what` of /proc/self/status, such as "VmRSS", in bytes.
 std::uint64_t memory_now(const std::string& what) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -33,7 +33,7 @@ std::uint64_t memory_now(const std::string& what) {
 }
 
 /// Returns the resident bytes of this process by the number of the file to which they belong, and the
-/// number of the file that the memory at `address` belongs to.
+/// number of the file to which the memory at `address` belongs.
 std::pair<std::map<std::uint64_t, std::uint64_t>, std::uint64_t> files_now(const void* address) {
   std::map<std::uint64_t, std::uint64_t> bytes;
   std::uint64_t file = 0, found = 0;
@@ -53,7 +53,7 @@ std::pair<std::map<std::uint64_t, std::uint64_t>, std::uint64_t> files_now(const
   return {bytes, found};
 }
 
-/// This rank's part. Visits every element in the order of global numbers: visit(offset, number).
+/// The part of the array that this rank holds.
 class Part {
 public:
   Part(const tremula_layout* layout, int rank) {
@@ -70,6 +70,7 @@ public:
         numbers_[d].push_back(d == 0 ? index * shape[1] : index);
       }
   }
+  /// Calls visit(offset, number) for each element, in the order of global numbers.
   template <class Visit>
   void walk(Visit&& visit) const {
     std::int64_t row = first_;
@@ -82,7 +83,7 @@ public:
       row += strides_[0];
     }
   }
-  std::int64_t allocated = 0;  ///< elements
+  std::int64_t allocated = 0;  ///< number of elements
 
 private:
   std::int64_t first_ = 0, strides_[2] = {};

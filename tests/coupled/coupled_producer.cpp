@@ -25,7 +25,7 @@ void produce(tremula_session* session, const Scenario& scenario) {
   }
   set_attributes(out.get(), scenario);
   std::uint64_t bytes = 0, request = 0;
-  bool is_shared = false;  // only the sum over all copies is known
+  bool is_shared = false;  // whether copies share the bytes, so that only their sum is known
   for (int step = 0; step < scenario.steps; ++step) {
     expect_ok(tremula_out_begin_step(out.get()), "begin step " + std::to_string(step));
     for (std::size_t f = 0; f < fields.size(); ++f) {
@@ -39,7 +39,7 @@ void produce(tremula_session* session, const Scenario& scenario) {
         expect_ok(
             tremula_out_put(out.get(), local.number, local.buffer.data(), local.buffer.size()),
             "put");
-      if (!scenario.is_async && scenario.queue_depth > 0) local.spoil();  // it is ours again
+      if (!scenario.is_async && scenario.queue_depth > 0) local.spoil();  // put made a copy
       const FieldCase& field = scenario.fields[f];
       bytes += local.payload_bytes() * static_cast<std::uint64_t>(field.consumer.copies());
       is_shared = is_shared || field.producer.copies() > 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_queue --group G --role producer|consumer --steps S --options YAML --transport T --nap MICROSECONDS
 // --consumers K: one rank of a stream whose steps may be dropped. It naps at random, each consumer rank
-// at a pace of its own, checks every element, which carries its step and its own global number, and
-// writes at the end "saw STEPS dropped COUNT"; a consumer lists the number of each step.
+// at its own pace, checks every element, which carries its step and its global number, and prints "saw
+// STEPS dropped COUNT" at the end; a consumer lists the number of each step.
 #include <algorithm>
 #include <chrono>
 #include <iostream>

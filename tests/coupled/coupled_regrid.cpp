@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_regrid --group mesh|analysis|probe --steps S --transport T: one rank of a job that refines its mesh
-// and redistributes its matrix every few steps, of one that takes both in blocks, or of one that takes some cells
-// of the mesh, and the matrix in another type. The latter two redistribute theirs as well. Checks every element of
-// every step, and all bytes.
+// and redistributes its matrix every few steps, of a job that takes both in blocks, or of a job that takes some
+// cells of the mesh, and the matrix in another type. The last two also change their layouts. Checks every element
+// of every step, and all bytes.
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -18,7 +18,7 @@ namespace {
 using coupled::MaybeMpi, coupled::Options;
 
 constexpr Index rows = 48, columns = 40;                // cells of the mesh
-constexpr Index matrix_rows = 60, matrix_columns = 33;  // of the matrix
+constexpr Index matrix_rows = 60, matrix_columns = 33;
 constexpr int owners = 4;
 constexpr std::uint64_t steps_of_a_mesh = 4, steps_of_a_consumer = 7;
 
@@ -38,14 +38,14 @@ struct Cell {
   Index row, column;
 };
 
-/// One rank's part: a layout, and the cell in each place of its buffer.
+/// The part of one rank: a layout, and the cell at each place of its buffer.
 struct Part {
   Layout layout;
   std::vector<Cell> cells;
 };
 
-/// Returns a part of a mesh: tiles of 12 x 10 cells, some cut in four, dealt at random; in one mesh
-/// rank 2 has nothing.
+/// Returns a part of a mesh: tiles of 12 x 10 cells, some cut in four, distributed at random; in one mesh
+/// rank 2 has no cells.
 Part mesh_of(int rank, std::uint64_t mesh) {
   std::vector<Index> origins, extents;
   std::vector<Cell> cells;
@@ -71,7 +71,7 @@ Part mesh_of(int rank, std::uint64_t mesh) {
   return {Layout::of_boxes({.shape = {rows, columns}, .ranks = owners}, origins, extents), cells};
 }
 
-/// Returns the indices of a dimension, in blocks, on coordinate `at` of `grid`.
+/// Returns the indices of a dimension that coordinate `at` of `grid` holds, block-cyclically.
 std::vector<Index> dealt(Index extent, Index block, Index grid, Index at) {
   std::vector<Index> indices;
   for (Index i = 0; i < extent; ++i)
@@ -124,12 +124,12 @@ void refine(Session& session, std::uint64_t steps) {
   expect(out.statistics().steps == steps, "all steps to be counted");
 }
 
-/// A consumer rank's parts of the mesh and of the matrix.
+/// The parts of the mesh and of the matrix that a consumer rank takes.
 struct Both {
   Part mesh, matrix;
 };
 
-/// Takes all steps, in the layouts that `both_of` returns one after another.
+/// Takes all steps, in the successive layouts that `both_of` returns.
 template <class T, class BothOf>
 void take(Session& session, std::uint64_t steps, const BothOf& both_of) {
   std::vector<Both> both;
@@ -168,7 +168,7 @@ void take(Session& session, std::uint64_t steps, const BothOf& both_of) {
     both.push_back(std::move(next));
   }
   expect(step == steps, std::to_string(steps) + " steps, found " + std::to_string(step));
-  expect(both.size() - 1 - in.redeclarations() <= 2,  // those asked for with the last steps
+  expect(both.size() - 1 - in.redeclarations() <= 2,  // layouts requested with the last steps
          "nearly all of " + std::to_string(both.size() - 1) + " redeclarations to hold, found " +
              std::to_string(in.redeclarations()));
   expect(in.statistics().bytes == bytes,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_reopen --group G --jobs J --job K --rounds R --transport T --seed S: J jobs in a ring. Job K
 // puts to job K + 1 and gets from job K - 1; in every round it opens both streams, under the same names,
-// and closes them again. Every job drifts on its own, and all jobs except 0 may get first. Every element
-// carries round, step and stream.
+// and closes them again. Jobs drift independently, and all jobs except 0 may get first. Every element
+// carries its round, its step and its stream.
 #include <chrono>
 #include <random>
 #include <thread>

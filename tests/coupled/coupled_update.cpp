@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job whose fields are changed on their way: random layouts, types, alpha, beta,
-// permutations and parts, the same in both jobs by TREMULA_TEST_SEED. Every consumer rank compares
-// every byte of its buffers with the oracle of redistributions inside one job.
+// One rank of a job whose fields are changed in transit: random layouts, types, alpha, beta,
+// permutations and parts, which TREMULA_TEST_SEED makes equal in both jobs. Every consumer rank
+// compares every byte of its buffers with the oracle of redistributions inside one job.
 //
 //     --side out|in  --producers M  --consumers N  --cases C  --queue-depth Q  --transport
 #include "tests/client/redistribution_case.hpp"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # data_path.sh BIN TRANSPORT: two hosts as network namespaces, joined by two cables: one to the server, one for data. A
-# cable is cut by sending its packets to an address that does not exist, as a firewall that drops them: no error, no
-# reset. Both sides must notice this long before step_timeout, an hour. Needs root, or users that may create namespaces.
+# cable is cut by sending its packets to an address that does not exist. As with a firewall that drops them, this causes
+# no error and no reset. Both sides must notice it long before step_timeout, which is an hour. Needs root, or users that
+# may create namespaces.
 set -euo pipefail
 bin=$1 transport=$2
 [ "$(id -u)" = 0 ] || exec unshare --user --map-root-user --net "$0" "$@"
@@ -72,11 +73,11 @@ start_server() {
   job[server]=$!
   await 30 "a server" grep -q listening "$work/server.log"
 }
-stop() {  # stop NAME: kills it at once
+stop() {  # stop NAME: kills that job at once
   kill -KILL "${job[$1]}"
   wait "${job[$1]}" 2>/dev/null || true
 }
-# One rank, which writes its events to NAME.0. `exec`: its process is the one that is stopped.
+# Starts one rank, which writes its events to NAME.0. `exec` makes it the process that stop() kills.
 start() {  # start NAME HOST SIDE ADDRESS SESSION ACTOR_OPTIONS...
   local name=$1 at=$2 side=$3 address=$4 session=$5
   shift 5

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that are killed in the middle of a step and started again: a producer, whose consumer goes on
+// Jobs that are killed in the middle of a step and started again: a producer, whose consumer continues
 // with a new epoch, and a consumer, whose producer never stops (coupled_epoch checks every element).
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,24 +14,24 @@ namespace tremula::coupled {
 namespace {
 
 /// First step and number of steps of each epoch.
-using Had = std::vector<std::uint64_t>;
+using Taken = std::vector<std::uint64_t>;
 
-/// Returns the epochs that each rank of `job` has written.
-std::vector<Had> had_by(const Job& job) {
-  std::vector<Had> all;
+/// Returns the epochs that each rank of `job` has printed.
+std::vector<Taken> taken_by(const Job& job) {
+  std::vector<Taken> all;
   std::istringstream lines(job.output());
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string word;
-    if (!(words >> word) || word != "had") continue;
-    Had& had = all.emplace_back();
+    if (!(words >> word) || word != "took") continue;
+    Taken& taken = all.emplace_back();
     for (std::uint64_t number; words >> word;)
-      if (std::istringstream(word) >> number) had.push_back(number);
+      if (std::istringstream(word) >> number) taken.push_back(number);
   }
   return all;
 }
 
-/// Returns how many steps a producer with --until has put; 0 if it has not written that yet.
+/// Returns how many steps a producer with --until has put; 0 if it has not printed that yet.
 std::uint64_t put_by(const Job& producer) {
   const std::string said = producer.output(), put = "put ";
   const auto at = said.find(put);
@@ -105,12 +105,12 @@ TEST_P(CoupledEpoch, RestartedProducerContinuesTheStream) {
                                        "{wait_for_consumers: 2, first_step: " + first + "}"});
     return start(role, "producer", layout, arguments);
   };
-  // The ranks that do not die may have sent their part of the step.
+  // The ranks that survive may have sent their parts of the step.
   Job& first = produce({"ocean", 4}, "shape=60x84 grid=2x2 block=7x9",
                        die("1", std::to_string(dies_in)), "0");
   ASSERT_NO_FATAL_FAILURE(expect_death(first, deadline));
-  // From a checkpoint, on other ranks, in another layout: rank 1 of `other` needs nothing of the rank
-  // that dies, and has the step.
+  // The second job starts from a checkpoint, with other ranks and another layout: rank 1 of `other` needs
+  // nothing of the rank that dies, and has the step.
   Job& second = produce({"ocean", 2}, "shape=60x84 grid=1x2 store=column", die("0", "12"), "5");
   ASSERT_NO_FATAL_FAILURE(expect_death(second, deadline));
   stage.stop_server(SIGKILL);
@@ -118,13 +118,13 @@ TEST_P(CoupledEpoch, RestartedProducerContinuesTheStream) {
   Job& third = produce({"ocean", 3}, "shape=60x84 grid=3x1", {"--steps", "40"}, "10");
   for (Job* job : {&third, &consumer, &other}) ASSERT_EQ(job->wait(deadline), 0) << job->name();
   for (Job* job : {&consumer, &other}) {
-    const auto had = had_by(*job);
-    ASSERT_EQ(had.size(), job == &consumer ? 3u : 2u) << job->output();
-    for (const Had& of_rank : had) {
-      EXPECT_EQ(of_rank, had[0]) << "a step counts on all ranks or on none";
+    const auto taken = taken_by(*job);
+    ASSERT_EQ(taken.size(), job == &consumer ? 3u : 2u) << job->output();
+    for (const Taken& of_rank : taken) {
+      EXPECT_EQ(of_rank, taken[0]) << "a step counts on all ranks or on none";
       ASSERT_EQ(of_rank.size(), 6u) << job->output();
       EXPECT_EQ(of_rank[0], 0u);
-      // Each producer rank is at a step of its own; the one in which a rank died does not count.
+      // Producer ranks may be at different steps; the step in which a rank died does not count.
       EXPECT_GE(of_rank[1], 1u);
       EXPECT_LE(of_rank[1], dies_in);
       EXPECT_EQ(of_rank[2], 5u);
@@ -161,19 +161,19 @@ TEST_P(CoupledEpoch, RestartedConsumerContinuesAtTheProducer) {
     for (Job* job : {&producer, &steady, &again}) ASSERT_EQ(job->wait(deadline), 0) << job->name();
     const std::uint64_t steps = put_by(producer);
     EXPECT_GT(steps, died_in + 200) << producer.output();
-    EXPECT_EQ(had_by(steady), std::vector<Had>(3, Had{0, steps})) << steady.output();
-    const auto had = had_by(again);
-    ASSERT_EQ(had.size(), 2u) << again.output();
-    EXPECT_EQ(had[0], had[1]);
-    ASSERT_EQ(had[0].size(), 2u);
-    EXPECT_GT(had[0][0] + (begins == "oldest" ? kept : 0), died_in);
-    EXPECT_EQ(had[0][0] + had[0][1], steps) << "to the end, without a gap";
+    EXPECT_EQ(taken_by(steady), std::vector<Taken>(3, Taken{0, steps})) << steady.output();
+    const auto taken = taken_by(again);
+    ASSERT_EQ(taken.size(), 2u) << again.output();
+    EXPECT_EQ(taken[0], taken[1]);
+    ASSERT_EQ(taken[0].size(), 2u);
+    EXPECT_GT(taken[0][0] + (begins == "oldest" ? kept : 0), died_in);
+    EXPECT_EQ(taken[0][0] + taken[0][1], steps) << "to the end, without a gap";
     stage.stop_server(SIGTERM);
   }
 }
 
-// A trainer, a job that reads its weights and serves them, and a job that reads them from there; the server
-// is restarted before the serving job is killed.
+// A trainer, a job that reads its weights and serves them, and a job that reads them from that job; the
+// server is restarted before the serving job is killed.
 TEST_P(CoupledEpoch, ReaderSurvivesTheDeathOfItsServingReader) {
   stage.start_server();
   const auto deadline = Deadline::after(300);
@@ -188,7 +188,7 @@ TEST_P(CoupledEpoch, ReaderSurvivesTheDeathOfItsServingReader) {
   Job& second = start({"second", 3}, "consumer", "shape=60x84 grid=3x1",
                       {"--skips", "1", "--await", first_is_there, "--touch", second_is_there,
                        "--options", "{restart_timeout: 200}"});
-  const auto served = [&] {  // by first to second, as the server knows
+  const auto served = [&] {  // whether the server knows that `first` serves `second`
     const std::string said = status(), row = "stream s, as first serves it";
     const auto at = said.find(row);
     return at != said.npos && said.find("second ", at) != said.npos;
@@ -211,10 +211,10 @@ TEST_P(CoupledEpoch, ReaderSurvivesTheDeathOfItsServingReader) {
   const std::string said = second.output();
   EXPECT_NE(said.find("from first"), std::string::npos) << said;
   EXPECT_LT(said.find("from first"), said.find("from trainer")) << said;
-  const auto had = had_by(second);
-  ASSERT_EQ(had.size(), 3u) << said;
-  for (const Had& of_rank : had) {
-    EXPECT_EQ(of_rank, had[0]);
+  const auto taken = taken_by(second);
+  ASSERT_EQ(taken.size(), 3u) << said;
+  for (const Taken& of_rank : taken) {
+    EXPECT_EQ(of_rank, taken[0]);
     ASSERT_EQ(of_rank.size(), 2u) << said;  // one epoch
     EXPECT_EQ(of_rank[1], put_by(trainer) - 1) << trainer.output();
   }

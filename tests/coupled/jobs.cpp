@@ -94,7 +94,7 @@ Process::Process(const Arguments& command, const Environment& environment, fs::p
   close(file);
   if (pid_ < 0)
     throw Error(Errc::transport, "cannot start " + command[0] + ": " + std::strerror(errno));
-  setpgid(pid_, pid_);  // in both processes, so that it holds whichever runs first
+  setpgid(pid_, pid_);  // both processes call it, since either may run first
 }
 
 Process::~Process() {
@@ -202,7 +202,7 @@ Process& Stage::start_server(const Arguments& more) {
   const fs::path port_file = directory_ / "server.port";
   Arguments command{TREMULA_PROGRAM, "serve", "--bind",      "127.0.0.1",
                     "--port",        "0",     "--port-file", port_file.string()};
-  // Jobs get its address only, no key.
+  // Jobs get the address of the server only, no key.
   if (std::ranges::find(more, "--key-file") == more.end())
     command.insert(command.end(), {"--key-file", "none"});
   command.insert(command.end(), more.begin(), more.end());
@@ -232,10 +232,10 @@ Job& Stage::start(const Role& role, Launcher launcher, const Arguments& command,
                   const Environment& environment) {
   const std::string name = std::to_string(jobs_.size()) + "-" + role.name;
   const fs::path scratch =
-      directory_ / name;  // two mpiruns that share one may both fail to create it
+      directory_ / name;  // two mpiruns that share a directory may both fail to create it
   fs::create_directory(scratch);
   // A rank that waits in Tremula yields its core itself. Open MPI would yield in every call that finds
-  // nothing, and next to busy programs get the core back only after 4 ms each time.
+  // nothing, and would then get the core back from busy programs only after 4 ms.
   Environment all{
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
       {"OMPI_MCA_mpi_yield_when_idle", "0"}, {"OMPI_MCA_btl_tcp_if_include", "lo"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Starts real, separate jobs for a test, and leaves nothing behind: a test's processes are killed
-// when the test ends, fails or dies itself.
+// Starts real, separate jobs for a test, and leaves nothing behind: the processes of a test are killed
+// when the test ends, fails or is killed.
 #include <sys/types.h>
 
 #include <filesystem>
@@ -20,10 +20,10 @@ using Environment = std::map<std::string, std::string>;
 using Arguments = std::vector<std::string>;
 
 /// Makes this process die with the process that started it. Every program that a test starts calls
-/// it first.
+/// this function first.
 void die_with_parent();
 
-/// A process in a process group of its own. Its standard output and error go to one file.
+/// A process with its own process group. Its standard output and error go to one file.
 class Process {
 public:
   /// @param command      program (a path, or a name to find in PATH) and arguments
@@ -41,7 +41,7 @@ public:
   /// Sends signal `number` to every process of the group, if it still runs.
   void signal(int number);
   pid_t pid() const { return pid_; }
-  /// Returns everything that it has written until now.
+  /// Returns everything that the process has written until now.
   std::string output() const;
 
 private:
@@ -77,7 +77,7 @@ public:
   /// Makes every thread of each rank that still runs write its call stack to the output.
   void show_stacks();
   /// Returns true if Open MPI 4.1 itself has ended the job, or holds it for ever, as it may do with the
-  /// survivor of a lost peer (transport/mpi/README.md). A job that hangs elsewhere does not count.
+  /// survivor of a lost peer (transport/mpi/README.md). A job that hangs otherwise does not count.
   bool was_stopped_by_mpi();
   /// Returns process `i`: an mpirun job has one process, a plain job one per rank.
   Process& process(std::size_t i) { return *processes_.at(i); }
@@ -87,12 +87,12 @@ private:
   std::vector<std::unique_ptr<Process>> processes_;
 };
 
-/// Everything that jobs need to meet: a directory, a Tremula server and, for the mpi transport, an
-/// ompi-server.
+/// Everything that jobs need to find each other: a directory, a Tremula server and, for the mpi
+/// transport, an ompi-server.
 class Stage {
 public:
   Stage();
-  /// Ends everything that was started here.
+  /// Ends all services and jobs that this stage has started.
   ~Stage();
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
@@ -101,7 +101,7 @@ public:
   /// @throws core::Error timed_out with its output if it does not come up
   /// @param more  options of `tremula serve`
   Process& start_server(const Arguments& more = {});
-  /// Ends the server with that signal.
+  /// Ends the server with `signal`.
   void stop_server(int signal);
   /// Starts an ompi-server, so that later jobs can open MPI ports.
   /// @throws core::Error timed_out with its output if it does not come up
@@ -113,8 +113,8 @@ public:
   const std::filesystem::path& directory() const { return directory_; }
   /// Returns "127.0.0.1:PORT".  @pre start_server() was called
   const std::string& server() const { return server_; }
-  /// Returns the last output lines of everything started here, with the call stacks of what still
-  /// runs; for a test that has failed.
+  /// Returns the last output lines of all services and jobs, with the call stacks of processes that
+  /// still run; for a test that has failed.
   std::string report();
 
 private:

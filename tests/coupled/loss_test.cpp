@@ -14,8 +14,8 @@ namespace tremula::coupled {
 namespace {
 
 constexpr int fatal_step = 3;
-constexpr int queue_depth =
-    2;  ///< the default; a rank that needs nothing of the lost one may be this many steps ahead
+/// How many steps a rank that needs nothing of the lost rank may be ahead: the default queue depth.
+constexpr int queue_depth = 2;
 
 struct Loss {
   Roles roles;  ///< of the producer and of the consumer
@@ -35,7 +35,7 @@ protected:
     stage.start_server();
     if (GetParam().transport == "mpi") stage.start_ompi_server();
   }
-  /// Packages of some hundred kibibytes, so that a step has a middle.
+  /// Starts a job whose packages are some hundred kibibytes long, so that a step has a middle.
   Actors act(const Role& role, const std::string& side, const Arguments& more = {}) {
     const std::string layout = "shape=300000 grid=" + std::to_string(role.ranks);
     return play(role, GetParam().launcher,
@@ -44,9 +44,8 @@ protected:
                 {{"TREMULA_SILENCE", silence_}});
   }
   std::string silence_ = "3";
-  bool has_child_ = false;  // the lost rank has forked a child that stays
-  /// Sends `signal` to `rank` of one side and checks that every rank of the other side learns of
-  /// it.
+  bool has_child_ = false;  // whether the lost rank has forked a child that survives it
+  /// Sends `signal` to `rank` of one side and checks that every rank of the other side gets an error.
   void lose(const std::string& lost_side, int rank, int signal = SIGKILL) {
     for (int stopped_by_mpi = 0; !is_lost_and_judged(lost_side, rank, signal); ++stopped_by_mpi) {
       std::cout << "[     NOTE ] Open MPI stopped the survivor; once more\n";
@@ -86,13 +85,13 @@ protected:
     expect_error(others, TREMULA_PEER_LOST, {lost.role.name});
     for (int r = 0; r < others.role.ranks; ++r) {
       EXPECT_EQ(others.event_of(r, "closed").rank, -1);
-      if (loses_producer) {  // it has begun the fatal step, and so knows which steps were taken
+      if (loses_producer) {  // the lost rank began the fatal step, and so knew which steps were taken
         EXPECT_GE(others.error_of(r).step, fatal_step - queue_depth) << "rank " << r;
         EXPECT_LE(others.error_of(r).step, fatal_step + queue_depth) << "rank " << r;
       }
     }
     if (GetParam().launcher == Launcher::mpirun || signal != SIGKILL)
-      return;  // it takes the rest of its job with it
+      return;  // mpirun ends the rest of the job
     for (int r = 0; r < lost.role.ranks; ++r) {
       if (r == rank) continue;
       ASSERT_TRUE(
@@ -146,7 +145,7 @@ TEST_P(CoupledLoss, OfOneConsumerAffectsNoOther) {
   }
 }
 
-/// A consumer that is in its first step when the producer is killed in the fatal one.
+/// Tests of a consumer that is in its first step when the producer is killed in the fatal step.
 class CoupledLag : public CoupledLoss {};
 
 TEST_P(CoupledLag, KeepsAllStepsThatArrivedWhole) {

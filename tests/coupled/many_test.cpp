@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three producer jobs own boxes of one array, three consumer jobs take all of it: one leaves early, one
-// is killed, one comes late. Each consumer gets whole steps, one after another, as long as it stays, and
-// the producers go on to the end (coupled_many checks every element).
+// Three producer jobs own boxes of one array, three consumer jobs take the whole array: one leaves
+// early, one is killed, one starts late. Each consumer gets successive whole steps as long as it stays,
+// and the producers continue to the end (coupled_many checks every element).
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -14,23 +14,23 @@ namespace {
 
 constexpr std::uint64_t steps = 600, leaves_after = 30, dies_in = 45;
 
-struct Had {
+struct Taken {
   std::uint64_t first = 0, count = 0;
-  friend bool operator==(const Had&, const Had&) = default;
+  friend bool operator==(const Taken&, const Taken&) = default;
 };
-void PrintTo(const Had& had, std::ostream* out) {
-  *out << had.count << " steps from " << had.first << " on";
+void PrintTo(const Taken& taken, std::ostream* out) {
+  *out << taken.count << " steps, beginning with step " << taken.first;
 }
 
-/// Returns the first step and the number of steps that each rank of `job` has written.
-std::vector<Had> had_by(const Job& job) {
-  std::vector<Had> all;
+/// Returns the first step and the number of steps that each rank of `job` has printed.
+std::vector<Taken> taken_by(const Job& job) {
+  std::vector<Taken> all;
   std::istringstream lines(job.output());
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string word;
-    Had had;
-    if (words >> word >> had.first >> had.count && word == "had") all.push_back(had);
+    Taken taken;
+    if (words >> word >> taken.first >> taken.count && word == "took") all.push_back(taken);
   }
   return all;
 }
@@ -75,11 +75,11 @@ TEST_P(CoupledMany, ProducersAndConsumersShareOneArray) {
   EXPECT_NE(mortal.wait(deadline), 0);
   EXPECT_NE(mortal.output().find("dies in step " + std::to_string(dies_in)), std::string::npos)
       << mortal.output();
-  EXPECT_EQ(had_by(leaving), std::vector<Had>(3, {0, leaves_after})) << leaving.output();
-  const auto had = had_by(late);
-  ASSERT_EQ(had.size(), 4u) << late.output();
-  EXPECT_GT(had[0].first, 0u) << "it came first";
-  EXPECT_EQ(had, std::vector<Had>(4, {had[0].first, steps - had[0].first}));
+  EXPECT_EQ(taken_by(leaving), std::vector<Taken>(3, {0, leaves_after})) << leaving.output();
+  const auto taken = taken_by(late);
+  ASSERT_EQ(taken.size(), 4u) << late.output();
+  EXPECT_GT(taken[0].first, 0u) << "it came first";
+  EXPECT_EQ(taken, std::vector<Taken>(4, {taken[0].first, steps - taken[0].first}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, CoupledMany, testing::Values("local", "tcp", "ofi"),

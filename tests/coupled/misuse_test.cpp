@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that break a rule get an error that names it, and no other job ends with them.
+// Jobs that break a rule get an error that names the rule, and no other job ends with them.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ protected:
   void TearDown() override {
     if (HasFailure()) ADD_FAILURE() << stage_.report();
   }
-  Job& play(const Role& role, Launcher launcher, const Arguments& options) {
+  Job& start(const Role& role, Launcher launcher, const Arguments& options) {
     return stage_.start(
         role, launcher,
         join(Arguments{PROGRAMS "/coupled_misuse", "--group", role.name, "--session",
@@ -32,7 +32,7 @@ protected:
 TEST_P(CoupledMisuse, EndsInErrorsAfterMpiFinalize) {
   if (GetParam() != "mpi") return;
   stage_.start_server();
-  Job& job = play({"late", 2}, Launcher::mpirun, {"--play", "finalized"});
+  Job& job = start({"late", 2}, Launcher::mpirun, {"--misuse", "finalized"});
   EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0);
 }
 
@@ -41,8 +41,8 @@ TEST_P(CoupledMisuse, ReportsAnExtraStepOfOneRankToBothJobs) {
   for (const std::string longer : {"0", "1"}) {
     Stage& stage = stage_;
     stage.start_server();
-    Job& consumer = play({"consumer" + longer, 1}, Launcher::plain, {"--play", "consumer"});
-    Job& producer = play({"producer", 2}, launcher, {"--play", "one_more", "--longer", longer});
+    Job& consumer = start({"consumer" + longer, 1}, Launcher::plain, {"--misuse", "consumer"});
+    Job& producer = start({"producer", 2}, launcher, {"--misuse", "one_more", "--longer", longer});
     EXPECT_EQ(producer.wait(Deadline::after(patience_seconds)), 0);
     EXPECT_EQ(consumer.wait(Deadline::after(patience_seconds)), 0);
     const std::string expected =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups come and go in every order that is allowed.
+// Groups start and leave in every order that is allowed.
 #include <signal.h>
 
 #include "tests/coupled/actors.hpp"
@@ -29,7 +29,7 @@ protected:
 };
 
 TEST_P(CoupledOrder, StreamEndsAfterTheLastStep) {
-  const Actors in = act(consumer, "in");  // it may come first
+  const Actors in = act(consumer, "in");  // a consumer may start first
   const Actors out = act(producer, "out", {"--steps", "6"});
   for (const Actors& actors : {in, out}) {
     expect_end(actors);
@@ -106,7 +106,7 @@ TEST_P(CoupledOrder, MistakeOfOneRankFailsOnAllRanks) {
         << testing::PrintToString(mistaken.error_of(0));
     expect_error(others, TREMULA_PEER_LOST, {mistaken.role.name});
   };
-  // Each rank exchanges elements with the rank of the same number only.
+  // Each rank exchanges elements only with the rank of the same number.
   {
     const Actors in = act(consumer, "in");
     expect(act(producer, "out", join(mistake, Arguments{"--steps", "9"})), in);
@@ -118,7 +118,7 @@ TEST_P(CoupledOrder, MistakeOfOneRankFailsOnAllRanks) {
 }
 
 TEST_P(CoupledOrder, RankThatGivesUpLateDelaysNoOther) {
-  // Rank 0 of the producer has seen the consumer leave in order, and rank 0's view counts.
+  // Rank 0 of the producer has seen the consumer leave in order, and rank 0 decides.
   const Actors out = act(producer, "out", {"--steps", "200", "--pause", "0.01"});
   const Actors in =
       act(consumer, "in", {"--leave-after", "2", "--abandon-after", "20", "--abandon-rank", "1"});
@@ -129,10 +129,10 @@ TEST_P(CoupledOrder, RankThatGivesUpLateDelaysNoOther) {
   for (int r = 0; r < producer.ranks; ++r) EXPECT_EQ(out.event_of(r, "closed").step, 200);
 }
 
-// Holds by default on every transport, since `progress` is `auto`.
+// This holds by default on every transport, since `progress` is `auto`.
 TEST_P(CoupledOrder, StepMovesWhileTheProducerComputes) {
   const Arguments large{"--layout",
-                        "shape=4000000 grid=2"};  // 16 MB a rank: more than fits a queue
+                        "shape=4000000 grid=2"};  // 16 MB per rank: more than fits into a queue
   const auto taken = (stage.directory() / "taken").string();
   const Actors out =
       act(producer, "out", join(large, Arguments{"--steps", "2", "--rest-file", taken}));

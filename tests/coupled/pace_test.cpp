@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose steps have lengths of their own: a producer with steps of 20 minutes, and consumers with 30
-// and with 7. coupled_pace checks every element; this test, the steps that each rank began and passed.
+// Jobs with steps of different lengths: a producer with steps of 20 minutes, and consumers with steps of 30
+// and of 7. coupled_pace checks every element; this test checks the steps that each rank began and passed.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,31 +18,32 @@ namespace {
 
 constexpr long producer_dt = 20;
 
-struct Had {
+struct Taken {
   long steps = 0, passed = 0, last = 0;
-  friend bool operator==(const Had&, const Had&) = default;
+  friend bool operator==(const Taken&, const Taken&) = default;
 };
-void PrintTo(const Had& had, std::ostream* out) {
-  *out << had.steps << " steps, " << had.passed << " passed, last at " << had.last;
+void PrintTo(const Taken& taken, std::ostream* out) {
+  *out << taken.steps << " steps, " << taken.passed << " passed, last at " << taken.last;
 }
 
-std::vector<Had> had_by(const Job& job) {
-  std::vector<Had> all;
+std::vector<Taken> taken_by(const Job& job) {
+  std::vector<Taken> all;
   std::istringstream lines(job.output());
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string word;
     long rank = 0;
-    Had had;
+    Taken taken;
     if (words >> word && word == "rank" &&
-        words >> rank >> word >> had.steps >> word >> had.passed >> word >> had.last)
-      all.push_back(had);
+        words >> rank >> word >> taken.steps >> word >> taken.passed >> word >> taken.last)
+      all.push_back(taken);
   }
   return all;
 }
 
-/// Returns, by the definition, which of the times 0, 20, ... are needed at 0, dt, ..., until all have ended.
-Had expected(long steps, long dt, bool is_around) {
+/// Returns, by the definition, how many of the times 0, 20, ... are needed at 0, dt, ..., and how many are
+/// not, until all have ended.
+Taken expected(long steps, long dt, bool is_around) {
   std::set<long> needed;
   const long last = producer_dt * (steps - 1);
   for (long t = 0; t < last + producer_dt + dt; t += dt) {
@@ -80,21 +81,22 @@ TEST_P(CoupledPace, EachConsumerGetsTheStepsThatItsTimesNeed) {
   constexpr long steps = 101;
   Job& producer = start({"producer", 2}, "producer", producer_dt,
                         {"--steps", std::to_string(steps), "--options", "{wait_for_consumers: 3}"});
-  struct Of {
+  struct Consumer {
     Job& job;
     int ranks;
-    Had had;
+    Taken taken;
   };
-  const std::vector<Of> consumers{
+  const std::vector<Consumer> consumers{
       {start({"longer", 3}, "at", 30, {}), 3, expected(steps, 30, false)},
       {start({"shorter", 1}, "at", 7, {}), 1, expected(steps, 7, false)},
       {start({"between", 2}, "around", 30, {}), 2, expected(steps, 30, true)}};
   const auto deadline = core::Deadline::after(300);
   ASSERT_EQ(producer.wait(deadline), 0) << stage.report();
-  for (const Of& of : consumers) {
-    ASSERT_EQ(of.job.wait(deadline), 0) << of.job.name() << stage.report();
-    EXPECT_EQ(had_by(of.job), std::vector<Had>(static_cast<std::size_t>(of.ranks), of.had))
-        << of.job.name();
+  for (const Consumer& consumer : consumers) {
+    ASSERT_EQ(consumer.job.wait(deadline), 0) << consumer.job.name() << stage.report();
+    EXPECT_EQ(taken_by(consumer.job),
+              std::vector<Taken>(static_cast<std::size_t>(consumer.ranks), consumer.taken))
+        << consumer.job.name();
   }
 }
 
@@ -110,7 +112,7 @@ TEST_P(CoupledPace, RestartedConsumerContinuesWithTheNextStep) {
   Job& again = start({"viewer", 2}, "around", 30, {"--late", "1", "--first-file", back});
   ASSERT_EQ(again.wait(deadline), 0) << stage.report();
   ASSERT_EQ(producer.wait(deadline), 0) << stage.report();
-  const auto first = had_by(once), second = had_by(again);
+  const auto first = taken_by(once), second = taken_by(again);
   ASSERT_EQ(first.size(), 2u);
   ASSERT_EQ(second.size(), 2u);
   EXPECT_EQ(first[0], first[1]);
@@ -119,7 +121,7 @@ TEST_P(CoupledPace, RestartedConsumerContinuesWithTheNextStep) {
 }
 
 // Ranks leave a collective call since the producer is dead, and one rank makes that call late or never:
-// they still go on together with the other stream of the session.
+// all ranks still continue together with the other stream of the session.
 TEST_P(CoupledPace, DeadProducerAffectsNoOtherStream) {
   constexpr long steps = 51;
   constexpr int ranks = 3;
@@ -143,7 +145,7 @@ TEST_P(CoupledPace, DeadProducerAffectsNoOtherStream) {
     std::ofstream(files + ".die") << std::endl;
     ASSERT_EQ(both.wait(deadline), 0) << stage.report();
     ASSERT_EQ(steady.wait(deadline), 0) << stage.report();
-    EXPECT_EQ(had_by(both), std::vector<Had>(ranks, expected(steps, 30, false)));
+    EXPECT_EQ(taken_by(both), std::vector<Taken>(ranks, expected(steps, 30, false)));
   }
 }
 

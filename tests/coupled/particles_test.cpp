@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Particles that migrate between the ranks of a simulation go to a job that follows them by their ids, and
-// to one that divides them evenly (coupled_particles checks every particle, all bytes and all messages).
+// Particles that migrate between the ranks of a simulation are sent to a job that follows them by their
+// ids, and to a job that divides them evenly (coupled_particles checks every particle, all bytes and all
+// messages).
 #include <gtest/gtest.h>
 
 #include "tests/coupled/jobs.hpp"

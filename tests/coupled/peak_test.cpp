@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peak memory of a rank beyond its own array: at most queue_depth times its part of a step, plus
-// 64 MiB.
+// The peak memory of a rank beyond its own array is at most queue_depth times its part of a step,
+// plus 64 MiB.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace {
 constexpr double mebibyte = 1 << 20;
 constexpr double more_mebibytes = 64;
 
-/// The line that a rank of coupled_peak has printed; in MiB.
+/// The line that a rank of coupled_peak has printed, in MiB.
 struct Memory {
   int rank = 0;
   double part = 0, baseline = 0, peak = 0;
@@ -71,7 +71,7 @@ void PrintTo(const PeakCase& peak, std::ostream* out) { *out << peak.name(); }
 
 class CoupledPeak : public testing::TestWithParam<PeakCase> {
 protected:
-  /// @param memory  of both sides
+  /// @param memory  kind of memory of both sides
   void run(int queue_depth, const std::string& memory, bool is_transposed) {
     const auto& [roles, transport] = GetParam();
     const std::string shape = "shape=12288x1024 ";  // 96 MiB

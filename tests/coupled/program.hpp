@@ -90,7 +90,7 @@ inline Layout parse_layout(const std::string& text) {
   return Layout(layout);
 }
 
-/// Runs a program's `play` as its main, and prints the error that it throws, if any.
+/// Runs `play` as the main function of a program, and prints the error that it throws, if any.
 inline int run_program(int argc, char** argv,
                        const std::function<void(const Options&, const MaybeMpi&)>& play) {
   die_with_parent();
@@ -103,7 +103,7 @@ inline int run_program(int argc, char** argv,
   } catch (const std::exception& error) {
     std::cout << options.text("group", options.text("side")) << " failed: " << error.what()
               << std::endl;
-    std::quick_exit(1);  // the others of this job may never come to MPI_Finalize
+    std::quick_exit(1);  // other ranks of this job may never call MPI_Finalize
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One producer job and consumer jobs of different pace and policy: every step that arrives is complete
-// (coupled_queue checks every element), all ranks of a consumer see the same steps, and both sides
-// count the dropped steps exactly.
+// One producer job and consumer jobs with different paces and policies: every step that arrives is
+// complete (coupled_queue checks every element), all ranks of a consumer see the same steps, and both
+// sides count the dropped steps exactly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Seen {
   friend bool operator==(const Seen&, const Seen&) = default;
 };
 
-/// Returns the steps that each rank of `job` has written.
+/// Returns the steps that each rank of `job` has printed.
 std::vector<Seen> seen_by(const Job& job) {
   std::vector<Seen> all;
   std::istringstream lines(job.output());
@@ -53,7 +53,7 @@ protected:
     stage.start_server();
   }
   /// @param part  producer or consumer
-  /// @param nap   longest one between two calls, in microseconds
+  /// @param nap   longest nap between two calls, in microseconds
   Job& start(const Role& role, const std::string& part, const std::string& options,
              const std::string& nap) {
     return stage.start(role, Launcher::plain,
@@ -66,7 +66,7 @@ protected:
   Stage stage;
 };
 
-/// The steps are shared among consumers, or queues are full.
+/// Tests of steps that consumers share.
 class CoupledShare : public CoupledQueue {};
 
 TEST_P(CoupledQueue, GivesAllRanksTheSameStepsAndCountsTheRest) {

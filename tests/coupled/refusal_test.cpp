@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad input ends in an error that states the expectation, the finding and the remedy; never in a
-// hang.
+// Bad input ends in an error that states what was expected, what was found and what to do, and never
+// in a hang.
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ int closed_port() {
 const Arguments out_of_ten{"--side", "out", "--layout", "shape=10 grid=1"};
 const Arguments in_of_ten{"--side", "in", "--layout", "shape=10 grid=1"};
 
-/// The transport matters little here, so one of them represents all.
+/// Tests with one transport, since refusals hardly depend on it.
 class CoupledRefusal : public CoupledActors, public testing::WithParamInterface<std::string> {};
 
 TEST_P(CoupledRefusal, NamesAMissingServer) {
@@ -157,7 +157,7 @@ TEST_P(CoupledRefusal, NamesAGridThatDoesNotMatchTheGroup) {
   }
 }
 
-/// The side with ghost cells gets the reason: a consumer as `unsupported`, a producer as `peer_lost`.
+/// The side with ghost cells gets the reason: a consumer by `unsupported`, a producer by `peer_lost`.
 TEST_P(CoupledRefusal, NamesGhostCellsWithASkewedLayout) {
   stage.start_server();
   const std::string skewed = "shape=10 mesh=2 block=2 owner0=b0+1",

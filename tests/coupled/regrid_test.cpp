@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job that refines its mesh and redistributes its matrix every few steps, while two other jobs follow it
-// in layouts of their own (coupled_regrid checks every element, and all bytes).
+// A job refines its mesh and redistributes its matrix every few steps, and two other jobs follow it in
+// different layouts (coupled_regrid checks every element, and all bytes).
 #include <gtest/gtest.h>
 
 #include "tests/coupled/jobs.hpp"

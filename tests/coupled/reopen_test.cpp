@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs in a ring, each of which puts to the next before it gets from the previous one, close their streams
+// Jobs in a ring, each of which puts to the next job and gets from the previous one, close their streams
 // and reopen them under the same names, a hundred times.
 #include <gtest/gtest.h>
 

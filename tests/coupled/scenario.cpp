@@ -12,11 +12,11 @@ namespace tremula::coupled {
 
 namespace {
 
-/// A random generator whose draws are equal on every machine and in every job, unlike those of std::
-/// distributions.
-class Dice {
+/// A generator of random numbers that are equal on every machine and in every job, which std::
+/// distributions do not guarantee.
+class Draws {
 public:
-  explicit Dice(std::uint64_t seed) : generator_(seed) {}
+  explicit Draws(std::uint64_t seed) : generator_(seed) {}
   /// Returns a number from `least` to `most`, both included.
   std::int64_t from(std::int64_t least, std::int64_t most) {
     return least +
@@ -43,68 +43,68 @@ std::string join(const std::vector<Dealing>& dimensions, Value Dealing::*member)
   return join(values, 'x');
 }
 
-Dealing make_dealing(Dice& dice, std::int64_t extent, std::int64_t grid) {
+Dealing make_dealing(Draws& draws, std::int64_t extent, std::int64_t grid) {
   Dealing d;
   d.extent = extent;
   d.grid = grid;
-  if (extent > 0 && dice.one_in(3)) {
+  if (extent > 0 && draws.one_in(3)) {
     d.bounds.push_back(0);
     while (d.bounds.back() < extent) {
-      const std::int64_t length = dice.one_in(5) ? 0 : dice.from(1, 1 + extent / 2);
+      const std::int64_t length = draws.one_in(5) ? 0 : draws.from(1, 1 + extent / 2);
       d.bounds.push_back(std::min(extent, d.bounds.back() + length));
-      d.owners.push_back(dice.from(0, grid - 1));
+      d.owners.push_back(draws.from(0, grid - 1));
     }
   } else {
-    d.block = dice.from(1, std::max<std::int64_t>(1, dice.one_in(2) ? 3 : extent));
-    d.source = dice.from(0, grid - 1);
+    d.block = draws.from(1, std::max<std::int64_t>(1, draws.one_in(2) ? 3 : extent));
+    d.source = draws.from(0, grid - 1);
   }
   return d;
 }
 
-SideLayout make_layout(Dice& dice, const std::vector<std::int64_t>& shape, int ranks) {
+SideLayout make_layout(Draws& draws, const std::vector<std::int64_t>& shape, int ranks) {
   SideLayout layout;
   int cells = ranks;
-  if (dice.one_in(3)) {  // some ranks are idle, and the others come in any order
-    cells = static_cast<int>(dice.from(1, ranks));
+  if (draws.one_in(3)) {  // some ranks are idle, and the others are in any order
+    cells = static_cast<int>(draws.from(1, ranks));
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     for (std::size_t i = all.size(); i > 1; --i)
       std::swap(all[i - 1],
-                all[static_cast<std::size_t>(dice.from(0, static_cast<std::int64_t>(i) - 1))]);
+                all[static_cast<std::size_t>(draws.from(0, static_cast<std::int64_t>(i) - 1))]);
     layout.members.assign(all.begin(), all.begin() + cells);
   }
   std::vector<std::int64_t> grid(shape.size(), 1);
-  const bool has_mesh = cells > 1 && dice.one_in(3);
+  const bool has_mesh = cells > 1 && draws.one_in(3);
   if (has_mesh) layout.axes.resize(shape.size());
   for (int rest = cells, factor = 2; rest > 1; ++factor)
     for (; rest % factor == 0; rest /= factor) {
       const auto d =
-          static_cast<std::size_t>(dice.from(0, static_cast<std::int64_t>(shape.size()) - 1));
-      if (has_mesh) {  // each factor is an axis, and some make copies
+          static_cast<std::size_t>(draws.from(0, static_cast<std::int64_t>(shape.size()) - 1));
+      if (has_mesh) {  // each factor is an axis, and some axes make copies
         layout.mesh.push_back(factor);
-        if (dice.one_in(3)) continue;
+        if (draws.one_in(3)) continue;
         auto& axes = layout.axes[d];
-        axes.insert(axes.begin() + dice.from(0, static_cast<std::int64_t>(axes.size())),
+        axes.insert(axes.begin() + draws.from(0, static_cast<std::int64_t>(axes.size())),
                     static_cast<int>(layout.mesh.size()) - 1);
       }
       grid[d] *= factor;
     }
   for (std::size_t d = 0; d < shape.size(); ++d)
-    layout.dimensions.push_back(make_dealing(dice, shape[d], grid[d]));
-  layout.is_rank_order_column = dice.one_in(2);
-  layout.is_storage_column = dice.one_in(2);
-  if (dice.one_in(3))
-    for (std::size_t d = 0; d < shape.size(); ++d) layout.ghost.push_back(dice.from(0, 2));
-  if (dice.one_in(5)) {
+    layout.dimensions.push_back(make_dealing(draws, shape[d], grid[d]));
+  layout.is_rank_order_column = draws.one_in(2);
+  layout.is_storage_column = draws.one_in(2);
+  if (draws.one_in(3))
+    for (std::size_t d = 0; d < shape.size(); ++d) layout.ghost.push_back(draws.from(0, 2));
+  if (draws.one_in(5)) {
     const std::size_t fastest = layout.is_storage_column ? 0 : shape.size() - 1;
     layout.leading =
-        shape[fastest] + (layout.ghost.empty() ? 0 : 2 * layout.ghost[fastest]) + dice.from(1, 3);
+        shape[fastest] + (layout.ghost.empty() ? 0 : 2 * layout.ghost[fastest]) + draws.from(1, 3);
   }
   return layout;
 }
 
-/// Returns a skewed layout on all ranks.
-SideLayout make_skewed(Dice& dice, const std::vector<std::int64_t>& shape, int ranks) {
+/// Returns a random skewed layout on all ranks.
+SideLayout make_skewed(Draws& draws, const std::vector<std::int64_t>& shape, int ranks) {
   SideLayout layout;
   layout.skew.emplace();
   for (int rest = ranks, factor = 2; rest > 1; ++factor)
@@ -112,23 +112,23 @@ SideLayout make_skewed(Dice& dice, const std::vector<std::int64_t>& shape, int r
   if (layout.mesh.empty()) layout.mesh.push_back(1);
   for (std::size_t a = 0; a < layout.mesh.size(); ++a) {
     auto& owner = layout.skew->owners.emplace_back();
-    owner.constant = dice.from(-3, 3);
-    for (auto terms = a == 0 ? dice.from(1, 3) : dice.from(0, 3); terms > 0; --terms) {
+    owner.constant = draws.from(-3, 3);
+    for (auto terms = a == 0 ? draws.from(1, 3) : draws.from(0, 3); terms > 0; --terms) {
       auto& term = owner.terms.emplace_back();
       term.dimension =
-          static_cast<std::size_t>(dice.from(0, static_cast<std::int64_t>(shape.size()) - 1));
-      term.divisor = dice.from(1, 3);
-      term.factor = (dice.one_in(2) ? 1 : -1) * dice.from(1, 3);
+          static_cast<std::size_t>(draws.from(0, static_cast<std::int64_t>(shape.size()) - 1));
+      term.divisor = draws.from(1, 3);
+      term.factor = (draws.one_in(2) ? 1 : -1) * draws.from(1, 3);
     }
   }
   for (const std::int64_t extent : shape) {
-    layout.skew->equal.push_back(dice.one_in(2) ? dice.from(1, 9) : 0);
+    layout.skew->equal.push_back(draws.one_in(2) ? draws.from(1, 9) : 0);
     auto& dimension = layout.dimensions.emplace_back();
     dimension.extent = extent;
-    dimension.block = dice.from(1, 1 + extent / 3);
+    dimension.block = draws.from(1, 1 + extent / 3);
   }
-  layout.is_rank_order_column = dice.one_in(2);
-  layout.is_storage_column = dice.one_in(2);
+  layout.is_rank_order_column = draws.one_in(2);
+  layout.is_storage_column = draws.one_in(2);
   return layout;
 }
 
@@ -146,7 +146,7 @@ std::string text_of(const Skewing::Owner& owner) {
 Part skewed_part(const SideLayout& layout, const std::vector<int>& places) {
   const std::size_t n = layout.dimensions.size();
   using Numbers = std::vector<std::int64_t>;
-  std::map<std::pair<Numbers, Numbers>, std::int64_t> mine;  // by block, and by place in it
+  std::map<std::pair<Numbers, Numbers>, std::int64_t> mine;  // by block, and by place in the block
   std::int64_t count = 1;
   for (const Dealing& d : layout.dimensions) count *= d.extent;
   for (std::int64_t global = 0; global < count; ++global) {
@@ -299,43 +299,43 @@ Part part_of(const SideLayout& layout, int rank) {
 }
 
 Scenario make_scenario(std::uint64_t seed, int number, int producers, int consumers) {
-  Dice dice(seed * 1000003 + static_cast<std::uint64_t>(number));
+  Draws draws(seed * 1000003 + static_cast<std::uint64_t>(number));
   Scenario scenario;
   scenario.stream = "scenario-" + std::to_string(number);
-  scenario.steps = static_cast<int>(dice.from(1, 5));
-  scenario.queue_depth = static_cast<int>(dice.from(0, 3));
-  scenario.producer_allocates = dice.one_in(2);
-  scenario.consumer_allocates = dice.one_in(2);
-  scenario.is_async = dice.one_in(2);
-  const auto fields = dice.from(1, 3);
+  scenario.steps = static_cast<int>(draws.from(1, 5));
+  scenario.queue_depth = static_cast<int>(draws.from(0, 3));
+  scenario.producer_allocates = draws.one_in(2);
+  scenario.consumer_allocates = draws.one_in(2);
+  scenario.is_async = draws.one_in(2);
+  const auto fields = draws.from(1, 3);
   for (int f = 0; f < fields; ++f) {
     FieldCase field;
     field.name = "field-" + std::to_string(f);
-    const auto type = dice.from(TREMULA_I8, TREMULA_BOOL + 2);
+    const auto type = draws.from(TREMULA_I8, TREMULA_BOOL + 2);
     field.type = type <= TREMULA_BOOL ? static_cast<tremula_type>(type)
                                       : TREMULA_OPAQUE(type == TREMULA_BOOL + 1 ? 12 : 1000);
-    // Most are small, where the odd cases are; some have messages that no transport copies on the
-    // way.
-    const bool is_big = dice.one_in(8);
+    // Most extents are small, where the odd cases are; some make messages so large that no transport
+    // copies them in transit.
+    const bool is_big = draws.one_in(8);
     const std::int64_t most[] = {is_big ? 120000 : 600, is_big ? 350 : 40, is_big ? 50 : 14,
                                  is_big ? 18 : 7};
-    const auto dimensions = static_cast<std::size_t>(dice.from(1, 4));
+    const auto dimensions = static_cast<std::size_t>(draws.from(1, 4));
     std::vector<std::int64_t> shape;
     for (std::size_t d = 0; d < dimensions; ++d)
-      shape.push_back(dice.one_in(40) ? 0 : dice.from(1, most[dimensions - 1]));
-    field.producer = make_layout(dice, shape, producers);
-    field.consumer = make_layout(dice, shape, consumers);
-    const auto which = dice.from(0, 8);  // sometimes one side is skewed, and the other one dense
+      shape.push_back(draws.one_in(40) ? 0 : draws.from(1, most[dimensions - 1]));
+    field.producer = make_layout(draws, shape, producers);
+    field.consumer = make_layout(draws, shape, consumers);
+    const auto which = draws.from(0, 8);  // in some scenarios one side is skewed, and the other dense
     if (which <= 2)
       for (SideLayout* const side : {&field.producer, &field.consumer}) {
         side->ghost.clear();
         side->leading = 0;
       }
-    if (which == 0 || which == 1) field.producer = make_skewed(dice, shape, producers);
-    if (which == 0 || which == 2) field.consumer = make_skewed(dice, shape, consumers);
+    if (which == 0 || which == 1) field.producer = make_skewed(draws, shape, producers);
+    if (which == 0 || which == 2) field.consumer = make_skewed(draws, shape, consumers);
     scenario.fields.push_back(std::move(field));
   }
-  scenario.has_metadata = dice.one_in(2);
+  scenario.has_metadata = draws.one_in(2);
   return scenario;
 }
 

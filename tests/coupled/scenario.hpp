@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Joint scenarios of a producer and a consumer, derived from a seed so that two jobs that know
-// nothing of each other agree on them; and the place of every element, from the definition alone:
-// blocks are dealt to the coordinates like cards, and each coordinate keeps its blocks in the order
-// in which they were dealt. Shares no code with index_calc.
+// nothing of each other agree on them; and the place of every element, only from the definition:
+// blocks are dealt to the coordinates in turn, like cards, and each coordinate keeps its blocks in
+// the order in which they were dealt. Shares no code with index_calc.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,10 +15,10 @@
 
 namespace tremula::coupled {
 
-/// One dimension of one side's layout.
+/// One dimension of the layout of one side.
 struct Dealing {
   std::int64_t extent = 0, block = 1, grid = 1, source = 0;
-  std::vector<std::int64_t> bounds, owners;  ///< instead of blocks, if not empty
+  std::vector<std::int64_t> bounds, owners;  ///< used instead of blocks if not empty
 
   /// Returns the global indices that each coordinate holds, in the order in which it stores them.
   /// Shape: [grid].
@@ -32,7 +32,7 @@ struct Skewing {
     std::int64_t divisor = 1, factor = 1;  ///< factor * (block number div divisor)
   };
   struct Owner {
-    std::vector<Term> terms;  ///< empty: a copy for each rank along the axis
+    std::vector<Term> terms;  ///< terms of the sum; empty if every rank along the axis holds a copy
     std::int64_t constant = 0;
   };
   std::vector<Owner> owners;
@@ -40,15 +40,15 @@ struct Skewing {
       equal;  ///< blocks per dimension; block i begins at extent * i div equal
 };
 
-/// One side's layout of one field.
+/// The layout of one field on one side.
 struct SideLayout {
   std::vector<Dealing> dimensions;
-  std::vector<std::int64_t> mesh;      ///< ranks along its axes; empty: axis d is dimension d
+  std::vector<std::int64_t> mesh;      ///< ranks along its axes; empty if axis d is dimension d
   std::vector<std::vector<int>> axes;  ///< axes that split each dimension, outermost first
   bool is_rank_order_column = false, is_storage_column = false;
-  std::vector<std::int64_t> ghost;  ///< empty: none
-  std::int64_t leading = 0;         ///< 0: as small as possible
-  std::vector<int> members;         ///< ranks in grid order; empty: all
+  std::vector<std::int64_t> ghost;  ///< ghost cells per dimension; empty if there are none
+  std::int64_t leading = 0;         ///< leading dimension; 0 if it is as small as possible
+  std::vector<int> members;         ///< ranks in grid order; empty for all ranks
   std::optional<Skewing> skew{};    ///< if set, only extent and block of `dimensions` count
 
   /// Returns the text form of the layout.
@@ -63,7 +63,7 @@ struct Cell {
   std::int64_t global;  ///< number of the element, in row-major order of the global array
 };
 
-/// One rank's part of a field.
+/// The part of a field that one rank holds.
 struct Part {
   std::vector<std::int64_t> extents, strides;
   std::int64_t first = 0, allocated = 0;
@@ -92,8 +92,8 @@ struct Scenario {
 Scenario make_scenario(std::uint64_t seed, int number, int producers, int consumers);
 
 std::size_t element_bytes(tremula_type type);
-/// Writes the value of element `global` of field `field` in step `step`, chosen so that neither
-/// rounding nor a narrow type changes it from run to run.
+/// Writes the value of element `global` of field `field` in step `step`. Neither rounding nor a
+/// narrow type changes it from run to run.
 void write_value(std::byte* at, tremula_type type, std::int64_t global, std::uint64_t step,
                  std::size_t field);
 

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const int request = SIGRTMIN + 7;  // mpirun catches and passes on many others
+const int request = SIGRTMIN + 7;  // mpirun intercepts and passes on many other signals
 
 std::atomic_flag is_writing;
 
@@ -29,7 +29,7 @@ void write_stack(int) {
   const int kept = errno;
   std::array<void*, 64> frames;
   const int depth = backtrace(frames.data(), static_cast<int>(frames.size()));
-  while (is_writing.test_and_set()) usleep(100);  // one thread after the other
+  while (is_writing.test_and_set()) usleep(100);  // one thread writes at a time
   dprintf(STDERR_FILENO, "---- a thread of process %d is here:\n", getpid());
   backtrace_symbols_fd(frames.data(), depth, STDERR_FILENO);
   dprintf(STDERR_FILENO, "%s", stack_end.data());
@@ -53,7 +53,7 @@ bool answers(const fs::path& thread) {
            (std::stoull(signals, nullptr, 16) >> (request - 1) & std::uint64_t{1}) != 0;
   };
   return has_request("SigCgt:") && !has_request("SigBlk:") &&
-         !status_of(thread, "State:").starts_with('T');  // not while it is stopped
+         !status_of(thread, "State:").starts_with('T');  // a stopped thread cannot answer
 }
 
 }  // namespace

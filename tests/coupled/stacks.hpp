@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Call stacks of a job that does not end.
+// Prints the call stacks of a job that does not end.
 #include <sys/types.h>
 
 #include <string_view>
 
 namespace tremula::coupled {
 
-/// Makes this process answer ask_for_stacks. Every program that a test starts calls it first.
+/// Makes this process answer ask_for_stacks. Every program that a test starts calls this first.
 void answer_with_stacks();
 
 /// Asks every thread of `process`, and of all processes that it has started, to write its call stack

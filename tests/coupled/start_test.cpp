@@ -53,7 +53,7 @@ TEST_P(CoupledStart, ServerAndJobsMayStartInAnyOrder) {
         is_served = true;
         continue;
       }
-      // Names differ per turn, so that no job waits for one of an earlier turn to leave.
+      // Names differ per turn, so that no job waits until a job of an earlier turn has left.
       const std::string suffix = std::to_string(turn);
       const Actors job = next == 'p' ? act({"producer" + suffix, 2}, "out", {"--steps", "4"})
                                      : act({"consumer" + suffix, 2}, "in");
@@ -91,7 +91,7 @@ TEST_P(CoupledStart, StalePortFileIsNamedAndReplaced) {
   const Actors in = act({"consumer", 1}, "in");
   expect_order(out);
   expect_order(in);
-  // 1000 x 10 numbers of 8 bytes, once more for each of two steps.
+  // 1000 x 10 numbers of 8 bytes, copied for each of two queued steps.
   EXPECT_NE(out.job->output().find("queue_depth=2 memory_bytes=160000"), std::string::npos);
 }
 
@@ -105,7 +105,7 @@ TEST_P(CoupledStart, RestartedServerLearnsOfTheJobs) {
   const Actors steady = act({"steady", 2}, "in");
   until([&] { return std::filesystem::exists(begun); }, "no step came");
   stage.stop_server(SIGKILL);
-  // This job waits for the server, and then for the stream, of which the server learns.
+  // This job waits for the server, and then until the server learns of the stream.
   const Actors late = act({"late", 2}, "in", {"--first-file", come});
   Process& server = stage.start_server();
   const auto says = [&](const std::string& text) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tls.sh PAGE BIN: runs the commands of the manual's page on TLS and on several users, on this host, with jobs that
-# verify every element; then clients without TLS, and a program that answers in the server's place.
+# verify every element; then clients without TLS, and a program that answers in place of the server.
 set -euo pipefail
 page=$1 bin=$2
 blocks=$(dirname "$(readlink -f "$0")")/../../docs/site/blocks.py

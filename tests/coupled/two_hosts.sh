@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# two_hosts.sh PAGE BIN MPIEXEC: two hosts as namespaces of their own (network, processes, host name), joined by a
-# cable. Runs the commands of the manual's page on two hosts, in several orders, then jobs that verify every element.
+# two_hosts.sh PAGE BIN MPIEXEC: two hosts as separate namespaces (network, processes, host name), joined by a cable.
+# Runs the commands of the manual's page on two hosts, in all orders, then jobs that verify every element.
 # Needs root, or users that may create namespaces.
 set -euo pipefail
 page=$1 bin=$2 mpiexec=$3
 [ "$(id -u)" = 0 ] || exec unshare --user --map-root-user --net "$0" "$@"
 
-# Which of the page's commands is started first, second, third: all orders.
+# All orders in which the three commands of the page can be started.
 orders=("serve producer consumer" "serve consumer producer" "producer serve consumer" "producer consumer serve"
   "consumer serve producer" "consumer producer serve")
 
@@ -48,7 +48,7 @@ start_hosts() {
     on "$name" ip address add "10.1.0.$((last++))/24" dev eth0
     on "$name" ip link set eth0 up
   done
-  # The kernel reports a carrier within a second; libfabric lists no interface before.
+  # The kernel reports a carrier within a second; libfabric lists no interface before that.
   for name in a b; do
     for _ in $(seq 100); do
       on "$name" ip -brief link show eth0 | grep -q ' UP ' && break
@@ -75,14 +75,14 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 PATH=$(dirname "$mpiexec"):$PATH
 unset TREMULA_SERVER TREMULA_OFI_BIND TREMULA_TRANSPORT TREMULA_KEY TREMULA_KEY_FILE
 
-# start NAME HOST COMMAND...: in the background; its output goes to NAME.log. Each mpirun has a TMPDIR of its own: two
-# that share one may both fail to create the same folder in it.
+# start NAME HOST COMMAND...: starts it in the background; its output goes to NAME.log. Each mpirun has its own TMPDIR:
+# two mpiruns that share a TMPDIR may both fail to create the same folder in it.
 declare -A job=()
 start() {
   local name=$1 host=$2
   shift 2
   mkdir -p "$work/$name.tmp"
-  rm -f "$work/$name.log"  # an earlier log might be mistaken for this one's
+  rm -f "$work/$name.log"  # an earlier log might be mistaken for the new one
   TMPDIR=$work/$name.tmp timeout 300 nsenter --target "${init[$host]}" --net --pid --uts --mount -- "$@" \
     >"$work/$name.log" 2>&1 &
   job[$name]=$!
@@ -113,7 +113,7 @@ start_server() {  # start_server KEY_FILE
 }
 
 # ---- the page ----
-# The page's code has lines "COMMAND   # on host A"; programs are those of the build.
+# The code of the page has lines "COMMAND   # on host A"; the programs are those of the build.
 section=$(/usr/bin/python3 "$(dirname "$(readlink -f "$0")")/../../docs/site/blocks.py" "$page" coupled.two_hosts)
 command_of() {  # command_of PROGRAM: prints host and command
   sed -n "s|^\(.*$1.*\) # on host \([AB]\)\$|\2 \1|p" <<<"$section" |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields that are transposed, scaled, converted and cut in transit between two real jobs.
+// Transposes, scales, converts and cuts fields in transit between two real jobs.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -113,7 +113,7 @@ Attributes attributes_of(const tremula_in_stream* in, int of) {
   return Attributes(attributes);
 }
 
-/// Returns the values of attribute `number`, which must have that name, type and number of values.
+/// Returns the values of attribute `number`, after a check of its name, type and number of values.
 template <class T>
 std::span<const T> values_of(const Attributes& attributes, int number, const std::string& name,
                              tremula_attribute_type type, std::size_t count) {
@@ -228,7 +228,7 @@ int walk(int argc, char** argv, const std::string& group,
   } catch (const std::exception& error) {
     std::cout << group << " rank " << rank << " failed: " << error.what() << "\nin " << doing
               << std::endl;
-    std::quick_exit(1);  // the others of this job may never come to MPI_Finalize
+    std::quick_exit(1);  // other ranks of this job may never call MPI_Finalize
   }
 }
 

@@ -13,13 +13,13 @@
 
 namespace tremula::coupled {
 
-/// A field and this rank's part of it.
+/// A field and the part of it that this rank holds.
 struct LocalField {
   LocalField(tremula_type element_type, const SideLayout& side, int rank, bool allocates);
 
   /// Gives every element its value of this step.
   void fill(std::uint64_t step, std::size_t field);
-  /// Makes every byte of the buffer wrong, each time differently.
+  /// Makes every byte of the buffer wrong, differently each time.
   void spoil();
   /// @param untouched  the buffer's bytes before the elements arrived
   /// @throws std::runtime_error naming the first element or cell that is wrong
@@ -38,10 +38,10 @@ private:
   std::unique_ptr<void, Freer<tremula_deallocate>> memory_;
 };
 
-/// Set what a producer sends in addition to the arrays: attributes of the stream and its fields, and
-/// metadata of a step, in some steps 64 KiB. All of it derives from the names and the step number, so
-/// that a consumer can compare it.
+/// Sets attributes of the stream and of its fields, which derive from their names, so that a consumer
+/// can compare them.
 void set_attributes(tremula_out_stream* out, const Scenario& scenario);
+/// Sets the metadata of a step, 64 KiB in some steps, which derive from the step number.
 void set_metadata(tremula_out_stream* out, std::uint64_t step);
 /// @throws std::runtime_error naming the difference
 void verify_attributes(const tremula_in_stream* in, const Scenario& scenario);
@@ -50,7 +50,8 @@ void verify_metadata(const tremula_in_stream* in, std::uint64_t step);
 /// @throws std::runtime_error naming both
 void expect_equal(const std::string& what, std::uint64_t expected, std::uint64_t found);
 
-/// Runs a program as its main: opens the session of `group`, plays every scenario, and prints any error.
+/// Runs a program as its main function: opens the session of `group`, plays every scenario, and prints
+/// any error.
 int walk(int argc, char** argv, const std::string& group,
          const std::function<void(tremula_session*, const Scenario&)>& play);
 

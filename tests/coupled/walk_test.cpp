@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two jobs of M and N ranks play random scenarios, and every element must reach its place.
+// Two jobs of M and N ranks run random scenarios, and every element must reach its place.
 #include <gtest/gtest.h>
 
 #include <algorithm>

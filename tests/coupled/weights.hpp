@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The parameters of a transformer as two jobs share them: which tensors there are, how ranks hold
-// them, and the value of every element. Shares no code with index_calc.
+// The parameters of a transformer as two jobs share them: its tensors, how ranks hold them, and the
+// value of every element. Shares no code with index_calc.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,24 +14,24 @@
 
 namespace tremula::weights {
 
-/// The sizes of a decoder, in the words of its configuration.
+/// The sizes of a decoder, named as in its configuration.
 struct Decoder {
   Index layers, hidden, feed_forward, vocabulary, embedding, positions;
 };
 /// facebook/opt-350m: config.json, with the two additional positions of its checkpoint. 388 tensors, 331,196,416
 /// elements.
 inline constexpr Decoder opt_350m{24, 1024, 4096, 50272, 512, 2050};
-/// A small decoder, with extents that 4 ranks do not divide, and some that 2 do not.
+/// A small decoder, with some extents that are odd, and some that 4 does not divide.
 inline constexpr Decoder tiny{3, 16, 24, 22, 12, 27};
 
 struct Tensor {
   std::string name;
   std::vector<Index> shape;
-  int split = -1;  ///< dimension that tensor-parallel ranks split; -1: each has all of it
+  int split = -1;  ///< dimension that tensor-parallel ranks split; -1 if each holds the whole tensor
 };
 
 /// Returns all tensors of a decoder. Weights are stored as outputs x inputs. A layer whose outputs are
-/// split ("by columns") splits dimension 0 and its bias, one whose inputs are split ("by rows") only
+/// split ("by columns") splits dimension 0 and its bias, a layer whose inputs are split ("by rows") only
 /// dimension 1; embeddings are split along the vocabulary. Source: Megatron-LM, arXiv:1909.08053, section 3.
 inline std::vector<Tensor> tensors_of(const Decoder& d) {
   std::vector<Tensor> all;
@@ -61,7 +61,7 @@ inline std::vector<Tensor> tensors_of(const Decoder& d) {
 }
 
 /// Returns the value of element `index`, in row-major order, of a tensor: a float of full precision;
-/// one in eight is halfway between two numbers of bf16.
+/// one value in eight is halfway between two numbers of bf16.
 inline float weight(std::size_t tensor, Index index, std::uint64_t version) {
   auto x = static_cast<std::uint32_t>(index) * 2654435761u +
            static_cast<std::uint32_t>(tensor) * 40503u + static_cast<std::uint32_t>(version) * 977u;
@@ -75,8 +75,8 @@ inline float weight(std::size_t tensor, Index index, std::uint64_t version) {
   return value;
 }
 
-/// Returns the nearer of the two numbers of bf16 around `value`, or the even one if both are equally
-/// near, by the definition. For finite values.
+/// Returns the nearer of the two numbers of bf16 around a finite `value`, or the even one if both are equally
+/// near, by the definition.
 inline BF16 rounded(float value) {
   std::uint32_t below = 0;
   std::memcpy(&below, &value, sizeof below);
@@ -106,7 +106,7 @@ T as(float value) {
 struct Holding {
   Index copies = 1;                 ///< ranks along the first axis, which hold copies
   Index parts = 1;                  ///< ranks along the second axis, which hold parts
-  bool is_tensor_parallel = false;  ///< false: dimension 0 of every tensor is split, as FSDP does
+  bool is_tensor_parallel = false;  ///< false if dimension 0 of every tensor is split, as in FSDP
   int ranks() const { return static_cast<int>(copies * parts); }
   /// Returns how many ranks hold the same part of a tensor.
   Index copies_of(const Tensor& tensor) const {
@@ -120,8 +120,8 @@ struct Holding {
   }
 };
 
-/// One rank's piece of one tensor: rows, or columns of all rows. Pieces are equal except for the last
-/// ones.
+/// The piece of one tensor that one rank holds: rows, or columns of all rows. Pieces are equally large,
+/// except for the last ones.
 class Piece {
 public:
   Piece(std::size_t number, const Tensor& tensor, const Holding& held, int rank)
@@ -138,7 +138,7 @@ public:
   }
   const std::string& name() const { return name_; }
   const Layout& layout() const { return layout_; }
-  /// Returns the number of elements of this rank.
+  /// Returns the number of elements of the piece.
   std::size_t size() const { return static_cast<std::size_t>(extents_[0] * extents_[1]); }
 
   template <class T>
@@ -194,7 +194,7 @@ private:
   Index stride_, extents_[2], first_[2] = {0, 0};
 };
 
-/// Returns one rank's pieces of all tensors.
+/// Returns the pieces of all tensors that one rank holds.
 inline std::vector<Piece> pieces_of(const Decoder& decoder, const Holding& held, int rank) {
   std::vector<Piece> pieces;
   for (const Tensor& tensor : tensors_of(decoder))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a transformer go from the ranks that train it to those that serve it, in another layout
-// and another type, and back (coupled_weights checks every element, all bytes and all messages).
+// Sends the parameters of a transformer from the ranks that train it to the ranks that serve it, in another
+// layout and another type, and back (coupled_weights checks every element, all bytes and all messages).
 #include <gtest/gtest.h>
 
 #include "tests/coupled/jobs.hpp"

@@ -190,8 +190,8 @@ TEST_F(Owners, WaitsOfAnotherKeyEndNoCall) {
   }
 }
 
-// There is no circle either if it really waits for the other group's next action: a consumer with the producer's own
-// key may still come.
+// There is no circle either if it really waits for the other group's next action: a consumer with the producer's
+// own key may still come.
 TEST_F(Owners, WaitingConsumerOfAnotherKeyMakesNoCircle) {
   const auto of = [](const std::string& stream, int incarnation) {
     return fmt::format("stream: '{}' incarnation: {} {}{}", stream, incarnation,

@@ -197,8 +197,8 @@ TEST_P(LentVersions, WaitForAReaderWithinItsLease) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// When begin_step has failed, the arrays belong to the writer again: a reader that comes then gets the next
-// version, and never the one whose arrays may have changed.
+// When begin_step has failed, the arrays belong to the writer again: a reader that comes then gets the
+// next version, and never the one whose arrays may have changed.
 TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
   Event has_taken, has_left, has_failed;
   std::atomic<std::uint64_t> first_after = 0;

@@ -399,7 +399,7 @@ struct PassingConsumer {
   ~PassingConsumer() { ++all.left; }
   PassingConsumers& all;
 };
-/// Runs a producer of one rank that puts a step without consumers and stays until `count` of them have left.
+/// Runs a producer of one rank that puts a step without consumers and stays until `count` of them left.
 void produce_for(Session& s, PassingConsumers& consumers, int count) {
   OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
   const auto field = row_field(1);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tells_once.sh LINE COMMAND...: checks that the command succeeds and writes one line about the library that does the
+# logs_once.sh LINE COMMAND...: checks that the command succeeds and writes one line about the library that does the
 # work of ScaLAPACK, which matches LINE.
 set -euo pipefail
 line=$1
