@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of a step, from rank to rank, and of streams and fields in control messages.
+// Reads attributes of a step, from rank to rank, and of streams and fields in control messages.
 #include <algorithm>
 
 #include "core/error.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of a control connection, in whatever pieces they arrive. The first byte is the size of
+// Reads the frames of a control connection from pieces of any size. The first byte is the size of
 // each of the first pieces; the rest arrives at once.
 #include <sys/socket.h>
 
@@ -15,7 +15,7 @@ constexpr int most_pieces = 6;
 
 struct Received {
   std::vector<core::Bytes> frames;
-  bool is_refused = false;  // a frame was refused, not merely cut off
+  bool is_refused = false;  // whether a frame was refused, rather than cut off
   friend bool operator==(const Received&, const Received&) = default;
 };
 

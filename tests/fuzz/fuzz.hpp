@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Code shared by the fuzz targets. A target is one file with one function that takes any bytes:
-// libFuzzer calls it with bytes that it invents (`./dev test fuzz`), replay.cpp with those of the
-// corpus. A property that does not hold, like every fault that a sanitizer sees, ends the process.
+// libFuzzer calls it with bytes that it invents (`./dev test fuzz`), replay.cpp with the bytes of
+// the corpus. A property that does not hold ends the process, as does a fault that a sanitizer
+// sees.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -33,7 +34,7 @@ inline void require(bool holds, std::string_view property) {
   std::abort();
 }
 
-/// Choices made by the bytes, for targets that play events. Each choice is 0 when no byte is left.
+/// Choices made by the bytes, for targets that run events; 0 if no byte is left.
 class Choices {
 public:
   explicit Choices(core::BytesView bytes) : bytes_(bytes) {}
@@ -48,7 +49,7 @@ public:
   /// Returns 0 to limit - 1.  @pre limit is at most 256
   int below(int limit) { return byte() % limit; }
   bool flag() { return byte() % 2 != 0; }
-  /// Returns a mostly small number; now and then any 64 bits.
+  /// Returns a number that is small in most cases, and any 64 bits in others.
   std::uint64_t number() {
     const std::uint8_t first = byte();
     if (first < 0xf8) return first;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a layout.
+// Parses the text form of a layout.
 #include <algorithm>
 #include <variant>
 
@@ -10,8 +10,8 @@ using namespace tremula;
 using index_calc::Layout;
 
 namespace {
-/// Returns whether a rank's part can be found at once. For a skewed layout, the time grows with the number of blocks
-/// along all dimensions but the last, or along one of them, whose product is bounded here.
+/// Returns whether the part of a rank is found quickly. For a skewed layout, the time grows with the number of
+/// blocks along all dimensions but the last, or along one of them, whose product is bounded here.
 bool has_few_blocks(const Layout& layout) {
   if (!layout.skew) return true;
   core::Index most = 1 << 16;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The path to a peer's inbox, where address, locator and inbox are foreign bytes. Only descriptors
+// Opens the inbox of a peer, where address, locator and inbox are arbitrary bytes. Only descriptors
 // of this process are opened.
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer on this host that writes whatever it likes to its own lane and to the counters of the lane
-// that it reads, while this side sends, receives and gives up.
+// A peer on this host writes arbitrary bytes to its own lane and to the counters of the lane that
+// it reads, while this side sends, receives and gives up.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t most_events = 200, longest_message = 20'000;
 
-/// An inbox of one lane, as new except for the bytes of earlier large messages: making a new one
-/// takes longer than a play.
+/// An inbox of one lane, as new except for the bytes of earlier large messages: to make a new inbox
+/// takes longer than a run.
 struct OneLane {
   Lane& renewed() {
     std::ranges::fill(memory.bytes().first(memory.bytes().size() - data_bytes), std::byte{0});
@@ -26,12 +26,12 @@ struct OneLane {
   SharedMemory memory{Inbox::bytes_for(1)};
 };
 
-class Play {
+class Run {
 public:
-  Play(core::BytesView bytes, OneLane& mine, OneLane& its, local::Endpoint& endpoint)
+  Run(core::BytesView bytes, OneLane& mine, OneLane& its, local::Endpoint& endpoint)
       : in_(bytes), mine_shared_(mine), its_shared_(its), endpoint_(endpoint) {}
 
-  void play() {
+  void run() {
     for (std::size_t events = 0; events < most_events && in_.has_more(); ++events) {
       switch (in_.below(8)) {
         case 0:
@@ -49,7 +49,7 @@ public:
         case 3:
           write_command();
           break;
-        case 4: {  // any word anywhere in the ring of commands
+        case 4: {  // writes any word anywhere in the ring of commands
           auto& line = my_lane_.commands[in_.number() % my_lane_.commands.size()];
           line.word = in_.number();
           line.tag = static_cast<Tag>(in_.below(4));
@@ -96,7 +96,7 @@ private:
       peer_.receive(operation);
   }
 
-  /// Writes a command the way an honest peer does, whatever its contents.
+  /// Writes a command with any contents in the way of an honest peer.
   void write_command() {
     const auto kind = static_cast<CommandKind>(in_.below(9));
     const auto tag = static_cast<Tag>(in_.below(4));
@@ -124,6 +124,6 @@ private:
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static local::Endpoint endpoint(Side::consumer);  // owns the operations
   static OneLane mine, its;
-  Play(fuzz::view(data, size), mine, its, endpoint).play();
+  Run(fuzz::view(data, size), mine, its, endpoint).run();
   return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of messages from rank to rank.
+// Reads the header of messages from rank to rank.
 #include <algorithm>
 
 #include "core/error.hpp"

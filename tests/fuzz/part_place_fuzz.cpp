@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places of the parts in the message of a step.
+// Reads the places of the parts in the message of a step.
 #include "core/error.hpp"
 #include "proto/part_place.hpp"
 #include "tests/fuzz/fuzz.hpp"

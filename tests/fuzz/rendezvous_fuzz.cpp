@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions with several keys that send the server whatever they like in whatever order, connect,
-// fall silent and leave. The bytes choose. The server is restarted now and then; seals of earlier
-// servers are shown to it by the sessions that they were made for and by others. Every message
-// passes through proto, and the server sends nothing that a session would reject.
+// Sessions with several keys send the server any messages in any order, connect, fall silent and
+// leave. The bytes choose. The server is restarted at times; sessions show it seals of earlier
+// servers, their own and others. Every message passes through proto, and the server sends nothing
+// that a session would reject.
 #include <array>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ constexpr int most_events = 300, connections = 8;
 constexpr std::uint32_t first_server = 7;
 constexpr std::size_t most_links = 8;
 
-/// Returns the keys of a server, index = owner: one for each owner of connections.
+/// Returns the keys of a server by owner: one key for each owner of connections.
 const transport::ServerExchange::Keys& keys() {
   static const auto all = std::make_shared<const std::vector<core::Key>>(std::vector{
       core::Key("a: 0123456789abcdef", "fuzz"), core::Key("b: 123456789abcdef0", "fuzz"),
@@ -32,7 +32,7 @@ const transport::ServerExchange::Keys& keys() {
   return all;
 }
 
-/// A seal that a server has made, and when.
+/// A seal of a server, and the time at which it was made.
 struct Sealed {
   std::string seal;
   std::uint64_t at = 0;
@@ -227,7 +227,7 @@ private:
     add_fields(*m.mutable_fields());
     add_offers(*m.mutable_offers());
     m.set_incarnation(incarnation());
-    m.set_outlives(m.incarnation() > 1);  // from the same bytes: the corpus keeps its meaning
+    m.set_outlives(m.incarnation() > 1);  // uses no further bytes: the corpus keeps its meaning
     m.set_least_epoch(m.incarnation() / 2);
     if (m.incarnation() > 2) m.add_lost_streams(1);
     m.set_token(tokens_[m.stream()]);
@@ -252,7 +252,7 @@ private:
     m.set_shares(in_.flag());
     m.set_missing(in_.below(3));
     if (links_.empty() || m.missing() == 2) return;
-    // A link that was matched, mostly unchanged.
+    // Sends a link that was matched, unchanged in most cases.
     const auto changed = m.missing() == 1 ? m.peer_group() : std::string();
     m = links_[static_cast<std::size_t>(m.link() % links_.size())];
     if (!changed.empty()) m.set_peer_group(changed);
@@ -293,7 +293,7 @@ private:
     for (int count = in_.below(3); count > 0; --count) m.add_ranks(in_.below(2));
     m.set_link(in_.flag() ? 0 : link());
     m.set_count(in_.number());
-    // Taken from bytes that are used already: the corpus keeps its meaning.
+    // This uses no further bytes: the corpus keeps its meaning.
     const std::uint64_t subject = 1 + m.count() % 2;
     if (m.count() % 8 > 4) {
       m.mutable_words()->set_subject(subject);
@@ -333,7 +333,7 @@ private:
       case 1: {
         wire::Announce announce;
         fill(announce);
-        if (announce.incarnation() > 2) {  // from the same bytes: the corpus keeps its meaning
+        if (announce.incarnation() > 2) {  // uses no further bytes: the corpus keeps its meaning
           m.mutable_redeclare()->set_stream(announce.stream());
           *m.mutable_redeclare()->mutable_fields() = announce.fields();
         } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls a fuzz target with every file of its corpus, where libFuzzer does not.
+// Calls a fuzz target with every file of its corpus, in builds without libFuzzer.
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -16,9 +16,9 @@ int main(int argc, char** argv) {
   for (const auto& file : std::filesystem::directory_iterator(argv[1])) {
     std::ifstream in(file.path(), std::ios::binary);
     const std::vector<char> read(std::istreambuf_iterator<char>(in), {});
-    // A copy of exactly that size, so that a sanitizer sees a read beyond the end.
+    // The copy has exactly that size, so that a sanitizer sees a read beyond the end.
     const std::vector<std::uint8_t> bytes(read.begin(), read.end());
-    std::cerr << file.path().filename().string() << '\n';  // the last one names the culprit
+    std::cerr << file.path().filename().string() << '\n';  // the last line names a failing file
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
     ++inputs;
   }

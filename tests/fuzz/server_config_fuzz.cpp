@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration file of a server.
+// Reads the configuration file of a server.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options that an application gives for a session, its streams and a relabeling.
+// Reads the options that an application gives for a session, its streams and a relabeling.
 #include "client/session/config.hpp"
 #include "core/error.hpp"
 #include "tests/fuzz/fuzz.hpp"

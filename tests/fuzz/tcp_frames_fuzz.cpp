@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that has proved itself and sends whatever it likes, while this side sends, receives, reads
-// and gives up. The first byte is the size of each of the first pieces in which its bytes arrive in
-// the second play.
+// A peer that has proved itself sends arbitrary bytes, while this side sends, receives, reads and
+// gives up. The first byte is the size of each of the first pieces in which the bytes of the peer
+// arrive in the second run.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -28,7 +28,7 @@ core::Bytes counted_bytes(std::size_t count) {
   return bytes;
 }
 
-/// The outcome of a play.
+/// The outcome of a run.
 struct Outcome {
   struct Operation {
     bool is_finished = false, is_failed = false;
@@ -48,10 +48,10 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-class Play {
+class Run {
 public:
-  /// @param piece  bytes of a piece; 0: all bytes that are sent at once arrive at once
-  Play(core::BytesView bytes, std::size_t piece) : in_(bytes), piece_(piece) {
+  /// @param piece  bytes per piece; 0 if all bytes that are sent together arrive together
+  Run(core::BytesView bytes, std::size_t piece) : in_(bytes), piece_(piece) {
     static tcp::Endpoint owner(Side::consumer, HostPort("127.0.0.1", 0));  // owns the operations
     static const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
     pool_ = std::make_unique<Pool>(owner);
@@ -63,7 +63,7 @@ public:
     peer_->connect(Descriptor(ends[0]), "there");
   }
 
-  Outcome play() {
+  Outcome run() {
     for (std::size_t events = 0; events < most_events && in_.has_more(); ++events) {
       happen(in_.below(10));
       send_frames();
@@ -131,16 +131,16 @@ private:
       }
       case 7:
         if (in_.below(8) != 0) return;
-        is_read_ = outcome_.is_compared = false;  // the system chooses how much is written
+        is_read_ = outcome_.is_compared = false;  // the system decides how much is written
         return;
       default:
-        for (int frames = in_.below(4); frames >= 0; --frames) say_frame();
+        for (int frames = in_.below(4); frames >= 0; --frames) write_frame();
     }
   }
 
   std::size_t length() { return in_.number() * 96 % longest_message; }
-  /// Returns an id, mostly of an operation of this side. Ids and keys differ between the two plays,
-  /// so they are sent only where they are read as such.
+  /// Returns an id, in most cases of an operation of this side. Ids and keys differ between the two
+  /// runs, so they are sent only where they are read as such.
   std::uint64_t id() {
     const std::uint64_t number = in_.number();
     const bool is_any = mine_.empty() || number >= 0xf0 || !is_in_step_;
@@ -161,8 +161,8 @@ private:
     peer_->start(operation);
   }
 
-  /// Writes a frame the way an honest peer does, whatever its contents.
-  void say_frame() {
+  /// Writes a frame with any contents in the way of an honest peer.
+  void write_frame() {
     Frame frame{.kind = static_cast<FrameKind>(in_.below(10))};
     frame.tag = static_cast<Tag>(in_.below(4));
     frame.bytes = in_.flag() ? length() : in_.number();
@@ -217,7 +217,7 @@ private:
   std::deque<core::Bytes> memory_;
   std::vector<RegionKey> keys_;
   core::Bytes unsent_;
-  std::size_t number_ = 0;  // number of payload bytes, modulo 256
+  std::size_t number_ = 0;  // number of payload bytes sent, modulo 256
   bool is_read_ = true, is_in_step_ = true;
   Outcome outcome_;
 };
@@ -227,9 +227,9 @@ private:
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = fuzz::view(data + 1, size - 1);
-  const Outcome whole = Play(bytes, 0).play();
-  if (data[0] % 4 == 0 || !whole.is_compared) return 0;  // twice as many inputs
-  fuzz::require(Play(bytes, data[0]).play() == whole,
+  const Outcome whole = Run(bytes, 0).run();
+  if (data[0] % 4 == 0 || !whole.is_compared) return 0;  // leaves time for twice as many inputs
+  fuzz::require(Run(bytes, data[0]).run() == whole,
                 "frames mean the same in whatever pieces they arrive");
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that arrive before a proof: from connections at the port of a rank, from a program at the
-// port of a peer, and in an address. Only a rank that has proved itself is accepted.
+// Arbitrary bytes arrive before a proof: from connections at the port of a rank, from a program at
+// the port of a peer, and in an address. Only a rank that has proved itself is admitted.
 #include <sys/epoll.h>
 
 #include <array>
@@ -76,7 +76,7 @@ private:
     Descriptor socket;
     std::optional<ClientExchange> exchange{};
     Rank rank = 0;
-    bool is_honest = false;  // has sent what a rank sends, and nothing else
+    bool is_honest = false;  // whether it has sent exactly the bytes that a rank sends
     bool has_sent = false;
   };
 
@@ -121,7 +121,8 @@ private:
     client.has_sent = true;
   }
 
-  /// Sends the opening of a rank, with its secret or with a guessed one; or only its beginning.
+  /// Sends the opening of a rank, with its secret or with a guessed one, or only the beginning of
+  /// the opening.
   void open(Client& client) {
     client.rank = in_.below(ranks);
     const auto number = static_cast<unsigned char>(client.rank + 1);
@@ -149,7 +150,7 @@ private:
     if (turn.is_done || turn.failure) client.exchange.reset();
   }
 
-  /// Reports an event of a client to the listener, as epoll does. Connections are numbered from 1.
+  /// Reports an event of a connection to the listener, as epoll does. Connections are numbered from 1.
   void report_event(std::size_t client) {
     listener_.move(Listener::event_bit | (client + 1));
     fuzz::require(listener_.pending() <= clients_.size(),

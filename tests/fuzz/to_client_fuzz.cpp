@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages from the server to a session.
+// Reads messages from the server to a session.
 #include "proto/convert.hpp"
 #include "tests/fuzz/fields.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages from a session to the server.
+// Reads messages from a session to the server.
 #include "proto/convert.hpp"
 #include "tests/fuzz/fields.hpp"
 #include "tests/fuzz/fuzz.hpp"

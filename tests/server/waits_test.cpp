@@ -441,7 +441,7 @@ public:
       turns.set_count(rank_[g][r].done[link]);
     }
   }
-  /// Searches for circles. Their ranks must not have continued since they reported their waits, and must never do.
+  /// Searches for circles. Their ranks must not have continued since they reported their waits, nor later.
   bool look() {
     const auto circles = find_circles(
         groups_, [](const Group&, const wire::Wait&) { return Awaited{}; },

@@ -47,7 +47,7 @@ const std::string complete = R"(
 # field 1
 SOSSTSST SISUTESU 1 86400 1 sstoc.nc EXPORTED
 182 149 128 64 toce atmo LAG=+14400 SEQ=+2
-P 2 P 0   # periodic, and then not
+P 2 P 0   # the first grid is periodic, the second is not
 #
 LOCTRANS
 AVERAGE
@@ -88,7 +88,7 @@ TEST(OasisNamcouple, IsReadAsOasisReadsIt) {
   EXPECT_EQ(c.entries[3].number, 4);
   EXPECT_EQ(c.entries[3].transformation, Transformation::maximum);
   EXPECT_EQ(c.entries[3].sequence, 1);
-  EXPECT_EQ(c.warnings.size(), 5u);  // four keywords, IGNORED
+  EXPECT_EQ(c.warnings.size(), 5u);  // for four keywords and IGNORED
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -128,7 +128,7 @@ bool has_warning(const Configuration& c, const std::string& words) {
       c.warnings, [&](const std::string& text) { return text.find(words) != text.npos; });
 }
 
-/// OASIS3-MCT User Guide, 3.3: with IGNOUT and EXPOUT a field is exchanged as with EXPORTED, with OUTPUT it is
+/// OASIS3-MCT User Guide, 3.3: a field with IGNOUT or EXPOUT is exchanged as with EXPORTED; a field with OUTPUT is
 /// only written to a file.
 TEST(OasisNamcouple, WritesNoFilesForOutputFields) {
   for (const char* status : {"EXPOUT", "IGNOUT"}) {
@@ -179,7 +179,7 @@ TEST(OasisNamcouple, MayBeInLowerCase) {
     EXPECT_EQ(found.entries[i].lag, expected.entries[i].lag);
     EXPECT_EQ(found.entries[i].transformation, expected.entries[i].transformation);
   }
-  EXPECT_EQ(found.entries[0].source, "sosstsst");  // names are as they are written
+  EXPECT_EQ(found.entries[0].source, "sosstsst");  // names keep their case
 }
 
 TEST(OasisNamcouple, ReadsListsOfAnyLength) {
@@ -220,7 +220,7 @@ TEST(OasisNamcouple, ReadsChangesOfValues) {
   EXPECT_EQ(entry.of_target.factor, -1.5);
   EXPECT_EQ(entry.of_target.summand, 273.15);
   EXPECT_TRUE(has_warning(c, "line 33: CHECKIN changes no number, and is ignored"));
-  EXPECT_EQ(c.entries.at(1).period, 432000);  // the next field is read from its first line
+  EXPECT_EQ(c.entries.at(1).period, 432000);  // the next field is read from its own first line
   EXPECT_TRUE(c.entries.at(1).of_source.is_identity());
   EXPECT_EQ(with("3", "CHECKIN NOINTERP CHECKOUT\nINT=0\nINT=0").entries.size(), 4u);
 
@@ -237,7 +237,7 @@ TEST(OasisNamcouple, ReadsChangesOfValues) {
         << error_of(replaced(complete, average, text));
 }
 
-/// User Guide, 4.3: the file rmp_SOURCE_to_TARGET_METHOD.nc, with the normalisation of CONSERV, is taken if it is there.
+/// User Guide, 4.3: the file rmp_SOURCE_to_TARGET_METHOD.nc, with the normalisation of CONSERV, is used if it exists.
 TEST(OasisNamcouple, TakesTheWeightsOfScriprThatAreThere) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / ("oasis_scripr_" + std::to_string(getpid()));

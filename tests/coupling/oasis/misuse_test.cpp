@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wrong calls end the job with a text that states what was expected, what was found and what to do;
-// the texts of jobs that wait for each other name the lag that is missing.
+// the texts of jobs that wait for each other name the missing lag.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -48,7 +48,7 @@ protected:
     EXPECT_TRUE(status && *status != 0) << job.name();
     EXPECT_NE(text.find(words), text.npos)
         << job.name() << ": expected " << words << ", found " << text;
-    EXPECT_EQ(text.find("went on"), text.npos) << job.name();
+    EXPECT_EQ(text.find("was not stopped"), text.npos) << job.name();
     EXPECT_EQ(text.find("Segmentation"), text.npos) << job.name() << ": " << text;
   }
   Stage stage_;
@@ -123,7 +123,7 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
   }
 }
 
-/// Many models write their grids without asking oasis_start_grids_writing.
+/// Many models write their grids without calling oasis_start_grids_writing.
 TEST_F(OasisMisuse, ContinuesWithoutTheGridsOfAModel) {
   Job& job = start("grid", 2, namcouple(entry("SST SST_A")));
   EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0) << job.output();
@@ -131,7 +131,7 @@ TEST_F(OasisMisuse, ContinuesWithoutTheGridsOfAModel) {
   const std::string words = "warning: oasis_write_grid: the grid ogrd (18 numbers) is not written";
   EXPECT_NE(text.find(words), text.npos) << text;
   EXPECT_EQ(text.find("is not written", text.find(words) + words.size()), text.npos) << text;
-  EXPECT_NE(text.find("went on"), text.npos) << text;
+  EXPECT_NE(text.find("was not stopped"), text.npos) << text;
 }
 
 TEST_F(OasisMisuse, NeedsAConfiguration) {
@@ -165,7 +165,7 @@ Scene small_scene() {
 
 class OasisPair : public OasisMisuse {
 protected:
-  /// Plays each job in a folder of its own, with its own version of the scene.
+  /// Runs each job in a separate folder, with its own version of the scene.
   void play_apart(const Scene& ocean, const Scene& atmos) {
     const fs::path a = stage_.directory() / "a", b = stage_.directory() / "b";
     prepare(ocean, a);

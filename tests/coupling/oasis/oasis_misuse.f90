@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-!> oasis_misuse WHAT: a component WHAT that does one thing wrong. A program that is not stopped prints "went on" as its
-!> last line.
+!> oasis_misuse WHAT: a component named WHAT that makes one mistake. A program that is not stopped prints "was not stopped"
+!> as its last line.
 program oasis_misuse
   use mpi
   use tremula_oasis
@@ -94,5 +94,5 @@ program oasis_misuse
     call MPI_Barrier(comm, ierr)
   end select
   if (what == 'grid') call MPI_Finalize(ierr)
-  print '(a)', 'went on'
+  print '(a)', 'was not stopped'
 end program

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
 !> oasis_together NAME: one of three components of one job. 'giver' and 'taker' leave out their rank 1, 'clerk' is not coupled.
-!> Each prints that it is right, or what is wrong.
+!> Each component prints that it is right, or names the fault.
 program oasis_together
   use mpi
   use tremula_oasis

@@ -10,8 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Deals the same fields to other ranks. The points that no rank of a source holds must stay the
-/// same.
+/// Distributes the same fields to other ranks. Points that no rank of a source holds stay so.
 void deal_again(Random& random, Scene& scene) {
   for (Component& component : scene.components) component.ranks = component.ranks % 3 + 1;
   for (Case& c : scene.cases) {

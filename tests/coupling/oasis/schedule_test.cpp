@@ -11,9 +11,8 @@
 namespace tremula::oasis {
 namespace {
 
-// From the manual of OASIS3-MCT, "the lag concept": an ocean with a step of 14400 s and an
-// atmosphere with one of 7200 s exchange a field every day; the first values come from a restart
-// file.
+// The example of "the lag concept" in the manual of OASIS3-MCT: an ocean with a step of 14400 s and
+// an atmosphere with a step of 7200 s exchange a field every day; a restart file begins it.
 TEST(OasisSchedule, HasTheDatesOfTheManual) {
   const Schedule s{.period = 86400, .lag = 14400, .runtime = 2 * 86400};
   EXPECT_TRUE(begins_from_restart(s));
@@ -79,7 +78,7 @@ TEST(OasisClock, RefusesImpossibleDates) {
   EXPECT_NE(text_of(clock, 0, 0).find("expected one call for the coupling time 0 s"),
             std::string::npos);
   EXPECT_EQ(text_of(clock, 1800, 1800), "");
-  EXPECT_EQ(text_of(clock, 1800, 1800), "");  // not a coupling time: OASIS allows it
+  EXPECT_EQ(text_of(clock, 1800, 1800), "");  // not a coupling time, which OASIS allows
   EXPECT_NE(text_of(clock, 900, 900).find("expected one not before 1800 s"), std::string::npos);
   EXPECT_NE(text_of(clock, 5400, 5400).find("expected a call for the coupling time 3600 s before"),
             std::string::npos);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Components that share one mpirun, as those of OASIS3-MCT do: the communicator is split by their
-// names; ranks and components may take no part.
+// Components that share one mpirun, as in OASIS3-MCT: the communicator is split by their names;
+// some ranks and components take no part.
 #include <gtest/gtest.h>
 
 #include <fstream>

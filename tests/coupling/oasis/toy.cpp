@@ -26,7 +26,7 @@ T any(Random& random, std::initializer_list<T> choices) {
   return choices.begin()[std::uniform_int_distribution<std::size_t>(0, choices.size() - 1)(random)];
 }
 
-/// Returns `count` + 1 ascending numbers from 0 to `end`; equal ones leave nothing between them.
+/// Returns `count` + 1 ascending numbers from 0 to `end`; the range between equal numbers is empty.
 std::vector<int> cuts(Random& random, int count, int end) {
   std::vector<int> all{0, end};
   for (int i = 1; i < count; ++i) all.push_back(between(random, 0, end));
@@ -74,7 +74,7 @@ void deal_points(Random& random, Decomposition& d, int size) {
   std::vector<int> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), 0);
   std::ranges::shuffle(order, random);
-  const int masked = between(random, 0, 2) == 0 ? size / 4 : 0;  // like the land of an ocean model
+  const int masked = between(random, 0, 2) == 0 ? size / 4 : 0;  // as the land of an ocean model
   if (masked > 0) d.ig_size = size;
   for (const int point : std::span(order).subspan(static_cast<std::size_t>(masked)))
     d.points[static_cast<std::size_t>(between(random, 0, static_cast<int>(d.points.size()) - 1))]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Coupled runs of two components that oasis_toy.f90 plays, and an oracle. The oracle knows which
-// points a rank holds because it has dealt them; it works from the definition in OASIS3-MCT's
-// manual: the target gets at time t the transformation of all values that the source has put since
-// the coupling date before the date t - lag.
+// Coupled runs of two components that oasis_toy.f90 implements, and an oracle. The oracle knows
+// which points a rank holds because it has distributed them; it works from the definition in the
+// manual of OASIS3-MCT: the target gets at time t the transformation of all values that the source
+// has put since the coupling date before the date t - lag.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -26,7 +26,7 @@ std::string word_of(Kind kind);
 /// The decomposition of a grid of nx x ny points.
 struct Decomposition {
   Kind kind = Kind::serial;
-  int ig_size = 0;                         ///< 0 if not given
+  int ig_size = 0;                         ///< number of points of the grid; 0 if not given
   std::vector<std::vector<int>> points;    ///< global numbers from 0, by rank, in local order
   std::vector<std::vector<int>> ig_paral;  ///< the array that describes these points, by rank
 };
@@ -58,12 +58,12 @@ struct Component {
 struct Scene {
   Component components[2];
   int runtime = 0;
-  int first_date = 0;  ///< of the run, on the clock that the values follow
+  int first_date = 0;  ///< date at which the run begins, on the clock that determines the values
   bool is_yaml = false;
   std::vector<Case> cases;
 };
 
-/// The record that one rank has made of a call.
+/// The record of one call of a rank.
 struct Note {
   int slot = 0, date = 0, kinfo = 0;
   std::vector<double> values;
@@ -74,20 +74,20 @@ std::uint64_t first_seed();
 /// Returns a scene with all 25 pairs of partitions in each direction.
 Scene random_scene(std::uint64_t seed);
 
-/// Writes configuration, plans and restart files into `folder`; restart files that are there stay.
+/// Writes configuration, plans and restart files into `folder`; keeps restart files that exist.
 void prepare(const Scene& scene, const std::filesystem::path& folder);
 /// Starts one of the two jobs in a prepared folder.
 coupled::Job& start(const Scene& scene, int component, coupled::Stage& stage,
                     const std::filesystem::path& folder);
-/// Prepares the folder and plays both jobs.
-/// @return whether they have ended well; if not, the test has failed
+/// Prepares the folder and runs both jobs.
+/// @return whether both have ended with status 0; if not, the test has failed
 bool play(const Scene& scene, coupled::Stage& stage, const std::filesystem::path& folder);
 /// Returns the notes of a rank.
 /// @param component  0 or 1
 std::vector<Note> notes_of(const Scene& scene, const std::filesystem::path& folder, int component,
                            int rank);
-/// Returns the values that the target got for each slot at each date, on the clock of the values:
-/// by field of the bundle and point. Points that no rank of the target has are 0.
+/// Returns the values that the target got for each slot at each date, on the clock that determines
+/// the values: by field of the bundle and point; 0 at points that no rank of the target has.
 std::map<std::pair<int, int>, std::vector<double>> got_fields(const Scene& scene,
                                                               const std::filesystem::path& folder);
 /// Compares all notes with the oracle.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effect of the words of a namcouple on the values, computed by the definitions of the
-// OASIS3-MCT User Guide.
+// The words of a namcouple change values as the definitions of the OASIS3-MCT User Guide say.
 #include <gtest/gtest.h>
 #include <netcdf.h>
 
@@ -50,7 +49,7 @@ protected:
     ASSERT_EQ(nc_close(file), NC_NOERR);
   }
 
-  /// Writes a restart file as programs other than OASIS do.
+  /// Writes a restart file in the form of programs other than OASIS.
   void write_restart(const std::vector<float>& values) const {
     int file = 0, points = 0, variable = 0;
     ASSERT_EQ(nc_create((stage_.directory() / "rst.nc").c_str(), NC_CLOBBER, &file), NC_NOERR);
@@ -61,7 +60,7 @@ protected:
     ASSERT_EQ(nc_close(file), NC_NOERR);
   }
 
-  /// Plays both components, and compares what the target got at the dates 0 and 60.
+  /// Runs both components, and compares the fields that the target got at the dates 0 and 60.
   void expect(const std::string& status, const std::string& lag, const std::string& rest,
               const std::array<Field, 2>& expected) {
     write_namcouple(status, lag, rest);
@@ -140,7 +139,7 @@ TEST_F(OasisWords, ChangeAFieldOfARestartFile) {
   write_restart({1.5f, 2.25f, 3.125f, 280.1f});
   const Field first{-3, -4.5, -6.25, -560.2}, second{0, -2, -8, -18};
   expect("exported", "lag=+60", "blasold\n-2. 0\n", {first, second});
-  // In the second run the first field is that of date 60 of the first run.
+  // The first field of the second run is the field of date 60 of the first run.
   expect("EXPORTED", "LAG=+60", "BLASOLD\n-2. 0\n", {Field{-120, -122, -128, -138}, second});
 }
 
@@ -150,8 +149,8 @@ TEST_F(OasisWords, TakeTheWeightsOfScripr) {
          {Field{0, 0.5, 2, 0}, Field{30, 30.5, 32, 0}});
 }
 
-/// Only rank 1 has the field, e.g. a number without dimension; the others define and call nothing for it. Every
-/// rank has the second field.
+/// Only rank 1 has the field, e.g. a number without dimension; other ranks define and call nothing for it.
+/// Every rank has the second field.
 TEST_F(OasisWords, NeedNoCallsOfRanksThatDefineNothing) {
   const std::string second =
       "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n3 1 3 1 hgrd hgrd\nP 0 P 0\n";
@@ -165,8 +164,8 @@ TEST_F(OasisWords, NeedNoCallsOfRanksThatDefineNothing) {
   }
 }
 
-/// Two fields of one partition are regridded by one file, but only rank 1 defines the first, and all ranks the
-/// second.
+/// Two fields of one partition are regridded by one file, but only rank 1 defines the first field, and all
+/// ranks the second.
 TEST_F(OasisWords, RegridFieldsDefinedOnDifferentRanks) {
   write_weights("w.nc");
   write_namcouple(

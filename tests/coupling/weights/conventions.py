@@ -10,7 +10,7 @@ Written from the texts of the conventions, as algebra with a sparse matrix W:
   ESMF Reference Manual, 12.9: (row, col, S) from 1; "weights only" files hold nothing else.
   OASIS3-MCT User Guide, CONSERV: integrals over the points that are not masked; GLOBAL spreads the difference evenly over
     the target grid, GLBPOS in proportion to the field; BASBAL and BASPOS likewise, with the surfaces that are not
-    masked: the integral that the target gets is proportional to its own surface. A target without weights is 0 before.
+    masked: the integral that the target gets is proportional to its own surface. A target without weights is 0 at first.
 """
 import sys
 

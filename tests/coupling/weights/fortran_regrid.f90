@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Ranks that put a field, column-major, and ranks that get it by weights; refusals have a text.
+! Some ranks put a field, column-major, and others get it by weights; refusals have a text.
 program fortran_regrid
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64

@@ -37,7 +37,7 @@ def bilinear(folder, rng):
         x, y = rng.uniform(0, lon(NX - 1)), rng.uniform(lat(0), lat(NY - 1))
         points.append((x, y))
         if row % 11 == 5:
-            continue  # an element without weights
+            continue  # this element has no weights
         i, j = min(int(x / 15), NX - 2), min(int((y + 75) / 10), NY - 2)
         s, t = (x - lon(i)) / 15, (y - lat(j)) / 10
         four = [(j * NX + i, (1 - s) * (1 - t)), (j * NX + i + 1, s * (1 - t)),
@@ -216,7 +216,7 @@ class Judge:
         self.failures.append(text)
 
     def expected(self, kind, weights, step):
-        """Returns the expected values by address of the destination; None if an element stays as it was."""
+        """Returns the expected values by address of the destination; None for an element that does not change."""
         rows, result = self.rows[weights], {}
         number = (lambda a: turned(a, NX, NY)) if kind == "column" else (lambda a: a)
         area_a, mask_a, area_b, mask_b, frac_b = self.areas

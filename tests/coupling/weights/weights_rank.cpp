@@ -4,11 +4,11 @@
 //
 //     NAME WEIGHTS OPTIONS TYPE STEPS | layout of the producer | layout of the consumer
 //
-// TYPE is that of the consumer, or CONSUMER/PRODUCER. FOLDER/NAME.values, if it exists, holds the values that
-// the producer puts: doubles, shape [steps][elements].
+// TYPE is the type of the consumer, or CONSUMER/PRODUCER. FOLDER/NAME.values, if it exists, holds the values
+// that the producer puts: doubles, shape [steps][elements].
 //
-// A layout is a text, or `points shape=... seed=... [mask=FILE]`: every element that the mask leaves, dealt to
-// the ranks in an order that the seed decides.
+// A layout is a text, or `points shape=... seed=... [mask=FILE]`: every element that the mask leaves,
+// distributed to the ranks in an order that the seed determines.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -51,7 +51,7 @@ std::vector<Case> read_cases(const std::string& path) {
   return cases;
 }
 
-/// The elements that a rank holds: its layout, and the number of each place of its buffer, -1 for none.
+/// The elements that a rank holds: its layout, and the element number at each place of its buffer; -1 if none.
 struct Side {
   Layout layout;
   std::vector<Index> numbers;
@@ -128,7 +128,7 @@ double value_of(const Case& c, Index number, int step) {
   return static_cast<double>((number * 7919 + step * 104729) % 1000003) / 1024.0 - 300;
 }
 
-/// The values that the producer puts: those of a file if there is one, else those of value_of.
+/// The values that the producer puts: from a file if it exists, else from value_of.
 class Values {
 public:
   Values(const Case& c, const std::string& path, Index elements) : case_(c), elements_(elements) {

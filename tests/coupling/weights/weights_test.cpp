@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regridding between two jobs, judged by oracle.py, and refusals.
+// Regrids between two jobs, judged by oracle.py and conventions.py, and checks refusals.
 #include <gtest/gtest.h>
 #include <netcdf.h>
 
@@ -28,7 +28,7 @@ struct Sizes {
 };
 class Weights : public testing::TestWithParam<Sizes> {};
 
-/// Plays the cases that the oracle makes, and lets it judge the results of the consumers.
+/// Runs the cases that the oracle makes, and lets the oracle judge the results of the consumers.
 void play(const char* oracle_program, Sizes sizes) {
   const auto [producers, consumers] = sizes;
   const auto chosen = seed();
@@ -71,12 +71,12 @@ struct File {
   std::vector<double> rows{1, 2, 3, 4}, columns{1, 2, 3, 6};
   std::vector<double> weights{1, 1, 1, 1};
   std::string method = "Bilinear remapping", normalization = "fracarea", name_of_weights = "S";
-  int kinds = 0;  // of SCRIP; 0 for ESMF
+  int kinds = 0;  // number of weights per link in SCRIP; 0 for ESMF
   std::array<int, 2> source{3, 2};
   std::size_t destinations = 4;
   bool has_areas = false;  // the area of each element is 1
   nc_type type_of_addresses = NC_INT;
-  bool has_sizes = true, has_dimensions = true;  // of ESMF: n_a and n_b, src_grid_dims
+  bool has_sizes = true, has_dimensions = true;  // of ESMF: n_a and n_b; src_grid_dims
   bool has_strings = false;                      // attributes of type NC_STRING
   std::string group = {};                        // the group of all data; empty for the file itself
 
@@ -361,7 +361,7 @@ TEST_F(RefusedWeights, ReadsAGroupOfAFile) {
     return status == TREMULA_OK ? std::string() : std::string(tremula_last_error());
   };
   file.write(path());
-  EXPECT_EQ(open(path() + "/air_to_sea", TREMULA_OK), "");  // which reads the attributes, too
+  EXPECT_EQ(open(path() + "/air_to_sea", TREMULA_OK), "");  // this also reads the attributes
   const std::string words = "; the groups there are air_to_sea: name one as FILE/GROUP";
   for (const std::string& where : {path(), path() + "/sea_to_air"}) {
     const auto text = open(where, TREMULA_INVALID_ARGUMENT);
@@ -378,7 +378,7 @@ TEST_F(RefusedWeights, OpensFilesInSeveralThreads) {
     file.columns.push_back(1 + i % 6);
     file.weights.push_back(1);
   }
-  file.has_strings = true;  // in the format of HDF5
+  file.has_strings = true;  // needs the format of HDF5
   file.write(path());
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t)
