@@ -5,11 +5,11 @@ wrong, no step is lost, repeated or incomplete, and nothing is left behind.
 
     chaos.py PROGRAMS [--seconds 300] [--seed 1]
 
-A round: a producer, a consumer that is spared ("steady"), one that is not ("victim", with a proxy to the server and
-sometimes started by an mpirun), several faults that the producer and the steady one must survive, and an end: in
-order, or by a fault of the producer. Transport, ranks, layouts, types, queue depth and memory change with every round.
-All of it runs in a network namespace of its own, which can lose packets and is joined by a cable to a second one, the
-other host. Needs root, or users that may create namespaces.
+A round has a producer, a consumer that is spared ("steady"), a consumer that is not ("victim", with a proxy to the
+server and in some rounds started by an mpirun), several faults that the producer and the steady consumer must survive,
+and an end: in order, or by a fault of the producer. Transport, ranks, layouts, types, queue depth and memory change
+with every round. Everything runs in a separate network namespace, which can lose packets and is joined by a cable to a
+second one, the other host. Needs root, or users that may create namespaces.
 """
 import argparse
 import collections
@@ -38,15 +38,15 @@ class World:
         self.programs, self.seed, self.transports = options.programs, options.seed, options.transports
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tremula-chaos-"))
         self.dice = random.Random(self.seed)
-        self.faults = collections.defaultdict(list)  # by name: seconds until all had ended or gone on
+        self.faults = collections.defaultdict(list)  # by name: seconds until all ranks had ended or continued
         self.jobs = self.port = self.lost_packets = 0
         self.all_ranks = []
         self.shared_before = set(os.listdir("/dev/shm"))
         self.server = None
         self.lay_cable()
         self.start_server()
-        os.environ["TREMULA_KEY_FILE"] = str(self.folder / "port.key")  # of all jobs, and of the next server
-        os.environ["TREMULA_TRUST_NETWORK"] = "true"  # the network is a cable of this test's own
+        os.environ["TREMULA_KEY_FILE"] = str(self.folder / "port.key")  # for all jobs, and for the next server
+        os.environ["TREMULA_TRUST_NETWORK"] = "true"  # the network is a cable that only this test uses
 
     # ---- the other host ----
 
@@ -112,7 +112,7 @@ class World:
         self.round = Round(self.dice, self.jobs, self.transports)
         if self.round.transport == "local" and any("hosts" in fault for fault in faults):
             self.round.transport = "auto"
-        # Links that are being set up anew are lost with the server.
+        # Links that are being set up again are lost with the server.
         keeps_server = not any("server" in fault or fault == "stranger_on_port" for fault in [*faults, end])
         self.round.deals = keeps_server and self.dice.random() < 2 / 3
         self.note(f"round: {self.round.producers} ranks to {self.round.consumers}, {self.round.transport}"
@@ -124,11 +124,11 @@ class World:
         until(lambda: self.steady.expect_no_error() or self.steady.goes_on([0] * self.round.consumers),
               "the first consumer gets no step")
         self.victim = self.new_victim()
-        self.all_go_on()
+        self.all_continue()
         self.open_before = self.open_descriptors()
         for fault in faults:
             self.meet(fault)
-            self.all_go_on()
+            self.all_continue()
             self.check_descriptors()
         self.meet(end)
         self.proxy.close()
@@ -148,16 +148,16 @@ class World:
         return Group(self, "victim", "in", self.round.consumers, self.round, self.proxy.address,
                      mpirun=self.dice.random() < 1 / 3)
 
-    def all_go_on(self):
+    def all_continue(self):
         """Waits until every rank of all three groups has ended three more steps."""
         groups = [self.producer, self.steady, self.victim]
         marks = [group.marks() for group in groups]
 
-        def go_on():
+        def have_continued():
             for group in groups:
                 group.expect_no_error()
             return all(group.goes_on(mark) for group, mark in zip(groups, marks))
-        until(go_on, "the jobs do not go on")
+        until(have_continued, "the jobs do not continue")
 
     def all_are_back(self):
         """Waits until the server knows every rank again."""
@@ -197,7 +197,7 @@ class World:
         require(not left, f"shared memory is left: {left}")
 
     def victim_is_lost(self):
-        """Waits until all ranks of the victim have ended, checks their steps, and starts another one in its place."""
+        """Waits until all ranks of the victim have ended, checks their steps, and starts a new victim in its place."""
         self.victim.expect_end()
         self.victim.judge_steps()
         self.victim = self.new_victim()
@@ -248,13 +248,13 @@ class World:
         self.stop(self.steady)
 
     def suspend_consumer(self):
-        """Suspends a rank for longer than it may be silent: all others go on without it, and its group ends."""
+        """Suspends a rank for longer than it may be silent: all others continue without it, and its group ends."""
         name = "suspended"
         suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
         until(lambda: suspended.goes_on([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
         self.dice.choice(suspended.ranks).signal(signal.SIGSTOP)
         time.sleep(3.5)
-        self.all_go_on()
+        self.all_continue()
         for rank in suspended.ranks:
             rank.signal(signal.SIGCONT)
         suspended.expect_end()
@@ -263,7 +263,7 @@ class World:
             require(rank.error is not None, f"{rank.name} did not learn that its group is lost")
 
     def suspend_consumer_without_server(self):
-        """As suspend_consumer, but only its peers can detect the silence."""
+        """Suspends a rank without a server, so that only its peers can detect the silence."""
         name = "suspended"
         suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
         until(lambda: suspended.goes_on([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
@@ -271,7 +271,7 @@ class World:
         rank = self.dice.choice(suspended.ranks)
         rank.signal(signal.SIGSTOP)
         time.sleep(3.5)
-        self.all_go_on()
+        self.all_continue()
         self.start_server()
         rank.signal(signal.SIGCONT)
         suspended.expect_end()
@@ -279,7 +279,7 @@ class World:
         self.all_are_back()
 
     def drop_between_hosts(self):
-        """Drops packets for less time than a rank may be silent: all go on, and the far consumer misses nothing."""
+        """Drops packets for less time than a rank may be silent: all continue, and the far consumer misses nothing."""
         far = self.new_far_consumer()
         self.drop_packets(True)
         time.sleep(self.dice.uniform(1, 4))
@@ -293,11 +293,11 @@ class World:
             require(rank.error is None and rank.steps[-1] == last, f"{rank.name} left early: {rank.error}")
 
     def drop_between_hosts_for_long(self):
-        """Drops packets for longer than a rank may be silent: both sides get errors, and all others go on."""
+        """Drops packets for longer than a rank may be silent: both sides get errors, and all others continue."""
         far = self.new_far_consumer(silence=3)
         self.drop_packets(True)
         time.sleep(3.5)
-        self.all_go_on()
+        self.all_continue()
         far.expect_end()
         self.drop_packets(False)
         far.judge_steps()
@@ -305,14 +305,14 @@ class World:
             require(rank.error is not None, f"{rank.name} did not learn that it is cut off")
 
     def other_version(self):
-        """A job with another version of the library is refused with an error that names both versions."""
+        """Starts a job with another version of the library, which is refused with an error that names both versions."""
         error = subprocess.run([str(self.programs / "chaos_version"), self.server_address], capture_output=True,
                                timeout=PATIENCE).stdout.decode()
         for words in ("expected protocol 2 of Tremula", "found protocol 3 of Tremula 99.0"):
             require(words in error, f"expected '{words}' in the error of another version, found: {error}")
 
     def slow_consumer(self):
-        """The queue fills, and all wait: nothing is dropped."""
+        """Makes a rank of the victim sleep while the queue fills and all wait: no step is dropped."""
         self.dice.choice(self.victim.ranks).send(f"sleep {self.dice.uniform(0.5, 1.5):.2f}")
 
     def restart_server(self):
@@ -322,9 +322,9 @@ class World:
         self.all_are_back()
 
     def links_report_loss(self, group, producer=None, consumer=None):
-        """Returns whether the loss of that rank reaches all ranks of a consumer without the server: through memory that
-        they share, or from rank to rank of both sides. A rank that needs nothing of a step learns of it from a producer
-        rank."""
+        """Returns whether all ranks of a consumer notice the loss of that rank without the server: through memory that
+        they share, or from rank to rank of both sides. A rank that needs nothing of a step learns of the loss from a
+        producer rank."""
         if self.round.transport == "ofi":
             return False
         if self.round.transport != "tcp":
@@ -339,7 +339,7 @@ class World:
         return informed >= set(range(len(peers)))
 
     def kill_consumer_without_server(self):
-        """Only the data path can report the loss; ranks that it does not reach learn of it when the server is back."""
+        """Kills a rank without a server: only the data path can report it, until the server is back."""
         self.stop_server()
         killed = self.dice.randrange(len(self.victim.ranks))
         self.victim.ranks[killed].signal(signal.SIGKILL)
@@ -354,7 +354,7 @@ class World:
         self.all_are_back()
 
     def stranger_on_port(self):
-        """Another program has the server's port for a while."""
+        """Gives the port of the server to another program for a while."""
         self.stop_server()
         with socket.socket() as stranger:
             stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -373,7 +373,7 @@ class World:
         self.all_are_back()
 
     def cut_connection(self):
-        """A session whose connection is cut goes on, or its group ends with errors."""
+        """Cuts the connection of a session, which continues, or whose group ends with errors."""
         self.proxy.is_cut = True
         time.sleep(self.dice.uniform(0.1, 1))
         self.proxy.is_cut = False
@@ -408,7 +408,7 @@ class World:
     # ---- ends of a round ----
 
     def end_in_order(self):
-        """Each consumer has taken every step since its first one."""
+        """Ends the stream in order: each consumer takes every step since its first one."""
         last = self.order_end(self.producer)
         for group in (self.producer, self.steady, self.victim):
             group.expect_end()
@@ -441,7 +441,7 @@ class World:
             self.start_server()
 
     def trouble_mid_step(self, order, rank=None):
-        """No consumer rank that needs something of a producer rank takes a step that this one has not ended."""
+        """Sends a producer rank an order in the middle of a step, which no consumer rank that needs it may take."""
         if rank is None:
             rank = self.dice.randrange(len(self.producer.ranks))
         culprit = self.producer.ranks[rank]
@@ -462,7 +462,7 @@ class World:
         self.trouble_mid_step("throw")
 
     def throw_in_rank_0_of_producer(self):
-        """The other producer ranks wait for rank 0."""
+        """Throws in rank 0 of the producer, for which the other producer ranks wait."""
         self.trouble_mid_step("throw", 0)
 
     # ---- the whole ----
@@ -500,7 +500,7 @@ STARTED = time.monotonic()
 
 
 def deal(dice, items):
-    """Yields all items in one random order after another, so that a short run has each kind once."""
+    """Yields all items in successive random orders, so that a short run has each kind once."""
     while True:
         yield from dice.sample(items, len(items))
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that chaos.py starts, troubles and judges. It reports events as lines on standard output:
 //
-//     joined | needs R...     producer ranks that own something that this rank gets
-//     step N                  ended, or taken with every element right
-//     dealt N                 how often the ranks of this consumer have got other parts
-//     trouble N WORD          about to obey an order in the middle of step N
-//     wrong TEXT              an element, or the order of steps
+//     joined | needs R...     the producer ranks that own elements that this rank gets
+//     step N                  step N is ended, or is taken with every element right
+//     dealt N                 number of times the ranks of this consumer have got other parts
+//     trouble N WORD          the rank is about to obey an order in the middle of step N
+//     wrong TEXT              an element, or the order of steps, is wrong
 //     error TEXT | closed | over
 //
 // It obeys lines on standard input, in the middle of its next step: `sleep SECONDS`, `throw`, `die`; or
@@ -15,7 +15,7 @@
 //
 // With --deal-every each rank takes the parts of the next rank every STEPS steps.
 //
-// An mpirun starts all ranks alike: with --files each writes to PREFIX.RANK, first `pid N`, and reads
+// An mpirun starts all ranks alike: with --files each rank writes to PREFIX.RANK, first `pid N`, and reads
 // its orders from the pipe PREFIX.RANK.orders.
 #include <fcntl.h>
 #include <poll.h>
@@ -89,7 +89,7 @@ private:
   std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// Gives this rank standard input, output and error files of its own if an mpirun has started it.
+/// Gives this rank its own files for standard input, output and error if an mpirun has started it.
 void use_files(const std::string& prefix) {
   if (prefix.empty()) return;
   const std::string file = prefix + '.' + std::getenv("OMPI_COMM_WORLD_RANK");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos_version SERVER: a rank of another version of the library says hello to a server. Writes the
-// server's error.
+// chaos_version SERVER: a rank of another version of the library greets a server. Prints the error
+// of the server.
 #include <cstdlib>
 #include <iostream>
 

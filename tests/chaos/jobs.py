@@ -13,7 +13,7 @@ TIMED_OUT = -2  # TREMULA_TIMED_OUT
 
 
 class Failure(Exception):
-    """A statement of the suite that does not hold."""
+    """Raised if a statement of the suite does not hold."""
 
 
 def require(holds, text):
@@ -79,7 +79,7 @@ class Rank:
             self.process.stdin.write((order + "\n").encode())
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has just ended
+            pass  # the process has just ended
 
     def signal(self, number):
         self.is_killed |= number == signal.SIGKILL
@@ -96,7 +96,7 @@ class Rank:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def judge_end(self):
-        """Checks that it ended in order or reported an error, and that no signal ended it but one sent here."""
+        """Checks that it ended in order or reported an error, and that only a signal of this suite has killed it."""
         code = self.process.returncode
         require(code == 0 or (code == -signal.SIGKILL and self.is_killed), f"{self.name} ended with {code}")
         require(self.is_killed or "over" in self.words, f"{self.name} ended without a word")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each code block of the manual names the use that is made of it, and a test makes that use."""
+"""Checks that each code block of the manual names its use, and that a test makes that use."""
 import os
 import re
 import subprocess

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# commands.sh SOURCE BIN MPIEXEC LIBRARY: the commands of docs/howto/plan.md, docs/howto/transport.md, docs/howto/status.md,
-# docs/howto/production.md and docs/reference/configuration.md, taken out of the pages and run.
+# commands.sh SOURCE BIN MPIEXEC LIBRARY: extracts the commands of docs/howto/plan.md, docs/howto/transport.md,
+# docs/howto/status.md, docs/howto/production.md and docs/reference/configuration.md from the pages, and runs them.
 set -euo pipefail
 source=$1 bin=$2 mpiexec=$3 library=$4
 work=$(mktemp -d)
@@ -24,7 +24,7 @@ cd "$work"
 block() {  # block PAGE NUMBER
   /usr/bin/python3 "$source/docs/site/blocks.py" "$source/docs/$1.md" docs.commands "$2"
 }
-start() {  # start NAME COMMAND: in the background; its output goes to NAME.log
+start() {  # start NAME COMMAND: runs it in the background; its output goes to NAME.log
   mkdir -p "$work/$1.tmp"
   TMPDIR=$work/$1.tmp timeout 200 bash -c "$2" >"$work/$1.log" 2>&1 &
   last=$!
@@ -87,7 +87,7 @@ bash -ec "$(block howto/production 2 | tail -n 1)" >"$work/stuck.log" 2>&1 || fa
 echo "== docs/howto/status.md"
 bash -ec "$(block howto/status 1)" >"$work/status.log" 2>&1 || fail "tremula status"
 grep -q '^    rank 0 ' "$work/status.log" || fail "no counters of ranks"
-# Each column that the page explains is shown, and the other way around.
+# Each column that the page explains is shown, and each column that is shown is explained.
 shown=$(grep -m 1 '^  group  *as ' "$work/seen.log" | xargs -n 1 | sed 1,2d | xargs)
 explained=$(sed -n '/^| Column |/,/^$/{s/^| \([a-z, ]*\) |.*/\1/p}' "$source/docs/howto/status.md" | tr -d , | xargs)
 [ "$shown" = "$explained" ] || fail "tremula status shows the columns '$shown', the page explains '$explained'"

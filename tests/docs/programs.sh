@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# programs.sh SOURCE BUILD MPIEXEC: the programs of the how-to pages of the manual (docs/howto/couple_two_codes.md,
-# docs/howto/training.md, docs/howto/weights.md), taken out of the pages and run unchanged, on an installed Tremula.
+# programs.sh SOURCE BUILD MPIEXEC: extracts the programs of the how-to pages of the manual
+# (docs/howto/couple_two_codes.md, docs/howto/training.md, docs/howto/weights.md) from the pages, and runs them
+# unchanged, on an installed Tremula.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -30,10 +31,10 @@ cd "$work"
 block() {  # block PAGE NUMBER
   /usr/bin/python3 "$source/docs/site/blocks.py" "$source/docs/howto/$1.md" docs.programs "$2"
 }
-commands_as_run() {  # of this build: its server on a free port, and python3 with the package of the source tree
+commands_as_run() {  # adapts commands to this build: a server on a free port, python3 with the package of the tree
   sed -e "s|tremula serve$|tremula serve --port 0 --port-file $work/port|; s|python3 |/usr/bin/python3 |"
 }
-start() {  # start NAME COMMAND: in the background; its output goes to NAME.log
+start() {  # start NAME COMMAND: runs it in the background; its output goes to NAME.log
   mkdir -p "$work/$1.tmp"
   TMPDIR=$work/$1.tmp timeout 200 bash -c "$2" >"$work/$1.log" 2>&1 &
   last=$!
@@ -90,7 +91,7 @@ start simulation "${run[1]}"$'\nwait'; simulation=$last
 start train "${run[2]}"$'\nwait'; train=$last
 finished simulation "$simulation"
 finished train "$train"
-# Each of the 24 steps was on one of two ranks, once. The ranks write to one log, word by word: their lines may be mixed.
+# Each of the 24 steps was on one of two ranks, once. Both ranks write to one log, so that words of lines may be mixed.
 steps=$(grep -oE '\[[0-9]+(, [0-9]+)*\]' train.log | tr -d '[] ' | tr ',' '\n' | sort -n | xargs)
 [ -s checkpoint.0 ] && [ -s checkpoint.1 ] || fail "the training has left no checkpoints"
 [ "$steps" = "$(seq 0 23 | xargs)" ] || fail "expected the steps 0 to 23, each once, found $steps"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# lammps.sh EXAMPLE BUILD: a short run of examples/lammps agrees with LAMMPS; changed tables of LAMMPS, and a LAMMPS
-# that leaves an atom out, are detected.
+# lammps.sh EXAMPLE BUILD: checks that a short run of examples/lammps agrees with LAMMPS, and that changed tables of
+# LAMMPS, and a LAMMPS that leaves an atom out, are detected.
 set -euo pipefail
 example=$1 build=$2
 work=$(mktemp -d)
@@ -23,7 +23,7 @@ changes=$(sed -n 's/^migration .* changed in \([0-9]*\) of 16 cases$/\1/p' "$wor
 [ "${changes:-0}" -gt 0 ] || fail "expected ranks whose number of atoms changes"
 compare "$work/run" || fail "expected lammps_compare to say the same"
 
-# expect_wrong FILE LINE: lammps_compare names the line of the changed table
+# expect_wrong FILE LINE: checks that lammps_compare names the line of the changed table
 expect_wrong() {
   ! cmp -s "$work/run/$1" "$work/changed/$1" || fail "$1 is as it was"
   ! compare "$work/changed" || fail "a change in $1 was not found"

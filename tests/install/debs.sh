@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# debs.sh SOURCE FOLDER [MIRROR]: tries the packages of ./dev deb, in FOLDER, in a Debian of their own that debootstrap
+# debs.sh SOURCE FOLDER [MIRROR]: tests the packages of ./dev deb, in FOLDER, in a separate Debian that debootstrap
 # makes under /tmp: they install, programs in Python, C and C++ use them, and removal leaves nothing. Needs root.
 set -euo pipefail
 source=$1 folder=$2 mirror=${3:-http://deb.debian.org/debian}
@@ -50,7 +50,7 @@ ends_well() {  # ends_well NAME PROCESS
 
 if command -v lintian >/dev/null; then
   echo "== lintian"
-  # cpack calls ldconfig in scripts, where Debian's own tools set a trigger; the packages are not uploaded to Debian.
+  # cpack calls ldconfig in scripts, whereas Debian's own tools set a trigger; the packages are not uploaded to Debian.
   lintian --allow-root --fail-on error,warning --suppress-tags \
     lacks-ldconfig-trigger,maintscript-calls-ldconfig,initial-upload-closes-no-bugs "$folder"/*.deb || fail "lintian"
 fi
@@ -115,7 +115,7 @@ install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" "libt
 cp -r "$source/examples/00_quick_start" "$root/trial/quick_start"
 run cmake -S /trial/quick_start -B /trial/quick_start/build >"$root.log" || { cat "$root.log"; fail "the quick start does not configure"; }
 run cmake --build /trial/quick_start/build >"$root.log" 2>&1 || { cat "$root.log"; fail "the quick start does not build"; }
-job() {  # job NAME RANKS COMMAND...: starts it by mpirun, with a TMPDIR of its own
+job() {  # job NAME RANKS COMMAND...: starts it by mpirun, with its own TMPDIR
   local name=$1 ranks=$2
   shift 2
   mkdir -p "$root/trial/$name.tmp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh SOURCE BUILD MPIEXEC: programs in C++ and Fortran find an installed Tremula by pkg-config, by CMake and by
-# the manual's link line, and start; the pages that Tremula's own texts name are installed.
+# packages.sh SOURCE BUILD MPIEXEC: checks that programs in C++ and Fortran find an installed Tremula by pkg-config, by
+# CMake and by the manual's link line, and start, and that the pages that Tremula's texts name are installed.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -189,7 +189,7 @@ echo "== the manual's link line for a program that calls ScaLAPACK"
 mkdir "$work/relink"
 cd "$work/relink"
 "$mpicc" -c -I"$prefix/include" "$source/tests/scalapack/relink.c" -o program.o
-# The distribution's ScaLAPACK may be there without the link for compilers.
+# The distribution's ScaLAPACK may be installed without the link for compilers.
 ln -s "$("$mpicc" -print-file-name=libscalapack-openmpi.so.2.2)" libscalapack-openmpi.so
 page=$source/docs/howto/scalapack.md
 line=$(/usr/bin/python3 "$source/docs/site/blocks.py" "$page" install.packages | grep '^mpif90 program.o ') ||

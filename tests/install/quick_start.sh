@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# quick_start.sh SOURCE BUILD MPIEXEC: installs Tremula into a prefix of its own, builds the quick start from a folder
-# that sees nothing but this prefix, and runs it as two MPI jobs and a server.
+# quick_start.sh SOURCE BUILD MPIEXEC: installs Tremula into a separate prefix, builds the quick start from a folder
+# that sees only this prefix, and runs it as two MPI jobs and a server.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -20,7 +20,7 @@ prefix=$work/prefix
 commands_of() {  # commands_of NUMBER: prints the commands of that block of the page
   /usr/bin/python3 "$source/docs/site/blocks.py" "$source/docs/start/quick_start.md" install.quick_start "$1"
 }
-command_of() {  # command_of NUMBER WORDS: prints the one line of that block that contains WORDS, as it is run here
+command_of() {  # command_of NUMBER WORDS: prints the one line of that block that contains WORDS, adapted to this build
   local found
   found=$(commands_of "$1" | grep -F -- "$2") || fail "expected a command with '$2' in the page"
   [ "$(wc -l <<<"$found")" = 1 ] || fail "expected one command with '$2' in the page, found: $found"
@@ -37,7 +37,7 @@ command=$(command_of 1 'cmake --install')
 [[ "$command" == "./dev build release && cmake --install build/release "* ]] || fail "the page installs by: $command"
 command=${command#./dev build release && }
 bash -c "${command/build\/release/$build}" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
-# The tree can be moved: nothing in it may depend on where it was installed.
+# The tree can be moved: no file in it may depend on the folder of its installation.
 HOME=$work
 mv "$work/made/tremula" "$work/tremula"
 rmdir "$work/made"
@@ -100,12 +100,12 @@ serve() {
   eval "$(command_of 2 'tremula serve')" '--port 0 --port-file "$work/port" >"$work/server.log" 2>&1 &'
   server=$!
 }
-start() {  # start JOB COMMAND: a job of its own
-  # Two mpirun that start at once in one TMPDIR can both try to create the same folder in it, and one then gives up.
+start() {  # start JOB COMMAND: starts it in the background as a separate job
+  # Two mpiruns that start together in one TMPDIR can both try to create the same folder in it, and one then gives up.
   mkdir -p "$work/$1.tmp"
   TMPDIR=$work/$1.tmp timeout 120 bash -c "exec $2" >"$work/$1.log" 2>"$work/$1.errors" &
 }
-begun() {  # begun PROGRAM: it has joined a server, or says that it waits for one
+begun() {  # begun PROGRAM: checks that it has joined a server, or says that it waits for one
   for _ in $(seq 600); do
     grep -q waits_for_server "$work/$1.errors" && return
     grep -q "group=$1 " "$work/server.log" 2>/dev/null && return
@@ -141,7 +141,7 @@ for order in "serve producer consumer" "serve consumer producer" "producer serve
 done
 echo "== each language with another one"
 export PYTHONPATH=$source/bindings/python PYTHONDONTWRITEBYTECODE=1 TREMULA_LIBRARY=$library
-job() {  # job ROLE LANGUAGE: the command of the page
+job() {  # job ROLE LANGUAGE: prints the command of the page
   case $2 in
     cpp) command_of 2 "quick_start_$1" ;;
     c | fortran) command_of 2 "quick_start_$1" | sed "s|quick_start_$1|&_$2|" ;;
@@ -168,7 +168,7 @@ commands_of 5 >analysis.py
 start producer "$(job producer cpp)"; producer=$!
 timeout 120 bash -c "$(command_of 6 analysis.py); wait" >"$work/analysis.log" 2>&1 || { cat "$work/analysis.log"; fail "analysis.py"; }
 wait "$producer" || fail "the producer of analysis.py"
-# The ranks write to one log, word by word: their lines may be mixed.
+# Both ranks write to one log, so that words of their lines may be mixed.
 means=$(grep -oE '9(399|400)[0-9]{3}\.[0-9]' "$work/analysis.log" | cut -c1-4 | sort | xargs)
 [ "$means" = "9399 9400" ] ||
   { cat "$work/analysis.log"; fail "expected the means of step 9, 9399... of rank 0 and 9400... of rank 1, found $means"; }

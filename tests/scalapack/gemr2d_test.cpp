@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// p?gemr2d by Tremula, by ScaLAPACK and by its definition, cell by cell.
+// Compares p?gemr2d of Tremula with ScaLAPACK and with the definition, cell by cell.
 #include <gtest/gtest.h>
 
 #include "tests/scalapack/matrices.hpp"
@@ -62,7 +62,7 @@ TEST(Gemr2d, EqualsScalapack) {
   std::vector<int> all(static_cast<std::size_t>(world_size()));
   std::iota(all.begin(), all.end(), 0);
   for (int round = 0; round < 60; ++round) {
-    // Sometimes not all processes are in the common context, and then take no part at all.
+    // In some rounds a few processes are not in the common context, and take no part.
     const auto in_common =
         some_of(random, all, world_size() - (random.one_in(3) ? pick(random, 1, 2) : 0));
     const int size = static_cast<int>(in_common.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// State kept with contexts neither grows without bound nor outlives them.
+// State that is kept with contexts neither grows without bound nor outlives them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,7 +9,8 @@
 #include "tests/scalapack/matrices.hpp"
 
 namespace {
-/// Communicators duplicated and not yet freed by BLACS and by Tremula: one by each for every context.
+/// Communicators that were duplicated and not yet freed: one by BLACS and one by Tremula for every
+/// context.
 std::set<MPI_Comm> duplicates;
 }  // namespace
 
@@ -33,7 +34,7 @@ std::size_t resident_bytes() {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t allowed_growth = std::size_t{1} << 30;  // freed memory is kept for a while
+constexpr std::size_t allowed_growth = std::size_t{1} << 30;  // freed memory is kept for a while,
 constexpr int calls_in_all = 1500, contexts_in_all = 600;     // so other builds check growth
 #else
 constexpr std::size_t allowed_growth = std::size_t{1} << 20;
@@ -77,7 +78,7 @@ std::vector<int> all_ranks() {
 TEST(Growth, ThousandsOfCallsTakeNoMemory) {
   Random random = shared_random();
   const Context context(2, world_size() / 2, all_ranks());
-  std::vector<Calls> calls;  // more calls than plans are kept
+  std::vector<Calls> calls;  // more calls than the number of plans that are kept
   for (int n = 1; n <= 20; ++n) calls.emplace_back(random, context, n);
   std::size_t before = 0;
   for (int k = 0; k < calls_in_all; ++k) {

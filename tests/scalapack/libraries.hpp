@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The distribution's ScaLAPACK and Tremula's stand-in in one process, although they share names:
-// the symbols of the first are global, so that its own calls and the BLACS functions of the second
-// are found in it; those of the second are local.
+// Loads the distribution's ScaLAPACK and Tremula's stand-in into one process, although they share
+// names: the symbols of the first are global, so that its own calls and the BLACS functions of the
+// second are found in it; the symbols of the second are local.
 #include <dlfcn.h>
 
 #include <stdexcept>
@@ -40,13 +40,13 @@ private:
   void* handle_;
 };
 
-/// Returns the file that the function at `address` comes from; "" if unknown.
+/// Returns the library file of the function at `address`; "" if unknown.
 inline std::string origin_of(void* address) {
   Dl_info info{};
   return dladdr(address, &info) == 0 ? "" : info.dli_fname;
 }
 
-/// A process grid on the given ranks of MPI_COMM_WORLD. All of them create and destroy it.
+/// A process grid on the given ranks of MPI_COMM_WORLD, all of which create and destroy it.
 class Context {
 public:
   /// @param ranks  row by row

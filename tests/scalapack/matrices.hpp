@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random ScaLAPACK matrices in which each cell has a value of its own.
+// Makes random ScaLAPACK matrices in which each cell has a different value.
 #include <mpi.h>
 
 #include <algorithm>
@@ -87,15 +87,15 @@ struct Shape {
     row = column = 1, rows = std::max(m, 1), columns = std::max(n, 1);
   }
   int row, column, rows, columns, row_block, column_block, row_source, column_source;
-  int unused;  // rows of a local array beyond those needed
+  int unused;  // rows of a local array in addition to the necessary ones
 };
 
-/// This process's part.
+/// The part of a matrix that this process holds.
 template <class T>
 class Part {
 public:
   Part(const Context& context, const Shape& s) : shape_(s), context_(context) {
-    if (!context.has_me()) {  // the values passed then must not matter
+    if (!context.has_me()) {  // the function must ignore the values in this case
       descriptor.fill(-77 - world_rank());
       descriptor[1] = -1;
       row = column = -5 - world_rank();

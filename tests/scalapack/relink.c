@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An existing code that was only linked again, with -ltremula_scalapack before its ScaLAPACK:
  *
- *   relink          checks whose functions it calls, and what they do
+ *   relink          checks that it calls the functions of Tremula, and their results
  *   relink wrong    passes a 0-based ia
  *   relink theirs   expects that the functions are those of ScaLAPACK
  */
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   const char* const library =
       strcmp(mode, "theirs") == 0 ? "libscalapack-openmpi" : "libtremula_scalapack";
   MPI_Init(NULL, NULL);
-  if (tremula_version()[0] == '\0') return 2; /* both libraries live in one process */
+  if (tremula_version()[0] == '\0') return 2; /* both libraries are in one process */
   int world, tall, wide;
   Cblacs_get(-1, 0, &world);
   tall = wide = world;

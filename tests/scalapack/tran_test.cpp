@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// p?tran? by Tremula, by ScaLAPACK and by its definition.
+// Compares p?tran? of Tremula with ScaLAPACK and with the definition.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ using Real = decltype(std::abs(T{}));
 template <class T>
 using Fortran = void(const int*, const int*, const T*, const T*, const int*, const int*, const int*,
                      const T*, T*, const int*, const int*, const int*);
-/// Scalar: T, or a pointer to it.
+/// The type of a scalar argument is T, or a pointer to T.
 template <class T, class Scalar>
 using C = void(int, int, Scalar, const T*, int, int, const int*, Scalar, T*, int, int, const int*);
 

@@ -12,7 +12,8 @@ namespace tremula::oasis {
 namespace {
 
 // The example of "the lag concept" in the manual of OASIS3-MCT: an ocean with a step of 14400 s and
-// an atmosphere with a step of 7200 s exchange a field every day; a restart file begins it.
+// an atmosphere with a step of 7200 s exchange a field every day. Its first values are in a restart
+// file.
 TEST(OasisSchedule, HasTheDatesOfTheManual) {
   const Schedule s{.period = 86400, .lag = 14400, .runtime = 2 * 86400};
   EXPECT_TRUE(begins_from_restart(s));
