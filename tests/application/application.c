@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * application LIBRARY producer|consumer STEPS OPTIONS: one rank of an application that has handlers, a signal mask,
- * limits and so on of its own, loads Tremula, opens a session, moves steps and closes it. After each of these it compares
- * its own settings with those from before. Prints which libraries Tremula has loaded with it; exits with 1 if anything has
+ * application LIBRARY producer|consumer STEPS OPTIONS: one rank of an application that sets handlers, a signal mask,
+ * limits and so on, loads Tremula, opens a session, moves steps and closes it. After each of these it compares its
+ * settings with the original ones. Prints the libraries that Tremula has loaded; exits with 1 if a setting has
  * changed. TREMULA_TEST_ALONE: this rank shares no memory with others, as if it were alone on its host. */
 #include <dirent.h>
 #include <dlfcn.h>

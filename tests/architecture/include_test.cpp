@@ -132,7 +132,7 @@ const Room* room_of(std::string_view path) {
   return found == rooms.end() ? nullptr : &*found;
 }
 
-// Returns the innermost folder that has rules of its own; null if there is none.
+// Returns the innermost folder that has its own rules; null if there is none.
 const Folder* folder_of(std::string_view path) {
   const Folder* found = nullptr;
   for (const Folder& folder : folders)

@@ -391,7 +391,7 @@ int main(int argc, char** argv) {
     list_lengths(bench);
     extents(bench);
     fmt::print(
-        "\nThe paper's experiment, {} lines, ASPEN beside the fastest of FALLS, classical{}: "
+        "\nThe paper's experiment, {} lines, ASPEN and the fastest of FALLS, classical{}: "
         "bare, it takes at least {:.2f} times as long as ASPEN; with ASPEN's pieces grouped "
         "by peer at least {:.2f} times, and on {} lines less long than ASPEN.\n",
         least.lines, bench.has_scalapack() ? " and ScaLAPACK" : " (no ScaLAPACK here)", least.bare,

@@ -59,7 +59,7 @@ program fortran_job
     call out%end_step()
     call out%close()
   else
-    rank = rank - 1  ! of the group, from here on
+    rank = rank - 1  ! the number in the group
     call fill(tiles, to, .false.)
     to = -1
     call in%open(session, 'matrix')

@@ -156,7 +156,7 @@ class World:
         def have_continued():
             for group in groups:
                 group.expect_no_error()
-            return all(group.goes_on(mark) for group, mark in zip(groups, marks))
+            return all(group.continues(mark) for group, mark in zip(groups, marks))
         until(have_continued, "the jobs do not continue")
 
     def all_are_back(self):
@@ -285,7 +285,7 @@ class World:
         time.sleep(self.dice.uniform(1, 4))
         self.drop_packets(False)
         marks = far.marks()
-        until(lambda: far.expect_no_error() or far.goes_on(marks), "the far consumer does not go on")
+        until(lambda: far.expect_no_error() or far.continues(marks), "the far consumer does not continue")
         last = self.order_end(far)
         far.expect_end()
         far.judge_steps()
@@ -378,7 +378,7 @@ class World:
         time.sleep(self.dice.uniform(0.1, 1))
         self.proxy.is_cut = False
         marks = self.victim.marks()
-        until(lambda: self.victim.goes_on(marks, 30) or self.victim.is_over(), "a group neither goes on nor ends")
+        until(lambda: self.victim.continues(marks, 30) or self.victim.is_over(), "a group neither continues nor ends")
         if self.victim.is_over():
             self.victim_is_lost()
 
@@ -506,7 +506,7 @@ def deal(dice, items):
 
 
 def enter_own_network():
-    """Runs this program again in a network namespace of its own."""
+    """Runs this program again in a separate network namespace."""
     if "--own-network" in sys.argv:
         subprocess.run(["ip", "link", "set", "dev", "lo", "mtu", "1500", "up"], check=True)
         return

@@ -201,7 +201,7 @@ class Group:
     def marks(self):
         return [len(rank.look().steps) for rank in self.ranks]
 
-    def goes_on(self, marks, steps=3):
+    def continues(self, marks, steps=3):
         return all(len(rank.look().steps) >= mark + steps for rank, mark in zip(self.ranks, marks))
 
     def expect_no_error(self):

@@ -8,8 +8,8 @@
 
 namespace tremula::cli {
 
-/// The command `tremula` as a process of its own, without TREMULA_* variables but those given.
-/// The destructor kills it if it still runs.
+/// The command `tremula` as a separate process, with only the given TREMULA_* variables. The
+/// destructor kills it if it still runs.
 class Process {
 public:
   enum class Output { pipe, terminal };

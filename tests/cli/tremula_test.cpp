@@ -322,7 +322,7 @@ TEST_F(Tremula, KeepsTheKeyOfAnEarlierServer) {
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
 
-  // A server with a key of its own stores it beside its port file for as long as it listens.
+  // A server that makes its own key stores it next to its port file for as long as it listens.
   const std::string beside = port_file + ".key", named = folder / "named.key";
   fs::remove(beside);
   server = std::make_unique<Process>(std::vector<std::string>{"serve", "--port", "0", "--port-file",

@@ -27,7 +27,7 @@ namespace tremula::client {
 
 using core::Errc, core::Error, core::Rank;
 
-/// A server on a thread of its own.
+/// A server on a separate thread.
 class Server {
 public:
   explicit Server(std::uint32_t number = 0, std::uint16_t port = 0)

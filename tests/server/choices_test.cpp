@@ -57,7 +57,7 @@ TEST_F(Choices, UseTheProducersFirstThatBothSidesHave) {
   EXPECT_EQ(play.status().streams(0).consumers(0).offer(), "ofi:tcp");
 }
 
-TEST_F(Choices, MayComeInAnyOrder) {
+TEST_F(Choices, MayArriveInAnyOrder) {
   play.send(1, of_ocean, {Play::done(1, 3)});
   play.send(11, of_viewer, {Play::done(11, 3), to_viewer, to_ocean});
 }

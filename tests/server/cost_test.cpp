@@ -283,8 +283,8 @@ TEST(Cost, GrowsLinearlyForASearchForCircles) {
   expect_near_linear(once, four_times);
 }
 
-/// Returns the cost of a look at the ranks of one group, each of which waits for words of all ranks about a subject
-/// of its own, and has said words about `said` subjects that no rank waits for.
+/// Returns the cost of a look at the ranks of one group, each of which waits for words of all ranks about its own
+/// subject, and has said words about `said` subjects that no rank waits for.
 Cost cost_of_words(core::Rank ranks, int said) {
   Groups groups;
   for (core::Rank rank = 0; rank < ranks; ++rank) {

@@ -38,7 +38,7 @@ namespace {
 
 using core::Deadline, core::Errc, core::Error;
 
-/// A server in a thread of its own.
+/// A server in a separate thread.
 class Running {
 public:
   explicit Running(double heartbeat_seconds = 10, const Limits& limits = {},
@@ -373,7 +373,7 @@ TEST(ListenerWithAKey, AdmitsNoStranger) {
 
 TEST(ListenerWithAKey, LetsNoMessageOfAStrangerReachTheDecoder) {
   Running server(10, {}, key());
-  // Bytes that are not a message do not reach it: the decoder would answer with a message of its own.
+  // Bytes that are not a message do not reach the decoder, which would answer with its own message.
   Stranger stranger(server);
   const core::Bytes bad(3, std::byte{0xff});
   stranger.send(bad);
@@ -723,8 +723,8 @@ TEST(Listener, RefusesSessionsBeyondTheLimitOfAHost) {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // sanitizers end a process without memory
-/// Runs a server in a process of its own that gets 100 MiB more than it has at its start; the server must
-/// still be there afterwards.
+/// Runs a server in a separate process that gets 100 MiB more than it has at its start; the server must
+/// still run afterwards.
 TEST(Listener, EndsOnlyAConnectionIfMemoryRunsOut) {
   int port_pipe[2] = {-1, -1};
   ASSERT_EQ(::pipe(port_pipe), 0);

@@ -327,7 +327,7 @@ TEST_F(Matching, RefusesSubscriptionsThatDoNotFit) {
             {Play::done(11, 2), to_viewer, to_ocean});  // the refused ones left nothing behind
 }
 
-TEST_F(Matching, RefusesAWaitingConsumerWhenTheStreamComes) {
+TEST_F(Matching, RefusesAWaitingConsumerOnceTheStreamExists) {
   play.send(11, subscribe("s", Play::field("u", 10, "shape=8x7 grid=1x3")), {Play::done(11, 2)});
   const std::string text =
       "stream 's', field 'u': consumer 'viewer' wants shape 8x7, producer 'ocean' offers shape "
@@ -394,7 +394,7 @@ TEST_F(Matching, LetsAReturningConsumerWaitForAStep) {
   // The producer may be closing the stream: the consumer waits.
   play.send(11, subscribe("s", wanted + of(2)), {Play::done(11, 2), "1: awaited {}"});
   play.be_present(1, 0, {"1: awaited {}"});
-  // The producer goes on: the consumer is linked again.
+  // The producer continues: the consumer is linked again.
   play.be_present(1, 1, {numbered(to_viewer, 2, 2), numbered(to_ocean, 2, 1)});
   play.send(1, "request: 3 link_addresses { link: 2 addresses: '' addresses: '' }",
             {Play::done(1, 3), "11: link_addresses { link: 2 addresses: '' addresses: '' }"});
@@ -584,7 +584,7 @@ TEST_F(Matching, EndsAStreamIfOneProducerRankLeavesIt) {
   link();
   const std::string give_up = "close_stream { stream: 's' gave_up: true why: 'bad luck' }";
   const std::string closed = "link_closed { link: 1 why: 'bad luck' lost: true }";
-  play.send(11, "request: 3 " + give_up, {Play::done(11, 3)});  // not a stream of its own
+  play.send(11, "request: 3 " + give_up, {Play::done(11, 3)});  // not its own stream
   play.send(2, "request: 3 close_stream { stream: 's' incarnation: 9 gave_up: true }",
             {Play::done(2, 3)});  // an earlier stream
   play.send(2, "request: 4 " + give_up,

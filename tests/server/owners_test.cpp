@@ -693,7 +693,7 @@ TEST_F(SealedLinks, FollowARegainedNameToTheNextServer) {
 
 // The clock of a server may be set back.
 TEST_F(SealedLinks, GetSealsThatAreNewerThanShownOnes) {
-  after = Play(1, {}, keys);  // its clock is behind that of the earlier server
+  after = Play(1, {}, keys);  // its clock is earlier than that of the earlier server
   start(after, {1, 2, 3});
   ocean_comes_back();
   EXPECT_EQ(welcome->sealed_at(), welcomed[ocean].sealed_at() + 1);
@@ -995,7 +995,7 @@ TEST_F(SealedLinks, MakeNoCircleThroughAGroupOfTheSameName) {
       ocean_comes_back();
       say_hello(after, squatter, "viewer", 0);
       EXPECT_FALSE(is_circle({ocean, "viewer", link}, {squatter, "ocean", link})) << owner;
-      // The squatter may even have a link of its own to the same group.
+      // The squatter may even have its own link to the same group.
       announce(after, ocean,
                "stream: 'more' queue_depth: 1 incarnation: 8 readable_by_all: true " + field);
       take(after, squatter, "request: 3 subscribe { stream: 'more' incarnation: 9 " + field + "}");

@@ -136,7 +136,7 @@ TEST_F(Parts, AreNotMixedUpWithCopiesWhenTheyExplain) {
              "'west'; missing [0, 6) x [4, 8)\" is_warning: true }"});
 }
 
-// 'west' has no room until the consumer takes a step, which it does once 'east' has come as well.
+// 'west' has no room until the consumer takes a step, which it does once 'east' has joined as well.
 TEST_F(Parts, MakeNoCircleWhileOneIsMissing) {
   play.send(1, announce(west), {Play::done(1, 2)});
   play.send(2, announce(east), {Play::done(2, 2)});

@@ -38,7 +38,7 @@ using transport::ControlConnection, transport::HostPort, transport::TlsTrust;
 
 Deadline soon() { return Deadline::after(30); }
 
-/// A server in a thread of its own.
+/// A server in a separate thread.
 class Running {
 public:
   explicit Running(const Config& config, const Limits& limits = {})

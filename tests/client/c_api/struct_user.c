@@ -34,7 +34,7 @@ static void expect_statistics(tremula_status (*get)(const void*, tremula_statist
   GUARDED(tremula_statistics, held);
   held.value = tremula_statistics_init();
   SET_ADDED(&held.value);
-  set_guard(held.behind);
+  set_guard(held.guard);
   expect_ok(get(stream, &held.value), "statistics");
   expect(held.value.size == sizeof held.value, "a size that stays the application's");
   expect(held.value.steps == expected_steps, "all steps in the statistics");
@@ -42,7 +42,7 @@ static void expect_statistics(tremula_status (*get)(const void*, tremula_statist
          "all bytes in the statistics");
   expect(strcmp(held.value.transport, "local") == 0, "the last member of the first version");
   EXPECT_ADDED(&held.value);
-  expect_guard(held.behind);
+  expect_guard(held.guard);
 }
 
 static void expect_peers(tremula_status (*get)(const void*, tremula_peer_statistics*, size_t,
@@ -55,7 +55,7 @@ static void expect_peers(tremula_status (*get)(const void*, tremula_peer_statist
     held.value[i] = tremula_peer_statistics_init();
     SET_ADDED(&held.value[i]);
   }
-  set_guard(held.behind);
+  set_guard(held.guard);
   expect_ok(get(stream, held.value, 2, sizeof held.value[0], &count), "peers");
   expect(count == 2, "two peers");
   expect(held.value[0].rank + held.value[1].rank == 1, "the ranks 0 and 1 as peers");
@@ -67,7 +67,7 @@ static void expect_peers(tremula_status (*get)(const void*, tremula_peer_statist
     expect(peer->path[0] != '\0', "the last member of the first version");
     EXPECT_ADDED(peer);
   }
-  expect_guard(held.behind);
+  expect_guard(held.guard);
 }
 
 /* Wraps the functions of both directions in one signature. */

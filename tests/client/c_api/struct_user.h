@@ -21,15 +21,15 @@ static void expect(int is_true, const char* what) {
 static void expect_ok(tremula_status status, const char* call) { expect(status >= 0, call); }
 
 /* A struct, followed by memory that no library may write to. */
-#define GUARDED(type, name)   \
-  struct {                    \
-    type value;               \
-    unsigned char behind[64]; \
+#define GUARDED(type, name)  \
+  struct {                   \
+    type value;              \
+    unsigned char guard[64]; \
   } name
 
-static void set_guard(unsigned char* behind) { memset(behind, 0xa5, 64); }
-static void expect_guard(const unsigned char* behind) {
-  for (int i = 0; i < 64; ++i) expect(behind[i] == 0xa5, "untouched memory behind a struct");
+static void set_guard(unsigned char* guard) { memset(guard, 0xa5, 64); }
+static void expect_guard(const unsigned char* guard) {
+  for (int i = 0; i < 64; ++i) expect(guard[i] == 0xa5, "untouched memory after a struct");
 }
 
 /* The header's initialiser and a library that knows the member set 42; the application 43. */

@@ -45,14 +45,14 @@ int main(int argc, char** argv) {
 
   held.value = tremula_redistribution_statistics_init();
   SET_ADDED(&held.value);
-  set_guard(held.behind);
+  set_guard(held.guard);
   expect_ok(tremula_redistribution_get_statistics(redistribution, &held.value), "statistics");
   expect(held.value.size == sizeof held.value, "a size that stays the application's");
   expect(held.value.runs == 1 && held.value.bytes_sent == elements / 2 * (8 + 4),
          "what has been moved, in the statistics");
   expect(held.value.plan_seconds > 0, "the last member of the first version");
   EXPECT_ADDED(&held.value);
-  expect_guard(held.behind);
+  expect_guard(held.guard);
 
   tremula_redistribution_free(redistribution);
   tremula_layout_free(by_rows);

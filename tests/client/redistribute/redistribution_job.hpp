@@ -93,7 +93,7 @@ private:
   std::vector<std::unique_ptr<Both>> endpoints_;
 };
 
-/// Runs once, with staging of its own.
+/// Runs once, with separate staging.
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
                 NearRings& rings, std::span<const ConstMemoryView> from,
                 std::span<const MemoryView> to, core::Deadline deadline) {

@@ -32,7 +32,7 @@ using core::Deadline, core::Errc, core::Error, core::error_of;
 
 constexpr double patience_seconds = 60;
 
-/// A server on a thread of its own.
+/// A server on a separate thread.
 class Served {
 public:
   Served(std::uint32_t number, std::uint16_t port)

@@ -155,7 +155,7 @@ TEST(EndpointGroup, ReceivesNotesOfARankThatHasLeft) {
   });
 }
 
-TEST(EndpointGroup, GivesUpOnARankThatDoesNotCome) {
+TEST(EndpointGroup, GivesUpOnAnAbsentRank) {
   with_group(2, [](EndpointGroup& group) {
     if (group.rank() == 1) return;
     try {

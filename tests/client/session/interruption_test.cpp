@@ -74,7 +74,7 @@ TEST(Interruption, EndsAWaitForAProducer) {
   }
 }
 
-// A producer that waits for room, and a consumer that waits for a step: the stream goes on.
+// A producer waits for room, or a consumer waits for a step: the stream continues after an interruption.
 TEST(Interruption, EndsWaitsForRoomAndForAStep) {
   Jobs jobs;
   const auto layout = Layout::block({.shape = {6}, .grid = {1}});
@@ -181,7 +181,7 @@ TEST(Interruption, EndsAWaitWhileTheServerDies) {
   end.join();
 }
 
-// One rank of two: its own call ends, and that of the other one goes on, or ends with it.
+// One rank of two is interrupted: its call ends, and the call of the other rank continues, or ends as well.
 TEST(Interruption, EndsTheCallOfASingleRank) {
   Jobs jobs;
   jobs.start("consumer", {"here", "here"}, [&](Session& session) {

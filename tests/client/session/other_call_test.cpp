@@ -243,7 +243,7 @@ TEST_P(CallDuringAStep, IsReportedIfItRedeclaresLayouts) {
   }
 }
 
-TEST_P(CallDuringAStep, MayComeFromARankThatIsAhead) {
+TEST_P(CallDuringAStep, MayBeMadeByARankThatIsAhead) {
   produce(world, 2, is_over, [](Session& s, const auto& put) {
     if (s.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     put();
@@ -254,7 +254,7 @@ TEST_P(CallDuringAStep, MayComeFromARankThatIsAhead) {
   }));
 }
 
-TEST_P(CallDuringAStep, MayComeLate) {
+TEST_P(CallDuringAStep, MayBeMadeLate) {
   produce(world, 1, is_over, [](Session&, const auto& put) {
     std::this_thread::sleep_for(std::chrono::seconds(2));
     put();

@@ -248,7 +248,7 @@ TEST(SetUp, SaysThatTheOtherSideWaitsToo) {
     in.declare(field(1)), out.declare(field(1));
     for (int i = 0; i < 2; ++i) {
       EXPECT_TRUE(in.begin_step());
-      is_linked = true;  // it waits for data from here on
+      is_linked = true;  // the next calls wait for data
       in.end_step();
     }
     put(s, out);

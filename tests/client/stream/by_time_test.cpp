@@ -321,9 +321,9 @@ TEST(ByTime, ModelsThatAskTooFarAheadGetDeadlock) {
       EXPECT_NE(std::string(error->what()).find("begin_step_at"), std::string::npos)
           << error->what();
       ++failed;
-      while (failed < 3) std::this_thread::yield();  // from now on, steps that are put are taken
+      while (failed < 3) std::this_thread::yield();  // the next steps that are put are taken
       put(20);
-      ASSERT_EQ(in.begin_step_by(Needed::at, 10, "s"), Begun::step) << "both streams go on";
+      ASSERT_EQ(in.begin_step_by(Needed::at, 10, "s"), Begun::step) << "both streams continue";
       in.get(0, theirs.bytes());
       theirs.expect(0);
       in.end_step();

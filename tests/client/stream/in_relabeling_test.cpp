@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Consumers that let relabel() permute the labels of their layouts before they allocate: a real server,
-// every rank a thread with a host of its own choice. The bytes between hosts are counted, and compared
-// with the least of all permutations, by the definition.
+// every rank a thread that names its own host. The bytes between hosts are counted, and compared with
+// the least of all permutations, by the definition.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>

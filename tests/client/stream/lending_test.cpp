@@ -159,7 +159,7 @@ TEST(Lending, UntakenStepReturnsToTheProducer) {
     std::ranges::fill(a.values(), 2);
     has_given_up = true;
     EXPECT_TRUE(a.is_all(2));
-    try {  // once; the stream may go on without that consumer
+    try {  // once; the stream may continue without that consumer
       out.begin_step();
       ADD_FAILURE() << "expected an error";
     } catch (const Error& error) {
@@ -203,7 +203,7 @@ TEST(Lending, RankThatReclaimsItsPartEndsTheLinkAtOnce) {
     out.put(0, std::as_bytes(std::span(a)));
     try {
       out.end_step();
-      EXPECT_EQ(s.rank(), 0);  // goes on without that consumer
+      EXPECT_EQ(s.rank(), 0);  // the producer continues without that consumer
     } catch (const Error& error) {
       EXPECT_EQ(s.rank(), 1);
       EXPECT_EQ(error.code(), Errc::timed_out) << error.what();
@@ -299,7 +299,7 @@ TEST(Lending, ChangeOfALentArrayIsNoticed) {
       EXPECT_NE(std::string(error.what()).find("stream 's', step 0, field 'a'"), std::string::npos)
           << error.what();
     }
-    out.wait_taken(put(2));  // the stream goes on
+    out.wait_taken(put(2));  // the stream continues
     out.close();
   });
   world.start("consumer", 1, [&](Session& s) {

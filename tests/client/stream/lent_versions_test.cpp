@@ -253,7 +253,7 @@ TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
 }
 
 // One rank of a reader never reads: the version is taken back from all its ranks, which get an error
-// that says so, and see no element of a newer version. Another reader goes on, and a new one begins.
+// that says so, and see no element of a newer version. Another reader continues, and a new one begins.
 TEST_P(LentVersions, AreTakenBackAfterTheLease) {
   Event has_begun, has_taken, is_overwritten, is_over, has_new_one;
   world.start("writer", 2, [&](Session& s) {
@@ -319,7 +319,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Memory{"memory_of_another_host", World::Way::loopback, false, "rma"}),
     [](const auto& memory) { return memory.param.name; });
 
-/// Runs in a process of its own: a reader that holds a version until it is killed.
+/// Runs in a separate process: a reader that holds a version until it is killed.
 TEST(ReaderProcess, DISABLED_HoldsAVersion) {
   const std::string server = std::getenv("TREMULA_TEST_SERVER");
   SessionConfig config;

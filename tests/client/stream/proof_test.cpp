@@ -108,7 +108,7 @@ TEST(ProofOfLoans, NoticesAnArrayThatIsChangedWhileItIsLent) {
       EXPECT_NE(text.find("path 'lent'"), text.npos) << text;
     }
     in.end_step();
-    ASSERT_TRUE(in.begin_step());  // the stream goes on
+    ASSERT_TRUE(in.begin_step());  // the stream continues
     EXPECT_NO_THROW(get());
     in.end_step();
     EXPECT_FALSE(in.begin_step());

@@ -159,7 +159,7 @@ void take(
   in.close();
 }
 
-TEST(RedeclaringAlone, ConsumersMayComeLateAndLeave) {
+TEST(RedeclaringAlone, ConsumersMayJoinLateAndLeave) {
   World world(8192, World::Way::local);
   std::atomic<bool> is_under_way = false, is_over = false;
   std::atomic<int> late_steps = 0;

@@ -230,7 +230,7 @@ TEST_P(Serving, ReaderSwitchesWhenItsSourceLeaves) {
   EXPECT_EQ(had[0], had[2]);
 }
 
-// Both readers lose the writer, one of them through the other, and go on with the next one.
+// Both readers lose the writer, one of them through the other, and continue with the next one.
 TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
   Event has_put, first_has_one, second_has_one, lost, both_have_it;
   world.start("one", 2, [&](Session& s) {
@@ -423,7 +423,7 @@ TEST(ServingReader, RankThatHasFailedNeedNotWaitForOthers) {
   EXPECT_LT(took.count(), 50) << "within step_timeout";
 }
 
-/// Runs in a process of its own: a reader that serves until it is killed.
+/// Runs in a separate process: a reader that serves until it is killed.
 TEST(ReaderProcess, DISABLED_Serves) {
   SessionConfig config;
   config.server = std::getenv("TREMULA_TEST_SERVER");

@@ -144,7 +144,7 @@ TEST(Stream, GivesALateConsumerWholeStepsFromThenOn) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(Stream, GoesOnWhenAConsumerLeavesEarly) {
+TEST(Stream, ContinuesWhenAConsumerLeavesEarly) {
   World world;
   world.start("producer", 2,
               [](Session& s) { produce(s, 50, {.queue_depth = 1, .wait_for_consumers = 2}); });
@@ -294,8 +294,8 @@ TEST(Stream, ConvertsAPartAndSurvivesAnOverflow) {
   for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
 }
 
-// The refusal affects neither the step nor the stream: the application copies the array and goes on.
-TEST(Stream, RefusesAnArrayOfADeviceAndGoesOn) {
+// The refusal affects neither the step nor the stream: the application copies the array and continues.
+TEST(Stream, RefusesAnArrayOfADeviceAndContinues) {
   const auto refused = [](const std::function<void()>& call) {
     try {
       call();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that are given up while others with the same tag wait behind them, or when half of
-// their bytes have arrived.
+// Gives up operations while others with the same tag are queued after them, or when half of their
+// bytes have arrived.
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>

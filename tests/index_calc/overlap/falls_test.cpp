@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FALLS plans everything that ASPEN plans: the same lists at a cost of its own.
+// FALLS plans everything that ASPEN plans: the same lists at a different cost.
 #include <gtest/gtest.h>
 
 #include <limits>

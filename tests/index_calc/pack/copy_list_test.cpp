@@ -37,7 +37,7 @@ struct SmallPart {
   std::size_t bytes() const { return static_cast<std::size_t>(package.elements) * width; }
 };
 
-/// Returns the packages of one rank of a random pair of layouts, each with a buffer of its own.
+/// Returns the packages of one rank of a random pair of layouts, each with its own buffer.
 std::vector<SmallPart> random_parts(Random& random) {
   const auto shape = random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
   const Layout from = random.layout(shape, 3), to = random.layout(shape, 3);

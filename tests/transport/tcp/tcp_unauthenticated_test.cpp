@@ -66,7 +66,7 @@ std::int64_t resident_bytes() {
 
 }  // namespace
 
-TEST(TcpUnauthenticatedPeer, IsDisconnectedWhateverItSends) {
+TEST(TcpUnauthenticatedPeer, IsDisconnectedAfterAnyBytes) {
   TcpPair pair(1);
   expect_exchange(pair);
   const HostPort port = pair.producer_address().host_port;
@@ -261,7 +261,7 @@ TEST(TcpUnauthenticatedPeer, IsDetectedAtThePortOfARank) {
         << error.what();
   }
   for (int i = 0; i < 1000; ++i) other.progress(), consumer.progress();
-  EXPECT_FALSE(receive.test());  // it goes on trying
+  EXPECT_FALSE(receive.test());  // it keeps trying
   EXPECT_GE(other.rejected(), 1u);
 }
 

@@ -319,7 +319,7 @@ TEST(Share, GivesEachStepToOneOfTheGroups) {
 }
 
 // A group that leaves costs the others nothing, and the following steps go to them.
-TEST(Share, GoesOnWithoutAGroupThatLeaves) {
+TEST(Share, ContinuesWithoutAGroupThatLeaves) {
   World world;
   std::mutex mutex;
   Numbers taken;

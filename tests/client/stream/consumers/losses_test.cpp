@@ -32,7 +32,7 @@ std::size_t count_of(const std::string& line, const std::string& text) {
   return times;
 }
 
-TEST(LostConsumer, IsNamedInOneWarningWhileTheStreamGoesOn) {
+TEST(LostConsumer, IsNamedInOneWarningByAStreamThatContinues) {
   World world;
   world.log = core::LogLevel::warn;
   testing::internal::CaptureStderr();

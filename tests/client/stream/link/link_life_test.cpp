@@ -390,7 +390,7 @@ TEST(LinkLifeAtItsEnd, DeliversKeptStepsOverAnOfferWithAChoice) {
   }
 }
 
-// A consumer has waited for its producer for longer than step_timeout when a reader of its own stream still looks for its
+// A consumer has waited for its producer for longer than step_timeout when a reader of the consumer still looks for its
 // choices. The producer sends its step once that reader is linked.
 TEST(LinkLifeLate, HoldsALongCallForChoices) {
   World world;
@@ -633,8 +633,7 @@ TEST_F(LinkLife, DropsOnlyAConsumerThatFallsSilent) {
     Stranger stranger(world, world.network(), "stranger", 2);
     stranger.subscribe();
     stranger.send_address();
-    stranger.prove(
-        0.5);  // and is silent from now on, while the server still receives its heartbeats
+    stranger.prove(0.5);  // then it is silent, while the server still receives its heartbeats
     const auto why = stranger.await_end();
     EXPECT_NE(why.find("expected a sign of life from rank 0"), std::string::npos) << why;
     EXPECT_NE(why.find("while the server reports that it is alive"), std::string::npos) << why;

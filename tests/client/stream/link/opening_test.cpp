@@ -50,7 +50,7 @@ void await_state(pid_t pid, bool is_stopped) {
   }
 }
 
-/// Runs in a process of its own: a consumer that speaks to the server itself, and stops itself before it
+/// Runs in a separate process: a consumer that speaks to the server itself, and stops itself before it
 /// sends its address, or before it connects.
 TEST(Stopping, DISABLED_Consumer) {
   const bool sends_address = std::getenv("TREMULA_TEST_SENDS") != nullptr;
@@ -178,8 +178,8 @@ TEST_P(StoppedConsumer, DelaysNoOtherRank) {
       environment, file.string() + ".log");
   await_state(stopping->pid(), true);
   const std::uint64_t stopped_at = put;
-  // While it is stopped during its set-up, the others go on for longer than a call waits for a link that has
-  // just begun, but not so long that the link is given up (10 s).
+  // While it is stopped during its set-up, the others continue for longer than a call waits for a link that
+  // has just begun, but for less than the 10 s after which the link is given up.
   const auto stopped_until = core::Deadline::after(goes_on ? 2 : 1);
   const auto limit = soon();
   while ((put < stopped_at + 100 || !stopped_until.expired()) && !limit.expired())

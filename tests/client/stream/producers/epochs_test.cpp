@@ -296,7 +296,7 @@ Numbers packages_with(const std::vector<PeerStatistics>& peers, const std::strin
   return packages;
 }
 
-// A consumer is lost, and another one comes: only its own plan is made and its own link opened.
+// A consumer is lost, and another joins: only the plan and the link of that consumer are made.
 TEST(Membership, ChangeKeepsOtherPlansAndLinks) {
   World world;
   world.step_timeout = 60;

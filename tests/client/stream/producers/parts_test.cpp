@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several producer groups own boxes of one array, and several consumer groups take it or a part of it;
-// every rank is a thread with a session of its own, with a real server. Every element carries its global
+// every rank is a thread with its own session, with a real server. Every element carries its global
 // number and its step. Separate jobs are in tests/coupled/many_test.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -311,7 +311,7 @@ TEST(Parts, AnswerRanksOfALateConsumerAlike) {
   world.start("first", 2, [&](Session& s) {
     try {
       consume(s, "shape=12x20 grid=2x1");
-    } catch (const Error&) {  // its producers leave without an end, each at a step of its own
+    } catch (const Error&) {  // its producers leave without an end, at different steps
     }
   });
   world.start("late", 2, [&](Session& s) {
