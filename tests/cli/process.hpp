@@ -13,7 +13,7 @@ namespace tremula::cli {
 class Process {
 public:
   enum class Output { pipe, terminal };
-  /// @param user  user that runs the process, which only root can choose; nullopt if this process's own
+  /// @param user  user of the process, which only root can choose; nullopt for the user of the test
   explicit Process(const std::vector<std::string>& arguments,
                    const std::vector<std::string>& variables = {}, Output output = Output::pipe,
                    std::optional<uid_t> user = std::nullopt);
