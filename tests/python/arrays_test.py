@@ -54,7 +54,7 @@ class ArraysTest(unittest.TestCase):
         pointer, size, _ = target(layout, dtype).locate(a, is_written)
         return pointer, size
 
-    def test_takes_owned_part_and_whole_buffer(self):
+    def test_owned_part_and_whole_buffer_are_accepted(self):
         a = np.zeros((3, 4))
         self.assertEqual(self.taken(self.rows, a), (a.ctypes.data, 96))
         flat = np.zeros(12)
@@ -62,7 +62,7 @@ class ArraysTest(unittest.TestCase):
         f = np.zeros((3, 4), order="F")
         self.assertEqual(self.taken(self.columns, f), (f.ctypes.data, 96))
 
-    def test_finds_the_buffer_of_a_view(self):
+    def test_buffer_of_a_view_is_found(self):
         whole = np.zeros((5, 6))
         self.assertEqual(self.taken(self.ghosts, whole), (whole.ctypes.data, 240))
         self.assertEqual(self.taken(self.ghosts, whole[1:4, 1:5]), (whole.ctypes.data, 240))
@@ -72,13 +72,13 @@ class ArraysTest(unittest.TestCase):
         self.assertEqual(self.taken(self.ghosts, owned)[0], owned.ctypes.data - 7 * 8)
         self.assertEqual(tremula.empty(self.ghosts, 0, ghost=True).shape, (5, 6))
 
-    def test_refuses_a_view_whose_buffer_ends_early(self):
+    def test_view_whose_buffer_ends_early_is_refused(self):
         short = np.zeros(240 // 8 - 1)
         view = np.lib.stride_tricks.as_strided(short[7:], (3, 4), (48, 8))
         with self.assertRaisesRegex(tremula.InvalidArgument, "a buffer that ends before that"):
             self.taken(self.ghosts, view)
 
-    def test_one_rule_for_everything_else(self):
+    def test_unsuitable_arrays_are_refused(self):
         for layout, a, words in [
             (self.rows, np.zeros((4, 3)), r"shape \(3, 4\).*found shape \(4, 3\)"),
             (self.rows, np.zeros((3, 4), order="F"), r"strides \(32, 8\) bytes.*found shape \(3, 4\) with strides \(8, 24\)"),
@@ -101,7 +101,7 @@ class ArraysTest(unittest.TestCase):
         with self.assertRaisesRegex(tremula.InvalidArgument, "read-only"):
             self.taken(Layout.block((8,), (1,)), b"8 bytes.", "uint8", is_written=True)
 
-    def test_arrays_in_the_other_order_are_refused_with_two_cures(self):
+    def test_order_mismatch_error_offers_two_remedies(self):
         for layout, a, words in [
             (self.rows, np.zeros((3, 4), order="F"), r'with store="column", or copy the array by numpy\.ascontiguousarray$'),
             (self.columns, np.zeros((3, 4)), r"without store, or copy the array by numpy\.asfortranarray$"),
@@ -111,7 +111,7 @@ class ArraysTest(unittest.TestCase):
             other = self.columns if layout is self.rows else self.rows
             self.assertEqual(self.taken(other, a), (a.ctypes.data, 96))
 
-    def test_a_masked_array_is_refused_since_its_mask_would_be_lost(self):
+    def test_masked_array_is_refused(self):
         masked = np.ma.masked_array(np.arange(12.0).reshape(3, 4), mask=np.eye(3, 4))
         for is_written in (False, True):
             with self.assertRaisesRegex(tremula.InvalidArgument, r"without a mask.*put array\.filled\(value\)"):
@@ -119,7 +119,7 @@ class ArraysTest(unittest.TestCase):
         self.taken(self.rows, masked.filled(-1))
         self.taken(self.rows, masked.data, is_written=True)
 
-    def test_what_can_become_an_array_is_refused_with_the_call_that_makes_one(self):
+    def test_refusal_names_the_call_that_makes_an_array(self):
         class Frame:
             def __array__(self, dtype=None):
                 raise AssertionError("nothing is copied")
@@ -130,7 +130,7 @@ class ArraysTest(unittest.TestCase):
         with self.assertRaisesRegex(tremula.InvalidArgument, r"found builtins\.object$"):
             self.taken(self.rows, object())
 
-    def test_lists_take_arrays_of_the_shape_of_what_they_list(self):
+    def test_one_box_or_point_list_takes_its_own_shape(self):
         box = Layout.of_boxes((6, 4), 2, [[1, 1]], [[2, 3]], is_partial=True)
         two = Layout.of_boxes((6, 4), 2, [[1, 1], [4, 0]], [[1, 3], [1, 3]], is_partial=True)
         points = Layout.of_points((6, 4), 2, np.arange(6).reshape(2, 3), is_partial=True)
@@ -145,7 +145,7 @@ class ArraysTest(unittest.TestCase):
             self.taken(two, a)  # which box has which row is not to be seen
         self.taken(two, a.ravel())
 
-    def test_rows_of_a_changing_extent(self):
+    def test_changing_extent_takes_any_number_of_rows(self):
         layout = Layout.parse("shape=*x3 grid=2x1")
         a = np.zeros((7, 3))
         self.assertEqual(self.taken(layout, a), (a.ctypes.data, 168))
@@ -155,13 +155,13 @@ class ArraysTest(unittest.TestCase):
             with self.assertRaisesRegex(tremula.InvalidArgument, r"shape \*x3"):
                 self.taken(layout, wrong)
 
-    def test_buffer_protocol(self):
+    def test_buffer_protocol_is_accepted(self):
         a = array.array("d", range(12))
         self.assertEqual(self.taken(self.rows, a), (a.buffer_info()[0], 96))
         m = memoryview(bytearray(96)).cast("d")
         self.assertEqual(self.taken(self.rows, m, is_written=True)[1], 96)
 
-    def test_dlpack(self):
+    def test_dlpack_is_accepted(self):
         a = np.arange(12.0).reshape(3, 4)
         self.assertEqual(self.taken(self.rows, Exported(a)), (a.ctypes.data, 96))
         self.assertEqual(self.taken(self.rows, Exported(a), is_written=True), (a.ctypes.data, 96))
@@ -171,7 +171,7 @@ class ArraysTest(unittest.TestCase):
             self.taken(self.rows, Exported(np.zeros((6, 8))[::2, ::2]))
 
     @unittest.skipIf(importlib.util.find_spec("torch") is None, "PyTorch is not installed")
-    def test_tensors_of_pytorch(self):
+    def test_suitable_pytorch_tensors_are_accepted(self):
         import torch
 
         a = torch.arange(12.0, dtype=torch.float64).reshape(3, 4)
@@ -197,7 +197,7 @@ class ArraysTest(unittest.TestCase):
             with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
                 self.taken(self.rows, wrong)
 
-    def test_element_types(self):
+    def test_element_types_have_equivalent_names(self):
         for name in ("int8", "i16", "i32", "i64", "uint8", "u16", "u32", "u64", "f32", "f64", "c64", "c128", "float16", "bool"):
             kind = element_type(name)
             self.assertEqual(kind.name, name)
@@ -214,7 +214,7 @@ class ArraysTest(unittest.TestCase):
             with self.assertRaises(tremula.InvalidArgument):
                 element_type(wrong)
 
-    def test_a_name_means_what_numpy_says_or_is_refused(self):
+    def test_type_name_agrees_with_numpy_or_is_refused(self):
         """Every name that both know: the same type, or an error that names both."""
         for name in (*_c.TYPE_NAMES, "i1", "i2", "i4", "u1", "u2", "u4", "f2", "f4", "f8", "c8", "c16", "int", "float"):
             try:
@@ -228,7 +228,7 @@ class ArraysTest(unittest.TestCase):
                 elif theirs is not None:
                     self.assertEqual(element_type(name).dtype, theirs)
 
-    def test_structs_are_taken_with_their_members_or_as_bytes(self):
+    def test_structs_are_accepted_with_members_or_as_bytes(self):
         layout, struct = Layout.block((4,), (1,)), np.dtype([("id", "i4"), ("x", "f4")])
         self.taken(layout, np.zeros(4, struct), struct)
         self.taken(layout, np.rec.array(np.zeros(4, struct)), struct)
@@ -238,7 +238,7 @@ class ArraysTest(unittest.TestCase):
             with self.assertRaisesRegex(tremula.InvalidArgument, "expected elements of type opaque of 8 bytes"):
                 self.taken(layout, np.zeros(4, other), struct)
 
-    def test_shared_memory_is_zeroed_and_freed_with_the_last_view(self):
+    def test_shared_memory_is_zeroed_and_freed_at_last(self):
         before, files = mapped_bytes(), len(os.listdir("/proc/self/fd"))
         a = tremula.empty(Layout.block((1 << 20,), (1,)), 0, "f64")
         self.assertFalse(a.any())
@@ -253,7 +253,7 @@ class ArraysTest(unittest.TestCase):
         gc.collect()
         self.assertEqual((mapped_bytes(), len(os.listdir("/proc/self/fd"))), (before, files))
 
-    def test_empty_parts(self):
+    def test_empty_parts_are_accepted(self):
         layout = Layout.block((2, 3), (4, 1))
         a = tremula.empty(layout, 3)
         self.assertEqual(a.shape, layout.local(3).extents)

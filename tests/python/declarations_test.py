@@ -74,14 +74,14 @@ class DeclarationsTest(unittest.TestCase):
                     self.assertEqual(kind_declared(declared[name][0]), kind_of(result))
                     self.assertEqual([kind_declared(a) for a in declared[name][1]], [kind_of(p) for p in parameters])
 
-    def test_the_library_has_what_is_declared(self):
+    def test_library_has_every_declared_function(self):
         for name, (_, arguments) in _c.FUNCTIONS.items():
             self.assertEqual(getattr(_library.lib, name).argtypes, arguments)
 
-    def test_an_installed_library_is_asked_for_by_its_soname(self):
+    def test_soname_has_the_version_of_the_library(self):
         self.assertTrue(_library.version().startswith(_library.INTERFACE + "."), _library.version())
 
-    def test_structs_and_constants_are_those_of_a_program_in_c(self):
+    def test_structs_and_constants_equal_those_of_c(self):
         lines, expected = [], []
         structs = {**_c.STRUCTS}
         for name, struct in structs.items():

@@ -9,7 +9,7 @@ SEED = os.environ.get("TREMULA_TEST_SEED", "2011")
 
 
 class TrainSurrogateTest(ExampleTest):
-    def test_beats_persistence_on_steps_held_out(self):
+    def test_network_beats_persistence_on_held_out_steps(self):
         text = self.run_example("train_surrogate", "--steps", "90", "--factor", "2", "--seed", SEED)
         network = self.number(r"network +([\d.]+) cm", text)
         persistence = self.number(r"persistence +([\d.]+) cm", text)
@@ -19,7 +19,7 @@ class TrainSurrogateTest(ExampleTest):
         self.assertIn(f"seed {SEED};", text)
         self.assert_picture(self.output / "surrogate.png", 1000, 800)
 
-    def test_says_that_it_has_not_learned(self):
+    def test_failure_to_learn_is_reported(self):
         text = self.run_example("train_surrogate", "--steps", "40", "--updates", "0", "--seed", SEED, status=1)
         self.assertIn("NOT LEARNED", text)
 

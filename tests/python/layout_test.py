@@ -14,7 +14,7 @@ def global_numbers(layout, rank):
 
 
 class LayoutTest(unittest.TestCase):
-    def test_block_cyclic_gives_each_rank_what_it_is_dealt(self):
+    def test_block_cyclic_follows_its_definition(self):
         for shape, grid, block, source, ranks in [
             ((10, 7), (2, 3), (2, 2), (0, 0), "row"),
             ((10, 7), (2, 3), (3, 1), (1, 2), "column"),
@@ -31,7 +31,7 @@ class LayoutTest(unittest.TestCase):
                 seen += expected.ravel().tolist()
             self.assertEqual(sorted(seen), list(range(int(np.prod(shape)))))
 
-    def test_global_indices_are_those_of_each_index(self):
+    def test_global_indices_equal_global_index(self):
         for text in ("shape=997 grid=3 block=10 cut=3", "shape=50 grid=2 splits0=0/10/30/31/50 owners0=1/0/0/1", "shape=9 grid=4"):
             layout = Layout(text)
             for rank in range(3):
@@ -42,7 +42,7 @@ class LayoutTest(unittest.TestCase):
         layout = Layout.block((10, 8), (4, 1))
         self.assertEqual([layout.local(r).extents for r in range(4)], [(3, 8), (3, 8), (3, 8), (1, 8)])
 
-    def test_local_tells_storage(self):
+    def test_local_describes_the_storage(self):
         local = Layout.block((10, 8), (2, 1), ghost=(1, 2), store="column").local(1)
         self.assertEqual(local.extents, (5, 8))
         self.assertEqual(local.strides, (1, 7))
@@ -52,7 +52,7 @@ class LayoutTest(unittest.TestCase):
         local = Layout.parse("shape=10x8 grid=2x1 leading=11").local(0)
         self.assertEqual((local.strides, local.buffer_shape), ((11, 1), (5, 11)))
 
-    def test_on_mesh_means_what_dtensor_means(self):
+    def test_on_mesh_follows_dtensor(self):
         layout = Layout.on_mesh((8, 6), (2, 2), [Shard(0), Replicate()])
         for rank in range(4):
             np.testing.assert_array_equal(layout.global_indices(rank, 0), 4 * (rank // 2) + np.arange(4))
@@ -62,7 +62,7 @@ class LayoutTest(unittest.TestCase):
         self.assertEqual([both.global_indices(r, 0).tolist() for r in range(4)], [[0, 1], [2, 3], [4, 5], [6, 7]])
         self.assertEqual([strided.global_indices(r, 0).tolist() for r in range(4)], [[0, 1], [4, 5], [2, 3], [6, 7]])
 
-    def test_lists_are_of_this_rank(self):
+    def test_lists_describe_one_rank(self):
         points = Layout.of_points((6, 5), 2, [29, 3, 11], is_partial=True)
         self.assertEqual(points.local(0).allocated, 3)
         self.assertIn("partial=yes", points.text)
@@ -73,7 +73,7 @@ class LayoutTest(unittest.TestCase):
         self.assertNotEqual(points, Layout.of_points((6, 5), 2, [29, 3, 12], is_partial=True))
         self.assertEqual(points, Layout.of_points((6, 5), 2, np.array([29, 3, 11]), is_partial=True))
 
-    def test_from_scalapack(self):
+    def test_from_scalapack_follows_the_descriptor(self):
         layout = Layout.from_scalapack([1, 0, 10, 8, 3, 2, 0, 0, 6], rows=2, columns=2)
         for rank in range(4):
             np.testing.assert_array_equal(global_numbers(layout, rank), support.owned((10, 8), (2, 2), rank, (3, 2)))
@@ -106,7 +106,7 @@ class LayoutTest(unittest.TestCase):
             sums.add(total % 2**64)
         self.assertEqual(len(sums), 1)
 
-    def test_relabeled_moves_nothing_that_can_stay(self):
+    def test_relabeled_moves_no_element_that_can_stay(self):
         rows = Layout.block((40, 4), (4, 1))
         turned = Layout.parse("shape=40x4 grid=4x1 splits0=0/10/20/30/40 owners0=2/3/0/1")
         found = tremula.relabel(tremula.Update(rows, turned), 4)
@@ -115,7 +115,7 @@ class LayoutTest(unittest.TestCase):
         for rank in range(4):
             np.testing.assert_array_equal(global_numbers(kept, rank), global_numbers(rows, rank))
 
-    def test_errors_tell_what_was_expected(self):
+    def test_errors_state_the_expectation(self):
         for make, words in [
             (lambda: Layout.parse("shape=3x grid=2"), "position 8"),
             (lambda: Layout.block((4, 4), (2, 1), colour="red"), "colour"),

@@ -58,7 +58,7 @@ class MemoryTest(unittest.TestCase):
         self.assertLess(made[0], 24 << 20)
         self.assertLess(got[0], 24 << 20)
 
-    def test_a_new_array_is_the_only_memory(self):
+    def test_new_array_is_the_only_memory(self):
         made, got = self.hand_over("new", SMALLER, shared, lambda _: np.zeros(1), is_new=True)
         self.assertEqual((made[1], got[1]), (0, SMALLER))
         self.assertLess(got[0], 2 * SMALLER + (16 << 20))  # the array, and the producer's that is mapped

@@ -62,7 +62,7 @@ class MetadataTest(unittest.TestCase):
             self.assertEqual(texts, [list(parts) for parts in zip(*passed)])
             self.assertEqual(arrays, [[0], [1, 1], [2, 2, 2]])
 
-    def test_an_attribute_that_is_missing_names_those_that_are_there(self):
+    def test_missing_attribute_error_lists_the_others(self):
         attributes = tremula.Attributes({"units": ["K"], "levels": [1, 2]})
         for find in (lambda: attributes["iterations"], lambda: attributes.all("iterations")):
             with self.assertRaisesRegex(KeyError, r"one of the attributes \('units', 'levels'\), found 'iterations'"):
@@ -70,7 +70,7 @@ class MetadataTest(unittest.TestCase):
         self.assertEqual((attributes.get("iterations", 5), "iterations" in attributes), (5, False))
         self.assertEqual((attributes["units"], attributes["levels"]), ("K", [1, 2]))
 
-    def test_allgather_refuses_what_has_no_bytes_and_a_closed_session(self):
+    def test_allgather_needs_bytes_and_an_open_session(self):
         def gather(session):
             for wrong in ("text", 5, None):
                 with self.assertRaisesRegex(tremula.InvalidArgument, "allgather: expected bytes, found .*: encode it"):
@@ -81,7 +81,7 @@ class MetadataTest(unittest.TestCase):
 
         support.run(("group", 1, gather))
 
-    def test_times_attributes_description_counters(self):
+    def test_metadata_and_counters_reach_the_consumer(self):
         def consume(session):
             description = session.describe("ocean", timeout=20)
             with session.in_stream("ocean") as stream:
@@ -174,7 +174,7 @@ class MetadataTest(unittest.TestCase):
 
     JOBS = [(m, n, transport) for m, n in ((3, 2), (2, 3), (2, 2)) for transport in ("local", "tcp")]
 
-    def test_attributes_that_all_ranks_set_in_any_order_come_to_all_ranks(self):
+    def test_attributes_of_all_ranks_reach_all_ranks(self):
         wanted = {"dt": 0.5, "names": ["a", "b"], "n": 3}
 
         def turned(rank, _):
@@ -187,7 +187,7 @@ class MetadataTest(unittest.TestCase):
                 self.assertEqual([error for error, _ in made], [""] * m)
                 self.assertEqual(got, [("", [{}, wanted, {}])] * n)
 
-    def test_attributes_that_some_ranks_set_end_the_stream_everywhere(self):
+    def test_attributes_of_some_ranks_end_the_stream(self):
         cases = {
             "rank 0 alone": lambda rank, size: {"dt": 0.5} if rank == 0 else {},
             "the last rank alone": lambda rank, size: {"dt": 0.5} if rank == size - 1 else {},
@@ -221,7 +221,7 @@ class MetadataTest(unittest.TestCase):
 
         support.run(("alone", 1, ask))
 
-    def test_attributes_that_cannot_be(self):
+    def test_unsuitable_attributes_are_refused(self):
         def work(session):
             with session.out_stream("s", wait_for_consumers=0) as out:
                 value = out.field("value", "f64", Layout("shape=2 grid=1"))
@@ -242,7 +242,7 @@ class MetadataTest(unittest.TestCase):
 
         support.run(("alone", 1, work))
 
-    def test_a_step_as_a_dataset(self):
+    def test_step_becomes_a_dataset(self):
         def consume(session):
             with session.in_stream("ocean") as stream:
                 fields = fields_of(stream, session.size)
@@ -265,7 +265,7 @@ class MetadataTest(unittest.TestCase):
 
         support.run(("producer", 2, produce), ("consumer", 2, consume))
 
-    def test_a_dataset_without_xarray_is_told(self):
+    def test_dataset_needs_xarray(self):
         real = builtins.__import__
 
         def without(name, *rest, **more):

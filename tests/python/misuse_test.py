@@ -32,7 +32,7 @@ def alone(test):
 
 class MisuseTest(unittest.TestCase):
     @alone
-    def test_use_after_close(self, session):
+    def test_use_after_close_is_refused(self, session):
         out = session.out_stream("s", wait_for_consumers=0)
         value = out.field("value", "f64", LINE)
         out.put(value, np.zeros(8))
@@ -60,7 +60,7 @@ class MisuseTest(unittest.TestCase):
                 call()
 
     @alone
-    def test_close_of_a_session_names_the_streams_that_are_open(self, session):
+    def test_closing_a_session_names_its_open_streams(self, session):
         out = session.out_stream("first")
         with self.assertRaisesRegex(tremula.InvalidArgument, "first"):
             session.close()
@@ -68,7 +68,7 @@ class MisuseTest(unittest.TestCase):
         session.close()
 
     @alone
-    def test_an_exception_gives_the_stream_up(self, session):
+    def test_exception_gives_the_stream_up(self, session):
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
             with session.out_stream("s", wait_for_consumers=0) as out:
                 out.field("value", "f64", LINE)
@@ -77,7 +77,7 @@ class MisuseTest(unittest.TestCase):
         self.assertFalse(out.is_open)
 
     @alone
-    def test_a_missing_field_can_still_be_put(self, session):
+    def test_missing_field_can_still_be_put(self, session):
         with session.out_stream("s", wait_for_consumers=0) as out:
             fields = [out.field(name, "f64", LINE) for name in ("a", "b")]
             out.begin_step()
@@ -88,7 +88,7 @@ class MisuseTest(unittest.TestCase):
             out.end_step()
 
     @alone
-    def test_unknown_keys_and_names(self, session):
+    def test_unknown_keys_and_names_are_refused(self, session):
         for call, words in [
             (lambda: session.out_stream("s", colour="red"), "colour"),
             (lambda: session.in_stream("s", step="every"), "step.*steps"),
@@ -121,7 +121,7 @@ class MisuseTest(unittest.TestCase):
             other.give_up()
 
     @alone
-    def test_wrong_arrays_are_refused_and_the_step_goes_on(self, session):
+    def test_refused_array_does_not_end_the_step(self, session):
         with session.out_stream("s", wait_for_consumers=0) as out:
             value = out.field("value", "f64", Layout.block((4, 6), (1, 1)))
             with out.step() as step:
@@ -131,7 +131,7 @@ class MisuseTest(unittest.TestCase):
                 step[value] = np.zeros((4, 6))
 
     @alone
-    def test_a_whole_step_is_judged_before_it_is_begun(self, session):
+    def test_put_checks_its_array_before_the_step_begins(self, session):
         with session.out_stream("s", wait_for_consumers=0) as out:
             value = out.field("value", "f64", LINE)
             for put in (out.put, out.put_async):
@@ -142,7 +142,7 @@ class MisuseTest(unittest.TestCase):
             self.assertEqual(out.statistics().steps, 2)
 
     @alone
-    def test_an_array_that_is_gone_or_has_changed_is_looked_at_again(self, session):
+    def test_array_with_a_new_type_is_checked_again(self, session):
         with session.out_stream("s", wait_for_consumers=0) as out:
             value = out.field("value", "f64", LINE)
             out.put(value, np.zeros(8))
@@ -156,7 +156,7 @@ class MisuseTest(unittest.TestCase):
                 out.put(value, a)
 
     @alone
-    def test_an_array_of_another_shape_in_place_is_looked_at_again(self, session):
+    def test_array_with_a_new_shape_is_checked_again(self, session):
         with session.out_stream("s", wait_for_consumers=0) as out:
             value = out.field("value", "f64", Layout.block((4, 6), (1, 1)))
             for change in ("shape", "strides"):
@@ -168,7 +168,7 @@ class MisuseTest(unittest.TestCase):
                         put(value, a)
 
     @alone
-    def test_what_is_no_layout_and_no_type(self, session):
+    def test_only_layouts_and_types_are_accepted(self, session):
         out, stream = session.out_stream("s", wait_for_consumers=0), session.in_stream("t")
         box = dict(origin=(0,), shape=(8,))
         value = out.field("value", "f64", LINE)
@@ -188,7 +188,7 @@ class MisuseTest(unittest.TestCase):
         out.give_up(), stream.give_up()
 
     @alone
-    def test_numbers_that_are_no_integers_or_too_large_for_the_library(self, session):
+    def test_unsuitable_numbers_are_refused(self, session):
         with session.out_stream("s", wait_for_consumers=0) as out:
             value = out.field("value", "f64", LINE)
             out.attribute("time_unit", "s")
@@ -216,7 +216,7 @@ class MisuseTest(unittest.TestCase):
                 call()
         stream.give_up()
 
-    def test_an_array_that_was_got_before_is_still_one_that_can_be_written(self):
+    def test_array_is_checked_for_writing_at_each_get(self):
         def produce(session):
             with session.out_stream("s") as out:
                 value = out.field("value", "f64", LINE)
@@ -235,7 +235,7 @@ class MisuseTest(unittest.TestCase):
         support.run(("producer", 1, produce), ("consumer", 1, consume))
 
     @unittest.skipIf(importlib.util.find_spec("torch") is None, "PyTorch is not installed")
-    def test_a_tensor_whose_memory_has_moved(self):
+    def test_tensor_with_moved_memory_is_put_correctly(self):
         def produce(session):
             import torch
 
@@ -257,13 +257,13 @@ class MisuseTest(unittest.TestCase):
         self.assertEqual(got, [[float(number)] * 8 for number in range(3)])
 
     @alone
-    def test_what_a_thread_raises_while_it_opens_is_raised(self, session):
+    def test_error_of_the_opening_thread_is_raised(self, session):
         with mock.patch("tremula.streams.session.check", side_effect=MemoryError("no room")):
             with self.assertRaisesRegex(MemoryError, "no room"):
                 tremula.Session("never", 0, 1, server="127.0.0.1:9", timeout=0.2)
 
     @alone
-    def test_no_server(self, session):
+    def test_missing_server_is_a_connection_error(self, session):
         with self.assertRaises(tremula.NoServer) as caught:
             tremula.Session("g", 0, 1, server="127.0.0.1:9", timeout=0.3)
         self.assertIsInstance(caught.exception, ConnectionError)
@@ -271,13 +271,13 @@ class MisuseTest(unittest.TestCase):
         self.assertEqual((type(again), str(again), again.status), (tremula.NoServer, str(caught.exception), -6))
 
     @alone
-    def test_a_name_that_is_taken(self, session):
+    def test_taken_group_name_is_refused(self, session):
         with self.assertRaises(tremula.Error) as caught:
             tremula.Session("alone", 0, 1, server=support.server().address, timeout=2)
         self.assertIn("alone", str(caught.exception))
 
     @alone
-    def test_two_threads(self, _):
+    def test_second_thread_gets_an_error(self, _):
         """The second one gets an error, and the first one goes on."""
         options = {"server": support.server().address, "interruptible": False}  # its wait is one call
         with tremula.Session("threads", 0, 1, **options) as session, session.in_stream("never") as stream:
@@ -307,7 +307,7 @@ class MisuseTest(unittest.TestCase):
             self.assertRegex(text, "thread|another call")
 
     @alone
-    def test_a_child_that_was_forked(self, session):
+    def test_forked_child_cannot_use_the_session(self, session):
         with session.out_stream("s", wait_for_consumers=0) as out:
             value = out.field("value", "f64", LINE)
             array = tremula.empty(LINE, 0)
@@ -334,7 +334,7 @@ class MisuseTest(unittest.TestCase):
             self.assertNotEqual(opened, "")
             out.put(value, array)  # the session is the parent's as before
 
-    def test_children_forked_after_a_session_was_closed(self):
+    def test_children_forked_after_a_session_are_free(self):
         """They are processes as others are: each has what it needs of its own, and none waits for another's."""
         with tremula.Session("before", 0, 1, server=support.server().address):
             pass
@@ -342,7 +342,7 @@ class MisuseTest(unittest.TestCase):
             support.run(("first", 2, lambda session: None), ("second", 2, lambda session: None))
 
     @alone
-    def test_a_spawned_child_opens_a_session_of_its_own(self, session):
+    def test_spawned_child_opens_its_own_session(self, session):
         context = multiprocessing.get_context("spawn")
         os.environ["TREMULA_SERVER"] = support.server().address
         child = context.Process(target=open_and_close, args=("child",))
@@ -350,7 +350,7 @@ class MisuseTest(unittest.TestCase):
         child.join()
         self.assertEqual(child.exitcode, 0)
 
-    def test_an_array_is_not_freed_before_it_is_taken(self):
+    def test_array_is_not_freed_before_it_is_taken(self):
         """Only the stream holds the array: the consumer gets what was put all the same."""
         for depth in (0, "0"):
             with self.subTest(queue_depth=depth):
@@ -390,7 +390,7 @@ class MisuseTest(unittest.TestCase):
 
         support.run(("producer", 1, produce), ("consumer", 1, consume))
 
-    def test_versions_that_are_lent_live_until_the_next_one_is_begun(self):
+    def test_lent_version_lives_until_the_next_begins(self):
         layout = Layout.block((1 << 16,), (1,))
 
         def produce(session):
@@ -412,7 +412,7 @@ class MisuseTest(unittest.TestCase):
         _, got = support.run(("producer", 1, produce), ("consumer", 1, consume))
         self.assertEqual(got, [2])
 
-    def test_a_step_that_has_ended(self):
+    def test_ended_step_refuses_gets(self):
         def produce(session):
             with session.out_stream("s") as out:
                 value = out.field("value", "f64", LINE)
@@ -432,7 +432,7 @@ class MisuseTest(unittest.TestCase):
 
         support.run(("producer", 1, produce), ("consumer", 1, consume))
 
-    def test_a_peer_that_is_killed(self):
+    def test_killed_peer_is_reported(self):
         def produce(session):
             with session.out_stream("s") as out:
                 value = out.field("value", "f64", LINE)

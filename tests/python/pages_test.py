@@ -34,7 +34,7 @@ class PagesTest(unittest.TestCase):
         ranked = {"RANK": str(rank), "WORLD_SIZE": str(ranks)}
         return stack.enter_context(support.program(sys.executable, Path(self.folder.name) / name, **ranked))
 
-    def test_producer_and_consumer(self):
+    def test_producer_and_consumer_run_as_printed(self):
         for ranks in ((1, 1), (2, 3)):
             with contextlib.ExitStack() as stack:
                 producers = [self.start(stack, "producer.py", r, ranks[0]) for r in range(ranks[0])]
@@ -46,7 +46,7 @@ class PagesTest(unittest.TestCase):
                 for number, line in enumerate(outputs[0]):
                     self.assertAlmostEqual(float(line.split()[3]), 1e6 * number + 399999.5, delta=0.2)
 
-    def test_asking_and_the_newest_step(self):
+    def test_look_and_newest_run_as_printed(self):
         with contextlib.ExitStack() as stack:
             look, producer = self.start(stack, "look.py"), self.start(stack, "producer.py")
             found = support.finished(look)  # while the producer waits for a consumer: else its steps might be over
@@ -57,11 +57,11 @@ class PagesTest(unittest.TestCase):
             self.assertEqual(lines[-1].split()[0], "9")
             support.finished(producer)
 
-    def test_alone(self):
+    def test_single_program_runs_as_printed(self):
         with contextlib.ExitStack() as stack:
             self.assertEqual(support.finished(self.start(stack, "alone.py")), "[15, 75, 135]\n")
 
-    def test_blocks_that_tell_what_they_print(self):
+    def test_blocks_print_the_output_below_them(self):
         count = 0
         for name, code, printed in blocks(PAGE):
             if name or not printed or ("torch" in code and importlib.util.find_spec("torch") is None):
@@ -71,7 +71,7 @@ class PagesTest(unittest.TestCase):
             count += 1
         self.assertGreater(count, 0)
 
-    def test_the_pages_of_the_package_show_what_is_there(self):
+    def test_pages_compile_and_readme_names_all_modules(self):
         readme = (SOURCE / "bindings" / "python" / "README.md").read_text()
         for _, code, _ in blocks(readme) + blocks((SOURCE / "README.md").read_text()):
             compile(code, "README.md", "exec")

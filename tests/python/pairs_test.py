@@ -38,18 +38,18 @@ class PairsTest(unittest.TestCase):
             for process in jobs:
                 support.finished(process)
 
-    def test_every_pair_of_languages(self):
+    def test_every_pair_of_languages_agrees(self):
         for pair in itertools.product(PEERS, repeat=2):
             for layouts in ((ROWS, COLUMNS), (COLUMNS, ROWS)):
                 with self.subTest(pair=pair, layouts=layouts):
                     self.meet(*pair, layouts)
 
-    def test_with_a_communicator(self):
+    def test_jobs_with_a_communicator_agree(self):
         self.meet("mpi", "mpi", (ROWS, COLUMNS))
         self.meet("mpi", "cpp", (COLUMNS, ROWS))
         self.meet("python", "mpi", (COLUMNS, COLUMNS))
 
-    def test_the_quick_start_meets_python(self):
+    def test_quick_start_works_with_python(self):
         with contextlib.ExitStack() as stack:
             started = [stack.enter_context(support.mpirun(2, support.BIN / "quick_start_producer"))]
             command = [*PEER_PY, "consume", "shape=1000x800 grid=1x1 store=column", "10", "quick"]

@@ -14,7 +14,7 @@ from tremula import Layout
 
 
 class ProgramsTest(unittest.TestCase):
-    def test_plan_tells_every_package(self):
+    def test_plan_lists_every_package(self):
         rows, cyclic = Layout.block((24, 36), (3, 2)), Layout.block_cyclic((24, 36), (2, 2), (3, 5))
         found = tremula.plan(rows, cyclic, all=True, type="float32", validate=True)
         self.assertEqual((found["from"], found["element_bytes"]), (rows.text, 4))
@@ -28,26 +28,26 @@ class ProgramsTest(unittest.TestCase):
         consumer = tremula.plan(rows.text, cyclic, side="consumer", rank=2)
         self.assertEqual([r["rank"] for r in consumer["ranks"]], [2])
 
-    def test_plan_tells_what_is_wrong(self):
+    def test_plan_names_the_mistake(self):
         with self.assertRaisesRegex(tremula.Error, "shape"):
             tremula.plan("shape=4 grid=2", "shape=5 grid=2")
         with self.assertRaisesRegex(tremula.InvalidArgument, "colour"):
             tremula.plan("shape=4 grid=2", "shape=4 grid=2", colour="red")
 
-    def test_what_a_program_writes_that_is_not_json_is_an_error_of_tremula(self):
+    def test_output_other_than_json_is_an_internal_error(self):
         done = subprocess.CompletedProcess([], 0, stdout='{"fill_value": 1.e+20}', stderr="")
         with mock.patch("subprocess.run", return_value=done):
             for call in (tremula.status, lambda: tremula.plan("shape=4 grid=2", "shape=4 grid=1")):
                 with self.assertRaisesRegex(tremula.InternalError, r"expected JSON, found .*1\.e\+20"):
                     call()
 
-    def test_the_version_is_that_of_the_library(self):
+    def test_version_equals_that_of_the_library(self):
         self.assertRegex(tremula.__version__, r"^\d+\.\d+\.\d+$")
         self.assertEqual(tremula.__version__, tremula.version())
         with self.assertRaisesRegex(AttributeError, "module 'tremula' has no attribute 'nothing'"):
             tremula.nothing
 
-    def test_status_shows_what_runs(self):
+    def test_status_shows_the_running_stream(self):
         def produce(session):
             with session.out_stream("shown", wait_for_consumers=0) as out:
                 value = out.field("value", "int8", Layout("shape=8 grid=1"))
@@ -61,7 +61,7 @@ class ProgramsTest(unittest.TestCase):
         with self.assertRaises(tremula.NoServer):
             tremula.status("127.0.0.1:9")
 
-    def test_attributes_of_any_name_are_shown_as_they_are(self):
+    def test_status_shows_attributes_of_any_name(self):
         def produce(session):
             with session.out_stream("attributed", wait_for_consumers=0) as out:
                 value = out.field("value", "int8", Layout("shape=8 grid=1"))
@@ -76,7 +76,7 @@ class ProgramsTest(unittest.TestCase):
         self.assertEqual(stream["attributes"], {"element_type": [1, 2]})
         self.assertEqual((field["element_type"], field["attributes"]), ("int8", {"element_type": "i8"}))
 
-    def test_a_server_ends_with_its_context(self):
+    def test_server_ends_with_its_context(self):
         with tremula.Server(heartbeat=0.5) as server:
             self.assertRegex(server.endpoint, r"^127\.0\.0\.1:\d+$")
             folder = os.path.dirname(server.log_file)
@@ -93,26 +93,26 @@ class ProgramsTest(unittest.TestCase):
         with self.assertRaisesRegex(tremula.InternalError, "has ended.*colour"):
             tremula.Server(colour="red")
 
-    def test_a_server_needs_its_key(self):
+    def test_server_needs_its_key(self):
         with tremula.Server() as server:
             environment = support.environment(TREMULA_SERVER=server.endpoint, TREMULA_KEY_FILE="none")
             code = "import tremula\ntry: tremula.Session('g', timeout=5)\nexcept tremula.Error as e: print(type(e).__name__)"
             done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
             self.assertEqual(done.stdout, "Refused\n", done.stderr)
 
-    def test_the_program_is_found_or_missed(self):
+    def test_missing_program_is_reported(self):
         self.assertTrue(os.access(tremula.program(), os.X_OK))
         with mock.patch.dict(os.environ, {"TREMULA_LIBRARY": "/nowhere/libtremula.so", "PATH": "/nowhere"}):
             with self.assertRaisesRegex(tremula.Unsupported, "the program tremula in .*found none"):
                 tremula.program()
 
-    def test_a_library_that_is_missing_is_named(self):
+    def test_missing_library_is_named(self):
         code = "import tremula\ntry: tremula.Layout('shape=2 grid=1')\nexcept tremula.Unsupported as e: print(e)"
         environment = support.environment(TREMULA_LIBRARY="/nowhere/libtremula.so")
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         self.assertRegex(done.stdout, "expected libtremula.so.*found /nowhere/libtremula.so.*TREMULA_LIBRARY=")
 
-    def test_doctor(self):
+    def test_doctor_reports_the_installation(self):
         command = [sys.executable, "-m", "tremula", "doctor"]
         environment = {k: v for k, v in support.environment().items() if k not in ("TREMULA_SERVER",)}
         done = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, timeout=120)
@@ -131,7 +131,7 @@ class ProgramsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stdout, "problem .*expected libtremula.so")
 
-    def test_the_command_line_of_the_program(self):
+    def test_module_runs_the_command_line(self):
         done = subprocess.run([sys.executable, "-m", "tremula", "version"], env=support.environment(), capture_output=True, text=True)
         self.assertIn(tremula.version(), done.stdout)
 

@@ -12,14 +12,14 @@ from tremula import Layout, Update, _library
 
 
 class RedistributionTest(unittest.TestCase):
-    def test_under_mpirun(self):
+    def test_redistribution_runs_under_mpirun(self):
         for ranks in (1, 3):
             with support.mpirun(ranks, sys.executable, support.HERE / "redistribution_ranks.py") as job:
                 output = support.finished(job)
             for rank in range(ranks):
                 self.assertIn(f"rank {rank}: redistributed", output)
 
-    def test_without_the_part_for_mpi_it_is_named(self):
+    def test_missing_mpi_library_is_named(self):
         _library.lib.library
         with tempfile.TemporaryDirectory() as folder:
             with mock.patch.dict(os.environ, {"TREMULA_LIBRARY": folder + "/libtremula.so"}):
@@ -30,7 +30,7 @@ class RedistributionTest(unittest.TestCase):
                 self.assertEqual(len(found.tremula_redistribute.argtypes), 6)
                 self.assertEqual(found.path, folder + "/libtremula_mpi.so")
 
-    def test_what_cannot_be(self):
+    def test_unsuitable_arguments_are_refused(self):
         rows = Layout.block((4, 4), (2, 1))
         with self.assertRaisesRegex(tremula.InvalidArgument, "communicator of mpi4py"):
             tremula.Redistribution(None, [Update(rows, rows)])

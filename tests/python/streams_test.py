@@ -61,7 +61,7 @@ def exchange(make_from, make_to, dtype="f64", to_dtype=None, ranks=(2, 3), steps
 
 
 class StreamsTest(unittest.TestCase):
-    def test_layouts_meet(self):
+    def test_layouts_of_both_sides_may_differ(self):
         rows = lambda n: Layout.block(SHAPE, (n, 1))
         columns = lambda n: Layout.block(SHAPE, (1, n), store="column")
         cyclic = lambda n: Layout.block_cyclic(SHAPE, (1, n), (24, 2))
@@ -71,7 +71,7 @@ class StreamsTest(unittest.TestCase):
             with self.subTest(layouts=[make(3).text for make in pair]):
                 exchange(*pair)
 
-    def test_every_type_arrives_as_it_is(self):
+    def test_every_type_arrives_unchanged(self):
         rows, columns = (lambda n: Layout.block(SHAPE, (n, 1))), (lambda n: Layout.block(SHAPE, (1, n)))
         types = ["int8", "u16", "i32", "u64", "float16", "bf16", "f32", "c64", "c128", "bool"]
 
@@ -96,7 +96,7 @@ class StreamsTest(unittest.TestCase):
 
         support.run(("producer", 1, produce), ("consumer", 2, consume))
 
-    def test_a_type_left_out_is_that_of_the_producer(self):
+    def test_omitted_type_is_that_of_the_producer(self):
         struct = np.dtype([("id", "i4"), ("x", "f4")])
         types = ["int8", "u64", "f32", "bf16", "bool", struct]
 
@@ -121,7 +121,7 @@ class StreamsTest(unittest.TestCase):
         _, found = support.run(("producer", 1, produce), ("consumer", 2, consume))
         self.assertEqual(found, [["int8", "u64", "f32", "bf16", "bool", "opaque of 8 bytes"]] * 2)
 
-    def test_a_change_may_be_given_in_arrays(self):
+    def test_axes_may_be_an_array(self):
         exchange(
             lambda n: Layout.block(SHAPE, (n, 1)),
             lambda n: Layout.block(SHAPE[::-1], (n, 1)),
@@ -129,7 +129,7 @@ class StreamsTest(unittest.TestCase):
             expected=lambda step, own, _: values(step, own % 24 * 18 + own // 24),
         )
 
-    def test_one_box_comes_into_an_array_of_its_shape(self):
+    def test_one_box_fills_an_array_of_its_shape(self):
         tiles = lambda rank: ((rank // 2 * 12, rank % 2 * 9), (12, 9))
 
         def produce(session):
@@ -148,7 +148,7 @@ class StreamsTest(unittest.TestCase):
 
         support.run(("producer", 4, produce), ("consumer", 1, consume))
 
-    def test_converted_scaled_and_turned_on_the_way(self):
+    def test_fields_are_converted_scaled_and_transposed(self):
         rows = lambda n: Layout.block(SHAPE, (n, 1))
         turned = lambda n: Layout.block(SHAPE[::-1], (n, 1))
         as_is = lambda n: Layout.block(SHAPE, (1, n), store="column")
@@ -169,7 +169,7 @@ class StreamsTest(unittest.TestCase):
             from_origin=(7, 11),
         )
 
-    def test_beta_adds_to_what_is_there(self):
+    def test_beta_adds_to_the_array(self):
         def produce(session):
             with session.out_stream("sum") as out:
                 value = out.field("value", "f64", Layout.block(SHAPE, (1, 1)))
@@ -188,7 +188,7 @@ class StreamsTest(unittest.TestCase):
 
         support.run(("producer", 1, produce), ("consumer", 2, consume))
 
-    def test_lists_of_points_and_boxes(self):
+    def test_points_reach_boxes(self):
         points = [np.arange(rank, ELEMENTS.size, 2)[::-1] for rank in range(2)]
         origins, extents = [[[0, 0]], [[12, 0], [20, 9]]], [[[12, 18]], [[8, 18], [4, 9]]]
 
@@ -212,7 +212,7 @@ class StreamsTest(unittest.TestCase):
 
         support.run(("producer", 2, produce), ("consumer", 2, consume))
 
-    def test_rows_whose_number_changes_come_by_their_keys(self):
+    def test_rows_arrive_by_their_keys(self):
         rows_of = lambda step, rank: (step + 1) * (rank + 2) if step != 1 else 0
         first = lambda step, rank: sum(rows_of(step, r) for r in range(rank))
 
@@ -243,7 +243,7 @@ class StreamsTest(unittest.TestCase):
             everything = sorted(i for rank in got for i in rank[number])
             self.assertEqual(everything, list(range(first(number, 2))))
 
-    def test_layers_of_partial_sums(self):
+    def test_partial_sums_get_values_in_the_first_layer(self):
         """A consumer that has them gets the values in its first layer, and 0 in the others; a producer adds them up."""
         layered = Layout("shape=24x18 mesh=2 sum=0")
 
@@ -264,7 +264,7 @@ class StreamsTest(unittest.TestCase):
 
         support.run(("producer", 2, produce), ("consumer", 2, consume))
 
-    def test_skewed_layouts_come_as_one_buffer(self):
+    def test_skewed_layout_arrives_as_one_buffer(self):
         layout = Layout("shape=24x18 mesh=3 block=4x3 owner0=b0+b1")
 
         def produce(session):
@@ -287,7 +287,7 @@ class StreamsTest(unittest.TestCase):
 
         support.run(("producer", 2, produce), ("consumer", 3, consume))
 
-    def test_structs_are_moved_as_they_are(self):
+    def test_structs_arrive_unchanged(self):
         cell = np.dtype([("id", "i4"), ("x", "f8", 2)], align=True)
 
         def filled(numbers):
@@ -313,7 +313,7 @@ class StreamsTest(unittest.TestCase):
         _, names = support.run(("producer", 2, produce), ("consumer", 2, consume))
         self.assertEqual(names, ["opaque of 24 bytes"] * 2)
 
-    def test_what_is_not_got_is_zero_in_a_new_array(self):
+    def test_ghost_cells_are_zero_in_a_new_array(self):
         def produce(session):
             with session.out_stream("partial") as out:
                 value = out.field("value", "f64", Layout.block(SHAPE, (1, 1)))
@@ -334,7 +334,7 @@ class StreamsTest(unittest.TestCase):
 
         support.run(("producer", 1, produce), ("consumer", 1, consume))
 
-    def test_elements_that_the_producer_lacks_are_zero_in_a_new_array(self):
+    def test_missing_elements_are_zero_in_a_new_array(self):
         """Also where the memory of the new array holds other numbers before; what the application held stays its own."""
         points = [np.arange(0, ELEMENTS.size, 6), np.arange(3, ELEMENTS.size // 2, 6)]
 
@@ -362,7 +362,7 @@ class StreamsTest(unittest.TestCase):
                 _, filled = support.run(("producer", 2, produce), (group, 1, consume))
                 self.assertEqual(filled, [False])
 
-    def test_fills_says_whether_all_of_the_part_arrives(self):
+    def test_fills_says_whether_the_whole_part_arrives(self):
         turned = dict(axes=(1, 0))
         cases = [  # layout, parameters of the field, what fills says on each rank
             (Layout.block(SHAPE, (2, 1)), {}, [True, True]),
@@ -423,7 +423,7 @@ class StreamsTest(unittest.TestCase):
         self.assertEqual(made, [{}])
         self.assertEqual(got, [("lent", 6 * 8 << 18)])
 
-    def test_layouts_are_declared_again(self):
+    def test_layouts_can_be_redeclared(self):
         rows, columns = (lambda n: Layout.block(SHAPE, (n, 1))), (lambda n: Layout.block(SHAPE, (1, n)))
 
         def produce(session):
@@ -454,7 +454,7 @@ class StreamsTest(unittest.TestCase):
         self.assertEqual(got[0], got[1])
         self.assertEqual((got[0][:2], got[0][-1]), ([0, 0], 1))
 
-    def test_relabeling_tells_which_part_to_take(self):
+    def test_relabel_returns_the_part_to_take(self):
         def produce(session):
             layout = Layout.block((8,), (2,))
             with session.out_stream("labels") as out:
@@ -473,7 +473,7 @@ class StreamsTest(unittest.TestCase):
         _, got = support.run(("producer", 2, produce), ("consumer", 2, consume))
         self.assertEqual(sorted(got), [0, 1])
 
-    def test_parts_of_two_groups(self):
+    def test_parts_of_two_groups_fill_one_array(self):
         def produce(session):
             columns = slice(0, 9) if session.group == "left" else slice(9, 18)
             with session.out_stream("whole") as out:

@@ -113,7 +113,7 @@ class Once(unittest.TestCase):
     def setUp(self):
         self.results = multiprocessing.get_context("fork").SimpleQueue()
 
-    def test_dealt_by_share_each_of_1000_steps_comes_once(self):
+    def test_share_gives_each_step_once(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(produce, 1000, 4, ranks=2)  # so that each has some
             for rank in range(2):
@@ -125,7 +125,7 @@ class Once(unittest.TestCase):
         print("share: steps of each worker", counts)
         self.assertTrue(all(counts.values()))
 
-    def test_dealt_by_turns_each_of_1000_steps_comes_once_to_its_worker(self):
+    def test_turns_give_each_step_once_to_its_worker(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(produce, 1000, 1, ranks=2)
             for rank in range(2):
@@ -150,7 +150,7 @@ class Once(unittest.TestCase):
             jobs.join(producers)
         return [tuple(item) for s in saved for item in s["seen"]]
 
-    def test_killed_and_resumed_by_turns_each_step_comes_once_counting_from_the_checkpoint(self):
+    def test_resumed_training_gets_the_other_steps_once(self):
         def resume(jobs, states, released):
             ranks = [jobs.start(lambda _, r=r: train(r, 2, 2, "turns", self.results, load=states[r]))[0]
                      for r in range(2)]
@@ -162,7 +162,7 @@ class Once(unittest.TestCase):
         print(f"{len(before)} steps counted when the ranks were killed, {len(after)} after they had come again")
         self.assertEqual(sorted(before + after), [(n, (0, 1, 10, 11)[n % 4]) for n in range(1000)])
 
-    def test_resumed_with_another_number_of_ranks_and_workers(self):
+    def test_training_resumes_with_any_number_of_workers(self):
         def resume(jobs, states, released):
             rank, = jobs.start(lambda _: train(0, 1, 3, "turns", self.results, load=tt.merged(states)))
             released.set()
@@ -195,7 +195,7 @@ class Errors(unittest.TestCase):
         process, = jobs.start(ends_with, text, loop)
         return process
 
-    def test_a_worker_that_is_killed_is_named_with_rank_and_stream(self):
+    def test_error_names_rank_of_a_killed_worker(self):
         def loop():
             dataset = tt.StreamDataset("ocean", ["u"], rank=1, world_size=2)
             for n, _ in enumerate(dataset.batches(DataLoader(dataset, num_workers=2))):
@@ -210,7 +210,7 @@ class Errors(unittest.TestCase):
             for p in producers:
                 jobs.kill(p)
 
-    def test_an_error_in_a_worker_is_named_with_rank_worker_and_stream(self):
+    def test_error_names_rank_worker_and_stream(self):
         def unknown():
             dataset = tt.StreamDataset("ocean", ["particel ids"], rank=3, world_size=4)
             list(DataLoader(dataset, num_workers=1))
@@ -239,7 +239,7 @@ class Errors(unittest.TestCase):
             for p in producers:
                 jobs.kill(p)
 
-    def test_steps_that_are_dropped_at_the_end_are_gone_too(self):
+    def test_steps_dropped_at_the_end_are_an_error(self):
         put, released = multiprocessing.Value(ctypes.c_long, 0), torch_support.Hold()
         seen = []
 
@@ -286,7 +286,7 @@ class Errors(unittest.TestCase):
             for p in producers:
                 jobs.kill(p)
 
-    def test_a_worker_of_a_forkserver_ends_with_the_training(self):
+    def test_worker_of_a_forkserver_ends_with_training(self):
         training = """if __name__ == "__main__":
     import multiprocessing, time, tremula.torch.loading
     reads, writes = multiprocessing.get_context("forkserver").Pipe(False)
@@ -314,7 +314,7 @@ class Errors(unittest.TestCase):
                 process.stdout.close()
             torch_support.wait_until(lambda: not is_alive(worker), seconds=30)
 
-    def test_arguments(self):
+    def test_unsuitable_arguments_are_refused(self):
         with self.assertRaisesRegex(ValueError, "deal: expected one of share, turns"):
             tt.StreamDataset("ocean", deal="luck")
         with self.assertRaisesRegex(RuntimeError, "which can be resumed; found deal='share'"):
@@ -350,14 +350,14 @@ def train_evenly(rank, ranks, workers, uneven, first, results):
 
 
 class Samples(unittest.TestCase):
-    def test_what_the_producer_lacks_is_0(self):
+    def test_missing_elements_are_zero(self):
         results = multiprocessing.get_context("fork").SimpleQueue()
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(produce_partial)
             jobs.start(train_partial, results)
         self.assertEqual(results.get(), [[1.0 + n, 0.0, 2.0 + n, 0.0] for n in range(4)])
 
-    def test_ranks_that_stop_together_have_as_many_batches(self):
+    def test_ranks_that_stop_together_get_equal_batches(self):
         for workers, first, steps in ((1, 0, 5), (2, 0, 11), (2, 0, 8), (1, 1, 5), (2, 3, 12)):
             results = multiprocessing.get_context("fork").SimpleQueue()
             with torch_support.Server(), torch_support.Jobs() as jobs:
@@ -371,14 +371,14 @@ class Samples(unittest.TestCase):
             following = {**found[0][1], **found[1][1]}
             self.assertEqual(following, {number: whole + number for number in range(2 * workers)})
 
-    def test_a_forked_process_pins_nothing(self):
+    def test_forked_process_pins_no_memory(self):
         pins = lambda is_bad_fork, is_there=True: unittest.mock.patch.multiple(
             torch.cuda, is_available=lambda: is_there, _is_in_bad_fork=lambda: is_bad_fork)
         for is_bad_fork, is_there, expected in ((False, True, True), (True, True, False), (False, False, False)):
             with pins(is_bad_fork, is_there):
                 self.assertEqual(can_pin(), expected)
 
-    def test_ranks_that_wait_for_each_other_never_wait_for_the_producer_in_a_circle(self):
+    def test_ranks_in_step_never_wait_in_a_circle(self):
         """4 ranks without workers that meet after each sample; the producer is at most one step ahead."""
         barrier = multiprocessing.get_context("fork").Barrier(4)
 
@@ -395,7 +395,7 @@ class Samples(unittest.TestCase):
             jobs.start(produce, 40, 1, 0.0, None, None, {"queue_depth": 1}, ranks=2)
             jobs.start(loop, ranks=4)
 
-    def test_without_a_first_step_dealing_begins_with_a_whole_round_and_is_resumed_there(self):
+    def test_dealing_begins_with_a_whole_round(self):
         def loop(rank):
             dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=rank, world_size=2, first_step=None)
             seen = [int(sample["step"]) for sample in dataset]
@@ -410,7 +410,7 @@ class Samples(unittest.TestCase):
             jobs.start(produce, 50, 1, 0.0, None, None, {}, None, 31, ranks=2)
             jobs.start(loop, ranks=2)
 
-    def test_types_parts_and_arrays_whose_extent_changes(self):
+    def test_types_parts_and_changing_extents_are_given(self):
         def loop(_):
             fields = {"u": tt.Part(torch.bfloat16, origin=(2, 1), extents=(3, 2)), "particle ids": torch.int32}
             dataset = tt.StreamDataset("ocean", fields, deal="turns", attributes=["n"])
@@ -429,7 +429,7 @@ class Samples(unittest.TestCase):
             jobs.start(produce, 50, 1, ranks=2)
             jobs.start(loop)
 
-    def test_a_replay_buffer_is_filled_by_workers_while_training_draws(self):
+    def test_workers_fill_a_replay_buffer_during_draws(self):
         def loop(_):
             dataset = Slow("ocean", {"u": torch.float32}, deal="turns")
             size = tt.replay.bytes_of(next(iter([{"u": torch.zeros(ROWS, COLUMNS)}])))

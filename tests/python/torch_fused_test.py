@@ -105,7 +105,7 @@ def interleaved(version):
 
 
 class Fused(unittest.TestCase):
-    def test_a_writer_has_q_k_v_apart_and_readers_have_them_fused(self):
+    def test_readers_fuse_separate_tensors(self):
         names = {"qkv.weight": list(APART)}
         heads = {"qkv.weight": [tt.Piece(name, (3 * h + 3 * i, 0), (3, 8), (h, 0))
                                 for h in range(0, HIDDEN, 3) for i, name in enumerate(APART)]}
@@ -119,7 +119,7 @@ class Fused(unittest.TestCase):
                        lambda version: numbers((3 * HIDDEN, 8), 0, version), ranks=2, gloo=True)
             jobs.start(read_fused, "heads", Shard(0), heads, torch.float32, interleaved, "swap", ranks=2, gloo=True)
 
-    def test_a_writer_has_them_fused_and_readers_have_them_apart(self):
+    def test_readers_split_a_fused_tensor(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(write_fused, 30, ranks=2)
             jobs.start(read_apart, "whole", torch.float32, "swap")
@@ -358,7 +358,7 @@ def write_after_an_error(rank, begun, ended):
 
 
 class Errors(unittest.TestCase):
-    def test_a_publisher_goes_on_after_a_step_that_did_not_end(self):
+    def test_publisher_continues_after_an_unfinished_step(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(write_after_an_error, None, None)
 
@@ -368,29 +368,29 @@ class Errors(unittest.TestCase):
             jobs.start(write_plain, kind, *events)
             jobs.start(reader, *args, *events)
 
-    def test_wrong_numbers_are_found_and_the_model_stays(self):
+    def test_wrong_numbers_do_not_reach_the_model(self):
         for buffers in ("copy", "swap", "direct"):
             self.meet("wrong", read_wrong, buffers)
 
-    def test_what_one_rank_cannot_take_no_rank_takes(self):
+    def test_version_that_fails_on_one_rank_is_not_taken(self):
         had = [multiprocessing.get_context("fork").Event() for _ in range(3)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(write_what_does_not_fit, had)
             jobs.start(read_what_does_not_fit, had, ranks=2, gloo=True)
 
-    def test_what_one_rank_cannot_wait_for_no_rank_takes(self):
+    def test_version_that_one_rank_misses_is_not_taken(self):
         had = [multiprocessing.get_context("fork").Event() for _ in range(4)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(write_what_does_not_fit, had)
             jobs.start(read_what_one_rank_cannot_wait_for, had, ranks=2, gloo=True)
 
-    def test_a_version_that_is_taken_back_is_no_version(self):
+    def test_version_that_is_taken_back_is_an_error(self):
         self.meet("lend", read_too_long)
 
-    def test_names_shapes_and_options(self):
+    def test_wrong_names_shapes_and_options_are_refused(self):
         self.meet("good", read_errors)
 
-    def test_what_is_no_tensor_is_named(self):
+    def test_object_other_than_a_tensor_is_named(self):
         with self.assertRaisesRegex(ValueError, "'step': expected a tensor, found int"):
             tt.publish({"step": 3}, "plain", session=types.SimpleNamespace(size=1, rank=0))
 

@@ -59,17 +59,17 @@ class Jobs(unittest.TestCase):
         self.assertEqual(answers_of(torchrun(29500), torchrun(29500)), [2, 2])
         self.assertEqual(answers_of({}, {}), [2, 2])
 
-    def test_ranks_of_two_torchruns_without_a_run_id_form_none(self):
+    def test_ranks_of_two_torchruns_form_no_group(self):
         self.expect_refused(torchrun(29500), torchrun(29501))
         self.expect_refused(torchrun(29500, "node1"), torchrun(29500, "node2"))
         self.expect_refused({"SLURM_JOB_ID": "1", **torchrun(29500)}, {"SLURM_JOB_ID": "2", **torchrun(29500)})
 
-    def test_a_run_id_or_a_name_of_the_job_comes_first(self):
+    def test_run_id_and_job_name_take_precedence(self):
         self.expect_refused(torchrun(29500, run="a"), torchrun(29500, run="b"))
         named = {"TREMULA_JOB": "x", **torchrun(29500)}, {"TREMULA_JOB": "x", **torchrun(29501)}
         self.assertEqual(answers_of(*named, forms_one=True), [2, 2])
 
-    def test_a_run_id_that_every_job_has_is_refused_without_a_place(self):
+    def test_common_run_id_needs_an_address(self):
         none = {"TORCHELASTIC_RUN_ID": "none"}
         for kind, text in answers_of(none, none):
             self.assertEqual(kind, "InvalidArgument")

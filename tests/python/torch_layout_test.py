@@ -81,7 +81,7 @@ KINDS = {"Shard": lambda p: Shard(p["dim"]), "_StridedShard": lambda p: _Strided
 
 
 class OfPyTorch(unittest.TestCase):
-    def test_rows_are_those_that_the_dtensors_of_pytorch_2_11_hold(self):
+    def test_rows_equal_those_of_pytorch_2_11(self):
         """data/dtensor_rows.json: rows that PyTorch 2.11.0's own DTensors hold, as its "about" says. A mesh of fewer
         ranks than the job is repeated: rank r of the job is rank r // times of its mesh."""
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "dtensor_rows.json")) as file:
@@ -118,13 +118,13 @@ class LayoutOf(unittest.TestCase):
             for d, indices in enumerate(expected):
                 np.testing.assert_array_equal(layout.global_indices(rank, d), indices, said)
 
-    def test_chunks_of_one_axis_are_those_of_torch_chunk(self):
+    def test_chunks_of_one_axis_equal_torch_chunk(self):
         for extent in range(0, 14):
             for ranks in range(1, 7):
                 self.compare((extent,), range(ranks), [Shard(0)])
                 self.compare((3, extent), range(ranks), [Shard(-1)])
 
-    def test_random_meshes_and_placements(self):
+    def test_random_placements_follow_the_definition(self):
         seed = int(os.environ.get("TREMULA_TEST_SEED", random.randrange(1 << 30)))
         print("seed", seed)
         rng = random.Random(seed)
@@ -137,14 +137,14 @@ class LayoutOf(unittest.TestCase):
             with self.subTest(shape=shape, mesh=mesh, placements=[vars(p) for p in placements]):
                 self.compare(shape, ranks, placements)
 
-    def test_a_strided_shard_leaves_the_outer_cut_to_the_axis_after_it(self):
+    def test_strided_shard_is_cut_after_the_next_axis(self):
         for extent in (*range(1, 41), 30522, 32002, 50257, 50258, 128258, 151646, 151669):
             for dp, tp in ((2, 2), (4, 2), (2, 4), (8, 2), (2, 3)):
                 self.compare((extent,), torch.arange(dp * tp).reshape(dp, tp), [_StridedShard(0, tp), Shard(0)], (1, 0))
         self.compare((13, 4), torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)], (1, 0))
         self.compare((11,), torch.arange(8).reshape(2, 2, 2), [Replicate(), _StridedShard(0, 2), Shard(0)], (2, 1))
 
-    def test_a_shard_order_says_which_axis_cuts_first(self):
+    def test_shard_order_says_which_axis_cuts_first(self):
         for extent in range(1, 30):
             for axes in itertools.permutations(range(3)):
                 order = (ShardOrderEntry(1, axes),)
@@ -153,7 +153,7 @@ class LayoutOf(unittest.TestCase):
         self.compare((7, 5), torch.arange(12).reshape(2, 3, 2), [Shard(0), Shard(1), Shard(0)], (2, 0, 1),
                      DTensorSpec(both))
 
-    def test_strides_and_a_shard_order_may_say_the_same(self):
+    def test_strides_may_agree_with_a_shard_order(self):
         mesh, placements = torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)]
         spec = DTensorSpec((ShardOrderEntry(0, (1, 0)),))
         six = tt.layout_of(DTensor((6,), DeviceMesh(mesh), placements, spec))
@@ -165,7 +165,7 @@ class LayoutOf(unittest.TestCase):
                              [_StridedShard(0, factors[0]), _StridedShard(0, factors[1]), Shard(0)], axes,
                              DTensorSpec((ShardOrderEntry(0, axes),)))
 
-    def test_orders_that_make_no_sense_are_refused(self):
+    def test_inconsistent_orders_are_refused(self):
         mesh = DeviceMesh(torch.arange(4).reshape(2, 2))
         for order, placements, text in (
                 (((0, (1,)),), [Shard(0), Shard(0)], r"expected the axes \[0, 1\] of the mesh.*found \[1\]"),
@@ -175,7 +175,7 @@ class LayoutOf(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, text):
                 tt.layout_of(DTensor((8,), mesh, placements, DTensorSpec(order)))
 
-    def test_strides_of_which_versions_of_pytorch_differ_are_refused(self):
+    def test_ambiguous_strides_are_refused(self):
         filled_in = DTensorSpec((ShardOrderEntry(0, (0, 1)),), False)
         for spec in (DTensorSpec(None, False), filled_in):
             self.compare((8,), torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)], (1, 0), spec)
@@ -192,19 +192,19 @@ class LayoutOf(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "that 4 chunks divide, found 6: for uneven extents PyTorch"):
             tt.layout_of(DTensor((6,), DeviceMesh([0, 1]), [_StridedShard(0, 2)]))
 
-    def test_ranks_of_a_mesh_in_any_order_and_fewer_than_the_group(self):
+    def test_mesh_may_have_few_ranks_in_any_order(self):
         self.compare((8, 6), [[0, 2], [1, 3]], [Shard(0), Shard(1)])
         self.compare((7, 6), [[5, 1], [4, 2]], [Shard(1), Replicate()])
         self.compare((7,), [3, 4, 5], [Shard(0)])
 
-    def test_partial_sums(self):
+    def test_partial_placement_becomes_a_sum(self):
         mesh = DeviceMesh(torch.arange(4).reshape(2, 2))
         layout = tt.layout_of(DTensor((8, 6), mesh, [Shard(0), Partial()]))
         self.assertEqual(layout.text, "shape=8x6 mesh=2x2 axes0=0 sum=1")
         for rank in range(4):
             self.assertEqual(layout.local(rank).extents, (4, 6))
 
-    def test_what_no_layout_stands_for_is_named(self):
+    def test_unsupported_placement_is_named(self):
         mesh = DeviceMesh([0, 1])
         with self.assertRaisesRegex(ValueError, "axis 0: expected partial sums, found .*max"):
             tt.layout_of(DTensor((8,), mesh, [Partial("max")]))
@@ -213,7 +213,7 @@ class LayoutOf(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "expected a dimension below 1"):
             tt.layout_of(DTensor((8,), mesh, [Shard(1)]))
 
-    def test_a_plain_tensor_is_a_whole_copy_on_every_rank(self):
+    def test_plain_tensor_is_a_whole_copy_on_every_rank(self):
         self.assertEqual(tt.layout_of(torch.zeros(3, 4)).local(0).extents, (3, 4))
         layout = tt.layout_of(torch.zeros(3, 4), ranks=3)
         self.assertEqual([layout.local(r).extents for r in range(3)], [(3, 4)] * 3)
@@ -261,7 +261,7 @@ def check(tensor, rank, is_formula):
 
 
 class OfShardedTensor(unittest.TestCase):
-    def test_shards_of_two_ranks(self):
+    def test_layout_follows_sharded_tensors(self):
         failures = torch.multiprocessing.get_context("fork").SimpleQueue()
         torch.multiprocessing.start_processes(on_rank, (torch_support.free_port(), failures), nprocs=2,
                                               start_method="fork")

@@ -27,11 +27,11 @@ class Pages(unittest.TestCase):
             self.assertEqual([process.returncode for process in started], [0] * len(names))
         return outputs[-1]
 
-    def test_training(self):
+    def test_training_runs_as_printed(self):
         expected = re.search(r"With one rank it prints\n\n```\n(.*?)```\n", PAGE, re.DOTALL).group(1)
         self.assertEqual(self.together("producer.py", "train.py"), expected)
 
-    def test_weights(self):
+    def test_weights_run_as_printed(self):
         lines = self.together("trainer.py", "server_of_answers.py").splitlines()
         self.assertTrue(lines)
         for line in lines:
@@ -39,7 +39,7 @@ class Pages(unittest.TestCase):
             self.assertEqual(line, f"{number} {number} {[3.0 * number] * 3}")
         self.assertEqual(int(lines[-1].split()[0]), 19)
 
-    def test_the_example_weight_sync_is_right(self):
+    def test_example_weight_sync_is_right(self):
         options = "--steps 3 --measured 2 --layers 1 --hidden 64 --timeout 120".split()
         done = subprocess.run([sys.executable, SOURCE / "examples" / "weight_sync" / "run.py", *options],
                               stdout=subprocess.PIPE, text=True, timeout=250)

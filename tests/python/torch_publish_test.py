@@ -44,7 +44,7 @@ def follows(wanted, **options):
 
 
 class Names(unittest.TestCase):
-    def test_ranks_with_names_of_their_own_give_one_version(self):
+    def test_ranks_with_different_names_give_one_version(self):
         def stage(rank):  # of a pipeline; what is tied is on the first and the last
             tied = {"embed": torch.arange(6.0)} if rank in (0, 2) else {}
             return {**tied, f"layer{rank}": torch.full((2, 3), 1.0 + rank)}
@@ -58,7 +58,7 @@ class Names(unittest.TestCase):
                                         "layer1": "shape=2x3 mesh=1 members=1", "layer2": "shape=2x3 mesh=1 members=2"})
             self.assertEqual(texts, [texts[0]] * 3)
 
-    def test_names_whose_layout_is_given_are_on_the_ranks_that_it_names(self):
+    def test_layout_names_the_ranks_of_a_tensor(self):
         def experts(rank):
             return {"all": torch.arange(4.0), f"pair{rank // 2}": torch.full((2,), float(rank))}
 
@@ -68,7 +68,7 @@ class Names(unittest.TestCase):
         _, found = run(("trainer", 4, work), ("reader", 1, follows({"all": (4,), "pair0": (4,), "pair1": (4,)})))
         self.assertEqual(found, [{"all": [0, 1, 2, 3], "pair0": [0, 0, 1, 1], "pair1": [2, 2, 3, 3]}])
 
-    def test_one_name_for_two_things_is_refused_on_all_ranks(self):
+    def test_one_name_for_two_tensors_is_refused(self):
         for second, what in ((torch.zeros(2, 3, dtype=torch.float64), "f64 of shape .2, 3. on rank 1"),
                              (torch.zeros(3, 3), "f32 of shape .3, 3. on rank 1")):
             found, = run(("trainer", 2, publishes(lambda rank: {"w": torch.zeros(2, 3) if rank == 0 else second})))
@@ -77,7 +77,7 @@ class Names(unittest.TestCase):
                 self.assertRegex(text, f"tensor 'w': expected the same type, shape and layout on all ranks, found f32 of "
                                  f"shape .2, 3. on rank 0 and {what}: .*layouts=")
 
-    def test_replicas_that_know_their_own_mesh_alone_are_published_by_one_mesh_of_all(self):
+    def test_replicas_need_one_mesh_of_all_ranks(self):
         def of_rank(rank):
             return {"w": torch.arange(4.0).chunk(2)[rank % 2]}
 
@@ -92,7 +92,7 @@ class Names(unittest.TestCase):
                        ("reader", 1, follows({"w": (4,)})))
         self.assertEqual(found, [{"w": [0, 1, 2, 3]}])
 
-    def test_a_layout_with_parts_on_ranks_that_give_none_is_refused_on_all_ranks(self):
+    def test_missing_part_of_a_layout_is_refused(self):
         found, = run(("trainer", 3, lambda session: publishes(
             lambda rank: {"w": torch.zeros(2), "x": torch.zeros(1)} if rank else {"x": torch.zeros(1)},
             layouts={"w": "shape=6 grid=3"} if session.rank else {})(session)))
@@ -100,7 +100,7 @@ class Names(unittest.TestCase):
             self.assertEqual(kind, "ValueError")
             self.assertRegex(text, "tensor 'w': expected it on every rank that has a part of it.*found none on rank 0")
 
-    def test_a_rank_without_elements_gives_an_empty_tensor_of_any_shape_or_none(self):
+    def test_rank_without_elements_may_give_no_tensor(self):
         whole = torch.arange(16.0).reshape(2, 8)
         layouts = {"w": "shape=2x8 grid=4x1"}
         for given in ({}, {"w": torch.zeros(0)}, {"w": torch.zeros(0, 0)}, {"w": torch.zeros(0, 8)}):
@@ -117,7 +117,7 @@ class Names(unittest.TestCase):
             self.assertEqual(found, [{"w": whole.tolist()}])
             self.assertEqual(parts, [[whole[0].tolist()], [whole[1].tolist()], [], []])
 
-    def test_a_list_that_one_rank_does_not_give_is_refused_on_all_ranks(self):
+    def test_missing_list_of_one_rank_is_refused(self):
         def work(session):
             layouts = {"w": tremula.Layout.of_points((6,), 3, [session.rank * 2, session.rank * 2 + 1])} if session.rank else {}
             return publishes(lambda rank: {"w": torch.zeros(2)} if rank else {"x": torch.zeros(1)}, layouts=layouts)(session)
@@ -126,7 +126,7 @@ class Names(unittest.TestCase):
             self.assertEqual(kind, "ValueError")
             self.assertRegex(text, "tensor 'w': expected every rank to give it, as each lists.*found it on ranks 1, 2")
 
-    def test_what_one_rank_fails_of_ends_the_call_on_all(self):
+    def test_failure_of_one_rank_ends_the_call_on_all(self):
         for tensors, text in ((lambda rank: {"w": torch.zeros(5 if rank == 1 else 2)}, "tensor 'w': expected a part of"),
                               (lambda rank: {"w": torch.zeros(2) if rank != 1 else 3}, "'w': expected a tensor, found int")):
             found, = run(("trainer", 3, publishes(tensors, layouts={"w": "shape=6 grid=3"})))
@@ -136,7 +136,7 @@ class Names(unittest.TestCase):
 
 
 class Copies(unittest.TestCase):
-    def test_copies_that_differ_are_refused_on_all_ranks(self):
+    def test_unequal_copies_are_refused_on_all_ranks(self):
         def experts(rank):
             return {"same": torch.ones(3), "experts.0.w": torch.full((4, 4), float(rank == 2)), "b": torch.full((2,), rank)}
 
@@ -147,14 +147,14 @@ class Copies(unittest.TestCase):
                 self.assertRegex(text, r"tensor 'experts.0.w': expected equal copies on all ranks.*found other numbers on "
                                  r"rank 2 than on rank 0 \(and those of 1 other tensors\).*broadcast.*layouts=")
 
-    def test_equal_copies_of_every_type_pass(self):
+    def test_equal_copies_of_every_type_are_accepted(self):
         types = (torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64, torch.uint8)
         same = {**{str(t): torch.ones(5, dtype=t) for t in types}, "none": torch.zeros(0), "one": torch.tensor(2.0)}
         texts, found = run(("trainer", 2, publishes(lambda _: same)), ("reader", 1, follows({"one": ()})))
         self.assertEqual(found, [{"one": 2.0}])
         self.assertEqual(texts[0]["one"], "shape=1 mesh=2")
 
-    def test_the_flat_parameter_of_fsdp1_is_refused_by_name(self):
+    def test_flat_parameter_of_fsdp1_is_refused_by_name(self):
         flat = {"_fsdp_wrapped_module._flat_param": torch.zeros(8)}
         found, = run(("trainer", 2, publishes(lambda _: flat)))
         for kind, text in found:
@@ -165,7 +165,7 @@ class Copies(unittest.TestCase):
                        ("reader", 1, follows({"_fsdp_wrapped_module._flat_param": (16,)})))
         self.assertEqual(found, [{"_fsdp_wrapped_module._flat_param": [0.0] * 16}])
 
-    def test_ranks_are_named_up_to_eight(self):
+    def test_at_most_eight_ranks_are_named(self):
         self.assertEqual(named(range(9)), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and more")
 
 
@@ -211,7 +211,7 @@ class Tiled:
 
 
 class Tiles(unittest.TestCase):
-    def test_a_sharded_tensor_cut_in_two_dimensions_goes_both_ways(self):
+    def test_tiles_can_be_published_and_followed(self):
         def reads(session):
             tensor = Tiled(session.rank, torch.full((4, 5), -1.0))
             with tt.follow({"w": tensor}, "weights", session=session, verify="none") as reader:
@@ -225,7 +225,7 @@ class Tiles(unittest.TestCase):
 
 
 class Padding(unittest.TestCase):
-    def test_a_padded_vocabulary_is_cut_by_the_reader(self):
+    def test_reader_cuts_a_padded_vocabulary(self):
         embed = torch.arange(40.0).reshape(10, 4)
         cut = {"embed": [tt.Piece("embed", (0, 0), extents=(8, 4))]}
         _, found = run(("trainer", 2, publishes(lambda _: {"embed": embed})), ("reader", 1, follows({"embed": (8, 4)}, fused=cut)))
@@ -233,7 +233,7 @@ class Padding(unittest.TestCase):
 
 
 class Memory(unittest.TestCase):
-    def test_views_of_one_memory_in_two_orders_are_refused(self):
+    def test_views_of_one_memory_in_two_orders_fail(self):
         whole = torch.arange(6.0).reshape(2, 3)
         with self.assertRaisesRegex(ValueError, r"tensor 'turned': expected the memory of 'whole' in the same order, found "
                                     r"strides \(1, 3\) and \(3, 1\)"):
@@ -244,7 +244,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(turned["a"].tolist(), [[0, 3], [1, 4], [2, 5]])
         self.assertEqual(turned["a"].data_ptr(), turned["b"].data_ptr())
 
-    def test_thousands_of_tensors_in_shared_memory_take_one_descriptor(self):
+    def test_shared_tensors_take_one_descriptor(self):
         tensors = {str(k): torch.full((k % 7 + 1,), float(k % 100), dtype=(torch.float32, torch.bfloat16, torch.int8)[k % 3])
                    for k in range(2000)}
         tensors["tied"] = tensors["5"].view(3, 2)
@@ -257,7 +257,7 @@ class Memory(unittest.TestCase):
         self.assertEqual({name: id(tensor) for name, tensor in tensors.items()}, objects)
         self.assertEqual(tensors["tied"].data_ptr(), tensors["5"].data_ptr())
 
-    def test_a_reader_swaps_many_lent_tensors(self):
+    def test_reader_swaps_many_lent_tensors(self):
         def trainer(session):
             tensors = {str(k): torch.full((k % 5 + 1, 3), 1.0 + k) for k in range(300)}
             tt.to_shared_memory(tensors)
@@ -345,7 +345,7 @@ def keep(rank, name, has_step):
 
 
 class Loss(unittest.TestCase):
-    def test_a_producer_that_outlives_its_consumers_goes_on_without_an_error(self):
+    def test_producer_may_outlive_its_consumers(self):
         for outlives, timeout in ((True, None), (True, 30), (False, None), (False, 30)):
             is_over = multiprocessing.Value("b", 0)
             with torch_support.Server(), torch_support.Jobs() as jobs:
@@ -354,7 +354,7 @@ class Loss(unittest.TestCase):
                 jobs.join(jobs.start(consume, "second", False, is_over))
                 jobs.join(producer)
 
-    def test_close_of_a_producer_that_outlives_its_consumers_fails_for_ranks_of_its_own_alone(self):
+    def test_close_may_ignore_lost_consumers(self):
         for outlives, ranks, lost in ((True, 1, ""), (True, 2, ""), (False, 1, "rank 0 of group 'training'"),
                                       (False, 2, "rank 0 of group 'training'"), (True, 2, "rank 1 of group 'simulation'")):
             is_closing, has_step = multiprocessing.Value("b", 0), multiprocessing.Value("b", 0)
@@ -368,7 +368,7 @@ class Loss(unittest.TestCase):
                 if consumer.is_alive():
                     jobs.kill(consumer)
 
-    def test_what_fails_after_a_loss_is_raised_as_what_it_is(self):
+    def test_error_after_a_loss_is_raised_unchanged(self):
         is_first_dead = multiprocessing.Value("b", 0)
         have_steps = [multiprocessing.Value("b", 0) for _ in range(2)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
@@ -383,7 +383,7 @@ class Loss(unittest.TestCase):
 
 
 class Rounding(unittest.TestCase):
-    def test_hashes_of_16_bits_are_those_of_numbers_rounded_once(self):
+    def test_hashes_of_16_bits_round_once(self):
         """For float64 and int64, on numbers next to ties, the reader's numbers are Tremula's own conversion."""
         rng = np.random.default_rng(38)
         ties = 1 + rng.integers(0, 2 ** 9, 4000) * 2.0 ** -9 + rng.choice([-1, 0, 1], 4000) * 2.0 ** -40
@@ -395,7 +395,7 @@ class Rounding(unittest.TestCase):
         given = {"wide": wide, "special": special, "longs": longs, "ints": (longs % 2 ** 31).to(torch.int32)}
         self.compare(given)
 
-    def test_hashes_of_16_bits_are_those_of_nans_that_keep_their_upper_bits(self):
+    def test_hashes_of_16_bits_keep_upper_bits_of_nans(self):
         rng = np.random.default_rng(41)
 
         def nans(bits, exponent, count):

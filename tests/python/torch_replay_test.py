@@ -25,7 +25,7 @@ BYTES = 4 * 4 + 8  # of sample(n)
 
 
 class Replay(unittest.TestCase):
-    def test_fifo_gives_each_once_in_order_and_waits_when_full(self):
+    def test_fifo_gives_each_sample_once_in_order(self):
         buffer = tt.ReplayBuffer(3 * BYTES, "fifo")
         adder = threading.Thread(target=lambda: [buffer.add(sample(n)) for n in range(100)] and buffer.close())
         adder.start()
@@ -37,7 +37,7 @@ class Replay(unittest.TestCase):
         self.assertEqual(drawn, list(range(100)))
         self.assertEqual(buffer.counters(), {"seen": 100, "kept": 0, "dropped": 0, "drawn": 100, "bytes": 0})
 
-    def test_a_full_fifo_times_out_and_says_so(self):
+    def test_full_fifo_times_out(self):
         buffer = tt.ReplayBuffer(BYTES, "fifo")
         buffer.add(sample(0))
         with self.assertRaisesRegex(TimeoutError, "full for 0.05 s: 1 samples, 24 of 24 bytes"):
@@ -47,7 +47,7 @@ class Replay(unittest.TestCase):
         with self.assertRaisesRegex(TimeoutError, "no sample came within"):
             tt.ReplayBuffer(BYTES).draw(timeout=0.05)
 
-    def test_latest_gives_the_newest_first_each_once(self):
+    def test_latest_gives_each_sample_once_newest_first(self):
         buffer = tt.ReplayBuffer(3 * BYTES, "latest")
         for n in range(10):
             buffer.add(sample(n))
@@ -59,7 +59,7 @@ class Replay(unittest.TestCase):
         with self.assertRaises(tt.EndOfSamples):
             buffer.draw()
 
-    def test_a_window_draws_any_of_the_newest(self):
+    def test_window_draws_any_of_the_newest(self):
         buffer = tt.ReplayBuffer(4 * BYTES, "window", seed=SEED)
         for n in range(10):
             buffer.add(sample(n))
@@ -67,7 +67,7 @@ class Replay(unittest.TestCase):
         self.assertEqual(set(counts), {6, 7, 8, 9})
         self.assertTrue(all(800 < c < 1200 for c in counts.values()), counts)
 
-    def test_a_reservoir_is_uniform_over_all_that_was_seen(self):
+    def test_reservoir_is_uniform_over_all_samples(self):
         """5 of 40 kept, 2000 times: each is kept 250 times on average, with a deviation of 15."""
         counts = collections.Counter()
         for trial in range(2000):
@@ -79,7 +79,7 @@ class Replay(unittest.TestCase):
         self.assertEqual(sum(counts.values()), 10000)
         self.assertTrue(all(170 < counts[n] < 330 for n in range(40)), counts)
 
-    def test_what_a_reservoir_keeps_does_not_depend_on_the_order_of_coming(self):
+    def test_reservoir_keeps_the_smallest_priorities(self):
         """The smallest priorities, as many as fit, whatever the sizes."""
         rng = random.Random(SEED)
         for trial in range(50):
@@ -99,7 +99,7 @@ class Replay(unittest.TestCase):
             self.assertEqual({entry[2]["step"] for entry in buffer._entries}, expected)
             self.assertEqual(buffer.bytes, sum(4 * sizes[n] + 8 for n in expected))
 
-    def test_a_checkpoint_goes_on_as_it_would_have(self):
+    def test_restored_buffer_continues_unchanged(self):
         for policy, trial in itertools.product(("fifo", "latest", "window", "reservoir"), range(20)):
             one = tt.ReplayBuffer(6 * BYTES, policy, seed=SEED + trial)
             for n in range(6 if policy == "fifo" else 20):
@@ -121,7 +121,7 @@ class Replay(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "expected a state of policy fifo, found reservoir"):
             tt.ReplayBuffer(BYTES, "fifo").load_state_dict(one.state_dict())
 
-    def test_a_thread_fills_while_training_draws(self):
+    def test_thread_fills_while_training_draws(self):
         def source():
             for n in range(200):
                 yield sample(n)
@@ -134,7 +134,7 @@ class Replay(unittest.TestCase):
         self.assertEqual((buffer.seen, buffer.kept, buffer.dropped, buffer.drawn), (200, 50, 150, draws))
         self.assertEqual(buffer.batch(8)["x"].shape, (8, 4))  # what is kept may be drawn after the end
 
-    def test_what_the_filling_thread_fails_of_is_told_by_draw(self):
+    def test_draw_raises_the_error_of_the_filling_thread(self):
         def source():
             yield sample(0)
             raise ValueError("rank 1, worker 0, stream 'u': lost")
@@ -168,7 +168,7 @@ class Dealing(unittest.TestCase):
                 for step in range(20):
                     self.assertEqual(sum(next_turn(step, n, total) == step for n in numbers), 1)
 
-    def test_a_resumed_job_of_any_size_gives_the_rest_once_and_evenly(self):
+    def test_resumed_job_of_any_size_gives_the_rest_once(self):
         rng = random.Random(SEED)
         for _ in range(200):
             first, end, done, state = rng.randrange(0, 5), 90, set(), None
@@ -191,7 +191,7 @@ class Dealing(unittest.TestCase):
                 whole = Turns.of_state(state)
                 self.assertEqual({s for s in range(first, end) if whole.is_done(s)}, done)
 
-    def test_a_state_of_one_rank_does_not_tell_of_the_others(self):
+    def test_state_of_one_rank_covers_only_its_workers(self):
         mine = Turns(4)
         mine.drawn(0), mine.drawn(1)
         self.assertEqual(mine.resumed(4).oldest_needed(1), 5)

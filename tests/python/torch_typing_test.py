@@ -25,7 +25,7 @@ follow_imports = skip
 
 
 class Typing(unittest.TestCase):
-    def test_mypy_strict(self):
+    def test_mypy_finds_no_error(self):
         with tempfile.TemporaryDirectory() as folder:
             config = Path(folder, "mypy.ini")
             config.write_text(CONFIGURATION)
@@ -37,7 +37,7 @@ class Typing(unittest.TestCase):
         found = [line for line in done.stdout.splitlines() if "/torch/" in line]
         self.assertEqual((found, done.stderr), ([], ""))
 
-    def test_doctests(self):
+    def test_doctests_pass(self):
         count = 0
         for found in pkgutil.iter_modules([str(PACKAGE)]):
             module = importlib.import_module("tremula.torch." + found.name)
@@ -46,7 +46,7 @@ class Typing(unittest.TestCase):
             count += result.attempted
         self.assertGreater(count, 15)
 
-    def test_what_is_public_is_documented_and_files_are_short(self):
+    def test_public_names_are_documented_in_short_files(self):
         page = (PACKAGE / "README.md").read_text()
         for path in sorted(PACKAGE.glob("*.py")):
             text = path.read_text()

@@ -129,7 +129,7 @@ def reader(rank, mesh, buffers, dtype, least, last, options, report=None, group=
 
 
 class Versions(unittest.TestCase):
-    def test_500_versions_from_4_ranks_to_2x2_while_a_reader_is_killed_and_comes_again(self):
+    def test_killed_reader_does_not_disturb_the_others(self):
         report = multiprocessing.Value(ctypes.c_long, -1)
         released = [torch_support.Hold() for _ in range(2)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
@@ -145,13 +145,13 @@ class Versions(unittest.TestCase):
                 torch_support.wait_until(lambda: report.value >= 0, [single, *trainers])
                 event.set()
 
-    def test_lent_versions_into_every_kind_of_buffers(self):
+    def test_lent_versions_fill_every_kind_of_buffer(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(trainer, 2, 100, 0.005, {"wait_for_readers": 3, "versions": "lend"}, ranks=2)
             for buffers in ("copy", "swap", "direct"):
                 jobs.start(reader, (1, 2), buffers, torch.float32, 3, 99, {}, None, buffers, ranks=2, gloo=True)
 
-    def test_a_trainer_that_is_killed_and_started_again(self):
+    def test_restarted_trainer_continues_the_versions(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             options = {"restart_timeout": 60}
             jobs.start(reader, (1, 2), "copy", torch.float32, 3, 59, options, ranks=2, gloo=True)

@@ -27,7 +27,7 @@ def modules():
 
 
 class TypingTest(unittest.TestCase):
-    def test_mypy_strict(self):
+    def test_mypy_finds_no_error(self):
         with tempfile.TemporaryDirectory() as folder:
             cache = os.path.join(os.environ.get("TREMULA_TEST_BUILD", folder), "mypy_cache")  # NumPy takes it long
             command = ["/usr/bin/python3", "-m", "mypy", *OPTIONS, "--cache-dir", cache, "-p", "tremula"]
@@ -36,7 +36,7 @@ class TypingTest(unittest.TestCase):
         found = [line for line in done.stdout.splitlines() if "/torch/" not in line]
         self.assertEqual(found, [], done.stderr)
 
-    def test_a_program_that_uses_the_package_is_judged_by_its_types(self):
+    def test_mypy_judges_a_program_by_its_types(self):
         good = (
             "import numpy as np\nimport tremula\nfrom tremula import Layout, Session\n"
             "def work(session: Session) -> float:\n"
@@ -63,7 +63,7 @@ class TypingTest(unittest.TestCase):
                 found = [line for line in done.stdout.splitlines() if line.startswith(name) and ": error:" in line]
                 self.assertEqual(len(found), count, done.stdout + done.stderr)
 
-    def test_doctests(self):
+    def test_doctests_pass(self):
         count = 0
         for name in modules():
             module = importlib.import_module("tremula." + name)
@@ -72,7 +72,7 @@ class TypingTest(unittest.TestCase):
             count += result.attempted
         self.assertGreater(count, 10)
 
-    def test_what_is_public_is_documented(self):
+    def test_public_names_are_documented(self):
         for path in sources():
             tree = ast.parse(path.read_text())
             self.assertTrue(ast.get_docstring(tree), path)
@@ -83,7 +83,7 @@ class TypingTest(unittest.TestCase):
                         continue
                     self.assertTrue(ast.get_docstring(node), f"{path.name}: {node.name}")
 
-    def test_methods_that_are_public_are_documented(self):
+    def test_public_methods_are_documented(self):
         bare = [
             f"{path.name}: {node.name}.{method.name}"
             for path in sources()
@@ -95,7 +95,7 @@ class TypingTest(unittest.TestCase):
         ]
         self.assertEqual(bare, [])
 
-    def test_the_package_needs_numpy_alone(self):
+    def test_package_needs_only_numpy(self):
         code = (
             "import sys\n"
             "class Blocked:\n"

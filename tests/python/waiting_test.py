@@ -54,7 +54,7 @@ class WaitingTest(unittest.TestCase):
         ((seconds,),) = support.run(("alone", 1, interrupted))
         self.assertTrue(0.3 < seconds < 15, seconds)
 
-    def test_ctrl_c_at_the_end_of_opening_leaves_no_session_behind(self):
+    def test_ctrl_c_during_opening_leaves_no_session(self):
         """The session is open already, or is opened after the main thread has left: its name is free again."""
 
         class Late(threading.Event):
@@ -90,7 +90,7 @@ class WaitingTest(unittest.TestCase):
 
         self.interrupt(work)
 
-    def test_ctrl_c_ends_a_wait_for_a_description_and_serving(self):
+    def test_ctrl_c_ends_describe_and_serve(self):
         self.interrupt(lambda session: session.describe("never", timeout=20))
 
         def serve(session):
@@ -140,7 +140,7 @@ class WaitingTest(unittest.TestCase):
 
         support.run(("producer", 1, stop), ("consumer", 1, consume))
 
-    def test_ctrl_c_ends_a_wait_for_room_and_the_stream_goes_on(self):
+    def test_ctrl_c_ends_a_wait_for_room_not_the_stream(self):
         def produce_two(session):
             with session.out_stream("full", queue_depth=1) as out:
                 value = out.field("value", "f64", LINE)
@@ -171,7 +171,7 @@ class WaitingTest(unittest.TestCase):
         (handled,), (got,) = support.run(("producer", 1, produce_two), ("consumer", 1, consume))
         self.assertEqual((handled, got), ([1], [0, 1]))
 
-    def test_ctrl_c_ends_a_step_that_nobody_takes(self):
+    def test_ctrl_c_ends_a_step_that_is_not_taken(self):
         def produce_one(session):
             out = session.out_stream("untaken", queue_depth=0)
             value = out.field("value", "f64", LINE)
@@ -193,7 +193,7 @@ class WaitingTest(unittest.TestCase):
 
         support.run(("producer", 1, produce_one), ("consumer", 1, consume))
 
-    def test_what_a_handler_raises_is_raised_however_the_call_ends(self):
+    def test_exception_of_a_signal_handler_is_raised(self):
         def consume(session):
             def stop(*_):
                 stream.give_up()  # does not wait
@@ -208,7 +208,7 @@ class WaitingTest(unittest.TestCase):
 
         support.run(("consumer", 1, consume))
 
-    def test_a_group_is_well_after_ctrl_c_in_a_call_with_a_limit(self):
+    def test_group_works_after_ctrl_c_in_describe(self):
         def describe(session):
             signal.signal(signal.SIGALRM, signal.default_int_handler)
             signal.setitimer(signal.ITIMER_REAL, 0.3 + 0.1 * session.rank)
@@ -219,7 +219,7 @@ class WaitingTest(unittest.TestCase):
 
         support.run(("group", 2, describe))
 
-    def test_limits_of_time(self):
+    def test_time_limits_end_waits(self):
         def work(session):
             with session.in_stream("never") as stream:
                 stream.field("value", "f64", LINE)
@@ -270,7 +270,7 @@ class WaitingTest(unittest.TestCase):
         finally:
             os.environ.pop("TREMULA_CONFIG", None), os.environ.pop("TREMULA_TIMEOUT", None)
 
-    def test_not_interruptible_waits_are_one_call(self):
+    def test_waits_may_be_one_uninterruptible_call(self):
         def consume(session):
             with session.in_stream("plain") as stream:
                 value = stream.field("value", "f64", LINE)
@@ -281,7 +281,7 @@ class WaitingTest(unittest.TestCase):
         )
         self.assertEqual(got, [[0, 1, 2]])
 
-    def test_jobs_that_wait_in_a_circle_are_told(self):
+    def test_jobs_that_wait_in_a_circle_get_an_error(self):
         def work(session):
             mine, other = ("a", "b") if session.group == "first" else ("b", "a")
             with session.out_stream(mine) as out, session.in_stream(other) as stream:
@@ -296,7 +296,7 @@ class WaitingTest(unittest.TestCase):
         (first,), (second,) = support.run(("first", 1, work), ("second", 1, work))
         self.assertRegex(first + second, "circle|wait.* for each other|'first'.*'second'|'second'.*'first'")
 
-    def test_begin_step_at_and_around(self):
+    def test_begin_step_at_and_around_choose_by_time(self):
         def consume(session):
             with session.in_stream("timed") as stream:
                 value = stream.field("value", "f64", LINE)
@@ -370,7 +370,7 @@ class WaitingTest(unittest.TestCase):
         self.assertGreater(counts, 20)  # other tasks ran meanwhile
         self.assertIn("slow", turns[:6])
 
-    def test_prefetch_gives_every_step_in_buffers_that_are_used_again(self):
+    def test_prefetch_reuses_buffers_for_every_step(self):
         """Also on a Python that counts fewer references (3.14) or more."""
         count = sys.getrefcount
         for more in (-1, 0, 1):
@@ -399,7 +399,7 @@ class WaitingTest(unittest.TestCase):
         self.assertEqual(numbers, [(n, 10 * n, n * n) for n in range(40)])
         self.assertLessEqual(made, 2 + 2 + 3 + 1)
 
-    def test_prefetch_can_be_left_and_tells_errors(self):
+    def test_prefetch_can_be_left_and_raises_errors(self):
         def consume(session):
             with session.in_stream("ahead") as stream:
                 stream.field("value", "f64", LINE)
@@ -425,7 +425,7 @@ class WaitingTest(unittest.TestCase):
 
         support.run(("producer", 1, two), ("consumer", 1, consume))
 
-    def test_prefetch_waits_no_longer_than_the_session_allows(self):
+    def test_prefetch_keeps_the_time_limits(self):
         def work(session):
             for _ in range(2):
                 with session.in_stream("never") as stream:
@@ -450,7 +450,7 @@ class WaitingTest(unittest.TestCase):
         ended = multiprocessing.get_context("fork").Event()
         support.run(("producer", 1, produce), ("consumer", 1, consume), options={"step_timeout": 0.8})
 
-    def test_an_iteration_shows_a_new_epoch(self):
+    def test_iteration_shows_a_new_epoch(self):
         def first(session):
             out = session.out_stream("again")
             value = out.field("value", "f64", LINE)

@@ -46,7 +46,7 @@ def run(*command, **more):
 
 
 class WheelTest(unittest.TestCase):
-    def test_installed_it_works_alone(self):
+    def test_installed_wheel_works_without_the_source(self):
         with tempfile.TemporaryDirectory() as folder:
             made, *commands = self.commands()
             self.assertEqual(made, "./dev wheel")

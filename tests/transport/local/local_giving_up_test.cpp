@@ -107,36 +107,35 @@ struct Receiver final : RandomUser {
   std::set<int> arrived;
 };
 
+std::uint64_t test_seed() {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
+}
+
 struct BothEnds {
-  BothEnds() {
-    const char* given = std::getenv("TREMULA_TEST_SEED");
-    return given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
+  BothEnds() { std::cout << "TREMULA_TEST_SEED=" << seed << '\n'; }
+  /// Checks that every message that was not given up arrives in the end.
+  void expect_all() {
+    const auto is_complete = [this] {
+      return std::includes(receiver.arrived.begin(), receiver.arrived.end(), sender.sent.begin(),
+                           sender.sent.end());
+    };
+    for (const auto deadline = Deadline::after(20); !is_complete() && !deadline.expired();) {
+      for (std::size_t i = 0; i < most_in_flight; ++i) receiver.step();
+      sender.collect();
+      pair.producer->progress();
+    }
+    EXPECT_TRUE(is_complete());
+    EXPECT_GT(sender.given_up, 10);
+    EXPECT_GT(receiver.given_up, 10);
+    EXPECT_GT(sender.sent.size(), 50u);
   }
 
-  struct Play {
-    Play() { std::cout << "TREMULA_TEST_SEED=" << seed << '\n'; }
-    /// Checks that every message that was not given up arrives in the end.
-    void expect_all() {
-      const auto is_complete = [this] {
-        return std::includes(receiver.arrived.begin(), receiver.arrived.end(), sender.sent.begin(),
-                             sender.sent.end());
-      };
-      for (const auto deadline = Deadline::after(20); !is_complete() && !deadline.expired();) {
-        for (std::size_t i = 0; i < most_in_flight; ++i) receiver.step();
-        sender.collect();
-        pair.producer->progress();
-      }
-      EXPECT_TRUE(is_complete());
-      EXPECT_GT(sender.given_up, 10);
-      EXPECT_GT(receiver.given_up, 10);
-      EXPECT_GT(sender.sent.size(), 50u);
-    }
-
-    std::uint64_t seed = test_seed();
-    Pair pair;
-    Sender sender{*pair.producer, seed};
-    Receiver receiver{*pair.consumer, seed + 1};
-  };
+  std::uint64_t seed = test_seed();
+  Pair pair;
+  Sender sender{*pair.producer, seed};
+  Receiver receiver{*pair.consumer, seed + 1};
+};
 
 }  // namespace
 

@@ -158,7 +158,7 @@ TEST(TcpUnauthenticatedPeer, TakesNoPlaceOfARankEvenInACrowd) {
 }
 
 // Connections use descriptors of the process, whichever of its listeners has accepted them.
-TEST(TcpUnauthenticatedPeer, TakesFewDescriptorsAtManyDoors) {
+TEST(TcpUnauthenticatedPeer, TakesFewDescriptorsAtManyListeners) {
   constexpr std::size_t listeners = 16, at_each = 30;
   std::vector<std::unique_ptr<TcpPair>> pairs;
   for (std::size_t i = 0; i < listeners; ++i) {
