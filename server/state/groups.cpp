@@ -21,17 +21,27 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
         "ranks connected); choose another name or end that job",
         group.name, group.host, group.pid, now - group.since, group.members.size(), group.size));
   if (group.size != hello.size())
-    refuse(
-        fmt::format("group '{}', rank {}: expected size {}, as stated by its first rank on host "
-                    "{}, pid {}; found {}; start all ranks with the same size",
-                    group.name, hello.rank(), group.size, group.host, group.pid, hello.size()));
-  if (const auto taken = group.members.find(hello.rank()); taken != group.members.end())
     refuse(fmt::format(
-        "group '{}': rank {} is held by host {}, pid {}, since {:.0f} s ago; found a second one on "
-        "host {}, pid {}; give every process its own rank, and each job of this group name its own "
-        "TREMULA_JOB",
-        group.name, hello.rank(), taken->second.host, taken->second.pid, now - taken->second.since,
-        hello.host(), hello.pid()));
+        "group '{}', rank {}: expected size {}, as stated by its first rank on host "
+        "{}, pid {}; found {}; start all ranks with the same size, or choose another name if "
+        "they are of two jobs",
+        group.name, hello.rank(), group.size, group.host, group.pid, hello.size()));
+  if (const auto taken = group.members.find(hello.rank()); taken != group.members.end()) {
+    const Member& holder = taken->second;
+    const std::string held =
+        fmt::format("group '{}': rank {} is held by host {}, pid {}, since {:.0f} s ago",
+                    group.name, hello.rank(), holder.host, holder.pid, now - holder.since);
+    if (holder.host == hello.host() && holder.pid == hello.pid())
+      refuse(held +
+             "; found a second session with the same host and pid; close the first one, which may "
+             "be of an earlier run of the same code, or choose another name or rank");
+    refuse(fmt::format(
+        "{}; found a second one on host {}, pid {}; end the first one if it is left over, or "
+        "choose another name for another job; give every process of a job a rank of its own rank, "
+        "and "
+        "each job of this group name its own TREMULA_JOB",
+        held, hello.host(), hello.pid()));
+  }
 }
 
 bool is_silent(const Member& member, double now, double seconds, double usual) {
