@@ -42,6 +42,13 @@ bool is_for_one_server(const wire::ToServer& message) {
          message.has_goodbye() || message.has_offer_choices() || message.has_link_addresses();
 }
 
+/// Returns whether this message only reports that the rank leaves something. Once its group is lost, the server has
+/// reported that to every rank that the message would concern.
+bool is_farewell(const wire::ToServer& message) {
+  return message.has_goodbye() || message.has_unsubscribe() || message.close_stream().gave_up() ||
+         message.close_link().gave_up() || message.close_link().of_rank();
+}
+
 }  // namespace
 
 Control::Control(const transport::ServerName& server, const wire::Hello& hello,
@@ -346,6 +353,7 @@ std::optional<wire::ToClient> Control::ask(std::unique_lock<std::mutex>& lock,
   auto reply = std::move(request.reply);
   requests_.erase(number);
   if (reply) return reply;
+  if (own_group_lost_ && is_farewell(message)) return wire::ToClient();
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (is_in_time) return std::nullopt;
   throw Error(Errc::timed_out,
@@ -371,6 +379,7 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline,
       look();
       lock.lock();
     }
+    if (own_group_lost_ && is_farewell(message)) return {};
     if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
     if (is_ != Server::here && !refused_ && message.close_link().gave_up()) {
       if (unsent_.size() < most_forgotten) unsent_.push_back(std::move(message));
@@ -379,6 +388,7 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline,
     if (is_ != Server::here || refused_) throw_away();
     const auto reply = ask(lock, message, deadline, true);
     if (!reply) continue;  // the connection ended: send it again, to the next server
+    if (reply->has_refused() && own_group_lost_ && is_farewell(message)) return {};
     if (reply->has_refused()) throw proto::decode(reply->refused());
     return *reply;
   }

@@ -51,7 +51,8 @@ public:
   /// Sends `message` and waits for its reply; sends it again to a server that was started again.
   /// Without a server, a message fails at once if the next server will not know its subject: if it leaves
   /// a link, a stream or the server, or if a link is being set up. A message that gives a link up is answered
-  /// at once, and kept for the next server.
+  /// at once, and kept for the next server. Once this group is lost, a message that only reports that the rank
+  /// leaves something is answered at once, and not sent.
   /// @param look  called ten times a second while there is no server; may throw to end the wait
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline,

@@ -23,6 +23,7 @@
 #include "server/listener.hpp"
 #include "tests/core/error_of.hpp"
 #include "tests/transport/control/plain_server.hpp"
+#include "transport/control/control_connection.hpp"
 #include "transport/control/frame.hpp"
 
 namespace tremula::client {
@@ -566,6 +567,52 @@ TEST_F(ControlAndServer, LearnsThatItsOwnServerHasCountedItAsLost) {
   EXPECT_NE(end->why.find("was counted as lost when its connection to this server broke"),
             std::string::npos)
       << end->why;
+}
+
+/// The loss has been reported to all ranks that depend on this one: what it leaves needs no further words.
+TEST(Control, LeavesWithoutAWarningWhenItsGroupIsLost) {
+  const Served server(1, 0);
+  testing::internal::CaptureStderr();
+  std::string lost;
+  {
+    const core::Log log("test", core::LogLevel::warn);
+    auto hello = hello_of("ocean");
+    hello.set_size(2);
+    Control control({to_string(server.address()), "test"}, hello, Deadline::after(patience_seconds),
+                    log);
+    {
+      transport::ControlConnection killed(server.address(), {.on_frame = [](const core::Bytes&) {}},
+                                          Deadline::after(patience_seconds));
+      wire::ToServer join;
+      join.set_request(1);
+      *join.mutable_hello() = hello;
+      join.mutable_hello()->set_rank(1);
+      killed.send(proto::serialise(join));
+    }
+    const auto until = Deadline::after(patience_seconds);
+    while (lost.empty() && !until.expired()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      try {
+        control.check_own_group();
+      } catch (const Error& error) {
+        lost = error.what();
+      }
+    }
+    wire::ToServer message;
+    message.mutable_close_stream()->set_stream("s");
+    message.mutable_close_stream()->set_incarnation(1);
+    message.mutable_close_stream()->set_gave_up(true);
+    EXPECT_NO_THROW(control.call(message, Deadline::after(patience_seconds)));
+    message.mutable_close_link()->set_link(7);
+    message.mutable_close_link()->set_gave_up(true);
+    EXPECT_NO_THROW(control.call(message, Deadline::after(patience_seconds)));
+    message.mutable_unsubscribe()->set_stream("t");
+    EXPECT_NO_THROW(control.call(message, Deadline::after(patience_seconds)));
+    error_of([&] { control.call(which_streams(), Deadline::after(patience_seconds)); },
+             Errc::peer_lost);
+  }
+  EXPECT_NE(lost.find("closed its connection without goodbye"), std::string::npos) << lost;
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(ControlAndServer, EndsWhileThereIsNoServer) {
