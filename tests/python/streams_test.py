@@ -121,7 +121,53 @@ class StreamsTest(unittest.TestCase):
         _, found = support.run(("producer", 1, produce), ("consumer", 2, consume))
         self.assertEqual(found, [["int8", "u64", "f32", "bf16", "bool", "opaque of 8 bytes"]] * 2)
 
-    def test_axes_may_be_an_array(self):
+    def test_a_layout_left_out_is_the_whole_array_on_one_rank(self):
+        shares = {"rows": Layout.block((4, 6), (2, 1)), "columns": Layout("shape=4x6 grid=1x2 store=column ghost=1x1")}
+
+        def produce(session):
+            listed = Layout.of_points((24,), 2, np.arange(session.rank, 24, 2))
+            layouts = {**shares, "listed": listed, "changing": Layout("shape=*x3 grid=2x1")}
+            with session.out_stream("wholes", wait_for_consumers=2) as out:
+                fields = [out.field(name, "f32", layout) for name, layout in layouts.items()]
+                with out.step() as step:
+                    for field in fields[:2]:
+                        own = [field.layout.global_indices(session.rank, d) for d in (0, 1)]
+                        a = tremula.empty(field.layout, session.rank, "f32")
+                        a[...] = support.numbers((4, 6), own)
+                        step[field] = a
+                    step[fields[2]] = np.arange(session.rank, 24, 2, "f4")
+                    step[fields[3]] = np.full((2 + session.rank, 3), session.rank, "f4")
+
+        def consume(session):
+            whole = np.arange(24, dtype="f4").reshape(4, 6)
+            with session.in_stream("wholes") as stream:
+                rows, columns, listed, changing = (stream.field(name) for name in (*shares, "listed", "changing"))
+                for step in stream:
+                    np.testing.assert_array_equal(step[rows], whole)
+                    np.testing.assert_array_equal(step[columns], whole)
+                    np.testing.assert_array_equal(step[listed], whole.ravel())
+                    np.testing.assert_array_equal(step[changing], np.repeat([0, 1], [2, 3])[:, None] * np.ones(3))
+                return [field.type.name for field in (rows, columns, listed, changing)]
+
+        def consume_a_part(session):
+            with session.in_stream("wholes") as stream:
+                turned = stream.field("rows", "f64", axes=(1, 0))
+                corner = stream.field("columns", extents=(2, 3), from_origin=(1, 2))
+                for step in stream:
+                    np.testing.assert_array_equal(step[turned], np.arange(24.0).reshape(4, 6).T)
+                    np.testing.assert_array_equal(step[corner], np.arange(24).reshape(4, 6)[1:3, 2:5])
+
+        def refuse(session):
+            with session.in_stream("wholes") as stream:
+                words = "'rows': expected a layout, as this group has 2 ranks; found None"
+                with self.assertRaisesRegex(tremula.InvalidArgument, words):
+                    stream.field("rows")
+
+        roles = ("producer", 2, produce), ("one", 1, consume), ("part", 1, consume_a_part), ("two", 2, refuse)
+        _, found, _, _ = support.run(*roles)
+        self.assertEqual(found, [["f32"] * 4])
+
+    def test_a_change_may_be_given_in_arrays(self):
         exchange(
             lambda n: Layout.block(SHAPE, (n, 1)),
             lambda n: Layout.block(SHAPE[::-1], (n, 1)),

@@ -15,10 +15,9 @@ from ..values.attributes import Attributes, taken
 from ..errors import InvalidArgument, TimedOut
 from .in_step import InStep
 from ..values.layout import Layout
-from ..values.local import checked_layout, integer
+from ..values.local import integer
 from ..values.options import seconds_of, yaml_text
 from .stream import STATUSES, Field, StepStatus, Stream
-from ..values.dtypes import element_type
 from ..values.update import Change
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ class InStream(Stream):
     def field(
         self,
         name: str,
-        dtype: Any,
-        layout: Layout,
+        dtype: Any = None,
+        layout: Layout | None = None,
         *,
         axes: Any = None,
         alpha: complex = 1,
@@ -72,10 +71,10 @@ class InStream(Stream):
         described for tremula.Change.
 
         :param dtype: a NumPy type, or a type of Tremula, e.g. "bf16"; None: waits for the producer and takes its type
+        :param layout: None: waits for the producer and takes the whole array (`extents` of it, if given), on one rank
         """
         change, text = Change(alpha, beta, conjugate, axes, extents, from_origin, to_origin), c_text(name, "name of a field")
-        checked_layout(layout, f"stream '{self.name}', field '{name}'")
-        kind = element_type(self.session._described_type(self.name, name) if dtype is None else dtype)
+        kind, layout = self.session._as_produced(self.name, name, dtype, layout, change)
         number = ctypes.c_int()
         if change.is_none:
             status = lib.tremula_in_field(self._handle, text, kind.code, layout._handle, ctypes.byref(number))

@@ -12,11 +12,13 @@ from typing import Any
 from .._c import ASK
 from .._library import c_text, check, communicator, lib, looking, mpi_lib
 from ..values.describe import Description, described
-from ..values.dtypes import ElementType
+from ..values.dtypes import ElementType, element_type
 from ..errors import InvalidArgument
 from .in_stream import InStream
-from ..values.local import integer
+from ..values.layout import Layout
+from ..values.local import checked_layout, integer
 from ..values.options import seconds_of, yaml_text
+from ..values.update import Change
 from .out_stream import OutStream
 
 
@@ -115,14 +117,28 @@ class Session:
         limit = self._timeout if timeout is None else timeout
         return described(self._handle, stream, limit, self._is_interruptible)
 
-    def _described_type(self, stream: str, field: str) -> ElementType:
-        """Returns the type that the producer of a stream has declared for a field. Collective, as describe."""
+    def _as_produced(
+        self, stream: str, field: str, dtype: Any, layout: Layout | None, change: Change
+    ) -> tuple[ElementType, Layout]:
+        """Returns the type and the layout of a consumer's field. What is None is taken from the producer: its type; for
+        a group of one rank the whole array. Collective, as describe, if one of them is None."""
+        what = f"stream '{stream}', field '{field}'"
+        if layout is not None:
+            checked_layout(layout, what)
+        elif self.size > 1:
+            raise InvalidArgument(
+                f"{what}: expected a layout, as this group has {self.size} ranks; found None, which means the whole "
+                f"array on one rank: make one, e.g. tremula.Layout.block(shape, grid)"
+            )
+        kind = None if dtype is None else element_type(dtype)
+        if kind is not None and layout is not None:
+            return kind, layout
         fields = self.describe(stream).fields
         if field not in fields:
             raise InvalidArgument(
                 f"stream '{stream}': expected one of the producer's fields ({', '.join(fields)}), found '{field}'"
             )
-        return fields[field].type
+        return kind or fields[field].type, layout or change.whole(fields[field].layout)
 
     def allgather(self, mine: bytes) -> list[bytes]:
         """Returns the bytes that each rank of the group passes, for what a few numbers or texts decide: [rank]. Their

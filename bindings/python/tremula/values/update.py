@@ -36,6 +36,16 @@ class Change:
         options = (self.axes, self.extents, self.from_origin, self.to_origin)  # sequences, perhaps arrays
         return self.alpha == 1 and self.beta == 0 and not self.conjugate and all(o is None for o in options)
 
+    def whole(self, produced: Layout) -> Layout:
+        """Returns a layout of one rank for all that comes of a field with the layout `produced`: `extents` if they are
+        given, else the whole array, in the order of `axes`."""
+        shape: Sequence[int | str] = produced._key("shape").split("x")
+        if self.extents is not None:
+            shape = self.extents
+        elif self.axes is not None and sorted(axes := list(ints(self.axes, "axes"))) == list(range(len(shape))):
+            shape = [shape[axis] for axis in axes]
+        return Layout.block(shape, (1,) * len(shape))
+
     def struct(
         self, from_: Layout | None, to: Layout, from_type: ElementType, to_type: ElementType
     ) -> tuple[_c.Update, list[Any]]:
