@@ -15,7 +15,7 @@ import tremula
 
 from .fused import Fused, links_of, nearest
 from .layouts import LayoutLike, as_layout, layout_of, local_of
-from .proof import OWN, PREFIX, Sum, added, differing, from_pieces, in_pieces, rows_of_reader, sum_for
+from .proof import OWN, PREFIX, Sum, added, differing, from_pieces, in_pieces, rows_of_reader, sum_by_session, sum_for
 from .reading import Place, Reading, backs_of, by_field
 from .tensors import ModelOrState, carrier, check_local, global_shape, refuse_flat, refuse_shape, tensors_of
 
@@ -110,9 +110,7 @@ class Follower:
                              f"'{self.unverified[0]}' and {len(self.unverified) - 1} more: publish with "
                              "hashes=['own', ...] and the types that readers have, or use verify='sent'")
         if self._checks and self._sum is None:
-            raise ValueError(f"stream '{self.name}': expected a way for the {self._session.size} ranks of this group "
-                             "to add up their hashes, found none: initialise torch.distributed with the same ranks, "
-                             "give sum_over_ranks=, or use verify='none'")
+            self._sum = sum_by_session(self._session)
         for kind in self._checks:
             layout = rows_of_reader(len(self._written), self._session.size)
             self._rows[kind] = self._in.field(PREFIX + kind, "u64", layout)
@@ -291,7 +289,7 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
              mixture: ``is_whole`` is False until an update succeeds
     verify   "sent": all tensors of which the writer sends a hash in the type that is read; "all": ValueError if these
              are not all; "none". Costs a pass; a group of several ranks adds up by ``sum_over_ranks``, by default
-             torch.distributed
+             torch.distributed if it is initialised with the same ranks, else the session
     options  of a stream, e.g. restart_timeout=600, serve=True
 
     Collective. ValueError: a tensor that the writer has not (with the nearest name); other shapes; wrong pieces.

@@ -55,8 +55,8 @@ def sum_by_torch(group: Any = None) -> Sum:
 
 
 def sum_for(session: "tremula.Session") -> Optional[Sum]:
-    """Returns a sum by which the ranks of a session can agree: none is needed for one rank; torch.distributed if it is
-    initialised with the same rank and size; else None."""
+    """Returns a sum by which the ranks of a session agree on every update: none is needed for one rank;
+    torch.distributed if it is initialised with the same rank and size; else None."""
     if session.size == 1:
         return lambda values: values
     dist = torch.distributed
@@ -64,6 +64,15 @@ def sum_for(session: "tremula.Session") -> Optional[Sum]:
             (dist.get_rank(), dist.get_world_size()) == (session.rank, session.size):
         return sum_by_torch()
     return None
+
+
+def sum_by_session(session: "tremula.Session") -> Sum:
+    """Returns a sum by Session.allgather, which fails instead of waiting if a rank of the session is lost."""
+    def sum_over_ranks(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        mine = np.ascontiguousarray(values, np.int64)
+        rows = [np.frombuffer(row, np.int64) for row in session.allgather(mine.tobytes())]
+        return np.asarray(np.add.reduce(rows)).reshape(mine.shape)
+    return sum_over_ranks
 
 
 def rows_of_writer(tensors: int, ranks: int) -> "tremula.Layout":
