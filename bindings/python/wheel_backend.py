@@ -3,6 +3,9 @@
 built, and the program tremula in tremula/_native. The tag is linux_<machine>: it runs where the libraries that it is
 linked with are those of the machine that has built it, and is no manylinux wheel.
 
+pip shows nothing of the compilation, which takes minutes, without its option -v. The metadata is made without it, so
+that pip reports "Building wheel" meanwhile, and not "Preparing metadata".
+
 Setting `build`: a build folder of cmake to take them from (--config-settings build=build/release), in the place of
 build/wheel/release, which is made.
 """
@@ -42,6 +45,8 @@ def _run(*command: object) -> None:
 
 def built() -> Path:
     folder = ROOT / "build" / "wheel" / "release"
+    text = f"tremula: compiles the library in {folder}: minutes the first time, then only what has changed"
+    print(text, file=sys.stderr, flush=True)
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DTREMULA_BUILD_TESTS=OFF", "-DTREMULA_BUILD_EXAMPLES=OFF",
                "-DTREMULA_WITH_FORTRAN=OFF"]
     launcher = os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER")
@@ -97,11 +102,23 @@ class _Wheel:
         self._zip.writestr(entry, content)
 
 
+def info_folder() -> str:
+    return f"tremula-{version()}.dist-info"
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: dict | None = None) -> str:
+    folder = Path(metadata_directory) / info_folder()
+    folder.mkdir(exist_ok=True)
+    for file, text in metadata().items():
+        (folder / file).write_text(text)
+    return folder.name
+
+
 def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
     given = (config_settings or {}).get("build")
     build = ROOT / given if given else built()
     name = f"tremula-{version()}-{tag()}.whl"
-    info = f"tremula-{version()}.dist-info"
+    info = info_folder()
     with tempfile.TemporaryDirectory() as prefix:
         wheel = _Wheel(Path(wheel_directory) / name)
         for path in sorted((HERE / "tremula").rglob("*")):

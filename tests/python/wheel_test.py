@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel, installed into a fresh environment that knows nothing of the source tree, exchanges arrays with the library
 that it has brought."""
+import json
 import os
 import subprocess
 import sys
@@ -68,6 +69,16 @@ class WheelTest(unittest.TestCase):
             self.assertIn("_native/libtremula.so", output)
             self.assertRegex(output, "ofi (yes|no)")
             run(environment / "bin" / "pip", "uninstall", "--yes", "tremula")
+
+    def test_pip_knows_what_it_installs_before_it_compiles(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report.json"
+            nothing = ["--config-settings", f"build={Path(folder) / 'no_build'}"]  # making a wheel of that would fail
+            run("/usr/bin/python3", "-m", "pip", "install", SOURCE, "--dry-run", "--report", report, "--target",
+                Path(folder) / "target", "--no-build-isolation", "--no-deps", "--no-index", *nothing)  # fmt: skip
+            (found,) = json.loads(report.read_text())["install"]
+            self.assertEqual(found["metadata"]["name"], "tremula")
+            self.assertEqual(found["metadata"]["requires_dist"][0], "numpy")
 
     def commands(self):
         """Returns the commands of the quick start in the manual: wheel, environment, the package in it, and a check."""
