@@ -6,7 +6,8 @@
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
 #   lib/libtremula_weights.so  regridding (tremula_weights.h), if there is NetCDF
 #   lib/libtremula_oasis.so, lib/libtremula_oasis_fortran.a  the module tremula_oasis, if there are MPI, NetCDF and Fortran
-#   bin/tremula              the command line; share/man/man1 has its pages, and share its completions for bash and zsh
+#   bin/tremula              the command line, unless TREMULA_BUILD_PROGRAM is OFF; share/man/man1 has its pages, and share its
+#                            completions for bash and zsh
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
 #   share/doc/tremula/       the pages that --help and errors name
@@ -21,7 +22,7 @@
 include_guard()
 include(CMakePackageConfigHelpers)
 
-if(NOT TARGET tremula OR NOT TARGET tremula_cli)
+if(NOT TARGET tremula)
   return()
 endif()
 
@@ -43,7 +44,6 @@ if(TARGET tremula_mpi)
   target_link_options(tremula_mpi PRIVATE LINKER:--version-script=${interface_map})
   set_target_properties(tremula_mpi PROPERTIES LINK_DEPENDS ${interface_map})
   tremula_install_library(tremula_mpi mpi)
-  install(TARGETS tremula_bench_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tremula COMPONENT tools_mpi)
   set(mpi_package tremula_mpi)
 endif()
 if(TARGET tremula_weights)
@@ -54,13 +54,18 @@ if(TARGET tremula_weights)
     FILES_MATCHING PATTERN "*.h*")
   set(weights_package tremula_weights)
 endif()
-install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
-install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools
-  FILES_MATCHING PATTERN "*.1.gz")
-install(FILES ${PROJECT_BINARY_DIR}/manual/tremula.bash
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tremula COMPONENT tools)
-install(FILES ${PROJECT_BINARY_DIR}/manual/tremula.zsh
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _tremula COMPONENT tools)
+if(TARGET tremula_cli)
+  install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools
+    FILES_MATCHING PATTERN "*.1.gz")
+  install(FILES ${PROJECT_BINARY_DIR}/manual/tremula.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tremula COMPONENT tools)
+  install(FILES ${PROJECT_BINARY_DIR}/manual/tremula.zsh
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _tremula COMPONENT tools)
+endif()
+if(TARGET tremula_bench_mpi)
+  install(TARGETS tremula_bench_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tremula COMPONENT tools_mpi)
+endif()
 if(TARGET tremula_scalapack)
   set(scalapack_map ${CMAKE_CURRENT_LIST_DIR}/scalapack.map)
   target_link_options(tremula_scalapack PRIVATE LINKER:--version-script=${scalapack_map})
