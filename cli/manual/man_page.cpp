@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <span>
+
+#include "cli/manual/examples.hpp"
 
 namespace tremula::cli::manual {
 
@@ -66,6 +69,14 @@ const char* const exit_status =
     "states "
     "what was expected, what was found and what to do.\n.TP\n2\nThe command line is not valid.\n";
 
+std::string examples_text(std::span<const Example> all) {
+  if (all.empty()) return "";
+  std::string out = ".SH EXAMPLES\n";
+  for (const Example& example : all)
+    out += fmt::format(".TP\n\\fB{}\\fR\n{}\n", text(example.line), text(example.effect));
+  return out;
+}
+
 /// Returns the section that names the pages of all commands except `own`.
 std::string see_also(const Program& program, const Command& own) {
   std::string out = ".SH SEE ALSO\n";
@@ -102,7 +113,7 @@ std::string command_page(const Program& program, const Command& command,
       out += fmt::format("{0}\\fI{1}\\fR{2}\n", option.is_required ? "" : "[",
                          text(upper(option.names.front())), option.is_required ? "" : "]");
   return out + options_text(command) + notes(command.footer) + exit_status +
-         see_also(program, command);
+         examples_text(examples(command.name)) + see_also(program, command);
 }
 
 }  // namespace tremula::cli::manual

@@ -39,6 +39,23 @@ done
 [ "$count" -gt 50 ] || fail "expected more than 50 options, found $count"
 [ "$(find "$folder" -name 'tremula-*.1' | wc -l)" = "$(wc -w <<<"$commands")" ] || fail "a page belongs to no command"
 
+echo "== examples"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for command in $commands; do
+  known=$(names_in_help "$command")
+  examples=$(sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/ s/^\\fB\(tremula .*\)\\fR$/\1/p' "$folder/tremula-$command.1" | sed 's/\\-/-/g')
+  [ -n "$examples" ] || fail "tremula-$command.1 has no examples"
+  while read -r example; do
+    [[ "$example " == "tremula $command "* ]] || fail "tremula-$command.1 has an example of another command: $example"
+    unknown=$(grep -oE -- '--[a-z-]+' <<<"$example" | grep -vxF -- "$known") || true
+    [ -z "$unknown" ] || fail "expected options of --help, found $unknown in: $example"
+    if [ "$command" = plan ] || [ "$command" = version ]; then
+      (cd "$work" && eval "'$tremula' ${example#tremula }") </dev/null >/dev/null || fail "$example"
+    fi
+  done <<<"$examples"
+done
+
 echo "== the page of the manual"
 diff "$page_of_manual" "$folder/commands" || fail "the manual shows other options than --help: cp $folder/commands $page_of_manual"
 
