@@ -62,6 +62,8 @@ std::string complaint(const CLI::App& app) {
     text += fmt::format("expected a command, one of {}; found '{}'", fmt::join(known, ", "), found);
   else
     text += fmt::format("expected no further argument, found '{}'", found);
+  if (is_command && found == "doctor")
+    text += "; the Python package has it: python3 -m tremula doctor";
   const std::string_view meant =
       is_option || is_command ? core::likely_meant(found, known) : std::string_view();
   if (!meant.empty()) text += fmt::format("; did you mean {}?", meant);

@@ -183,6 +183,10 @@ TEST_F(Tremula, SuggestsTheLikelyCommandOrOption) {
       {{"wurst"},
        "tremula: expected a command, one of bench, plan, serve, status, version; found 'wurst'\n"
        "Run 'tremula --help' for what there is.\n"},
+      {{"doctor"},
+       "tremula: expected a command, one of bench, plan, serve, status, version; found 'doctor'; "
+       "the Python package has it: python3 -m tremula doctor\n"
+       "Run 'tremula --help' for what there is.\n"},
       {{"serve", "--prot", "7"},
        "tremula serve: unknown option '--prot'; did you mean --port?\n"
        "Run 'tremula serve --help' for what there is.\n"},

@@ -135,6 +135,18 @@ class ProgramsTest(unittest.TestCase):
         done = subprocess.run([sys.executable, "-m", "tremula", "version"], env=support.environment(), capture_output=True, text=True)
         self.assertIn(tremula.version(), done.stdout)
 
+    def test_the_command_line_says_what_the_program_says(self):
+        run = lambda *command: subprocess.run(command, env=support.environment(), capture_output=True, text=True)  # noqa: E731
+        for line in ([], ["staus"], ["serve", "--prot", "7"], ["plan", "--help"]):
+            expected, found = run(tremula.program(), *line), run(sys.executable, "-m", "tremula", *line)
+            of = lambda done: (done.returncode, done.stdout, done.stderr)  # noqa: E731
+            self.assertEqual(of(found), of(expected), line)
+        for option in ("--help", "-h"):
+            found = run(sys.executable, "-m", "tremula", option)
+            self.assertEqual((found.returncode, found.stderr), (0, ""))
+            self.assertTrue(found.stdout.startswith(run(tremula.program(), "--help").stdout))
+            self.assertIn("doctor [--json] [--quick]", found.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """python3 -m tremula doctor [--json] [--quick]: what is installed, what works, how fast. Exit code 0 if all is well.
-python3 -m tremula COMMAND ...: the program `tremula` that this package uses, e.g. serve, status, plan, bench."""
+Every other command line is one of the program `tremula` that this package uses: serve, status, plan, bench, version."""
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 from .tools.doctor import doctor
 from .errors import Error
 from .tools.programs import program
 
+DOCTOR = "  doctor [--json] [--quick]   Report what is installed, what works, how fast"
+
 
 def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(__doc__)
-        return 0
-    if arguments[0] != "doctor":
+    if arguments[:1] != ["doctor"]:
         path = program()
+        if arguments[:1] in (["-h"], ["--help"]):
+            code = subprocess.run([path, "--help"]).returncode
+            print(f"\nOf the Python package:\n{DOCTOR}")
+            return code
         os.execv(path, [path, *arguments])
     unknown = set(arguments[1:]) - {"--json", "--quick"}
     if unknown:
