@@ -50,6 +50,15 @@ void append_waits(std::string& out, const std::string& group, const wire::StepSt
     out += fmt::format("  {} more ranks of {} are not shown\n", of.ranks_left_out(), group);
 }
 
+/// Returns where the part begins that a group gives or takes, e.g. ", from (0, 3) of 8x9"; empty for a whole array.
+std::string place_of(const wire::Field& field) {
+  if (field.origin().empty()) return "";
+  const std::string whole = field.whole().empty()
+                                ? "the producer's array"
+                                : fmt::format("{}", fmt::join(field.whole(), "x"));
+  return fmt::format(", from ({}) of {}", fmt::join(field.origin(), ", "), whole);
+}
+
 void append_fields(std::vector<Row>& rows,
                    const google::protobuf::RepeatedPtrField<wire::Field>& fields,
                    const std::string& group) {
@@ -57,7 +66,7 @@ void append_fields(std::vector<Row>& rows,
     rows.push_back(
         {field.name(), group,
          std::string(core::to_string(static_cast<core::ElementType>(field.element_type()))),
-         field.layout()});
+         field.layout() + place_of(field)});
 }
 
 /// The begin of a long text, as one line.
@@ -133,7 +142,7 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
           : "",
       queued(stream.produced())));
   if (stream.is_state() || stream.keep_steps() > 0)
-    line(fmt::format("{}keeps the newest {} of {}", stream.is_state() ? "a state; " : "",
+    line(fmt::format("{}keeps the newest {} {}", stream.is_state() ? "a state; " : "",
                      stream.keep_steps(), stream.is_state() ? "versions" : "steps"));
   for (const wire::LinkStatus& link : stream.consumers())
     if (link.shares()) line(fmt::format("{} shares the steps", link.consumer()));

@@ -112,7 +112,24 @@ TEST(StatusText, ShowsEverything) {
       "  no group offers it; viewer, other waits for it\n");
 }
 
-TEST(StatusText, ShowsDroppedStepsAndTheLongestQueue) {
+TEST(StatusText, ShowsWhichPartAGroupGivesOrTakes) {
+  const std::string text = status_text(
+      status("streams { name: 's' producer: 'ocean' keep_steps: 4 "
+             "  fields { name: 'u' element_type: 10 layout: 'shape=4x6 grid=2x1' origin: 0 "
+             "    origin: 3 whole: 8 whole: 9 } "
+             "  consumers { consumer: 'viewer' "
+             "    fields { name: 'u' element_type: 10 layout: 'shape=2x2 grid=1x1' origin: 1 "
+             "      origin: 5 } } }"));
+  EXPECT_NE(
+      text.find("  field  in      type  layout\n"
+                "  u      ocean   f64   shape=4x6 grid=2x1, from (0, 3) of 8x9\n"
+                "  u      viewer  f64   shape=2x2 grid=1x1, from (1, 5) of the producer's array\n"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n  keeps the newest 4 steps\n"), std::string::npos) << text;
+}
+
+TEST(StatusText, ShowsWhatWasDroppedAndTheMostThatWasQueued) {
   const std::string text = status_text(
       status("streams { name: 's' producer: 'ocean' queue_depth: 4 queue_bytes: 5000 "
              "  produced { steps: 9 dropped: 6 queued_steps: 3 queued_bytes: 4500 } "
