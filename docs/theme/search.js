@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Search in the pages without a web server: `tremula_pages` of search_index.js has [address, title, section, text] of every
-// section. A section is found if it has all words; words in titles count more.
+// section. A section is found if it has all words; words in titles count more, those of pages for people who change Tremula
+// count less, those of the changelog least.
 "use strict";
 (() => {
   const input = document.getElementById("search"), list = document.getElementById("found");
   const root = input.dataset.root.replace(/\/?\.?$/, "");
-  const sections = tremula_pages.map((entry) => ({ entry, head: (entry[1] + " " + entry[2]).toLowerCase(), text: entry[3].toLowerCase() }));
+  const factor = (address) => /^rooms\/CHANGELOG/.test(address) ? 0.125 : /^rooms\/(?!bindings\/python\/TEN)/.test(address) ? 0.3 : 1;
+  const sections = tremula_pages.map((entry) => ({
+    entry, factor: factor(entry[0]), head: (entry[1] + " " + entry[2]).toLowerCase(), text: entry[3].toLowerCase(),
+  }));
   function weight(section, words) {
     let sum = 0;
     for (const word of words) {
@@ -14,7 +18,7 @@
       if (!count && !in_head) return 0;
       sum += Math.min(count, 5) + (in_head ? 20 : 0);
     }
-    return sum;
+    return sum * section.factor;
   }
   function show() {
     const words = input.value.toLowerCase().split(/\s+/).filter((word) => word.length > 1);
