@@ -87,7 +87,10 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
                        proto::name_rule, field.name);
   });
   expects(!names_.contains(field.name), [&] {
-    return fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name);
+    return fmt::format(
+        "stream '{}': field '{}' is declared twice; declare it once, in a type and a layout that "
+        "serve all uses; another group may take it in others",
+        stream_, field.name);
   });
   Checked made = checked(field, update);
   names_.insert(field.name);
