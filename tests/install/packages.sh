@@ -163,7 +163,7 @@ tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component mpi: expected an MPI
   { cat "$work/configure.log"; fail "find_package does not say why there is no component mpi"; }
 
 echo "== find_package takes each target as a component, and says which it does not know"
-mkdir "$work/all" "$work/unknown"
+mkdir "$work/all" "$work/unknown" "$work/no_fortran"
 cat >"$work/all/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(all LANGUAGES C CXX Fortran)
@@ -184,6 +184,10 @@ CMAKE
 configure "$work/unknown" && fail "expected that a component of no such name is refused"
 tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component no_such_component: expected one of mpi, fortran," ||
   { cat "$work/configure.log"; fail "find_package does not say which components there are"; }
+sed 's/no_such_component/fortran_mpi/' "$work/unknown/CMakeLists.txt" >"$work/no_fortran/CMakeLists.txt"
+configure "$work/no_fortran" && fail "expected that fortran_mpi is refused in a project without Fortran"
+tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component fortran_mpi: expected Fortran among the languages of this project (C)" ||
+  { cat "$work/configure.log"; fail "find_package does not say that the project lacks Fortran"; }
 
 echo "== the manual's link line for a program that calls ScaLAPACK"
 mkdir "$work/relink"
