@@ -318,10 +318,14 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     present.stays_reported = true;  // a rank that times out next must not find this one missing
     const auto explained = control_.explain(question);
     if (explained.text().empty()) throw;
+    const bool has_left = explained.is_warning();
+    const std::string where =
+        call_.name.empty() ? "" : fmt::format(" {} {}", has_left ? "in" : "to", text_of(call_));
     throw Error(error.code(),
-                fmt::format("{}; {}of group '{}' {}: {}", error.what(),
-                            call_.name.empty() ? "" : fmt::format("to {}, ", text_of(call_)), name_,
-                            explained.is_warning() ? "found" : "did not join", explained.text()));
+                fmt::format("{}; {}{}: {}", error.what(),
+                            has_left ? fmt::format("group '{}' is not complete", name_)
+                                     : fmt::format("ranks of group '{}' that did not join", name_),
+                            where, explained.text()));
   }
 }
 

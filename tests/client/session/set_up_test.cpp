@@ -359,7 +359,8 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
         out.declare(field(3));
         const Error e = error_of([&] { put(s, out); });
         EXPECT_EQ(e.code(), Errc::timed_out) << e.what();
-        expect_has(e, "of group 'g' did not join: rank 2 on host ");
+        expect_has(e, "; ranks of group 'g' that did not come");
+        expect_has(e, ": rank 2 on host ");
         together.wait();
       }));
     for (auto& r : ranks) EXPECT_NO_THROW(r.get());
@@ -368,8 +369,9 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
   for (const Rank r : {0, 2}) ranks.push_back(rank("h", r, 3, [](Session&) {}));
   std::string texts;  // the first rank that fails leaves, and the other learns that it has left
   for (auto& r : ranks) texts += error_of([&] { r.get(); }).what();
-  EXPECT_NE(texts.find("of group 'h' did not join: rank 1, which has not joined the server"),
-            texts.npos)
+  EXPECT_NE(
+      texts.find("ranks of group 'h' that did not join: rank 1, which has not joined the server"),
+      texts.npos)
       << texts;
 }
 
