@@ -24,7 +24,7 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
     refuse(fmt::format(
         "group '{}', rank {}: expected size {}, as stated by its first rank on host "
         "{}, pid {}; found {}; start all ranks with the same size, or choose another name if "
-        "they are of two jobs",
+        "they belong to two jobs",
         group.name, hello.rank(), group.size, group.host, group.pid, hello.size()));
   if (const auto taken = group.members.find(hello.rank()); taken != group.members.end()) {
     const Member& holder = taken->second;
@@ -37,9 +37,8 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
              "be of an earlier run of the same code, or choose another name or rank");
     refuse(fmt::format(
         "{}; found a second one on host {}, pid {}; end the first one if it is left over, or "
-        "choose another name for another job; give every process of a job a rank of its own rank, "
-        "and "
-        "each job of this group name its own TREMULA_JOB",
+        "choose another name for another job; give every process of a job its own rank, and each "
+        "job of this group name its own TREMULA_JOB",
         held, hello.host(), hello.pid()));
   }
 }

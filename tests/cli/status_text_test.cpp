@@ -112,7 +112,7 @@ TEST(StatusText, ShowsEverything) {
       "  no group offers it; viewer, other waits for it\n");
 }
 
-TEST(StatusText, ShowsWhichPartAGroupGivesOrTakes) {
+TEST(StatusText, ShowsTheBoxOfAPart) {
   const std::string text = status_text(
       status("streams { name: 's' producer: 'ocean' keep_steps: 4 "
              "  fields { name: 'u' element_type: 10 layout: 'shape=4x6 grid=2x1' origin: 0 "
@@ -129,7 +129,7 @@ TEST(StatusText, ShowsWhichPartAGroupGivesOrTakes) {
   EXPECT_NE(text.find("\n  keeps the newest 4 steps\n"), std::string::npos) << text;
 }
 
-TEST(StatusText, ShowsWhatWasDroppedAndTheMostThatWasQueued) {
+TEST(StatusText, ShowsDroppedStepsAndTheLongestQueue) {
   const std::string text = status_text(
       status("streams { name: 's' producer: 'ocean' queue_depth: 4 queue_bytes: 5000 "
              "  produced { steps: 9 dropped: 6 queued_steps: 3 queued_bytes: 4500 } "

@@ -167,7 +167,7 @@ class StreamsTest(unittest.TestCase):
         _, found, _, _ = support.run(*roles)
         self.assertEqual(found, [["f32"] * 4])
 
-    def test_a_change_may_be_given_in_arrays(self):
+    def test_axes_may_be_an_array(self):
         exchange(
             lambda n: Layout.block(SHAPE, (n, 1)),
             lambda n: Layout.block(SHAPE[::-1], (n, 1)),

@@ -52,8 +52,8 @@ TEST(Groups, RefuseRanksThatDoNotFit) {
        "another name or end that job"},
       {hello("g", 1, 5),
        "group 'g', rank 1: expected size 4, as stated by its first rank on host nid1, pid 42; "
-       "found 5; start all ranks with the same size, or choose another name if they are of two "
-       "jobs"},
+       "found 5; start all ranks with the same size, or choose another name if they belong to "
+       "two jobs"},
       {hello("g", 0, 4, "j", "nid1", 42),
        "group 'g': rank 0 is held by host nid1, pid 42, since 30 s ago; found a second session "
        "with the same host and pid; close the first one, which may be of an earlier run of the "
@@ -61,8 +61,7 @@ TEST(Groups, RefuseRanksThatDoNotFit) {
       {hello("g", 0, 4, "j", "nid2", 43),
        "group 'g': rank 0 is held by host nid1, pid 42, since 30 s ago; found a second one on host "
        "nid2, pid 43; end the first one if it is left over, or choose another name for another "
-       "job; give every process of a job a rank of its own rank, and each job of this group name a "
-       "TREMULA_JOB of its own "
+       "job; give every process of a job its own rank, and each job of this group name its own "
        "TREMULA_JOB"},
   };
   for (const auto& row : rows) {

@@ -86,12 +86,12 @@ TEST(Membership, LetsARankWaitForTheSeatOfASilentRank) {
   play.join("g", 2, 1);
   play.at(3);
   play.record_heard(1);
-  play.send(3, Play::hello("g", 0, 2),
-            {Play::refused(
-                3, -7,
-                "group 'g': rank 0 is held by host node, pid 100, since 3 s ago; found a "
-                "second session with the same host and pid; close the first one, which may each "
-                "be of an earlier run of the same code, or choose another name or rank")});
+  play.send(
+      3, Play::hello("g", 0, 2),
+      {Play::refused(3, -7,
+                     "group 'g': rank 0 is held by host node, pid 100, since 3 s ago; found a "
+                     "second session with the same host and pid; close the first one, which may "
+                     "be of an earlier run of the same code, or choose another name or rank")});
   play.send(4, Play::hello("g", 1, 2), {});
   play.at(11);
   play.record_heard(1);
