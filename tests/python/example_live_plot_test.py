@@ -6,7 +6,7 @@ from example_run import ExampleTest
 
 
 class LivePlotTest(ExampleTest):
-    def test_frames_equal_the_steps_of_the_producer(self):
+    def test_live_plot_draws_every_step_that_it_saw(self):
         text = self.run_example("live_plot", TSUNAMI_MINUTES="10")
         seen = self.number(r"saw (\d+) of 300 steps in [\d.]+ s, the last one 299", text)
         self.assertGreaterEqual(seen, 2)

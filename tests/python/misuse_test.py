@@ -334,7 +334,7 @@ class MisuseTest(unittest.TestCase):
             self.assertNotEqual(opened, "")
             out.put(value, array)  # the session is the parent's as before
 
-    def test_children_forked_after_a_session_are_free(self):
+    def test_children_forked_after_a_closed_session_work(self):
         """They are processes as others are: each has what it needs of its own, and none waits for another's."""
         with tremula.Session("before", 0, 1, server=support.server().address):
             pass

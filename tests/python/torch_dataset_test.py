@@ -162,7 +162,7 @@ class Once(unittest.TestCase):
         print(f"{len(before)} steps counted when the ranks were killed, {len(after)} after they had come again")
         self.assertEqual(sorted(before + after), [(n, (0, 1, 10, 11)[n % 4]) for n in range(1000)])
 
-    def test_training_resumes_with_any_number_of_workers(self):
+    def test_training_resumes_with_other_ranks_and_workers(self):
         def resume(jobs, states, released):
             rank, = jobs.start(lambda _: train(0, 1, 3, "turns", self.results, load=tt.merged(states)))
             released.set()

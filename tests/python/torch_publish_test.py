@@ -354,7 +354,7 @@ class Loss(unittest.TestCase):
                 jobs.join(jobs.start(consume, "second", False, is_over))
                 jobs.join(producer)
 
-    def test_close_may_ignore_lost_consumers(self):
+    def test_outliving_close_fails_only_for_own_ranks(self):
         for outlives, ranks, lost in ((True, 1, ""), (True, 2, ""), (False, 1, "rank 0 of group 'training'"),
                                       (False, 2, "rank 0 of group 'training'"), (True, 2, "rank 1 of group 'simulation'")):
             is_closing, has_step = multiprocessing.Value("b", 0), multiprocessing.Value("b", 0)
