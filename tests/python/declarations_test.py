@@ -29,7 +29,7 @@ CONSTANTS = {
 
 
 def functions_of(header):
-    """Result and parameters of every function that a header exports."""
+    """Returns the result and the parameters of every function that a header exports."""
     text = re.sub(r"/\*.*?\*/", "", (INCLUDE / "tremula" / header).read_text(), flags=re.DOTALL)
     found = {}
     for declared in re.finditer(r"TREMULA_API\s+([\w\s*]+?)\s*\b(tremula_\w+)\s*\(([^)]*)\)\s*;", text):
@@ -39,7 +39,7 @@ def functions_of(header):
 
 
 def kind_of(c_type):
-    """Returns how the value is passed: a pointer, an integer of some width, a double, nothing."""
+    """Returns how the value is passed: as a pointer, an integer of some width, a double, or not at all."""
     if "*" in c_type or "[" in c_type:
         return "pointer"
     words = c_type.replace("const ", "").split()

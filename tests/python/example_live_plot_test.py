@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A watcher of the newest step draws the tsunami while it runs."""
+"""Runs a watcher of the newest step that draws the tsunami while it runs."""
 import unittest
 
 from example_run import ExampleTest

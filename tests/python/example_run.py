@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an example of the source tree as its README says, on what this build has made."""
+"""Runs an example of the source tree as its README says, with the programs of this build."""
 import os
 import re
 import signal
@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SECONDS = 200  # after which a test gives up
+SECONDS = 200  # time limit of a test
 EXAMPLES = Path(os.environ["TREMULA_TEST_SOURCE"]) / "examples"
 BUILD = os.environ["TREMULA_TEST_BUILD"]
 
@@ -21,7 +21,7 @@ class ExampleTest(unittest.TestCase):
         self.output = Path(folder.name)
 
     def run_example(self, name, *options, **environment):
-        """Returns the output of `run.sh`, which has ended with `status` (default 0)."""
+        """Runs `run.sh`, which must end with `status` (default 0), and returns its output."""
         expected = environment.pop("status", 0)
         process = subprocess.Popen(
             [EXAMPLES / name / "run.sh", BUILD, self.output, *options],
@@ -33,7 +33,7 @@ class ExampleTest(unittest.TestCase):
         try:
             text, _ = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGTERM)  # it ends what it has started
+            process.send_signal(signal.SIGTERM)  # run.sh ends the processes that it has started
             text, _ = process.communicate()
             self.fail(f"{name}: still runs after {SECONDS} s\n{text}")
         print(text, flush=True)
@@ -41,13 +41,13 @@ class ExampleTest(unittest.TestCase):
         return text
 
     def number(self, pattern, text):
-        """The one number of a line."""
+        """Returns the number in the line that matches `pattern`."""
         found = re.search(pattern, text)
         self.assertIsNotNone(found, f"expected {pattern} in\n{text}")
         return float(found.group(1))
 
     def assert_picture(self, path, width, height):
-        """Checks for a PNG of at least that many pixels, and not of one colour: that compresses to next to nothing."""
+        """Checks for a PNG of at least that many pixels, and not of one colour, which would compress to a few bytes."""
         data = Path(path).read_bytes()
         self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
         found = struct.unpack(">II", data[16:24])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training on the running tsunami, with fewer steps, learns; without updates of the weights it says that it has not."""
+"""Runs the training on the running tsunami with fewer steps: it learns, and reports a failure without updates of
+weights."""
 import os
 import unittest
 

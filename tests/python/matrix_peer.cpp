@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matrix_peer produce|consume LAYOUT STEPS: a job in C++ that meets one in Python. Element (i, j) of the matrix is
-// 1e6 * step + its number in row-major order; a consumer looks at every one. Ranks: RANK and WORLD_SIZE.
+// matrix_peer produce|consume LAYOUT STEPS: a job in C++ whose peer is a job in Python. Element (i, j) of the matrix is
+// 1e6 * step + its number in row-major order; a consumer checks every element. Ranks: RANK and WORLD_SIZE.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -11,7 +11,7 @@ namespace {
 
 using tremula::Index;
 
-/// Calls visit(offset in the buffer, number of the element) for all that `rank` owns.
+/// Calls visit(offset in the buffer, number of the element) for all elements of `rank`.
 template <class Visit>
 void for_each_element(const tremula::Layout& layout, int rank, Visit visit) {
   const auto local = layout.local(rank);

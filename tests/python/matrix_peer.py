@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""matrix_peer.py produce|consume LAYOUT STEPS [mpi]: matrix_peer.cpp in Python, with a communicator of mpi4py or without.
+"""matrix_peer.py produce|consume LAYOUT STEPS [mpi]: matrix_peer.cpp in Python; mpi: with a communicator of mpi4py.
 quick LAYOUT STEPS: a consumer of the quick start, whose steps have no time."""
 import sys
 
@@ -9,7 +9,7 @@ from oracle import numbers
 
 
 def expected(layout, rank, step):
-    """Every element from the definition: 1e6 * step + its number in row-major order."""
+    """Returns all elements by the definition: 1e6 * step + the number of the element in row-major order."""
     return 1e6 * step + numbers(layout.shape, [layout.global_indices(rank, d) for d in range(2)])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package copies no array: peak memory and the counters of the library show it."""
+"""Checks that the package copies no array, by peak memory and by the counters of the library."""
 import unittest
 
 import numpy as np
@@ -11,14 +11,17 @@ LARGE, SMALLER = 512 << 20, 128 << 20
 
 
 def peak():
-    """The most memory that this process had, in bytes."""
+    """Returns the peak memory of this process in bytes."""
     with open("/proc/self/status", encoding="utf-8") as status:
         return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
 
 
 class MemoryTest(unittest.TestCase):
     def hand_over(self, name, bytes, make_source, make_target, is_new=False):
-        """:return: peak beyond the array and copied bytes, of producer and consumer"""
+        """Moves one step of `bytes` bytes.
+
+        :return: peak beyond the array and copied bytes, of producer and consumer
+        """
         layout = Layout.block((bytes // 8,), (1,))
 
         def produce(session):
@@ -50,7 +53,7 @@ class MemoryTest(unittest.TestCase):
         made, got = self.hand_over("shared", LARGE, shared, shared)
         self.assertEqual((made[1], got[1]), (0, LARGE))
         self.assertLess(made[0], 16 << 20)
-        self.assertLess(got[0], LARGE + (16 << 20))  # what it maps of the producer's array counts, too
+        self.assertLess(got[0], LARGE + (16 << 20))  # pages that it maps of the producer's array count as well
 
     def test_ordinary_arrays_go_through_a_ring(self):
         made, got = self.hand_over("ordinary", SMALLER, ordinary, ordinary)
@@ -61,7 +64,7 @@ class MemoryTest(unittest.TestCase):
     def test_new_array_is_the_only_memory(self):
         made, got = self.hand_over("new", SMALLER, shared, lambda _: np.zeros(1), is_new=True)
         self.assertEqual((made[1], got[1]), (0, SMALLER))
-        self.assertLess(got[0], 2 * SMALLER + (16 << 20))  # the array, and the producer's that is mapped
+        self.assertLess(got[0], 2 * SMALLER + (16 << 20))  # its array, and the mapped array of the producer
 
 
 def shared(layout):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata of streams: times, attributes, descriptions, counters, datasets of xarray."""
+"""Checks metadata of streams: times, attributes, descriptions, counters, datasets of xarray."""
 import builtins
 import unittest
 from unittest import mock
@@ -50,7 +50,7 @@ def fields_of(stream, size):
 
 class MetadataTest(unittest.TestCase):
     def test_allgather_gives_the_bytes_of_every_rank(self):
-        """Their lengths may differ, they may be empty, and zero bytes at the end belong to them."""
+        """The lengths may differ, bytes may be empty, and zero bytes at the end are kept."""
         passed = [[b"a", b"\0" * rank, b"", b"\0abc\0" * 1000 * rank] for rank in range(3)]
 
         def gather(session):
@@ -124,22 +124,22 @@ class MetadataTest(unittest.TestCase):
         self.assertEqual({p.path for _, peers in made for p in peers}, {"inlined"})
 
     def attributes_on_both_sides(self, producers, consumers, transport, set_by):
-        """Runs a stream of three steps in which every rank sets what set_by(rank, producers) says in step 1. Between as many
-        ranks as ranks each rank receives from a single one; between others a field changes its extent.
+        """Runs a stream of three steps in which every rank sets the attributes set_by(rank, producers) in step 1.
+        Between equal numbers of ranks each rank receives from a single one; between others a field changes its extent.
 
-        :return: the text of the error of each rank and, of each rank of the consumer, the attributes of the steps it has had
+        :return: the text of the error of each rank and the attributes of the steps that it has taken
         """
 
         changes = producers != consumers
 
         def errors_of(work):
             def caught(session):
-                had = []
+                taken = []
                 try:
-                    work(session, had)
+                    work(session, taken)
                 except tremula.Error as error:
-                    return f"{type(error).__name__}: {error}", had
-                return "", had
+                    return f"{type(error).__name__}: {error}", taken
+                return "", taken
 
             return caught
 
@@ -157,13 +157,13 @@ class MetadataTest(unittest.TestCase):
                         if changes:
                             step[ident] = np.arange(number + session.rank)
 
-        def consume(session, had):
+        def consume(session, taken):
             with session.in_stream("s") as stream:
                 x = stream.field("x", "f64", Layout.block((12, 4), (session.size, 1)))
                 whole = stream.field("whole", "i32", Layout.on_mesh((5,), (session.size,), [tremula.Replicate()]))
                 ident = stream.field("id", "i64", Layout(f"shape=* grid={session.size}")) if changes else None
                 for step in stream:
-                    had.append(dict(step.attributes))
+                    taken.append(dict(step.attributes))
                     self.assertTrue((step[x] == step.number).all())
                     self.assertEqual(step[whole].tolist(), [i + step.number for i in range(5)])
                     if changes:

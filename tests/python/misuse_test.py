@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes are reported: with a text that helps, as the exception that fits, and without harm to the session."""
+"""Checks that mistakes are reported by a helpful text and a fitting exception, and do no harm to the session."""
 import contextlib
 import importlib.util
 import multiprocessing
@@ -20,8 +20,8 @@ LINE = Layout.block((8,), (1,))
 
 
 def alone(test):
-    """Runs a test inside a session of its own, in a process of its own, where the first failure ends it: what a subtest
-    records there would be lost."""
+    """Runs a test with its own session in a separate process, where the first failure ends it, since failures that a
+    subtest records there would be lost."""
 
     def run(self):
         with mock.patch.object(self, "subTest", lambda **_: contextlib.nullcontext()):
@@ -278,8 +278,8 @@ class MisuseTest(unittest.TestCase):
 
     @alone
     def test_second_thread_gets_an_error(self, _):
-        """The second one gets an error, and the first one goes on."""
-        options = {"server": support.server().address, "interruptible": False}  # its wait is one call
+        """The second thread gets an error, and the first one continues."""
+        options = {"server": support.server().address, "interruptible": False}  # a wait is one call
         with tremula.Session("threads", 0, 1, **options) as session, session.in_stream("never") as stream:
             stream.field("value", "f64", LINE)
             started, found = threading.Event(), []
@@ -287,12 +287,12 @@ class MisuseTest(unittest.TestCase):
             def wait():
                 started.set()
                 stream.begin_step(1.5)
-                found.append("first goes on")
+                found.append("first continues")
 
             thread = threading.Thread(target=wait)
             thread.start()
             started.wait()
-            time.sleep(0.3)  # until it is inside
+            time.sleep(0.3)  # until the thread is inside the call
             errors = 0
             end = time.monotonic() + 1
             while time.monotonic() < end:
@@ -302,7 +302,7 @@ class MisuseTest(unittest.TestCase):
                     errors += 1
                     text = str(error)
             thread.join()
-            self.assertEqual(found, ["first goes on"])
+            self.assertEqual(found, ["first continues"])
             self.assertGreater(errors, 0)
             self.assertRegex(text, "thread|another call")
 
@@ -330,12 +330,13 @@ class MisuseTest(unittest.TestCase):
             child.join()
             self.assertEqual(child.exitcode, 0)
             self.assertRegex(put, "fork|process")
-            self.assertEqual(closed, "")  # does nothing, and leaves the parent's session alone
+            self.assertEqual(closed, "")  # does nothing, and leaves the session of the parent alone
             self.assertNotEqual(opened, "")
-            out.put(value, array)  # the session is the parent's as before
+            out.put(value, array)  # the parent still has the session
 
     def test_children_forked_after_a_closed_session_work(self):
-        """They are processes as others are: each has what it needs of its own, and none waits for another's."""
+        """The children are ordinary processes: each has its own threads and locks, and waits for none of the
+        parent's."""
         with tremula.Session("before", 0, 1, server=support.server().address):
             pass
         for _ in range(3):
@@ -351,12 +352,12 @@ class MisuseTest(unittest.TestCase):
         self.assertEqual(child.exitcode, 0)
 
     def test_array_is_not_freed_before_it_is_taken(self):
-        """Only the stream holds the array: the consumer gets what was put all the same."""
+        """Only the stream holds the array, and the consumer still gets the numbers that were put."""
         for depth in (0, "0"):
             with self.subTest(queue_depth=depth):
-                self.hand_over_what_nobody_holds(depth)
+                self.hand_over_temporary_arrays(depth)
 
-    def hand_over_what_nobody_holds(self, depth):
+    def hand_over_temporary_arrays(self, depth):
         layout = Layout.block((1 << 17,), (1,))
 
         def produce(session):
@@ -365,7 +366,7 @@ class MisuseTest(unittest.TestCase):
                 for number in range(4):
                     with out.step() as step:
                         step[value] = filled(number)
-                        clutter = [np.full(1 << 17, -1.0) for _ in range(4)]  # where freed memory would be used again
+                        clutter = [np.full(1 << 17, -1.0) for _ in range(4)]  # would use freed memory again
                     with later.step() as step:
                         step.put_async(other, filled(number))
                     clutter += [np.full(1 << 17, -1.0) for _ in range(4)]

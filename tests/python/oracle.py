@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where elements belong, from the definition of a layout alone."""
+"""Places of elements, computed only from the definition of a layout."""
 from __future__ import annotations
 
 import numpy as np
 
 
 def dealt(extent, grid, block=None, source=0):
-    """Global indices of each coordinate along one dimension: blocks dealt in turn, like cards."""
+    """Returns the global indices of each coordinate along one dimension: blocks are dealt in turn, like cards."""
     block = block or -(-extent // grid)
     hands = [[] for _ in range(grid)]
     for i in range(extent):
@@ -15,7 +15,7 @@ def dealt(extent, grid, block=None, source=0):
 
 
 def numbers(shape, indices):
-    """Global number, in row-major order, of the elements with these indices along each dimension."""
+    """Returns the global numbers, in row-major order, of the elements with these indices along each dimension."""
     found = np.zeros([1] * len(shape), np.int64)
     for d, extent in enumerate(shape):
         found = found * extent + indices[d].reshape([-1 if e == d else 1 for e in range(len(shape))])
@@ -23,7 +23,7 @@ def numbers(shape, indices):
 
 
 def owned(shape, grid, rank, block=None, source=None, ranks="row"):
-    """Numbers of the elements of `rank` in a block-cyclic layout; shape: its local extents."""
+    """Returns the numbers of the elements of `rank` in a block-cyclic layout, in the shape of its local part."""
     order = "C" if ranks == "row" else "F"
     coordinates = np.unravel_index(rank, grid, order=order)
     hands = [

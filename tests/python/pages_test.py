@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code on the user's page runs as printed there."""
+"""Runs the code on the user's page as printed there."""
 import contextlib
 import importlib.util
 import os
@@ -17,7 +17,8 @@ PAGE = (SOURCE / "bindings" / "python" / "TEN_MINUTES.md").read_text()
 
 
 def blocks(page):
-    """Returns name (None if it has none) and code of every block of Python, and its output if shown below it."""
+    """Returns name, code and output of every block of Python; None for a name or an output that the page does not
+    have."""
     found = re.findall(r"(?:`(\w+\.py)`\n)?```python\n(.*?)```\n(?:```\n(.*?)```\n)?", page, re.DOTALL)
     return [(name or None, code, printed or None) for name, code, printed in found]
 
@@ -49,7 +50,7 @@ class PagesTest(unittest.TestCase):
     def test_look_and_newest_run_as_printed(self):
         with contextlib.ExitStack() as stack:
             look, producer = self.start(stack, "look.py"), self.start(stack, "producer.py")
-            found = support.finished(look)  # while the producer waits for a consumer: else its steps might be over
+            found = support.finished(look)  # while the producer waits for a consumer, before its steps are over
             newest = self.start(stack, "newest.py")
             self.assertIn("simulation on 1 ranks\nvalue f64 shape=1000x800 grid=1x1 {'units': 'K'}", found)
             lines = support.finished(newest).splitlines()
@@ -80,7 +81,7 @@ class PagesTest(unittest.TestCase):
                 compile(code, str(page), "exec")
         package = SOURCE / "bindings" / "python" / "tremula"
         for path in package.rglob("*.py"):
-            is_of_torch = path.relative_to(package).parts[0] == "torch"  # which has a page of its own
+            is_of_torch = path.relative_to(package).parts[0] == "torch"  # has its own page
             if path.name not in ("__init__.py", "__main__.py") and not is_of_torch:
                 self.assertIn(f"`{path.stem}`", readme)
 

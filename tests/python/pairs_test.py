@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs in C, C++, Fortran and Python, with and without MPI, as producers and as consumers: every element is judged by its
-number."""
+"""Runs jobs in C, C++, Fortran and Python, with and without MPI, as producers and as consumers, which check every
+element by its number."""
 import contextlib
 import itertools
 import sys
@@ -21,7 +21,7 @@ STEPS = "4"
 
 class PairsTest(unittest.TestCase):
     def start(self, stack, kind, role, layout, ranks, *more):
-        """:return: the processes of a job; kind: one of PEERS, or mpi: Python under mpirun"""
+        """Starts a job and returns its processes. kind: one of PEERS, or mpi for Python under mpirun"""
         arguments = [role, layout.format(n=ranks), STEPS, *more]
         if kind == "mpi":
             return [stack.enter_context(support.mpirun(ranks, *PEER_PY, *arguments, "mpi"))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program `tremula` from Python: plans, status, a server of one's own, the doctor."""
+"""Calls the program `tremula` from Python: plans, status, a separate server, the doctor."""
 import json
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of redistribution_test.py, under mpirun."""
+"""Ranks of redistribution_test.py, under mpirun."""
 import numpy as np
 import tremula
 from mpi4py import MPI

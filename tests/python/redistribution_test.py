@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays inside one MPI job in Python."""
+"""Redistributes arrays inside one MPI job in Python."""
 import os
 import sys
 import tempfile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams between two jobs in Python: every element of every step carries its number, whatever the layouts and types."""
+"""Streams between two jobs in Python: every element of every step carries its number, in all layouts and types."""
 import unittest
 from unittest import mock
 
@@ -29,7 +29,8 @@ def values(step, numbers, dtype="f64"):
 
 
 def exchange(make_from, make_to, dtype="f64", to_dtype=None, ranks=(2, 3), steps=3, expected=values, **field):
-    """A producer of make_from(ranks) and a consumer of make_to(ranks), each of whose ranks judges all it gets."""
+    """Runs a producer of make_from(ranks) and a consumer of make_to(ranks), each rank of which checks all its
+    elements."""
 
     def produce(session):
         layout = make_from(session.size)
@@ -41,7 +42,7 @@ def exchange(make_from, make_to, dtype="f64", to_dtype=None, ranks=(2, 3), steps
                 a[...] = values(number, own, dtype)
                 with out.step() as step:
                     step[value] = a
-                a[...] = values(99, own, dtype)  # it is ours again
+                a[...] = values(99, own, dtype)  # the array may change after the step
             return out.statistics().steps
 
     def consume(session):
@@ -290,7 +291,8 @@ class StreamsTest(unittest.TestCase):
             self.assertEqual(everything, list(range(first(number, 2))))
 
     def test_partial_sums_get_values_in_the_first_layer(self):
-        """A consumer that has them gets the values in its first layer, and 0 in the others; a producer adds them up."""
+        """A consumer with partial sums gets the values in its first layer and 0 in the others; a producer cannot have
+        them."""
         layered = Layout("shape=24x18 mesh=2 sum=0")
 
         def produce(session):
@@ -381,7 +383,7 @@ class StreamsTest(unittest.TestCase):
         support.run(("producer", 1, produce), ("consumer", 1, consume))
 
     def test_missing_elements_are_zero_in_a_new_array(self):
-        """Also where the memory of the new array holds other numbers before; what the application held stays its own."""
+        """This also holds if the memory of the new array held other numbers before."""
         points = [np.arange(0, ELEMENTS.size, 6), np.arange(3, ELEMENTS.size // 2, 6)]
 
         def produce(session):
@@ -454,7 +456,7 @@ class StreamsTest(unittest.TestCase):
                     arrays[number % 2][:] = number
                     with out.step() as step:
                         requests[number % 2] = step.put_async(value, arrays[number % 2])
-                del arrays  # the stream keeps them until they are taken
+                del arrays  # the stream keeps the arrays until they are taken
             return out._asked
 
         def consume(session):

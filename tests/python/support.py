@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real, separate processes for tests: jobs whose ranks are forked before anything is opened, and programs. All
+"""Starts real, separate processes for tests: jobs whose ranks are forked before anything is opened, and programs. All
 processes that a test has started are killed when the test ends."""
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pathlib import Path
 import tremula
 from oracle import dealt, numbers, owned  # noqa: F401  (for tests)
 
-SECONDS = 60  # after which a test gives up
+SECONDS = 60  # time limit of a test
 HERE = Path(__file__).resolve().parent
-BIN = Path(os.environ.get("TREMULA_TEST_BIN", os.path.dirname(tremula.program())))  # what the build has made
+BIN = Path(os.environ.get("TREMULA_TEST_BIN", os.path.dirname(tremula.program())))  # programs of the build
 
 os.environ.setdefault("TREMULA_LOG", "error")
 for _name in ("RANK", "WORLD_SIZE"):
@@ -29,7 +29,7 @@ _server = None
 
 
 def server():
-    """The one of this test program."""
+    """Returns the server of this test program."""
     global _server
     if _server is None:
         _server = tremula.Server()
@@ -37,7 +37,7 @@ def server():
 
 
 class Job:
-    """A rank: a forked process that calls `work`, whose result comes back, or what went wrong."""
+    """A rank: a forked process that calls `work`, and sends back its result or its error."""
 
     def __init__(self, name, work):
         self.name, self.result = name, None
@@ -58,7 +58,10 @@ class Job:
         self._reads = reads
 
     def finish(self, deadline):
-        """:return: None, or what went wrong"""
+        """Waits for the process.
+
+        :return: the text of its error; None if it has none
+        """
         chunks = []
         while True:
             ready, _, _ = select.select([self._reads], [], [], max(0, deadline - time.monotonic()))
@@ -85,7 +88,7 @@ class Job:
 def run(*roles, options=None):
     """Runs jobs: each role is (group, ranks, work), and every rank calls work(session).
 
-    :return: what the ranks have returned, a list for each role
+    :return: the results of the ranks, a list for each role
     """
     address = server().address
     jobs = []
@@ -107,7 +110,7 @@ def run(*roles, options=None):
 
 
 def environment(**more):
-    """Returns the environment of programs that are started: the package, the server, Open MPI on few cores."""
+    """Returns the environment of programs that tests start: the package, the server, Open MPI on few cores."""
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(Path(tremula.__file__).parent.parent), str(HERE)]),
@@ -124,7 +127,7 @@ def environment(**more):
 
 @contextlib.contextmanager
 def program(*command, **more):
-    """A program that is killed at the end, with what it has started."""
+    """Starts a program that is killed at the end, together with all processes that it has started."""
     process = subprocess.Popen(
         [str(word) for word in command],
         stdout=subprocess.PIPE,
@@ -142,7 +145,7 @@ def program(*command, **more):
 
 
 def finished(process):
-    """Returns the output of a program, which has ended with 0."""
+    """Waits for a program, which must end with 0, and returns its output."""
     try:
         output, errors = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StreamDataset: a producer of two ranks, trainings of several ranks and workers. Every element encodes its step and
-its own global number."""
+"""Tests StreamDataset with a producer of two ranks and trainings of several ranks and workers. Every element encodes
+its step and its global number."""
 import ctypes
 import json
 import multiprocessing
@@ -29,7 +29,8 @@ ROWS, COLUMNS, STEP = 6, 4, 100
 
 
 def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, options={}, put=None, first=0):
-    """Steps of two fields. At step hold_at it waits until `released` is set. put: receives how many steps were put."""
+    """Puts steps of two fields. Waits before step hold_at until `released` is set. put: receives the number of steps
+    put"""
     with tremula.Session("simulation", rank, 2) as session:
         out = session.out_stream("ocean", wait_for_consumers=waits_for, first_step=first, **options)
         layout = tremula.Layout.block(shape=(ROWS, COLUMNS), grid=(2, 1))
@@ -51,7 +52,7 @@ def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, opti
                         step.put(u, numbers + STEP * n)
                         step.put(ids, np.arange(n % 3 + rank) + n)
                     break
-                except tremula.PeerLost:  # a training was killed: reported once
+                except tremula.PeerLost:  # a training was killed, which is reported once
                     pass
             if put is not None:
                 put.value = n + 1
@@ -68,7 +69,7 @@ def expect(sample):
 
 
 class Slow(tt.StreamDataset):
-    """Its workers take a random time for each sample; each checks what it has."""
+    """A dataset whose workers take a random time for each sample, and check it."""
 
     def __iter__(self):
         info = torch.utils.data.get_worker_info()
@@ -83,7 +84,7 @@ class Slow(tt.StreamDataset):
 
 def train(rank, ranks, workers, deal, results, folder=None, load=None, first=0, fields=("u",), batch=1, pause=0.0,
           started=None):
-    """Trains until the end of the stream. folder: saves its state there after each batch."""
+    """Trains until the end of the stream. folder: where it saves its state after each batch; None to save none"""
     dataset = Slow("ocean", fields, deal=deal, rank=rank, world_size=ranks, first_step=first)
     if load is not None:
         dataset.load_state_dict(load)
@@ -115,7 +116,7 @@ class Once(unittest.TestCase):
 
     def test_share_gives_each_step_once(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
-            jobs.start(produce, 1000, 4, ranks=2)  # so that each has some
+            jobs.start(produce, 1000, 4, ranks=2)  # so that each worker gets some
             for rank in range(2):
                 jobs.start(lambda _, r=rank: train(r, 2, 2, "share", self.results))
             jobs.join()
@@ -135,7 +136,7 @@ class Once(unittest.TestCase):
         self.assertEqual(sorted(seen), [(n, (0, 1, 10, 11)[n % 4]) for n in range(1000)])
 
     def kill_and_resume(self, resume):
-        """Two ranks of two workers save their states after each batch, and are killed, and with them their workers."""
+        """Kills two ranks of two workers that save their states after each batch, together with their workers."""
         with tempfile.TemporaryDirectory() as folder, torch_support.Server(), torch_support.Jobs() as jobs:
             released = torch_support.Hold()
             counters = [multiprocessing.Value(ctypes.c_long, 0) for _ in range(2)]
@@ -159,7 +160,7 @@ class Once(unittest.TestCase):
 
         before = self.kill_and_resume(resume)
         after = collected(self.results, 2)
-        print(f"{len(before)} steps counted when the ranks were killed, {len(after)} after they had come again")
+        print(f"{len(before)} steps counted when the ranks were killed, {len(after)} after they had restarted")
         self.assertEqual(sorted(before + after), [(n, (0, 1, 10, 11)[n % 4]) for n in range(1000)])
 
     def test_training_resumes_with_other_ranks_and_workers(self):
@@ -270,7 +271,7 @@ class Errors(unittest.TestCase):
             started = multiprocessing.Value(ctypes.c_long, 0)
             producers = jobs.start(produce, 20, 2, 0, 15, torch_support.Hold(), ranks=2)
             training, = jobs.start(loop, started)
-            # DataLoader takes from its workers in turn, however the steps were shared.
+            # DataLoader takes from its workers in turn, for any sharing of the steps.
             torch_support.wait_until(lambda: started.value >= 8, [training, *producers])
             os.killpg(training.pid, signal.SIGINT)  # as a terminal does, while the workers wait for a step
             jobs.join([training], 60, expected=7)
@@ -325,7 +326,7 @@ class Errors(unittest.TestCase):
 
 
 def produce_partial(rank):
-    """Steps of an array of which elements 1 and 3 are on no rank."""
+    """Puts steps of an array whose elements 1 and 3 are on no rank."""
     with tremula.Session("simulation", 0, 1) as session, session.out_stream("ocean") as out:
         wet = out.field("u", "f64", tremula.Layout.of_points((4,), 1, [0, 2], is_partial=True))
         for n in range(4):
@@ -340,7 +341,7 @@ def train_partial(rank, results):
 
 
 def train_evenly(rank, ranks, workers, uneven, first, results):
-    """Ranks that wait for each other after each batch. Puts steps and what the state counts as given into results."""
+    """Waits for the other ranks after each batch. Puts its steps, and the next step of each worker, into results."""
     dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=rank, world_size=ranks, uneven=uneven, first_step=first)
     seen = []
     for batch in dataset.batches(DataLoader(dataset, batch_size=2, num_workers=workers)):
@@ -379,7 +380,7 @@ class Samples(unittest.TestCase):
                 self.assertEqual(can_pin(), expected)
 
     def test_ranks_in_step_never_wait_in_a_circle(self):
-        """4 ranks without workers that meet after each sample; the producer is at most one step ahead."""
+        """4 ranks without workers wait for each other after each sample; the producer is at most one step ahead."""
         barrier = multiprocessing.get_context("fork").Barrier(4)
 
         def loop(rank):

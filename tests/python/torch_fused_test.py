@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that one side holds in one tensor and the other in several, and what a follower does when something is wrong."""
+"""Weights that one side holds in one tensor and the other in several, and errors of a follower."""
 import multiprocessing
 import sys
 import time
@@ -25,7 +25,7 @@ def numbers(shape, begin, version):
 
 
 def write_apart(rank, versions):
-    """q, k, v, each cut along dimension 0 over 3 ranks; numbers go on from one to the next."""
+    """Writes q, k and v, each cut along dimension 0 over 3 ranks; their elements are numbered consecutively."""
     session = tremula.Session("writer", rank, 3)
     tensors = {name: torch.zeros(HIDDEN // 3, 8) for name in APART}
     layouts = {name: ((3,), [Shard(0)]) for name in APART}
@@ -39,7 +39,7 @@ def write_apart(rank, versions):
 
 
 def write_fused(rank, versions):
-    """One tensor of q, k, v, cut along dimension 1 over 2 ranks."""
+    """Writes one tensor of q, k, v, cut along dimension 1 over 2 ranks."""
     session = tremula.Session("writer", rank, 2)
     tensor = torch.zeros(3 * HIDDEN, 4)
     with session, tt.publish({"qkv.weight": tensor}, "qkv", session=session, hashes=["own", "bf16"],
@@ -51,7 +51,7 @@ def write_fused(rank, versions):
 
 
 def read_fused(rank, group, placement, fused, dtype, expected, buffers="copy"):
-    """qkv in one tensor, on 2 ranks."""
+    """Reads qkv into one tensor, on 2 ranks."""
     session = tremula.Session(group, rank, 2)
     whole_shape = (3 * HIDDEN, 8)
 
@@ -67,7 +67,7 @@ def read_fused(rank, group, placement, fused, dtype, expected, buffers="copy"):
 
 
 def read_apart(rank, group, dtype, buffers):
-    """q, k and v, whole on the one rank of the group or each cut along dimension 0 over 2."""
+    """Reads q, k and v, whole on the one rank of the group, or each cut along dimension 0 over 2 ranks."""
     size = 1 if group == "whole" else 2
     session = tremula.Session(group, rank, size)
     tensors = {name: torch.zeros(shape[0] // size, shape[1], dtype=dtype) for name, shape in APART.items()}
@@ -99,7 +99,7 @@ def until_end(follower, check):
 
 
 def interleaved(version):
-    """Rows as attention heads of 3 have them: 3 of q, 3 of k, 3 of v, and again."""
+    """Returns rows in the order of attention heads of 3 rows: 3 of q, 3 of k, 3 of v, and so on."""
     q, k, v = (numbers((HIDDEN, 8), i * HIDDEN * 8, version) for i in range(3))
     return torch.cat([part[h:h + 3] for h in range(0, HIDDEN, 3) for part in (q, k, v)])
 
@@ -132,9 +132,9 @@ def serve_until(publisher, event):
 
 
 def write_plain(rank, kind, begun, ended):
-    """Two versions of one tensor, in one process; with kind "wrong" the second sends a hash of other numbers.
+    """Writes two versions of one tensor, in one process; with kind "wrong" the second sends a hash of other numbers.
 
-    begun: the reader has met the first version; ended: it is ready
+    begun: set when the reader has begun the first version; ended: set when the reader has ended
     """
     session = tremula.Session("writer", 0, 1)
     tensor, count = torch.zeros(6, 4), 0
@@ -182,47 +182,48 @@ def read_wrong(rank, buffers, begun, ended):
         ended.set()
 
 
-def write_what_does_not_fit(rank, had):
-    """A value of version 1 does not fit the type of the readers, on one of their ranks."""
+def write_what_does_not_fit(rank, taken):
+    """Writes versions of which version 1 has a value that does not fit the type of the readers, on one of their
+    ranks."""
     session = tremula.Session("writer", 0, 1)
     tensor = torch.zeros(8, 2)
     with session, tt.publish({"w": tensor}, "plain", session=session, wait_for_readers=1) as publisher:
-        for version in range(len(had)):
+        for version in range(len(taken)):
             tensor.fill_(version)
             tensor[7, 1] = 1000 if version == 1 else version
             publisher.version()
-            serve_until(publisher, had[version])
+            serve_until(publisher, taken[version])
 
 
-def read_what_does_not_fit(rank, had):
+def read_what_does_not_fit(rank, taken):
     session = tremula.Session("reader", rank, 2)
     tensor = torch.zeros(4, 2, dtype=torch.int8)
     follower = tt.follow({"w": tensor}, "plain", session=session, layouts={"w": ((2,), [Shard(0)])})
     with session, follower:
         assert follower.update() == 0
         torch.distributed.barrier()
-        had[0].set()
+        taken[0].set()
         try:
             follower.update()
-            raise AssertionError("a rank took a version that another one could not take")
+            raise AssertionError("a rank took a version that another rank could not take")
         except (tremula.Mismatch if rank == 1 else tremula.PeerLost) as error:
             assert rank == 1 or "1 other rank(s) of this group have failed" in str(error), error
         assert follower.number == 0 and follower.is_whole and (tensor == 0).all()
         torch.distributed.barrier()
-        had[1].set()
+        taken[1].set()
         assert follower.update() == 2 and (tensor == 2).all()
         torch.distributed.barrier()
-        had[2].set()
+        taken[2].set()
 
 
-def read_what_one_rank_cannot_wait_for(rank, had):
+def read_what_one_rank_cannot_wait_for(rank, taken):
     session = tremula.Session("reader", rank, 2)
     tensor = torch.zeros(4, 2)
     follower = tt.follow({"w": tensor}, "plain", session=session, layouts={"w": ((2,), [Shard(0)])})
     with session, follower:
         assert follower.update() == 0
         torch.distributed.barrier()
-        had[0].set()
+        taken[0].set()
         begin = follower._in.begin_step
 
         def fails(timeout=None):
@@ -234,36 +235,36 @@ def read_what_one_rank_cannot_wait_for(rank, had):
         follower._in.begin_step = fails
         try:
             follower.update()
-            raise AssertionError("a rank took a version that another one had not begun")
+            raise AssertionError("a rank took a version that another rank had not begun")
         except (tremula.TimedOut if rank == 1 else tremula.PeerLost) as error:
             assert rank == 1 or "1 other rank(s) of this group have failed" in str(error), error
         follower._in.begin_step = begin
-        turn, limit, come = follower._turn, session._step_timeout, []
+        turn, limit, begun = follower._turn, session._step_timeout, []
 
         def late(seconds):
-            come.append(time.sleep(seconds) if tremula.StepStatus.OK in come else turn(seconds))
+            begun.append(time.sleep(seconds) if tremula.StepStatus.OK in begun else turn(seconds))
             return tremula.StepStatus.NOT_READY
 
         session._step_timeout, follower._turn = 4, late if rank == 1 else turn
-        had[1].set()
+        taken[1].set()
         try:
             while follower.update(1) is None:
                 pass
-            raise AssertionError("a rank took a version that never came to another one")
+            raise AssertionError("a rank took a version that never reached another rank")
         except tremula.TimedOut as error:
             assert "1 rank(s) waited 4 s for a version that the others have" in str(error), error
         follower._turn, session._step_timeout = turn, limit
         assert follower.number == 0 and follower.is_whole and (tensor == 0).all()
         torch.distributed.barrier()
-        had[2].set()
-        number = follower.update(60)  # by turns, the first of which ends the step that is under way
+        taken[2].set()
+        number = follower.update(60)  # in turns, the first of which ends the pending step
         assert number == 3 and (tensor == 3).all(), (number, tensor)
         torch.distributed.barrier()
-        had[3].set()
+        taken[3].set()
 
 
 def read_too_long(rank, begun, ended):
-    """Holds a lent version beyond its lease, and comes again."""
+    """Holds a lent version beyond its lease, and opens the stream again."""
     session = tremula.Session("reader", 0, 1)
     tensor = torch.zeros(6, 4)
     follower = tt.follow({"fc.weight": tensor}, "plain", session=session)
@@ -278,7 +279,7 @@ def read_too_long(rank, begun, ended):
         follower._take = slowly
         try:
             follower.update()
-            raise AssertionError("a version was had that had been taken back")
+            raise AssertionError("a version was taken that had been taken back")
         except tremula.PeerLost as error:
             assert not follower.is_whole and (tensor == 0).all(), tensor
             print("taken back:", error, flush=True)
@@ -329,7 +330,7 @@ def read_errors(rank, begun, ended):
 
 
 class ClosesBadly:
-    """The context of a step that does not end."""
+    """The context of a step whose end fails."""
 
     def __init__(self, out):
         self.step = out.step()
@@ -353,7 +354,7 @@ def write_after_an_error(rank, begun, ended):
             raise AssertionError("expected the error of the step")
         except tremula.PeerLost:
             pass
-        assert publisher.version() == 0  # in a step of its own
+        assert publisher.version() == 0  # in a new step
         publisher._out.statistics()
 
 
@@ -373,16 +374,16 @@ class Errors(unittest.TestCase):
             self.meet("wrong", read_wrong, buffers)
 
     def test_version_that_fails_on_one_rank_is_not_taken(self):
-        had = [multiprocessing.get_context("fork").Event() for _ in range(3)]
+        taken = [multiprocessing.get_context("fork").Event() for _ in range(3)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
-            jobs.start(write_what_does_not_fit, had)
-            jobs.start(read_what_does_not_fit, had, ranks=2, gloo=True)
+            jobs.start(write_what_does_not_fit, taken)
+            jobs.start(read_what_does_not_fit, taken, ranks=2, gloo=True)
 
     def test_version_that_one_rank_misses_is_not_taken(self):
-        had = [multiprocessing.get_context("fork").Event() for _ in range(4)]
+        taken = [multiprocessing.get_context("fork").Event() for _ in range(4)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
-            jobs.start(write_what_does_not_fit, had)
-            jobs.start(read_what_one_rank_cannot_wait_for, had, ranks=2, gloo=True)
+            jobs.start(write_what_does_not_fit, taken)
+            jobs.start(read_what_one_rank_cannot_wait_for, taken, ranks=2, gloo=True)
 
     def test_version_that_is_taken_back_is_an_error(self):
         self.meet("lend", read_too_long)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""layout_of, against torch.chunk and the documented meaning of DTensor's placements, with stand-ins for DTensor, which
-Debian's torch 1.13 does not have; and of real ShardedTensors on two ranks of gloo."""
+"""Compares layout_of with torch.chunk and the documented meaning of DTensor's placements, with stand-ins for DTensor,
+which Debian's torch 1.13 does not have; and with real ShardedTensors on two ranks of gloo."""
 import collections
 import itertools
 import json
@@ -60,14 +60,15 @@ class DTensor:
 
 
 def chunk(held, ranks, place):
-    """Returns what torch.chunk gives to one of several ranks; if it makes fewer chunks, the last ranks get none."""
+    """Returns the chunk that torch.chunk gives to one of several ranks; empty for the last ranks if there are fewer
+    chunks."""
     chunks = torch.chunk(held, ranks) if len(held) else ()
     return chunks[place] if place < len(chunks) else held[:0]
 
 
 def owned(shape, mesh, placements, coordinates, order=None):
-    """Indices along each dimension that the rank at `coordinates` holds: each axis cuts what the axes before it have
-    left. order: of the axes; their own by default."""
+    """Returns the indices along each dimension that the rank at `coordinates` holds: each axis cuts the part that
+    earlier axes have left. order: order of the axes; by default that of the mesh"""
     held = [torch.arange(extent) for extent in shape]
     for axis in order or range(len(mesh)):
         if isinstance(placements[axis], Shard):
@@ -82,8 +83,8 @@ KINDS = {"Shard": lambda p: Shard(p["dim"]), "_StridedShard": lambda p: _Strided
 
 class OfPyTorch(unittest.TestCase):
     def test_rows_equal_those_of_pytorch_2_11(self):
-        """data/dtensor_rows.json: rows that PyTorch 2.11.0's own DTensors hold, as its "about" says. A mesh of fewer
-        ranks than the job is repeated: rank r of the job is rank r // times of its mesh."""
+        """data/dtensor_rows.json holds the rows of real DTensors of PyTorch 2.11.0, as its "about" says. A mesh of
+        fewer ranks than the job is repeated: rank r of the job is rank r // times of its mesh."""
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "dtensor_rows.json")) as file:
             cases = json.load(file)["cases"]
         self.assertEqual(len(cases), 1106)
@@ -99,7 +100,7 @@ class OfPyTorch(unittest.TestCase):
 
 
 def rows_of(layout, rank):
-    """[begin, end) runs of rows that a rank holds, as one run after the other lies in its memory."""
+    """Returns the [begin, end) runs of rows that a rank holds, in the order of its memory."""
     rows = layout.global_indices(rank, 0)
     ends = np.flatnonzero(np.diff(rows) != 1) + 1
     return [[int(run[0]), int(run[-1]) + 1] for run in np.split(rows, ends) if len(run)]
@@ -249,7 +250,7 @@ def on_rank(rank, port, failures):
 
 
 def check(tensor, rank, is_formula):
-    """Extents and first indices as the metadata has them, which torch has made."""
+    """Compares extents and first indices with the metadata of torch."""
     layout = tt.layout_of(tensor)
     mine = [s for s in tensor.metadata().shards_metadata if s.placement.rank() == rank]
     assert len(mine) == 1 and ("lists" not in layout.text) == is_formula, layout.text

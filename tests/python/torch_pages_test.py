@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs with PyTorch on the user's page run as printed there, and examples/weight_sync, made small."""
+"""Runs the programs with PyTorch on the user's page as printed there, and examples/weight_sync with small sizes."""
 import os
 import re
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that the ranks of a writer publish together: own names, copies that are equal, tiles, many small tensors."""
+"""Tensors that the ranks of a writer publish together: different names, equal copies, tiles, many small tensors."""
 import multiprocessing
 import os
 import time
@@ -18,7 +18,8 @@ torch.set_num_threads(1)
 
 
 def publishes(tensors_of_rank, readers=1, **options):
-    """Work of a trainer: one version of what tensors_of_rank(rank) gives, for `readers` groups; or the error."""
+    """Returns the work of a trainer that publishes one version of tensors_of_rank(rank) for `readers` groups, and
+    returns the layouts or the error."""
     def work(session):
         try:
             with tt.publish(tensors_of_rank(session.rank), "weights", session=session, wait_for_readers=readers,
@@ -31,7 +32,7 @@ def publishes(tensors_of_rank, readers=1, **options):
 
 
 def follows(wanted, **options):
-    """Work of a reader: what it gets into tensors filled with -1, by name; or the error."""
+    """Returns the work of a reader that returns the tensors by name, which were filled with -1 before, or the error."""
     def work(session):
         tensors = {name: torch.full(shape, -1.0) for name, shape in wanted.items()}
         try:
@@ -45,7 +46,7 @@ def follows(wanted, **options):
 
 class Names(unittest.TestCase):
     def test_ranks_with_different_names_give_one_version(self):
-        def stage(rank):  # of a pipeline; what is tied is on the first and the last
+        def stage(rank):  # of a pipeline; tied tensors are on the first and the last stage
             tied = {"embed": torch.arange(6.0)} if rank in (0, 2) else {}
             return {**tied, f"layer{rank}": torch.full((2, 3), 1.0 + rank)}
 
@@ -141,7 +142,7 @@ class Copies(unittest.TestCase):
             return {"same": torch.ones(3), "experts.0.w": torch.full((4, 4), float(rank == 2)), "b": torch.full((2,), rank)}
 
         for hashes in ([], ["own"]):
-            found, = run(("trainer", 3, publishes(experts, hashes=hashes)))  # before it waits for a reader
+            found, = run(("trainer", 3, publishes(experts, hashes=hashes)))  # fails before it waits for a reader
             for kind, text in found:
                 self.assertEqual(kind, "ValueError")
                 self.assertRegex(text, r"tensor 'experts.0.w': expected equal copies on all ranks.*found other numbers on "
@@ -273,7 +274,7 @@ class Memory(unittest.TestCase):
 
 
 def produce(rank, outlives, timeout, is_over):
-    """Puts steps until the second consumer has had one of its own, whatever becomes of the first one."""
+    """Puts steps until the second consumer has taken its steps, even after the loss of the first one."""
     lost = 0
     with tremula.Session("simulation", 0, 1) as session:
         with session.out_stream("field", keep_steps=2, outlives_consumers=outlives) as out:
@@ -302,7 +303,8 @@ def consume(rank, name, dies, is_over):
 
 
 def produce_to_the_end(rank, ranks, outlives, lost, is_closing):
-    """Two steps. A consumer keeps the first one, so that close waits for it. lost: what close says to be lost, if it does"""
+    """Puts two steps. A consumer keeps the first, so that close waits for it. lost: words of the error of close; "" if
+    none"""
     with tremula.Session("simulation", rank, ranks) as session:
         out = session.out_stream("field", queue_depth=4, outlives_consumers=outlives)
         u = out.field("u", "f64", tremula.Layout.parse(f"shape=4 grid={ranks}"))
@@ -320,7 +322,7 @@ def produce_to_the_end(rank, ranks, outlives, lost, is_closing):
 
 
 def produce_for_two(rank, is_first_dead):
-    """The next step after the first consumer is lost: the second one keeps the room that it needs."""
+    """Puts a step after the loss of the first consumer, while the second consumer keeps the room that it needs."""
     with tremula.Session("simulation", 0, 1, step_timeout=3) as session:
         out = session.out_stream("field", queue_depth=1, wait_for_consumers=2, outlives_consumers=True)
         u = out.field("u", "f64", tremula.Layout.parse("shape=4 grid=1"))
@@ -362,7 +364,7 @@ class Loss(unittest.TestCase):
                 producers = jobs.start(produce_to_the_end, ranks, outlives, lost, is_closing, ranks=ranks)
                 consumer, = jobs.start(keep, "training", has_step)
                 torch_support.wait_until(lambda: is_closing.value == ranks and has_step.value, [*producers, consumer])
-                time.sleep(0.3)  # close waits by now
+                time.sleep(0.3)  # until close waits
                 jobs.kill(producers.pop() if "simulation" in lost else consumer)
                 jobs.join(producers)
                 if consumer.is_alive():
@@ -384,7 +386,7 @@ class Loss(unittest.TestCase):
 
 class Rounding(unittest.TestCase):
     def test_hashes_of_16_bits_round_once(self):
-        """For float64 and int64, on numbers next to ties, the reader's numbers are Tremula's own conversion."""
+        """For float64 and int64 next to ties, the numbers of the reader equal the conversion of Tremula."""
         rng = np.random.default_rng(38)
         ties = 1 + rng.integers(0, 2 ** 9, 4000) * 2.0 ** -9 + rng.choice([-1, 0, 1], 4000) * 2.0 ** -40
         wide = torch.from_numpy(ties * rng.choice([-1, 1], 4000) * 2.0 ** rng.integers(-30, 14, 4000))
@@ -399,7 +401,8 @@ class Rounding(unittest.TestCase):
         rng = np.random.default_rng(41)
 
         def nans(bits, exponent, count):
-            """Patterns whose exponent is all ones: of both signs, quiet and signalling, and with every bit of the payload."""
+            """Returns patterns whose exponent is all ones: of both signs, quiet and signalling, with every bit of the
+            payload."""
             alone = [sign << (bits - 1) | exponent | 1 << bit for sign in (0, 1)
                      for bit in range(bits - 1) if not exponent >> bit & 1]
             payloads = rng.integers(1, 2 ** 52, count, np.int64).astype(np.uint64) & np.uint64((exponent & -exponent) - 1)
@@ -415,7 +418,7 @@ class Rounding(unittest.TestCase):
                       "alone": torch.tensor(-float("nan")), "halves": halves, "bfloats": bfloats})
 
     def compare(self, given):
-        """A reader of 16 bits finds the hashes that the writer sends."""
+        """Checks that a reader of 16 bits finds the hashes that the writer sends."""
         for dtype in (torch.bfloat16, torch.float16):
             def reader(session):
                 tensors = {name: torch.zeros(tensor.shape, dtype=dtype) for name, tensor in given.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ReplayBuffer, and the arithmetic of dealing by turns."""
+"""Tests ReplayBuffer, and the arithmetic of distribution by turns."""
 import collections
 import io
 import itertools
@@ -21,7 +21,7 @@ def sample(n, floats=4):
     return {"x": torch.full((floats,), float(n)), "step": n}
 
 
-BYTES = 4 * 4 + 8  # of sample(n)
+BYTES = 4 * 4 + 8  # size of sample(n)
 
 
 class Replay(unittest.TestCase):
@@ -68,7 +68,7 @@ class Replay(unittest.TestCase):
         self.assertTrue(all(800 < c < 1200 for c in counts.values()), counts)
 
     def test_reservoir_is_uniform_over_all_samples(self):
-        """5 of 40 kept, 2000 times: each is kept 250 times on average, with a deviation of 15."""
+        """Of 40 samples 5 are kept, 2000 times: each is kept 250 times on average, with a deviation of 15."""
         counts = collections.Counter()
         for trial in range(2000):
             buffer = tt.ReplayBuffer(5 * BYTES, "reservoir", seed=SEED + trial)
@@ -80,7 +80,7 @@ class Replay(unittest.TestCase):
         self.assertTrue(all(170 < counts[n] < 330 for n in range(40)), counts)
 
     def test_reservoir_keeps_the_smallest_priorities(self):
-        """The smallest priorities, as many as fit, whatever the sizes."""
+        """The samples of the smallest priorities are kept, as many as fit, independent of their order and sizes."""
         rng = random.Random(SEED)
         for trial in range(50):
             sizes = [rng.randrange(1, 30) for _ in range(60)]
@@ -115,7 +115,7 @@ class Replay(unittest.TestCase):
                 if policy != "fifo" or n < 5:
                     self.assertEqual(one.draw()["step"], two.draw()["step"], policy)
                 if policy != "fifo" or n < 2:
-                    floats = 4 if policy == "fifo" else 7 * n % 20 + 1  # a small one must not take a large one's place
+                    floats = 4 if policy == "fifo" else 7 * n % 20 + 1  # a small sample must not replace a large one
                     one.add(sample(100 + n, floats)), two.add(sample(100 + n, floats))
             self.assertEqual(one.counters(), two.counters(), policy)
         with self.assertRaisesRegex(ValueError, "expected a state of policy fifo, found reservoir"):
@@ -132,7 +132,7 @@ class Replay(unittest.TestCase):
         draws = sum(1 for _ in buffer)
         buffer.stop()
         self.assertEqual((buffer.seen, buffer.kept, buffer.dropped, buffer.drawn), (200, 50, 150, draws))
-        self.assertEqual(buffer.batch(8)["x"].shape, (8, 4))  # what is kept may be drawn after the end
+        self.assertEqual(buffer.batch(8)["x"].shape, (8, 4))  # kept samples may be drawn after the end
 
     def test_draw_raises_the_error_of_the_filling_thread(self):
         def source():
@@ -172,7 +172,7 @@ class Dealing(unittest.TestCase):
         rng = random.Random(SEED)
         for _ in range(200):
             first, end, done, state = rng.randrange(0, 5), 90, set(), None
-            for _ in range(3):  # resumed twice
+            for _ in range(3):  # the second and third time resumed
                 total = rng.randrange(1, 9)
                 ranks = [Turns.of_state(state).resumed(total) if state else Turns(total, first) for _ in range(2)]
                 rest = [s for s in range(first, end) if s not in done]

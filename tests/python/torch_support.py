@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of the tests of tremula.torch."""
+"""Provides helpers of the tests of tremula.torch."""
 import dataclasses
 import importlib
 import multiprocessing
@@ -25,7 +25,8 @@ def free_port():
 
 
 def _importable():
-    """torch 1.13 has a dataclass with another dataclass as default; Python 3.11 refuses it unless it is hashable."""
+    """Imports sharded_tensor: torch 1.13 has a dataclass with a dataclass as default, which Python 3.11 refuses unless
+    it is hashable."""
     plain = dataclasses.dataclass
 
     def hashable(cls=None, **options):
@@ -41,13 +42,13 @@ def _importable():
 
 
 def sharded_tensor():
-    """torch.distributed._shard.sharded_tensor"""
+    """Returns torch.distributed._shard.sharded_tensor."""
     _importable()
     return importlib.import_module("torch.distributed._shard.sharded_tensor")
 
 
 def sharding_spec():
-    """torch.distributed._shard.sharding_spec, with ShardMetadata"""
+    """Returns torch.distributed._shard.sharding_spec, with ShardMetadata."""
     _importable()
     found = importlib.import_module("torch.distributed._shard.sharding_spec")
     found.ShardMetadata = importlib.import_module("torch.distributed._shard.metadata").ShardMetadata
@@ -55,7 +56,7 @@ def sharding_spec():
 
 
 class Server:
-    """A server of this test alone, as a context; jobs that are started inside find it."""
+    """A server of this test only, as a context; jobs that are started inside find it."""
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -79,15 +80,16 @@ def program():
 
 
 class Jobs:
-    """Processes of several jobs, forked from this one, which has no session. As a context it ends those that are left,
-    and reports failures."""
+    """Processes of several jobs, forked from this process, which has no session. As a context it ends the remaining
+    ones, and reports failures."""
 
     def __enter__(self):
         self._processes = []
         return self
 
     def start(self, function, *args, ranks=1, gloo=False, name=None):
-        """function(rank, *args) on each of `ranks` processes. gloo: torch.distributed is initialised among them."""
+        """Calls function(rank, *args) on each of `ranks` processes. gloo: torch.distributed is initialised among
+        them"""
         port = free_port() if gloo else None
         name = name or function.__name__
         started = []
@@ -99,7 +101,7 @@ class Jobs:
         return started
 
     def join(self, processes=None, timeout=120, expected=0):
-        """Waits for processes; the first one that fails ends that."""
+        """Waits for processes until all have ended or one fails."""
         until = time.monotonic() + timeout
         left = list(processes or self._processes)
         while left:
@@ -127,14 +129,14 @@ class Jobs:
 
 
 def wait_until(is_so, processes=(), seconds=60):
-    """Waits until is_so(); AssertionError if one of the processes ends before, or after a timeout."""
+    """Waits until is_so(). Raises AssertionError if one of the processes ends before, or after `seconds`."""
     until = time.monotonic() + seconds
     while not is_so():
         for process in processes:
             if process.exitcode is not None and not is_so():
-                raise AssertionError(f"{process.name}: expected to go on, has ended with {process.exitcode}")
+                raise AssertionError(f"{process.name}: expected to continue, has ended with {process.exitcode}")
         if time.monotonic() > until:
-            raise AssertionError(f"expected within {seconds} s what has not come")
+            raise AssertionError(f"expected a condition within {seconds} s, which does not hold")
         time.sleep(0.005)
 
 
@@ -142,8 +144,8 @@ _FORK = multiprocessing.get_context("fork")
 
 
 class Hold:
-    """An event until which the ranks of a group serve, all of them equally often: rank 0 checks it and counts the calls
-    for the others."""
+    """An event until which the ranks of a group serve, all ranks equally often: rank 0 checks the event and counts the
+    calls for the others."""
 
     def __init__(self):
         self._event, self._calls, self._is_over = _FORK.Event(), _FORK.Value("l", 0), _FORK.Value("b", 0)
@@ -152,7 +154,7 @@ class Hold:
         self._event.set()
 
     def serve(self, rank, serve):
-        """Once in each process. serve: collective, for a moment"""
+        """Serves until the event; called once in each process. serve: collective, returns after a moment"""
         calls = 0
         while True:
             if rank > 0:
@@ -180,7 +182,7 @@ def _run(name, function, rank, ranks, port, args):
         sys.stderr.flush()
         os._exit(1)
     sys.stdout.flush()
-    os._exit(0)  # not the parent's
+    os._exit(0)  # without the exit handlers of the parent
 
 
 def seed_of_test():

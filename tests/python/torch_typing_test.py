@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type hints of tremula.torch are complete, examples in docstrings run, files are short."""
+"""Checks that type hints of tremula.torch are complete, examples in docstrings run, and files are short."""
 import ast
 import doctest
 import importlib
@@ -13,7 +13,7 @@ from pathlib import Path
 import tremula.torch
 
 PACKAGE = Path(tremula.torch.__file__).parent
-# The types that torch itself declares take mypy minutes to read, and are Any here.
+# mypy takes minutes to read the types that torch declares, which are Any here.
 CONFIGURATION = """[mypy]
 strict = True
 implicit_reexport = True

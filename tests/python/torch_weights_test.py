@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versions of a model from the ranks of a trainer to readers in other shardings. Every element of a version encodes
-the version and its own global number."""
+"""Sends versions of a model from the ranks of a trainer to readers in other shardings. Every element of a version
+encodes the version and its global number."""
 import ctypes
 import multiprocessing
 import os
@@ -19,8 +19,8 @@ STEP = 16384  # more than any tensor has elements; version * STEP + number is ex
 
 
 def decoder(layers=2, hidden=24, feed_forward=36, vocabulary=50, positions=13):
-    """Names and shapes, and the dimension that tensor parallelism splits (None: none), as in Megatron-LM
-    (arXiv:1909.08053, section 3). 4 ranks do not divide the vocabulary and positions."""
+    """Returns names and shapes, and the dimension that tensor parallelism splits, as in Megatron-LM (arXiv:1909.08053,
+    section 3); None if it splits none. The vocabulary and positions are no multiples of 4."""
     found = {"embed_tokens.weight": ((vocabulary, hidden), 0), "embed_positions.weight": ((positions, hidden), None)}
     for i in range(layers):
         for of in ("q", "k", "v"):
@@ -40,7 +40,7 @@ def whole(shape, version, dtype=torch.float32):
 
 
 def cut(tensor, dim, parts, part):
-    """Cuts by the definition: what torch.chunk gives, nothing for a rank beyond its chunks."""
+    """Cuts by the definition: returns a chunk of torch.chunk; empty for a rank beyond its chunks."""
     if dim is None or tensor.dim() == 0:
         return tensor.clone()
     chunks = torch.chunk(tensor, parts, dim)
@@ -58,7 +58,7 @@ def fsdp(shapes):
 
 
 def on_mesh(shapes, dims, mesh, axis):
-    """Layouts that cut along one axis of a mesh; shapes are given if they are uneven."""
+    """Returns layouts that cut along one axis of a mesh."""
     return {name: (mesh, [Shard(dims[name]) if a == axis and dims[name] is not None else Replicate()
                           for a in range(len(mesh))], shape or (1,)) for name, shape in shapes.items()}
 
@@ -72,7 +72,7 @@ def expect_version(tensors, dims, shapes, parts, part, version, dtype=torch.floa
 
 
 def trainer(rank, size, versions, pause, options, first=0, give_up=False, hold_at=(), released=()):
-    """At version hold_at[i] it waits until released[i] is set."""
+    """Publishes versions; waits before version hold_at[i] until released[i] is set."""
     shapes = {name: shape for name, (shape, _) in decoder().items()}
     dims = fsdp(shapes)
     tensors = {name: cut(whole(shape, 0), dims[name], size, rank) for name, shape in shapes.items()}
@@ -95,7 +95,7 @@ def trainer(rank, size, versions, pause, options, first=0, give_up=False, hold_a
 
 
 def reader(rank, mesh, buffers, dtype, least, last, options, report=None, group="reader"):
-    """Tensor-parallel along the second axis of the mesh. Checks every version that it gets."""
+    """Reads with tensor parallelism along the second axis of the mesh. Checks every version that it gets."""
     size = mesh[0] * mesh[1]
     known = decoder()
     shapes = {name: shape for name, (shape, _) in known.items()}
@@ -107,7 +107,7 @@ def reader(rank, mesh, buffers, dtype, least, last, options, report=None, group=
     session = tremula.Session(group, rank, size)
     follower = tt.follow(tensors, "weights", session=session, layouts=on_mesh(shapes, dims, mesh, 1),
                          buffers=buffers, verify="all", **options)
-    seen, rng = [], random.Random(SEED)  # every rank waits as long
+    seen, rng = [], random.Random(SEED)  # equal on all ranks, which wait equally long
     try:
         while True:
             version = follower.update(rng.choice([None, 0.002, 0.0]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type hints are complete, examples in docstrings run, files are short, nothing is left undocumented."""
+"""Checks that type hints are complete, examples in docstrings run, files are short, and public names are documented."""
 import ast
 import doctest
 import importlib
@@ -17,7 +17,7 @@ OPTIONS = ["--strict", "--no-error-summary", "--python-version", "3.9", "--exclu
 
 
 def sources():
-    """Files of the package, but for those of tremula.torch, which has a test of its own."""
+    """Returns the files of the package without tremula.torch, which has its own test."""
     return sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] != "torch")
 
 
@@ -29,7 +29,7 @@ def modules():
 class TypingTest(unittest.TestCase):
     def test_mypy_finds_no_error(self):
         with tempfile.TemporaryDirectory() as folder:
-            cache = os.path.join(os.environ.get("TREMULA_TEST_BUILD", folder), "mypy_cache")  # NumPy takes it long
+            cache = os.path.join(os.environ.get("TREMULA_TEST_BUILD", folder), "mypy_cache")  # NumPy is slow
             command = ["/usr/bin/python3", "-m", "mypy", *OPTIONS, "--cache-dir", cache, "-p", "tremula"]
             environment = {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
             done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits: Ctrl-C, limits of time, steps between tasks of asyncio, steps that a thread gets ahead."""
+"""Tests waits: Ctrl-C, time limits, steps between tasks of asyncio, steps that a thread gets in advance."""
 import asyncio
 import multiprocessing
 import os
@@ -36,7 +36,7 @@ def produce(name, steps, pause=0.0, values=None, **options):
 
 class WaitingTest(unittest.TestCase):
     def interrupt(self, work):
-        """Ctrl-C comes while `work` waits; it has to end as that says, and the session to close."""
+        """Sends Ctrl-C while `work` waits, which must raise KeyboardInterrupt, after which the session must close."""
 
         def interrupted(session):
             parent = os.getpid()
@@ -55,7 +55,8 @@ class WaitingTest(unittest.TestCase):
         self.assertTrue(0.3 < seconds < 15, seconds)
 
     def test_ctrl_c_during_opening_leaves_no_session(self):
-        """The session is open already, or is opened after the main thread has left: its name is free again."""
+        """The session is already open, or is opened after the main thread has left: in both cases its name is free
+        again."""
 
         class Late(threading.Event):
             def wait(self, timeout=None):
@@ -134,7 +135,7 @@ class WaitingTest(unittest.TestCase):
                 with session.out_stream("slow", queue_depth=1) as out:
                     value = out.field("value", "f64", LINE)
                     out.put(value, np.zeros(8))
-                    while True:  # the second one comes after Ctrl-C
+                    while True:  # the second step is put after Ctrl-C
                         time.sleep(0.8)
                         out.put(value, np.zeros(8))
 
@@ -188,7 +189,7 @@ class WaitingTest(unittest.TestCase):
                 with session.in_stream("untaken") as stream:
                     value = stream.field("value", "f64", LINE)
                     for step in stream:
-                        time.sleep(1.5)  # the producer waits as long
+                        time.sleep(1.5)  # the producer waits equally long
                         step[value]
 
         support.run(("producer", 1, produce_one), ("consumer", 1, consume))
@@ -241,7 +242,7 @@ class WaitingTest(unittest.TestCase):
 
     def test_all_ranks_of_a_group_time_out_together(self):
         def work(session):
-            time.sleep(0.3 * session.rank)  # they come one after the other, and end alike
+            time.sleep(0.3 * session.rank)  # ranks begin at different times, and end together
             with session.in_stream("never") as stream:
                 stream.field("value", "f64", Layout.block((8,), (session.size,)))
                 with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer"):
@@ -290,7 +291,7 @@ class WaitingTest(unittest.TestCase):
                     next(stream)
                 except tremula.Deadlock as error:
                     return error.text
-                except StopIteration:  # the other job got the error first, and has left
+                except StopIteration:  # the other job got the error earlier, and has left
                     return ""
 
         (first,), (second,) = support.run(("first", 1, work), ("second", 1, work))
@@ -367,11 +368,11 @@ class WaitingTest(unittest.TestCase):
         _, (((counts, fast, slow), turns),) = support.run(("producer", 1, two), ("consumer", 1, consume))
         self.assertEqual(fast, [(n, n, n) for n in range(8)])
         self.assertEqual(slow, [(n, n, n) for n in range(4)])
-        self.assertGreater(counts, 20)  # other tasks ran meanwhile
+        self.assertGreater(counts, 20)  # other tasks ran at the same time
         self.assertIn("slow", turns[:6])
 
     def test_prefetch_reuses_buffers_for_every_step(self):
-        """Also on a Python that counts fewer references (3.14) or more."""
+        """This also holds on a Python that counts fewer references (3.14) or more."""
         count = sys.getrefcount
         for more in (-1, 0, 1):
             with self.subTest(more=more), mock.patch("sys.getrefcount", lambda o, more=more: count(o) - 1 + more):
@@ -388,7 +389,7 @@ class WaitingTest(unittest.TestCase):
                     numbers.append((step.number, step.time, step.attributes["square"]))
                     np.testing.assert_array_equal(step["value"], np.full(8, float(step.number)))
                     if step.number < 3:
-                        kept.append(step["value"])  # is not filled again as long as it is held
+                        kept.append(step["value"])  # not filled again while it is held
                 assert len(kept) == 3
                 for number, a in enumerate(kept):
                     np.testing.assert_array_equal(a, np.full(8, float(number)))
@@ -456,7 +457,7 @@ class WaitingTest(unittest.TestCase):
             value = out.field("value", "f64", LINE)
             for number in range(3):
                 out.put(value, np.full(8, float(number)))
-            while not had.is_set():
+            while not taken.is_set():
                 out.serve(0.02)
             out.give_up()
             left.set()
@@ -480,10 +481,10 @@ class WaitingTest(unittest.TestCase):
                         continue
                     found.append((step.number, a[0], step.epoch, step.epoch_changed))
                     if step.number == 2:
-                        had.set()
+                        taken.set()
                 return found
 
-        had, left = (multiprocessing.get_context("fork").Event() for _ in range(2))
+        taken, left = (multiprocessing.get_context("fork").Event() for _ in range(2))
 
         _, _, got = support.run(("first", 1, first), ("second", 1, second), ("consumer", 1, consume))
         self.assertEqual(got[0], [(n, n, n // 3, n == 3) for n in range(6)])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel, installed into a fresh environment that knows nothing of the source tree, exchanges arrays with the library
-that it has brought."""
+"""Installs the wheel into a new environment without the source tree, and exchanges arrays with the library in the
+wheel."""
 import json
 import os
 import subprocess
