@@ -6,8 +6,8 @@
 //   TREMULA_SERVER=HOST:PORT mpirun -n RANKS tremula_fields_bench FIELDS BYTES ROUNDS SOURCES
 //
 // Prints: fields, bytes, then least and median seconds of the MPI program, of the stream and of the
-// redistribution, from the first process's start to the last one's end; then seconds of the first stream
-// step and of the first redistribution, set-up included.
+// redistribution, from the start of the first process to the end of the last; then seconds of the first
+// stream step and of the first redistribution, set-up included.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 

@@ -213,7 +213,7 @@ private:
   void check_scalapack(const Case& dimensions) {
     for (const Dimension& d : dimensions) {
       const Overlaps ours = overlaps(d.mine, {0}, d.theirs);
-      std::size_t next = 0;  // peer of ours
+      std::size_t next = 0;  // index of the peer in our list
       for (Index peer = 0; peer < d.theirs.grid; ++peer) {
         const int count = scalapack_->scan(d.mine, 0, d.theirs, peer, intervals_.data());
         const Interval* interval = intervals_.data();

@@ -61,11 +61,11 @@ def measure(folder, producer, consumer, case):
 
 
 def main(folder, out):
-    """Prints the least of the rounds of each figure, and the rate compared with that of C++ to C++."""
+    """Prints the least value of all rounds for each figure, and the rate compared with C++ to C++."""
     Path(out).mkdir(parents=True, exist_ok=True)
     rows = []
     print(f"{'bytes':>10} {'queue_depth':>11}  {'producer':8} {'consumer':8} {'least':>12} {'quartile':>12} {'median':>12}"
-          f"   {'rate beside C++':>15}")
+          f"   {'rate to C++':>15}")
     with tremula.Server() as server:
         os.environ["TREMULA_SERVER"] = server.address
         for case in CASES:

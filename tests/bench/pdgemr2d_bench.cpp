@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The distribution's ScaLAPACK doing a stream's work inside one job: pdgemr2d from one
+// Does the work of a stream inside one job by the distribution's ScaLAPACK: pdgemr2d from one
 // block-cyclic layout of a matrix of doubles to another. Every element is verified in every round.
 //
 //   mpirun -n P tremula_pdgemr2d_bench ROWS COLUMNS  MB NB P Q  MB NB P Q  APART ROUNDS
 //
-// APART 1: the second grid begins after the first one's processes, as in two jobs; 0: both grids
-// share processes. Prints the median seconds of a round, from the first process's begin to
-// the last one's end.
+// APART 1: the second grid begins after the processes of the first, as in two jobs; 0: both grids
+// share processes. Prints the median seconds of a round, from the begin of the first process to
+// the end of the last.
 #include <dlfcn.h>
 #include <mpi.h>
 
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
     double began = 0, ended = 0;
     MPI_Reduce(&begin, &began, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
     MPI_Reduce(&end, &ended, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    if (round > 0) seconds.push_back(ended - began);  // the first one warms up
+    if (round > 0) seconds.push_back(ended - began);  // the first round warms up
     sides[1].for_each(m, n, [&](double& cell, double number) {
       if (cell != number + round) {
         std::fprintf(stderr, "expected %.0f, found %.0f\n", number + round, cell);

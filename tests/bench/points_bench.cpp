@@ -162,11 +162,11 @@ private:
   std::vector<double> message_;
 };
 
-/// A problem's stream and redistribution, and their times.
-class Ways {
+/// The stream and the redistribution of a problem, and their times.
+class Methods {
 public:
   /// @param name  of the stream and of the line that is printed
-  Ways(std::string name, const Problem& p, tremula::Session& session, const Numbers& mine)
+  Methods(std::string name, const Problem& p, tremula::Session& session, const Numbers& mine)
       : name_(std::move(name)), is_source_(rank_of_world() < sources) {
     const Layout::Listed of_stream{
         .shape = p.shape, .ranks = is_source_ ? sources : sinks, .is_partial = true};
@@ -222,7 +222,7 @@ public:
 
   const std::string& name() const { return name_; }
   double make() const { return make_; }
-  std::vector<double> streamed, redistributed;  ///< the first entry of each is not steady
+  std::vector<double> streamed, redistributed;  ///< seconds per round; the first one is not steady
 
 private:
   std::string name_;
@@ -234,7 +234,7 @@ private:
   double make_ = 0;
 };
 
-/// @param as_layouts  the same arrays described by layouts; null: not measured
+/// @param as_layouts  the same arrays described by layouts; null if not measured
 void measure(const std::string& name, const Problem& p, const Problem* as_layouts, int rounds) {
   const int me = rank_of_world();
   const bool is_source = me < sources;
@@ -254,10 +254,10 @@ void measure(const std::string& name, const Problem& p, const Problem* as_layout
   MPI_Comm group = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, is_source ? 0 : 1, me, &group);
   tremula::Session session(is_source ? "source" : "sink", group);
-  std::vector<std::unique_ptr<Ways>> all;
-  all.push_back(std::make_unique<Ways>(name, p, session, mine));
+  std::vector<std::unique_ptr<Methods>> all;
+  all.push_back(std::make_unique<Methods>(name, p, session, mine));
   if (as_layouts != nullptr)
-    all.push_back(std::make_unique<Ways>("layouts", *as_layouts, session, mine));
+    all.push_back(std::make_unique<Methods>("layouts", *as_layouts, session, mine));
   std::unique_ptr<ByHand> by_hand;
   const double prepare = timed([&] { by_hand = std::make_unique<ByHand>(p, me); });
 
@@ -278,9 +278,10 @@ void measure(const std::string& name, const Problem& p, const Problem* as_layout
   std::vector<double> here(share, 1), there(share, 2), hand, copied;
   for (int i = 0; i <= rounds; ++i) {
     hand.push_back(turn([&] { (*by_hand)(array); }, "by hand"));
-    for (auto& ways : all) {
-      ways->streamed.push_back(turn([&] { ways->stream(array); }, "stream"));
-      ways->redistributed.push_back(turn([&] { ways->redistribute(array); }, "redistribution"));
+    for (auto& methods : all) {
+      methods->streamed.push_back(turn([&] { methods->stream(array); }, "stream"));
+      methods->redistributed.push_back(
+          turn([&] { methods->redistribute(array); }, "redistribution"));
     }
     copied.push_back(timed([&] {
       if (share > 0) std::memcpy(there.data(), here.data(), share * sizeof(double));
@@ -289,14 +290,14 @@ void measure(const std::string& name, const Problem& p, const Problem* as_layout
   const auto steady = [](const std::vector<double>& times) {
     return std::vector<double>(times.begin() + 1, times.end());
   };
-  for (auto& ways : all) {
-    ways->close();
-    const auto streamed = steady(ways->streamed), redistributed = steady(ways->redistributed);
+  for (auto& methods : all) {
+    methods->close();
+    const auto streamed = steady(methods->streamed), redistributed = steady(methods->redistributed);
     if (me == 0)
       std::printf("%s %zu %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n",
-                  ways->name().c_str(), elements, least(steady(copied)), least(steady(hand)),
+                  methods->name().c_str(), elements, least(steady(copied)), least(steady(hand)),
                   median(steady(hand)), least(streamed), median(streamed), least(redistributed),
-                  median(redistributed), ways->make(), ways->streamed[0], prepare);
+                  median(redistributed), methods->make(), methods->streamed[0], prepare);
   }
 }
 

@@ -4,10 +4,10 @@
 //
 //   mpirun -n P tremula_redistribute_bench copy|tran|copy3 N  MB NB P Q  MB NB P Q  LEADING ROUNDS
 //
-// copy: pdgemr2d; tran: pdtran, alpha 1, beta 0; copy3: three matrices, in one round here, one
-// after the other there. LEADING: leading dimension of the local matrices, 0 = as small as can be.
-// Prints one line: seconds of the first call and medians of later ones, from the first process's
-// begin to the last one's end.
+// copy: pdgemr2d; tran: pdtran, alpha 1, beta 0; copy3: three matrices, in one round by Tremula, in
+// three calls by ScaLAPACK. LEADING: leading dimension of the local matrices; 0 if as small as
+// possible. Prints one line: seconds of the first call and medians of later calls, from the begin of
+// the first process to the end of the last.
 #include <dlfcn.h>
 #include <tremula/tremula_mpi.h>
 

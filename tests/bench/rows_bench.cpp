@@ -59,7 +59,7 @@ struct Case {
   std::int64_t rows = 0;  ///< of all ranks, average per round
   bool is_by_key() const { return name != "even"; }
   bool is_sorted() const { return name == "sorted"; }
-  /// Returns the rows of a rank in a round: between 0.5 and 1.5 times the average, different each time.
+  /// Returns the number of rows of a rank in a round: between 0.5 and 1.5 times the average, different each time.
   std::int64_t count(int rank, int round) const {
     return rows / sources / 2 +
            std::int64_t(mixed(std::uint64_t(rank + 100 * round)) % std::uint64_t(rows / sources));
@@ -102,7 +102,7 @@ void verify(const Rows& rows, const Case& c, int me, int round, const char* what
 /// Hand-written counterpart: counts, one message for each pair, and the order that the case asks for.
 class ByHand {
 public:
-  /// @param group  of the sources, or of the sinks
+  /// @param group  communicator of the sources, or of the sinks
   ByHand(const Case& c, int me, MPI_Comm group) : case_(c), me_(me), group_(group) {}
   void operator()(Rows& rows) {
     const bool is_source = me_ < sources;
@@ -224,12 +224,12 @@ void measure(const Case& c, int rounds) {
   std::vector<double> hand, streamed, copied;
   const std::size_t share = is_source ? 0 : std::size_t(c.rows) * row_bytes / sinks;
   std::vector<char> here(share, 1), there(share, 2);
-  for (int round = 0; round < rounds + 3; ++round) {  // the first ones allocate memory
+  for (int round = 0; round < rounds + 3; ++round) {  // the first rounds allocate memory
     const double a = turn([&] { by_hand(rows); }, round, "by hand"),
                  b = turn(stream, round, "stream"),
                  d = timed([&] { std::memcpy(there.data(), here.data(), share); });
     if (round < 3) continue;
-    // Per row: rounds differ in length.
+    // Times are scaled to the average number of rows, since rounds differ in length.
     const double scale = double(c.rows) / double(c.begin(sources, round));
     hand.push_back(a * scale), streamed.push_back(b * scale), copied.push_back(d);
   }

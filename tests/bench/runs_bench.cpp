@@ -2,7 +2,7 @@
 // Runs of one length, copied straight from the buffers of two peers, packed and unpacked, compared
 // with their limits: a memcpy of as many bytes, and plain loops over the same runs with a memcpy or
 // with streaming stores for each. Each turn moves a random slab of the array by each of them, a
-// different slab each time, so that none finds in the cache what another has left there. Counters
+// different slab each time, so that none finds data of another in the cache. Counters
 // are ratios of median times: `of_memcpy` is the fraction of memcpy's speed reached, and so on.
 #include <benchmark/benchmark.h>
 

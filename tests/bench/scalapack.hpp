@@ -14,8 +14,8 @@ struct Interval {
   int begin, length;
 };
 
-/// `dgescan_intervals` of the ScaLAPACK library: the intervals that one coordinate shares with one
-/// other. It walks the blocks of both along the whole extent.
+/// `dgescan_intervals` of the ScaLAPACK library finds the intervals that two coordinates share. It
+/// walks the blocks of both along the whole extent.
 ///
 /// Source: Prylli & Tourancheau 1997; REDIST/SRC/pdgemr.c of ScaLAPACK 2.2.
 class Scalapack {

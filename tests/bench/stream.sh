@@ -112,7 +112,7 @@ for end in "a 1" "b 2"; do
   ip -n "tremula-bench-$1" link set "tremula-$1" up
   ip -n "tremula-bench-$1" link set lo up
 done
-for _ in $(seq 50); do # an interface without a carrier is none
+for _ in $(seq 50); do # until both ends have a carrier
   ip -n tremula-bench-a -br link show tremula-a | grep -q UP && ip -n tremula-bench-b -br link show tremula-b | grep -q UP && break
   sleep 0.1
 done

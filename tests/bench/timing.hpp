@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Time that the processes of one job take together.
+// Measures the time that the processes of one job take together.
 #include <mpi.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace tremula::bench {
 
-/// Returns the seconds from the first process's start to the last one's end. Collective.
+/// Returns the seconds from the start of the first process to the end of the last. Collective.
 template <class Run>
 double timed(Run&& run) {
   MPI_Barrier(MPI_COMM_WORLD);

@@ -11,10 +11,10 @@
 // ordinary (a stream of steps with queue_depth 0, no array in memory that peers map). The third does the same by
 // hand in one job: it gathers each tensor on rank 0, as bf16, broadcasts it, and each rank takes its slice.
 //
-// Version 0 touches the memory and is not timed. Rank 0 prints lines of a name and a number: of each version "put" and "got", when the first rank began to
-// put it and when the last one had it, and "memcpy", which copies as many bytes as a consumer rank writes on
-// all of them at once; "set-up", from the first declaration to the end of the first begin_step; "by_hand".
-// All in seconds, of the clock that the processes of a host share.
+// Version 0 touches the memory and is not timed. Rank 0 prints lines of a name and a number: for each version
+// "put" and "got", when the first rank began to put it and when the last rank had it, and "memcpy", which copies
+// as many bytes as a consumer rank writes on all ranks at once; "set-up", from the first declaration to the end
+// of the first begin_step; "by_hand". All numbers are seconds of the clock that the processes of a host share.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -120,7 +120,7 @@ void produce(const std::string& kind, std::uint64_t versions) {
     for (std::size_t t = 0; t < pieces.size(); ++t) out.put(fields[t], view(arrays[t]));
     out.end_step();
   }
-  filled.meet();  // the consumer has checked the last version
+  filled.meet();  // until the consumer has checked the last version
   out.close();
   filled.close();
   ready.close();
@@ -162,7 +162,7 @@ void consume(std::uint64_t versions) {
   ready.close();
 }
 
-/// Returns `value` rounded to the nearest, as a hand-written program does it.
+/// Returns `value` rounded to the nearest number of bf16, as in a hand-written program.
 BF16 nearest(float value) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);

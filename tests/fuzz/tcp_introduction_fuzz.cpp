@@ -150,7 +150,8 @@ private:
     if (turn.is_done || turn.failure) client.exchange.reset();
   }
 
-  /// Reports an event of a connection to the listener, as epoll does. Connections are numbered from 1.
+  /// Reports an event of a connection to the listener, as epoll does. Connections are numbered from
+  /// 1.
   void report_event(std::size_t client) {
     listener_.move(Listener::event_bit | (client + 1));
     fuzz::require(listener_.pending() <= clients_.size(),
