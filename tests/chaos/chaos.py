@@ -79,7 +79,7 @@ class World:
         wire = "ofi" if self.round.transport == "ofi" else "tcp"  # the two hosts do share memory
         far = Group(self, "far", "in", self.round.consumers, self.round, self.server_address, silence=silence,
                     transport=wire, host=self.on_far)
-        until(lambda: far.expect_no_error() or far.goes_on([0] * len(far.ranks)), "the far consumer gets no step")
+        until(lambda: far.expect_no_error() or far.continues([0] * len(far.ranks)), "the far consumer gets no step")
         return far
 
     # ---- the server ----
@@ -121,7 +121,7 @@ class World:
         self.server_before = self.server_descriptors()
         self.producer = Group(self, "producer", "out", self.round.producers, self.round, self.server_address)
         self.steady = Group(self, "steady", "in", self.round.consumers, self.round, self.server_address)
-        until(lambda: self.steady.expect_no_error() or self.steady.goes_on([0] * self.round.consumers),
+        until(lambda: self.steady.expect_no_error() or self.steady.continues([0] * self.round.consumers),
               "the first consumer gets no step")
         self.victim = self.new_victim()
         self.all_continue()
@@ -251,7 +251,7 @@ class World:
         """Suspends a rank for longer than it may be silent: all others continue without it, and its group ends."""
         name = "suspended"
         suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
-        until(lambda: suspended.goes_on([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
+        until(lambda: suspended.continues([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
         self.dice.choice(suspended.ranks).signal(signal.SIGSTOP)
         time.sleep(3.5)
         self.all_continue()
@@ -266,7 +266,7 @@ class World:
         """Suspends a rank without a server, so that only its peers can detect the silence."""
         name = "suspended"
         suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
-        until(lambda: suspended.goes_on([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
+        until(lambda: suspended.continues([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
         self.stop_server()
         rank = self.dice.choice(suspended.ranks)
         rank.signal(signal.SIGSTOP)

@@ -47,7 +47,7 @@ TEST_F(Small, IsReadWhole) {
             "port file '" + file.string() + "': expected at most 100 bytes, found more");
 }
 
-TEST_F(Small, IsNoPipeFolderOrDevice) {
+TEST_F(Small, RefusesPipesFoldersAndDevices) {
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
   EXPECT_EQ(refusal(file), "port file '" + file.string() + "': expected a file, found a pipe");
   EXPECT_EQ(refusal(folder),

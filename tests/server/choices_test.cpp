@@ -110,10 +110,10 @@ TEST(EarlyChoices, AreRequestedFromAWaitingConsumer) {
 // A call that could return stays open for links that lack only choices, whichever side is asked.
 TEST_F(Choices, HoldACallForBothSidesUntilTheyAreHere) {
   const std::string end = "request: 4 presence { unless_choosing: true }";
-  const std::string goes_on = "request: 4 done { is_choosing: true }";
+  const std::string choosing = "request: 4 done { is_choosing: true }";
   play.send(11, of_viewer, {Play::done(11, 3)});
-  play.send(11, end, {"11: " + goes_on});
-  play.send(1, end, {"1: " + goes_on});
+  play.send(11, end, {"11: " + choosing});
+  play.send(1, end, {"1: " + choosing});
   play.send(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});  // both have stayed
   play.send(11, end, {Play::done(11, 4)});
 }

@@ -223,12 +223,12 @@ TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
     w.array.fill(999);
     s.run_collectively([] {});
     has_failed.set();
-    const auto has_come = [&] {
+    const auto has_joined = [&] {
       return !s.run_on_root([&] { return core::Bytes(w.out.peer_statistics().size()); },
                             core::Deadline::after(10))
                   .empty();
     };
-    while (!has_come()) w.out.serve(core::Deadline::after(0.05));
+    while (!has_joined()) w.out.serve(core::Deadline::after(0.05));
     w.put(next);
     w.out.close();
   });

@@ -310,21 +310,21 @@ TEST(ListedArraysAlone, SumsOfOpaqueElementsAreRefused) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The producer's ranks list their points; a consumer in blocks comes while the stream runs.
+/// The ranks of the producer list their points; a consumer in blocks joins while the stream runs.
 TEST(ListedArraysAlone, ReachALateConsumer) {
   const std::vector<Index> shape{2, 4};
   const Side source = of_points(shape, {{0, 5, 2, 3}, {7, 6, 1, 4}});
   World world(8192, World::Way::local);
-  std::atomic<bool> is_under_way = false, has_come = false;
+  std::atomic<bool> is_under_way = false, has_joined = false;
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {});
     out.declare(field_of(source, s.rank()));
     const auto& numbers = source.numbers[static_cast<std::size_t>(s.rank())];
     std::vector<std::int64_t> buffer(numbers.size());
-    const auto goes_on = [&] {
-      return s.run_on_root([&] { return core::Bytes(has_come ? 1 : 0); }, s.deadline()).empty();
+    const auto continues = [&] {
+      return s.run_on_root([&] { return core::Bytes(has_joined ? 1 : 0); }, s.deadline()).empty();
     };
-    for (std::uint64_t step = 0; goes_on(); ++step) {
+    for (std::uint64_t step = 0; continues(); ++step) {
       for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = value(numbers[i], step);
       out.begin_step();
       out.put(0, std::as_bytes(std::span(buffer)));
@@ -350,10 +350,10 @@ TEST(ListedArraysAlone, ReachALateConsumer) {
   world.start("first", 1, [&](Session& s) { consume_blocks(s, [&] { is_under_way = true; }); });
   world.start("late", 1, [&](Session& s) {
     while (!is_under_way) std::this_thread::yield();
-    consume_blocks(s, [&] { has_come = true; });
+    consume_blocks(s, [&] { has_joined = true; });
   });
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_TRUE(has_come);
+  EXPECT_TRUE(has_joined);
 }
 
 /// Two groups produce halves of an array, of which the consumer's ranks list points.

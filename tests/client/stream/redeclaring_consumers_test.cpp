@@ -23,10 +23,10 @@ struct Producing {
   void run(Session& s, const std::function<bool()>& is_over) const {
     OutStream out(s, "s", config);
     out.declare(field_of(sides[0], s.rank()));
-    const auto goes_on = [&] {
+    const auto continues = [&] {
       return s.run_on_root([&] { return core::Bytes(is_over() ? 1 : 0); }, s.deadline()).empty();
     };
-    for (std::uint64_t step = 0; goes_on(); ++step) {
+    for (std::uint64_t step = 0; continues(); ++step) {
       const Side& side = at(step);
       if (step > 0 && sides.size() > 1 && step % 3 == 0) redeclare(out, side, s.rank());
       if (step > 0)
@@ -592,10 +592,10 @@ TEST(RedeclaringConsumersAlone, CountersContinue) {
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {});
     out.declare(field_of(rows, s.rank()));
-    const auto goes_on = [&] {
+    const auto continues = [&] {
       return s.run_on_root([&] { return core::Bytes(holds ? 1 : 0); }, s.deadline()).empty();
     };
-    for (std::uint64_t step = 0; goes_on(); ++step) put_step(out, rows, s.rank(), step);
+    for (std::uint64_t step = 0; continues(); ++step) put_step(out, rows, s.rank(), step);
     out.close();
     EXPECT_EQ(out.statistics().traffic.bytes, 64 * out.statistics().steps);
     put += out.statistics().traffic.packages;

@@ -132,10 +132,10 @@ void produce_until(Session& s, const std::function<bool()>& is_over, const OutCo
   const Side sides[] = {of_text("shape=4x4 grid=2x1"), of_text("shape=4x4 grid=1x2")};
   OutStream out(s, "s", config);
   out.declare(field_of(sides[0], s.rank()));
-  const auto goes_on = [&] {
+  const auto continues = [&] {
     return s.run_on_root([&] { return core::Bytes(is_over() ? 1 : 0); }, s.deadline()).empty();
   };
-  for (std::uint64_t step = 0; goes_on(); ++step) {
+  for (std::uint64_t step = 0; continues(); ++step) {
     if (step > 0) redeclare(out, sides[step % 2], s.rank());
     put_step(out, sides[step % 2], s.rank(), step);
   }

@@ -251,7 +251,7 @@ TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
     w.put_until(both_have_it, 5);
     w.out.close();
   });
-  const auto go_on = [&](Reader& r) {
+  const auto read_next_writer = [&](Reader& r) {
     while (std::ranges::count(r.had, epoch) == 0 || r.had.back() == epoch)
       if (!r.take_next()) return ADD_FAILURE() << "the stream has ended";
     both_have_it.set();
@@ -265,7 +265,7 @@ TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
     Reader r(s, reads_and_serves);
     ASSERT_TRUE(r.take_next());
     first_has_one.set();
-    go_on(r);
+    read_next_writer(r);
   });
   world.start("second", 3, [&](Session& s) {
     wait_for(s, first_has_one, 2);
@@ -273,7 +273,7 @@ TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
     ASSERT_TRUE(r.take_next());
     EXPECT_EQ(r.from.back(), "first");
     second_has_one.set();
-    go_on(r);
+    read_next_writer(r);
   });
   EXPECT_EQ(text_of(world.join()), "");
 }

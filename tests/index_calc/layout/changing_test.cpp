@@ -11,7 +11,7 @@
 namespace tremula::index_calc {
 namespace {
 
-TEST(Changing, DealsASinkAsItsLayoutStates) {
+TEST(Changing, DistributesASinkAsItsLayoutStates) {
   const auto even = Layout::parse("shape=*x3 grid=4x1");
   EXPECT_EQ(to_string(sized(even, 10)), "shape=10x3 grid=4x1");
   EXPECT_EQ(to_string(sized(even, 0)), "shape=0x3 grid=4x1");

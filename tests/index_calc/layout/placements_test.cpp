@@ -137,7 +137,7 @@ TEST(Placements, CutUnevenExtentsOneAxisAfterTheOther) {
   }
 }
 
-TEST(Placements, DealStridedChunksOfAnEvenExtent) {
+TEST(Placements, DistributeStridedChunksOfAnEvenExtent) {
   const Index shape[] = {24}, mesh[] = {2, 2};
   const Placement one[] = {{0, 3}, {}};
   EXPECT_EQ(to_string(layout_on_mesh(shape, mesh, one)), "shape=24 mesh=2x2 axes0=0 block=4");

@@ -116,7 +116,7 @@ TEST(SkewedPlan, MovesEveryElementBetweenAnyTwoLayouts) {
 }
 
 /// In one job a rank keeps what it has, and copies on the host of the sink send first.
-TEST(SkewedPlan, DealsCopiesByRanksAndHosts) {
+TEST(SkewedPlan, DistributesCopiesByRanksAndHosts) {
   Random random;
   for (int i = 0; i < testing_only::rounds(500) && !HasFatalFailure(); ++i) {
     const std::vector<Index> shape{random.in(1, 30), random.in(1, 30)};

@@ -125,7 +125,7 @@ class StoppedConsumer : public testing::TestWithParam<Stopped> {};
 
 TEST_P(StoppedConsumer, DelaysNoOtherRank) {
   const bool sends_address = GetParam() != Stopped::before_it_sends_its_address;
-  const bool goes_on = GetParam() != Stopped::for_ever;
+  const bool continues = GetParam() != Stopped::for_ever;
   World world(0, World::Way::local);
   world.step_timeout = far_too_long;
   const auto file = std::filesystem::temp_directory_path() /
@@ -180,13 +180,13 @@ TEST_P(StoppedConsumer, DelaysNoOtherRank) {
   const std::uint64_t stopped_at = put;
   // While it is stopped during its set-up, the others continue for longer than a call waits for a link that
   // has just begun, but for less than the 10 s after which the link is given up.
-  const auto stopped_until = core::Deadline::after(goes_on ? 2 : 1);
+  const auto stopped_until = core::Deadline::after(continues ? 2 : 1);
   const auto limit = soon();
   while ((put < stopped_at + 100 || !stopped_until.expired()) && !limit.expired())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_GE(put, stopped_at + 100);
   EXPECT_LT(longest, 8) << "seconds for a step";
-  if (goes_on) {
+  if (continues) {
     stopping->signal(SIGCONT);
     EXPECT_EQ(stopping->wait(soon()), 0) << stopping->output();
     std::uint64_t first = 0;

@@ -262,8 +262,8 @@ TEST(Restart, IsAwaitedWhileTheServerIsAway) {
   }
 }
 
-// A link lost while its producer lives does not begin a new epoch: steps are missing.
-TEST(Link, LossOfItAloneBeginsNoEpoch) {
+// A link that is lost while its producer lives begins no new epoch: steps are missing.
+TEST(Link, LossDuringTheLifeOfItsProducerBeginsNoEpoch) {
   World world;
   world.step_timeout = 60;
   Event has_failed;
