@@ -93,7 +93,7 @@ public:
   /// Takes one whole version and checks every element.
   Begun take(std::optional<core::Deadline> until) {
     const Begun begun = in.begin(until);
-    if (begun == Begun::epoch) had.push_back(epoch);
+    if (begun == Begun::epoch) seen.push_back(epoch);
     if (begun != Begun::step) return begun;
     if (on_step) on_step();
     const std::uint64_t version = in.step();
@@ -112,15 +112,15 @@ public:
       return begun;
     }
     part_.expect(version);
-    if (!had.empty() && had.back() != epoch) {
-      EXPECT_GT(version, had.back());
+    if (!seen.empty() && seen.back() != epoch) {
+      EXPECT_GT(version, seen.back());
     }
-    had.push_back(version);
+    seen.push_back(version);
     from.push_back(group);
     return begun;
   }
   InStream in;
-  Numbers had;
+  Numbers seen;
   std::vector<std::string> from;  // group that served each version
   std::function<void()> on_step;
 
@@ -157,27 +157,27 @@ TEST_P(Serving, ReaderIsServedWhileTheWriterComputes) {
     wait_for(s, has_put, 2);
     Reader r(s, reads_and_serves);
     ASSERT_TRUE(r.take_next());
-    EXPECT_EQ(r.had, Numbers{3});
+    EXPECT_EQ(r.seen, Numbers{3});
     first_has_one.set();
     r.take_all();
-    EXPECT_EQ(r.had.back(), 8u);
+    EXPECT_EQ(r.seen.back(), 8u);
     r.in.close();
   });
   world.start("second", 3, [&](Session& s) {
     wait_for(s, first_has_one, 2);
     Reader r(s, reads);
     ASSERT_TRUE(r.take_next());
-    EXPECT_EQ(r.had, Numbers{3});
+    EXPECT_EQ(r.seen, Numbers{3});
     EXPECT_EQ(r.from, std::vector<std::string>{"first"});
     const auto of_field = r.in.attributes(0);
     ASSERT_NE(of_field.find("units"), nullptr);
     EXPECT_EQ(std::get<2>(of_field.find("units")->values).at(0), "K");
     second_has_one.set();
     r.take_all();
-    EXPECT_EQ(r.had.back(), 8u);
+    EXPECT_EQ(r.seen.back(), 8u);
     EXPECT_EQ(r.from.back(), "first");
     const auto counted = r.in.statistics();
-    EXPECT_EQ(counted.steps, r.had.size());
+    EXPECT_EQ(counted.steps, r.seen.size());
     EXPECT_EQ(counted.traffic.proved_bytes, counted.traffic.bytes);
     EXPECT_GT(counted.traffic.proved_bytes, 0u);
     r.in.close();
@@ -204,7 +204,7 @@ TEST_P(Serving, ReaderSwitchesWhenItsSourceLeaves) {
     r.in.close();
   });
   std::mutex mutex;
-  std::vector<Numbers> had;
+  std::vector<Numbers> seen;
   world.start("second", 3, [&](Session& s) {
     wait_for(s, first_has_one, 2);
     Reader r(s, reads);
@@ -219,15 +219,15 @@ TEST_P(Serving, ReaderSwitchesWhenItsSourceLeaves) {
     is_linked_anew.set();
     r.take_all();
     EXPECT_EQ(r.from.back(), "writer");
-    EXPECT_EQ(std::ranges::count(r.had, epoch), 0);
+    EXPECT_EQ(std::ranges::count(r.seen, epoch), 0);
     r.in.close();
     const std::scoped_lock lock(mutex);
-    had.push_back(r.had);
+    seen.push_back(r.seen);
   });
   EXPECT_EQ(text_of(world.join()), "");
-  ASSERT_EQ(had.size(), 3u);
-  EXPECT_EQ(had[0], had[1]);
-  EXPECT_EQ(had[0], had[2]);
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen[0], seen[1]);
+  EXPECT_EQ(seen[0], seen[2]);
 }
 
 // Both readers lose the writer, one of them through the other, and continue with the next one.
@@ -252,12 +252,12 @@ TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
     w.out.close();
   });
   const auto read_next_writer = [&](Reader& r) {
-    while (std::ranges::count(r.had, epoch) == 0 || r.had.back() == epoch)
+    while (std::ranges::count(r.seen, epoch) == 0 || r.seen.back() == epoch)
       if (!r.take_next()) return ADD_FAILURE() << "the stream has ended";
     both_have_it.set();
     r.take_all();
-    EXPECT_EQ(r.had[1], epoch);
-    EXPECT_EQ(std::ranges::count(r.had, epoch), 1);
+    EXPECT_EQ(r.seen[1], epoch);
+    EXPECT_EQ(std::ranges::count(r.seen, epoch), 1);
     r.in.close();
   };
   world.start("first", 2, [&](Session& s) {
@@ -459,7 +459,7 @@ TEST(ServingReader, ReaderOfAKilledSourceUsesTheWriter) {
       w.out.close();
     });
     std::mutex mutex;
-    std::vector<Numbers> had;
+    std::vector<Numbers> seen;
     world.start("reader", 3, [&](Session& s) {
       wait_for(s, victim_has_one, 1);
       Reader r(s, reads);
@@ -475,10 +475,10 @@ TEST(ServingReader, ReaderOfAKilledSourceUsesTheWriter) {
       while (r.from.back() != "writer" && r.take_next()) r.on_step = nullptr;
       is_linked_anew.set();
       r.take_all();
-      EXPECT_EQ(std::ranges::count(r.had, epoch), 0);
+      EXPECT_EQ(std::ranges::count(r.seen, epoch), 0);
       r.in.close();
       const std::scoped_lock lock(mutex);
-      had.push_back(r.had);
+      seen.push_back(r.seen);
     });
     may_begin.wait(2);
     victim.emplace(
@@ -495,9 +495,9 @@ TEST(ServingReader, ReaderOfAKilledSourceUsesTheWriter) {
     EXPECT_EQ(text_of(world.join()), "");
     std::filesystem::remove(file);
     std::filesystem::remove(file.string() + ".log");
-    ASSERT_EQ(had.size(), 3u);
-    EXPECT_EQ(had[0], had[1]);
-    EXPECT_EQ(had[0], had[2]);
+    ASSERT_EQ(seen.size(), 3u);
+    EXPECT_EQ(seen[0], seen[1]);
+    EXPECT_EQ(seen[0], seen[2]);
   }
 }
 

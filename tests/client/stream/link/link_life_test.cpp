@@ -397,7 +397,7 @@ TEST(LinkLifeLate, HoldsALongCallForChoices) {
   world.step_timeout = far_too_long;
   world.step_timeout_of["middle.0"] = world.step_timeout_of["middle.1"] = 3;
   std::atomic<bool> waits = false, is_asked = false, is_producer_linked = false, is_linked = false;
-  std::atomic<int> made = 0, had = 0;
+  std::atomic<int> made = 0, seen = 0;
   world.other_way = [&] {
     const int number =
         made++;  // after those of the two ranks in the middle: the producer's, the reader's
@@ -424,7 +424,7 @@ TEST(LinkLifeLate, HoldsALongCallForChoices) {
         EXPECT_TRUE(in.begin_step());
         in.end_step();
         const auto is_taken = [&] {  // as rank 0 sees it
-          const std::byte mine{had == 1};
+          const std::byte mine{seen == 1};
           return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
         };
         while (!is_taken()) put(s, out);
@@ -456,7 +456,7 @@ TEST(LinkLifeLate, HoldsALongCallForChoices) {
         in.declare(field(1));
         EXPECT_TRUE(in.begin_step());
         in.end_step();
-        ++had;
+        ++seen;
         in.close();
       },
       far_too_long);
@@ -577,7 +577,7 @@ TEST(LinkLifeBothWays, MeetsOverAnOfferWithAChoice) {
   World world;
   world.step_timeout = far_too_long;
   world.other_way = [&] { return std::make_unique<Choosing>(world.network()); };
-  std::atomic<int> had = 0;
+  std::atomic<int> seen = 0;
   world.start(
       "first", 2,
       [&](Session& s) {
@@ -588,7 +588,7 @@ TEST(LinkLifeBothWays, MeetsOverAnOfferWithAChoice) {
         EXPECT_TRUE(in.begin_step());
         in.end_step();
         const auto is_taken = [&] {  // as rank 0 sees it
-          const std::byte mine{had == 1};
+          const std::byte mine{seen == 1};
           return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
         };
         while (!is_taken()) put(s, out);
@@ -606,13 +606,13 @@ TEST(LinkLifeBothWays, MeetsOverAnOfferWithAChoice) {
         put(s, out);
         EXPECT_TRUE(in.begin_step());
         in.end_step();
-        ++had;
+        ++seen;
         in.close();
         out.close();
       },
       far_too_long);
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_EQ(had, 1);
+  EXPECT_EQ(seen, 1);
 }
 
 TEST_F(LinkLife, DropsOnlyAConsumerWhoseDataPathFails) {

@@ -96,16 +96,16 @@ TEST(Loss, IsAgreedOnWithoutWaitingInOneCall) {
       }
       s.run_collectively([] {});
     }
-    Numbers had;
+    Numbers seen;
     for (;;) {
       const Begun begun = in.begin(at_once());
       if (begun == Begun::end_of_stream) break;
-      if (begun == Begun::epoch) had.push_back(99);
+      if (begun == Begun::epoch) seen.push_back(99);
       if (begun != Begun::step) continue;
       take(in, part);
-      had.push_back(in.step());
+      seen.push_back(in.step());
     }
-    EXPECT_EQ(had, (Numbers{99, 2, 3}));
+    EXPECT_EQ(seen, (Numbers{99, 2, 3}));
     in.close();
   });
   EXPECT_EQ(text_of(world.join()), "");

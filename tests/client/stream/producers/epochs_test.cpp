@@ -57,13 +57,13 @@ constexpr std::uint64_t epoch = ~std::uint64_t{0};
 Numbers take_all(Session& session, InStream& in, const std::function<Begun()>& begin,
                  const Event& lost) {
   Part part(session);
-  Numbers had;
+  Numbers seen;
   for (;;) {
     const Begun begun = begin();
-    if (begun == Begun::end_of_stream) return had;
+    if (begun == Begun::end_of_stream) return seen;
     if (begun == Begun::epoch) {
       EXPECT_TRUE(lost.has_occurred());
-      had.push_back(epoch);
+      seen.push_back(epoch);
     }
     if (begun != Begun::step) continue;
     try {
@@ -77,7 +77,7 @@ Numbers take_all(Session& session, InStream& in, const std::function<Begun()>& b
       continue;
     }
     part.expect(in.step());
-    had.push_back(in.step());
+    seen.push_back(in.step());
   }
 }
 
@@ -127,11 +127,11 @@ TEST_P(NextEpoch, ContinuesWithTheNextProducerOnAllRanks) {
       is_linked = true;
       return begun;
     };
-    auto had = take_all(s, in, begin, lost);
-    EXPECT_EQ(in.statistics().steps, had.size() - 1);
+    auto seen = take_all(s, in, begin, lost);
+    EXPECT_EQ(in.statistics().steps, seen.size() - 1);
     in.close();
     const std::scoped_lock lock(mutex);
-    all.push_back(std::move(had));
+    all.push_back(std::move(seen));
   });
   EXPECT_EQ(text_of(world.join()), "");
   ASSERT_EQ(all.size(), 3u);
@@ -203,10 +203,10 @@ TEST(Epochs, BeginWithAProducerThatStays) {
     world.start("consumer", 2, [&](Session& s) {
       InStream in(s, "s", {.restart_timeout = 60});
       in.declare(Part(s).field());
-      const auto had = take_all(
+      const auto seen = take_all(
           s, in, [&] { return in.begin(std::nullopt); }, lost);
-      ASSERT_GE(had.size(), 2u);
-      EXPECT_EQ(Numbers(had.end() - 2, had.end()), (Numbers{2, 3}));
+      ASSERT_GE(seen.size(), 2u);
+      EXPECT_EQ(Numbers(seen.end() - 2, seen.end()), (Numbers{2, 3}));
       in.close();
     });
     EXPECT_EQ(text_of(world.join()), "");
@@ -257,9 +257,9 @@ TEST(Epochs, SkipAProducerWhoseFieldsDoNotFit) {
         return Begun::not_ready;
       }
     };
-    const auto had = take_all(s, in, begin, lost);
+    const auto seen = take_all(s, in, begin, lost);
     EXPECT_EQ(mismatches, 1);
-    EXPECT_EQ(Numbers(had.end() - 3, had.end()), (Numbers{epoch, 2, 3}));
+    EXPECT_EQ(Numbers(seen.end() - 3, seen.end()), (Numbers{epoch, 2, 3}));
     in.close();
   });
   EXPECT_EQ(text_of(world.join()), "");
