@@ -17,7 +17,7 @@ namespace {
 
 using coupled::MaybeMpi, coupled::Options;
 
-constexpr Index rows = 48, columns = 40;                // cells of the mesh
+constexpr Index rows = 48, columns = 40;  // cells of the mesh
 constexpr Index matrix_rows = 60, matrix_columns = 33;
 constexpr int owners = 4;
 constexpr std::uint64_t steps_of_a_mesh = 4, steps_of_a_consumer = 7;

@@ -325,7 +325,7 @@ Scenario make_scenario(std::uint64_t seed, int number, int producers, int consum
       shape.push_back(draws.one_in(40) ? 0 : draws.from(1, most[dimensions - 1]));
     field.producer = make_layout(draws, shape, producers);
     field.consumer = make_layout(draws, shape, consumers);
-    const auto which = draws.from(0, 8);  // in some scenarios one side is skewed, and the other dense
+    const auto which = draws.from(0, 8);  // in some scenarios only one side is skewed
     if (which <= 2)
       for (SideLayout* const side : {&field.producer, &field.consumer}) {
         side->ghost.clear();

@@ -27,7 +27,7 @@ inline constexpr Decoder tiny{3, 16, 24, 22, 12, 27};
 struct Tensor {
   std::string name;
   std::vector<Index> shape;
-  int split = -1;  ///< dimension that tensor-parallel ranks split; -1 if each holds the whole tensor
+  int split = -1;  ///< dimension that tensor-parallel ranks split; -1 if all hold the whole
 };
 
 /// Returns all tensors of a decoder. Weights are stored as outputs x inputs. A layer whose outputs are
