@@ -599,7 +599,7 @@ TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
  * another producer is linked. Otherwise ranks may get different answers. */
 TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
 /* Begins the newest step at or before `time`, for a group with time steps of its own; older steps are skipped
- * (`passed`). TREMULA_OK, or TREMULA_NONE_MISSING if this group has already begun that step: no step is
+ * (`passed`). TREMULA_OK, or TREMULA_UP_TO_DATE if this group has already begun that step: no step is
  * delivered twice. TREMULA_END_OF_STREAM if it has and no step follows. Waits until the producer has ended a
  * step at or after `time`, or the stream. From call to call `time` must not decrease, and it must not be
  * before the first step that the group gets: a group that joins late calls tremula_in_begin_step first, which
