@@ -100,7 +100,12 @@ function(tremula_add_test name)
     set(speed fast)
     tremula_gather_fast_test(${target} ${ARG_FOLDER})
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS};${speed};${ARG_FOLDER}")
+  if("large" IN_LIST ARG_LABELS)
+    set(seconds 7200)
+  else()
+    set(seconds 900)  # a busy machine needs less; a test that hangs is ended
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS};${speed};${ARG_FOLDER}" TIMEOUT ${seconds})
   if(name MATCHES mpi)  # no leak check: see tests/transport/mpi
     set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION ASAN_OPTIONS=string_append:,detect_leaks=0)
   endif()

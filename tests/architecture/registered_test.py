@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every test that this build has registered with ctest has a name, labels and a timeout as CONTRIBUTING.md asks."""
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+from tree import SOURCE
+
+SUITES = {"unit", "contract", "coupled", "bindings", "install", "architecture", "large"}
+
+
+@dataclasses.dataclass
+class Registered:
+    name: str
+    command: str
+    labels: list[str]
+    timeout: float
+    place: str  # of the add_test, or of the function of ours that has called it
+
+
+def registered(folder: Path) -> list[Registered]:
+    """Returns the tests of a build folder and of those below it, from what CMake has written for ctest. To ask ctest
+    would replace its log of the tests that run now."""
+    path = folder / "CTestTestfile.cmake"
+    text = path.read_text() if path.exists() else ""  # a folder without tests has none
+    word = r"(?:\[=*\[)?\"?([\w.]+)\"?(?:\]=*\])?"  # older versions of CMake write names without brackets
+    found: dict[str, Registered] = {}
+    for name, command in re.findall(rf"^add_test\({word} (.*)\)$", text, re.MULTILINE):
+        found[name] = Registered(name, command, [], 0, str(path))
+    for name, properties in re.findall(rf"^set_tests_properties\({word} PROPERTIES (.*)\)$", text, re.MULTILINE):
+        values = dict(re.findall(r'(\w+) "([^"]*)"', properties))
+        test = found[name]
+        test.labels = [label for label in values.get("LABELS", "").split(";") if label]
+        test.timeout = float(values.get("TIMEOUT", 0))
+        calls = re.findall(r"([^;]+);([1-9]\d*);", values.get("_BACKTRACE_TRIPLES", ""))
+        if calls:
+            test.place = f"{calls[-1][0]}:{calls[-1][1]}"
+    inner = re.findall(r'^subdirs\("?([^")]+)"?\)$', text, re.MULTILINE)
+    return [*found.values(), *(test for name in inner for test in registered(folder / name))]
+
+
+def complaints(test: Registered) -> list[str]:
+    said = []
+    if not re.fullmatch(r"[a-z_]+(\.[A-Za-z0-9_]+)+", test.name):
+        said.append("expected a name of the form room.subject[.MxN][.transport]")
+    elif not (SOURCE / "tests" / test.name.partition(".")[0]).is_dir():
+        said.append(f"expected a name that begins with a folder of tests, found '{test.name.partition('.')[0]}'")
+    if len(SUITES & set(test.labels)) != 1:
+        said.append(f"expected one label of {', '.join(sorted(SUITES))}; found {test.labels}")
+    if len({"fast", "slow"} & set(test.labels)) != 1:
+        said.append(f"expected the label fast or slow, found {test.labels}")
+    if "fast" in test.labels:
+        if not any((SOURCE / "tests" / label).is_dir() for label in test.labels):
+            said.append(f"expected a label that is a folder of tests, found {test.labels}")
+        if re.search(r"\bmpi(run|exec)\b", test.command):
+            said.append(f"expected a fast test without MPI's launcher, found {test.command}")
+    if test.timeout <= 0:
+        said.append("expected the property TIMEOUT, found none")
+    return [f"{test.place}: {test.name}: {text}" for text in said]
+
+
+class RegisteredTest(unittest.TestCase):
+    def test_names_labels_timeouts(self) -> None:
+        tests = registered(Path(os.environ["TREMULA_TEST_BUILD"]))
+        self.assertGreater(len(tests), 50)
+        said = [text for test in tests for text in complaints(test)]
+        if said:
+            self.fail("\n" + "\n".join(said))
+
+    def test_what_is_wrong_is_found(self) -> None:
+        good = Registered("core.key", "core_key_test", ["unit", "fast", "core"], 900, "here:1")
+        self.assertEqual(complaints(good), [])
+        changes: list[dict[str, Any]] = [
+            {"name": "key"},
+            {"name": "no_folder.key"},
+            {"labels": ["fast", "core"]},
+            {"labels": ["unit", "coupled", "fast", "core"]},
+            {"labels": ["unit", "core"]},
+            {"labels": ["unit", "fast"]},
+            {"command": '"/usr/bin/mpiexec" "-n" "2" "a"'},
+            {"timeout": 0},
+        ]
+        for change in changes:
+            said = complaints(dataclasses.replace(good, **change))
+            self.assertEqual(len(said), 1, change)
+            self.assertTrue(said[0].startswith("here:1: "), said)
+
+    def test_files_of_ctest_are_read(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "inner").mkdir()
+            (Path(folder) / "CTestTestfile.cmake").write_text('# a comment\nsubdirs("inner")\n')
+            (Path(folder) / "inner" / "CTestTestfile.cmake").write_text(
+                'add_test([=[core.a]=] "/bin/a" "b")\n'
+                'set_tests_properties([=[core.a]=] PROPERTIES  LABELS "unit;fast;core" TIMEOUT "900" '
+                '_BACKTRACE_TRIPLES "/s/room.cmake;79;add_test;/s/core/CMakeLists.txt;2;f;/s/core/CMakeLists.txt;0;")\n'
+                "add_test(core.b /bin/b)\n"
+            )
+            a, b = registered(Path(folder))
+        place = "/s/core/CMakeLists.txt:2"
+        self.assertEqual(a, Registered("core.a", '"/bin/a" "b"', ["unit", "fast", "core"], 900, place))
+        self.assertEqual((b.name, b.labels, b.timeout), ("core.b", [], 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
