@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rooms have no variable that outlives a call, but for those that `exceptions.GLOBALS` lists, with the reason. What
+the object files of this build hold is compared: nothing escapes that the compiler gives memory."""
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+from typing import Iterator
+
+import exceptions
+from tree import CPP, ROOMS, SOURCE
+
+# Made by compilers, or of libraries whose headers define variables.
+FOREIGN = re.compile(
+    r"(guard variable for |TLS \w+ function for |__tls_guard|DW\.ref\.|_*gcov|__dso_handle|_?\.|_F\."
+    r"|std::|__gnu_cxx::|boost::|fmt::|CLI::|google::|spdlog::|YAML::)"
+    r"|is_recursive\.|slen\.|print_warning\.|.*_MOD___(def_init|vtab|copy|final)|typeinfo|vtable"
+)
+
+
+def sources_of(obj: str) -> list[Path]:
+    """Returns the files from which CMake has made the object room/CMakeFiles/target.dir/file.cpp.o; all of the folder
+    and below if it is a unity build; none if they are gone, or were generated."""
+    folder, _, name = re.sub(r"\.dir/", "\0", obj.replace("CMakeFiles/", "", 1), count=1).partition("\0")
+    folder = folder.rpartition("/")[0]
+    if "/Unity/" in "/" + name:
+        return [path for path in (SOURCE / folder).rglob("*") if path.suffix in CPP]
+    path = Path(os.path.normpath(SOURCE / folder / name.removesuffix(".o").replace("__/", "../")))
+    found = [p for p in (path, Path(f"{path}.in")) if p.exists()]  # the second is what CMake makes the first from
+    return found if path.is_relative_to(SOURCE) else []
+
+
+def writable(objects: list[str], nm: str) -> Iterator[tuple[str, str]]:
+    """Returns each object with the names, not demangled, of its writable memory."""
+    done = subprocess.run([nm, "--format=sysv", *objects], capture_output=True, text=True)
+    obj = ""
+    for line in done.stdout.splitlines():
+        if line.startswith("Symbols from "):
+            obj = line[len("Symbols from ") : -1]
+        parts = [part.strip() for part in line.split("|")]
+        if len(parts) > 6 and re.match(r"\.t?(bss|data)(\.|$)", parts[6]) and ".rel.ro" not in parts[6]:
+            yield obj, parts[0]
+
+
+def declarations(name: str, text: str) -> Iterator[re.Match[str]]:
+    """Returns what may declare the variable outside of functions, or as static inside, up to its name."""
+    pattern = rf"^((?=\S| *(?:static|inline|thread_local)\b).*\b){re.escape(name)}\b\s*(?:\[[^\]]*\]\s*)*[{{=(;]"
+    return re.finditer(pattern, text, re.MULTILINE)
+
+
+def is_constant(name: str, text: str) -> bool:
+    """Returns whether the text declares the variable as constant; compilers put constants that are made at the start
+    into writable memory."""
+    for declared in declarations(name, text):
+        before = re.sub(r"<[^<>]*>", "", re.sub(r"<[^<>]*>", "", declared[1]))
+        if "constexpr" in before or re.match(r"\s*(static |inline )*const [^;=({*&]*$", before):
+            return True
+    return False
+
+
+def line_of(name: str, path: Path) -> int:
+    text = path.read_text()
+    place = next((m.start() for m in declarations(name, text)), max(0, text.find(name)))
+    return text.count("\n", 0, place) + 1
+
+
+class GlobalsTest(unittest.TestCase):
+    def test_no_globals(self) -> None:
+        build = Path(os.environ["TREMULA_TEST_BUILD"])
+        objects = [p.relative_to(build).as_posix() for room in ROOMS for p in (build / room).rglob("*.o")]
+        objects = [obj for obj in objects if sources_of(obj)]
+        self.assertGreater(len(objects), 5, f"expected objects in {build}: build it first")
+        os.chdir(build)
+        found = list(writable(objects, os.environ.get("TREMULA_TEST_NM") or "nm"))
+        done = subprocess.run(["c++filt"], input="\n".join(name for _, name in found), capture_output=True, text=True)
+        said = []
+        for (obj, _), symbol in zip(found, done.stdout.splitlines()):
+            if FOREIGN.match(symbol):
+                continue
+            name = re.sub(r"\[abi:\w+\]$|\.\d+$", "", symbol).rpartition("::")[2].rpartition("_MOD_")[2]
+            headers = [path for room in ROOMS for path in (SOURCE / room).rglob("*.hpp")]
+            declaring = [p for p in sources_of(obj) if re.search(rf"\b{re.escape(name)}\b", p.read_text())] or headers
+            if any(is_constant(name, path.read_text()) for path in declaring if path.suffix in CPP):
+                continue
+            places = [f"{path.relative_to(SOURCE).as_posix()} {name}" for path in declaring]
+            if not any(place in exceptions.GLOBALS for place in places):
+                path = declaring[0]
+                said.append(f"{path.relative_to(SOURCE)}:{line_of(name, path)}: expected no global, found {symbol}")
+        if said:
+            self.fail("\n" + "\n".join(sorted(set(said))))
+
+    def test_exceptions_have_reasons_and_exist(self) -> None:
+        for place, reason in exceptions.GLOBALS.items():
+            path, name = place.split()
+            self.assertRegex((SOURCE / path).read_text(), rf"\b{name}\b", place)
+            self.assertGreater(len(reason), 10, place)
+
+    def test_constants_are_told_from_variables(self) -> None:
+        for text in (
+            "constexpr std::array<char, 2> a{};",
+            "  static const int a = f();",
+            "const std::map<int, const char*> a{{1, x}};",
+            "static constexpr const char* a[] = {x};",
+        ):
+            self.assertTrue(is_constant("a", text), text)
+        for text in (
+            "static int a = 1;",
+            "static const char* a[] = {x};",
+            "static auto* const a = new int;",
+            "  const int a = 1;",
+        ):
+            self.assertFalse(is_constant("a", text), text)
+
+    def test_sources_of_objects(self) -> None:
+        self.assertEqual(sources_of("core/CMakeFiles/tremula_core.dir/log.cpp.o"), [SOURCE / "core" / "log.cpp"])
+        self.assertEqual(sources_of("core/CMakeFiles/tremula_core.dir/no_such_file.cpp.o"), [])
+        unity = sources_of("client/CMakeFiles/tremula_client.dir/Unity/unity_in__0_cxx.cxx.o")
+        self.assertIn(SOURCE / "client" / "session" / "session.cpp", unity)
+
+
+if __name__ == "__main__":
+    unittest.main()
