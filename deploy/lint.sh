@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # lint.sh BUILD_DIR [--changed | FILE...]: layout by clang-format, bugs and names by clang-tidy, English, directions of
-# includes. BUILD_DIR is that of the preset gate. Without files: all tracked ones. --changed: those that differ from the
+# includes. BUILD_DIR is that of the preset gate. Without files: all of the tree. --changed: those that differ from the
 # last release, the newest tag v*; all of them without one.
 set -euo pipefail
 build=$1
 shift
 files=("$@")
-since=
-if [ "${1:-}" = --changed ]; then
-  files=()
-  since=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null || true)
-  [ -z "$since" ] || mapfile -t files < <(git diff --name-only --diff-filter=d "$since" -- '*.c' '*.h' '*.cpp' '*.hpp')
-fi
-[ -n "$since" ] || [ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files '*.c' '*.h' '*.cpp' '*.hpp')
+# listed REGEX: prints the files of the tree whose path matches: those that git tracks, or in an unpacked archive all but
+#files[@]} what builds make.
+listed() {
+  if [ -e .git ]; then
+    git ls-files
+  else
+    find . -type f -not -path './build/*' -not -path './demo/*' -not -path '*/__pycache__/*' -printf '%P\n' | sort
+  fi | grep -E "$1"
+}
+[ $# -gt 0 ] || mapfile -t files < <(listed '\.(c|h|cpp|hpp)$')
 
 failed=0
 say() { printf '\n== %s\n' "$*"; }
@@ -29,8 +32,8 @@ printf '%s\n' "${files[@]}" | /usr/bin/python3 deploy/lint_units.py "$build/comp
 
 # Sentences that a native engineer would not write; see CONTRIBUTING.md. Folders that are to be rebuilt are left out.
 say "English"
-mapfile -t prose < <(git ls-files -- '*.cpp' '*.hpp' '*.h' '*.c' '*.md' '*.py' '*.f90' '*.in' '*.proto' '*.sh' '*.txt' '*.cmake' dev \
-  ':!client/exchange' ':!client/stream' ':!client/redistribute' ':!server/rendezvous' ':!deploy/lint.sh')
+mapfile -t prose < <(listed '\.(cpp|hpp|h|c|md|py|f90|in|proto|sh|txt|cmake)$|^dev$' |
+  grep -vE '^client/(exchange|stream|redistribute)/|^server/rendezvous/|^CHANGELOG\.md$|^deploy/lint\.sh$')
 refuse() {  # refuse WHY PATTERN
   if grep -nE "$2" "${prose[@]}"; then
     echo "  ^ $1"

@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
@@ -133,8 +134,17 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
-    """Archives the files of the tree that git tracks."""
+    """Archives the files of the tree: those of the last commit, or of an unpacked archive all but what builds make."""
     name = f"tremula-{version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
-    _run("git", "archive", "--format=tar.gz", f"--prefix={name}/", "-o", path, "HEAD")
+    if (ROOT / ".git").exists():
+        _run("git", "archive", "--format=tar.gz", f"--prefix={name}/", "-o", path, "HEAD")
+        return path.name
+    with tarfile.open(path, "w:gz") as archive:
+        for folder, folders, files in os.walk(ROOT):
+            made = {"build", "demo"} if Path(folder) == ROOT else set()
+            folders[:] = sorted(set(folders) - made - {"__pycache__"})
+            for file in sorted(files):
+                source = Path(folder) / file
+                archive.add(source, f"{name}/{source.relative_to(ROOT).as_posix()}", recursive=False)
     return path.name

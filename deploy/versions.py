@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""versions.py [released]: prints the version of the tree if all files that name it agree; otherwise names those that do
+not, by file and line, and ends with 1. With `released`, the first section of the changelog must be that version's."""
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PROTOCOL = "protocol {protocol} of Tremula {version}"
+PLACEHOLDER = r"placeholder: (tremula .*)$", "tremula {version} (protocol {protocol})"
+# Files that name the version of CMakeLists.txt, or a part of it: how they do, and what has to be found there.
+NAMED = (
+    ("CITATION.cff", r"^version: (\S+)$", "{version}"),
+    ("bindings/python/tremula/_library.py", r'^INTERFACE = "([^"]+)"', "{interface}"),
+    ("pyproject.toml", r"^dynamic = \[(.*)\]$", '"version"'),  # which wheel_backend.py takes from CMakeLists.txt
+    ("bindings/python/README.md", r"`libtremula\.so\.([\d.]+)`", "{interface}"),
+    ("deploy/README.md", r"`libtremula([\d.]+)` \|", "{interface}"),
+    ("SECURITY.md", r"latest minor release of \d+\.x \(([\d.]+)\)", "{interface}"),
+    ("docs/reference/compatibility.md", r"^The protocol has one number, now (\d+)\.", "{protocol}"),
+    ("docs/reference/compatibility.md", r"expected (protocol \S+ of Tremula \S+),", PROTOCOL),
+    (".github/ISSUE_TEMPLATE/bug.yml", *PLACEHOLDER),
+    (".github/ISSUE_TEMPLATE/feature.yml", *PLACEHOLDER),
+)
+
+
+def first(root: Path, path: str, pattern: str) -> tuple[str, int]:
+    """Returns what the group of the pattern matches first in a file, and the number of its line; ("", 1) if nothing."""
+    text = (root / path).read_text()
+    match = re.search(pattern, text, re.MULTILINE)
+    return (match[1], text.count("\n", 0, match.start(1)) + 1) if match else ("", 1)
+
+
+def version(root: Path = ROOT) -> str:
+    return first(root, "CMakeLists.txt", r"project\(tremula VERSION ([\d.]+)")[0]
+
+
+def disagreements(root: Path = ROOT, is_released: bool = False) -> list[str]:
+    here = version(root)
+    if not re.fullmatch(r"\d+\.\d+\.\d+", here):
+        return [f"CMakeLists.txt:1: expected project(tremula VERSION major.minor.patch ...), found '{here}'"]
+    values = {
+        "version": here,
+        "interface": here.rpartition(".")[0],
+        "protocol": first(root, "proto/convert.hpp", r"protocol_version = (\d+);")[0],
+    }
+    said = []
+    for path, pattern, form in NAMED:
+        expected = form.format(**values)
+        found, line = first(root, path, pattern)
+        if found != expected:
+            said.append(f"{path}:{line}: expected '{expected}', by CMakeLists.txt and convert.hpp, found '{found}'")
+    section, line = first(root, "CHANGELOG.md", r"^## (.+)$")
+    dated = rf"\[{re.escape(here)}\] - \d\d\d\d-\d\d-\d\d"
+    if not re.fullmatch(dated if is_released else dated + r"|\[Unreleased\]", section):
+        wanted = f"'## [{here}] - YEAR-MONTH-DAY'" + ("" if is_released else " or '## [Unreleased]'")
+        said.append(f"CHANGELOG.md:{line}: expected {wanted} as the first section, found '## {section}'")
+    return said
+
+
+if __name__ == "__main__":
+    wrong = disagreements(is_released=sys.argv[1:] == ["released"])
+    print("\n".join(wrong) if wrong else version(), file=sys.stderr if wrong else sys.stdout)
+    sys.exit(bool(wrong))

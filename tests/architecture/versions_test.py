@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All files that name the version of the tree agree, and deploy/versions.py finds each that does not."""
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from tree import SOURCE
+
+sys.path.insert(0, str(SOURCE / "deploy"))
+import versions  # noqa: E402
+
+
+class VersionsTest(unittest.TestCase):
+    def test_all_agree(self) -> None:
+        said = versions.disagreements()
+        if said:
+            self.fail("\n" + "\n".join(said))
+
+    def test_each_that_does_not_is_named(self) -> None:
+        paths = {path for path, _, _ in versions.NAMED} | {"CMakeLists.txt", "CHANGELOG.md", "proto/convert.hpp"}
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for path in paths:
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text((SOURCE / path).read_text())
+            self.assertEqual(versions.disagreements(root), [])
+            for path, pattern, _ in versions.NAMED:
+                text = (root / path).read_text()
+                found = versions.first(root, path, pattern)[0]
+                begin = re.search(pattern, text, re.MULTILINE).start(1)  # type: ignore[union-attr]
+                (root / path).write_text(text[:begin] + "9" + text[begin:])
+                said = versions.disagreements(root)
+                self.assertEqual([complaint.partition(":")[0] for complaint in said], [path], said)
+                self.assertRegex(said[0], r":\d+: expected ")
+                (root / path).write_text(text.replace(found, ""))
+                self.assertGreaterEqual(len(versions.disagreements(root)), 1, path)
+                (root / path).write_text(text)
+
+    def test_a_release_needs_its_section_of_the_changelog(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for path in {path for path, _, _ in versions.NAMED} | {"CMakeLists.txt", "proto/convert.hpp"}:
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text((SOURCE / path).read_text())
+            here = versions.version()
+            for section, is_released, count in (
+                (f"[{here}] - 2026-01-01", True, 0),
+                (f"[{here}] - 2026-01-01", False, 0),
+                ("[Unreleased]", False, 0),
+                ("[Unreleased]", True, 1),
+                ("[9.9.9] - 2026-01-01", False, 1),
+                (f"[{here}]", True, 1),
+            ):
+                (root / "CHANGELOG.md").write_text(f"# Changelog\n\n## {section}\n\n## [0.0.1] - 2025-01-01\n")
+                said = versions.disagreements(root, is_released)
+                self.assertEqual(len(said), count, (section, said))
+                self.assertTrue(all(text.startswith("CHANGELOG.md:3: ") for text in said), said)
+
+
+if __name__ == "__main__":
+    unittest.main()
