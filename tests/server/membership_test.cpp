@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups that come and go: server/rendezvous/rendezvous.cpp.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "play.hpp"
+#include "proto/convert.hpp"
 
 namespace tremula::server {
 namespace {
@@ -30,16 +34,23 @@ TEST(Membership, IsAnsweredWithWelcome) {
   EXPECT_FALSE(play.is_member(4));
 }
 
+/// docs/reference/compatibility.md shows the error.
 TEST(Membership, NeedsTheSameProtocol) {
-  Play play;
-  play.send(1,
-            "request: 1 hello { protocol: 3 group: 'g' rank: 0 size: 1 job: 'j' host: 'h' version: "
-            "'9.9' }",
-            {Play::refused(1, -7,
-                           "group 'g', rank 0: expected protocol 2 of Tremula 0.1, found protocol "
-                           "3 of Tremula 9.9; install "
-                           "the same version on both sides")});
-  EXPECT_FALSE(play.is_member(1));
+  // No number, those of the last release and of the next.
+  for (const std::uint32_t other :
+       {std::uint32_t{0}, proto::protocol_version - 1, proto::protocol_version + 1}) {
+    Play play;
+    play.send(1,
+              fmt::format("request: 1 hello {{ protocol: {} group: 'g' rank: 0 size: 1 job: 'j' "
+                          "host: 'h' version: '9.9' }}",
+                          other),
+              {Play::refused(1, -7,
+                             fmt::format("group 'g', rank 0: expected protocol {} of Tremula 0.1, "
+                                         "found protocol {} of Tremula 9.9; install "
+                                         "the same version on both sides",
+                                         proto::protocol_version, other))});
+    EXPECT_FALSE(play.is_member(1)) << other;
+  }
 }
 
 TEST(Membership, IsRefusedToASecondGroupOfTheSameName) {

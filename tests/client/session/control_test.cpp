@@ -217,6 +217,25 @@ protected:
   std::unique_ptr<Control> control;
 };
 
+/// docs/reference/compatibility.md states it.
+TEST_F(ControlAndServer, RefusesTheProtocolsOfTheLastReleaseAndOfTheNext) {
+  for (const std::uint32_t other : {proto::protocol_version - 1, proto::protocol_version + 1}) {
+    wire::Hello hello = hello_of("analysis");
+    hello.set_protocol(other);
+    const std::string text = error_of(
+        [&] {
+          const Control joined(transport::ServerName{to_string(address), "test"}, hello,
+                               Deadline::after(patience_seconds), log);
+        },
+        Errc::refused);
+    const std::string expected = fmt::format(
+        "group 'analysis', rank 0: expected protocol {} of Tremula test, found "
+        "protocol {} of Tremula test; install the same version on both sides",
+        proto::protocol_version, other);
+    EXPECT_NE(text.find(expected), text.npos) << text;
+  }
+}
+
 TEST_F(ControlAndServer, OutlivesReasonsThatAreTooLong) {
   const std::string why(proto::max_text_bytes + 1, 'w');
   control->call(announce("kept"), Deadline::after(patience_seconds));
