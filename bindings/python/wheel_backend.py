@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the wheel (PEP 517): the package with libtremula.so, libtremula_ofi.so, libtremula_mpi.so, as far as they are
-built, and the program tremula in tremula/_native. The tag is linux_<machine>: it runs where the libraries that it is
-linked with are those of the machine that has built it, and is no manylinux wheel.
+built, and the program tremula in tremula/_native, beside the libraries that they need and a bare system lacks. The tag
+is manylinux_2_36_<machine>: it runs wherever glibc is 2.36 or newer, as in Debian 12, with GCC's libraries of that age.
+Without patchelf, or if newer libraries are needed, the tag is linux_<machine>: the wheel then has only files of
+Tremula, and runs where the libraries are those of the machine that has built it.
 
 pip shows nothing of the compilation, which takes minutes, without its option -v. The metadata is made without it, so
 that pip reports "Building wheel" meanwhile, and not "Preparing metadata".
@@ -15,6 +17,7 @@ import base64
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -28,14 +31,20 @@ ROOT = HERE.parents[1]
 LIBRARIES = ("libtremula.so", "libtremula_ofi.so", "libtremula_mpi.so")  # the last two where they are built
 REQUIRES = ["numpy"]
 EXTRAS = {"xarray": "xarray", "torch": "torch", "mpi": "mpi4py"}
+# The newest versions of symbols that the tag promises (PEP 600): of glibc 2.36 and of GCC 12.
+PROMISED = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
+SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|libutil|libresolv|libgcc_s|libstdc\+\+)\.so\.|ld-linux")
+# Libraries of the host, needed for one transport each: its MPI starts the jobs, and its libfabric knows its networks.
+HOST = re.compile(r"lib(mpi|fabric)\.so\.")
 
 
 def version() -> str:
     return re.search(r"project\(tremula VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
 
 
-def tag() -> str:
-    return "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+def tag(is_portable: bool) -> str:
+    platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
+    return "py3-none-" + (platform.replace("linux_", "manylinux_2_36_", 1) if is_portable else platform)
 
 
 def _run(*command: object) -> None:
@@ -49,7 +58,7 @@ def built() -> Path:
     text = f"tremula: compiles the library in {folder}: minutes the first time, then only what has changed"
     print(text, file=sys.stderr, flush=True)
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DTREMULA_BUILD_TESTS=OFF", "-DTREMULA_BUILD_EXAMPLES=OFF",
-               "-DTREMULA_WITH_FORTRAN=OFF"]
+               "-DTREMULA_WITH_FORTRAN=OFF", "-DTREMULA_WITH_CAIRO=OFF"]  # Cairo needs the libraries of X
     launcher = os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER")
     _run("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, *options, "-DCMAKE_UNITY_BUILD=ON",
          *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []))  # fmt: skip
@@ -67,7 +76,69 @@ def native(build: Path, prefix: Path) -> dict[str, Path]:
     return {**found, "tremula": prefix / "bin" / "tremula"}
 
 
-def metadata() -> dict[str, str]:
+def _output(*command: object) -> str:
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True).stdout
+
+
+def needed(path: Path) -> list[str]:
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", _output("readelf", "--dynamic", path))
+
+
+def too_new(path: Path) -> list[str]:
+    """Returns the versions of symbols that the file needs and that the tag does not promise."""
+    versions = set(re.findall(r"Name: ([A-Z]+)_([\d.]+)\b", _output("readelf", "--version-info", "--wide", path)))
+    newer = [(kind, v) for kind, v in versions if tuple(map(int, v.split("."))) > PROMISED.get(kind, (1 << 30,))]
+    return sorted(f"{kind}_{v}" for kind, v in newer)
+
+
+def lacking(files: list[Path]) -> dict[str, Path]:
+    """Returns the libraries that the files need, and those that these need, except those of every system, of the host
+    and of Tremula: each file by the name under which it is needed."""
+    found: dict[str, Path] = {}
+    waiting = list(files)
+    while waiting:
+        path = waiting.pop()
+        places = dict(re.findall(r"^\s*(\S+) => (/\S+)", _output("ldd", path), re.MULTILINE))
+        for name in needed(path):
+            if name in found or SYSTEM.match(name) or HOST.match(name) or name.startswith("libtremula"):
+                continue
+            if name not in places:
+                raise SystemExit(f"tremula: expected to find {name}, which {path} needs, found none: install it")
+            found[name] = Path(places[name]).resolve()
+            waiting.append(found[name])
+    return found
+
+
+def carry(files: dict[str, Path], libraries: dict[str, Path], folder: Path) -> dict[str, Path]:
+    """Copies the libraries into the folder, and makes all files look for them beside themselves. Each name gets a part
+    of the file's hash: the process may have loaded another library of the original name, from the system or a wheel."""
+    names = {}
+    for name, path in libraries.items():
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+        names[name] = name.replace(".so", f"-{digest}.so", 1)
+    copies = {names[name]: Path(shutil.copyfile(path, folder / names[name])) for name, path in libraries.items()}
+    for name, path in {**files, **copies}.items():
+        path.chmod(0o755)
+        changes = [["--replace-needed", old, names[old]] for old in needed(path) if old in names]
+        changes += [["--set-soname", name]] if name in copies else []
+        for change in [*changes, ["--set-rpath", "$ORIGIN"]]:  # one by one: together they break a file (patchelf 0.14)
+            _output("patchelf", *change, path)
+    return copies
+
+
+def licences(libraries: dict[str, Path]) -> dict[str, str]:
+    """Returns what Debian states on the licence of each library, by its package; nothing on another system."""
+    found = {}
+    for path in libraries.values() if shutil.which("dpkg-query") else ():
+        search = ["dpkg-query", "--search", f"*/{path.name}"]
+        package = subprocess.run(search, capture_output=True, text=True).stdout.partition(":")[0]
+        text = Path("/usr/share/doc", package, "copyright")
+        if package and text.exists():
+            found[f"licenses/{package}.txt"] = text.read_text()
+    return found
+
+
+def metadata(wheel_tag: str) -> dict[str, str]:
     lines = ["Metadata-Version: 2.1", "Name: tremula", f"Version: {version()}",
              "Summary: Separately started parallel jobs share distributed arrays", "License: Apache-2.0",
              "Requires-Python: >=3.9", *(f"Requires-Dist: {name}" for name in REQUIRES)]  # fmt: skip
@@ -76,7 +147,7 @@ def metadata() -> dict[str, str]:
     text = (HERE / "README.md").read_text()
     return {
         "METADATA": "\n".join([*lines, "Description-Content-Type: text/markdown", "", text]),
-        "WHEEL": f"Wheel-Version: 1.0\nGenerator: tremula\nRoot-Is-Purelib: false\nTag: {tag()}\n",
+        "WHEEL": f"Wheel-Version: 1.0\nGenerator: tremula\nRoot-Is-Purelib: false\nTag: {wheel_tag}\n",
         "entry_points.txt": "[console_scripts]\ntremula = tremula.__main__:command\n",
         "LICENSE": (ROOT / "LICENSE").read_text(),
     }
@@ -103,31 +174,29 @@ class _Wheel:
         self._zip.writestr(entry, content)
 
 
-def info_folder() -> str:
-    return f"tremula-{version()}.dist-info"
-
-
-def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: dict | None = None) -> str:
-    folder = Path(metadata_directory) / info_folder()
-    folder.mkdir(exist_ok=True)
-    for file, text in metadata().items():
-        (folder / file).write_text(text)
-    return folder.name
-
-
 def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
     given = (config_settings or {}).get("build")
     build = ROOT / given if given else built()
-    name = f"tremula-{version()}-{tag()}.whl"
-    info = info_folder()
-    with tempfile.TemporaryDirectory() as prefix:
+    info = f"tremula-{version()}.dist-info"
+    with tempfile.TemporaryDirectory() as prefix, tempfile.TemporaryDirectory() as folder:
+        files = native(build, Path(prefix))
+        libraries = lacking(list(files.values()))
+        why = [f"{path.name} needs {v}" for path in [*files.values(), *libraries.values()] for v in too_new(path)]
+        if shutil.which("patchelf") is None:
+            why.append("there is no patchelf")
+        if why:
+            print(f"tremula: the wheel is for this machine alone: {', '.join(why)}", file=sys.stderr)
+            libraries = {}
+        else:
+            files.update(carry(files, libraries, Path(folder)))
+        name = f"tremula-{version()}-{tag(not why)}.whl"
         wheel = _Wheel(Path(wheel_directory) / name)
         for path in sorted((HERE / "tremula").rglob("*")):
             if path.suffix == ".py" or path.name == "py.typed":
                 wheel.add(path.relative_to(HERE).as_posix(), path.read_bytes())
-        for file, path in sorted(native(build, Path(prefix)).items()):
+        for file, path in sorted(files.items()):
             wheel.add(f"tremula/_native/{file}", path.read_bytes(), is_program=True)
-        for file, text in metadata().items():
+        for file, text in {**metadata(tag(not why)), **licences(libraries)}.items():
             wheel.add(f"{info}/{file}", text.encode())
         wheel.close(f"{info}/RECORD")
     return name

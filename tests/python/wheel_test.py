@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the wheel into a new environment without the source tree, and exchanges arrays with the library in the
-wheel."""
+"""Installs the wheel into a new environment without the source tree, and exchanges arrays with the
+libraries that in brought, and needs no others than its tag promises."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,15 @@ if __name__ == "__main__":
         child.join()
         assert child.exitcode == 0 and step.number == 2
     print(_library.lib.path, tremula.program(), tremula.__file__)
+    brought = ("libtremula", "libprotobuf", "libyaml-cpp", "libspdlog", "libfmt", "libxxhash")
+    mapped = {line.split()[-1] for line in open("/proc/self/maps")}
+    loaded = [path for path in mapped if os.path.basename(path).startswith(brought)]
+    assert len(loaded) >= len(brought), loaded
+    print(*loaded)
 """
+SYSTEM = re.compile(r"lib(c|m|dl|pthread|rt|util|resolv|gcc_s|stdc\+\+)\.so\.\d+$|ld-linux[\w-]*\.so\.\d$")
+HOST = re.compile(r"lib(mpi|fabric)\.so\.\d+$")
+GLIBC, LIBSTDCXX = (2, 36), (3, 4, 30)
 
 
 def run(*command, **more):
@@ -54,7 +63,7 @@ class WheelTest(unittest.TestCase):
             run("/usr/bin/python3", "-m", "pip", "wheel", SOURCE, "--no-build-isolation", "--no-deps", "--no-index", "-w",
                 Path(folder) / "build" / "wheel", "--config-settings", f"build={BUILD}")  # fmt: skip
             (wheel,) = Path(folder).glob("build/wheel/*.whl")
-            self.assertRegex(wheel.name, r"^tremula-[\d.]+-py3-none-linux_\w+\.whl$")
+            self.assertRegex(wheel.name, r"^tremula-[\d.]+-py3-none-manylinux_2_36_[a-z]\w+\.whl$")
             self.judge_contents(wheel)
             output = run("env", f"HOME={folder}", "PIP_NO_INDEX=1", "bash", "-ec", "\n".join(commands), cwd=folder)
             self.assertIn("_native/libtremula.so", output)
@@ -95,10 +104,29 @@ class WheelTest(unittest.TestCase):
             package = SOURCE / "bindings" / "python"
             self.assertEqual(packaged, sorted(str(p.relative_to(package)) for p in (package / "tremula").rglob("*.py")))
             self.assertEqual(files.getinfo("tremula/_native/tremula").external_attr >> 16 & 0o777, 0o755)
+            tag = files.read(next(n for n in names if n.endswith(".dist-info/WHEEL"))).decode()
+            self.assertIn("Tag: " + "-".join(wheel.stem.split("-")[2:]) + "\n", tag)
+            native = [n.rpartition("/")[2] for n in names if "/_native/" in n]
+            self.assertGreater(len(native), 10)
             with tempfile.TemporaryDirectory() as folder:
-                for name in (n for n in names if n.endswith(".so")):
-                    output = run("readelf", "--dynamic", files.extract(name, folder))
-                    self.assertNotIn(str(BUILD), output)
+                for name in native:
+                    self.judge_library(files.extract(f"tremula/_native/{name}", folder), native)
+            licences = [n for n in names if ".dist-info/licenses/" in n]
+            for package in ("libprotobuf", "libyaml-cpp", "libssl", "libspdlog", "libfmt", "libxxhash"):
+                self.assertTrue(any(package in n and files.getinfo(n).file_size > 100 for n in licences), licences)
+
+    def judge_library(self, file, native):
+        """A file of the wheel needs other files of the wheel, and what every system of its tag has."""
+        output = run("readelf", "--dynamic", file)
+        self.assertNotIn(str(BUILD), output)
+        self.assertEqual(re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", output), ["$ORIGIN"], file)
+        for name in re.findall(r"\(NEEDED\).*\[(.*)\]", output):
+            is_here = name in native or name.startswith("libtremula.so.")  # which Python has loaded before
+            self.assertTrue(is_here or SYSTEM.match(name) or HOST.match(name), f"{file} needs {name}")
+        versions = run("readelf", "--version-info", "--wide", file)
+        for kind, most in (("GLIBC", GLIBC), ("GLIBCXX", LIBSTDCXX)):
+            for version in re.findall(rf"Name: {kind}_([\d.]+)\b", versions):
+                self.assertLessEqual(tuple(map(int, version.split("."))), most, f"{file} needs {kind}_{version}")
 
 
 if __name__ == "__main__":
