@@ -174,10 +174,22 @@ class _Wheel:
         self._zip.writestr(entry, content)
 
 
+def info_folder() -> str:
+    return f"tremula-{version()}.dist-info"
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: dict | None = None) -> str:
+    folder = Path(metadata_directory) / info_folder()
+    folder.mkdir(exist_ok=True)
+    for file, text in metadata(tag(is_portable=True)).items():
+        (folder / file).write_text(text)
+    return folder.name
+
+
 def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
     given = (config_settings or {}).get("build")
     build = ROOT / given if given else built()
-    info = f"tremula-{version()}.dist-info"
+    info = info_folder()
     with tempfile.TemporaryDirectory() as prefix, tempfile.TemporaryDirectory() as folder:
         files = native(build, Path(prefix))
         libraries = lacking(list(files.values()))

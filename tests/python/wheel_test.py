@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the wheel into a new environment without the source tree, and exchanges arrays with the
-libraries that in brought, and needs no others than its tag promises."""
+"""Installs the wheel into a new environment without the source tree, and exchanges arrays with the libraries in the
+wheel, which needs no others than its tag promises."""
 import json
 import os
 import re
