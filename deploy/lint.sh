@@ -6,9 +6,8 @@
 set -euo pipefail
 build=$1
 shift
-files=("$@")
 # listed REGEX: prints the files of the tree whose path matches: those that git tracks, or in an unpacked archive all but
-#files[@]} what builds make.
+# what builds make.
 listed() {
   if [ -e .git ]; then
     git ls-files
@@ -16,7 +15,18 @@ listed() {
     find . -type f -not -path './build/*' -not -path './demo/*' -not -path '*/__pycache__/*' -printf '%P\n' | sort
   fi | grep -E "$1"
 }
-[ $# -gt 0 ] || mapfile -t files < <(listed '\.(c|h|cpp|hpp)$')
+sources='\.(c|h|cpp|hpp)$'
+since=
+if [ "${1:-}" = --changed ]; then
+  shift
+  since=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null || true)
+fi
+files=("$@")
+if [ -n "$since" ]; then
+  mapfile -t files < <(git diff --name-only --diff-filter=d "$since" | grep -E "$sources")
+elif [ $# -eq 0 ]; then
+  mapfile -t files < <(listed "$sources")
+fi
 
 failed=0
 say() { printf '\n== %s\n' "$*"; }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # release.sh [trial]: the files of a release, in build/release-VERSION, from what is committed. Packages, wheel and
 # manual are made in the unpacked source archive, which knows nothing of git, and its fast tests pass there. With
-# `trial` the changelog may have the section Unreleased in the place of that of the version.
+# `trial` the changelog may still call the version unreleased.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 say() { printf '\n== %s\n' "$*"; }

@@ -54,8 +54,8 @@ def disagreements(root: Path = ROOT, is_released: bool = False) -> list[str]:
             said.append(f"{path}:{line}: expected '{expected}', by CMakeLists.txt and convert.hpp, found '{found}'")
     section, line = first(root, "CHANGELOG.md", r"^## (.+)$")
     dated = rf"\[{re.escape(here)}\] - \d\d\d\d-\d\d-\d\d"
-    if not re.fullmatch(dated if is_released else dated + r"|\[Unreleased\]", section):
-        wanted = f"'## [{here}] - YEAR-MONTH-DAY'" + ("" if is_released else " or '## [Unreleased]'")
+    if not re.fullmatch(dated if is_released else dated + rf"|\[{re.escape(here)}\] - unreleased", section):
+        wanted = f"'## [{here}] - YEAR-MONTH-DAY'" + ("" if is_released else f" or '## [{here}] - unreleased'")
         said.append(f"CHANGELOG.md:{line}: expected {wanted} as the first section, found '## {section}'")
     return said
 

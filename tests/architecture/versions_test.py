@@ -50,8 +50,8 @@ class VersionsTest(unittest.TestCase):
             for section, is_released, count in (
                 (f"[{here}] - 2026-01-01", True, 0),
                 (f"[{here}] - 2026-01-01", False, 0),
-                ("[Unreleased]", False, 0),
-                ("[Unreleased]", True, 1),
+                (f"[{here}] - unreleased", False, 0),
+                (f"[{here}] - unreleased", True, 1),
                 ("[9.9.9] - 2026-01-01", False, 1),
                 (f"[{here}]", True, 1),
             ):
