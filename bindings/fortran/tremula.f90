@@ -1,5 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-!> Tremula for Fortran 2008: separate parallel jobs share distributed arrays. With a communicator of MPI: tremula_mpi.
+!> Tremula for Fortran 2008: separate parallel jobs share distributed arrays. Programs with an MPI communicator also use
+!> tremula_mpi.
 module tremula
   use tremula_errors, only: tremula_error_text, tremula_version, tremula_ok, tremula_end_of_stream, tremula_not_ready, &
     tremula_up_to_date, tremula_epoch_changed, tremula_invalid_argument, tremula_timed_out, tremula_transport, &

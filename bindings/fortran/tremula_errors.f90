@@ -8,7 +8,7 @@ module tremula_errors
   private
   public :: tremula_error_text, tremula_version, report, refuse, refuse_copy, text_of, terminated, decimal
 
-  ! Values of ierr; 0 or more is no error.
+  ! Values of ierr; only negative ones are errors.
   integer, parameter, public :: tremula_ok = 0, tremula_end_of_stream = 1, tremula_not_ready = 2, &
     tremula_up_to_date = 3, tremula_epoch_changed = 4, &
     tremula_invalid_argument = -1, tremula_timed_out = -2, tremula_transport = -3, tremula_protocol = -4, &
@@ -16,7 +16,7 @@ module tremula_errors
     tremula_unsupported = -9, tremula_cancelled = -10, tremula_deadlock = -11, tremula_interrupted = -12, &
     tremula_internal = -99
 
-  ! Text of the last error that this module has found; the library keeps the texts of its own errors.
+  ! Text of the last error found by these modules; the library keeps the texts of its own errors.
   character(:), allocatable :: own_text
   logical :: is_own = .false.
 
@@ -36,13 +36,13 @@ contains
     end if
   end function
 
-  !> "0.2.0"
+  !> Returns the version of the library, e.g. "0.2.0".
   function tremula_version() result(text)
     character(:), allocatable :: text
     text = text_of(tremula_c_version())
   end function
 
-  !> Returns the status to the caller; without ierr an error ends the program with its text.
+  !> Returns the status to the caller in ierr; without ierr, an error prints its text and ends the program.
   subroutine report(status, ierr)
     integer(c_int), intent(in) :: status
     integer, intent(out), optional :: ierr
@@ -50,7 +50,7 @@ contains
     call give(int(status), ierr)
   end subroutine
 
-  !> Reports an error that this module has found, as report does for an error of the library.
+  !> Reports an error found by these modules, as report does for an error of the library.
   subroutine refuse(text, ierr)
     character(*), intent(in) :: text
     integer, intent(out), optional :: ierr
@@ -62,8 +62,8 @@ contains
   !> Refuses the assignment of a handle, which has one owner.
   subroutine refuse_copy(what)
     character(*), intent(in) :: what
-    call refuse(what//': expected one variable for each; found an assignment of one to another: pass it as an argument, or '// &
-      'let a pointer point to it')
+    call refuse(what//': expected one variable as its owner; found an assignment to another: pass it as an argument, or '// &
+      'use a pointer to it')
   end subroutine
 
   subroutine give(status, ierr)
@@ -78,7 +78,7 @@ contains
     end if
   end subroutine
 
-  !> Returns `text` for C: without trailing blanks, with a zero byte at its end.
+  !> Returns `text` as a C string: without trailing blanks and with a zero byte at the end.
   pure function terminated(text) result(ended)
     character(*), intent(in) :: text
     character(:), allocatable :: ended
@@ -99,7 +99,7 @@ contains
     text = decimal_of_long(int(number, int64))
   end function
 
-  !> "" for NULL.
+  !> Returns a C string as text; "" for NULL.
   function text_of(pointer) result(text)
     type(c_ptr), intent(in) :: pointer
     character(:), allocatable :: text

@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
-! How a global array lies on the ranks of a group. Dimensions, indices and numbers of elements count from 1, ranks from 0
-! as in MPI. Dimension 1 is the fastest in memory, as Fortran stores arrays: then arrays of two Fortran jobs move without
-! a transposition.
+! How a global array is distributed over the ranks of a group. Dimensions, indices and element numbers count from 1,
+! ranks from 0 as in MPI. Dimension 1 is the fastest in memory, as in any Fortran array, so that two Fortran jobs
+! exchange arrays without transposing them.
 module tremula_layouts
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64
@@ -15,11 +15,12 @@ module tremula_layouts
     tremula_i8 = 1, tremula_i16 = 2, tremula_i32 = 3, tremula_i64 = 4, tremula_u8 = 5, tremula_u16 = 6, tremula_u32 = 7, &
     tremula_u64 = 8, tremula_f32 = 9, tremula_f64 = 10, tremula_c64 = 11, tremula_c128 = 12, tremula_f16 = 13, &
     tremula_bf16 = 14, tremula_bool = 15
-  ! Options of a layout whose ranks list what they own: elements on no rank, elements on several ranks. May be added.
+  ! Options of a layout whose ranks list what they own: elements may be on no rank; elements may be on several ranks.
+  ! Their sum sets both.
   integer(c_int), parameter, public :: tremula_partial = 1, tremula_copies = 2
 
   type :: tremula_layout
-    type(c_ptr) :: handle = c_null_ptr  ! of the C interface
+    type(c_ptr) :: handle = c_null_ptr  ! the handle of the C interface
   contains
     procedure :: parse, block, points, segments, boxes, free
     procedure :: text, dimensions, shape => global_shape, local, global_index
@@ -42,8 +43,8 @@ contains
 
   !> Sets the layout to blocks on a grid of ranks, stored as Fortran stores arrays.
   !> @param shape  global extents
-  !> @param grid   ranks along each dimension, the last one varying fastest; their product: the size of the group
-  !> @param block_shape  elements of a block, dealt to the ranks in turn; if absent: parts as equal as possible
+  !> @param grid   ranks along each dimension, the last one varying fastest; their product is the size of the group
+  !> @param block_shape  elements of a block; blocks go to the ranks in turn. If absent: parts as equal as possible
   subroutine block(self, shape, grid, block_shape, ierr)
     class(tremula_layout), intent(inout) :: self
     integer, intent(in) :: shape(:), grid(:)
@@ -55,11 +56,11 @@ contains
     call self%parse(text//' store=column', ierr)
   end subroutine
 
-  !> Sets the layout of an array of which each rank lists its own elements.
+  !> Sets the layout of an array whose elements each rank lists for its own part.
   !> @param shape    global extents
   !> @param ranks    size of the group
-  !> @param numbers  numbers of this rank's elements in the order of its buffer, as Fortran counts them: from 1,
-  !>                 dimension 1 fastest. Every rank passes its own
+  !> @param numbers  numbers of this rank's elements in the order of its buffer, counted from 1 with dimension 1
+  !>                 fastest. Every rank passes its own
   !> @param options  tremula_partial, tremula_copies or their sum
   subroutine points(self, shape, ranks, numbers, options, ierr)
     class(tremula_layout), intent(inout) :: self
@@ -71,8 +72,8 @@ contains
     integer :: i
     extents = shape
     if (any(numbers < 1 .or. numbers > product(extents))) then
-      call refuse('points: expected numbers of elements from 1 on; found '//decimal(merge(minval(numbers), maxval(numbers), &
-        minval(numbers) < 1))//' of '//decimal(product(extents)), ierr)
+      call refuse('points: expected element numbers from 1 to '//decimal(product(extents))//'; found '// &
+        decimal(merge(minval(numbers), maxval(numbers), minval(numbers) < 1)), ierr)
       return
     end if
     do i = 1, size(numbers)
@@ -83,7 +84,7 @@ contains
       c_loc(listed), self%handle), ierr)
   end subroutine
 
-  !> Like points, with segments of an array of one dimension: lengths(i) elements, beginning with number begins(i).
+  !> Like points, but with segments of a one-dimensional array: lengths(i) elements beginning with number begins(i).
   subroutine segments(self, extent, ranks, begins, lengths, options, ierr)
     class(tremula_layout), intent(inout) :: self
     integer(int64), intent(in) :: extent
@@ -105,7 +106,7 @@ contains
       c_loc(elements), self%handle), ierr)
   end subroutine
 
-  !> Like points, with boxes, one after the other in the buffer, the last dimension fastest in each.
+  !> Like points, but with boxes, stored one after the other in the buffer, the last dimension fastest in each.
   !> @param origins  index of the first element of each box, counted from 1. Shape: (dimension, box)
   !> @param extents  extents of each box. Shape: (dimension, box)
   subroutine boxes(self, shape, ranks, origins, extents, options, ierr)
@@ -133,7 +134,7 @@ contains
     self%handle = c_null_ptr
   end subroutine
 
-  !> Shortest text that parses to the same layout.
+  !> Returns the shortest text that parses to the same layout.
   function text(self)
     class(tremula_layout), intent(in) :: self
     character(:), allocatable :: text
@@ -145,7 +146,7 @@ contains
     dimensions = tremula_layout_dimensions(self%handle)
   end function
 
-  !> Global extents.
+  !> Returns the global extents.
   function global_shape(self) result(extents)
     class(tremula_layout), intent(in) :: self
     integer(int64), allocatable, target :: extents(:)
@@ -153,11 +154,11 @@ contains
     call report(tremula_layout_shape(self%handle, c_loc(extents)))
   end function
 
-  !> The part of rank `rank`.
-  !> @param extents    owned elements along each dimension. extents and strides need a number for each dimension of the layout;
-  !>                   longer arrays end with zeros
-  !> @param strides    elements from one to the next along each dimension
-  !> @param first      place of the first owned element in the buffer, from 1 on
+  !> Describes the part of rank `rank`.
+  !> @param extents    owned elements along each dimension. extents and strides need room for one number per dimension
+  !>                   of the layout; further numbers are set to 0
+  !> @param strides    distance in elements between neighbours along each dimension
+  !> @param first      position of the first owned element in the buffer, counted from 1
   !> @param allocated  elements that the buffer must have
   subroutine local(self, rank, extents, strides, first, allocated, ierr)
     class(tremula_layout), intent(in) :: self
@@ -202,7 +203,8 @@ contains
     end subroutine
   end subroutine
 
-  !> Global index along a dimension of the element that `rank` stores at local index `local`. All from 1 on but the rank.
+  !> Returns the global index along a dimension of the element that `rank` stores at local index `local`. All count from
+  !> 1 except the rank.
   integer(int64) function global_index(self, rank, dimension, local, ierr)
     class(tremula_layout), intent(in) :: self
     integer, intent(in) :: rank, dimension
@@ -233,7 +235,8 @@ contains
     if (present(options)) flags = options
   end function
 
-  !> The number from 0 on, last dimension fastest, of an element whose number is from 1 on, dimension 1 fastest.
+  !> Converts the number of an element that is counted from 1 with dimension 1 fastest to one that is counted from 0
+  !> with the last dimension fastest.
   pure integer(int64) function row_major(number, extents)
     integer(int64), intent(in) :: number
     integer(c_int64_t), intent(in) :: extents(:)
@@ -250,7 +253,7 @@ contains
     end do
   end function
 
-  !> "1000x800"
+  !> Joins numbers by x, e.g. "1000x800".
   function by(numbers)
     integer(int64), intent(in) :: numbers(:)
     character(:), allocatable :: by

@@ -34,7 +34,7 @@ TEST(Fortran, RefusesMisuseWithAText) {
   const std::string text = job.output();
   for (const char* part :
        {"a layout without grid: layout", "a dimension too many: ", "an index from 0 on: ",
-        "a number from 0 on: points: expected numbers of elements from 1 on; found 0 of 24",
+        "a number from 0 on: points: expected element numbers from 1 to 24; found 0",
         "a stream that is not open: out: expected a pointer; found NULL", "an unknown option: ",
         "an origin without a whole: field value: expected both origin and whole",
         "extents of one dimension: local: expected extents with room for 2 numbers",
@@ -50,7 +50,7 @@ TEST(Fortran, RefusesMisuseWithAText) {
 TEST(Fortran, EndsWithTheTextIfTheStatusIsIgnored) {
   const std::pair<const char*, const char*> cases[] = {
       {"without_ierr", "tremula: layout"},
-      {"copied", "tremula: session: expected one variable for each; found an assignment"}};
+      {"copied", "tremula: session: expected one variable as its owner; found an assignment"}};
   for (const auto& [name, words] : cases) {
     Stage stage;
     stage.start_server();
