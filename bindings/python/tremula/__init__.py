@@ -55,7 +55,7 @@ __all__ = [  # fmt: skip
     "whole_buffer", "zeros",
 ]
 
-__version__: str  # of the C library, which belongs to the package; it is loaded when this is asked for
+__version__: str  # version of the C library, which is part of the package; reading it loads the library
 
 if not TYPE_CHECKING:
 

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
 
 def command() -> int:
-    """The script `tremula` that a wheel installs."""
+    """Runs the script `tremula` that a wheel installs."""
     try:
         return main(sys.argv[1:])
     except Error as error:

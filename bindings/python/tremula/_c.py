@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface, as ctypes sees it: every function of tremula.h and tremula_mpi.h with the types of its arguments
-and result, every struct with its members. `tests/python/test_declarations.py` compares it with the headers."""
+"""The C interface as ctypes declarations: every function of tremula.h and tremula_mpi.h with the types of its arguments
+and result, every struct with its members. `tests/python/declarations_test.py` compares them with the headers."""
 from __future__ import annotations
 
 import ctypes
@@ -42,7 +42,7 @@ TEXT = 3
 OF_STREAM = -1
 OF_STEP = -2
 
-# Options of a layout of lists: elements on no rank, elements on several ranks.
+# Options of a layout whose ranks list what they own: elements may be on no rank; elements may be on several ranks.
 PARTIAL = 1
 COPIES = 2
 
@@ -119,7 +119,7 @@ class RedistributionStatistics(Sized):
     ]
 
 
-# By name of the C type.
+# The structs, by name of the C type.
 STRUCTS: dict[str, type[Sized]] = {
     "tremula_update": Update,
     "tremula_statistics": Statistics,
@@ -128,7 +128,7 @@ STRUCTS: dict[str, type[Sized]] = {
 MPI_STRUCTS: dict[str, type[Sized]] = {"tremula_redistribution_statistics": RedistributionStatistics}
 
 ASK = CFUNCTYPE(c_int, c_void_p)
-HANDLE = c_void_p  # of a session, a layout, a stream, ...
+HANDLE = c_void_p  # a session, a layout, a stream, ...
 NEW_HANDLE = POINTER(c_void_p)
 STATUS = c_int
 _int64s = POINTER(c_int64)

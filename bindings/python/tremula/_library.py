@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds and loads the C library: TREMULA_LIBRARY, else the folder of this package, else the system's. ctypes.CDLL lets
-other threads of Python run while a call is inside."""
+"""Finds and loads the C library: the one that TREMULA_LIBRARY names, else the one in the folder of this package, else
+the system's. ctypes.CDLL lets other Python threads run during a call."""
 from __future__ import annotations
 
 import ctypes
@@ -13,12 +13,12 @@ from . import _c
 from .errors import InvalidArgument, Unsupported, error_of
 
 PACKAGE = Path(__file__).resolve().parent
-NATIVE = PACKAGE / "_native"  # what a wheel brings: libraries and the program `tremula`
-INTERFACE = "0.2"  # the end of the sonames; libtremula.so without it is there where programs are built
+NATIVE = PACKAGE / "_native"  # the libraries and the program `tremula`, if the package comes from a wheel
+INTERFACE = "0.2"  # the end of the sonames; the plain libtremula.so is installed only for building programs
 
 
 def candidates(name: str) -> list[str]:
-    """Returns where the library `name`, e.g. libtremula.so, is looked for, in this order."""
+    """Returns the places to look for the library `name`, e.g. libtremula.so, in this order."""
     named = os.environ.get("TREMULA_LIBRARY")
     if named:
         return [named if name == "libtremula.so" else str(Path(named).resolve().parent / name)]
@@ -50,9 +50,9 @@ def _declare(library: ctypes.CDLL, functions: dict[str, tuple[Any, list[Any]]], 
 
 
 class Library:
-    """The functions of tremula.h as attributes. Loaded when the first one is asked for."""
+    """The functions of tremula.h as attributes. The library is loaded when the first of them is needed."""
 
-    path: str  # of libtremula.so, as it was found
+    path: str  # where libtremula.so was found
     library: ctypes.CDLL
 
     def __getattr__(self, name: str) -> Any:
@@ -66,7 +66,8 @@ class Library:
 
 
 class MpiLibrary:
-    """The functions of tremula_mpi.h, in libtremula_mpi.so, as attributes. Loaded when the first one is asked for."""
+    """The functions of tremula_mpi.h, in libtremula_mpi.so, as attributes. The library is loaded when the first of them
+    is needed."""
 
     path: str
 
@@ -87,14 +88,14 @@ lib = Library()
 mpi_lib = MpiLibrary()
 
 
-# Exceptions that handlers of signals have raised while a call waited, by thread.
+# Exceptions raised by signal handlers while a call waited, by thread.
 raised: dict[int, BaseException] = {}
 
 
 def looking() -> Any:
-    """Returns the callback for tremula_session_ask: it lets Python run its handlers of signals, and returns whether one
-    has raised an exception. Handlers run where Python code begins or resumes. A generator resumes inside its `try`; a
-    function would not have reached one yet, and ctypes would print the exception and drop it."""
+    """Returns the callback for tremula_session_ask: it lets Python run its signal handlers and returns whether one of
+    them raised an exception. Handlers run where Python code begins or resumes. A generator resumes inside its `try`; a
+    function would not have reached its `try` yet, and ctypes would print the exception and drop it."""
 
     def look() -> Generator[int, None, None]:
         answer = 0
@@ -107,7 +108,7 @@ def looking() -> Any:
                 return
             except BaseException as error:
                 trace = error.__traceback__
-                # Without this frame, which traceback.clear_frames would end.
+                # The traceback without this frame, as traceback.clear_frames would end the generator.
                 raised[threading.get_ident()] = error.with_traceback(trace and trace.tb_next)
                 answer = 1
 
@@ -124,7 +125,7 @@ def raise_pending() -> None:
 
 
 def raise_error(status: int) -> NoReturn:
-    """Raises the error of the last call of this thread, which has returned `status`."""
+    """Raises the error of the last call of this thread, which returned `status`."""
     raise_pending()
     text: bytes = lib.tremula_last_error()
     raise error_of(status, text.decode("utf-8", "replace"))
@@ -162,7 +163,7 @@ def communicator(comm: Any) -> ctypes.c_void_p:
         raise InvalidArgument(f"comm: expected a communicator of mpi4py, found {type(comm).__name__}")
     if MPI._sizeof(comm) != ctypes.sizeof(ctypes.c_void_p):
         raise Unsupported(
-            f"comm: expected a communicator of Open MPI, with which Tremula is built; found one of "
+            f"comm: expected a communicator of Open MPI, which Tremula was built with; found one of "
             f"{MPI.Get_library_version().strip()}"
         )
     return ctypes.c_void_p.from_address(MPI._addressof(comm))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that are put and got: shared memory for them, and whether an array is what a layout says."""
+"""Arrays that are put and got: shared memory for them, and whether an array is as its layout says."""
 from __future__ import annotations
 
 import ctypes
@@ -17,8 +17,8 @@ from .values.dtypes import ElementType, element_type
 
 
 def allocate(bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Zeroed memory on a page boundary out of and into which peers on the same machine copy directly
-    (tremula_allocate); freed with its last view. Every call takes a file descriptor.
+    """Returns zeroed memory that begins on a page boundary and that peers on the same machine access directly
+    (tremula_allocate). It is freed with its last view. Each allocation takes one file descriptor.
 
     >>> allocate(4096).nbytes
     4096
@@ -34,7 +34,7 @@ def allocate(bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def owned_part(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, Any]:
-    """View of what a rank owns, shape local.extents, in its whole buffer of local.allocated elements."""
+    """Returns a view of what a rank owns, shape local.extents, in its whole buffer of local.allocated elements."""
     if local.allocated == 0:
         return buffer.reshape(local.extents)
     strides = tuple(s * buffer.itemsize for s in local.strides)
@@ -42,20 +42,21 @@ def owned_part(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, An
 
 
 def whole_buffer(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, Any]:
-    """Returns a view of the buffer with ghost cells and padding, shape local.buffer_shape; the buffer itself, of one
-    dimension, where its last row is shorter than the others (a leading dimension) and it has no shape."""
+    """Returns a view of the buffer with ghost cells and padding, shape local.buffer_shape. Returns the one-dimensional
+    buffer itself if its last row is shorter than the others (a leading dimension), so that it has no such shape."""
     if int(np.prod(local.buffer_shape)) != buffer.size:
         return buffer
     return buffer.reshape(local.buffer_shape, order="F" if local.order == "F" else "C")
 
 
 def new_array(local: Local, dtype: np.dtype[Any], is_filled: bool) -> np.ndarray[Any, Any]:
-    """An ordinary array for a part, of shape local.extents; zeroed unless all of it is going to be filled."""
+    """Returns an ordinary array for a part, of shape local.extents; zeroed unless `is_filled`: it will be filled
+    entirely."""
     return owned_part((np.empty if is_filled else np.zeros)(local.allocated, dtype), local)
 
 
 def empty(layout: Layout, rank: int, dtype: Any = "f64", ghost: bool = False) -> np.ndarray[Any, Any]:
-    """An array for the part of `rank` in shared memory (see allocate), zeroed.
+    """Returns a zeroed array for the part of `rank`, in shared memory (see allocate).
 
     :param dtype: a dtype of NumPy or a type of Tremula; bf16 gives uint16
     :param ghost: True: the whole buffer, shape Local.buffer_shape; False: what the rank owns, shape Local.extents,
@@ -78,10 +79,10 @@ zeros = empty  # shared memory is zeroed
 
 
 class Target:
-    """Which arrays a field takes on this rank: those of its type which are the whole local buffer, or its owned part
-    as the layout stores it.
+    """The arrays that a field accepts on this rank: arrays of its type that are the whole local buffer, or the owned
+    part as the layout stores it.
 
-    changing  the dimension whose extent is another one in every step; None: all are fixed
+    changing  the dimension whose extent varies from step to step; None if all are fixed
     """
 
     def __init__(self, what: str, kind: ElementType, layout: Layout, rank: int) -> None:
@@ -92,7 +93,7 @@ class Target:
         self._bytes = self.local.allocated * width
 
     def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
-        """Pointer to the local buffer, its bytes, and what keeps it alive.
+        """Returns a pointer to the local buffer, its size in bytes, and the object that keeps it alive.
 
         :raises InvalidArgument: the text states what was expected and what was found
         """
@@ -110,8 +111,8 @@ class Target:
             if found.low <= pointer and pointer + self._bytes <= found.high:
                 return pointer, self._bytes, found.owner
             raise InvalidArgument(
-                f"{self.what}: expected an array that lies in a buffer of {local.allocated} elements, ghost cells and "
-                f"padding included, with {local.first} before its first one; found a buffer that ends before that: "
+                f"{self.what}: expected an array inside a buffer of {local.allocated} elements, including ghost cells "
+                f"and padding, with {local.first} of them before its first one; found a buffer that ends before that: "
                 f"make it with tremula.empty, or give the whole buffer"
             )
         if self._is_whole(found):
@@ -146,12 +147,12 @@ class Target:
         return found.shape == local.buffer_shape and _is_contiguous(found, self.order)
 
     def _cure_of_order(self, found: Seen) -> str:
-        """Returns what to do with an array that lies in the other order; else nothing."""
+        """Returns what to do with an array that is stored in the other order; an empty text for any other array."""
         is_row = self.order == "C"
         if found.shape != self.local.extents or not _is_contiguous(found, "F" if is_row else "C"):
             return ""
         declare, convert = ('with store="column"', "ascontiguousarray") if is_row else ("without store", "asfortranarray")
-        return f", which is in the other order: declare the layout {declare}, or copy the array by numpy.{convert}"
+        return f", which is in the other order: declare the layout {declare}, or copy the array with numpy.{convert}"
 
     def _rows(self, found: Seen) -> tuple[int, int, Any]:
         width, extents, at = self.kind.bytes, self.local.extents, self.changing
@@ -198,4 +199,4 @@ def _is_contiguous(found: Seen, order: str) -> bool:
 def _describe(found: Seen) -> str:
     is_dense = _is_contiguous(found, "C") or _is_contiguous(found, "F")
     text = f"shape {found.shape} with strides {found.strides} bytes"
-    return text if is_dense else f"{text}, which is not contiguous: numpy.ascontiguousarray makes a copy that is"
+    return text if is_dense else f"{text}, which is not contiguous: numpy.ascontiguousarray makes a contiguous copy"

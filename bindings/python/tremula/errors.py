@@ -26,13 +26,13 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """An argument, or a call at a moment when it is not allowed."""
+    """An argument is wrong, or a call was made when it is not allowed."""
 
     default_status = _c.INVALID_ARGUMENT
 
 
 class TimedOut(Error, TimeoutError):
-    """The time of a wait has passed. Which key sets how long stands in the text."""
+    """The time limit of a wait has passed. The text names the key that sets the limit."""
 
     default_status = _c.TIMED_OUT
 
@@ -44,7 +44,7 @@ class TransportError(Error, ConnectionError):
 
 
 class ProtocolError(Error):
-    """A peer or the server has sent what makes no sense."""
+    """A peer or the server has sent something that makes no sense."""
 
     default_status = _c.PROTOCOL
 
@@ -56,13 +56,13 @@ class PeerLost(Error, ConnectionError):
 
 
 class NoServer(Error, ConnectionError):
-    """There is no server, or it has gone."""
+    """There is no server, or the connection to it is lost."""
 
     default_status = _c.NO_SERVER
 
 
 class Refused(Error):
-    """The server or the other side does not take this session or stream."""
+    """The server or the other side rejects this session or stream."""
 
     default_status = _c.REFUSED
 
@@ -74,7 +74,7 @@ class Mismatch(Error):
 
 
 class Unsupported(Error, NotImplementedError):
-    """Something that this library, as it was built, cannot do."""
+    """This library, as it was built, cannot do what was asked for."""
 
     default_status = _c.UNSUPPORTED
 
@@ -86,19 +86,19 @@ class Cancelled(Error):
 
 
 class Deadlock(Error):
-    """Jobs wait for each other in a circle; the stream is as after TimedOut."""
+    """Jobs wait for each other in a circle. The stream is in the same state as after TimedOut."""
 
     default_status = _c.DEADLOCK
 
 
 class Interrupted(Error):
-    """A wait was ended by what a handler of a signal has raised, which is what is seen of it as a rule."""
+    """A signal ended a wait. As a rule the exception that the signal handler raised is seen instead."""
 
     default_status = _c.INTERRUPTED
 
 
 class InternalError(Error):
-    """A fault of the library."""
+    """There is a fault in the library."""
 
     default_status = _c.INTERNAL
 
@@ -124,7 +124,7 @@ _BY_STATUS: dict[int, type[Error]] = {
 
 
 def error_of(status: int, text: str) -> Error:
-    """The exception for a negative status.
+    """Returns the exception for a negative status.
 
     >>> error_of(-5, "producer: lost")
     PeerLost('producer: lost')

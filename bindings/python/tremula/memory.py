@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the elements of an array lie: of a NumPy array, of what has the buffer protocol, of a tensor of PyTorch in the
-memory of the CPU, of anything with DLPack. Nothing is copied."""
+"""Finds where the elements of an array are stored, for NumPy arrays, objects with the buffer protocol, PyTorch tensors
+in the memory of the CPU, and anything with DLPack. Nothing is copied."""
 from __future__ import annotations
 
 import ctypes
@@ -14,8 +14,8 @@ from .errors import InvalidArgument
 
 @dataclass
 class Seen:
-    """dtype: of NumPy, or None for bf16, which NumPy has not. strides: in bytes. low, high: the memory that it is a
-    part of. owner: keeps it alive."""
+    """The memory of an array. dtype: of NumPy, or None for bf16, which NumPy lacks. strides: in bytes. low, high: the
+    bounds of the memory that the array is part of. owner: the object that keeps it alive."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -33,7 +33,10 @@ class Seen:
 
 
 def seen(array: Any, what: str) -> Seen:
-    """:raises InvalidArgument: of another kind, or in the memory of a device"""
+    """Returns where the elements of an array are stored.
+
+    :raises InvalidArgument: the object is of another kind, or is in the memory of a device
+    """
     if isinstance(array, np.ma.MaskedArray):
         raise InvalidArgument(
             f"{what}: expected an array without a mask, which would be lost; found a masked array: put array.filled(value), "
@@ -80,7 +83,7 @@ def _of_torch(tensor: Any, what: str) -> Seen:
         )
     if "strided" not in str(tensor.layout):
         raise InvalidArgument(f"{what}: expected a dense tensor, found one of layout {tensor.layout}")
-    for mark in ("conj", "neg"):  # its memory holds other numbers than the tensor
+    for mark in ("conj", "neg"):  # the memory then holds numbers that differ from the tensor's
         if getattr(tensor, f"is_{mark}", bool)():
             raise InvalidArgument(
                 f"{what}: expected a tensor whose memory holds its numbers, found one with is_{mark}(): call "
@@ -122,7 +125,7 @@ class _DLTensor(ctypes.Structure):
 
 
 _CPU, _BFLOAT = 1, 4
-_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # by DLDataTypeCode; bits / 8 makes the dtype of NumPy
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # by DLDataTypeCode; with bits / 8 it is the dtype of NumPy
 
 
 def _of_dlpack(array: Any, what: str) -> Seen:

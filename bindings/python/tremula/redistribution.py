@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays inside one MPI job from one layout to another, and which rank should take which part. No server, no stream."""
+"""Moves arrays inside one MPI job from one layout to another, and finds which rank should take which part. Needs no
+server and no stream."""
 from __future__ import annotations
 
 import ctypes
@@ -19,7 +20,7 @@ from .values.update import Update, structs_of
 
 @dataclass(frozen=True)
 class RedistributionStatistics:
-    """Counters of this rank since the redistribution was made. Exact."""
+    """Exact counters of this rank since the redistribution was made."""
 
     runs: int
     messages_sent: int
@@ -44,10 +45,10 @@ class _Ends:
 
 
 class Redistribution:
-    """A plan that is made once and run again and again, by calling it. Collective over `comm`, a communicator of
+    """A plan that is made once and run as often as needed, by calling it. Collective over `comm`, a communicator of
     mpi4py; all ranks pass the same updates.
 
-    :param updates: the arrays of one round (Update), with one message between two ranks for all of them
+    :param updates: the arrays of one round (Update); any two ranks exchange one message for all of them
     :raises Unsupported: Tremula was built without MPI, or mpi4py is missing
 
         to_columns = tremula.Redistribution(comm, [tremula.Update(rows, columns, "f64")])
@@ -63,21 +64,21 @@ class Redistribution:
         make = mpi_lib.tremula_redistribution_make
         check(make(communicator(comm), structs, len(self.updates), stride, ctypes.byref(handle)))
         self._handle = handle.value
-        self._comm = comm  # as long as the plan uses it
+        self._comm = comm  # kept alive, as the plan uses it
         rank = comm.Get_rank()
         self._ends = [_Ends(u, rank, f"array {i}") for i, u in enumerate(self.updates)]
 
     def __call__(self, from_: Any, to: Any) -> None:
-        """Moves the elements. Collective; Ctrl-C is seen when it returns. Elements of `to` that no rank has in `from_` stay
-        as they were: with a partial layout `to` comes from numpy.zeros, not from numpy.empty.
+        """Moves the elements. Collective; Ctrl-C takes effect only when it returns. Elements of `to` that no rank has
+        in `from_` keep their values: with a partial layout, make `to` with numpy.zeros, not numpy.empty.
 
-        :param from_, to: this rank's parts, which may not overlap: an array each, or with several updates a list of
+        :param from_, to: this rank's parts, which must not overlap: one array each, or with several updates a list of
             arrays each
-        :raises InvalidArgument: a buffer that cannot be used, and `to` is untouched
-        :raises Mismatch: a rank that sends to this one has refused its buffers, and `to` is undefined
+        :raises InvalidArgument: a buffer cannot be used; `to` is unchanged
+        :raises Mismatch: a rank that sends to this one has refused its buffers; `to` is undefined
         """
         if self._handle is None:
-            raise InvalidArgument("redistribution: expected one that is open, found a closed one: make another one")
+            raise InvalidArgument("redistribution: expected an open one, found a closed one: make a new one")
         count = len(self._ends)
         try:
             found = self._located(from_, to)
@@ -97,7 +98,7 @@ class Redistribution:
         )
 
     def _located(self, from_: Any, to: Any) -> list[tuple[int, int, int, int, Any]]:
-        """Returns where the buffers of all arrays lie."""
+        """Returns the addresses of the buffers of all arrays."""
         sources, targets = (from_, to) if isinstance(from_, (list, tuple)) else ([from_], [to])
         count = len(self._ends)
         if len(sources) != count or len(targets) != count:
@@ -113,7 +114,7 @@ class Redistribution:
         return RedistributionStatistics(**members(struct))
 
     def close(self) -> None:
-        """Frees the plan. Again: does nothing."""
+        """Frees the plan. A second call does nothing."""
         if self._handle is not None:
             mpi_lib.tremula_redistribution_free(self._handle)
             self._handle = None
@@ -132,7 +133,7 @@ class Redistribution:
 
 
 def redistribute(comm: Any, update: Update, from_: Any, to: Any) -> None:
-    """One array, once. The plan stays with the communicator for the next call. Collective."""
+    """Moves one array, once. The plan is kept with the communicator for the next call. Collective."""
     ends = _Ends(update, comm.Get_rank(), "redistribute")
     struct, _held = structs_of([update])
     try:
@@ -145,8 +146,8 @@ def redistribute(comm: Any, update: Update, from_: Any, to: Any) -> None:
 
 @dataclass(frozen=True)
 class Relabeling:
-    """process: the rank that takes each label, for Layout.relabeled. before, after: bytes that leave their place without
-    and with the relabeling."""
+    """The result of relabel. process: the rank that takes each label, for Layout.relabeled. before, after: bytes that
+    leave their place without and with the relabeling."""
 
     process: list[int]
     before: int
@@ -156,9 +157,9 @@ class Relabeling:
 def relabel(
     updates: Sequence[Update] | Update, ranks: int, places: Sequence[int] | None = None, exact: bool = True
 ) -> Relabeling:
-    """Which rank should take which part of the arrays `to`, so that the fewest bytes move. Local.
+    """Computes which rank should take which part of the arrays `to`, so that the fewest bytes move. Local.
 
-    :param places: ranks with equal numbers are near each other; None: every rank has a place of its own; shape: [ranks]
+    :param places: ranks with equal numbers are near each other, shape [ranks]; None: every rank has a place of its own
 
     >>> from tremula import Layout
     >>> rows = Layout.block(shape=(4, 4), grid=(2, 1))

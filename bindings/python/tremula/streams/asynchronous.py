@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""begin_step between the tasks of an event loop of asyncio. All calls come from the thread of the loop, so a session
-may have several streams in several tasks."""
+"""begin_step between the tasks of an asyncio event loop. The thread of the loop makes all calls, so a session may have
+several streams in several tasks."""
 from __future__ import annotations
 
 import asyncio
@@ -13,8 +13,8 @@ from .stream import StepStatus
 if TYPE_CHECKING:
     from .in_stream import InStream
 
-LINK_SECONDS = 0.01  # in a call that can link: two sides are linked while both are in one
-QUICK_SECONDS = 0.001  # in which it asks at every turn of the loop
+LINK_SECONDS = 0.01  # length of a call that can link: two sides are linked while both are in such a call
+QUICK_SECONDS = 0.001  # how long it asks at every turn of the loop before it begins to pause
 LONGEST_PAUSE = 0.005
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step as an xarray.Dataset: what is installed without xarray works, this alone asks for it."""
+"""A step as an xarray.Dataset. Only this module needs xarray; the rest of the package works without it."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def dataset(step: InStep, fields: Any = None) -> Any:
-    """This rank's part of the fields, got now, with the attributes of fields, stream and step.
+    """Gets this rank's part of the fields and returns it with the attributes of fields, stream and step.
 
-    A field's attribute "dims" (texts, one for each dimension) names its dimensions; without it they are those of its
-    coordinates of one dimension, by extent and in their order, else "<field>_0", ... Fields that its attribute
-    "coordinates" names (one text, names with spaces between them, or several texts) become coordinates; they have been
-    declared in layouts whose parts have the same extents.
+    A field's attribute "dims" (texts, one for each dimension) names its dimensions; without it they are named after its
+    one-dimensional coordinates with matching extents, in order, else "<field>_0", ... Fields that its attribute
+    "coordinates" names (one text with names separated by spaces, or several texts) become coordinates; they must be
+    declared with layouts whose parts have the same extents.
 
-    :param fields: those to get, declared or by name; None: all
+    :param fields: fields to get, as declared or by name; None: all
     :raises Unsupported: xarray is not installed
     """
     try:

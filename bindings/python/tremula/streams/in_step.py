@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of a consumer, as an iteration gives it."""
+"""A step of a consumer, as an iteration over a stream yields it."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class InStep:
-    """Valid until it has ended: by the next one, or by end().
+    """A step that has begun. Valid until it ends, which happens when the next one begins, or by end().
 
-    number         as the producer counts: 0, 1, ... without those that it has dropped
-    epoch          how many producers the stream has had before this step's
-    epoch_changed  it is the first step of another producer
+    number         as the producer counts: 0, 1, ... without the steps that it has dropped
+    epoch          how many producers the stream had before the one of this step
+    epoch_changed  whether this is the first step of another producer
     """
 
     __slots__ = ("_stream", "_count", "number", "epoch", "epoch_changed")
@@ -35,15 +35,15 @@ class InStep:
         if stream._steps != self._count or not stream._is_in_step:
             stream._check_open()
             raise InvalidArgument(
-                f"stream '{stream.name}': expected the step that is under way, found one that has ended"
+                f"stream '{stream.name}': expected the current step, found one that has ended"
             )
 
     def __getitem__(self, field: Field | str) -> Any:
-        """A new array with this rank's part of the field; see InStream.get."""
+        """Returns a new array with this rank's part of the field; see InStream.get."""
         return self.get(field)
 
     def get(self, field: Field | str, out: Any = None) -> Any:
-        """This rank's part of a field, in `out` or in a new array; see InStream.get."""
+        """Returns this rank's part of a field, in `out` or in a new array; see InStream.get."""
         stream = self._stream
         if stream._steps != self._count or not stream._is_in_step:
             self._check_is_current()
@@ -55,7 +55,7 @@ class InStep:
 
     @property
     def time(self) -> int:
-        """A count of the unit that the stream's attribute "time_unit" names."""
+        """The time of the step, in the unit that the stream's attribute "time_unit" names."""
         self._check_is_current()
         return self._stream.time
 
@@ -72,8 +72,8 @@ class InStep:
         return self._stream.redeclarations
 
     def end(self) -> None:
-        """Ends the step before the body of the loop does. With restart_timeout it is collective, and the step counts
-        when it has returned.
+        """Ends the step before the end of the loop's body. With restart_timeout it is collective, and the step counts
+        once it has returned.
 
         :raises PeerLost: the loss of the producer has cut the step short, on all ranks
         """
@@ -83,7 +83,7 @@ class InStep:
         self._stream.end_step()
 
     def dataset(self, fields: Any = None) -> Any:
-        """An xarray.Dataset of this rank's part of the fields (all, or those named) with their coordinates; see
+        """Returns an xarray.Dataset of this rank's part of the fields (all, or those named) with their coordinates; see
         tremula.streams.dataset."""
         from .dataset import dataset
 

@@ -26,18 +26,19 @@ if TYPE_CHECKING:
 
 
 class InStream(Stream):
-    """Made by Session.in_stream. Fields are declared before the first step of any stream of the session; then steps:
+    """A stream that this group reads; made by Session.in_stream. Declare fields before the first step of any stream of
+    the session, then read steps:
 
         for step in stream:
             array = step[value]
 
-    The loop ends at the end of the stream; next(stream) gives one step. A step ends when the next one begins, or by
+    The loop ends at the end of the stream; next(stream) returns one step. A step ends when the next one begins, or by
     step.end(), which gives it back to the producer's queue earlier. With restart_timeout the loop goes on with the first
-    step of another producer, whose step.epoch_changed is True; what the ranks do together comes behind step.end(), which
-    raises PeerLost for a step that the loss of the producer has cut short: `continue` then.
+    step of another producer, whose step.epoch_changed is True. Ranks should then act together only after step.end(),
+    which raises PeerLost for a step that the loss of the producer has cut short: `continue` with the next one.
     """
 
-    _name = "in"  # of its functions: tremula_in_...
+    _name = "in"  # its functions begin with tremula_in_
     _side = "a producer"
 
     def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
@@ -47,9 +48,9 @@ class InStream(Stream):
         self._get, self._end = lib.tremula_in_get, lib.tremula_in_end_step
         self._restart_timeout = seconds_of("restart_timeout", {"restart_timeout": 0.0, **options})
         self._is_in_step = False
-        self._is_cut_short = False  # the step; what follows is begin_step
-        self._calls = self._seen_calls = 0  # of redeclare: made, and those that hold for the step begun last
-        self._steps = self.epoch = 0  # steps that were begun
+        self._is_cut_short = False  # whether the step was cut short, so that begin_step is the next call
+        self._calls = self._seen_calls = 0  # calls of redeclare: all, and those in effect for the step begun last
+        self._steps = self.epoch = 0  # how many steps, and how many epochs after the first, have begun
         self._has_new_epoch = False
 
     def field(
@@ -66,9 +67,9 @@ class InStream(Stream):
         from_origin: Any = None,
         to_origin: Any = None,
     ) -> Field:
-        """Asks for a field in a layout of this group. Collective. A type that differs from the producer's converts the
-        elements; the other parameters change them on their way, array = alpha * op(field) + beta * array, as
-        described for tremula.Change.
+        """Asks for a field in a layout of this group. Collective. Elements are converted if the type differs from the
+        producer's; the other parameters change them on the way, array = alpha * op(field) + beta * array, as described
+        for tremula.Change.
 
         :param dtype: a NumPy type, or a type of Tremula, e.g. "bf16"; None: waits for the producer and takes its type
         :param layout: None: waits for the producer and takes the whole array (`extents` of it, if given), on one rank
@@ -86,10 +87,10 @@ class InStream(Stream):
         return self.fields[-1]
 
     def relabel(self, method: str = "exact") -> int:
-        """Decides which rank takes which part, so that the fewest bytes come from other hosts. Collective; once, after
-        the fields are declared and before the first step. From then on Field.local is this rank's part.
+        """Decides which rank takes which part, so that the fewest bytes come from other hosts. Collective; call it
+        once, after the fields are declared and before the first step. Afterwards Field.local is this rank's new part.
 
-        :param method: exact, or greedy: quicker for many thousand hosts, may move more bytes
+        :param method: exact, or greedy, which is faster for many thousands of hosts but may move more bytes
         :return: the label: this rank takes Layout.local(label) of every field
         """
         label, text = ctypes.c_int(), yaml_text({"method": method}, "relabel")
@@ -100,8 +101,9 @@ class InStream(Stream):
         return self._label
 
     def begin_step(self, timeout: float | None = None) -> StepStatus:
-        """OK, END_OF_STREAM, EPOCH_CHANGED (with restart_timeout), or NOT_READY after `timeout` seconds; 0 does not
-        wait; None: as long as `timeout` and `step_timeout` of the session allow. Ends a step that was not ended."""
+        """Begins the next step, after ending a step that has not been ended. Returns OK, END_OF_STREAM, EPOCH_CHANGED
+        (with restart_timeout), or NOT_READY after `timeout` seconds (0: does not wait; None: waits as long as the
+        session's timeout and step_timeout allow)."""
         if self._is_in_step:
             self.end_step()
         return self._begun(self._begin(self._handle) if timeout is None else self._wait(timeout))
@@ -122,16 +124,16 @@ class InStream(Stream):
         return STATUSES[status]
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
-        """Begins the step at or before `time`, the newest one: OK, or UP_TO_DATE if it was had, END_OF_STREAM if none
-        follows either. Collective. Waits until the producer has come to that time.
+        """Begins the newest step at or before `time`. Returns OK, NONE_MISSING if that step has been begun already, or
+        END_OF_STREAM if also no later step follows. Collective. Waits until the producer has reached that time.
 
-        :param unit: in which the time is counted; Mismatch if that is not the stream's "time_unit"
+        :param unit: unit of `time`; Mismatch if it is not the stream's "time_unit"
         """
         return self._begin_by(lib.tremula_in_begin_step_at, time, unit)
 
     def begin_step_around(self, time: int, unit: str | None = None) -> StepStatus:
-        """Begins the next of the steps between which `time` lies, until all were had: UP_TO_DATE. As begin_step_at
-        otherwise."""
+        """Begins the next of the steps around `time`: the one at `time`, or the last before it and the first after it.
+        Returns NONE_MISSING when all of them have been begun. Otherwise as begin_step_at."""
         return self._begin_by(lib.tremula_in_begin_step_around, time, unit)
 
     def _begin_by(self, function: Any, time: int, unit: str | None) -> StepStatus:
@@ -142,7 +144,7 @@ class InStream(Stream):
 
     @property
     def current(self) -> InStep:
-        """The step that is under way."""
+        """The step that was begun and has not ended."""
         if not self._is_in_step:
             raise InvalidArgument(f"stream '{self.name}': expected begin_step before current")
         return InStep(self)
@@ -150,8 +152,8 @@ class InStream(Stream):
     def get(self, field: Field | str, out: Any = None) -> Any:
         """Returns this rank's part of a field, in `out`; blocks until all of it has arrived.
 
-        :param out: the array to fill, the whole local buffer or the owned part; None: a new one, of shape
-            Local.extents, in which what is not got (ghost cells, elements of no rank) is 0
+        :param out: the array to fill, the whole local buffer or the owned part; None: a new array of shape
+            Local.extents, in which elements that are not received (ghost cells, elements of no rank) are 0
         :raises Mismatch: a value did not fit the declared type; the stream goes on
         """
         if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
@@ -171,9 +173,10 @@ class InStream(Stream):
         return out
 
     def fills(self, field: Field | str) -> bool:
-        """Returns whether `get` of the step begun last sets every element of this rank's part, whatever it held. It does
-        not with `beta`, nor with `extents` of less than this part, nor where the producer lacks elements (is_partial): an
-        array of numpy.empty keeps arbitrary numbers there. After the first begin_step; never blocks."""
+        """Returns whether `get` of the step begun last sets every element of this rank's part, whatever it held before.
+        It does not if `beta` is given, if `extents` are smaller than this part, or if the producer lacks elements
+        (is_partial): an array of numpy.empty keeps arbitrary numbers there. Call it after the first begin_step; never
+        blocks."""
         declared = self._number_of(field)
         self._check(lib.tremula_in_fills(self._handle, declared.number, ctypes.byref(found := ctypes.c_int())))
         return found.value != 0
@@ -189,14 +192,15 @@ class InStream(Stream):
         self._fail(status)
 
     def end_step(self) -> None:
-        """Gives the step back to the producer's queue. With restart_timeout collective: then the step counts."""
+        """Gives the step back to the producer's queue. With restart_timeout it is collective, and the step counts once
+        it has returned."""
         self._is_in_step = False
         status = self._end(self._handle)
         if status < 0:
             self._lose_step(status)
 
     def close(self) -> None:
-        """Leaves the stream, also before its end; ends a step that was not ended. Every rank calls it."""
+        """Leaves the stream, even before its end; ends a step that has not been ended. Every rank calls it."""
         if self._is_in_step:
             self.end_step()
         super().close()
@@ -205,7 +209,7 @@ class InStream(Stream):
         return self
 
     def __next__(self) -> InStep:
-        """Ends the step before, if that was not done, and begins the next one."""
+        """Ends the previous step, if it has not been ended, and begins the next one."""
         while (status := self.begin_step()) is StepStatus.EPOCH_CHANGED:
             pass
         if status is StepStatus.END_OF_STREAM:
@@ -214,7 +218,7 @@ class InStream(Stream):
 
     async def __aiter__(self) -> AsyncIterator[InStep]:
         """Asks for the next step between other tasks of the event loop, in the thread of the loop. step.get copies in
-        that thread, too."""
+        the same thread."""
         from .asynchronous import begin_step
 
         while True:
@@ -225,45 +229,48 @@ class InStream(Stream):
                 yield InStep(self)
 
     def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
-        """An iteration whose steps a thread gets ahead, at most `depth` of them: see tremula.streams.prefetch.Prefetch.
-        While it lasts the session belongs to that thread: other streams need a session of their own."""
+        """Returns an iteration whose steps a thread prefetches, at most `depth` of them: see
+        tremula.streams.prefetch.Prefetch. While it lasts, the session belongs to that thread: other streams need a
+        session of their own."""
         from .prefetch import Prefetch
 
         return Prefetch(self, depth, **options)
 
     @property
     def number(self) -> int:
-        """The number of the step begun last, as the producer counts."""
+        """The number of the step begun last, as the producer counts them."""
         self._check(lib.tremula_in_step(self._handle, ctypes.byref(found := ctypes.c_uint64())))
         return found.value
 
     @property
     def time(self) -> int:
-        """The time of the step that is under way, in units of the stream's attribute "time_unit"."""
+        """The time of the current step, in the unit that the stream's attribute "time_unit" names."""
         self._check(lib.tremula_in_time(self._handle, ctypes.byref(found := ctypes.c_int64())))
         return found.value
 
     @property
     def attributes(self) -> Attributes:
-        """The attributes of the stream; after the first begin_step."""
+        """The attributes of the stream, known after the first begin_step."""
         return self.attributes_of(_c.OF_STREAM)
 
     def attributes_of(self, of: Field | str | int) -> Attributes:
-        """Returns the attributes of a field; after the first begin_step."""
+        """Returns the attributes of a field, known after the first begin_step."""
         number = of if isinstance(of, int) else self._number_of(of).number
         handle = ctypes.c_void_p()
         self._check(lib.tremula_in_attributes(self._handle, number, ctypes.byref(handle)))
         return taken(handle)
 
     def layout(self, field: Field | str) -> Layout:
-        """Returns the layout of a field's array: as declared or, if its extent changes with every step, of the step."""
+        """Returns the layout of a field's array: as declared or, if its extent changes with every step, as it is in the
+        current step."""
         handle, declared = ctypes.c_void_p(), self._number_of(field)
         self._check(lib.tremula_in_layout(self._handle, declared.number, ctypes.byref(handle)))
         return Layout._of(handle, declared.layout)
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields other layouts of the same shapes, beginning with a later step: Field.layout and
-        step.redeclarations show which step has them. Between two steps, once one has ended. Collective."""
+        step.redeclarations show which step has them. Call it between two steps, after at least one has ended.
+        Collective."""
         self._redeclared(layouts)
         self._calls += 1
 
@@ -284,7 +291,7 @@ class InStream(Stream):
     def _most(self) -> float:
         return max(self.session._step_timeout, self._restart_timeout)
 
-    def _has_come(self) -> bool:
+    def _is_offered(self) -> bool:
         try:
             self.session.describe(self.name, 0)
             return True

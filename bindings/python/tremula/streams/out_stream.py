@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-SERVE_SECONDS = 0.25  # in one call
+SERVE_SECONDS = 0.25  # longest time in one call of the library
 
 
 class OutStream(Stream):
-    """Made by Session.out_stream. Fields are declared before the first step of any stream of the session; then steps:
+    """A stream that this group writes; made by Session.out_stream. Declare fields before the first step of any stream
+    of the session, then write steps:
 
         with out.step() as step:
             step.put(value, array)
 
-    put outside of a step is a whole step, for a stream of one field.
+    For a stream of one field, put outside a step writes a whole step.
     """
 
-    _name = "out"  # of its functions: tremula_out_...
+    _name = "out"  # its functions begin with tremula_out_
     _side = "a consumer"
 
     def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any], outlives: bool) -> None:
@@ -47,13 +48,13 @@ class OutStream(Stream):
         self._holds = self._lends or not isinstance(depth, int) or depth <= 0  # a text may say 0
         self._is_in_step = False
         self._held: list[Any] = []  # arrays of this step that the library reads until it has ended
-        self._version: list[Any] = []  # of a state that is lent: those of the step before
+        self._version: list[Any] = []  # if versions are lent: arrays of the previous step
         self._asked: dict[int, list[Any]] = {}  # arrays of put_async, by request
 
     def field(self, name: str, dtype: Any, layout: Layout) -> Field:
         """Declares a field. Collective.
 
-        :param dtype: of NumPy, or a type of Tremula, e.g. "bf16"; structured dtypes are moved as they are
+        :param dtype: a NumPy type, or a type of Tremula, e.g. "bf16"; structured elements are moved unchanged
         """
         kind, number = element_type(dtype), ctypes.c_int()
         text = c_text(name, "name of a field")
@@ -64,7 +65,7 @@ class OutStream(Stream):
     def part(self, name: str, dtype: Any, layout: Layout, origin: Sequence[int], shape: Sequence[int]) -> Field:
         """Declares a box of an array that several groups produce together, each in a stream of the same name.
 
-        :param layout: of the box; origin: the global index where it begins; shape: of the whole array
+        :param layout: layout of the box; origin: global index at which the box begins; shape: shape of the whole array
         """
         if not len(origin) == len(shape) == checked_layout(layout, f"stream '{self.name}', part '{name}'").dimensions:
             raise InvalidArgument(
@@ -94,16 +95,17 @@ class OutStream(Stream):
         self._check(lib.tremula_out_attribute(self._handle, of, text, kind, values, count))
 
     def step(self, timeout: float | None = None) -> OutStep:
-        """A context: begins a step, and ends it. After an exception inside, the stream is given up.
+        """Returns a context that begins a step and ends it. After an exception inside, the stream is given up.
 
-        :param timeout: seconds to wait for room, and before the first step for consumers; then TimedOut
+        :param timeout: seconds to wait for room and, before the first step, for consumers; then TimedOut is raised
         """
         return OutStep(self, timeout)
 
     def begin_step(self, timeout: float | None = None) -> StepStatus:
-        """OK, or NOT_READY after `timeout` seconds (0: does not wait; None: as the session's timeout and step_timeout).
+        """Begins a step. Returns OK, or NOT_READY after `timeout` seconds (0: does not wait; None: waits as long as the
+        session's timeout and step_timeout allow).
 
-        :raises PeerLost: once, when too few consumers are left; each time, when a rank of this group is lost
+        :raises PeerLost: once when too few consumers are left; in every call when a rank of this group is lost
         """
         status = self._begin(self._handle) if timeout is None else self._wait(timeout)
         if status == _c.PEER_LOST and self._outlives_consumers:
@@ -119,8 +121,8 @@ class OutStream(Stream):
         return STATUSES[status]
 
     def put(self, field: Field | str, array: Any) -> None:
-        """Hands one field of the step over. On return `array` may be changed; with queue_depth 0, and where versions
-        are lent, it must stay as it is until end_step, or the next begin_step, has returned.
+        """Puts one field of the step. On return `array` may be changed, except with queue_depth 0 (not before end_step
+        has returned) and with lent versions (not before the next begin_step has returned).
 
         :param array: the local buffer, or the part of it that this rank owns, with the strides of the layout
         """
@@ -131,7 +133,7 @@ class OutStream(Stream):
             pointer, size, owner = last[1], last[2], array
         else:
             pointer, size, owner = field.locate(array, False)  # type: ignore[union-attr]
-        if not self._is_in_step:  # the array is judged before anything is begun
+        if not self._is_in_step:  # the array was checked before a step begins
             with self.step():
                 self.put(field, array)
             return
@@ -142,8 +144,8 @@ class OutStream(Stream):
             self._fail(status)
 
     def put_async(self, field: Field | str, array: Any) -> Request:
-        """Does the same as put, but `array` may be changed only when the request is taken. An array of tremula.empty is
-        then copied once, by the consumer on this machine. Outside of a step this is a whole step."""
+        """Does the same as put, but `array` must not be changed until the request is taken. An array of tremula.empty
+        is then copied only once, by the consumer if it is on this machine. Outside a step this is a whole step."""
         declared = self._number_of(field)
         pointer, size, owner = declared.locate(array, False)
         if not self._is_in_step:
@@ -169,7 +171,8 @@ class OutStream(Stream):
         return found.value != 0
 
     def end_step(self) -> None:
-        """Sends the step; every field has been put. With queue_depth 0 it waits until consumers have taken it."""
+        """Sends the step, of which every field must have been put. With queue_depth 0 it waits until consumers have
+        taken the step."""
         status = self._end(self._handle)
         if status == _c.INVALID_ARGUMENT and self._handle is not None:  # a field that is missing can still be put
             self._fail(status)
@@ -179,23 +182,24 @@ class OutStream(Stream):
         self._check(status)
 
     def serve(self, seconds: float) -> None:
-        """Waits `seconds`, in which consumers that come are linked and get the steps that are kept for them. For a
-        producer that computes long between two steps. Collective.
+        """Waits `seconds`, during which consumers that join are linked and get the steps kept for them. Meant for
+        producers that compute for a long time between steps. Collective.
 
-        :raises InvalidArgument: inside a step, or the stream is closed
+        :raises InvalidArgument: it is called inside a step, or the stream is closed
         """
-        turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1  # as many on all ranks
+        # The same number of turns on all ranks.
+        turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1
         for _ in range(turns):
             self._check(lib.tremula_out_serve(self._handle, seconds / turns))
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
-        """Gives fields other layouts of the same shapes from the next step on. Collective; waits until consumers have
-        taken all steps and come to the next one."""
+        """Gives fields other layouts of the same shapes, beginning with the next step. Collective; waits until
+        consumers have taken all steps and ask for the next one."""
         fields = self._redeclared(layouts)
         for field, layout in zip(fields, layouts.values()):
             field.place(layout, self._label)
 
-    def _why_nobody_came(self, seconds: float) -> str:
+    def _timeout_text(self, seconds: float) -> str:
         least = self._options.get("wait_for_consumers", 1)
         return (
             f"stream '{self.name}': expected {least} consumer group(s) within {seconds:g} s, found fewer: start the "
@@ -212,7 +216,7 @@ class OutStream(Stream):
 
 
 class OutStep:
-    """The step that is under way: what OutStream.step gives to its context."""
+    """The current step, as the context of OutStream.step provides it."""
 
     __slots__ = ("_stream", "_timeout")
 
@@ -223,7 +227,7 @@ class OutStep:
         stream = self._stream
         if stream.begin_step(self._timeout) is not StepStatus.OK:
             raise TimedOut(
-                f"stream '{stream.name}': expected room for a step, and consumers, within {self._timeout} s; found none"
+                f"stream '{stream.name}': expected room for a step and consumers within {self._timeout} s, found none"
             )
         return self
 
@@ -251,17 +255,17 @@ class OutStep:
         self._stream._check(lib.tremula_out_time(self._stream._handle, integer(time, what)))
 
     time = property(
-        None, _set_time, None, 'Set: a count of the unit that the stream\'s attribute "time_unit" names; it grows.'
+        None, _set_time, None, 'The time of the step in the stream\'s "time_unit", later than the last one\'s; write-only.'
     )
 
     @property
     def attributes(self) -> StepAttributes:
-        """Set by step.attributes[name] = value: of this step only. Every rank sets the same, or none."""
+        """The attributes of this step only, set by step.attributes[name] = value. Every rank sets the same, or none."""
         return StepAttributes(self._stream)
 
 
 class StepAttributes:
-    """The attributes of the step that is under way; can be set only."""
+    """The attributes of the current step, which can only be set."""
 
     __slots__ = ("_stream",)
 
@@ -278,7 +282,7 @@ class StepAttributes:
 
 
 class Request:
-    """The step of a put_async; the same for all fields of a step."""
+    """The request that put_async returns; one request covers all fields of a step."""
 
     __slots__ = ("_stream", "number")
 
@@ -286,13 +290,13 @@ class Request:
         self._stream, self.number = stream, number
 
     def test(self) -> bool:
-        """True when every consumer has taken the step. Makes progress, never waits."""
+        """Returns whether every consumer has taken the step. Makes progress, never waits."""
         return self.number not in self._stream._asked or self._stream._is_taken(self.number)
 
     def wait(self) -> None:
-        """Returns when every consumer has taken the step.
+        """Waits until every consumer has taken the step.
 
-        :raises TimedOut: one has not within the session's step_timeout
+        :raises TimedOut: a consumer has not taken it within the session's step_timeout
         """
         stream = self._stream
         if self.number in stream._asked:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that are got ahead by a thread, into a bounded pool of buffers."""
+"""Steps that a thread prefetches into a bounded pool of buffers."""
 from __future__ import annotations
 
 import queue
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Prefetched:
-    """A step that has been got: number, time (None if the stream has none), attributes, epoch, epoch_changed, and the
-    arrays of all fields, step[field]. They belong to the code that refers to them; a buffer is filled again when no
-    reference to it is left."""
+    """A prefetched step: number, time (None if the stream has none), attributes, epoch, epoch_changed, and the arrays
+    of all fields, step[field]. The arrays belong to the code that refers to them; a buffer is reused when no reference
+    to it is left."""
 
     def __init__(self, stream: InStream, arrays: dict[str, Any], has_time: bool) -> None:
         step = stream.current
@@ -44,7 +44,7 @@ class Prefetched:
 
 
 class _Buffers:
-    """Arrays of one field: a new one unless there is one without other references."""
+    """The arrays of one field. A new one is made if there is none without other references."""
 
     def __init__(self, field: Field, most: int) -> None:
         self._field, self._most = field, most
@@ -52,15 +52,15 @@ class _Buffers:
         self._of_free = self.made = 0
 
     def _references(self, number: int) -> int:
-        """Returns how many references there are to a buffer: a number that differs between versions of Python if the list
-        alone holds it."""
+        """Returns how many references there are to a buffer; if only the list holds it, the number depends on the
+        version of Python."""
         return sys.getrefcount(self._all[number])
 
     def take(self, stream: InStream) -> Any:
         field = self._field
         if field.layout.changing is not None or not stream.fills(field):
             self.made += 1
-            return stream._new_array(field)  # zeroed, or of another size in every step
+            return stream._new_array(field)  # zeroed, or of a size that varies from step to step
         local = field.local
         for number, size in enumerate([buffer.size for buffer in self._all]):
             if size == local.allocated and self._references(number) <= self._of_free:
@@ -68,16 +68,17 @@ class _Buffers:
         self._all = [b for b in self._all if b.size == local.allocated][-self._most :]
         self._all.append(np.zeros(local.allocated, field.type.dtype))
         self.made += 1
-        self._of_free = self._references(-1)  # no array was given out
+        self._of_free = self._references(-1)  # the count for a buffer that is not in use
         return owned_part(self._all[-1], local)
 
 
 class Prefetch:
-    """for step in stream.prefetch(2): ...  Also a context, which ends the thread; an iteration that is left ends it, too.
+    """An iteration over prefetched steps, for step in stream.prefetch(2): ... Leaving the loop ends the thread. It is
+    also a context, whose end does the same.
 
-    depth: steps that are ready before they are asked for. The buffers are at most depth + 2 for each field, and one for
-    each step that the application holds. An error of the thread is raised where the step would have come: also TimedOut,
-    after the session's timeout without a producer, and its step_timeout without a step.
+    depth: how many steps are made ready before they are asked for. There are at most depth + 2 buffers per field, and
+    one for each step that the application holds. An error in the thread is raised in place of the next step. This
+    includes TimedOut, after the session's timeout without a producer or after its step_timeout without a step.
     """
 
     def __init__(self, stream: InStream, depth: int = 2) -> None:
@@ -95,7 +96,7 @@ class Prefetch:
 
     def _work(self) -> None:
         stream = self._stream
-        stream.session._look(False)  # signals come to the main thread alone
+        stream.session._look(False)  # only the main thread handles signals
         try:
             while self._has_room():
                 if stream._is_in_step:
@@ -111,7 +112,7 @@ class Prefetch:
                 self._ready.put(step)
                 del step
             self._ready.put(None)
-        except BaseException as error:  # raised where the step would have come
+        except BaseException as error:  # raised in place of the next step
             self._ready.put(error)
 
     def _has_room(self) -> bool:
@@ -122,7 +123,7 @@ class Prefetch:
 
     @property
     def buffers_made(self) -> int:
-        """How many arrays have been made since the beginning."""
+        """How many arrays have been made so far."""
         return sum(b.made for b in self._buffers.values())
 
     def __iter__(self) -> Iterator[Prefetched]:
@@ -144,7 +145,7 @@ class Prefetch:
     def _next(self) -> Prefetched | None:
         while True:
             try:
-                found = self._ready.get(timeout=0.5)  # Ctrl-C is seen in between
+                found = self._ready.get(timeout=0.5)  # Ctrl-C takes effect between two calls
             except queue.Empty:
                 continue
             if isinstance(found, BaseException):
@@ -152,7 +153,7 @@ class Prefetch:
             return found
 
     def stop(self) -> None:
-        """Ends the thread. A step that it was in is ended; those that were ready are dropped."""
+        """Ends the thread. A step that it has begun is ended; steps that are ready are dropped."""
         self._stop.set()
         if self._is_started and self._thread is not threading.current_thread():
             self._thread.join()

@@ -23,17 +23,19 @@ from .out_stream import OutStream
 
 
 class Session:
-    """Joins rank `rank` of `size` of the group `group` to a server. Collective; blocks until the server has answered.
+    """The membership of this process, rank `rank` of `size`, in the group `group`, joined to a server. Making it is
+    collective and blocks until the server has answered.
 
-    :param rank, size: default: RANK and WORLD_SIZE, as torchrun sets them, else 0 of 1
-    :param comm: a communicator of mpi4py in the place of rank and size
-    :param interruptible: True: waits look for Ctrl-C, and other signals, ten times a second
+    :param rank, size: by default RANK and WORLD_SIZE, as torchrun sets them, else 0 and 1
+    :param comm: an mpi4py communicator, in place of rank and size
+    :param interruptible: True: waits check for Ctrl-C and other signals ten times a second
     :param options: keys of a session, e.g. server="localhost:7423", transport="tcp", timeout=600; None means "none"
-    :raises NoServer, Refused, InvalidArgument: no server in time; the name is taken, or the key is wrong; a key that is
-        unknown, a rank or size that is not an integer
+    :raises NoServer: no server was found in time
+    :raises Refused: the name is taken, or the key is wrong
+    :raises InvalidArgument: a key is unknown, or rank or size is not an integer
 
-    A session takes one call at a time, and belongs to the process that has opened it. As a context it is closed at the
-    end; after an exception its streams are given up first.
+    A session takes one call at a time and belongs to the process that has opened it. Used as a context, it is closed at
+    the end; after an exception its streams are given up first.
     """
 
     def __init__(
@@ -74,15 +76,16 @@ class Session:
         self.size: int = lib.tremula_session_size(self._handle)
 
     def _look(self, looks: bool) -> None:
-        """Whether waits check for signals."""
+        """Sets whether waits check for signals."""
         if self._handle is not None and self._is_interruptible:
             check(lib.tremula_session_ask(self._handle, self._ask if looks else ASK(0), None))
 
     def out_stream(self, name: str, *, outlives_consumers: bool = False, **options: Any) -> OutStream:
         """Opens a stream that this group produces. Collective.
 
-        :param outlives_consumers: True: the first step waits for consumers as `wait_for_consumers` says, and steps go on
-            when they are lost later, for those that are left or come; False: begin_step, or close, raises PeerLost once
+        :param outlives_consumers: True: the first step waits for as many consumers as `wait_for_consumers` says; if
+            they are lost later, steps go on for those that remain or join. False: begin_step or close raises PeerLost
+            once
         :param options: queue_depth, queue_bytes, when_full, keep_steps, kind, first_step, versions, lease,
             readers_serve, wait_for_consumers, readable_by, progress; see tremula.h for their meaning
         """
@@ -111,7 +114,7 @@ class Session:
         """Returns what the producer of `stream` has declared. Collective.
 
         :param timeout: seconds to wait for a producer to offer it; 0: does not wait; None: the session's timeout
-        :raises TimedOut: the text names the streams that there are instead
+        :raises TimedOut: no producer has offered it; the text names the streams that exist
         """
         self._check_open()
         limit = self._timeout if timeout is None else timeout
@@ -121,7 +124,7 @@ class Session:
         self, stream: str, field: str, dtype: Any, layout: Layout | None, change: Change
     ) -> tuple[ElementType, Layout]:
         """Returns the type and the layout of a consumer's field. What is None is taken from the producer: its type; for
-        a group of one rank the whole array. Collective, as describe, if one of them is None."""
+        a group of one rank the whole array. Collective, like describe, if one of them is None."""
         what = f"stream '{stream}', field '{field}'"
         if layout is not None:
             checked_layout(layout, what)
@@ -141,11 +144,12 @@ class Session:
         return kind or fields[field].type, layout or change.whole(fields[field].layout)
 
     def allgather(self, mine: bytes) -> list[bytes]:
-        """Returns the bytes that each rank of the group passes, for what a few numbers or texts decide: [rank]. Their
-        lengths may differ. Collective; waits at most the session's timeout.
+        """Returns the bytes that each rank of the group passes, indexed by rank. Meant for small decisions, such as a
+        few numbers or texts; the lengths may differ. Collective; waits at most the session's timeout.
 
         :param mine: anything with the buffer protocol, e.g. json.dumps(names).encode() or a NumPy array
-        :raises TimedOut, PeerLost: a rank did not come to the call; Mismatch: it is in another one
+        :raises TimedOut, PeerLost: a rank did not make the call
+        :raises Mismatch: a rank is in another call
 
         >>> import tremula
         >>> with tremula.Server() as server, Session("analysis", server=server.address) as session:
@@ -162,7 +166,7 @@ class Session:
         return [found[:length] for found, length in zip(padded, lengths)]
 
     def _gathered(self, mine: bytes) -> list[bytes]:
-        """Returns the bytes of all ranks, which pass as many."""
+        """Returns the bytes of all ranks, each of which passes the same number of bytes."""
         count = len(mine)
         found = ctypes.create_string_buffer(max(1, count * self.size))
         check(lib.tremula_session_allgather(self._handle, mine, count, found))
@@ -170,8 +174,10 @@ class Session:
         return [raw[rank * count : (rank + 1) * count] for rank in range(self.size)]
 
     def close(self) -> None:
-        """Leaves the server. Collective. With a stream that is neither closed nor given up: InvalidArgument. Again: does
-        nothing."""
+        """Leaves the server. Collective. A second call does nothing.
+
+        :raises InvalidArgument: a stream is neither closed nor given up
+        """
         if self._handle is None:
             return
         check(lib.tremula_session_close(self._handle))
@@ -214,8 +220,8 @@ class Session:
 
 
 class _Opening:
-    """A session that a thread opens while the main thread looks for Ctrl-C. It is closed by whichever of them comes last:
-    the thread if the main thread has left, else the main thread."""
+    """A session that a thread opens while the main thread waits for Ctrl-C. After Ctrl-C, the thread that finishes last
+    closes it."""
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         self._arguments, self._handle = arguments, ctypes.c_void_p()
@@ -242,7 +248,7 @@ class _Opening:
     def run(self) -> ctypes.c_void_p:
         """Returns the handle of the session.
 
-        :raises Error: as tremula_session_open; whatever a handler of a signal raises
+        :raises Error: as tremula_session_open; also raises any exception of a signal handler
         """
         try:
             threading.Thread(target=self._work, name="tremula open", daemon=True).start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common parts of both ends of a stream: fields, waits that Ctrl-C ends, the life of the handle."""
+"""The common parts of both ends of a stream: fields, waits that Ctrl-C can end, the lifetime of the handle."""
 from __future__ import annotations
 
 import ctypes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class StepStatus(enum.IntEnum):
-    """How a begin_step has ended."""
+    """The result of begin_step."""
 
     OK = _c.OK
     END_OF_STREAM = _c.END_OF_STREAM
@@ -43,9 +43,9 @@ STATUSES = {int(status): status for status in StepStatus}
 class Field:
     """A declared field of one end of a stream.
 
-    type    of the elements in memory (ElementType)
-    layout  as declared, or declared again
-    local   how this rank stores its part (Local); of a field whose extent changes see InStream.layout
+    type    type of the elements in memory (ElementType)
+    layout  as declared, or as redeclared
+    local   how this rank stores its part (Local); for a field whose extent changes see InStream.layout
     number  0, 1, ... in the order of the declarations
     """
 
@@ -57,7 +57,7 @@ class Field:
         self.place(layout, label)
 
     def place(self, layout: Layout, label: int) -> None:
-        """From now on this rank has the part of `label` in `layout`."""
+        """Makes the part of `label` in `layout` this rank's part."""
         self.layout, self._last = layout, None
         self.local: Local = layout.local(label)
         self._target = Target(self._what, self.type, layout, label)
@@ -68,9 +68,9 @@ class Field:
         return self.type.dtype
 
     def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
-        """Buffer, bytes, and what keeps the array alive. A NumPy array that comes again with its dtype and strides, which
-        change with its shape, is not looked at again: as long as a weak reference to it exists, NumPy does not move its
-        memory. Others move theirs."""
+        """Returns the buffer, its size in bytes, and the object that keeps the array alive. A NumPy array that is
+        passed again with the same dtype and strides, which change with its shape, is not examined again: while a weak
+        reference to it exists, NumPy does not move its memory. Other kinds of arrays may move theirs."""
         pointer, size, owner = self._target.locate(array, is_written)
         if type(array) is np.ndarray and self._target.changing is None:
             self._last = (weakref.ref(array), pointer, size, array.dtype, array.strides)
@@ -81,7 +81,7 @@ class Field:
 
 
 class Stream:
-    """One end of a stream. As a context it is closed at the end, and given up after an exception."""
+    """One end of a stream. Used as a context, it is closed at the end, or given up after an exception."""
 
     _free: Any
     _close: Any
@@ -146,11 +146,11 @@ class Stream:
         return status
 
     def _wait(self, timeout: float | None, is_left: Callable[[], bool] | None = None) -> int:
-        """begin_step, in slices between which Python looks for signals and for `is_left`.
+        """Calls begin_step in slices, between which Python checks for signals and calls `is_left`.
 
         :param timeout: seconds; None: as long as the session's keys timeout and step_timeout allow
-        :param is_left: asked between slices; True: it is NOT_READY then
-        :return: the status of the C interface, also where it says that the call has failed
+        :param is_left: called between slices; if it returns True, the result is NOT_READY
+        :return: the status of the C interface, also if the call has failed
         """
         start, turns = time.monotonic(), 0
         piece = 0.1 if self.session._is_interruptible or is_left is not None else math.inf
@@ -167,11 +167,11 @@ class Stream:
                 return status
             if timeout is not None:
                 continue
-            if not self._is_linked:  # all ranks count the same turns, and come to the same end
+            if not self._is_linked:  # all ranks count the same turns and so stop after the same one
                 if turns * piece < limit:
                     continue
-                if is_explained or not self._has_come():
-                    raise TimedOut(self._why_nobody_came(limit))
+                if is_explained or not self._is_offered():
+                    raise TimedOut(self._timeout_text(limit))
                 is_explained, limit = True, self.session._step_timeout
             elif time.monotonic() - start >= self._most():
                 raise TimedOut(
@@ -182,15 +182,15 @@ class Stream:
     def _most(self) -> float:
         return self.session._step_timeout
 
-    def _has_come(self) -> bool:
+    def _is_offered(self) -> bool:
         return False
 
-    def _why_nobody_came(self, seconds: float) -> str:
+    def _timeout_text(self, seconds: float) -> str:
         return f"stream '{self.name}': expected {self._side} within {seconds:g} s, found none; timeout sets how long"
 
     def close(self) -> None:
-        """Ends the stream of a producer once consumers have taken all steps, or leaves that of another group. A second
-        call does nothing.
+        """Ends a stream that this group writes, once consumers have taken all steps; leaves a stream that it reads. A
+        second call does nothing.
 
         :raises PeerLost: too few consumers are left, unless the stream outlives them; or a rank of this group is lost
         """
@@ -227,7 +227,8 @@ class Stream:
         return self._handle is not None
 
     def is_ready(self) -> bool:
-        """begin_step would not have to wait; False before the stream is linked. Never blocks; not collective."""
+        """Returns whether begin_step would return without waiting; False before the stream is linked. Never blocks; not
+        collective."""
         found = ctypes.c_int()
         self._check(self._function("is_ready")(self._handle, ctypes.byref(found)))
         return found.value != 0
@@ -243,12 +244,12 @@ class Stream:
         return statistics_of(self._function("step_statistics"), self._handle)
 
     def peers(self) -> list[PeerStatistics]:
-        """Returns one entry for each rank of the other side over links that are open."""
+        """Returns one entry for each rank of the other side whose link is open."""
         self._check_open()
         return peers_of(self._function("peers"), self._handle)
 
     def _redeclared(self, layouts: Mapping[Field, Layout]) -> list[Field]:
-        """Passes the new layouts to the library; :return: the fields"""
+        """Passes the new layouts to the library and returns the fields."""
         fields = [self._number_of(field) for field in layouts]
         numbers = (ctypes.c_int * len(fields))(*(field.number for field in fields))
         given = [checked_layout(layout, f"stream '{self.name}', redeclare") for layout in layouts.values()]
