@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the wheel (PEP 517): the package with libtremula.so, libtremula_ofi.so, libtremula_mpi.so, as far as they are
-built, and the program tremula in tremula/_native, beside the libraries that they need and a bare system lacks. The tag
-is manylinux_2_36_<machine>: it runs wherever glibc is 2.36 or newer, as in Debian 12, with GCC's libraries of that age.
-Without patchelf, or if newer libraries are needed, the tag is linux_<machine>: the wheel then has only files of
-Tremula, and runs where the libraries are those of the machine that has built it.
+"""Makes the wheel (PEP 517): the package with libtremula.so, libtremula_ofi.so and libtremula_mpi.so, as far as they
+are built, and the program tremula in tremula/_native, beside the libraries that they need and a bare system lacks. The tag
+is manylinux_2_36_<machine>, not manylinux: the wheel runs where
+the libraries of that age.
+Without patchelf, or if newer libraries are needed, the tag is linked and runs where the libraries are those of the machine that built it.
 
-pip shows nothing of the compilation, which takes minutes, without its option -v. The metadata is made without it, so
-that pip reports "Building wheel" meanwhile, and not "Preparing metadata".
-
-Setting `build`: a build folder of cmake to take them from (--config-settings build=build/release), in the place of
-build/wheel/release, which is made.
+Setting `build`: a cmake build folder to take them from (--config-settings build=build/release), instead of
+build/wheel/release, which is built otherwise.
 """
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-LIBRARIES = ("libtremula.so", "libtremula_ofi.so", "libtremula_mpi.so")  # the last two where they are built
+LIBRARIES = ("libtremula.so", "libtremula_ofi.so", "libtremula_mpi.so")  # the last two only if they are built
 REQUIRES = ["numpy"]
 EXTRAS = {"xarray": "xarray", "torch": "torch", "mpi": "mpi4py"}
 # The newest versions of symbols that the tag promises (PEP 600): of glibc 2.36 and of GCC 12.
@@ -68,7 +65,8 @@ def built() -> Path:
 
 
 def native(build: Path, prefix: Path) -> dict[str, Path]:
-    """Name in tremula/_native and file; installed first, so that no path of the build folder stays in them."""
+    """Returns the files for tremula/_native by name. They are installed first, so that they contain no path of the
+    build folder."""
     _run("cmake", "--install", build, "--prefix", prefix, "--strip")
     found = {path.name: path.resolve() for path in prefix.glob("lib*/**/libtremula*.so") if path.name in LIBRARIES}
     if "libtremula.so" not in found:
@@ -168,7 +166,7 @@ class _Wheel:
         self._zip.close()
 
     def _write(self, name: str, content: bytes, mode: int) -> None:
-        entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same files make the same wheel
+        entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # a fixed date, so that equal files make an equal wheel
         entry.compress_type = zipfile.ZIP_DEFLATED
         entry.external_attr = mode << 16
         self._zip.writestr(entry, content)
@@ -215,7 +213,7 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
-    """Archives the files of the tree: those of the last commit, or of an unpacked archive all but what builds make."""
+    """Archives the files that of the last commit, or of an unpacked archive all but what builds make."""
     name = f"tremula-{version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
     if (ROOT / ".git").exists():

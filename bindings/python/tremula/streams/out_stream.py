@@ -255,7 +255,7 @@ class OutStep:
         self._stream._check(lib.tremula_out_time(self._stream._handle, integer(time, what)))
 
     time = property(
-        None, _set_time, None, 'The time of the step in the stream\'s "time_unit", later than the last one\'s; write-only.'
+        None, _set_time, None, 'The step\'s time in the stream\'s "time_unit", later than the last step\'s; write-only.'
     )
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports what is installed, what works, and how fast: tremula.doctor(), `python3 -m tremula doctor`."""
+"""Reports what is installed, what works, and how fast it is: tremula.doctor(), `python3 -m tremula doctor`."""
 from __future__ import annotations
 
 import ctypes
@@ -27,8 +27,8 @@ _JOB = "import sys; from tremula.tools import doctor_job; doctor_job.run(sys.arg
 
 @dataclass
 class Report:
-    """Facts by name; `problems` lists what does not work, and what to do. print(report) is for people, as_dict() and
-    json() for programs."""
+    """Facts by name; `problems` lists what does not work and what to do about it. print(report) is for people,
+    as_dict() and json() are for programs."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Report:
         return {**self.facts, "problems": self.problems}
 
     def json(self) -> str:
-        """Returns as_dict() as an indented text of JSON."""
+        """Returns as_dict() as indented JSON text."""
         return json.dumps(self.as_dict(), indent=2)
 
     def __str__(self) -> str:
@@ -61,9 +61,9 @@ def _words(value: Any) -> str:
 
 
 def doctor(measure: bool = True) -> Report:
-    """Returns what is installed, what works, and what does not with its cure.
+    """Reports what is installed, what works, and what does not, with its cure.
 
-    :param measure: True: also measures memcpy and steps of 64 MiB between two processes, which takes some seconds
+    :param measure: True: also measures memcpy and steps of 64 MiB between two processes, which takes a few seconds
     """
     report = Report()
     facts, problems = report.facts, report.problems
@@ -89,15 +89,15 @@ def doctor(measure: bool = True) -> Report:
 
 
 def _version_of(name: str) -> str:
-    """Without importing it: torch takes seconds."""
+    """Returns the version of a module without importing it, as torch takes seconds to import."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return "not installed" if importlib.util.find_spec(name) is None else "there"
+        return "not installed" if importlib.util.find_spec(name) is None else "installed"
 
 
 def _loaded_path() -> str | None:
-    """Returns where the library that is in use is stored."""
+    """Returns the path of the library that is in use; None if it cannot be found out."""
     _library.lib.tremula_version
     try:
         with open("/proc/self/maps", encoding="utf-8") as maps:
@@ -120,7 +120,7 @@ def _transports() -> dict[str, str]:
 def _ofi() -> str:
     path = os.path.join(os.path.dirname(_loaded_path() or ""), "libtremula_ofi.so")
     if not os.path.exists(path):
-        return f"no ({path} is not there)"
+        return f"no ({path} does not exist)"
     try:
         ctypes.CDLL(path)
     except OSError as error:
@@ -133,7 +133,8 @@ def _ofi() -> str:
 
 
 def _shared_memory(problems: list[str]) -> dict[str, str]:
-    """Memory that peers map has no name and no file, but counts as shared memory, and takes a file descriptor."""
+    """Reports the limits of shared memory. Memory that peers map has no name and no file, but it counts as shared
+    memory and takes a file descriptor."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -153,7 +154,7 @@ def _shared_memory(problems: list[str]) -> dict[str, str]:
 
 
 def memcpy_rate(bytes: int = 64 * _MIB, times: int = 7) -> float:
-    """Bytes a second that one process copies, of arrays of `bytes`; the median."""
+    """Returns the bytes per second at which one process copies arrays of `bytes`: the median of several copies."""
     source, target = np.ones(bytes, np.uint8), np.zeros(bytes, np.uint8)
     seconds = []
     for _ in range(times):
@@ -164,8 +165,8 @@ def memcpy_rate(bytes: int = 64 * _MIB, times: int = 7) -> float:
 
 
 def stream_rate(bytes: int = 64 * _MIB, steps: int = 20, timeout: float = 60) -> dict[str, Any]:
-    """Steps of `bytes` from one new process to another, put with queue_depth 0 out of tremula.empty, every element
-    verified in the first and last step. The rate is that of the median step."""
+    """Measures steps of `bytes` from one new process to another, put with queue_depth 0 from an array of tremula.empty.
+    Every element of the first and the last step is verified. The rate is that of the median step."""
     with programs.Server() as server:
         environment = {**os.environ, "TREMULA_SERVER": server.address, "TREMULA_LOG": "error"}
         package_root = str(_library.PACKAGE.parent)

@@ -55,7 +55,7 @@ def _consume(session: Session, size: int, steps: int) -> dict[str, Any]:
                 expected = np.arange(array.size, dtype=np.float64)
                 expected[0] = step.number
                 if not np.array_equal(array, expected):
-                    raise Mismatch(f"step {step.number}: expected every element as it was put, found others")
+                    raise Mismatch(f"step {step.number}: expected every element as it was put, found different ones")
             start = time.perf_counter()
         transport, path = stream.statistics().transport, ", ".join(sorted({p.path for p in stream.peers()}))
     with session.in_stream("small") as stream:
@@ -70,7 +70,7 @@ def _consume(session: Session, size: int, steps: int) -> dict[str, Any]:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """ROLE BYTES STEPS"""
+    """Runs one of the two processes; the arguments are ROLE BYTES STEPS."""
     role, size, steps = arguments[0], int(arguments[1]), int(arguments[2])
     with Session(f"doctor {role}", 0, 1, timeout=30) as session:
         if role == "producer":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program `tremula`: its plans, the state of a server, and a server of one's own."""
+"""The program `tremula`: its plans, the state of a server, and a server started by this process."""
 from __future__ import annotations
 
 import json
@@ -19,7 +19,7 @@ from ..values.layout import Layout
 
 
 def program() -> str:
-    """Path of the program `tremula`: of this package, else beside the library, else in PATH."""
+    """Returns the path of the program `tremula`: in this package, else next to the library, else in PATH."""
     places = [NATIVE]
     named = os.environ.get("TREMULA_LIBRARY")
     if named:
@@ -60,8 +60,8 @@ def _options(keywords: dict[str, Any]) -> list[str]:
 
 
 def _named_as_in_numpy(found: Any) -> Any:
-    """Returns the output of the program with Python's names for element types. Leaves attributes alone: their names and
-    values belong to applications."""
+    """Returns the output of the program with Python's names for element types. Leaves attributes unchanged: their names
+    and values belong to applications."""
     if isinstance(found, list):
         return [_named_as_in_numpy(value) for value in found]
     if not isinstance(found, dict):
@@ -75,7 +75,7 @@ def _named_as_in_numpy(found: Any) -> Any:
 def plan(from_: Layout | str, to: Layout | str, **options: Any) -> dict[str, Any]:
     """Returns what a redistribution will do, as printed by `tremula plan --json`.
 
-    :param options: of the command line, e.g. rank=3, all=True, side="consumer", type="int8", far=True, validate=True
+    :param options: command-line options, e.g. rank=3, all=True, side="consumer", type="int8", far=True, validate=True
 
     >>> found = plan("shape=8x8 grid=2x1", "shape=8x8 grid=1x2", rank=1)
     >>> [(p["peer"], p["elements"]) for p in found["ranks"][0]["packages"]]
@@ -92,9 +92,9 @@ def status(server: str | None = None, stream: str | None = None, **options: Any)
     """Returns groups, streams, layouts and counters, as printed by `tremula status --json`.
 
     :param server: host:port, or file:PATH of a port file; None: TREMULA_SERVER, else localhost:7423
-    :param stream: only that stream
-    :param options: of the command line, e.g. timeout=5, key_file="..."
-    :raises NoServer: there is none
+    :param stream: the only stream to report; None: all
+    :param options: command-line options, e.g. timeout=5, key_file="..."
+    :raises NoServer: there is no server
     """
     arguments = ["status", *([stream] if stream else []), *_options({"server": server, **options})]
     try:
@@ -107,14 +107,14 @@ def status(server: str | None = None, stream: str | None = None, **options: Any)
 
 
 class Server:
-    """A server on this host, for tests and for jobs of one machine: `tremula serve` on a free port of the loopback
+    """A server on this host, for tests and for jobs on one machine: `tremula serve` on a free port of the loopback
     interface, with a key that only this user can read.
 
         with tremula.Server() as server, tremula.Session("analysis", server=server.address) as session: ...
 
-    address: for Session(server=...), TREMULA_SERVER and `tremula status --server`; it names a file beside which the key
-    lies. Other options of `tremula serve` are keywords, e.g. log="debug", heartbeat=0.5. The server ends with the context,
-    with close, or when this object is gone.
+    address: for Session(server=...), TREMULA_SERVER and `tremula status --server`; it names a file, and the key is
+    stored next to that file. Other options of `tremula serve` are keywords, e.g. log="debug", heartbeat=0.5. The server
+    ends with the context, with close, or when this object is destroyed.
     """
 
     def __init__(self, *, log: str = "warn", **options: Any) -> None:
@@ -147,12 +147,12 @@ class Server:
     def status(self) -> dict[str, Any]:
         """Returns groups, streams, layouts and counters of this server; see tremula.status.
 
-        :raises NoServer: it has ended
+        :raises NoServer: the server has ended
         """
         return status(self.address)
 
     def close(self) -> None:
-        """Ends the server. Streams that are matched go on without it. Again: does nothing."""
+        """Ends the server. Streams that are already matched go on without it. A second call does nothing."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes of a stream, of a field, of a step: names with integers, real numbers or texts."""
+"""Attributes of a stream, a field or a step: names with integers, real numbers or texts."""
 from __future__ import annotations
 
 import ctypes
@@ -16,7 +16,7 @@ Value = Union[int, float, str]
 
 
 class Attributes(Mapping[str, Any]):
-    """The attributes that a producer has set, in that order. A copy.
+    """A copy of the attributes that a producer has set, in the order in which it set them.
 
     attributes[name] is the value, or the list of values if there are several; attributes.all(name) is always the list.
     """
@@ -29,7 +29,7 @@ class Attributes(Mapping[str, Any]):
         return values[0] if len(values) == 1 else values
 
     def all(self, name: str) -> list[Value]:
-        """Returns the values of an attribute, also where there is one."""
+        """Returns the list of values of an attribute, even if there is only one."""
         if name not in self._values:
             names = ", ".join(map(repr, self._values)) or "none"
             raise KeyError(f"expected one of the attributes ({names}), found {name!r}")
@@ -46,7 +46,7 @@ class Attributes(Mapping[str, Any]):
 
 
 def taken(handle: ctypes.c_void_p) -> Attributes:
-    """Out of a tremula_attributes, which is freed."""
+    """Reads the attributes from a tremula_attributes, and frees it."""
     try:
         values: dict[str, list[Value]] = {}
         name, kind, count, data = ctypes.c_char_p(), ctypes.c_int(), ctypes.c_size_t(), ctypes.c_void_p()
@@ -73,7 +73,7 @@ def _values(kind: int, count: int, data: ctypes.c_void_p) -> list[Value]:
 
 
 def encoded(name: str, value: Any) -> tuple[int, Any, int]:
-    """Type, values and their number, as the C interface takes them.
+    """Returns type, values and number of values, as the C interface takes them.
 
     :param value: an integer, a real number, a text, or a sequence or array of one of these
     """

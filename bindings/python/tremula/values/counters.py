@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of a stream, and of the links of a rank to each rank of the other side. Exact."""
+"""Exact counters of a stream, and of the links of a rank to each rank of the other side."""
 from __future__ import annotations
 
 import ctypes
@@ -12,9 +12,9 @@ from .._library import check
 
 @dataclass(frozen=True)
 class Statistics:
-    """Counters of this rank since the stream was opened, or of one step. copied_bytes: copied from memory to memory by
-    this rank; the package itself copies nothing. wire_seconds, queued_steps, queued_bytes: of a producer; proved_bytes,
-    passed: of a consumer; dropped: of either. See tremula_statistics in tremula.h."""
+    """Counters of this rank since the stream was opened, or of one step. copied_bytes: bytes that this rank copied from
+    memory to memory; the package itself copies nothing. wire_seconds, queued_steps and queued_bytes are set on a
+    producer, proved_bytes and passed on a consumer, dropped on both. See tremula_statistics in tremula.h."""
 
     steps: int
     packages: int
@@ -35,8 +35,8 @@ class Statistics:
 
 @dataclass(frozen=True)
 class PeerStatistics:
-    """Counters of this rank with rank `rank` of group `group` since their link was opened. path: inlined, lent, rma,
-    shared, staged, ring or "on demand"."""
+    """Counters of the link between this rank and rank `rank` of group `group`, since it was opened. path: inlined,
+    lent, rma, shared, staged, ring or "on demand"."""
 
     group: str
     rank: int
@@ -49,7 +49,7 @@ class PeerStatistics:
 
 
 def members(struct: _c.Sized) -> dict[str, Any]:
-    """Returns the members of a struct of the C interface, except its size; texts as str."""
+    """Returns the members of a struct of the C interface, except its size, with texts as str."""
     found: dict[str, Any] = {}
     for name, *_ in struct._fields_[1:]:
         value = getattr(struct, name)

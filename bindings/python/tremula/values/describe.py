@@ -18,7 +18,8 @@ from .dtypes import ElementType, type_of_code
 
 @dataclass(frozen=True)
 class Part:
-    """A box of the array that one of several groups produces: its group, its layout, where it begins in the whole."""
+    """The box of an array that one of several groups produces: its group, its layout, and its origin in the whole
+    array."""
 
     group: str
     layout: Layout
@@ -27,7 +28,8 @@ class Part:
 
 @dataclass(frozen=True)
 class DescribedField:
-    """layout: of the producer, without ghost cells and leading dimension. parts: empty if one group produces it."""
+    """A field as its producer has declared it. layout: the producer's, without ghost cells and leading dimension.
+    parts: the boxes of several groups; empty if one group produces the whole array."""
 
     name: str
     type: ElementType
@@ -38,8 +40,8 @@ class DescribedField:
 
 @dataclass(frozen=True)
 class Description:
-    """producer: the group; of several, all names with ", " between them. fields: by name, in the order in which they
-    were declared."""
+    """A stream as its producer has declared it. producer: the name of the group; if there are several, all names,
+    separated by ", ". fields: the fields by name, in the order in which they were declared."""
 
     producer: str
     ranks: int
@@ -52,7 +54,8 @@ SLICE_SECONDS = 0.5
 
 
 def described(session: int | None, stream: str, timeout: float, is_interruptible: bool) -> Description:
-    """Asks in slices, between which Ctrl-C is seen; on all ranks as many."""
+    """Asks for the description in slices, between which Ctrl-C takes effect; all ranks make the same number of
+    slices."""
     handle, name = ctypes.c_void_p(), c_text(stream, "stream")
     left = max(0.0, timeout)
     while is_interruptible and left > SLICE_SECONDS:
@@ -64,7 +67,7 @@ def described(session: int | None, stream: str, timeout: float, is_interruptible
         status = lib.tremula_describe(session, name, left if math.isfinite(left) else -1.0, ctypes.byref(handle))
     try:
         check(status)
-    except TimedOut as error:  # of the last slice
+    except TimedOut as error:  # its text names the length of the last slice
         raise TimedOut(re.sub(r"within [-+.0-9e]+ s", f"within {max(0.0, timeout):.3g} s", error.text, count=1)) from None
     try:
         fields = [_field(handle, number) for number in range(lib.tremula_description_fields(handle))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types: their names in Tremula, their numbers in the C interface, their NumPy dtypes.
+"""Element types: their names in Tremula, their numbers in the C interface, and their NumPy dtypes.
 
 | name                       | NumPy                       |
 |----------------------------|-----------------------------|
@@ -11,9 +11,9 @@
 | bool                       | bool                        |
 | opaque of 1 to 16384 bytes | structured and void dtypes  |
 
-NumPy's own names of these types are accepted, too. The number in a short name of Tremula counts bits, as in C, YAML and on the command
-line; that in a short name of NumPy counts bytes. "i8", "u8" and "f16" mean one type there and another one here: they are
-refused.
+NumPy's own names of these types are also accepted. The number in one of Tremula's short names counts bits, as in C,
+YAML and on the command line; the number in one of NumPy's short names counts bytes. "i8", "u8" and "f16" are refused,
+because they mean different types in NumPy and in Tremula.
 """
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ _SIMPLE: dict[str, str] = {
 
 @dataclass(frozen=True)
 class ElementType:
-    """name: as element_type takes it, but "opaque of 12 bytes" for those. code: of the C interface. dtype: of arrays of it."""
+    """The type of an element. name: as element_type takes it, or e.g. "opaque of 12 bytes". code: the number in the C
+    interface. dtype: the NumPy dtype of arrays of this type."""
 
     name: str
     code: int
@@ -54,19 +55,19 @@ class ElementType:
 
     @property
     def bytes(self) -> int:
-        """Returns the bytes of an element."""
+        """The size of an element in bytes."""
         return self.dtype.itemsize
 
     def holds(self, dtype: np.dtype[Any]) -> bool:
-        """Returns whether arrays of `dtype` are of this type: the same dtype. Bytes without members (numpy.void) fit
-        opaque elements of the same size."""
+        """Returns whether arrays of `dtype` have this type: the same dtype or, for opaque elements, bytes without
+        members (numpy.void) of the same size."""
         if self.code > _c.OPAQUE_NONE:
             is_plain = self.dtype.names is None or dtype.names is None
             return dtype.kind == "V" and (dtype.itemsize == self.dtype.itemsize if is_plain else dtype == self.dtype)
         return dtype == self.dtype and dtype.isnative
 
 
-# Names of the C interface that are other types of NumPy: their names here, and what to write.
+# Names of the C interface that mean other types in NumPy: their names in this package, and what to write instead.
 _AMBIGUOUS = {
     "i8": ("int8", "it is int64 in NumPy and int8 in Tremula: write 'int8' or 'int64'"),
     "u8": ("uint8", "it is uint64 in NumPy and uint8 in Tremula: write 'uint8' or 'uint64'"),
@@ -83,7 +84,7 @@ _EXPECTED = "expected one of " + ", ".join(_BY_NAME) + ", or a dtype of NumPy th
 
 
 def type_of_code(code: int) -> ElementType:
-    """The type with a number of the C interface."""
+    """Returns the type that has this number in the C interface."""
     if 1 <= code <= len(_TYPES):
         return _TYPES[code - 1]
     if _c.OPAQUE_NONE < code <= _c.OPAQUE_NONE + _c.MOST_OPAQUE_BYTES:
@@ -92,9 +93,10 @@ def type_of_code(code: int) -> ElementType:
 
 
 def element_type(given: Any) -> ElementType:
-    """Returns the type of a name of Tremula, of an ElementType, or of what numpy.dtype takes, but for None.
+    """Returns the type for one of Tremula's names, for an ElementType, or for anything that numpy.dtype takes except
+    None.
 
-    :raises InvalidArgument: no such type, or a name that means another type in NumPy than in Tremula
+    :raises InvalidArgument: there is no such type, or the name means different types in NumPy and in Tremula
 
     >>> element_type("f32").dtype, element_type("bf16").dtype, element_type(float).name
     (dtype('float32'), dtype('uint16'), 'f64')
@@ -142,7 +144,7 @@ int8 in Tremula: write 'int8' or 'int64'
 
 
 def c_name(given: Any) -> str:
-    """Returns the name that C, YAML and the command line have for a type.
+    """Returns the name of a type in C, in YAML and on the command line.
 
     >>> [c_name(given) for given in ("int8", "float16", np.float64, "f32")]
     ['i8', 'f16', 'f64', 'f32']
@@ -151,7 +153,7 @@ def c_name(given: Any) -> str:
 
 
 def python_name(c_name: str) -> str:
-    """The reverse: the name that element_type takes.
+    """Reverses c_name: returns the name that element_type takes.
 
     >>> [python_name(name) for name in ("i8", "f16", "f64")]
     ['int8', 'float16', 'f64']

@@ -16,7 +16,7 @@ from .local import Local, Replicate, Shard, int64s, integer, ints, list_of, one,
 
 
 class Layout:
-    """Immutable. Made by one of the class methods, or from its text form, which the manual of Tremula explains.
+    """An immutable layout, made by one of the class methods or from its text form, which Tremula's manual explains.
 
     >>> layout = Layout.block(shape=(1000, 800), grid=(4, 1))
     >>> layout
@@ -28,14 +28,14 @@ class Layout:
     __slots__ = ("_handle", "_lists", "_list_shape", "_locals", "__weakref__")
     _handle: int | None
     _lists: bytes  # a digest of what this rank lists
-    _list_shape: tuple[int, ...] | None  # of an array whose elements in row-major order are what it lists
+    _list_shape: tuple[int, ...] | None  # shape of an array whose elements in row-major order are those listed
     _locals: dict[int, Local]
 
     def __new__(cls, text: str) -> Layout:
         return cls.parse(text)
 
     @classmethod
-    def _of(cls, handle: ctypes.c_void_p, like: Layout | None = None) -> Layout:  # with its list
+    def _of(cls, handle: ctypes.c_void_p, like: Layout | None = None) -> Layout:  # with the list of `like`
         self = object.__new__(cls)
         self._handle, self._locals = handle.value, {}
         self._lists, self._list_shape = (b"", None) if like is None else (like._lists, like._list_shape)
@@ -57,9 +57,9 @@ class Layout:
 
     @classmethod
     def block(cls, shape: Sequence[int | str], grid: Sequence[int], **more: Any) -> Layout:
-        """One block of ceil(shape / grid) elements for each coordinate of the process grid.
+        """Makes a layout with one block of ceil(shape / grid) elements for each coordinate of the process grid.
 
-        :param shape: global extents; "*" for one that changes with every step
+        :param shape: global extents; "*" for an extent that changes with every step
         :param more: further keys of the text form, e.g. ghost=(1, 1), store="column", ranks="column"
         """
         return cls.parse(text_of(shape=shape, grid=grid) + text_of_more(more))
@@ -73,13 +73,15 @@ class Layout:
         source: Sequence[int] | None = None,
         **more: Any,
     ) -> Layout:
-        """Blocks of `block` elements dealt round-robin; the first one to grid coordinate `source` (default 0)."""
+        """Makes a layout of blocks of `block` elements, distributed round-robin beginning with grid coordinate `source`
+        (default 0)."""
         return cls.parse(text_of(shape=shape, grid=grid, block=block, source=source) + text_of_more(more))
 
     @classmethod
     def on_mesh(cls, shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Shard | Replicate]) -> Layout:
-        """Makes the layout of an array on a mesh of ranks, numbered last axis fastest, in the words of PyTorch's
-        DTensor: each axis cuts a dimension of what the axes before have left (Shard), or makes copies (Replicate)."""
+        """Makes the layout of an array on a mesh of ranks, numbered last axis fastest, in the terms of PyTorch's
+        DTensor: each axis cuts a dimension of what the axes before it have left (Shard), or makes copies
+        (Replicate)."""
         if len(placements) != len(mesh):
             raise InvalidArgument(
                 f"placements: expected one for each of the {len(mesh)} axes of the mesh, found {len(placements)}"
@@ -122,12 +124,12 @@ class Layout:
     def of_points(
         cls, shape: Sequence[int], ranks: int, points: Any, is_partial: bool = False, has_copies: bool = False
     ) -> Layout:
-        """Makes the layout of an array of which each of `ranks` ranks lists what it owns; this rank owns `points`:
-        element i of its buffer is number points[i] of the array, counted in row-major order.
+        """Makes the layout of an array for which each of `ranks` ranks lists the elements that it owns. This rank owns
+        `points`: element i of its buffer is element points[i] of the array, counted in row-major order.
 
         :param points: integers, shape [count]; if they have another shape, an array of that shape is also accepted
         :param is_partial: elements may be on no rank
-        :param has_copies: elements may be on several
+        :param has_copies: elements may be on several ranks
         """
         held = list_of(points, "points")
         self = cls._listed("points", shape, ranks, is_partial + 2 * has_copies, [held], held.size)
@@ -144,7 +146,8 @@ class Layout:
         is_partial: bool = False,
         has_copies: bool = False,
     ) -> Layout:
-        """Makes a layout like of_points, of segments: lengths[i] elements from begins[i], one after the other."""
+        """Makes a layout like of_points, but from segments, stored one after the other: lengths[i] elements beginning
+        with element begins[i]."""
         held = [list_of(begins, "begins"), list_of(lengths, "lengths")]
         if held[0].size != held[1].size:
             raise InvalidArgument(f"lengths: expected one for each of {held[0].size} begins, found {held[1].size}")
@@ -160,10 +163,10 @@ class Layout:
         is_partial: bool = False,
         has_copies: bool = False,
     ) -> Layout:
-        """Returns a layout of boxes, each row-major, one after the other in the buffer. An array of the shape of the
-        only box is taken, too.
+        """Makes a layout like of_points, but from boxes, each row-major, stored one after the other in the buffer. If
+        there is only one box, an array of its shape is also accepted.
 
-        :param origins: where each begins, shape [count][dimensions]; extents: the same shape
+        :param origins: where each box begins, shape [count][dimensions]; extents: its extents, in the same shape
         """
         held = [list_of(origins, "origins"), list_of(extents, "extents")]
         if held[0].size != held[1].size or held[0].size % max(len(shape), 1) != 0:
@@ -178,7 +181,8 @@ class Layout:
 
     @classmethod
     def from_scalapack(cls, desc: Sequence[int], rows: int, columns: int) -> Layout:
-        """Makes a layout from the descriptor (9 integers) of a dense matrix on a rows x columns BLACS grid, row-major."""
+        """Makes a layout from the descriptor (9 integers) of a dense matrix on a row-major BLACS grid of rows x
+        columns."""
         if len(desc) != 9:
             raise InvalidArgument(f"desc: expected 9 integers, found {len(desc)}")
         handle = ctypes.c_void_p()
@@ -206,7 +210,7 @@ class Layout:
 
     @property
     def changing(self) -> int | None:
-        """The dimension whose extent varies from step to step ("*" in the shape); None: all are fixed."""
+        """The dimension whose extent varies from step to step ("*" in the shape); None if all are fixed."""
         shape = self._key("shape").split("x")
         return shape.index("*") if "*" in shape else None
 
@@ -220,8 +224,10 @@ class Layout:
         return values[0] if values else ""
 
     def local(self, rank: int) -> Local:
-        """Returns how `rank` stores its part. If ranks list what they own, `rank` is the one that has made the layout.
-        InvalidArgument: no such rank."""
+        """Returns how `rank` stores its part. If ranks list what they own, `rank` must be the one that made the layout.
+
+        :raises InvalidArgument: there is no such rank
+        """
         found = self._locals.get(rank)
         if found is None:
             n = self.dimensions
@@ -232,23 +238,25 @@ class Layout:
         return found
 
     def global_index(self, rank: int, dimension: int, local: int) -> int:
-        """Global index, 0-based, along `dimension` of the element that `rank` stores at local index `local`.
-        InvalidArgument: no such rank, dimension or index."""
+        """Returns the 0-based global index along `dimension` of the element that `rank` stores at local index `local`.
+
+        :raises InvalidArgument: there is no such rank, dimension or index
+        """
         found = one()
         where = integer(rank, "rank", 32), integer(dimension, "dimension", 32), integer(local, "local")
         check(lib.tremula_layout_global_index(self._handle, *where, found))
         return int(found[0])
 
     def global_indices(self, rank: int, dimension: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """global_index of every local index along `dimension`; shape: [local extent]. Cost: calls of the library for each
-        block, not for each index."""
+        """Returns the global_index of every local index along `dimension`, shape [local extent]. It calls the library a
+        few times per block, not once per index."""
         count = self.local(rank).extents[dimension]
         found = np.empty(count, np.int64)
         if count == 0:
             return found
         found[0], found[-1] = (self.global_index(rank, dimension, i) for i in (0, count - 1))
         ranges = [(0, count - 1)]
-        while ranges:  # they ascend: between two of which the difference is that of their places, all are known
+        while ranges:  # global indices ascend: if two differ by as much as their positions, all between them are known
             first, last = ranges.pop()
             if found[last] - found[first] == last - first:
                 found[first : last + 1] = np.arange(found[first], found[last] + 1)
@@ -259,10 +267,11 @@ class Layout:
         return found
 
     def hash(self, rank: int, array: Any, dtype: Any = None) -> int:
-        """Returns the hash of what `rank` owns of an array, in its local buffer. The sum over all ranks, modulo 2^64,
-        is the same for every layout of the same array.
+        """Returns the hash of the part of an array that `rank` owns. The sum over all ranks, modulo 2^64, is the same
+        for every layout of the same array.
 
-        :param dtype: type of the elements if it differs from that of `array`: "bf16"
+        :param array: the local buffer of that rank
+        :param dtype: type of the elements if it differs from that of `array`, e.g. "bf16"
         """
         from ..arrays import Target
 
@@ -274,16 +283,19 @@ class Layout:
         return int(found[0])
 
     def relabeled(self, process: Sequence[int]) -> Layout:
-        """Returns the layout whose labels `process` has taken, as relabel says; shape: [rank]. InvalidArgument: another
-        number of ranks, or a process twice."""
+        """Returns the layout in which rank process[label] owns the part of `label`, as relabel computes it.
+
+        :param process: shape [ranks]
+        :raises InvalidArgument: the number of ranks is wrong, or a rank occurs twice
+        """
         handle = ctypes.c_void_p()
         held = ints(process, "process")
         check(lib.tremula_layout_relabeled(self._handle, held, len(process), ctypes.byref(handle)))
         return Layout._of(handle, self)
 
     def __eq__(self, other: object) -> bool:
-        """Returns whether both have the same owners and the same storage and, if ranks list what they own, the same
-        list of this rank."""
+        """Returns whether both layouts have the same owners and the same storage and, if ranks list what they own,
+        whether this rank listed the same."""
         if not isinstance(other, Layout):
             return NotImplemented
         return self.text == other.text and self._lists == other._lists

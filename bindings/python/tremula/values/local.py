@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of a layout that a rank holds, the effect of a mesh axis, and how arguments of layouts are passed on."""
+"""The part of a layout that a rank holds, the effect of a mesh axis, and the conversion of arguments of layouts."""
 from __future__ import annotations
 
 import ctypes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Shard:
     """An axis of a mesh that cuts dimension `dimension`. split_factor, as in DTensor's _StridedShard: the product of the
-    ranks of those axes after it which cut the dimension before it does."""
+    extents of those later axes that cut the dimension before this one does."""
 
     dimension: int
     split_factor: int = 1
@@ -47,7 +47,7 @@ class Local:
 
     @property
     def is_whole(self) -> bool:
-        """The owned elements fill the buffer: no ghost cells, no leading dimension."""
+        """Whether the owned elements fill the buffer: there are no ghost cells and no leading dimension."""
         return self.allocated == int(np.prod(self.extents, dtype=np.int64))
 
     @property
@@ -57,7 +57,7 @@ class Local:
 
     @property
     def buffer_shape(self) -> tuple[int, ...]:
-        """Shape of the whole buffer, ghost cells and padding included, in `order`."""
+        """Shape of the whole buffer, including ghost cells and padding, in `order`."""
         if self.is_whole or self.allocated == 0:
             return self.extents
         strides = self.strides if self.order == "C" else self.strides[::-1]
@@ -67,7 +67,7 @@ class Local:
 
 
 def checked_layout(given: Any, what: str) -> Layout:
-    """Returns `given`.
+    """Returns `given` after checking its type.
 
     :raises InvalidArgument: it is not a Layout
     """
@@ -80,9 +80,9 @@ def checked_layout(given: Any, what: str) -> Layout:
 
 
 def integer(value: Any, what: str, bits: int = 64) -> int:
-    """Returns `value` as an int that the C interface holds; ctypes would drop the bits that do not fit.
+    """Returns `value` as an int that fits into the C interface's type; ctypes would drop the bits that do not fit.
 
-    :raises InvalidArgument: not an integer, or too large
+    :raises InvalidArgument: it is not an integer, or is too large
     """
     try:
         found = operator.index(value)
@@ -102,19 +102,19 @@ def _integers(values: Sequence[int], what: str, bits: int) -> list[int]:
 
 
 def int64s(values: Sequence[int], what: str) -> Any:
-    """Returns them as the C interface takes them."""
+    """Returns the numbers as the C interface takes integers of 64 bits."""
     found = _integers(values, what, 64)
     return (ctypes.c_int64 * len(found))(*found)
 
 
 def ints(values: Sequence[int], what: str) -> Any:
-    """Returns them as the C interface takes those of 32 bits."""
+    """Returns the numbers as the C interface takes integers of 32 bits."""
     found = _integers(values, what, 32)
     return (ctypes.c_int * len(found))(*found)
 
 
 def joined(extents: Sequence[int | str], what: str) -> str:
-    """ "10x20x30" """
+    """Joins extents by x, e.g. "10x20x30"."""
     try:
         return "x".join(str(extent) for extent in extents)
     except TypeError:
@@ -122,12 +122,12 @@ def joined(extents: Sequence[int | str], what: str) -> str:
 
 
 def text_of(**keys: Sequence[int | str] | None) -> str:
-    """Keys of the text form; without those that are None."""
+    """Returns keys of the text form, leaving out those that are None."""
     return " ".join(f"{name}={joined(values, name)}" for name, values in keys.items() if values is not None)
 
 
 def text_of_more(more: dict[str, Any]) -> str:
-    """Further keys of the text form: ghost=(1, 1), store="column"."""
+    """Returns further keys of the text form, e.g. ghost=(1, 1), store="column"."""
     texts = (
         f" {key}={value if isinstance(value, (str, int, np.integer)) else joined(value, key)}" for key, value in more.items()
     )
@@ -135,12 +135,12 @@ def text_of_more(more: dict[str, Any]) -> str:
 
 
 def one() -> Any:
-    """Room for one number."""
+    """Returns room for one number."""
     return (ctypes.c_int64 * 1)()
 
 
 def list_of(values: Any, what: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns them in one dimension, contiguous."""
+    """Returns the values as a contiguous array of one dimension."""
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidArgument(f"{what}: expected an array without a mask, which would be lost: pass array.compressed()")
     held = np.asarray(values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keywords as the YAML mapping that the C interface takes, and the limits of time that apply to waits."""
+"""Keywords as the YAML mapping that the C interface takes, and the time limits that apply to waits."""
 from __future__ import annotations
 
 import json
@@ -16,7 +16,7 @@ from ..errors import InvalidArgument
 
 
 def yaml_text(options: Mapping[str, Any], what: str) -> bytes:
-    """A flow mapping; the library refuses keys that it does not know.
+    """Returns options as a YAML flow mapping. The library refuses keys that it does not know.
 
     >>> yaml_text({"server": "localhost:7423", "timeout": float("inf"), "queue_depth": np.int64(2)}, "session")
     b'{server: "localhost:7423", timeout: none, queue_depth: 2}'
@@ -45,7 +45,8 @@ DEFAULTS = {"timeout": 60.0, "step_timeout": 3600.0}
 
 
 def seconds_of(key: str, options: Mapping[str, Any]) -> float:
-    """How long a wait may last, as the library finds it: option, environment, file, default. Infinite for "none"."""
+    """Returns how long a wait may last, from the same places as the library: the option, else the environment, else the
+    file, else the default. Infinite for "none"."""
     value = options.get(key, os.environ.get("TREMULA_" + key.upper()))
     if key not in options and value in (None, ""):
         value = _in_file(key)
@@ -60,7 +61,7 @@ def seconds_of(key: str, options: Mapping[str, Any]) -> float:
 
 
 def _in_file(key: str) -> str | None:
-    """The value of a line `key: value` in the file that TREMULA_CONFIG names."""
+    """Returns the value of a line `key: value` in the file that TREMULA_CONFIG names; None if there is none."""
     try:
         with open(os.environ.get("TREMULA_CONFIG", ""), encoding="utf-8") as file:
             found = re.search(rf"^\s*[\"']?{key}[\"']?\s*:\s*[\"']?([^\s\"'#,}}]+)", file.read(), re.MULTILINE)

@@ -15,11 +15,11 @@ from .dtypes import ElementType, element_type
 
 @dataclass(frozen=True)
 class Change:
-    """The parts of an update that are not layouts and types.
+    """The parts of an update other than layouts and types.
 
     axes       dimension d of `to` is dimension axes[d] of `from`; (1, 0) transposes a matrix; None: the same order
-    extents    extents of the part that is written, in the dimensions of `to`; None: all
-    from_origin, to_origin   global indices, 0-based, where that part begins; None: 0
+    extents    extents of the part that is written, in the dimensions of `to`; None: the whole array
+    from_origin, to_origin   0-based global indices at which that part begins; None: 0
     """
 
     alpha: complex = 1
@@ -49,7 +49,7 @@ class Change:
     def struct(
         self, from_: Layout | None, to: Layout, from_type: ElementType, to_type: ElementType
     ) -> tuple[_c.Update, list[Any]]:
-        """Returns the struct for the C interface, and the objects that have to live as long as it."""
+        """Returns the struct for the C interface, and the objects that must live as long as it does."""
         alpha, beta = complex(self.alpha), complex(self.beta)
         update = _c.Update(
             from_=from_._handle if from_ is not None else None,
@@ -78,7 +78,7 @@ class Change:
 class Update:
     """One array of a redistribution inside one job, or of a relabeling.
 
-    :param from_, to: its layouts; dtype: of the elements in both; to_dtype: of those in `to` if they are others
+    :param from_, to: its layouts; dtype: type of the elements in both; to_dtype: their type in `to`, if it differs
     :param change: keywords of Change, e.g. alpha=0.5, axes=(1, 0)
     """
 
@@ -93,6 +93,6 @@ class Update:
 
 
 def structs_of(updates: Sequence[Update]) -> tuple[Any, list[Any]]:
-    """An array of tremula_update, and what has to live as long as it."""
+    """Returns an array of tremula_update, and the objects that must live as long as it does."""
     made = [u.change.struct(u.from_, u.to, u.from_type, u.to_type) for u in updates]
     return (_c.Update * len(made))(*(struct for struct, _ in made)), [held for _, held in made]
