@@ -103,8 +103,8 @@ class ArraysTest(unittest.TestCase):
 
     def test_order_mismatch_error_offers_two_remedies(self):
         for layout, a, words in [
-            (self.rows, np.zeros((3, 4), order="F"), r'with store="column", or copy the array by numpy\.ascontiguousarray$'),
-            (self.columns, np.zeros((3, 4)), r"without store, or copy the array by numpy\.asfortranarray$"),
+            (self.rows, np.zeros((3, 4), order="F"), r'with store="column", or copy the array with numpy\.ascontiguousarray$'),
+            (self.columns, np.zeros((3, 4)), r"without store, or copy the array with numpy\.asfortranarray$"),
         ]:
             with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
                 self.taken(layout, a)

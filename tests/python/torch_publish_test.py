@@ -88,7 +88,7 @@ class Names(unittest.TestCase):
         found, = run(("trainer", 4, work))
         for kind, text in found:
             self.assertEqual(kind, "ValueError")
-            self.assertRegex(text, "of replicas with a mesh each by one mesh of all ranks .2 replicas of 2 ranks: mesh=2x2 axes0=1")
+            self.assertRegex(text, "replicas that each have a mesh, use one mesh of all ranks .2 replicas of 2 ranks: mesh=2x2 axes0=1")
         _, found = run(("trainer", 4, publishes(of_rank, layouts={"w": "shape=4 mesh=2x2 axes0=1"})),
                        ("reader", 1, follows({"w": (4,)})))
         self.assertEqual(found, [{"w": [0, 1, 2, 3]}])
@@ -99,7 +99,7 @@ class Names(unittest.TestCase):
             layouts={"w": "shape=6 grid=3"} if session.rank else {})(session)))
         for kind, text in found:
             self.assertEqual(kind, "ValueError")
-            self.assertRegex(text, "tensor 'w': expected it on every rank that has a part of it.*found none on rank 0")
+            self.assertRegex(text, "tensor 'w': expected it on every rank to which its layout gives a part.*found none on rank 0")
 
     def test_rank_without_elements_may_give_no_tensor(self):
         whole = torch.arange(16.0).reshape(2, 8)

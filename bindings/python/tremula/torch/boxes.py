@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes of arrays: which one a rank holds, what two have in common, and hashes of them."""
+"""Boxes of arrays: which box a rank holds, what two boxes have in common, and their hashes."""
 from __future__ import annotations
 
 import itertools
@@ -14,7 +14,7 @@ Numbers = Tuple[int, ...]
 
 @dataclass(frozen=True)
 class Box:
-    """Elements from ``origin`` on, as many as ``extents`` says along each dimension; 0-based.
+    """A box of an array: it begins at ``origin``, 0-based, and has ``extents`` elements along each dimension.
 
     >>> Box((0, 2), (4, 3)).common(Box((2, 0), (4, 4)))
     Box(origin=(2, 2), extents=(2, 2))
@@ -49,7 +49,7 @@ class Box:
         return Box(tuple(o + sign * b for o, b in zip(self.origin, by)), self.extents)
 
     def slices(self, within: Sequence[int]) -> Tuple[slice, ...]:
-        """Returns the slices of the box in an array whose first element is at ``within``."""
+        """Returns the slices of the box in an array whose first element has the index ``within``."""
         return tuple(slice(o - w, o - w + e) for o, w, e in zip(self.origin, within, self.extents))
 
 
@@ -76,13 +76,13 @@ def boxes_of(layout: "tremula.Layout", ranks: int) -> Tuple[Optional[Box], ...]:
 
 
 def is_first(boxes: Sequence[Optional[Box]], rank: int) -> bool:
-    """No lower rank holds a copy of what ``rank`` holds. Copies are equal or have nothing in common."""
+    """Returns whether no lower rank holds a copy of what ``rank`` holds. Two boxes are either equal or disjoint."""
     return boxes[rank] not in boxes[:rank]
 
 
 @lru_cache(maxsize=4096)
 def _around(shape: Numbers, box: Box) -> Tuple["tremula.Layout", int]:
-    """A layout of which one rank holds just the box, and that rank."""
+    """Returns a layout in which one rank holds exactly the box, and that rank."""
     grid = "x".join("3" for _ in shape)
     splits = " ".join(f"splits{d}=0/{o}/{o + e}/{n}" for d, (n, o, e) in
                       enumerate(zip(shape, box.origin, box.extents)))
@@ -91,7 +91,8 @@ def _around(shape: Numbers, box: Box) -> Tuple["tremula.Layout", int]:
 
 
 def hash_of_box(shape: Numbers, box: Box, array: Any, dtype: str) -> int:
-    """Returns what the elements of a box add, modulo 2^64, to the hash of the whole array of ``shape`` (Layout.hash).
+    """Returns what the elements of a box contribute, modulo 2^64, to the hash of the whole array of ``shape``
+    (Layout.hash).
 
     array: C-contiguous, shape box.extents; dtype: a type of Tremula, e.g. "bf16"
     """
@@ -102,7 +103,7 @@ def hash_of_box(shape: Numbers, box: Box, array: Any, dtype: str) -> int:
 
 
 def covers_once(boxes: Sequence[Box], shape: Numbers) -> bool:
-    """The boxes have every element of an array of ``shape``, each once."""
+    """Returns whether the boxes contain every element of an array of ``shape`` exactly once."""
     total = 1
     for extent in shape:
         total *= extent

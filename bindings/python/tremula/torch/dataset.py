@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a running simulation as an IterableDataset, dealt to the workers of all ranks of a training."""
+"""Steps of a running simulation as an IterableDataset, distributed over the workers of all ranks of a training."""
 from __future__ import annotations
 
 import os
@@ -20,52 +20,55 @@ UNEVEN = ("give", "stop")
 
 
 class StepsGone(tremula.Error):
-    """Steps that this training is to get are no longer kept by the producer."""
+    """The producer no longer keeps steps that this training still needs."""
 
 
 class StreamDataset(torch.utils.data.IterableDataset):
-    """Each sample is one step: ``{field: tensor, ..., "step": number, "attributes": {...}}``, and "time" if the stream
-    has times. Workers open their sessions in ``__iter__``, so in their own processes.
+    """A dataset whose samples are steps: ``{field: tensor, ..., "step": number, "attributes": {...}}``, and "time" if
+    the stream has times. Workers open their sessions in ``__iter__``, and thus in their own processes.
 
-    :param stream: its name
-    :param fields: names; or name -> dtype (of torch, or a type of Tremula), converted on its way, or Part; None: all
-        fields of the stream
-    :param deal:
-        "share": every worker of every rank is a consumer group of its own, ``GROUP.RANK.WORKER``, and each step goes to
-            that which has the fewest under way (the stream's `steps: share`). Every step that the producer puts is
-            yielded at most once, and exactly once if no process of the training dies: steps under way to one that
-            dies (the producer's queue_depth, and what DataLoader has fetched ahead) are lost, the others go on. Which
-            worker gets which step is not determined. DataLoader takes batches from the workers of a rank in turn, so
-            that it is the ranks which may go at different speeds.
-        "turns": all workers of all ranks are one consumer group, and step n belongs to worker n modulo their number,
-            which gets it; the others end it without getting it. Steps come exactly once, counting from the checkpoint:
-            a training that loads the state it has saved is yielded every step that the state does not count, and none
-            that it does, as long as the producer still keeps the oldest of them (its `keep_steps`; this side asks for
-            `start: oldest`); else StepsGone, before any sample. StepsGone is also raised if the stream drops steps
+    :param stream: name of the stream
+    :param fields: names of fields; or a mapping from names to dtypes (of torch, or types of Tremula), to which the
+        fields are converted on the way, or to Parts; None: all fields of the stream
+    :param deal: how steps are distributed over the workers
+        "share": every worker of every rank is its own consumer group, ``GROUP.RANK.WORKER``, and each step goes to the
+            worker with the fewest steps on their way (the stream's `steps: share`). Every step that the producer puts
+            is yielded at most once, and exactly once if no process of the training dies: steps on their way to a worker
+            that dies (the producer's queue_depth, and what DataLoader has prefetched) are lost, while the others go on.
+            Which worker gets which step is not determined. DataLoader takes batches from the workers of a rank in turn,
+            so that only the ranks may differ in speed.
+        "turns": all workers of all ranks are one consumer group, and step n belongs to worker n modulo their number;
+            the other workers end it without getting it. Steps come exactly once, counting from the checkpoint: a
+            training that loads its saved state gets every step that the state does not count, and none that it does, as
+            long as the producer still keeps the oldest of them (its `keep_steps`; this side asks for `start: oldest`).
+            Otherwise StepsGone is raised before any sample. StepsGone is also raised if the stream drops steps
             (`when_full`), including its last ones.
-            With a state of all ranks (`merged`) the i-th step that it does not count belongs to worker i modulo their
-            number, which may be another one than before; a state of one rank goes on with that rank's steps, and
-            needs as many ranks and workers. `prefetch_factor` of DataLoader is 2, its default, or more.
-            If one worker dies all end with an error. A sample is yielded when its round, a step for each worker, has
-            been put, so that ranks which wait for each other between batches never wait for the producer in a circle.
-    :param first_step: of turns: where dealing begins without a checkpoint. A worker that comes when the producer no
-        longer keeps that step gets StepsGone: let the producer wait (`wait_for_consumers`: all workers) or keep steps.
-        None: with the first whole round of steps that there is, for trainings that need not see all
+            With a state of all ranks (`merged`) the i-th step that it does not count belongs to worker i modulo the
+            number of workers, which may have changed; a state of one rank goes on with that rank's steps, and needs the
+            same numbers of ranks and workers. DataLoader's `prefetch_factor` must be at least 2, its default.
+            If one worker dies, all end with an error. A sample is yielded when its round, one step for each worker, has
+            been put, so that ranks that wait for each other between batches never wait for the producer in a circle.
+    :param first_step: with turns, the step to begin with if there is no checkpoint. A worker that joins when the
+        producer no longer keeps that step gets StepsGone: let the producer wait (`wait_for_consumers`: all workers) or
+        keep steps. None: begin with the first whole round of steps that is available, for trainings that need not see
+        all steps
     :param attributes: True: all attributes of each step; or the names of some; False: none
     :param timeout: seconds without a step after which a worker ends with tremula.TimedOut; None: as long as `timeout`
         and `step_timeout` of the session allow
-    :param uneven: what happens, by turns, to the last steps of the stream if there are fewer of them than workers:
-        "give" them, so that some ranks get a batch more than others; or "stop" before them, so that all workers get as
-        many steps, and all ranks as many batches, e.g. for a training that reduces gradients after each. They do not
-        count as given. With "stop" dealing begins with the first step from first_step on whose number is a multiple of
-        the number of workers
-    :param pin: samples lie in pinned memory; None: where a GPU is, in processes that can use it (a forked one cannot)
-    :param rank, world_size: of torch.distributed if it is initialised, else RANK and WORLD_SIZE, else 0 of 1
+    :param uneven: with turns, what happens to the last steps of the stream if there are fewer of them than workers:
+        "give" them, so that some ranks get one batch more than others; or "stop" before them, so that all workers get
+        the same number of steps, and all ranks the same number of batches, e.g. for a training that reduces gradients
+        after each. Steps left out do not count as given. With "stop" the first step is the lowest one, at least
+        first_step, whose number is a multiple of the number of workers
+    :param pin: whether samples are in pinned memory; None: if there is a GPU that the process can use (a forked one
+        cannot)
+    :param rank, world_size: by default those of torch.distributed if it is initialised, else RANK and WORLD_SIZE, else
+        0 and 1
     :param session: keys of the session, e.g. {"server": "localhost:7423"}
-    :param options: of the stream, e.g. start="oldest", restart_timeout=600
+    :param options: options of the stream, e.g. start="oldest", restart_timeout=600
 
-    The error of a worker names rank, worker and stream. In a process forked from one with an open session:
-    RuntimeError.
+    The error of a worker names rank, worker and stream. RuntimeError is raised in a process that was forked from one
+    with an open session.
     """
 
     def __init__(self, stream: str, fields: Union[None, Sequence[str], Mapping[str, Any]] = None, *,
@@ -79,17 +82,17 @@ class StreamDataset(torch.utils.data.IterableDataset):
         if uneven not in UNEVEN:
             raise ValueError(f"uneven: expected one of {', '.join(UNEVEN)}, found {uneven!r}")
         if uneven == "stop" and deal != "turns":
-            raise ValueError("uneven='stop': expected deal='turns', whose workers get as many steps; found deal='share', "
-                             "whose ranks get different numbers of steps: use model.join() of PyTorch")
+            raise ValueError("uneven='stop': expected deal='turns', whose workers get equally many steps; found "
+                             "deal='share', whose ranks get different numbers of steps: use PyTorch's model.join()")
         if "steps" in options:
-            raise ValueError("steps: expected deal='share' or deal='turns' in its place")
+            raise ValueError("steps: expected deal='share' or deal='turns' instead")
         self.stream, self.deal, self.group, self.first_step = stream, deal, group, first_step
         self.rank, self.world_size = _rank_and_size(rank, world_size)
         self._fields = fields
         self._attributes, self._timeout = attributes, timeout
         self._pin, self._uneven = pin, uneven
         self._session, self._options = dict(session or {}), dict(options)
-        self._turns: Optional[Turns] = None  # what was given to the training; the process that trains has the true one
+        self._turns: Optional[Turns] = None  # the steps given to the training, as the training process counts them
         self._loaded: Optional[Turns] = None
 
     # ---- in the worker ----
@@ -125,7 +128,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
                 is_mine, expect_end = self._own_steps(number)
                 yield from self._steps(stream, samples, is_mine, self._turns.ends_round, expect_end)
             stream.close()
-        except GeneratorExit:  # the loop was left
+        except GeneratorExit:  # the caller left the loop
             assert stream is not None
             stream.close()
             raise
@@ -135,7 +138,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
             session.close()
 
     def _joined(self, number: int, total: int, name: str) -> "tremula.Session":
-        """Workers of a training that was killed may live for a moment after it."""
+        """Opens the session of a worker. Tries again for five seconds if it is refused, as workers of a training that
+        was killed may outlive it for a moment."""
         until = time.monotonic() + 5
         while True:
             try:
@@ -153,8 +157,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
         return {"start": "oldest", **self._options}
 
     def _own_steps(self, worker: int) -> Tuple[Callable[[int], bool], Callable[[int], None]]:
-        """Returns two functions of the number of a step: whether this worker is to get it; and one, also for the end of
-        the stream, that raises StepsGone if a step is missing before it that this worker was to get."""
+        """Returns two functions of the number of a step: the first returns whether this worker gets the step; the
+        second, also called at the end of the stream, raises StepsGone if an earlier step of this worker is missing."""
         assert self._turns is not None
         turns = self._turns
         expected = turns.oldest_needed(worker)
@@ -181,9 +185,9 @@ class StreamDataset(torch.utils.data.IterableDataset):
 
     def _steps(self, stream: "tremula.InStream", samples: Samples, is_mine: Callable[[int], bool],
                ends_round: Callable[[int], bool], expect_end: Callable[[int], None]) -> Iterator[Dict[str, Any]]:
-        """A step of this worker is yielded when its round has ended: every worker has had a turn."""
+        """Yields the steps of this worker, each when its round has ended, that is, after every worker had a turn."""
         held: List[Dict[str, Any]] = []
-        following = dropped = 0  # the step after the last one, and how many were dropped until then
+        following = dropped = 0  # the step after the last one, and how many steps were dropped up to it
         while True:
             status = stream.begin_step(self._timeout)
             if status is tremula.StepStatus.NOT_READY:
@@ -209,13 +213,13 @@ class StreamDataset(torch.utils.data.IterableDataset):
     def _claim(self, workers: int) -> None:
         if self.deal == "turns" and self._turns is None:
             total, first = workers * self.world_size, self.first_step or 0
-            if self._uneven == "stop":  # the rest of a round that has begun before is not enough for all
+            if self._uneven == "stop":  # the rest of a round that has already begun is not enough for all workers
                 first = next_turn(first, 0, total)
             self._turns = self._loaded.resumed(total) if self._loaded else Turns(total, first)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """Yields the batches of a DataLoader over this dataset, and counts them: state_dict covers the batches that
-        were yielded, not those that workers have fetched ahead. An error of a worker that was killed names rank, worker
+        were yielded, not those that workers have prefetched. The error for a worker that was killed names rank, worker
         and stream, as other errors do."""
         self._claim(max(1, getattr(loader, "num_workers", 0)))
         for batch in batches_of(loader, self.rank, self.stream):
@@ -223,27 +227,27 @@ class StreamDataset(torch.utils.data.IterableDataset):
             yield batch
 
     def drawn(self, batch: Any) -> None:
-        """Counts the steps of a batch, by its "step", as given to the training, as ``batches`` does."""
+        """Counts the steps of a batch, which its "step" names, as given to the training. ``batches`` does so itself."""
         if self.deal == "turns":
             if self._turns is None:
                 raise RuntimeError("expected batches(loader), which knows how many workers there are, or iter(dataset)")
             for step in steps_in(batch):
                 if self.first_step is None and self._turns.before is None and not self._turns.next:
-                    self._turns.first = step - step % self._turns.total  # of its round, the first one
+                    self._turns.first = step - step % self._turns.total  # the first step of its round
                 self._turns.drawn(step)
 
     def state_dict(self) -> Dict[str, Any]:
-        """How far each worker of this rank has come: {"by": "turns", "total": W, "next": {worker: step}, ...}. To be
-        saved between two batches, when the last one was used. Every rank saves its own; a training with other ranks or
-        workers loads what ``merged`` makes of all.
+        """Returns how far each worker of this rank has got: {"by": "turns", "total": W, "next": {worker: step}, ...}.
+        Save it between two batches, after the last one has been used. Every rank saves its own; a training with another
+        number of ranks or workers loads what ``merged`` makes of all.
 
-        :raises RuntimeError: steps are shared: the producer's queue has no memory of who got what
+        :raises RuntimeError: with deal="share", as the producer's queue does not record which worker got which step
         """
         if self.deal != "turns":
             raise RuntimeError("expected deal='turns', which can be resumed; found deal='share'")
         turns = self._turns if self._turns is not None else self._loaded
         if turns is None:
-            raise RuntimeError("expected a dataset that was iterated, or has loaded a state; found neither")
+            raise RuntimeError("expected a dataset that has been iterated or has loaded a state; found neither")
         if self._turns is not None and (turns.next or turns.before or self.first_step is not None):
             workers = turns.total // self.world_size
             for worker in range(workers):
@@ -251,19 +255,21 @@ class StreamDataset(torch.utils.data.IterableDataset):
         return turns.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a state was saved. Before the dataset is iterated.
+        """Makes the dataset go on where a state was saved. Call it before the dataset is iterated.
 
-        :raises ValueError: it is no state of turns
+        :raises ValueError: the state was not made with deal="turns"
         """
         if self.deal != "turns":
             raise RuntimeError("expected deal='turns', which can be resumed; found deal='share'")
         loaded, self._turns = Turns.of_state(state), None
-        is_begun = self.first_step is not None or bool(loaded.next or loaded.before)  # else it determines no first step
+        # A state in which nothing has begun determines no first step.
+        is_begun = self.first_step is not None or bool(loaded.next or loaded.before)
         self._loaded = loaded if is_begun else None
 
 
 def can_pin() -> bool:
-    """Returns whether this process can pin memory: a GPU is there, and this is no fork of a process that uses it."""
+    """Returns whether this process can pin memory: there is a GPU, and the process was not forked from one that uses
+    it."""
     if not torch.cuda.is_available():
         return False
     is_bad_fork = getattr(torch.cuda, "_is_in_bad_fork", None)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which worker gets which step when steps are dealt by turns: arithmetic, no stream.
+"""Computes which worker gets which step when workers take turns. Pure arithmetic, without a stream.
 
 Workers are numbered over all ranks: worker ``w`` of rank ``r`` is number ``r * workers + w``. Step ``n`` belongs to
-worker ``n % total``; after a checkpoint of all ranks, the i-th step that it lacks to worker ``i % total``. A ``Turns``
-says how far each worker has come; it is what a checkpoint holds.
+worker ``n % total``; after a checkpoint of all ranks, the i-th step that it lacks belongs to worker ``i % total``. A
+``Turns`` records how far each worker has got; it is what a checkpoint holds.
 
 >>> turns = Turns(4)
 >>> for step in (0, 1, 4): turns.drawn(step)
@@ -17,12 +17,12 @@ from typing import Any, Iterable, List, Mapping, Optional
 
 
 def number_of(rank: int, worker: int, workers: int) -> int:
-    """The number, over all ranks, of a worker of a rank that has ``workers`` of them."""
+    """Returns the number, over all ranks, of a worker of a rank that has ``workers`` of them."""
     return rank * workers + worker
 
 
 def next_turn(step: int, number: int, total: int) -> int:
-    """The first step from ``step`` on whose turn it is of worker ``number``.
+    """Returns the first step, not before ``step``, that belongs to worker ``number``.
 
     >>> [next_turn(step, 1, 4) for step in range(7)]
     [1, 1, 5, 5, 5, 5, 9]
@@ -34,30 +34,30 @@ class Turns:
     """How far each of ``total`` workers has got.
 
     total: workers of all ranks together
-    first: the step that dealing begins with; steps below it are no one's
-    before: of a job that was resumed: how far all workers of the one before it had come. Then the steps that it has not
-        given are numbered in their order, and number i belongs to worker i modulo the total: so all workers come to
-        their k-th sample in the same round, however unevenly their predecessors had come along
+    first: the first step that is distributed; steps below it belong to no worker
+    before: for a resumed job, how far all workers of the previous job had got. The steps which that job has not given
+        are then numbered in order, and number i belongs to worker i modulo the total, so that all workers reach their
+        k-th sample in the same round, however uneven the progress of their predecessors was
     """
 
     def __init__(self, total: int, first: int = 0, before: Optional[Turns] = None) -> None:
         if total < 1:
             raise ValueError(f"expected at least 1 worker, found {total}")
         self.total, self.first, self.before = total, first, before
-        self.next: dict[int, int] = {}  # for each worker the number of a step, which is the step itself without before
-        self._end = 0  # of what the one before has given: the first step after which none was
-        self._left: List[int] = []  # steps below it that were not given
+        self.next: dict[int, int] = {}  # for each worker the number of its next step; without before, the step itself
+        self._end = 0  # first step from which the previous job gave none
+        self._left: List[int] = []  # steps below _end that the previous job did not give
         if before is not None:
             self._end = max(before.bound(), first)
             self._left = [step for step in range(first, self._end) if not before.is_done(step)]
 
     def bound(self) -> int:
-        """No step from here on was given."""
+        """Returns a step such that neither it nor any later step has been given."""
         most = max(self.next.values(), default=self.first)
         return max(self.first, self._end, self.step_of(most) if most >= 0 else 0)
 
     def number_of_step(self, step: int) -> Optional[int]:
-        """None: it was given before, or lies before the first one."""
+        """Returns the number of a step; None if the previous job gave it or if it is before the first one."""
         if self.before is None:
             return step if step >= self.first else None
         if step >= self._end:
@@ -66,23 +66,23 @@ class Turns:
         return at if at < len(self._left) and self._left[at] == step else None
 
     def step_of(self, number: int) -> int:
-        """The reverse."""
+        """Reverses number_of_step."""
         if self.before is None:
             return number
         return self._left[number] if number < len(self._left) else number - len(self._left) + self._end
 
     def owner(self, step: int) -> Optional[int]:
-        """The worker whose step it is; None: it was given before."""
+        """Returns the worker that a step belongs to; None as for number_of_step."""
         number = self.number_of_step(step)
         return None if number is None else number % self.total
 
     def ends_round(self, step: int) -> bool:
-        """Every worker has had its turn with this step."""
+        """Returns whether every worker has had a turn after this step."""
         number = self.number_of_step(step)
         return number is not None and (number + 1) % self.total == 0
 
     def round_from(self, step: int) -> int:
-        """The first step from ``step`` on with which a round begins.
+        """Returns the first step, not before ``step``, that begins a round.
 
         >>> [Turns(4).round_from(step) for step in range(6)]
         [0, 4, 4, 4, 4, 8]
@@ -90,34 +90,34 @@ class Turns:
         return next_turn(step, 0, self.total)
 
     def drawn(self, step: int) -> None:
-        """Notes that a step was given to the training; of each worker steps come in ascending order."""
+        """Records that a step was given to the training; the steps of each worker come in ascending order."""
         number = self.number_of_step(step)
         if number is not None:
             worker = number % self.total
             self.next[worker] = max(self.next.get(worker, number), number + self.total)
 
     def claim(self, worker: int) -> None:
-        """Notes that ``worker`` is of this rank, even if it has given nothing yet."""
+        """Records that ``worker`` belongs to this rank, even if it has given nothing yet."""
         begin = self.first if self.before is None else 0
         self.next.setdefault(worker, next_turn(begin, worker, self.total))
 
     def is_done(self, step: int) -> bool:
-        """Returns whether the step was given to the training, or lies before the first one."""
+        """Returns whether the step was given to the training, or is before the first one."""
         number = self.number_of_step(step)
         return number is None or number < self.next.get(number % self.total, number)
 
     @property
     def is_complete(self) -> bool:
-        """Whether it covers all workers; the state that one rank has saved covers only the workers of that rank."""
+        """Whether the state covers all workers; a state saved by one rank covers only the workers of that rank."""
         return len(self.next) == self.total
 
     def oldest_needed(self, worker: int) -> int:
-        """Returns the first step that ``worker`` is to get and has not been given."""
+        """Returns the first step of ``worker`` that it has not been given."""
         begin = self.first if self.before is None else 0
         return self.step_of(self.next.get(worker, next_turn(begin, worker, self.total)))
 
     def following(self, step: int) -> int:
-        """Returns the step of the same worker after this one."""
+        """Returns the next step of the worker that this step belongs to."""
         number = self.number_of_step(step)
         assert number is not None
         return self.step_of(number + self.total)
@@ -128,8 +128,8 @@ class Turns:
                 "before": None if self.before is None else self.before.state()}
 
     def resumed(self, total: int) -> Turns:
-        """Returns the state with which a job of ``total`` workers continues from here. ValueError: this state covers
-        some workers only, and their number has changed."""
+        """Returns the state with which a job of ``total`` workers continues from here. Raises ValueError if this state
+        covers only some workers and their number has changed."""
         if self.is_complete:
             return Turns(total, self.first, self)
         if total == self.total:
@@ -139,7 +139,7 @@ class Turns:
 
     @staticmethod
     def of_state(state: Mapping[str, Any]) -> Turns:
-        """Makes Turns from what ``state`` has returned. ValueError if it is no such state."""
+        """Makes Turns from a result of ``state``. Raises ValueError if it is anything else."""
         if state.get("by") != "turns":
             raise ValueError(f"expected a state of steps dealt by turns, found {state!r}")
         before = state.get("before")
@@ -149,7 +149,7 @@ class Turns:
 
 
 def merged(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One state of those that all ranks have saved, with which a job of another size can go on.
+    """Merges the states that all ranks have saved into one, with which a job of another size can go on.
 
     >>> a, b = Turns(4), Turns(4)
     >>> a.drawn(0), a.drawn(1), b.drawn(2), b.drawn(3)
@@ -162,13 +162,13 @@ def merged(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         raise ValueError("expected the states of all ranks, found none")
     befores = [turns.before.state() for turns in all_turns if turns.before is not None]
     if befores and len(befores) != len(all_turns):
-        raise ValueError("expected states of one job, found one of a job that was resumed and one of another")
+        raise ValueError("expected states of one job, found states of jobs that were resumed differently")
     before = Turns.of_state(merged(befores)) if befores else None
     whole = Turns(all_turns[0].total, all_turns[0].first, before)
     for turns in all_turns:
         if (turns.total, turns.first) != (whole.total, whole.first):
-            raise ValueError(f"expected states of one job, found one of {turns.total} workers from step "
-                             f"{turns.first} on and one of {whole.total} from step {whole.first} on")
+            raise ValueError(f"expected states of one job, found one of {turns.total} workers that began with step "
+                             f"{turns.first} and one of {whole.total} that began with step {whole.first}")
         for number, step in turns.next.items():
             whole.next[number] = max(step, whole.next.get(number, step))
     return whole.state()

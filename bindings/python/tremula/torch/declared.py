@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declares the tensors of a writer on all of its ranks: every name that any rank has, in one order and one layout.
-Compares what the ranks hold as copies."""
+"""Declares the tensors of a writer on all of its ranks: every name that any rank has, in one order and with one layout.
+Compares the copies that the ranks hold."""
 from __future__ import annotations
 
 import functools
@@ -20,7 +20,8 @@ from .tensors import array_of
 
 @dataclass(frozen=True)
 class Declared:
-    """A tensor as one rank declares it. text: of its layout; None: a plain tensor, so a copy of the whole array."""
+    """A tensor as one rank declares it. text: text of its layout; None for a plain tensor, which is a copy of the whole
+    array."""
 
     name: str
     kind: str
@@ -41,9 +42,10 @@ def _unpacked(packed: bytes) -> List[Declared]:
 
 def gathered(session: "tremula.Session", stream: str, mine: Sequence[Declared],
              failure: Optional[Exception]) -> Optional[List[List[Declared]]]:
-    """Returns what each rank declares, or None if that is the same on all. Collective.
+    """Returns what each rank declares; None if all declare the same. Collective.
 
-    failure: this rank's own, which it raises once the others know of it. They raise tremula.PeerLost, which names the rank
+    failure: this rank's error, which it raises after reporting it to the others. They raise tremula.PeerLost, which
+        names this rank
     """
     packed = _packed(mine)
     report = b"failed" + f"{type(failure).__name__}: {failure}".encode() if failure is not None else \
@@ -66,8 +68,8 @@ def gathered(session: "tremula.Session", stream: str, mine: Sequence[Declared],
 
 
 def merged_names(by_rank: Sequence[Sequence[Declared]]) -> Dict[str, Tuple[Declared, List[int]]]:
-    """Returns each name with what is declared of it and the ranks that have it; in the order of rank 0, then of what each
-    other rank has besides. ValueError: two ranks declare one name differently.
+    """Returns each name with its declaration and the ranks that have it: first the names of rank 0 in its order, then
+    the additional names of each other rank. Raises ValueError if two ranks declare one name differently.
 
     >>> l0, l1 = Declared("l0", "f32", (2,), None), Declared("l1", "f32", (3,), None)
     >>> {name: ranks for name, (_, ranks) in merged_names([[l0], [l1], [l0, l1]]).items()}
@@ -80,16 +82,16 @@ def merged_names(by_rank: Sequence[Sequence[Declared]]) -> Dict[str, Tuple[Decla
             if first != each:
                 raise ValueError(f"tensor '{each.name}': expected the same type, shape and layout on all ranks, found "
                                  f"{first.shown()} on rank {ranks[0]} and {each.shown()} on rank {rank}: give each "
-                                 "rank's own tensors names of their own, or say by layouts= which part each rank has, "
-                                 "of replicas with a mesh each by one mesh of all ranks (2 replicas of 2 ranks: mesh=2x2 "
-                                 "axes0=1)")
+                                 "rank's own tensors names of their own, or say by layouts= which part each rank has; "
+                                 "for replicas that each have a mesh, use one mesh of all ranks (2 replicas of 2 "
+                                 "ranks: mesh=2x2 axes0=1)")
             ranks.append(rank)
     return found
 
 
 def expect_ranks(declared: Declared, ranks: Sequence[int], size: int) -> None:
-    """Checks that ranks of ``size`` which do not give a tensor have none of its elements. ValueError, which is the same
-    on every rank: they would have to list what they own, or the layout gives them a part."""
+    """Checks that those of ``size`` ranks that do not give a tensor have none of its elements. Raises ValueError, the
+    same on every rank, if they would have to list what they own, or if the layout gives them a part."""
     if declared.text is None or len(ranks) == size:
         return
     if " lists=" in declared.text:
@@ -97,20 +99,20 @@ def expect_ranks(declared: Declared, ranks: Sequence[int], size: int) -> None:
                          f"('{declared.text}'), found it on {named(ranks)}: give an empty part on the others")
     lacking = _lacking(declared.text, tuple(ranks), size)
     if lacking:
-        raise ValueError(f"tensor '{declared.name}': expected it on every rank that has a part of it by its layout "
+        raise ValueError(f"tensor '{declared.name}': expected it on every rank to which its layout gives a part "
                          f"('{declared.text}'), found none on {named(lacking)}: give the part there, or another layout "
                          "by layouts=")
 
 
 @functools.lru_cache(maxsize=64)
 def _lacking(text: str, ranks: Tuple[int, ...], size: int) -> List[int]:
-    """Returns which ranks have elements by a layout and are not among ``ranks``."""
+    """Returns the ranks to which a layout gives elements and which are not among ``ranks``."""
     layout = tremula.Layout.parse(text)
     return [rank for rank in sorted(set(range(size)).difference(ranks)) if layout.local(rank).allocated]
 
 
 def layout_on(ranks: Sequence[int], size: int, declared: Declared) -> "tremula.Layout":
-    """Returns the layout of a tensor that only these ranks of ``size`` have, after expect_ranks."""
+    """Returns the layout of a tensor that only these ranks of ``size`` have. Call it after expect_ranks."""
     if declared.text is None:
         whole = whole_copies(declared.shape, len(ranks))
         if len(ranks) == size:
@@ -120,7 +122,8 @@ def layout_on(ranks: Sequence[int], size: int, declared: Declared) -> "tremula.L
 
 
 def named(ranks: Sequence[int]) -> str:
-    """
+    """Names ranks in an error text.
+
     >>> named([1]), named([0, 2])
     ('rank 1', 'ranks 0, 2')
     """
@@ -130,8 +133,8 @@ def named(ranks: Sequence[int]) -> str:
 
 def check_copies(session: "tremula.Session", layouts: Mapping[str, "tremula.Layout"],
                  parts: Mapping[str, torch.Tensor]) -> None:
-    """Compares by hash what several ranks hold whole. Collective; a pass over those tensors. ValueError, on all ranks, names
-    the first tensor that differs and on which ranks."""
+    """Compares, by hash, the tensors that several ranks hold whole. Collective; makes a pass over those tensors. Raises
+    ValueError on all ranks, which names the first tensor that differs and the ranks on which it does."""
     mine = np.zeros(len(layouts), np.uint64)
     for t, (name, layout) in enumerate(layouts.items()):
         part = parts[name]
@@ -149,7 +152,7 @@ def check_copies(session: "tremula.Session", layouts: Mapping[str, "tremula.Layo
     if differing:
         name, first, others = differing[0]
         more = f" (and those of {len(differing) - 1} other tensors)" if len(differing) > 1 else ""
-        raise ValueError(f"tensor '{name}': expected equal copies on all ranks, as each gives the whole of it, found other "
-                         f"numbers on {named(others)} than on rank {first}{more}: make the copies equal "
+        raise ValueError(f"tensor '{name}': expected equal copies on all ranks, as each gives the whole tensor, found "
+                         f"other numbers on {named(others)} than on rank {first}{more}: make the copies equal "
                          "(torch.distributed.broadcast), give it on one rank only, give tensors that differ, e.g. experts, "
                          "names of their own on each rank, or say by layouts= which part each rank has")

@@ -24,19 +24,20 @@ VERIFY = ("sent", "all", "none")
 
 
 class WrongNumbers(tremula.Mismatch):
-    """The elements of a version do not match the hashes that the writer has sent. The model keeps the version that it
-    had (with buffers="direct" it holds the wrong elements)."""
+    """The elements of a version do not match the hashes that the writer has sent. The model keeps its previous version
+    (with buffers="direct" it holds the wrong elements)."""
 
 
 class Follower:
-    """Made by ``follow``. Every rank of the group makes the same calls.
+    """A reader of versions, made by ``follow``. Every rank of the group makes the same calls.
 
     number      number of the version that the tensors hold; None before the first one
     attributes  attributes of that version
-    epoch       how many writers there were before the one of that version
-    is_whole    the tensors hold one whole version. False: none yet, or, with buffers="direct", an update has failed
+    epoch       how many writers there were before the writer of that version
+    is_whole    whether the tensors hold one whole version. False before the first one and, with buffers="direct", after
+                an update has failed
     unverified  names of the writer's tensors whose hashes cannot be checked: the writer does not send them in the type
-                that is read, or this group has not all elements
+                that is read, or this group does not have all elements
     """
 
     def __init__(self, tensors: Dict[str, Any], name: str, session: "tremula.Session",
@@ -53,7 +54,7 @@ class Follower:
         self._tensors, self._fused = tensors, fused
         self._sum = sum_over_ranks if sum_over_ranks is not None else sum_for(session)
         written = session.describe(name, timeout).fields
-        self._told = {given[len(PREFIX):]: field for given, field in written.items() if given.startswith(PREFIX)}
+        self._hash_fields = {given[len(PREFIX):]: field for given, field in written.items() if given.startswith(PREFIX)}
         self._written = {given: field for given, field in written.items() if not given.startswith(PREFIX)}
         for given in set(layouts).difference(tensors):
             raise ValueError(f"layouts: expected names of tensors, found '{given}'{nearest(given, list(tensors))}")
@@ -92,7 +93,7 @@ class Follower:
             raise
 
     def _declare_hashes(self) -> None:
-        """Which readings are checked, and by which row of the writer."""
+        """Declares which readings are checked, and by which row of the writer."""
         self._order = {given: t for t, given in enumerate(self._written)}
         self._checks: Dict[str, List[Reading]] = {}
         self._rows: Dict[str, Any] = {}
@@ -101,7 +102,7 @@ class Follower:
             return
         for reading in self._readings:
             kind = OWN if self._written[reading.name].type.name == reading.kind else reading.kind
-            if kind in self._told and reading.is_provable(self._front):
+            if kind in self._hash_fields and reading.is_provable(self._front):
                 self._checks.setdefault(kind, []).append(reading)
             else:
                 self.unverified.append(reading.name)
@@ -118,15 +119,16 @@ class Follower:
     # ---- a version ----
 
     def update(self, timeout: Optional[float] = None) -> Optional[int]:
-        """Takes the newest version into the tensors, and returns its number; None if there was no newer one within
-        ``timeout`` seconds (0: does not wait). Waits without one as the session's step_timeout says. Collective, with the same ``timeout``.
+        """Fills the tensors with the newest version and returns its number; None if there is no newer version within
+        ``timeout`` seconds (0: does not wait; None: waits as long as the session's step_timeout allows). Collective;
+        all ranks pass the same ``timeout``. A group of several ranks with restart_timeout waits for a version whatever
+        ``timeout`` is.
 
         EOFError         the writer has ended the stream, and the tensors hold its last version
         WrongNumbers     a hash differs from the one that the writer has sent
         tremula.PeerLost the writer, or the link to it, was lost; ``reopen`` tries again. With restart_timeout in the
                          options of ``follow`` the next update waits for a writer that is started again
-        A group of several ranks with restart_timeout waits for a version, whatever ``timeout`` is.
-        In all these cases the tensors hold the version that they had, unless buffers="direct".
+        In all these cases the tensors keep the version that they held, unless buffers="direct".
         """
         until = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -152,7 +154,7 @@ class Follower:
         for theirs."""
         found = [tremula.StepStatus.NOT_READY]
         if self._session.size > 1 and self._options.get("restart_timeout", 0) != 0:
-            timeout = None  # ranks find the loss of a writer together, inside the library: none may leave
+            timeout = None  # ranks detect the loss of a writer together, inside the library, so none may leave it
         if timeout is None or self._session.size == 1 or self._sum is None:
             def wait() -> None:
                 found[0] = self._in.begin_step(timeout)
@@ -173,16 +175,16 @@ class Follower:
                                        "for a version that the others have; step_timeout sets how long")
 
     def _turn(self, seconds: float) -> "tremula.StepStatus":
-        """Makes one call of the library, which is collective or agrees on its result; begin_step makes more calls,
-        depending on the clock."""
+        """Makes one call of the library, which is collective or whose result all ranks agree on. begin_step would make
+        more calls, their number depending on the clock."""
         stream = self._in
         if stream._is_in_step:  # an update has failed in it
             stream.end_step()
         return stream._begun(stream._check(stream._within(stream._handle, seconds)))
 
     def _together(self, act: Any, share: Any = None) -> Any:
-        """Acts, and agrees with the other ranks on how that went: an error on one is an error on all. Returns the sums
-        of what ``share`` returns."""
+        """Calls ``act`` and agrees with the other ranks on the outcome: an error on one rank is an error on all.
+        Returns the sums over all ranks of what ``share`` returns."""
         failure: Optional[BaseException] = None
         try:
             act()
@@ -207,7 +209,7 @@ class Follower:
             for reading in self._readings:
                 reading.get(self._in, self._back)
         except Exception:
-            if self._in._is_in_step:  # else it was cut short
+            if self._in._is_in_step:  # otherwise the step was cut short
                 with contextlib.suppress(tremula.Error):  # the first error is reported
                     self._in.end_step()
             raise
@@ -226,7 +228,7 @@ class Follower:
                                    f"writer has hashed, found others in '{wrong[0]}'{more}")
 
     def _install(self) -> None:
-        """All tensors of a whole version, at once as far as this thread is concerned."""
+        """Puts all tensors of a whole version in place, at once as far as this thread is concerned."""
         if self._buffers == "direct":
             return
         with torch.no_grad():
@@ -241,21 +243,21 @@ class Follower:
     # ---- the rest ----
 
     def reopen(self) -> None:
-        """Opens the stream again after tremula.PeerLost, e.g. as a version was taken back before it was read. The
+        """Opens the stream again after tremula.PeerLost, e.g. because a version was taken back before it was read. The
         next update gets the newest version. Collective."""
         self._in.give_up()
         self._open()
 
     @property
     def bytes(self) -> int:
-        """Bytes of all tensors of this rank."""
+        """Total size in bytes of all tensors of this rank."""
         return sum(place.tensor.numel() * place.tensor.element_size() for place in self._front.values())
 
     def statistics(self) -> "tremula.Statistics":
         return self._in.statistics()
 
     def close(self) -> None:
-        """Leaves the stream. The tensors keep what they hold."""
+        """Leaves the stream. The tensors keep their values."""
         self._in.close()
 
     def __enter__(self) -> Follower:
@@ -274,25 +276,27 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
            buffers: str = "copy", verify: str = "sent", sum_over_ranks: Optional[Sum] = None,
            timeout: Optional[float] = None, **options: Any) -> Follower:
     """Follows the versions of ``publish``: ``update`` fills the tensors with the newest version, in place, each in its
-    own type and sharding. Waits ``timeout`` seconds for the writer (None: the session's).
+    own type and sharding. Waits ``timeout`` seconds for the writer (None: the session's timeout).
 
     model    a module, or tensors by name, some or all of those that are published
-    layouts  as of ``publish``; a plain tensor is a whole copy on every rank
-    fused    names that one side has for what are several tensors on the other:
-             {"qkv.weight": ["q.weight", "k.weight", "v.weight"]} is put together along dimension 0, whichever side has
-             it; (names, 1) along dimension 1; a list of Piece in any arrangement, also of a name that the writer has
-             in another shape, e.g. padded
-    buffers  "copy": versions come into a second set of tensors, and are copied when they are whole: twice the memory
-             and a pass more; "swap": the second set becomes the first, Tensor.data is exchanged: twice the memory, no
-             pass, and the memory of a parameter moves with every version; "direct": into the tensors themselves: no
-             more memory, no pass; they must not be used during ``update``, and after an error in it they are a
-             mixture: ``is_whole`` is False until an update succeeds
-    verify   "sent": all tensors of which the writer sends a hash in the type that is read; "all": ValueError if these
-             are not all; "none". Costs a pass; a group of several ranks adds up by ``sum_over_ranks``, by default
-             torch.distributed if it is initialised with the same ranks, else the session
-    options  of a stream, e.g. restart_timeout=600, serve=True
+    layouts  as for ``publish``; a plain tensor is a whole copy on every rank
+    fused    tensors that are one on one side and several on the other:
+             {"qkv.weight": ["q.weight", "k.weight", "v.weight"]} joins them along dimension 0, whichever side has the
+             fused one; (names, 1) along dimension 1; a list of Piece in any arrangement, also for a tensor that the
+             writer has in another shape, e.g. padded
+    buffers  "copy": versions are received into a second set of tensors and copied when they are whole, which takes
+             twice the memory and one more pass; "swap": the second set becomes the first by exchanging Tensor.data,
+             which takes twice the memory and no pass, but the memory of a parameter moves with every version; "direct":
+             versions are received into the tensors themselves, which takes no more memory and no pass, but they must
+             not be used during ``update``, and after an error in it they are a mixture: ``is_whole`` is False until an
+             update succeeds
+    verify   "sent": checks all tensors for which the writer sends a hash in the type that is read; "all": raises
+             ValueError if these are not all tensors; "none". Takes a pass over the elements; a group of several ranks
+             adds hashes up by ``sum_over_ranks``, by default torch.distributed if it is initialised with the same ranks, else the session
+    options  options of the stream, e.g. restart_timeout=600, serve=True
 
-    Collective. ValueError: a tensor that the writer has not (with the nearest name); other shapes; wrong pieces.
+    Collective. Raises ValueError for a tensor that the writer does not have (with the nearest name), for shapes that
+    differ, and for wrong pieces.
     """
     return Follower(tensors_of(model), name, session, layouts or {}, fused or {}, buffers, verify, sum_over_ranks,
                     timeout, options)

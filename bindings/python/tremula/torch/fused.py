@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which elements of a writer's tensors are which of a reader's: the same names, or several fused into one on either
-side. Shapes in, boxes out: no stream, no tensor."""
+"""Computes which elements of a writer's tensors are which elements of a reader's: tensors of the same names, or several
+fused into one on either side. Takes shapes and returns boxes; needs no stream and no tensor."""
 from __future__ import annotations
 
 import difflib
@@ -12,8 +12,8 @@ from .boxes import Box, Numbers, covers_once
 
 @dataclass(frozen=True)
 class Piece:
-    """Elements of tensor ``name`` from ``origin`` on, ``extents`` of them, are those of the fused tensor from ``at`` on.
-    Without ``extents`` all of ``name`` from ``origin`` on."""
+    """The box of tensor ``name`` that begins at ``origin`` and has ``extents`` elements along each dimension; it is the
+    box of the fused tensor that begins at ``at``. Without ``extents``, it extends to the end of ``name``."""
 
     name: str
     at: Numbers
@@ -21,14 +21,15 @@ class Piece:
     origin: Numbers = ()
 
 
-#: The parts of a fused tensor: names put together along dimension 0; names and the dimension; or pieces in any
+#: The parts of a fused tensor: names of tensors to join along dimension 0; names and the dimension; or pieces in any
 #: arrangement.
 Fused = Union[Sequence[str], Tuple[Sequence[str], int], Sequence[Piece]]
 
 
 @dataclass(frozen=True)
 class Link:
-    """Box ``source`` of the writer's tensor ``field`` is the box of the reader's ``tensor`` that begins at ``at``."""
+    """Elements that two tensors share: box ``source`` of the writer's tensor ``field`` is the box of the reader's
+    ``tensor`` that begins at ``at``."""
 
     field: str
     source: Box
@@ -41,13 +42,14 @@ class Link:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Returns the name that was probably meant, for error messages; empty if there is none."""
+    """Returns a clause for error messages that states the name that was probably meant; empty if there is none."""
     found = difflib.get_close_matches(name, names, 1, 0.5)
     return f"; the nearest name is '{found[0]}'" if found else ""
 
 
 def pieces_of(fused_name: str, fused: Fused, shapes: Mapping[str, Numbers]) -> List[Piece]:
-    """Returns pieces with extents and origins. ValueError: a part is unknown, of another dimension, or does not fit.
+    """Returns pieces with extents and origins. Raises ValueError if a part is unknown, has another number of
+    dimensions, or does not fit.
 
     >>> pieces_of("qkv", ["q", "k"], {"q": (4, 8), "k": (2, 8)})
     [Piece(name='q', at=(0, 0), extents=(4, 8), origin=(0, 0)), Piece(name='k', at=(4, 0), extents=(2, 8), origin=(0, 0))]
@@ -83,17 +85,18 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
     """Returns where every element of the reader's tensors comes from.
 
     written, read: global shapes of the tensors of both sides
-    fused: of names that one of the two sides has: what they are made of on the other side; of a name that both have in
-        different shapes, e.g. one of them padded: what the reader's is made of
+    fused: for a name that only one side has, what it is made of on the other side; for a name that both sides have in
+        different shapes, e.g. one of them padded, what the reader's is made of
 
-    ValueError: a tensor that the writer has not, with the nearest name; another shape; elements of a fused tensor
-    that come from nowhere, or from two places.
+    Raises ValueError for a tensor that the writer does not have (with the nearest name), for shapes that differ, and
+    for elements of a fused tensor that come from nowhere, or from two places.
     """
     links: List[Link] = []
     parts_of: Dict[str, List[Piece]] = {}
     for name, parts in fused.items():
         if name in read and name in written and read[name] == written[name]:
-            raise ValueError(f"fused: expected '{name}' on one side, or of two shapes, found it on both: leave it out")
+            raise ValueError(f"fused: expected '{name}' on one side only, or in two shapes, found it in one shape on "
+                             "both: leave it out")
         if name in read:
             shapes = written
         elif name in written:
@@ -125,7 +128,7 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
             raise ValueError(f"tensor '{tensor}': expected one that the writer has, found none of that name"
                              f"{nearest(tensor, list(written))}: rename it, or say by fused= what it is made of")
         if not covers_once([link.target for link in found], shape):
-            raise ValueError(f"tensor '{tensor}' of shape {shape}: expected parts that have each of its elements "
+            raise ValueError(f"tensor '{tensor}' of shape {shape}: expected parts that contain each of its elements "
                              f"once, found {[(link.field, link.target) for link in found]}")
         links += found
     return links
@@ -133,4 +136,4 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
 
 def _within(name: str, shape: Numbers, box: Box, part: str) -> None:
     if len(box.origin) != len(shape) or any(e > s for e, s in zip(box.end, shape)):
-        raise ValueError(f"fused tensor '{name}' of shape {shape}: expected '{part}' to lie within it, found {box}")
+        raise ValueError(f"fused tensor '{name}' of shape {shape}: expected '{part}' to be within it, found {box}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts of tensors: plain ones, torch's ShardedTensor, and DTensor.
 
-DTensor is read by its attributes alone: ``shape``, ``placements``, ``device_mesh.mesh`` (or ``.shape``), and the
+DTensor is read only by its attributes: ``shape``, ``placements``, ``device_mesh.mesh`` (or ``.shape``), and the
 ``shard_order`` of its ``_spec``, as torch/distributed/tensor/_api.py, placement_types.py and _dtensor_spec.py
-(PyTorch 2.11) document them. Debian 12 has PyTorch 1.13, which knows no DTensor: the tests use stand-ins with these
+(PyTorch 2.11) document them. Debian 12 has PyTorch 1.13, which lacks DTensor, so the tests use stand-ins with these
 attributes, and the rows that PyTorch 2.11 itself puts on each rank.
 """
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 import tremula
 
-#: A mesh and what each axis of it does, and perhaps the shape of the whole array:
+#: A mesh, what each of its axes does, and optionally the shape of the whole array:
 #: ((2, 2), [tremula.Replicate(), tremula.Shard(0)]).
 MeshAndPlacements = Union[Tuple[Any, Sequence[Any]], Tuple[Any, Sequence[Any], Sequence[int]]]
 LayoutLike = Union["tremula.Layout", MeshAndPlacements, str]
@@ -32,16 +32,16 @@ class Placed:
     members: Optional[Tuple[int, ...]]
     #: For each axis of the mesh: the dimension that it cuts, or None.
     cuts: Tuple[Optional[int], ...]
-    #: For each axis: the chunks that axes after it have made before it cuts (split_factor of _StridedShard), else 1.
+    #: For each axis: how many chunks later axes have made before it cuts (split_factor of _StridedShard), else 1.
     factors: Tuple[int, ...]
     #: Axes whose ranks hold partial sums.
     sums: Tuple[int, ...]
 
 
 def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], spec: Any = None) -> Placed:
-    """Reads a mesh and placements. ValueError names a placement that no layout stands for.
+    """Reads a mesh and placements. Raises ValueError for a placement that no layout can express.
 
-    device_mesh: has ``mesh`` (a tensor of ranks) or ``shape``; or is a sequence of extents
+    device_mesh: an object with ``mesh`` (a tensor of ranks) or ``shape``, or a sequence of extents
     placements: for each axis one of Shard(dim), _StridedShard(dim, split_factor=...), Replicate(), Partial()
     spec: a DTensorSpec, whose ``shard_order`` (PyTorch 2.10 and later) says in which order axes cut a dimension
     """
@@ -89,7 +89,7 @@ def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], sp
         _refuse_uneven_strides(extents, mesh, cuts, factors)
     for entry in getattr(spec, "shard_order", None) or ():
         dim, order = int(entry[0]) % max(1, len(extents)), [int(axis) for axis in entry[1]]
-        # PyTorch fills the usual order in beside a _StridedShard that says none.
+        # PyTorch fills in the usual order for a _StridedShard that states none.
         is_filled_in = says_no_order and order == sorted(order) and any(factors[axis] != 1 for axis in order)
         if not is_filled_in:
             _order_cuts(dim, order, mesh, cuts, factors)
@@ -98,8 +98,8 @@ def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], sp
 
 def _order_cuts(dim: int, order: Sequence[int], mesh: Sequence[int], cuts: Sequence[Optional[int]],
                 factors: List[int]) -> None:
-    """Notes in ``factors`` the order in which axes cut dimension ``dim``, the outermost first. ValueError: the
-    factors give another order."""
+    """Records in ``factors`` the order in which axes cut dimension ``dim``, the outermost first. Raises ValueError if
+    the given factors mean another order."""
     cutting = [axis for axis, cut in enumerate(cuts) if cut == dim]
     if sorted(order) != cutting:
         raise ValueError(f"shard_order of dimension {dim}: expected the axes {cutting} of the mesh, which its "
@@ -116,19 +116,20 @@ def _order_cuts(dim: int, order: Sequence[int], mesh: Sequence[int], cuts: Seque
 
 def _refuse_uneven_strides(shape: Sequence[int], mesh: Sequence[int], cuts: Sequence[Optional[int]],
                            factors: Sequence[int]) -> None:
-    """ValueError for strides that PyTorch does not take for an order of cuts, where that makes a difference."""
+    """Raises ValueError for split factors that PyTorch does not interpret as an order of cuts, if that makes a
+    difference."""
     for axis, dim in enumerate(cuts):
         if dim is None or factors[axis] == 1:
             continue
         chunks = math.prod(mesh[a] for a in range(len(mesh)) if cuts[a] == dim) * factors[axis]
         if shape[dim] % chunks:
             raise ValueError(f"placement of axis {axis}: expected an extent of dimension {dim} that {chunks} chunks "
-                             f"divide, found {shape[dim]}: this _StridedShard says no order of cuts "
+                             f"divide, found {shape[dim]}: this _StridedShard states no order of cuts "
                              "(use_strided_shard_as_shard_order is False); redistribute the tensor to Shard() first")
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Returns ranks as the text of a layout writes members: 0-3/7."""
+    """Returns ranks in the form of members in the text of a layout, e.g. 0-3/7."""
     ranges: List[List[int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:
@@ -139,7 +140,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def layout_of_placed(p: Placed) -> "tremula.Layout":
-    """The layout. A tensor without dimensions is an array of one element."""
+    """Returns the layout of a placed tensor. A tensor without dimensions is an array of one element."""
     placements: List[Union[tremula.Shard, tremula.Replicate]] = [
         tremula.Replicate() if dim is None else tremula.Shard(dim, factor) for dim, factor in zip(p.cuts, p.factors)
     ]
@@ -153,19 +154,19 @@ def layout_of_placed(p: Placed) -> "tremula.Layout":
 
 
 def whole_copies(shape: Sequence[int], ranks: int) -> "tremula.Layout":
-    """Every one of ``ranks`` ranks has the whole array."""
+    """Returns a layout in which each of ``ranks`` ranks has the whole array."""
     return tremula.Layout.on_mesh(tuple(shape) or (1,), (ranks,), [tremula.Replicate()])
 
 
 def group_size() -> int:
-    """Ranks of torch.distributed, where it is initialised, else 1."""
+    """Returns the number of ranks of torch.distributed if it is initialised, else 1."""
     dist = torch.distributed
     return int(dist.get_world_size()) if dist.is_available() and dist.is_initialized() else 1
 
 
 def _of_shards(shape: Tuple[int, ...], shards: Sequence[Any], ranks: int, rank: int) -> "tremula.Layout":
-    """Makes a layout from the metadata of all shards, which every rank has. One shard for each rank, cut along one
-    dimension, has a formula; anything else is listed, this rank's boxes by this rank."""
+    """Makes a layout from the metadata of all shards, which every rank has. One shard per rank, cut along one
+    dimension, becomes a formula; otherwise each rank lists its own boxes."""
     owners = [shard.placement.rank() for shard in shards]
     differing = [d for d in range(len(shape))
                  if any(s.shard_sizes[d] != shape[d] or s.shard_offsets[d] != 0 for s in shards)]
@@ -184,15 +185,15 @@ def _of_shards(shape: Tuple[int, ...], shards: Sequence[Any], ranks: int, rank: 
 
 
 def layout_of(tensor: Any, *, ranks: Optional[int] = None, rank: Optional[int] = None) -> "tremula.Layout":
-    """Which rank holds which elements of a tensor.
+    """Returns the layout of a tensor: which rank holds which of its elements.
 
     tensor: a DTensor (anything with ``device_mesh``, ``placements`` and a global ``shape``), a ShardedTensor
-            (anything with ``metadata()``), or a plain tensor: every rank has a whole copy of it
-    ranks, rank: of the group; of torch.distributed if None, or 1 and 0 where that is not initialised
+            (anything with ``metadata()``), or a plain tensor, of which every rank has a whole copy
+    ranks, rank: those of the group; if None, those of torch.distributed, or 1 and 0 if it is not initialised
 
-    Uneven extents are cut as torch.chunk does, by one axis after the other: with _StridedShard (fully sharded data
-    parallel over tensor parallel) or ``shard_order`` in the order that these say. ValueError: a placement that no layout
-    stands for, e.g. Partial("max").
+    Uneven extents are cut as torch.chunk does, by one axis after the other. _StridedShard (fully sharded data parallel
+    over tensor parallel) and ``shard_order`` determine the order of the axes. Raises ValueError for a placement that no
+    layout can express, e.g. Partial("max").
     """
     dist = torch.distributed
     if hasattr(tensor, "placements") and hasattr(tensor, "device_mesh"):
@@ -210,16 +211,17 @@ def layout_of(tensor: Any, *, ranks: Optional[int] = None, rank: Optional[int] =
 
 
 def is_plain(tensor: Any) -> bool:
-    """Returns whether a tensor says nothing of a sharding, so that each rank which has it has the whole of it."""
+    """Returns whether a tensor carries no sharding, so that each rank that has it has the whole tensor."""
     return not (hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")) and \
         not callable(getattr(tensor, "metadata", None))
 
 
 def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[int]] = None) -> "tremula.Layout":
-    """A layout, its text, or (mesh, placements) with or without the shape of the whole array.
+    """Returns the layout that is given as such, as its text, or as (mesh, placements) with or without the shape of the
+    whole array.
 
-    local: extents of this rank's part; if neither ``like`` nor ``shape`` gives the shape of the whole array, every
-           rank has the same number of elements, as even extents are cut
+    local: extents of this rank's part; if neither ``like`` nor ``shape`` gives the shape of the whole array, every rank
+           is taken to have equal extents
     """
     if isinstance(like, tremula.Layout):
         return like
@@ -239,18 +241,16 @@ def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[i
 
 
 def local_of(tensor: Any) -> "torch.Tensor":
-    """The part of a DTensor or ShardedTensor that lies on this rank, in its own memory; a plain tensor itself.
-
-    ValueError: of a ShardedTensor this rank has several shards.
-    """
+    """Returns this rank's part of a DTensor or ShardedTensor, without copying it; a plain tensor itself. Raises
+    ValueError if this rank has several shards of a ShardedTensor."""
     if hasattr(tensor, "local_shards"):
         shards = tensor.local_shards()
         if len(shards) > 1:
-            raise ValueError(f"expected at most one shard on each rank, found {len(shards)}: they lie in memory of "
-                             "their own; give each under a name of its own")
+            raise ValueError(f"expected at most one shard on each rank, found {len(shards)}: each has its own memory, "
+                             "so give each under a name of its own")
         return shards[0].tensor if shards else torch.empty(0, dtype=tensor.dtype)
     local = getattr(tensor, "_local_tensor", None)
     if local is None and hasattr(tensor, "to_local"):
         local = tensor.to_local()
     found = tensor if local is None else local
-    return found.detach()  # shares memory; optimizers and autograd do not see what is written
+    return found.detach()  # shares the memory, but autograd does not record what is written to it

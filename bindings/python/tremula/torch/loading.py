@@ -29,7 +29,8 @@ class Place:
         return f"rank {self.rank}, worker {self.worker}, stream '{self.stream}'"
 
     def named(self, error: "tremula.Error") -> Exception:
-        """Returns the same kind of error, its text beginning with the place. DataLoader recreates it from its text."""
+        """Returns an error of the same kind, with the place at the beginning of its text. DataLoader recreates errors
+        from their texts."""
         if error.text.startswith(str(self)):
             return error
         found = type(error)(f"{self}: {error.text}")
@@ -37,8 +38,8 @@ class Place:
 
 
 def check_fork(place: Place) -> None:
-    """RuntimeError in a worker whose parent had a session open when it was forked: the child has copies of the
-    sockets and of the shared memory, so that peers would not see the parent's end."""
+    """Raises RuntimeError in a worker whose parent had an open session when it forked the worker: the child has copies
+    of the sockets and of the shared memory, so that peers would not notice the parent's end."""
     for found in gc.get_objects():
         if type(found) is tremula.Session and found.is_open and found._pid != os.getpid():
             raise RuntimeError(f"{place}: expected no session in the process that starts the workers, found {found!r}, "
@@ -47,10 +48,10 @@ def check_fork(place: Place) -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this process, a worker, within a quarter of a second when the one that trains is gone: else it would keep its
-    place among the consumers, and take steps that no one trains with."""
+    """Ends this process, a worker, within a quarter of a second after the training process has ended. Otherwise it
+    would remain a consumer and take steps that are never trained with."""
     parent, training = os.getppid(), multiprocessing.parent_process()
-    # By forkserver the parent is another process, which lives on. By fork others hold the end of the sentinel, too.
+    # With forkserver the parent is another process, which lives on. With fork, other processes also hold the sentinel.
     sentinels = [] if training is None else [training.sentinel]
 
     def watch() -> None:
@@ -65,7 +66,8 @@ def end_with_parent() -> None:
 
 
 def steps_in(batch: Any) -> List[int]:
-    """The numbers of the steps in a batch, or in one sample. ValueError if its collate_fn has lost them."""
+    """Returns the numbers of the steps in a batch, or in one sample. Raises ValueError if its collate_fn has lost
+    them."""
     if isinstance(batch, (list, tuple)):
         return [step for sample in batch for step in steps_in(sample)]
     if not isinstance(batch, dict) or "step" not in batch:
@@ -77,8 +79,8 @@ def steps_in(batch: Any) -> List[int]:
 
 
 def batches_of(loader: Iterable[Any], rank: int, stream: str) -> Iterator[Any]:
-    """Yields the batches of a DataLoader. When a worker dies, DataLoader reports only its process number, from ``next``
-    or, by a handler of SIGCHLD, wherever the main thread is: here the error names the worker."""
+    """Yields the batches of a DataLoader, and names the worker in the error when one dies. DataLoader itself reports
+    only its process number, from ``next`` or, by a handler of SIGCHLD, wherever the main thread is."""
     iterator = iter(loader)
 
     def named(error: Exception) -> Exception:
@@ -93,7 +95,7 @@ def batches_of(loader: Iterable[Any], rank: int, stream: str) -> Iterator[Any]:
                 batch = next(iterator)
             except StopIteration:
                 return
-            except (RuntimeError, OSError, EOFError) as error:  # the latter while a tensor of a dead worker is fetched
+            except (RuntimeError, OSError, EOFError) as error:  # the last two while fetching a tensor of a dead worker
                 raise named(error) from error
             yield batch
 
@@ -123,7 +125,7 @@ def _child_signals(named: Callable[[Exception], Exception]) -> Iterator[None]:
 
 
 def _killed(workers: List[Any]) -> Dict[int, str]:
-    """Workers that have not ended by themselves; waits a second for the first one to be seen."""
+    """Returns the workers that were killed or failed; waits up to a second for the first of them."""
     for _ in range(100):
         found = {k: f"process {w.pid}" for k, w in enumerate(workers) if w.exitcode not in (None, 0)}
         if found:
@@ -133,7 +135,7 @@ def _killed(workers: List[Any]) -> Dict[int, str]:
 
 
 def _dead_of(text: str, workers: List[Any]) -> Dict[int, str]:
-    """Workers that DataLoader's error speaks of, by process number."""
+    """Returns the workers whose process numbers DataLoader's error contains."""
     match = re.match(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)", text)
     if match is None:
         return {}

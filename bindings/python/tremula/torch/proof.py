@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks whether all ranks of both sides hold the same numbers, without any rank's holding all of them.
+"""Checks whether all ranks of both sides hold the same numbers, although no rank holds all of them.
 
-Each rank of the writer sends, with each version, what its own part adds to the hash of each whole tensor: one row of a
-field. A reader adds the rows, and its ranks add up what their own parts make. Both sums are those of the array,
-whatever the layouts (Layout.hash). For each type that readers convert to, the writer hashes the converted elements.
+Each rank of the writer sends, with each version, what its own part contributes to the hash of each whole tensor: one
+row of a field. A reader adds the rows, and its ranks add the contributions of their own parts. Both sums are the hash
+of the array, whatever the layouts (Layout.hash). For each type that readers convert to, the writer hashes the converted
+elements.
 """
 from __future__ import annotations
 
@@ -16,22 +17,23 @@ import tremula
 
 from .tensors import array_of, dtype_named, type_name
 
-PREFIX = "tremula.hash."  # fields of the stream that hold rows; the type follows
+PREFIX = "tremula.hash."  # begins the names of fields that hold rows; the type follows
 OWN = "own"
 
-#: Adds integers elementwise over the ranks of a group, exactly; every rank gets the result. Collective.
+#: A function that adds integers elementwise over the ranks of a group, exactly; every rank gets the result. Collective.
 Sum = Callable[["np.ndarray[Any, Any]"], "np.ndarray[Any, Any]"]
 
 _MASK = (1 << 16) - 1
 
 
 def in_pieces(hashes: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """Numbers of 64 bits as four of 16, int64, shape [4][tensor], whose sums over ranks do not overflow."""
+    """Splits numbers of 64 bits into four of 16 bits, int64, shape [4][tensor], whose sums over ranks do not
+    overflow."""
     return np.asarray([(hashes >> np.uint64(16 * k)) & np.uint64(_MASK) for k in range(4)]).astype(np.int64)
 
 
 def from_pieces(sums: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """Sums modulo 2^64 of numbers, from the sums of their pieces.
+    """Returns sums of numbers modulo 2^64, computed from the sums of their pieces.
 
     >>> two = in_pieces(np.array([2**63 + 5, 1], np.uint64)) + in_pieces(np.array([2**63, 2], np.uint64))
     >>> from_pieces(two)
@@ -44,7 +46,7 @@ def from_pieces(sums: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
 
 
 def sum_by_torch(group: Any = None) -> Sum:
-    """Returns a sum by torch.distributed.all_reduce: int64, of the process group ``group`` or of the default one."""
+    """Returns a Sum that uses torch.distributed.all_reduce, over the process group ``group`` or the default one."""
     def sum_over_ranks(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         tensor = torch.from_numpy(np.ascontiguousarray(values, np.int64))
         on_gpu = torch.distributed.get_backend(group) == "nccl"
@@ -55,8 +57,9 @@ def sum_by_torch(group: Any = None) -> Sum:
 
 
 def sum_for(session: "tremula.Session") -> Optional[Sum]:
-    """Returns a sum by which the ranks of a session agree on every update: none is needed for one rank;
-    torch.distributed if it is initialised with the same rank and size; else None."""
+    """Returns a Sum over the ranks of a session: a trivial one for one rank;
+    torch.distributed if it is initialised
+    with the same rank and size; else None."""
     if session.size == 1:
         return lambda values: values
     dist = torch.distributed
@@ -76,17 +79,18 @@ def sum_by_session(session: "tremula.Session") -> Sum:
 
 
 def rows_of_writer(tensors: int, ranks: int) -> "tremula.Layout":
-    """One row for each rank; a writer that is started again may have more of them, or fewer."""
+    """Returns the layout of the rows on the writer, one row per rank; a writer that is started again may have more
+    ranks, or fewer."""
     return tremula.Layout.parse(f"shape=*x{tensors} grid={ranks}x1")
 
 
 def rows_of_reader(tensors: int, ranks: int) -> "tremula.Layout":
-    """All rows on every rank."""
+    """Returns the layout of the rows on a reader, with all rows on every rank."""
     return tremula.Layout.parse(f"shape=*x{tensors} mesh={ranks}")
 
 
 def added(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """Sums modulo 2^64 over the ranks of a writer: the hashes of whole tensors.
+    """Adds the rows of all ranks of a writer modulo 2^64, which gives the hashes of whole tensors.
 
     rows: uint64, shape [rank][tensor]
 
@@ -98,8 +102,8 @@ def added(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
 
 def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[torch.Tensor],
            kind: str) -> "np.ndarray[Any, Any]":
-    """Returns what this rank adds to the hash of each tensor, in its own type or converted to ``kind``, rounded once,
-    to nearest, as Tremula does. Costs a pass over the elements, and copies of the largest tensor if they are
+    """Returns what this rank contributes to the hash of each tensor, in its own type or converted to ``kind``, rounded
+    once, to nearest, as Tremula does. Takes a pass over the elements, and copies of the largest tensor if they are
     converted."""
     row = np.zeros(len(tensors), np.uint64)
     for t, (layout, tensor) in enumerate(zip(layouts, tensors)):
@@ -111,7 +115,7 @@ def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[tor
 
 def rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Converts as Tremula does: rounds once, and keeps the sign and the upper bits of a NaN. torch converts to 16 bits
-    through float32: it would round twice what float32 cannot represent, and it replaces NaNs with its own.
+    through float32: it would round numbers twice that float32 cannot represent, and it replaces NaNs with its own.
 
     >>> rounded(torch.tensor([1 + 2**-8 + 2**-30], dtype=torch.float64), torch.bfloat16)
     tensor([1.0078], dtype=torch.bfloat16)
@@ -124,15 +128,15 @@ def rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         return _to_odd(tensor.double()).to(dtype)
     if tensor.dtype is not torch.int64:
         return tensor.to(dtype)
-    # More bits than float64 has: the lowest 20 become one that says whether any was set.
+    # The integer has more bits than float64: the lowest 20 become one bit that is set if any of them is.
     is_wide = (tensor >= 2 ** 53) | (tensor <= -2 ** 53)
     high = (tensor >> 20) | (tensor & (2 ** 20 - 1) != 0)
     return torch.where(is_wide, _to_odd(high.double()) * 2.0 ** 20, _to_odd(tensor.double())).to(dtype)
 
 
 def _to_odd(wide: torch.Tensor) -> torch.Tensor:
-    """float64 in float32: of what it has not, the neighbour whose last bit is set, which no later rounding takes for a
-    tie."""
+    """Converts float64 to float32, rounding to odd: a number that float32 lacks becomes the neighbour whose last bit is
+    set, which no later rounding takes for a tie."""
     near = wide.float()
     back = near.double()
     bits = near.view(torch.int32)
@@ -159,5 +163,5 @@ def _in_16_bits(wide: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def differing(names: Sequence[str], sent: "np.ndarray[Any, Any]", found: "np.ndarray[Any, Any]") -> List[str]:
-    """Returns the names of the tensors whose hashes are not those that were sent."""
+    """Returns the names of the tensors whose hashes differ from those sent."""
     return [name for name, a, b in zip(names, sent.tolist(), found.tolist()) if a != b]

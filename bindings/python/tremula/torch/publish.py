@@ -18,7 +18,7 @@ from .tensors import (ModelOrState, check_local, dtype_named, global_shape, plac
 
 
 class Publisher:
-    """Made by ``publish``. Every rank of the group makes the same calls."""
+    """A writer of versions, made by ``publish``. Every rank of the group makes the same calls."""
 
     def __init__(self, model: ModelOrState, name: str, session: "tremula.Session",
                  layouts: Mapping[str, LayoutLike], hashes: Sequence[str], options: Dict[str, Any]) -> None:
@@ -26,7 +26,7 @@ class Publisher:
         self.lends = options.get("versions") == "lend"
         self._session, self._hashes = session, list(hashes)
         self._tensors: Dict[str, Any] = {}
-        #: The layout of each tensor of any rank, by its name.
+        #: The layout of every tensor that any rank has, by name.
         self.layouts: Dict[str, tremula.Layout] = {}
         self._agree(model, layouts)
         self._out = session.out_stream(name, kind="state", outlives_consumers=True, **options)
@@ -41,11 +41,11 @@ class Publisher:
         #: Number of the version published last; None before the first one.
         self.number: Optional[int] = None
         self._next = int(options.get("first_step", 0))
-        self._is_begun = False  # else the step is under way in _open
+        self._is_begun = False  # whether a step has begun, which _open then ends
         self._open = contextlib.ExitStack()
 
     def _agree(self, model: ModelOrState, layouts: Mapping[str, LayoutLike]) -> None:
-        """Finds the layouts of all tensors that any rank has. A rank that has none of one gets an empty tensor for it.
+        """Finds the layouts of all tensors that any rank has. A rank without a part of one gets an empty tensor for it.
         An error on one rank ends the call on all of them."""
         own: Dict[str, tremula.Layout] = {}
         mine, failure = [], None
@@ -74,7 +74,7 @@ class Publisher:
             return
         tensors: Dict[str, Any] = {}
         merged = merged_names(by_rank)
-        for declared, ranks in merged.values():  # the same on every rank, as is what it refuses
+        for declared, ranks in merged.values():  # equal on every rank, so that all refuse the same
             expect_ranks(declared, ranks, self._session.size)
         for name, (declared, ranks) in merged.items():
             is_mine = self._session.rank in ranks
@@ -86,7 +86,7 @@ class Publisher:
         self._tensors = tensors
 
     def _layout_of(self, name: str, layouts: Mapping[str, LayoutLike]) -> "tremula.Layout":
-        """The layout of one of this rank's own tensors. ValueError: it cannot be published so."""
+        """Returns the layout of one of this rank's own tensors. Raises ValueError if it cannot be published with it."""
         tensor = self._tensors[name]
         size, rank = self._session.size, self._session.rank
         if name not in layouts:
@@ -95,10 +95,11 @@ class Publisher:
         layout = as_layout(layouts[name], extents) if name in layouts else layout_of(tensor, ranks=size, rank=rank)
         local = check_local(name, tensor, layout, rank)
         if self._hashes and " sum=" in layout.text:
-            raise ValueError(f"tensor '{name}': expected a layout whose elements one rank has for a hash, found "
-                             f"'{layout.text}', whose ranks have parts of a sum: publish without hashes, or add up first")
+            raise ValueError(f"tensor '{name}': expected, for a hash, a layout in which one rank has each element, "
+                             f"found '{layout.text}', whose ranks have parts of a sum: publish without hashes, or add "
+                             "up first")
         if self._hashes and " lists=" in layout.text:
-            raise ValueError(f"tensor '{name}': expected a layout whose owners are computed for a hash, found "
+            raise ValueError(f"tensor '{name}': expected, for a hash, a layout whose owners can be computed, found "
                              f"'{layout.text}': publish without hashes, or give it another layout")
         if self.lends and local.device.type == "cpu" and not local.is_contiguous():
             raise ValueError(f"tensor '{name}': expected a contiguous tensor that can be lent, found strides "
@@ -106,8 +107,8 @@ class Publisher:
         return layout
 
     def take_back(self) -> None:
-        """If versions are lent: returns when no reader is still reading the last version, after at most its ``lease``;
-        from then until ``version`` the tensors may be changed. If versions are copied: does nothing."""
+        """Waits, if versions are lent, until no reader is still reading the last version, at most for its ``lease``.
+        After that and until ``version`` the tensors may be changed. Does nothing if versions are copied."""
         if self.lends and self.number is not None:
             self._begin()
 
@@ -120,12 +121,12 @@ class Publisher:
         """Publishes the tensors as they are now as one version, and returns its number: 0, 1, ... (the first is
         ``first_version``). Collective. attributes: numbers and texts, the same on every rank.
 
-        Before the first version the ranks compare, by hash, the tensors that several of them hold whole. Blocks for the
-        copying of the tensors; if versions are lent nothing is copied, and the tensors stay as they
-        are until ``take_back`` has returned. Waits for no reader.
+        Before the first version the ranks compare, by hash, the tensors that several of them hold whole. Blocks while
+        the tensors are copied; if versions are lent nothing is copied, and the tensors must not change until
+        ``take_back`` has returned. Waits for no reader.
 
-        ValueError, on all ranks: the copies that ranks hold of one tensor differ (the first version only).
-        RuntimeError: versions are lent, and the last one was not taken back before the tensors were changed.
+        ValueError    on all ranks, if the copies that ranks hold of one tensor differ (only in the first version)
+        RuntimeError  versions are lent, and the last one was not taken back before the tensors were changed
         """
         if self.lends and self.number is not None and not self._is_begun:
             raise RuntimeError(f"stream '{self.name}': expected take_back() before the tensors of a lent version are "
@@ -154,7 +155,7 @@ class Publisher:
 
     @contextlib.contextmanager
     def changing(self, attributes: Optional[Mapping[str, Any]] = None) -> Iterator[None]:
-        """The tensors may be changed inside; at the end they are the next version::
+        """Returns a context inside which the tensors may be changed; its end publishes them as the next version::
 
             with publisher.changing({"step": step}):
                 optimizer.step()
@@ -164,20 +165,20 @@ class Publisher:
         self.version(attributes)
 
     def serve(self, seconds: float) -> None:
-        """Waits for ``seconds``, in which readers that join get the newest version. Collective; between two versions:
-        if versions are lent, after ``version`` and before ``take_back``."""
+        """Waits for ``seconds``, during which readers that join get the newest version. Collective. Call it between two
+        versions; if versions are lent, after ``version`` and before ``take_back``."""
         self._out.serve(seconds)
 
     @property
     def bytes(self) -> int:
-        """Bytes of all tensors of this rank."""
+        """Total size in bytes of all tensors of this rank."""
         return sum(field.local.allocated * field.type.bytes for field in self._fields.values())
 
     def statistics(self) -> "tremula.Statistics":
         return self._out.statistics()
 
     def close(self) -> None:
-        """Informs readers that no version follows. Collective."""
+        """Ends the stream, so that readers learn that no version follows. Collective."""
         if self._is_begun:
             self._out.give_up()
         else:
@@ -198,23 +199,25 @@ def publish(model: ModelOrState, name: str, *, session: "tremula.Session",
             layouts: Optional[Mapping[str, LayoutLike]] = None, hashes: Sequence[Any] = (),
             versions: str = "snapshot", first_version: int = 0, wait_for_readers: int = 0,
             **options: Any) -> Publisher:
-    """Opens a stream by which readers get whole versions of a model, each in a sharding of its own.
+    """Opens a stream from which readers get whole versions of a model, each reader in its own sharding.
 
     model     a module, or tensors by name: plain ones, ShardedTensors, DTensors. Ranks may have different names
               (pipeline or expert parallel): a version has all of them, each from the ranks that have it
-    layouts   of some or all tensors: a Layout, its text, or (mesh, placements); of others layout_of, so that a plain
-              tensor is a whole copy on every rank that has it, and these ranks share the sending
-    wait_for_readers  groups that the first version waits for; readers that are lost later cost the trainer nothing
-    hashes    types in which versions carry a hash of every tensor, so that readers can check what they have: "own"
-              (as the tensors are), and those that readers convert to, e.g. torch.bfloat16. Each costs a pass
+    layouts   layouts of some or all tensors: a Layout, its text, or (mesh, placements). The others get layout_of, so
+              that a plain tensor is a whole copy on every rank that has it, and these ranks share the work of sending
+              it
+    wait_for_readers  number of groups that the first version waits for; readers that are lost later do not delay the
+              trainer
+    hashes    types in which versions carry a hash of every tensor, so that readers can check what they have: "own" (the
+              type of the tensor), and types that readers convert to, e.g. torch.bfloat16. Each takes a pass
     versions  "snapshot": a version is copied when it is published. "lend": readers read the tensors themselves, which
-              are changed between ``take_back`` and ``version`` only; without a copy if they lie in shared memory
+              may be changed only between ``take_back`` and ``version``; nothing is copied if they are in shared memory
               (to_shared_memory)
-    options   of a stream, e.g. lease=30, readers_serve=True, readable_by="all", progress="thread"
+    options   options of the stream, e.g. lease=30, readers_serve=True, readable_by="all", progress="thread"
 
-    Collective. ValueError: a part that is not what its layout says; a name in ``layouts`` that no tensor has; a name that
-    two ranks have in different types, shapes or layouts; a flat parameter of FSDP1. tremula.PeerLost: another rank has
-    failed in this call.
+    Collective. Raises ValueError for a part that is not as its layout says, a name in ``layouts`` that no tensor has, a
+    name that two ranks have in different types, shapes or layouts, or a flat parameter of FSDP1; tremula.PeerLost if
+    another rank has failed in this call.
     """
     kinds = [OWN if kind == OWN else type_name(dtype_named(kind)) for kind in hashes]
     return Publisher(model, name, session, layouts or {}, kinds,

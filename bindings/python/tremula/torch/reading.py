@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a writer's tensors that a reader declares, gets and hashes, once the links between both are known."""
+"""Declares, gets and hashes a reader's parts of a writer's tensors, once the links between both are known."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -30,8 +30,9 @@ class Place:
 
 
 class Reading:
-    """One field of the writer as a reader declares it: straight into one tensor, or, where several boxes of it go to
-    different places, all that this rank needs of it one after the other in a buffer, and from there by copies."""
+    """One field of the writer as a reader declares it. It is received directly into one tensor or, if several of its
+    boxes go to different places, into a buffer that holds all boxes that this rank needs, which are then copied from
+    there."""
 
     def __init__(self, name: str, shape: Tuple[int, ...], links: Sequence[Link], places: Mapping[str, Place],
                  session: "tremula.Session", stream: "tremula.InStream") -> None:
@@ -39,11 +40,11 @@ class Reading:
         self._rank, self._ranks = session.rank, session.size
         kinds = {places[link.tensor].kind for link in links}
         if len(kinds) > 1:
-            raise ValueError(f"tensor '{name}' of the writer: expected tensors of one type that it is taken apart "
-                             f"into, found {', '.join(sorted(kinds))}")
+            raise ValueError(f"tensor '{name}' of the writer: expected the tensors that it is taken apart into to have "
+                             f"one type, found {', '.join(sorted(kinds))}")
         self.kind = kinds.pop()
         self._buffer: Optional[torch.Tensor] = None
-        #: (offset in the buffer, box of the writer's tensor, the reader's tensor, box within it) of this rank
+        #: This rank's parts: offset in the buffer, box of the writer's tensor, link.
         self._parts: List[Tuple[int, Box, Link]] = []
         self.field = self._declare_one(stream, places) if len(links) == 1 else self._declare_all(stream, places)
 
@@ -72,10 +73,10 @@ class Reading:
         return stream.field(self.name, self.kind, layout)
 
     def _mine(self, link: Link, place: Place) -> Optional[Box]:
-        """Returns the part of the link's target that lies on this rank."""
+        """Returns this rank's part of the link's target; None if it has none."""
         held = boxes_of(place.layout, self._ranks)[self._rank]
         if held is None:
-            raise ValueError(f"tensor '{link.tensor}': expected a layout of which each rank holds one box, as it is "
+            raise ValueError(f"tensor '{link.tensor}': expected a layout in which each rank holds one box, as it is "
                              f"fused or taken apart, found '{place.layout.text}'")
         return held.common(link.target)
 
@@ -103,7 +104,8 @@ class Reading:
     # ---- hashes ----
 
     def is_provable(self, places: Mapping[str, Place]) -> bool:
-        """The ranks of this group together have every element of the writer's tensor, and each knows its own."""
+        """Returns whether the ranks of this group together have every element of the writer's tensor, and each knows
+        which elements it has."""
         if len(self.links) == 1 and self._is_plain(places):
             return " lists=" not in places[self.links[0].tensor].layout.text
         return sum(link.source.elements for link in self.links) == Box((), self.shape).elements and \
@@ -114,8 +116,8 @@ class Reading:
         return link.source.extents == self.shape == places[link.tensor].shape
 
     def hash(self, places: Mapping[str, Place]) -> int:
-        """Returns what this rank adds to the hash of the writer's tensor; of several copies only the first counts. A
-        pass over the elements."""
+        """Returns what this rank contributes to the hash of the writer's tensor; of several copies only the first
+        counts. Takes a pass over the elements."""
         if len(self.links) == 1 and self._is_plain(places):
             place = places[self.links[0].tensor]
             return place.layout.hash(self._rank, array_of(place.tensor), self.kind) if place.tensor.numel() else 0
@@ -133,15 +135,15 @@ class Reading:
 
 
 def backs_of(places: Mapping[str, Place], is_shared: bool) -> Dict[str, Place]:
-    """Other tensors of the same parts, filled with 0, which a version fills while the first ones are in use. is_shared: in
-    memory that the writer can fill."""
+    """Returns a second set of tensors of the same parts, filled with 0, which a version fills while the first set is in
+    use. is_shared: whether they are in memory that the writer can fill."""
     wanted = [(place.tensor.shape, place.tensor.dtype) for place in places.values()]
     made = shared_tensors(wanted) if is_shared else [torch.zeros(shape, dtype=dtype) for shape, dtype in wanted]
     return {name: Place(place.layout, tensor, place.shape) for (name, place), tensor in zip(places.items(), made)}
 
 
 def by_field(links: Sequence[Link]) -> Dict[str, List[Link]]:
-    """Links of each field of the writer, in the order in which they are met first."""
+    """Groups links by the writer's field, in the order in which the fields first appear."""
     found: Dict[str, List[Link]] = {}
     for link in links:
         found.setdefault(link.field, []).append(link)

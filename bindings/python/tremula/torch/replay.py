@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples between a simulation and a training that go at different speeds."""
+"""Samples between a simulation and a training that run at different speeds."""
 from __future__ import annotations
 
 import heapq
@@ -18,7 +18,7 @@ class EndOfSamples(Exception):
 
 
 def bytes_of(sample: Any) -> int:
-    """Bytes of all tensors, arrays and texts in a sample, however nested; 8 for a number.
+    """Returns the bytes of all tensors, arrays and texts in a sample, however nested; 8 for a number.
 
     >>> bytes_of({"u": torch.zeros(2, 3), "step": 7})
     32
@@ -35,20 +35,20 @@ def bytes_of(sample: Any) -> int:
 
 
 class ReplayBuffer:
-    """Holds at most ``capacity_bytes`` of samples. One thread fills it while others draw.
+    """A buffer of samples that holds at most ``capacity_bytes``. One thread fills it while others draw.
 
     policy:
-      ``fifo``       each sample is drawn once, in the order of coming; a full buffer makes ``add`` wait, and so
-                     the simulation, as far as its queue says
-      ``latest``     the newest first, each at most once; a full buffer drops the oldest
-      ``window``     any of the newest that fit, with equal chance, again and again
-      ``reservoir``  any of all that were ever seen, with equal chance, again and again: what is kept is a
-                     uniform sample of them (exactly so for samples of equal bytes; of unequal ones the
-                     larger are kept more rarely)
-    seed: of what is kept and drawn; equal seeds and equal calls give equal draws.
+      ``fifo``       each sample is drawn once, in the order of arrival; a full buffer makes ``add`` wait, and, when
+                     its queue is full, also the simulation
+      ``latest``     the newest sample is drawn first, each at most once; a full buffer drops the oldest
+      ``window``     the newest samples that fit are drawn with equal probability, any number of times
+      ``reservoir``  all samples ever seen are drawn with equal probability, any number of times: those kept are a
+                     uniform sample of them (exactly so if all samples have the same size; otherwise larger ones are
+                     kept more rarely)
+    seed: seed for the choice of samples to keep and draw; equal seeds and equal calls give equal draws.
 
     Counters: ``seen`` = kept + dropped + samples that were drawn and left the buffer; ``kept`` (now), ``dropped``,
-    ``drawn``, ``bytes`` (of what is kept).
+    ``drawn``, ``bytes`` (of the samples kept).
 
     >>> buffer = ReplayBuffer(64, "latest")
     >>> for n in range(4): buffer.add({"x": torch.full((4,), float(n)), "step": n})
@@ -68,7 +68,7 @@ class ReplayBuffer:
         self.seen = self.dropped = self.drawn = self.bytes = 0
         self._changed = threading.Condition()
         self._random = torch.Generator().manual_seed(seed)
-        #: Entries (order, bytes, sample), oldest first; of the reservoir a heap with order = -priority.
+        #: Entries (order, bytes, sample), oldest first; for the reservoir a heap with order = -priority.
         self._entries: List[Tuple[float, int, Any]] = []
         self._queue: Deque[Tuple[float, int, Any]] = deque()
         self._threshold = 1.0  # reservoir: the smallest priority that has been dropped
@@ -81,10 +81,10 @@ class ReplayBuffer:
         return len(self._entries) + len(self._queue)
 
     def add(self, sample: Any, timeout: Optional[float] = None) -> None:
-        """Adds a sample, which the buffer holds from then on: the caller does not change it.
+        """Adds a sample, which the buffer then holds: the caller must not change it.
 
-        Waits only with ``fifo``, while the buffer is full: TimeoutError after ``timeout`` seconds. ValueError if
-        the sample alone has more bytes than the buffer may hold, or the buffer is closed.
+        Waits only with ``fifo``, while the buffer is full; raises TimeoutError after ``timeout`` seconds. Raises
+        ValueError if the sample alone has more bytes than the buffer may hold, or if the buffer is closed.
         """
         size = bytes_of(sample)
         if size > self.capacity_bytes:
@@ -113,9 +113,9 @@ class ReplayBuffer:
             self._changed.notify_all()
 
     def _keep_in_reservoir(self, size: int, sample: Any) -> None:
-        """Every sample has a random priority; kept are those of the smallest ones, as many as fit. Once one was
-        dropped, none of a larger priority is taken: so what is kept does not depend on the order of coming.
-        (Bottom-k sampling: Cohen, Kaplan, PODC 2007, with bytes in the place of k.)"""
+        """Gives the sample a random priority and keeps the samples with the smallest priorities, as many as fit. Once a
+        sample has been dropped, none with a larger priority is taken, so that the choice does not depend on the order
+        of arrival. (Bottom-k sampling: Cohen, Kaplan, PODC 2007, with bytes in place of k.)"""
         priority = float(torch.rand((), generator=self._random, dtype=torch.float64))
         if priority >= self._threshold:
             self.bytes -= size
@@ -129,8 +129,9 @@ class ReplayBuffer:
             self.dropped += 1
 
     def draw(self, timeout: Optional[float] = None) -> Any:
-        """A sample, as the policy says. Waits for one: TimeoutError after ``timeout`` seconds. EndOfSamples when
-        the buffer is closed and has none left. A failure of the filling thread is raised as a RuntimeError."""
+        """Returns a sample chosen by the policy. Waits for one; raises TimeoutError after ``timeout`` seconds, and
+        EndOfSamples when the buffer is closed and has none left. Raises a failure of the filling thread as a
+        RuntimeError."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.kept > 0 or self._is_closed, timeout):
                 raise TimeoutError(f"no sample came within {timeout} s; {self.seen} were seen, "
@@ -151,8 +152,8 @@ class ReplayBuffer:
 
     def batch(self, size: int, timeout: Optional[float] = None,
               collate: Optional[Callable[[List[Any]], Any]] = None) -> Any:
-        """``size`` samples (fewer at the end of a closed buffer), put together by ``collate``, torch's
-        default_collate if None. EndOfSamples when there are none."""
+        """Returns ``size`` samples (fewer at the end of a closed buffer), combined by ``collate``, or by torch's
+        default_collate if it is None. Raises EndOfSamples when there are none."""
         until = None if timeout is None else time.monotonic() + timeout
         samples: List[Any] = []
         while len(samples) < size:
@@ -169,8 +170,7 @@ class ReplayBuffer:
         return default_collate(samples)
 
     def __iter__(self) -> Iterator[Any]:
-        """Draws until the buffer is closed and, with ``fifo`` and ``latest``, empty; with the others until it is
-        closed."""
+        """Draws until the buffer is closed and, with ``fifo`` and ``latest``, also empty."""
         while True:
             if self.policy in ("window", "reservoir") and self._is_closed and self._failure is None:
                 return
@@ -183,9 +183,9 @@ class ReplayBuffer:
 
     def fill_from(self, samples: Iterable[Any]) -> threading.Thread:
         """Starts a thread that adds all ``samples``, e.g. a StreamDataset or a DataLoader over one, and closes the
-        buffer at their end. An exception in it is raised by ``draw``. ``stop`` ends it."""
+        buffer at their end. ``draw`` raises an exception that occurs in the thread. ``stop`` ends the thread."""
         if self._filler is not None and self._filler.is_alive():
-            raise RuntimeError("the buffer is being filled already: call stop() first")
+            raise RuntimeError("the buffer is already being filled: call stop() first")
 
         def fill() -> None:
             iterator = iter(samples)
@@ -208,18 +208,19 @@ class ReplayBuffer:
         return self._filler
 
     def close(self) -> None:
-        """Takes no more samples; what is kept may still be drawn. Wakes all that wait."""
+        """Closes the buffer: it takes no more samples, but those kept can still be drawn. Wakes all threads that
+        wait."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Closes, and waits for the thread of ``fill_from``, which ends at the next sample."""
+        """Closes the buffer and waits for the thread of ``fill_from``, which ends at the next sample."""
         self.close()
         if self._filler is not None and self._filler is not threading.current_thread():
             self._filler.join(timeout)
             if self._filler.is_alive():
-                raise TimeoutError(f"the filling thread has not ended within {timeout} s: its source gives "
+                raise TimeoutError(f"the filling thread has not ended within {timeout} s: its source yields "
                                    "no sample; give the stream a timeout, or close the source")
 
     # ---- checkpoint ----
@@ -230,8 +231,8 @@ class ReplayBuffer:
                     "bytes": self.bytes}
 
     def state_dict(self) -> dict[str, Any]:
-        """All samples, counters and the state of the random numbers, for torch.save. After load_state_dict
-        the same samples are drawn as would have been drawn."""
+        """Returns all samples, counters and the state of the random numbers, for torch.save. After load_state_dict the
+        buffer draws the same samples as it would have drawn."""
         with self._changed:
             return {"policy": self.policy, "capacity_bytes": self.capacity_bytes,
                     "entries": [tuple(entry) for entry in self._entries], "queue": list(self._queue),
@@ -239,7 +240,7 @@ class ReplayBuffer:
                     "seen": self.seen, "dropped": self.dropped, "drawn": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes up a state of a buffer of the same policy and at most as many bytes."""
+        """Loads the state of a buffer of the same policy whose samples fit into this buffer."""
         if state["policy"] != self.policy:
             raise ValueError(f"expected a state of policy {self.policy}, found {state['policy']}")
         size = sum(entry[1] for entry in state["entries"]) + sum(entry[1] for entry in state["queue"])
@@ -257,7 +258,7 @@ class ReplayBuffer:
 
 
 class _Entry(Tuple[float, int, Any]):
-    """Compared by its order alone: samples have none."""
+    """An entry, compared only by its order, as samples have none."""
 
     def __lt__(self, other: Any) -> bool:
         return bool(self[0] < other[0])

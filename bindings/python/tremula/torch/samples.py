@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of a stream as a sample: which fields, in which type, and which attributes."""
+"""A step of a stream as a sample: which fields, in which types, and which attributes."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ Fields = Union[None, Sequence[str], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a field to get: the type, None for the producer's, and the box of the array, all of it by default."""
+    """The part of a field to get: the type (None: the producer's) and the box of the array (by default the whole
+    array)."""
 
     dtype: Optional[Union[str, torch.dtype]] = None
     origin: Optional[Sequence[int]] = None
@@ -26,11 +27,11 @@ class Part:
 
 
 class Samples:
-    """The samples of one session; every rank may get whole arrays, or the same box of them. Waits for the producer.
-    Collective.
+    """The samples of one session, in which every rank gets whole arrays, or the same box of them. Making it is
+    collective and waits for the producer.
 
     :param fields, attributes: as StreamDataset takes them
-    :param pin: tensors come in pinned memory, unless this process is a worker of a DataLoader
+    :param pin: whether tensors are in pinned memory; ignored in a worker of a DataLoader
     :raises tremula.InvalidArgument: an unknown field, with the nearest name
     """
 
@@ -66,7 +67,7 @@ class Samples:
         return self._stream.field(name, kind, whole, extents=extents, from_origin=origin)
 
     def of_step(self) -> Dict[str, Any]:
-        """The step that is under way, in tensors of its own."""
+        """Returns the current step in new tensors."""
         stream = self._stream
         sample: Dict[str, Any] = {}
         for name, dtype, field in self._fields:

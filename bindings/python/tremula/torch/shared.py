@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors in memory that other processes of this host map: many of them in one allocation, which takes one descriptor."""
+"""Tensors in memory that other processes on this host map: many in one allocation, which takes one file descriptor."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
@@ -12,11 +12,12 @@ import tremula
 from .layouts import local_of
 from .tensors import ModelOrState, carrier, tensor_of, tensors_of, type_name
 
-_LINE = 64  # bytes: a tensor begins with a line of the cache
+_LINE = 64  # bytes: each tensor begins on a cache line
 
 
 def shared_tensors(wanted: Sequence[Tuple[Sequence[int], torch.dtype]]) -> List[torch.Tensor]:
-    """Tensors of these shapes and dtypes, filled with 0, in one allocation that lives as long as one of them."""
+    """Returns tensors of these shapes and dtypes, filled with 0, in one allocation that lives as long as any of
+    them."""
     places, total = [], 0
     for shape, dtype in wanted:
         count = int(np.prod(shape, dtype=np.int64)) * torch.empty(0, dtype=dtype).element_size()
@@ -31,12 +32,10 @@ def shared_tensors(wanted: Sequence[Tuple[Sequence[int], torch.dtype]]) -> List[
 
 
 def to_shared_memory(model: ModelOrState) -> None:
-    """Moves the CPU tensors of a model into memory that other processes of this host map (tremula.empty), so that
-    lent versions are copied once, by their readers. The tensors stay the same objects. Call it before an optimizer
-    is made that keeps views. All of them lie in one allocation, which takes one file descriptor.
-
-    ValueError: two tensors have the same elements in different orders, e.g. one is the other transposed.
-    """
+    """Moves the CPU tensors of a model into memory that other processes on this host map (tremula.empty), so that lent
+    versions are copied once, by their readers. The tensors stay the same objects. Call it before making an optimizer
+    that keeps views. All tensors are in one allocation, which takes one file descriptor. Raises ValueError if two
+    tensors have the same elements in different orders, e.g. one is the other transposed."""
     moved: Dict[Tuple[int, int, torch.dtype], torch.Tensor] = {}  # tied weights stay tied
     orders: Dict[Tuple[int, int, torch.dtype], Tuple[str, Any]] = {}
     carriers = []

@@ -23,7 +23,7 @@ _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 
 
 def type_name(dtype: torch.dtype) -> str:
-    """The type of Tremula.
+    """Returns the name of Tremula's type for a dtype of torch.
 
     >>> type_name(torch.bfloat16)
     'bf16'
@@ -34,7 +34,7 @@ def type_name(dtype: torch.dtype) -> str:
 
 
 def dtype_named(name: Union[str, torch.dtype]) -> torch.dtype:
-    """The dtype of torch for a name that tremula.element_type takes, or itself.
+    """Returns the dtype of torch for a name that tremula.element_type takes; returns a dtype of torch unchanged.
 
     >>> dtype_named("bf16")
     torch.bfloat16
@@ -49,18 +49,16 @@ def dtype_named(name: Union[str, torch.dtype]) -> torch.dtype:
 
 
 def tensors_of(model: ModelOrState) -> Dict[str, Any]:
-    """The tensors of a module (parameters and persistent buffers, in the order of its state_dict) or of a mapping.
-    The tensors of a module are the parameters themselves, not copies. Tied weights come under each of their names.
-
-    ValueError: something in a mapping is no tensor.
-    """
+    """Returns the tensors of a module (parameters and persistent buffers, in the order of its state_dict) or of a
+    mapping. The tensors of a module are the parameters themselves, not copies. Tied weights appear under each of their
+    names. Raises ValueError if a mapping contains anything other than tensors."""
     if isinstance(model, torch.nn.Module):
         state: Mapping[str, Any] = model.state_dict(keep_vars=True)
         return {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
     for name, value in model.items():
         if not isinstance(value, torch.Tensor) and not hasattr(value, "placements"):
-            raise ValueError(f"'{name}': expected a tensor, found {type(value).__name__}: leave it out, and give what "
-                             "is no tensor as an attribute of the version")
+            raise ValueError(f"'{name}': expected a tensor, found {type(value).__name__}: leave it out, and give "
+                             "values that are not tensors as attributes of the version")
     return dict(model)
 
 
@@ -72,17 +70,17 @@ def global_shape(tensor: Any) -> Tuple[int, ...]:
 
 
 def refuse_shape(name: str, whole: Tuple[int, ...], written: Tuple[int, ...]) -> NoReturn:
-    """Raises ValueError for a tensor whose shape `whole` is not that of the writer, and says how a part is read."""
+    """Raises ValueError for a tensor whose shape `whole` differs from the writer's, and says how to read a part."""
     is_part = len(whole) == len(written) and all(mine <= theirs for mine, theirs in zip(whole, written))
     cure = "make the reader's as long as the writer's"
     if is_part:
-        cure = f"where the writer's is padded, name the part by fused={{'{name}': [Piece('{name}', at, extents)]}}"
+        cure = f"if the writer's is padded, name the part by fused={{'{name}': [Piece('{name}', at, extents)]}}"
     raise ValueError(f"tensor '{name}': expected the shape of the writer, {written}, found {whole}: {cure}")
 
 
 def array_of(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
-    """Returns the memory of a dense CPU tensor as an array, bf16 as uint16; nothing is copied. A tensor without
-    dimensions gives an array of one element."""
+    """Returns the memory of a dense CPU tensor as an array, bf16 as uint16, without copying. A tensor without
+    dimensions becomes an array of one element."""
     tensor = tensor.detach()
     if tensor.dim() == 0:
         tensor = tensor.view(1)
@@ -92,14 +90,14 @@ def array_of(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
 
 
 def tensor_of(array: "np.ndarray[Any, Any]", dtype: torch.dtype) -> torch.Tensor:
-    """The reverse: a tensor in the memory of an array."""
+    """Reverses array_of: returns a tensor in the memory of an array."""
     if dtype is torch.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
 def check_local(name: str, tensor: Any, layout: "tremula.Layout", rank: int) -> torch.Tensor:
-    """Returns this rank's part of a tensor, which has to match its layout. ValueError states what was expected."""
+    """Returns this rank's part of a tensor. Raises ValueError if the part does not match the layout."""
     local: torch.Tensor = local_of(tensor)
     said = layout.local(rank)
     if not said.is_whole or said.order != "C":
@@ -114,15 +112,15 @@ def check_local(name: str, tensor: Any, layout: "tremula.Layout", rank: int) -> 
 
 
 def placed_array(tensor: torch.Tensor, layout: "tremula.Layout", rank: int) -> "np.ndarray[Any, Any]":
-    """Returns the memory of a rank's part in the shape that its layout gives it: one row where ranks list what they
-    own. An empty tensor may have had any shape."""
+    """Returns the memory of a rank's part in the shape that its layout gives it, which is one row if ranks list what
+    they own. An empty tensor may have had any shape."""
     array = array_of(tensor)
     return array.reshape(layout.local(rank).extents) if " lists=" in layout.text or array.size == 0 else array
 
 
 def refuse_flat(name: str, tensor: Any, ranks: int) -> None:
-    """ValueError for the flat parameter of FSDP1, of which each of several ranks has a shard that says nothing of its
-    place."""
+    """Raises ValueError for a flat parameter of FSDP1: each of several ranks has a shard of it that does not record its
+    position."""
     if ranks == 1:
         return
     if type(tensor).__name__ == "FlatParameter" or re.fullmatch(r"_?flat_param(_\d+)?", name.rpartition(".")[2]):
@@ -133,7 +131,8 @@ def refuse_flat(name: str, tensor: Any, ranks: int) -> None:
 
 
 def carrier(tensor: Any) -> Any:
-    """Returns what holds the local memory: the tensor itself, the local tensor of a DTensor, or the only shard."""
+    """Returns the tensor that holds the local memory: the tensor itself, the local tensor of a DTensor, or the only
+    shard."""
     if hasattr(tensor, "local_shards"):
         return tensor.local_shards()[0].tensor
     local: Optional[torch.Tensor] = getattr(tensor, "_local_tensor", None)
