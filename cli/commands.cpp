@@ -67,7 +67,7 @@ std::string complaint(const CLI::App& app) {
   const std::string_view meant =
       is_option || is_command ? core::likely_meant(found, known) : std::string_view();
   if (!meant.empty()) text += fmt::format("; did you mean {}?", meant);
-  return text + fmt::format("\nRun '{} --help' for what there is.\n", name);
+  return text + fmt::format("\nRun '{} --help' for a list.\n", name);
 }
 
 }  // namespace tremula::cli

@@ -10,7 +10,7 @@ transport::ServerName find_server(const std::optional<std::string>& server,
   if (server) return {*server, "--server", key, tls};
   if (port_file) return {"file:" + *port_file, "--port-file", key, tls};
   if (environment != nullptr) return {environment, "TREMULA_SERVER", key, tls};
-  return {"localhost:7423", "default, for want of --server and TREMULA_SERVER", key, tls};
+  return {"localhost:7423", "default, without --server and TREMULA_SERVER", key, tls};
 }
 
 }  // namespace tremula::cli

@@ -7,12 +7,12 @@
 
 namespace tremula::cli {
 
-/// The server that a command asks.
+/// Returns the server that a command asks.
 /// @param server       --server: "host:port" or "file:PATH"
 /// @param port_file    --port-file
-/// @param environment  TREMULA_SERVER, as --server; nullptr if it is not set
-/// @param key          where its key is
-/// @param tls          how its certificate is known
+/// @param environment  TREMULA_SERVER, in the form of --server; nullptr if it is not set
+/// @param key          where to find the server's key
+/// @param tls          how to recognise the server's certificate
 /// @return the first of the three that is given, else localhost:7423
 transport::ServerName find_server(const std::optional<std::string>& server,
                                   const std::optional<std::string>& port_file,

@@ -14,7 +14,7 @@ namespace tremula::cli {
 
 namespace {
 struct ServeOptions {
-  std::map<std::string, std::optional<std::string>> texts;  // by key of the config
+  std::map<std::string, std::optional<std::string>> texts;  // by key of the configuration
   std::optional<std::string> config_file;
 };
 }  // namespace
@@ -27,27 +27,30 @@ void add_serve(CLI::App& app) {
     command.add_option(option, options->texts[key], help);
   };
   add("--bind", "bind",
-      "Numeric address to listen on; 0.0.0.0 = all, for jobs of other hosts, too (default "
-      "127.0.0.1)");
+      "Numeric address to listen on; 0.0.0.0 = all, so that jobs on other hosts can connect "
+      "(default 127.0.0.1)");
   add("--port", "port", "Port; 0 = any free one (default 7423)");
   add("--port-file", "port_file", "Write host:port into this file while the server listens");
   add("--key-file", "key_file",
-      "File with the key that jobs prove to know, made if it is missing; needed with --bind beyond "
-      "this host; none = no key (default: PORT_FILE.key where there is a port file, else a file "
-      "that jobs of this user on this host find by the port)");
+      "File with the key that jobs must prove to know, made if it is missing; needed with --bind "
+      "beyond this host; none = no key (default: PORT_FILE.key if there is a port file, else a "
+      "file that jobs of this user on this host find by the port)");
   add("--tls-certificate", "tls_certificate",
-      "PEM file with the certificate that the server shows: every connection speaks TLS");
+      "PEM file with the certificate of the server; every connection then uses TLS");
   add("--tls-key", "tls_key", "PEM file with the private key of the certificate");
   add("--log", "log", "off, error, warn, info or debug, on standard error (default info)");
   add("--heartbeat", "heartbeat",
-      "Seconds between two signs of life of a rank, which is lost after 4 silent ones and 10 s "
-      "unless the key 'silence' of its session says otherwise (default 1)");
+      "Seconds between two signs of life of a rank, which is lost when 4 of them are missing and "
+      "it has been silent for 10 s, unless the key 'silence' of its session says otherwise "
+      "(default 1)");
   add("--hello", "hello",
-      "Seconds from a connection to its first message, after which it is closed (default 10)");
+      "Seconds that a new connection may take to its first message before it is closed (default "
+      "10)");
   add("--connections-per-host", "connections_per_host",
-      "Sessions of one host (default: three quarters of what the limit of open files allows)");
+      "Highest number of sessions of one host (default: three quarters of what the limit of open "
+      "files allows)");
   add("--memory", "memory",
-      "MiB for messages under way and for what groups have at the server (default 2048)");
+      "MiB for messages on their way and for what the server holds for groups (default 2048)");
   command.add_option(
       "--config", options->config_file,
       "YAML file with the same keys: bind, port, port_file, key_file, tls_certificate, "
@@ -56,7 +59,7 @@ void add_serve(CLI::App& app) {
       "Each option may also be given as TREMULA_BIND, TREMULA_PORT, TREMULA_PORT_FILE,\n"
       "TREMULA_KEY_FILE, TREMULA_TLS_CERTIFICATE, TREMULA_TLS_KEY, TREMULA_LOG,\n"
       "TREMULA_HEARTBEAT, TREMULA_HELLO, TREMULA_CONNECTIONS_PER_HOST, TREMULA_MEMORY;\n"
-      "TREMULA_KEY is a key itself.\n"
+      "TREMULA_KEY holds the key itself.\n"
       "Precedence: option, environment, file, default.");
   command.callback([options] {
     const auto environment = [](const char* name) { return std::getenv(name); };

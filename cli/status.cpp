@@ -31,7 +31,7 @@ struct StatusOptions {
   double stuck_seconds = 0;
 };
 
-constexpr double usual_seconds = 5;  // for an answer
+constexpr double usual_seconds = 5;  // default time limit of an answer
 
 double timeout_of(const StatusOptions& options) {
   if (options.timeout == "none") return std::numeric_limits<double>::infinity();
@@ -42,7 +42,7 @@ std::string timeout_complaint(const std::string& text) {
   static const CLI::Range seconds(0.001, 1e8);
   return text == "none" || seconds(text).empty()
              ? ""
-             : fmt::format("expected seconds from 0.001 to 1e8, or none; found {}", text);
+             : fmt::format("expected seconds from 0.001 to 1e8, or none, found {}", text);
 }
 
 core::KeySource key_of(const StatusOptions& options) {
@@ -59,7 +59,7 @@ transport::TlsTrust tls_of(const StatusOptions& options) {
   return {given(options.tls_ca, "TREMULA_TLS_CA"), given(options.tls_name, "TREMULA_TLS_NAME")};
 }
 
-/// Leaves that stream, and the groups that have to do with it.
+/// Returns the status reduced to one stream and the groups that write it, read it or wait for it.
 wire::Status only(const wire::Status& status, const std::string& name) {
   wire::Status out = status;
   out.clear_streams();
@@ -78,15 +78,16 @@ wire::Status only(const wire::Status& status, const std::string& name) {
   for (const wire::GroupStatus& group : status.groups())
     if (groups.contains(group.name())) *out.add_groups() = group;
   if (!out.streams().empty()) return out;
-  throw core::Error(core::Errc::mismatch,
-                    fmt::format("stream '{}': expected one that this server knows, found {}; check "
-                                "the name, or start its producer",
-                                name,
-                                others.empty() ? "no stream at all"
-                                               : fmt::format("'{}'", fmt::join(others, "', '"))));
+  throw core::Error(
+      core::Errc::mismatch,
+      fmt::format("stream '{}': expected a stream that this server knows, found {}; check the "
+                  "name, or start its producer",
+                  name,
+                  others.empty() ? "no streams" : fmt::format("'{}'", fmt::join(others, "', '"))));
 }
 
-/// @throws core::Error timed_out if a rank has waited for that long
+/// Prints the ranks that have waited for at least `options.stuck_seconds`.
+/// @throws core::Error timed_out if there are any
 void show_stuck(StatusClient& client, const StatusOptions& options, double seconds) {
   wire::Status stuck;
   for (wire::WaitStatus& wait : client.ask_waits(core::Deadline::after(seconds)))
@@ -94,11 +95,10 @@ void show_stuck(StatusClient& client, const StatusOptions& options, double secon
   fmt::print("{}", options.json ? status_json(stuck) : waits_text(stuck));
   if (stuck.waits().empty()) return;
   std::fflush(stdout);
-  throw core::Error(
-      core::Errc::timed_out,
-      fmt::format("expected that no rank waits for {:g} s or longer, found {}; what a "
-                  "rank waits for, and of which rank, stands in its line",
-                  options.stuck_seconds, stuck.waits_size()));
+  throw core::Error(core::Errc::timed_out,
+                    fmt::format("expected no rank to wait for {:g} s or longer, found {}; the line "
+                                "of each says what it waits for, and of which rank",
+                                options.stuck_seconds, stuck.waits_size()));
 }
 
 void show_status(const StatusOptions& options, bool is_watching) {
@@ -122,44 +122,41 @@ void add_status(CLI::App& app) {
       "status", "Show groups, streams, layouts, counters and which group waits for which");
   const auto options = std::make_shared<StatusOptions>();  // CLI11 copies the callback that uses it
   CLI::Option* stream = command.add_option(
-      "stream", options->stream, "Show this stream alone: its fields, types, shapes and layouts");
+      "stream", options->stream, "Show only this stream: its fields, types, shapes and layouts");
   stream->type_name("STREAM");
   CLI::Option* server =
       command.add_option("--server", options->server, "host:port, or file:PATH of a port file");
   command
       .add_option("--port-file", options->port_file, "File that the server wrote its address into")
       ->excludes(server);
-  command.add_option(
-      "--key-file", options->key_file,
-      "File with the key of the server; none = no key (default: TREMULA_KEY_FILE, else "
-      "PORT_FILE.key "
-      "where the server is named by its port file, else what a server of this user has left on "
-      "this host for that port)");
-  command.add_option(
-      "--tls-ca", options->tls_ca,
-      "PEM file with the certificate of the server, or of its authority (default: TREMULA_TLS_CA)");
+  command.add_option("--key-file", options->key_file,
+                     "File with the key of the server; none = no key (default: TREMULA_KEY_FILE, "
+                     "else PORT_FILE.key if a port file names the server, else the file that a "
+                     "server of this user on this host has left for that port)");
+  command.add_option("--tls-ca", options->tls_ca,
+                     "PEM file with the certificate of the server, or of the authority that issued "
+                     "it (default: TREMULA_TLS_CA)");
   command.add_option("--tls-name", options->tls_name,
-                     "Name or address in that certificate (default: TREMULA_TLS_NAME, else the "
-                     "one by which the server is reached)");
+                     "Name or address in the server's certificate (default: TREMULA_TLS_NAME, else "
+                     "the one used to reach the server)");
   CLI::Option* json =
       command.add_flag("--json", options->json, "Print JSON, with the counters of every rank");
   CLI::Option* ranks =
       command.add_flag("--ranks", options->ranks, "Show the counters of every rank");
-  CLI::Option* stuck =
-      command
-          .add_option(
-              "--stuck", options->stuck_seconds,
-              "Show what each rank waits for that has waited for so many seconds; exit code "
-              "0 if there is none")
-          ->expected(0, 1)
-          ->check(CLI::Range(0.05, 1e8))
-          ->type_name("[SECONDS=10]")
-          ->excludes(stream)
-          ->excludes(ranks);
+  CLI::Option* stuck = command
+                           .add_option("--stuck", options->stuck_seconds,
+                                       "Show what each rank waits for that has waited at least "
+                                       "this many seconds; exit code 0 if there is none")
+                           ->expected(0, 1)
+                           ->check(CLI::Range(0.05, 1e8))
+                           ->type_name("[SECONDS=10]")
+                           ->excludes(stream)
+                           ->excludes(ranks);
   CLI::Option* watch =
       command
-          .add_option("--watch", options->watch_seconds,
-                      "One live line a stream, every so many seconds, until no stream is left")
+          .add_option(
+              "--watch", options->watch_seconds,
+              "Show one live line per stream, updated every SECONDS, until no stream is left")
           ->expected(0, 1)
           ->check(CLI::Range(0.05, 3600.0))
           ->type_name("[SECONDS=1]")
@@ -168,13 +165,14 @@ void add_status(CLI::App& app) {
           ->excludes(ranks)
           ->excludes(stuck);
   command
-      .add_option("--timeout", options->timeout,
-                  "Seconds to wait for a server that is not there yet and for its answer, or none "
-                  "(default: 5 for the answer; a server that is not there is an error at once)")
+      .add_option(
+          "--timeout", options->timeout,
+          "Seconds to wait for a server that is not running yet and for its answer; none = without "
+          "limit (default: 5 for the answer; a server that is not running is an error at once)")
       ->check(timeout_complaint)
       ->type_name("SECONDS|none");
   command.footer(
-      "Without --server and --port-file the server is that of TREMULA_SERVER, else "
+      "Without --server and --port-file the server is the one that TREMULA_SERVER names, else "
       "localhost:7423.");
   command.callback([options, watch, stuck] {
     if (stuck->count() > 0 && options->stuck_seconds == 0) options->stuck_seconds = 10;

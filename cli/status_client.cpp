@@ -32,7 +32,7 @@ StatusClient::StatusClient(const transport::ServerName& server, core::Deadline d
         until, key, server.tls, transport::trusted_users(server, key));
   };
   const auto report = [](const std::string& found) {
-    fmt::print(stderr, "tremula: waits for a server: {}\n", found);
+    fmt::print(stderr, "tremula: waiting for a server: {}\n", found);
   };
   if (waits)
     transport::wait_for_server(server, connect, deadline, report);
@@ -97,17 +97,15 @@ wire::ToClient StatusClient::ask_page(core::Deadline deadline, const wire::Statu
   const bool is_in_time =
       changed_.wait_until(lock, deadline.at(), [&] { return reply_ || closed_; });
   if (!is_in_time)
-    throw Error(
-        Errc::timed_out,
-        fmt::format("server {}: expected its status in time, found no answer; is it stopped, "
-                    "or no Tremula server?",
-                    name_));
+    throw Error(Errc::timed_out, fmt::format("server {}: expected its status in time, found no "
+                                             "answer; is it stopped, or not a Tremula server?",
+                                             name_));
   if (!reply_ && connection_->refusal())
     throw Error(connection_->refusal()->code(),
                 fmt::format("server {}: {}", name_, connection_->refusal()->what()));
   if (!reply_)
     throw Error(Errc::no_server,
-                fmt::format("server {} has gone away: {}", name_, closed_.value_or("")));
+                fmt::format("server {}: the connection is lost: {}", name_, closed_.value_or("")));
   if (reply_->has_refused()) throw proto::decode(reply_->refused());
   if (!reply_->has_status())
     throw Error(Errc::protocol,

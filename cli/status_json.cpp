@@ -19,7 +19,7 @@ using google::protobuf::FieldDescriptor, google::protobuf::Message;
 
 void append(std::string& out, const Message& message, int depth);
 
-/// One value of a field.  @param at  of a repeated field; -1: the field is single
+/// Returns one value of a field.  @param at  index in a repeated field; -1 for a single field
 void append(std::string& out, const Message& message, const FieldDescriptor& field, int at,
             int depth) {
   const google::protobuf::Reflection& of = *message.GetReflection();

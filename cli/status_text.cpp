@@ -34,7 +34,7 @@ void append_row(std::vector<Row>& rows, Row row, const Status& of) {
   rows.push_back(std::move(row));
 }
 
-/// A row for the group and, under it, one for each of its ranks that is listed.
+/// Appends a row for the group and, under it, one for each of its ranks that is listed.
 void append_rows(std::vector<Row>& rows, Row row, const wire::StepStatus& of) {
   append_row(rows, std::move(row), of);
   for (const wire::RankStatus& rank : of.ranks())
@@ -69,7 +69,7 @@ void append_fields(std::vector<Row>& rows,
          field.layout() + place_of(field)});
 }
 
-/// The begin of a long text, as one line.
+/// Returns a text, or the beginning of a long one as a single line.
 std::string shortened(const std::string& text) {
   constexpr std::size_t most = 100;
   return text.size() <= most ? text : core::printable(text.substr(0, most)) + "...";
@@ -81,7 +81,7 @@ void append_attributes(std::vector<Row>& rows, const std::string& of, const std:
     rows.push_back({attribute.name, of, shortened(proto::to_json(attribute.values))});
 }
 
-/// "atmosphere at 7200 s, ocean at 3600 s": the last steps.
+/// Returns the times of the last steps, e.g. "atmosphere at 7200 s, ocean at 3600 s".
 std::string times(const wire::StreamStatus& stream) {
   const auto attributes = proto::decode_attributes(proto::bytes_of(stream.attributes()));
   const proto::Attribute* const found = attributes.find(proto::time_unit);

@@ -9,7 +9,8 @@ using Row = std::vector<std::string>;
 
 enum class Align { left, right };
 
-/// Rows of equally many cells: columns as wide as their widest text, two blanks before each.
+/// Appends rows with equal numbers of cells as a table: each column is as wide as its widest text
+/// and begins with two blanks.
 void append_table(std::string& out, const std::vector<Row>& rows, Align align = Align::left);
 
 }  // namespace tremula::cli

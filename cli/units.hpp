@@ -6,9 +6,9 @@
 
 namespace tremula::cli {
 
-/// "512 B", "1.50 kB", "12.3 GB": powers of 1000, three digits.
+/// Returns e.g. "512 B", "1.50 kB" or "12.3 GB", in powers of 1000 and with three digits.
 std::string bytes_text(double bytes);
-/// "0.004 s", "12.3 s", "2 min 10 s", "3 h 5 min", "2 d 4 h".
+/// Returns e.g. "0.004 s", "12.3 s", "2 min 10 s", "3 h 5 min" or "2 d 4 h".
 std::string seconds_text(double seconds);
 
 }  // namespace tremula::cli

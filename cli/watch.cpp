@@ -38,7 +38,7 @@ sigset_t watch_signals() {
   return signals;
 }
 
-/// True if SIGINT or SIGTERM is pending.
+/// Returns whether SIGINT or SIGTERM is pending.
 bool sleep_until_signal(double seconds) {
   const sigset_t signals = watch_signals();
   timespec time{};
@@ -47,7 +47,7 @@ bool sleep_until_signal(double seconds) {
   return sigtimedwait(&signals, nullptr, &time) > 0;
 }
 
-/// Replaces the lines shown before.
+/// Shows lines in place of those shown before.
 class Screen {
 public:
   void show(const std::vector<std::string>& lines) {
@@ -56,7 +56,7 @@ public:
     } else {
       if (shown_ > 0) fmt::print("\x1b[{}A", shown_);
       for (const std::string& line : lines) fmt::print("\r{}\x1b[K\n", line.substr(0, columns()));
-      fmt::print("\x1b[J");  // lines of streams that are gone
+      fmt::print("\x1b[J");  // erases lines of streams that are gone
       shown_ = lines.size();
     }
     std::fflush(stdout);

@@ -28,12 +28,12 @@ private:
   std::map<std::pair<std::string, std::string>, Report> last_reports_;  // by stream and producer
 };
 
-/// Returns one line for each stream: step, bytes moved, bytes per second, which group waits for
-/// which.
+/// Returns one line for each stream: its step, bytes moved, bytes per second, and which group waits
+/// for which.
 std::vector<std::string> watch_lines(Rates& rates, const wire::Status& now);
 
-/// Shows watch_lines every `interval` seconds until all streams that were seen are gone, or SIGINT
-/// or SIGTERM arrives. On a terminal the lines are redrawn in place, elsewhere they are appended.
+/// Shows watch_lines every `interval` seconds until all streams seen so far are gone, or SIGINT or
+/// SIGTERM arrives. On a terminal the lines are redrawn in place; otherwise they are appended.
 /// @pre block_watch_signals() was called before any thread was started
 /// @throws core::Error as StatusClient::ask
 void watch(StatusClient& client, double interval, double answer_seconds);

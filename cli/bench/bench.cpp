@@ -16,7 +16,7 @@ using core::Errc, core::Error, core::Rank;
 
 namespace {
 
-/// "NAME=ADDRESS,NAME=ADDRESS", that of the producers first.
+/// Reads "NAME=ADDRESS,NAME=ADDRESS", the site of the producers first.
 void read_sites(const std::string& text, BenchOptions& options) {
   if (text.empty()) return;
   const auto comma = text.find(',');
@@ -34,7 +34,7 @@ void read_sites(const std::string& text, BenchOptions& options) {
 
 struct Texts {
   std::string from, to, type = "f64", allocate = "none", sites;
-  std::string folder, side;  // of a rank that mpirun has started
+  std::string folder, side;  // only for a rank started by mpirun
   bool is_json = false;
 };
 
@@ -46,10 +46,10 @@ void run(BenchOptions options, const Texts& texts, const RunRank& run_rank) {
     throw Error(Errc::invalid_argument, fmt::format("--type: expected {}, found '{}'",
                                                     core::all_element_types, texts.type));
   if (core::is_opaque(*type))
-    throw Error(Errc::unsupported,
-                fmt::format("--type: expected numbers, found '{}': of the same size they move as "
-                            "fast",
-                            texts.type));
+    throw Error(
+        Errc::unsupported,
+        fmt::format("--type: expected numbers, found '{}': numbers of the same size move as fast",
+                    texts.type));
   options.type = *type;
   options.allocates_producers = texts.allocate == "producers" || texts.allocate == "both";
   options.allocates_consumers = texts.allocate == "consumers" || texts.allocate == "both";
@@ -75,36 +75,40 @@ void add_bench(CLI::App& app) { add_bench(app, {}); }
 
 void add_bench(CLI::App& app, const RunRank& run_rank) {
   CLI::App& command = *app.add_subcommand(
-      "bench", "Measure a stream between two jobs on this host, beside the limits of the machine");
+      "bench", "Measure a stream between two jobs on this host, and the limits of the machine");
   const auto options = std::make_shared<BenchOptions>();  // CLI11 copies the callback that uses it
   const auto texts = std::make_shared<Texts>();
   options->producers = options->consumers = 0;
   command.add_option("--from", texts->from, "Layout of the producer")->required();
   command.add_option("--to", texts->to, "Layout of the consumer")->required();
-  command.add_option("--producers", options->producers, "Ranks; as many as the layout has");
-  command.add_option("--consumers", options->consumers, "Ranks; as many as the layout has");
+  command.add_option("--producers", options->producers,
+                     "Ranks of the producer (default: as many as its layout has)");
+  command.add_option("--consumers", options->consumers,
+                     "Ranks of the consumer (default: as many as its layout has)");
   command.add_option("--type", texts->type, "Element type (default f64)");
-  command.add_option("--steps", options->steps, "Steps that are measured (default 10)")
+  command.add_option("--steps", options->steps, "Steps to measure (default 10)")
       ->check(CLI::Range(1, 100'000));
-  command.add_option("--queue-depth", options->queue_depth, "Of the stream (default 2)")
+  command
+      .add_option("--queue-depth", options->queue_depth, "Queue depth of the stream (default 2)")
       ->check(CLI::Range(0, 1000));
   command.add_option("--transport", options->transport,
                      "auto, local, tcp, ofi or mpi (default auto)");
   command.add_option("--ofi-provider", options->ofi_provider,
-                     "libfabric provider, e.g. \"tcp;ofi_rxm\" (default: the best)");
+                     "libfabric provider, e.g. \"tcp;ofi_rxm\" (default: the best one)");
   command.add_option(
       "--namespaces", texts->sites,
-      "NAME=ADDRESS,NAME=ADDRESS: network namespaces in which producers and consumers "
-      "live, and what they listen on (default: here)");
+      "NAME=ADDRESS,NAME=ADDRESS: network namespaces in which producers and consumers run, and the "
+      "addresses they listen on (default: the namespace of this command)");
   command
       .add_option("--allocate", texts->allocate,
-                  "Jobs whose arrays come from tremula_allocate: none, producers, consumers, both "
-                  "(default none)")
+                  "Jobs whose arrays come from tremula_allocate: none, producers, consumers or "
+                  "both (default none)")
       ->check(CLI::IsMember({"none", "producers", "consumers", "both"}));
-  command.add_flag("--async", options->is_async, "put_async instead of put");
-  command.add_flag("--compute", options->computes,
-                   "Measure also what a producer loses that computes as long as a step takes");
-  command.add_option("--timeout", options->timeout, "Seconds for every wait (default 60)")
+  command.add_flag("--async", options->is_async, "Use put_async instead of put");
+  command.add_flag(
+      "--compute", options->computes,
+      "Also measure how much time a producer loses that computes for as long as a step takes");
+  command.add_option("--timeout", options->timeout, "Seconds that any wait may take (default 60)")
       ->check(CLI::Range(1.0, 86400.0));
   command.add_flag("--json", texts->is_json, "Print JSON");
   if (run_rank) {
@@ -112,10 +116,13 @@ void add_bench(CLI::App& app, const RunRank& run_rank) {
     command.add_option("--side", texts->side)->required();
   }
   command.footer(
-      "Each step is measured alone: from the first rank's begin_step to the last consumer's "
-      "end_step.\nRanks are bound to cores in turn. memcpy: as many processes as the larger side "
-      "has copy the\nbytes of a step at once. Raw transport: pairs of ranks send them as one "
-      "message each.\nmpi: each job is started by mpirun, beside an ompi-server (Open MPI).");
+      "Each step is measured separately, from the first rank's begin_step to the last consumer's "
+      "end_step.\n"
+      "Ranks are bound to cores in turn. memcpy: as many processes as the larger side has copy "
+      "the\n"
+      "bytes of a step at the same time. Raw transport: pairs of ranks send them as one message "
+      "each.\n"
+      "mpi: mpirun starts each job, and an ompi-server connects them (Open MPI).");
   command.callback([options, texts, run_rank] { run(*options, *texts, run_rank); });
 }
 

@@ -38,13 +38,13 @@ BenchArea::~BenchArea() { munmap(head_, bytes_of(ranks_)); }
 
 void BenchArea::meet(core::Deadline deadline, const std::function<void()>& pause) {
   const std::size_t round = head_->round.load();
-  if (head_->arrived.fetch_add(1) == ranks_) {  // the parent makes one more
+  if (head_->arrived.fetch_add(1) == ranks_) {  // the parent process also arrives
     head_->arrived = 0;
     head_->round = round + 1;
     return;
   }
   while (head_->round.load() == round) {
-    if (head_->failed.load() != 0) throw Error(Errc::cancelled, "another rank has failed");
+    if (head_->failed.load() != 0) throw Error(Errc::cancelled, "another rank failed");
     if (deadline.expired())
       throw Error(Errc::timed_out, fmt::format("expected {} processes, found {} of them waiting",
                                                ranks_ + 1, head_->arrived.load()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the processes of `tremula bench` meet: memory that they share.
+// Shared memory in which the processes of `tremula bench` meet.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -14,37 +14,38 @@
 
 namespace tremula::cli {
 
-/// Report of one rank to the process that started it. Lives in shared memory: no pointers.
+/// Report of one rank to the process that started it. It is in shared memory, so it has no
+/// pointers.
 struct RankReport {
-  double began = 0, ended = 0;  ///< the last measurement; seconds of the machine's clock
+  double began = 0, ended = 0;  ///< times of the last measurement; seconds of the machine's clock
   double latency = 0;           ///< seconds one way, measured by rank 0 of the producers
   std::uint64_t bytes = 0;      ///< payload of all steps measured
   std::uint64_t copied_bytes = 0;
   double lost_share = 0;  ///< share of its time that a computing producer spends in the stream
-  std::array<double, 400> moments{};  ///< serial steps: begin on a producer, end on a consumer
+  std::array<double, 400> moments{};  ///< serial steps: begins on a producer, ends on a consumer
   char transport[64] = {};
   char error[1024] = {};
   std::byte address[4096] = {};  ///< endpoint for raw bandwidth
   std::size_t address_bytes = 0;
 };
 
-/// A file that all processes map. A file of zeroes is a new area, so any process may be the first.
+/// A file that all processes map. A file of zeros is a new area, so any process may be the first.
 class BenchArea {
 public:
-  /// @param ranks  without the process that starts them, which also joins every meeting
+  /// @param ranks  number of ranks, without the process that starts them, which joins every meeting
   BenchArea(const std::filesystem::path& file, std::size_t ranks);
   ~BenchArea();
   BenchArea(const BenchArea&) = delete;
 
   std::span<RankReport> reports() noexcept { return {reports_, ranks_}; }
   /// Waits until every rank and the process that started them have arrived.
-  /// @param pause  called repeatedly while it waits; what it throws ends the wait
-  /// @throws core::Error cancelled if one has failed, timed_out naming how many are missing
+  /// @param pause  called repeatedly during the wait; an exception from it ends the wait
+  /// @throws core::Error cancelled if a rank has failed, timed_out naming how many have arrived
   void meet(core::Deadline deadline, const std::function<void()>& pause);
-  /// Ends all meetings. Only the first error is kept.
+  /// Ends all meetings with an error. Only the first error is kept.
   void fail(std::size_t rank, const std::string& why) noexcept;
-  /// Seconds that a computing producer takes for a step: set by the process that has started the
-  /// ranks, before the meeting that follows the last step measured.
+  /// Sets how many seconds a computing producer computes per step. The process that started the
+  /// ranks calls it before the meeting that follows the last step measured.
   void set_pace(double seconds) { head_->pace = seconds; }
   double pace() const { return head_->pace; }
   /// Returns the first error; empty if there is none.

@@ -34,8 +34,7 @@ void await_line(const std::filesystem::path& file, const std::string& service, C
   constexpr double seconds = 20;
   const auto deadline = Deadline::after(seconds);
   std::string line;
-  while (
-      !std::getline(std::ifstream(file), line).good()) {  // good: the end of the line is there, too
+  while (!std::getline(std::ifstream(file), line).good()) {  // good: the line is complete
     expect_no_signal();
     services.count_running();
     if (deadline.expired())
@@ -53,7 +52,7 @@ void start_server(const BenchOptions& options, const BenchFiles& files, Children
         enter(site);
         become({own_program(), "serve", "--bind", site.address.empty() ? "127.0.0.1" : site.address,
                 "--port", "0", "--port-file", files.port(), "--log", "warn", "--heartbeat",
-                "30"});  // this command notices ranks that die
+                "30"});  // the bench itself notices ranks that die
       },
       files.folder / "server.out");
   await_line(files.port(), "the server", services);

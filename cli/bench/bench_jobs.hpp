@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The processes that `tremula bench` starts: a server, those that MPI needs, and the ranks of both
-// jobs.
+// The processes that `tremula bench` starts: a server, the processes that MPI needs, and the ranks
+// of both jobs.
 #include <CLI/App.hpp>
 #include <filesystem>
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace tremula::cli {
 
-/// Where the processes of one bench find each other.
+/// The files by which the processes of one bench find each other.
 struct BenchFiles {
   std::filesystem::path folder;
   std::filesystem::path area() const { return folder / "area"; }
@@ -20,7 +20,7 @@ struct BenchFiles {
   std::string server() const { return "file:" + port().string(); }
 };
 
-/// For a child: moves this process into the network namespace of the site.
+/// Moves this process, a child, into the network namespace of the site.
 /// @throws core::Error invalid_argument if there is no such namespace or it may not be entered
 void enter(const BenchOptions::Site& site);
 
@@ -29,18 +29,18 @@ void enter(const BenchOptions::Site& site);
 void await_line(const std::filesystem::path& file, const std::string& service, Children& services);
 
 void start_server(const BenchOptions& options, const BenchFiles& files, Children& services);
-/// Every rank is a fork of this process: a group without MPI.
+/// Starts every rank as a fork of this process, in groups without MPI.
 void start_ranks(const BenchOptions& options, BenchArea& area, Children& ranks);
 
-/// Starts an mpirun for each job, and the ompi-server by which the jobs connect. Their ranks are
-/// bench_mpi with the arguments of this command and also --folder and --side.
+/// Starts an mpirun for each job, and the ompi-server through which the jobs connect. Their ranks
+/// run bench_mpi with the arguments of this command and also --folder and --side.
 /// @throws core::Error unsupported if one of the programs is missing
 void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Children& services,
                     Children& ranks);
 
-/// Runs such a rank.
+/// Runs a rank that mpirun has started.
 using RunRank = std::function<void(BenchOptions, const BenchFiles&, bool is_producer)>;
-/// The command of a program that runs ranks.
+/// Adds the command to a program that runs ranks.
 void add_bench(CLI::App& app, const RunRank& run_rank);
 
 }  // namespace tremula::cli

@@ -17,7 +17,7 @@ using core::Errc, core::Error, core::Rank;
 
 namespace {
 
-/// The command line of this process, with the name of the program.
+/// Returns the command line of this process, with the name of the program.
 std::vector<std::string> own_command_line() {
   std::ifstream file("/proc/self/cmdline");
   std::vector<std::string> words;
@@ -36,31 +36,31 @@ void expect_program(const std::string& name) {
                           name));
 }
 
-/// The program of a rank, which alone is linked with MPI.
+/// Returns the program of a rank, the only program that is linked with MPI.
 std::filesystem::path rank_program() {
   const auto file = (own_program().parent_path() / TREMULA_LIBEXEC_FROM_PROGRAMS / "bench_mpi")
                         .lexically_normal();
   if (access(file.c_str(), X_OK) == 0) return file;
-  throw Error(Errc::unsupported,
-              fmt::format("--transport mpi: expected the program {}, found none: it comes with a "
-                          "Tremula that was built "
-                          "with Open MPI; install that, or choose auto, local, tcp or ofi",
-                          file.string()));
+  throw Error(
+      Errc::unsupported,
+      fmt::format("--transport mpi: expected the program {}, found none: it is part of a Tremula "
+                  "that was built with Open MPI; install that, or choose auto, local, tcp or ofi",
+                  file.string()));
 }
 
-/// For a child: sets the environment that programs of Open MPI need.
+/// Sets, in a child process, the environment that programs of Open MPI need.
 void prepare(const BenchOptions::Site& site, const std::filesystem::path& scratch) {
   enter(site);
   const auto set = [](const char* name, const std::string& value) {
     setenv(name, value.c_str(), 1);
   };
-  if (site.network_namespace.empty()) {  // in a namespace Open MPI finds the only interface itself
+  if (site.network_namespace.empty()) {  // in a namespace Open MPI itself finds the only interface
     set("OMPI_MCA_oob_tcp_if_include", "lo");
     set("OMPI_MCA_btl_tcp_if_include", "lo");
   }
   set("OMPI_MCA_orte_tmpdir_base", scratch);
   set("OMPI_MCA_mpi_yield_when_idle", "1");
-  set("OMPI_ALLOW_RUN_AS_ROOT", "1");  // it runs this program only
+  set("OMPI_ALLOW_RUN_AS_ROOT", "1");  // harmless, as it runs only this program
   set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 }
 
@@ -73,7 +73,8 @@ void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Childr
   const auto uri = files.folder / "ompi-server.uri";
   const auto start = [&](Children& children, const std::string& name,
                          const BenchOptions::Site& site, std::vector<std::string> command) {
-    const auto scratch = files.folder / name;  // of its own: two that share one may fail to make it
+    // Each program has its own: two that share one may fail to make it.
+    const auto scratch = files.folder / name;
     std::filesystem::create_directory(scratch);
     children.start(
         name,

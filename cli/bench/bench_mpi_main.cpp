@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank of `tremula bench --transport mpi`, started by mpirun with the command line of that bench: a program of its own,
-// so that `tremula` needs no MPI.
+// A rank of `tremula bench --transport mpi`, started by mpirun with the command line of that bench.
+// A separate program, so that `tremula` needs no MPI.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr double set_up_seconds = 60;
 
-/// Does not return.
+/// Runs a rank. Does not return.
 void run_rank(BenchOptions options, const BenchFiles& files, bool is_producer) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   options.server = files.server();

@@ -15,7 +15,7 @@ using core::Index;
 
 namespace {
 
-/// The words whose bytes an element with that global number holds in that step.
+/// Returns the words whose bytes the element with this global number holds in a step.
 std::array<std::uint64_t, 2> words_of(std::uint64_t number, std::uint64_t step) {
   std::uint64_t word = (number + 1) * 0x9E3779B97F4A7C15u ^ step * 0xD1B54A32D192ED03u;
   word ^= word >> 29;
@@ -36,7 +36,7 @@ BenchPart::BenchPart(const index_calc::Layout& layout, core::Rank rank, std::siz
   expect_computed(layout, "a benchmark");
   const auto coords = coords_of(layout, rank);
   if (!coords) return;
-  Index faster = 1;  // row-major numbers
+  Index faster = 1;  // elements of the faster dimensions, for row-major numbers
   const auto extents = shape(layout);
   for (std::size_t d = part_.dimensions; d-- > 0;) {
     for (Index i = 0; i < part_.extent[d]; ++i)
@@ -71,10 +71,11 @@ void BenchPart::verify(std::uint64_t step) const {
   walk(0, part_.first, 0, [&](const std::byte* at, Index number) {
     if (std::memcmp(at, words_of(static_cast<std::uint64_t>(number), step).data(),
                     element_bytes_) != 0)
-      throw core::Error(core::Errc::mismatch,
-                        fmt::format("step {}: expected element {} at its place, found other bytes; "
-                                    "please report this",
-                                    step, number));
+      throw core::Error(
+          core::Errc::mismatch,
+          fmt::format(
+              "step {}: expected element {} at its position, found other bytes; please report this",
+              step, number));
   });
 }
 

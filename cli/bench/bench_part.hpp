@@ -12,10 +12,10 @@
 
 namespace tremula::cli {
 
-/// The part of one rank of an array in which every element holds its global number and its step.
+/// One rank's part of an array in which every element holds its global number and its step.
 class BenchPart {
 public:
-  /// @param is_allocated  puts it in memory that peers can map
+  /// @param is_allocated  whether the part is in memory that peers can map
   BenchPart(const index_calc::Layout& layout, core::Rank rank, std::size_t element_bytes,
             bool is_allocated);
   ~BenchPart();

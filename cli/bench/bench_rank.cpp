@@ -26,7 +26,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Without this, spinning processes may share a core by chance.
+/// Binds this process to a core, as spinning processes might otherwise share one by chance.
 void bind_to_core(std::size_t number) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -58,7 +58,7 @@ public:
     config.server = options_.server;
     config.transport = options_.transport;
     config.ofi_provider = options_.ofi_provider;
-    config.trust_network = true;  // the user has asked for a measurement over it
+    config.trust_network = true;  // the user has asked to measure over this network
     config.ofi_bind = (is_producer_ ? options_.producer_site : options_.consumer_site).address;
     config.timeout = config.step_timeout = options_.timeout;
     const auto session = join(is_producer_ ? "producer" : "consumer", config);
@@ -76,7 +76,7 @@ private:
   void meet() {
     area_.meet(Deadline::after(patience_of(options_)), [] { sched_yield(); });
   }
-  /// A meeting that is not timed: it takes no core from ranks that are still being measured.
+  /// Meets without being timed, and takes no core from ranks that are still being measured.
   void rest() {
     area_.meet(Deadline::after(patience_of(options_)),
                [] { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
@@ -87,7 +87,7 @@ private:
   }
   /// Measures `work` between two meetings: all ranks begin together, and none goes on before the
   /// reports have been read.
-  /// @param after  not timed: lets a peer finish
+  /// @param after  work that is not timed and lets a peer finish
   template <class Work, class After>
   void measure(Work&& work, After&& after) {
     meet();
@@ -132,7 +132,7 @@ private:
     remember(out);
     for (int i = 0; options_.is_serial && i < serial_steps; ++i, ++step) {
       part_.fill(step);
-      const double rested = now() + 20e-6;  // by then the consumer has verified the step and waits
+      const double rested = now() + 20e-6;  // until the consumer has verified the step and waits
       while (now() < rested) {
       }
       report_.moments[static_cast<std::size_t>(i)] = now();
@@ -194,7 +194,7 @@ private:
   Index step_bytes() const {
     return index_calc::bytes_of(options_.from, core::element_bytes(options_.type));
   }
-  /// Copies the bytes of a step by as many processes at once as the larger side has.
+  /// Copies the bytes of a step, in as many processes at once as the larger side has.
   void measure_memcpy() {
     const Rank copying = std::max(options_.producers, options_.consumers);
     const bool copies = side_size() == copying && (is_producer_ || options_.producers != copying);
@@ -214,7 +214,8 @@ private:
     const std::string name = report_.transport;
     std::unique_ptr<transport::Endpoint> endpoint;
     const auto side = is_producer_ ? transport::Side::producer : transport::Side::consumer;
-    // Each side has a network namespace of its own: an offer that is tied to one host does not reach the other.
+    // If each side has its own network namespace, an offer that is tied to one host does not reach
+    // the other side.
     const bool are_apart = !options_.consumer_site.network_namespace.empty();
     for (const auto& known : session.offers()) {
       const std::string& offer = known.offer();
@@ -223,7 +224,7 @@ private:
       if (endpoint != nullptr || !is_its) continue;
       const auto choices =
           session.has_choices(offer) ? session.choices(offer) : std::vector<std::string>{offer};
-      for (const auto& choice : choices)  // with or without the host in it
+      for (const auto& choice : choices)  // a choice may or may not name a host
         if (endpoint == nullptr && choice.substr(0, choice.find('@')) == name)
           endpoint = session.open_endpoint(offer, choice, side);
     }

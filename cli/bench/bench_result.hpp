@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The results of `tremula bench`, and how they are printed.
+// The results of `tremula bench`, and their output.
 #include <string>
 
 #include "cli/bench/bench_rank.hpp"
@@ -12,12 +12,12 @@ struct BenchResult {
   core::Index step_bytes = 0;
   double step_seconds = 0, memcpy_seconds = 0, raw_seconds = 0, latency = 0;  ///< medians
   double copies_per_byte = 0;
-  double serial_seconds = 0;  ///< median; 0 where steps are too large
-  double lost_share = 0;      ///< of a computing producer's time, the largest of all ranks
+  double serial_seconds = 0;  ///< median; 0 if steps are too large
+  double lost_share = 0;  ///< share of time that a computing producer loses; largest of all ranks
 };
 
-/// Starts a server and two jobs on this host, and reads what they measure. Leaves nothing behind,
-/// also after SIGINT or SIGTERM: the process then ends by that signal.
+/// Starts a server and two jobs on this host and reads their measurements. Leaves nothing behind,
+/// even after SIGINT or SIGTERM, which then ends the process.
 /// @throws core::Error with the text of the first rank or service that fails
 BenchResult run_bench(BenchOptions options);
 

@@ -23,9 +23,10 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Seconds from the first begin to the last end of all ranks, for each of `rounds` measurements.
-/// @param meet  meets the ranks of the area
-/// @param sets_pace  sets the pace of the area to the median so far before each round ends
+/// Returns the seconds from the first begin to the last end on all ranks, for each of `rounds`
+/// measurements.
+/// @param meet       meets the ranks of the area
+/// @param sets_pace  whether it sets the pace of the area to the median so far before a round ends
 template <class Meet>
 std::vector<double> read(BenchArea& area, int rounds, Meet& meet, bool sets_pace = false) {
   std::vector<double> seconds;
@@ -75,7 +76,7 @@ BenchResult run_bench(BenchOptions options) {
     const auto steps = read(area, warm_up_steps + options.steps, meet, options.computes);
     result.step_seconds = median({steps.begin() + warm_up_steps, steps.end()});
     result.memcpy_seconds = median(read(area, limit_rounds, meet));
-    meet();  // addresses are there
+    meet();  // all addresses are in the area
     result.raw_seconds = median(read(area, limit_rounds, meet));
     read(area, 1, meet);
     const auto deadline = Deadline::after(patience_of(options));

@@ -35,7 +35,7 @@ sigset_t ending_signals() {
   return set;
 }
 
-/// The first lines of a file.
+/// Returns the first lines of a file.
 std::string beginning_of(const fs::path& file) {
   std::ifstream stream(file);
   std::string text(std::istreambuf_iterator<char>(stream), {});
@@ -54,7 +54,7 @@ HeldSignals::HeldSignals() {
 HeldSignals::~HeldSignals() {
   sigset_t pending;
   sigpending(&pending);
-  for (const int number : {SIGINT, SIGTERM})  // libraries that libfabric loads handle them, too
+  for (const int number : {SIGINT, SIGTERM})  // libraries that libfabric loads also handle them
     if (sigismember(&pending, number) == 1) ::signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
@@ -98,16 +98,18 @@ Children::~Children() {
 
 void Children::start(const std::string& name, const std::function<void()>& work,
                      const fs::path& output) {
-  signal(SIGCHLD, SIG_DFL);  // ignored by some parents: waitpid would find no child
+  signal(SIGCHLD, SIG_DFL);  // some parents ignore it, and waitpid would then find no child
   std::fflush(nullptr);
   const pid_t parent = getpid(), pid = fork();
-  if (pid < 0) throw Error(Errc::internal, "expected a further process, found none");
+  if (pid < 0)
+    throw Error(Errc::internal,
+                fmt::format("expected to start another process, found: {}", std::strerror(errno)));
   if (pid > 0) {
     children_.push_back({pid, name, output});
     return;
   }
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(1);  // it died before PR_SET_PDEATHSIG
+  if (getppid() != parent) _exit(1);  // the parent died before PR_SET_PDEATHSIG
   const sigset_t set = ending_signals();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   if (!output.empty()) {
@@ -139,11 +141,11 @@ std::size_t Children::count_running() {
     const Child ended = *child;
     child = children_.erase(child);
     if (status != 0)
-      throw Error(Errc::internal,
-                  fmt::format("{} has ended with {} {}{}", ended.name,
-                              WIFEXITED(status) ? "status" : "signal",
-                              WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
-                              ended.output.empty() ? "" : ": " + beginning_of(ended.output)));
+      throw Error(
+          Errc::internal,
+          fmt::format("{} ended with {} {}{}", ended.name, WIFEXITED(status) ? "status" : "signal",
+                      WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
+                      ended.output.empty() ? "" : ": " + beginning_of(ended.output)));
   }
   return children_.size();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Processes that a command starts and a folder that it fills; both end with the command.
+// Processes that a command starts and a folder that it fills. Both go away with the command.
 #include <signal.h>
 #include <sys/types.h>
 
@@ -11,8 +11,8 @@
 
 namespace tremula::cli {
 
-/// Blocks SIGINT and SIGTERM as long as it exists. expect_no_signal() finds a pending one; the
-/// process ends by it when this object is destroyed, after everything else has been tidied up.
+/// Blocks SIGINT and SIGTERM as long as it exists. expect_no_signal() finds a pending signal, which
+/// ends the process when this object is destroyed, after everything else has been cleaned up.
 class HeldSignals {
 public:
   HeldSignals();
@@ -48,14 +48,15 @@ public:
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  /// @param name    for errors: "the server"
-  /// @param work    runs in the child, which then ends
-  /// @param output  file for what the child writes; empty: it writes where this process does
+  /// Starts a child.
+  /// @param name    name in errors, e.g. "the server"
+  /// @param work    work of the child, which then ends
+  /// @param output  file for the output of the child; empty: it writes where this process does
   void start(const std::string& name, const std::function<void()>& work,
              const std::filesystem::path& output = {});
-  /// How many have not ended.
-  /// @throws core::Error internal naming a child that has ended with a status other than 0, and
-  /// what it wrote
+  /// Returns how many children have not ended.
+  /// @throws core::Error internal naming a child that ended with a status other than 0, with its
+  /// output
   std::size_t count_running();
 
 private:
@@ -67,7 +68,7 @@ private:
   std::vector<Child> children_;
 };
 
-/// Path of the program of this process.
+/// Returns the path of the program of this process.
 std::filesystem::path own_program();
 /// Replaces this process by a command.
 /// @throws core::Error unsupported if the program cannot be run

@@ -34,7 +34,7 @@ std::string values_bash(const Command& command) {
   return lists + (files.empty() ? "" : fmt::format("      {}) ;;\n", files));
 }
 
-/// Escapes a text for '...' in zsh, where [ ] : mean something to _arguments.
+/// Escapes a text for '...' in zsh, where [ ] : have a meaning for _arguments.
 std::string in_quotes(std::string_view plain) {
   std::string out;
   for (const char c : plain) {

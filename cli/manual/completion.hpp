@@ -6,7 +6,8 @@
 
 namespace tremula::cli::manual {
 
-/// Scripts that complete commands, options and values from a list of choices; else names of files.
+/// Return scripts that complete commands, options and values from lists of choices, and otherwise
+/// file names.
 std::string bash_completion(const Program& program);
 std::string zsh_completion(const Program& program);
 

@@ -8,7 +8,8 @@ namespace tremula::cli::manual {
 
 namespace {
 
-/// CLI11 keeps them by address, which differs from run to run.
+/// Returns names of options, sorted, as CLI11 orders the options by address, which varies from run
+/// to run.
 std::string names_of(const std::set<CLI::Option*>& options) {
   std::set<std::string> names;
   for (const CLI::Option* option : options) names.insert(option->get_name());
@@ -17,7 +18,7 @@ std::string names_of(const std::set<CLI::Option*>& options) {
   return text;
 }
 
-/// "TEXT:{producer,consumer}" allows two values.
+/// Returns the values that a type such as "TEXT:{producer,consumer}" allows.
 std::vector<std::string> choices_of(const std::string& type) {
   const std::size_t begin = type.find(":{"), end = type.find('}');
   if (begin == std::string::npos || end == std::string::npos) return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The contents of --help for a command line, as values: man pages and completions are made from
-// them.
+// The contents of --help for a command line, as values from which man pages and completions are
+// made.
 #include <CLI/App.hpp>
 #include <string>
 #include <vector>

@@ -39,10 +39,13 @@ std::string options_of(const Command& command) {
 std::string reference_page(const Program& program) {
   const std::string& name = program.itself.name;
   std::string out = fmt::format(
-      "# Commands\n\nThis page is made of the definitions of the command line, as `--help` and the "
-      "man pages are.\nExit code 0: success; 1: the command failed, and a line on standard error "
-      "states what was expected, what was found and\nwhat to do; 2: the command line is not "
-      "valid.\n\n## {}\n\n{}\n\n{}",
+      "# Commands\n"
+      "\nThis page is made from the definitions of the command line, as are `--help` and the man "
+      "pages.\n"
+      "Exit code 0: success; 1: the command failed, and a line on standard error states what was "
+      "expected, what was found and\n"
+      "what to do; 2: the command line is not valid.\n"
+      "\n## {}\n\n{}\n\n{}",
       name, text(program.itself.description), options_of(program.itself));
   for (const Command& command : program.commands) {
     out += fmt::format("\n## {} {}\n\n{}.\n\n{}", name, command.name, text(command.description),

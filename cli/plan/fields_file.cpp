@@ -66,7 +66,7 @@ PlannedField field_of(const YAML::Node& node) {
   return field;
 }
 
-/// Bytes that ranks exchange in a step.
+/// The bytes that ranks exchange in a step.
 struct Traffic {
   std::map<std::pair<Rank, Rank>, Index> pairs;  ///< producer and consumer
   std::map<Rank, Index> sent, received;
@@ -93,7 +93,7 @@ void for_each_pair(const Redistribution& arrays, const Visit& visit) {
 }
 
 Traffic traffic_of(const std::vector<PlannedField>& fields) {
-  // Lists are no part of the text of a layout: a field with some is like no other.
+  // Lists are not part of the text of a layout, so a field with lists equals no other field.
   using Signature = std::tuple<std::string, std::string, const PlannedField*>;
   std::map<Signature, std::pair<Index, const PlannedField*>> alike;
   for (const PlannedField& field : fields) {

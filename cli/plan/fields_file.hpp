@@ -15,12 +15,13 @@ struct PlannedField {
   Redistribution arrays;
 };
 
-/// A list in YAML (or JSON): [{name: ..., type: f32, from: LAYOUT, to: LAYOUT}, ...]; type is f64
-/// if omitted. from-lists and to-lists name files of layouts with lists= (lists_file.hpp).
+/// Reads a list in YAML (or JSON): [{name: ..., type: f32, from: LAYOUT, to: LAYOUT}, ...]; type is
+/// f64 if omitted. from-lists and to-lists name the files of layouts with lists= (lists_file.hpp).
 /// @throws core::Error invalid_argument naming the file, the field and what was expected
 std::vector<PlannedField> read_fields(const std::string& file);
 
-/// Returns the totals, the busiest ranks and, if there are few ranks, the bytes of each pair.
+/// Returns a text with the totals, the busiest ranks and, if there are few ranks, the bytes of each
+/// pair.
 std::string fields_text(const std::vector<PlannedField>& fields);
 
 }  // namespace tremula::cli

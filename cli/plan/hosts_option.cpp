@@ -23,7 +23,7 @@ constexpr Rank most_ranks = 10'000'000;
   throw core::Error(core::Errc::invalid_argument, "--hosts: " + text);
 }
 
-/// A whole number from 1 to most_ranks and nothing else.
+/// Reads a whole number from 1 to most_ranks; nullopt if the text is anything else.
 std::optional<Rank> number(std::string_view text) {
   Rank value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -45,8 +45,8 @@ public:
       add_list(value, result);
     if (static_cast<Rank>(result.size()) < ranks)
       fail(
-          fmt::format("expected the hosts of at least {} {}s, as many as the layout's ranks need, "
-                      "found those of {} in \"{}\"; name the others, too",
+          fmt::format("expected the hosts of at least {} {}s, as many as the layout has, found the "
+                      "hosts of {} in \"{}\"; name the others as well",
                       ranks, side, result.size(), value));
     return result;
   }

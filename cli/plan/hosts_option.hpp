@@ -8,15 +8,16 @@
 
 namespace tremula::cli {
 
-/// Places with names. Both jobs mean the same host by the same name.
+/// Places and their names. A name means the same host in both jobs.
 struct Hosts {
   std::vector<std::string> names;  ///< shape: [place]
   index_calc::Places places;
 };
 
+/// Parses the values of --hosts.
 /// @param values  one for both jobs, or the producer's and the consumer's: "a:4,b:2", rank after
-/// rank as mpirun --host takes it, or "4", so many ranks on each of the hosts 0, 1, ...
-/// @param producers, consumers  ranks that need a host; a list may name those of more
+/// rank as mpirun --host takes it, or "4", the number of ranks on each of the hosts 0, 1, ...
+/// @param producers, consumers  how many ranks need a host; a list may have hosts for more
 /// @throws core::Error invalid_argument naming what is wrong in --hosts
 Hosts parse_hosts_option(const std::vector<std::string>& values, core::Rank producers,
                          core::Rank consumers);

@@ -15,8 +15,8 @@ namespace {
 using core::Index;
 using index_calc::Layout;
 
-/// Returns the text, or the surroundings of the position if it is long, and the caret. One column
-/// per byte.
+/// Returns the text, or only the surroundings of the position if the text is long, and the caret.
+/// One column per byte.
 std::string marked(std::string text, std::size_t position) {
   for (char& c : text)
     if (c < ' ' || c > '~') c = c == '\t' || c == '\n' || c == '\r' ? ' ' : '?';
@@ -44,9 +44,9 @@ index_calc::Layout parse_layout_option(const std::string& option, const std::str
 
 void size_by_counts(Layout& from, Layout& to, const std::vector<Index>& counts) {
   if (!from.changing && !to.changing) {
-    core::expects(counts.empty(),
-                  "--counts: expected * in the shapes of --from and --to beside it, "
-                  "found none: leave it out");
+    core::expects(
+        counts.empty(),
+        "--counts: expected * in the shapes of --from and --to, found none: leave it out");
     return;
   }
   validate_pair(from, to);
@@ -55,17 +55,16 @@ void size_by_counts(Layout& from, Layout& to, const std::vector<Index>& counts) 
                     std::ranges::none_of(counts, [](Index count) { return count < 0; }),
                 [&] {
                   return fmt::format(
-                      "--counts: expected {} numbers from 0 on, what each coordinate of "
-                      "--from has along dimension {} in a step; found {}",
+                      "--counts: expected {} numbers of at least 0, one for how many elements each "
+                      "coordinate of --from has along dimension {} in a step, found {}",
                       coordinates, from.changing->dimension,
                       counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
                 });
   if (!to.changing->key.empty())
-    throw core::Error(
-        core::Errc::unsupported,
-        fmt::format("--to: expected a layout without keys, found key={}: which rank takes "
-                    "a row is known when its key is",
-                    to.changing->key));
+    throw core::Error(core::Errc::unsupported,
+                      fmt::format("--to: expected a layout without keys, found key={}: which rank "
+                                  "takes a row is known only when its key is known",
+                                  to.changing->key));
   from = sized(from, counts);
   to = sized(to, extent(from.dims[to.changing->dimension]));
 }

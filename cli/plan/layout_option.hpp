@@ -16,8 +16,8 @@ namespace tremula::cli {
 ///                  ^
 index_calc::Layout parse_layout_option(const std::string& option, const std::string& text);
 
-/// Replaces layouts whose extent changes with every step by their layouts in the step that `--counts`
-/// describes.
+/// Replaces layouts whose extent changes with every step with their layouts in the step that
+/// `--counts` describes.
 /// @param counts  shape: [coordinate of `from` along the dimension that changes]; empty if none changes
 /// @throws core::Error invalid_argument if they do not fit `from`, mismatch if the layouts do not fit each
 /// other, unsupported if `to` takes rows by keys

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// All ranks of both sides if at least one side lists what its ranks own. Jobs find out by messages; here
-// all lists are known.
+// All ranks of both sides if at least one side lists what its ranks own. Jobs match them by
+// messages; here all lists are known.
 #include <optional>
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace tremula::cli {
 
-/// The ranks of one side. Shape of both: [rank of the group].
+/// The ranks of one side. Shape of both members: [rank of the group].
 struct RanksOfSide {
   std::vector<index_calc::IndexList> lists;  ///< what each owns
   std::vector<std::vector<index_calc::PeerSegments>> segments;
@@ -23,9 +23,10 @@ struct ListedRanks {
 /// Matches the ranks of both sides.
 /// @param producers, consumers  the lists of a side, shape: [rank of the group]; nullopt if its layout
 ///        determines what its ranks own
-/// @throws core::Error mismatch if the shapes differ, or naming an element that is on no rank of a side or
-///         on two and these ranks, unless its layout is partial or has copies
-/// Cost: the runs of all ranks, and each pair of ranks.
+/// @throws core::Error mismatch if the shapes differ, or naming an element that is on no rank of a
+///         side, or an element that is on two ranks and these ranks, unless the layout is partial
+///         or has copies
+/// Cost: proportional to the runs of all ranks and to the pairs of ranks.
 ListedRanks match_all(const index_calc::Layout& from, const index_calc::Layout& to,
                       std::optional<std::vector<index_calc::IndexList>> producers,
                       std::optional<std::vector<index_calc::IndexList>> consumers);

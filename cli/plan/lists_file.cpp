@@ -30,7 +30,7 @@ Index whole_number(const YAML::Node& node) {
   }
 }
 
-/// The entry of one rank. All complaints are std::invalid_argument.
+/// The entry of one rank. All errors are std::invalid_argument.
 class ListEntry {
 public:
   ListEntry(const std::vector<Index>& shape, const YAML::Node& node)
@@ -53,7 +53,7 @@ public:
   }
 
 private:
-  /// Calls read(item) for each; complaints name it, e.g. "box 3".
+  /// Calls read(item) for each item; errors name the item, e.g. "box 3".
   template <class Read>
   void for_each(std::string_view name, const Read& read) const {
     std::size_t number = 0;
@@ -128,7 +128,7 @@ private:
     return {node[0], node[1]};
   }
 
-  /// One number for each dimension.
+  /// Reads one number for each dimension.
   std::vector<Index> indices(const YAML::Node& node) const {
     if (!node.IsSequence() || node.size() != shape_.size())
       throw std::invalid_argument(
@@ -185,11 +185,11 @@ std::optional<std::vector<IndexList>> lists_beside(const std::string& option,
     throw core::Error(
         core::Errc::invalid_argument,
         file.empty()
-            ? fmt::format("{0}: expected a file of what each rank owns beside \"{1}\", found none: "
-                          "give one by {0}-lists",
+            ? fmt::format("{0}: expected also a file that lists what each rank owns under \"{1}\", "
+                          "found none: give one with {0}-lists",
                           option, to_string(layout))
-            : fmt::format("{0}-lists: expected lists=RANKS in {0} beside it, found \"{1}\": give "
-                          "{0} \"shape={2} lists={3}\", or leave {0}-lists out",
+            : fmt::format("{0}-lists: expected lists=RANKS in {0}, found \"{1}\": give {0} "
+                          "\"shape={2} lists={3}\", or leave {0}-lists out",
                           option, to_string(layout), shape_text(layout), rank_count(layout)));
   if (file.empty()) return std::nullopt;
   return read_lists(option + "-lists", file, layout);

@@ -9,11 +9,12 @@
 
 namespace tremula::cli {
 
-/// A list in YAML (or JSON) with one entry for each rank, in the order of the ranks, or of members=:
+/// Reads a list in YAML (or JSON) with one entry for each rank, in the order of the ranks, or of
+/// members=:
 ///
-///     - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]   begin and end of each, the end outside
-///     - segments: [[24, 30], [36, 60]]                begin and end of each, as numbers of elements
-///     - points: [70, 71, [9, 3]]                      numbers of elements, or their indices
+///     - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]   begin and end of each, the end exclusive
+///     - segments: [[24, 30], [36, 60]]                begin and end of each, as element numbers
+///     - points: [70, 71, [9, 3]]                      element numbers, or indices
 ///
 /// Elements are numbered from 0 in row-major order. A rank stores its elements in the order of its entry,
 /// each box row-major.

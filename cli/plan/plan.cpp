@@ -47,11 +47,10 @@ void match_lists(Redistribution& redistribution, const Options& options) {
        consumers = lists_beside("--to", options.to_lists, redistribution.to);
   if (!producers && !consumers) return;
   if (redistribution.algorithm != index_calc::Algorithm::aspen)
-    throw core::Error(
-        core::Errc::unsupported,
-        fmt::format("--algorithm: expected none where ranks list what they own, found "
-                    "{}: lists are matched, leave it out",
-                    to_string(redistribution.algorithm)));
+    throw core::Error(core::Errc::unsupported,
+                      fmt::format("--algorithm: expected none if ranks list what they own, found "
+                                  "{}: lists are matched without one, so leave it out",
+                                  to_string(redistribution.algorithm)));
   redistribution.lists =
       match_all(redistribution.from, redistribution.to, std::move(producers), std::move(consumers));
 }
@@ -159,38 +158,37 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string&
       ->check(CLI::IsMember(choices));
 }
 
-/// @param others  options of the plan of a rank
+/// @param others  options that apply only to the plan of a rank
 void add_relabeling(CLI::App& command, Options& options, const std::vector<CLI::Option*>& others) {
   CLI::Option* relabel = command.add_flag(
       "--relabel", options.relabel,
-      "Instead of plans: which ranks of --to should take which part so that less is moved");
+      "Instead of plans, show which ranks of --to should take which part so that less is moved");
   for (CLI::Option* other : others) relabel->excludes(other);
   command
       .add_option("--cost", options.cost,
-                  "What to make less: volume = bytes between processes, of one job; hosts = bytes "
-                  "between hosts; or a file with lines FROM TO LATENCY PER_BYTE, one for each pair "
-                  "of hosts of --hosts, or of process numbers; * is any (default: hosts with "
-                  "--hosts, else volume)")
+                  "What to minimise: volume = bytes between the processes of one job; hosts = "
+                  "bytes between hosts; or a file with lines FROM TO LATENCY PER_BYTE, one for "
+                  "each pair of hosts of --hosts, or of process numbers; * stands for any "
+                  "(default: hosts with --hosts, else volume)")
       ->needs(relabel)
       ->type_name("volume|hosts|FILE");
   command
       .add_option("--hosts", options.hosts,
-                  "Hosts of the ranks, of both jobs or of producers and of consumers: a:4,b:2 as "
-                  "for mpirun --host, or how many ranks each host has")
+                  "Hosts of the ranks, once for both jobs, or of producers and of consumers: "
+                  "a:4,b:2 as for mpirun --host, or how many ranks each host has")
       ->needs(relabel)
       ->expected(1, 2)
       ->type_name("HOSTS [HOSTS]");
 }
 
-/// Throws if an option is given that --fields does not use: no request is ignored silently.
+/// Throws if an option is given that --fields does not use, so that no request is ignored silently.
 void refuse_beside_fields(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0 && option->get_name() != "--fields")
-      throw core::Error(
-          core::Errc::invalid_argument,
-          fmt::format("expected --fields alone; found {} beside it: it belongs to --from "
-                      "and --to, so leave one of the two out",
-                      option->get_name()));
+      throw core::Error(core::Errc::invalid_argument,
+                        fmt::format("expected --fields without other options, found also {}: it "
+                                    "belongs to --from and --to, so leave one of the two out",
+                                    option->get_name()));
 }
 
 }  // namespace
@@ -203,59 +201,64 @@ void add_plan(CLI::App& app) {
   CLI::Option* to = command.add_option("--to", options->to, "The consumer's layout");
   from->type_name("LAYOUT")->needs(to);
   to->type_name("LAYOUT")->needs(from);
-  CLI::Option* from_lists = command.add_option("--from-lists", options->from_lists,
-                                               "Of --from \"shape=... lists=RANKS\": a file with "
-                                               "what each rank owns, boxes, segments or points");
+  CLI::Option* from_lists =
+      command.add_option("--from-lists", options->from_lists,
+                         "For --from \"shape=... lists=RANKS\": a file that lists what each rank "
+                         "owns: boxes, segments or points");
   from_lists->needs(from)->type_name("FILE.yaml");
-  CLI::Option* to_lists = command.add_option("--to-lists", options->to_lists, "The same of --to");
+  CLI::Option* to_lists = command.add_option("--to-lists", options->to_lists, "The same for --to");
   to_lists->needs(to)->type_name("FILE.yaml");
   command
-      .add_option("--fields", options->fields,
-                  "Instead of one array: a file with a list of arrays, each {name: N, type: f32, "
-                  "from: LAYOUT, to: LAYOUT}; shows what each pair of ranks exchanges in a step")
+      .add_option(
+          "--fields", options->fields,
+          "A file with a list of arrays, each {name: N, type: f32, from: LAYOUT, to: LAYOUT}, "
+          "instead of one array; shows what each pair of ranks exchanges in a step")
       ->excludes(from)
       ->type_name("FILE.yaml");
-  CLI::Option* counts = command.add_option(
-      "--counts", options->counts,
-      "Of layouts with * in their shapes: what the coordinates of --from have along it in a step");
+  CLI::Option* counts =
+      command.add_option("--counts", options->counts,
+                         "For layouts with * in their shapes: how many elements each coordinate of "
+                         "--from has along that dimension in a step");
   counts->delimiter('/')->needs(from)->type_name("N/N/...");
   CLI::Option* rank =
       command
-          .add_option("--rank", options->rank, "Whose plan (default: the first that takes part)")
+          .add_option("--rank", options->rank,
+                      "Rank whose plan to show (default: the first that takes part)")
           ->type_name("RANK");
-  CLI::Option* all = command.add_flag("--all", options->all, "The plans of all ranks");
+  CLI::Option* all = command.add_flag("--all", options->all, "Show the plans of all ranks");
   all->excludes(rank);
-  CLI::Option* side = add_choice(command, "--side", options->side, "Whose ranks these are",
+  CLI::Option* side = add_choice(command, "--side", options->side, "Side whose ranks to show",
                                  {"producer", "consumer"});
   command.add_option("--type", options->type, "Element type (default f64)")
       ->check(type_complaint)
       ->type_name("TYPE");
   CLI::Option* algorithm = add_choice(command, "--algorithm", options->algorithm, "Index algorithm",
                                       {"aspen", "falls", "classical"});
-  CLI::Option* validate =
-      command.add_flag("--validate", options->validate,
-                       "Compute with all three algorithms and compare: not for large arrays");
+  CLI::Option* validate = command.add_flag(
+      "--validate", options->validate,
+      "Compute with all three algorithms and compare the results; not for large arrays");
   CLI::Option* far = command.add_flag(
       "--far", options->is_far,
       "The two sides are on different hosts, joined by TCP (default: on one host)");
   CLI::Option* queue_depth = command.add_option("--queue-depth", options->stream.queue_depth,
-                                                "That of the stream (default 2)");
+                                                "Queue depth of the stream (default 2)");
   queue_depth->check(CLI::Range(0, 1024))->type_name("STEPS");
   CLI::Option* allocated =
       command.add_flag("--allocated", options->stream.is_allocated,
-                       "The arrays come from tremula_allocate (default: ordinary ones)");
+                       "The arrays come from tremula_allocate (default: ordinary arrays)");
   CLI::Option* async =
-      command.add_flag("--async", options->stream.is_lent, "They are put by put_async");
+      command.add_flag("--async", options->stream.is_lent, "The arrays are put by put_async");
   command.add_flag("--json", options->json,
                    "Print JSON; its form is documented in share/doc/tremula/cli/plan/README.md");
   CLI::Option* draw = command
                           .add_option("--draw", options->picture,
-                                      "Also draw blocks, common elements and volumes into a file")
+                                      "Also draw blocks, common elements and volumes in a file")
                           ->check(picture_complaint)
                           ->type_name("FILE.svg|FILE.png");
   command
       .add_option("--peer", options->peer,
-                  "Whose common elements with the rank to draw (default: largest package)")
+                  "Rank of the other side whose common elements with the rank to draw (default: "
+                  "the one with the largest package)")
       ->needs(draw)
       ->type_name("RANK");
   add_relabeling(command, *options,
@@ -268,24 +271,24 @@ void add_plan(CLI::App& app) {
       "  grid=3x2         process grid, as many cells as the group has ranks\n"
       "  lists=4          instead of grid: each rank lists what it owns, in --from-lists, "
       "--to-lists\n"
-      "  partial=yes      beside lists: elements may be on no rank; copies=yes: on several\n"
-      "  mesh=2x4         instead of grid: axes that need not be dimensions\n"
+      "  partial=yes      with lists: elements may be on no rank; copies=yes: on several\n"
+      "  mesh=2x4         instead of grid: axes of ranks that need not match dimensions\n"
       "  axes0=1          axes of the mesh that split dimension 0, outermost first; others make "
       "copies\n"
-      "  block=30x50      blocks dealt round-robin, block0=30 along one dimension (default: one "
-      "block each)\n"
+      "  block=30x50      blocks, round-robin; block0=30 along one dimension (default: one block "
+      "each)\n"
       "  owner0=b0-b1     skewed: coordinate on axis 0 of the mesh that owns block b0, b1\n"
-      "  equal0=12        beside owner: so many equal blocks along dimension 0, instead of block\n"
+      "  equal0=12        with owner: number of equal blocks along dimension 0, instead of block\n"
       "  source=0x1       grid coordinate of the first block\n"
-      "  cut=3x0          elements that the first block lacks at its begin\n"
-      "  splits0=0/10/55  dimension 0 in intervals with these bounds\n"
+      "  cut=3x0          elements missing at the beginning of the first block\n"
+      "  splits0=0/10/55  bounds of the intervals of dimension 0\n"
       "  owners0=0/2/1    grid coordinate of each interval\n"
       "  ranks=row        how ranks number the grid: row (default) or column\n"
       "  store=row        how a rank stores its part: row (default) or column\n"
-      "  ghost=1x1        cells around the part on every side\n"
+      "  ghost=1x1        ghost cells on every side of the part\n"
       "  leading=64       allocated cells along the fastest dimension\n"
       "  members=0-3/7    ranks that take part, in grid order (default: all)\n"
-      "Lists: an entry for each rank, ends are outside, numbers in row-major order:\n"
+      "Lists: an entry for each rank, ends are exclusive, numbers in row-major order:\n"
       "  - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]\n"
       "  - segments: [[24, 30], [36, 60]]\n"
       "  - points: [70, 71, [9, 3]]");
@@ -297,7 +300,7 @@ void add_plan(CLI::App& app) {
     }
     if (options->from.empty())
       throw core::Error(core::Errc::invalid_argument,
-                        "expected --from and --to, or --fields; found none of them");
+                        "expected --from and --to, or --fields, found none of them");
     options->relabel ? show_relabeling(*options) : show_plan(*options);
   });
 }

@@ -66,7 +66,7 @@ std::vector<RepeatedSegment> flattened(const SegmentList& list) {
       for (Index turn = 0; turn < list.repeat; ++turn)
         add(f, 0, turn, f.count, list.family_stride, list.family_peer_stride);
   }
-  // The tail is a list that is walked for less than one turn, moved behind the turns.
+  // The tail is a list that is walked for less than one turn, placed after the turns.
   SegmentList tail = list;
   tail.repeat = 0;
   tail.for_each_family([&](const Family& f) {

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t most_rows = 32;
 
-/// "3 packages", "1 package".
+/// Returns e.g. "3 packages" or "1 package".
 std::string counted(Index count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
-/// "7.2 us", "0.31 ms": a plan takes less than seconds_text shows.
+/// Returns e.g. "7.2 us" or "0.31 ms", as a plan takes less time than seconds_text can show.
 std::string plan_seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
   return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : seconds_text(seconds);
@@ -41,15 +41,15 @@ Row row_of(const PackageFacts& package) {
           std::string(package.path)};
 }
 
-/// "on one host, with queue_depth 2 and ordinary arrays".
+/// Returns e.g. "on one host, with queue_depth 2 and ordinary arrays".
 std::string stream_text(const client::Prospect& stream) {
   return fmt::format("{}, with queue_depth {} and {} arrays{}",
                      stream.is_near ? "on one host" : "between hosts", stream.queue_depth,
                      stream.is_allocated ? "tremula_allocate's" : "ordinary",
-                     stream.is_lent ? " that are put_async" : "");
+                     stream.is_lent ? " that are put by put_async" : "");
 }
 
-/// "576 elements": what all ranks of a side own together.
+/// Returns e.g. "576 elements", which is how many all ranks of a side own together.
 std::string listed_text(const RanksOfSide& ranks) {
   Index elements = 0;
   for (const index_calc::IndexList& list : ranks.lists) elements += list.elements();
@@ -108,13 +108,13 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
     rows.push_back(std::move(last));
     append_table(out, rows, Align::right);
     if (shown < of.plan.size())
-      out += fmt::format("  and {} more, which the total counts; --json lists all\n",
+      out += fmt::format("  and {} more, which the total includes; --json lists all\n",
                          counted(packages - static_cast<Index>(shown), "package"));
   }
   out += fmt::format("  plan by {} in {}, {} of memory\n", planned_by(redistribution),
                      plan_seconds_text(of.seconds),
                      bytes_text(static_cast<double>(of.plan.memory_bytes())));
-  out += fmt::format("  queue_depth {}: {} of memory for steps under way{}\n",
+  out += fmt::format("  queue_depth {}: {} of memory for steps in flight{}\n",
                      redistribution.stream.queue_depth,
                      bytes_text(static_cast<double>(queue_bytes(redistribution, kept_bytes))),
                      redistribution.side == Side::producer ? ", for each consumer group" : "");
@@ -128,9 +128,10 @@ std::string plan_words_text(const Redistribution& redistribution) {
   const Side side = redistribution.side;
   const client::Prospect& stream = redistribution.stream;
   return fmt::format(
-      "\nA run is as many elements of a package as lie side by side in the memory of the {}; "
-      "longest and\nshortest are in elements. A direct package is one run; a packed one must be {} "
-      "run by run.\nThe path is that of a stream {}.\n",
+      "\nA run is a sequence of elements of a package that are contiguous in the memory of the "
+      "{};\n"
+      "longest and shortest are in elements. A direct package is one run; a packed one must be\n"
+      "{} run by run. The path is the one in a stream {}.\n",
       to_string(side), side == Side::producer ? "gathered" : "scattered", stream_text(stream));
 }
 

@@ -15,7 +15,7 @@ std::string plan_head_text(const Redistribution& redistribution);
 std::string plan_rank_text(const Redistribution& redistribution, const RankPlan& plan,
                            bool validated);
 
-/// Returns the end: what the words in the tables mean.
+/// Returns the end of the text, which explains the words in the tables.
 std::string plan_words_text(const Redistribution& redistribution);
 
 }  // namespace tremula::cli

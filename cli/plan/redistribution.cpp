@@ -17,11 +17,11 @@ namespace {
 
 using index_calc::Layout;
 
-/// Mean length of the runs that makes a remote read worthwhile, over TCP; it is less on networks
-/// that read by themselves.
+/// Mean length of runs above which a remote read over TCP is worthwhile; it is less on networks
+/// whose hardware reads remote memory.
 constexpr Index shortest_read_bytes = Index{512} << 10;
 
-/// Returns the ranks that take part: "0 to 5", "0 to 3, 7".
+/// Returns the ranks that take part, e.g. "0 to 5" or "0 to 3, 7".
 std::string ranks_text(const Layout& layout) {
   const auto range = [](Rank first, Rank count) {
     return count == 1 ? fmt::format("{}", first)
@@ -52,8 +52,8 @@ void validate(const Redistribution& redistribution) {
   const auto& [from, to, side, algorithm, element_bytes, stream, lists] = redistribution;
   if (index_calc::shape(from) != index_calc::shape(to))
     throw core::Error(core::Errc::mismatch,
-                      fmt::format("expected --from and --to of one shape, found shape={} in --from "
-                                  "and shape={} in --to; give both the same shape",
+                      fmt::format("expected the same shape in --from and --to, found shape={} in "
+                                  "--from and shape={} in --to; give both the same shape",
                                   shape_text(from), shape_text(to)));
   index_calc::bytes_of(from, static_cast<std::size_t>(element_bytes));
 }

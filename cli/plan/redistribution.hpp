@@ -14,7 +14,7 @@ namespace tremula::cli {
 
 using core::Index, core::Rank;
 
-/// The side that a plan is made for.
+/// The side for which a plan is made.
 enum class Side { producer, consumer };
 
 constexpr std::string_view to_string(Side side) noexcept {
@@ -29,7 +29,7 @@ struct Redistribution {
   Side side = Side::producer;
   index_calc::Algorithm algorithm = index_calc::Algorithm::aspen;
   Index element_bytes = 8;
-  client::Prospect stream{};           ///< the stream that would carry it
+  client::Prospect stream{};           ///< the stream that would carry the array
   std::optional<ListedRanks> lists{};  ///< nullopt unless a side lists what its ranks own
 
   const index_calc::Layout& layout_of(Side which) const noexcept {
@@ -39,7 +39,7 @@ struct Redistribution {
   const index_calc::Layout& theirs() const noexcept { return layout_of(other(side)); }
 };
 
-/// One rank's plan and how long it took.
+/// One rank's plan, and how long it took to make.
 struct RankPlan {
   Rank rank = 0;
   index_calc::Plan plan;
@@ -52,16 +52,16 @@ struct PackageFacts {
   Rank peer = 0;
   Index elements = 0, bytes = 0;
   index_calc::Runs runs;
-  /// True if the package is one contiguous run in the rank's local buffer: nothing has to be gathered
-  /// or scattered.
+  /// Returns whether the package is one contiguous run in the rank's local buffer, so that nothing
+  /// has to be gathered or scattered.
   bool is_direct() const noexcept { return runs.count == 1; }
   std::string_view packing() const noexcept { return is_direct() ? "direct" : "packed"; }
   std::string_view path{};  ///< the path by which the stream would send it
   Index kept_bytes = 0;     ///< per step, in memory that the engine allocates on this side
 };
 
-/// Returns the bytes of all steps under way together if the engine keeps `kept_bytes` of each;
-/// saturated.
+/// Returns the total bytes of all steps in flight if the engine keeps `kept_bytes` of each;
+/// saturates instead of overflowing.
 Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexcept;
 
 /// @throws core::Error mismatch if the shapes differ, invalid_argument if the bytes of the array
@@ -77,18 +77,18 @@ void expect_rank(const Redistribution& redistribution, Side side, Index rank,
 /// @throws core::Error invalid_argument if it takes no part
 index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank rank);
 
-/// True if packages have one dimension, that of the buffers of both ranks, whatever the shape of the
-/// array: a side is skewed, or lists what its ranks own.
+/// Returns whether packages have one dimension, which is that of the buffers of both ranks,
+/// whatever the shape of the array: a side is skewed, or lists what its ranks own.
 bool has_flat_plans(const Redistribution& redistribution) noexcept;
 
-/// Return what `rank` of a side exchanges with all ranks of the other side, and its part as the packages
-/// count it.
+/// Return what `rank` of a side exchanges with all ranks of the other side, and its part in the
+/// dimensions of the packages.
 /// @throws core::Error as index_calc::make_plan and dense_part
-/// Cost: as index_calc::make_plan; with lists, the segments of the rank
+/// Cost: as index_calc::make_plan; with lists, proportional to the segments of the rank
 index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank);
 index_calc::LocalPart planned_part(const Redistribution& redistribution, Side side, Rank rank);
 
-/// Returns what `rank` of a side owns, for flat plans. Cost: the runs.
+/// Returns what `rank` of a side owns, for flat plans. Cost: proportional to the runs.
 index_calc::IndexList owned_list(const Redistribution& redistribution, Side side, Rank rank);
 
 /// Returns how packages are found: "lists", or the algorithm.

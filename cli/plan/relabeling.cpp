@@ -21,7 +21,7 @@ using index_calc::Layout, index_calc::Method, index_calc::Places, index_calc::Tr
 /// Returns how many ranks a group must have for a layout.
 Rank group_size(const Layout& layout) { return std::ranges::max(index_calc::ranks_of(layout)) + 1; }
 
-/// Without hosts, producers and consumers are one job.
+/// Returns the processes of one job, which producers and consumers are without hosts.
 Hosts processes(Rank size) {
   Hosts result{.names = {}, .places = index_calc::one_job(size)};
   for (Rank r = 0; r < size; ++r) result.names.push_back(fmt::format("{}", r));
@@ -65,13 +65,12 @@ RelabelingResult relabel(const Redistribution& redistribution, const std::string
   const bool has_hosts = !hosts.empty();
   if (cost == "hosts" && !has_hosts)
     throw core::Error(core::Errc::invalid_argument,
-                      "--cost hosts: expected --hosts beside it, found none; say where the ranks "
-                      "run, for instance --hosts a:4,b:4");
+                      "--cost hosts: expected also --hosts, found none; say where the ranks run, "
+                      "for instance --hosts a:4,b:4");
   if (cost == "volume" && has_hosts)
-    throw core::Error(
-        core::Errc::invalid_argument,
-        "--cost volume: expected no --hosts beside it, since every process counts for "
-        "itself; leave one of them out");
+    throw core::Error(core::Errc::invalid_argument,
+                      "--cost volume: expected no --hosts, since every process counts for itself; "
+                      "leave one of them out");
   const Transfer transfer{redistribution.from, redistribution.to, redistribution.element_bytes};
   const Rank producers = group_size(transfer.from), consumers = group_size(transfer.to);
   const Hosts at = has_hosts ? parse_hosts_option(hosts, producers, consumers)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The output of `tremula plan --relabel`: how much less is moved when other processes take the
-// parts.
+// The output of `tremula plan --relabel`: how much less is moved if other processes take the parts.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +13,7 @@ namespace tremula::cli {
 /// One way to take the labels.
 struct Labels {
   Index remote_bytes = 0;       ///< bytes that leave their place
-  std::optional<double> cost;   ///< by a table; nullopt without one
+  std::optional<double> cost;   ///< cost according to a table; nullopt without one
   std::vector<Rank> process{};  ///< the process that takes each label; shape: [label]
   index_calc::Layout to;        ///< layout of the consumer
 };
@@ -25,6 +24,7 @@ struct RelabelingResult {
   Labels given, greedy, optimal;
 };
 
+/// Finds the labels with the lowest cost.
 /// @param cost   "volume": producer r and consumer r are one process; "hosts"; or a file with a
 /// table; empty: "hosts" if hosts are given, else "volume"
 /// @param hosts  see parse_hosts_option; empty: each process is a place of its own
@@ -33,11 +33,11 @@ struct RelabelingResult {
 RelabelingResult relabel(const Redistribution& redistribution, const std::string& cost,
                          const std::vector<std::string>& hosts);
 
-/// Returns the table, layouts (long lists of members are cut) and what the words mean. Ends with a
-/// new line.
+/// Returns the table, the layouts (with long lists of members cut), and an explanation of the
+/// words. Ends with a new line.
 std::string relabeling_text(const RelabelingResult& result);
 
-/// Returns everything as JSON. Its form is an interface, documented in README.md.
+/// Returns everything as JSON. The format is an interface, documented in README.md.
 std::string relabeling_json(const Redistribution& redistribution, const RelabelingResult& result);
 
 }  // namespace tremula::cli

@@ -52,12 +52,13 @@ std::string relabeling_text(const RelabelingResult& result) {
                         row_of("as given", result.given, result.given),
                         row_of("greedy", result.greedy, result.given),
                         row_of("optimal", result.optimal, result.given)};
-  std::string out = fmt::format("\nremote bytes are those between {}\n", result.words);
+  std::string out = fmt::format("\nremote bytes are bytes between {}\n", result.words);
   append_table(out, rows, Align::right);
   out += fmt::format(
       "\n  greedy   {}\n  optimal  {}\n\n"
-      "A label is what --to says a rank holds; members are the ranks that take the labels, in the "
-      "order\nof the grid.\n",
+      "A label is the part that --to gives to a rank; members are the ranks that take the labels, "
+      "in the\n"
+      "order of the grid.\n",
       layout_text(result.greedy.to), layout_text(result.optimal.to));
   return out;
 }

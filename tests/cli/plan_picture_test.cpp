@@ -93,7 +93,7 @@ TEST(PlanPicture, DrawsThePairSeenFromTheConsumer) {
 
 TEST(PlanPicture, SaysThatThereIsNoPackage) {
   expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", 0, 3),
-               {"Package: producer 0 to consumer 3", "no element goes between them"});
+               {"Package: producer 0 to consumer 3", "they exchange no elements"});
   expect_texts(picture_of("shape=3 grid=2 block=3", "shape=3 grid=1", 1),
                {"No package", "producer 1 owns no element"});
 }

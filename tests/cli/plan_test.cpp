@@ -59,7 +59,8 @@ TEST(PlanCommand, PlansAStepOfAVariableExtent) {
     EXPECT_EQ(refused.code, 1);
     EXPECT_NE(refused.errors.find(why), std::string::npos) << refused.errors;
   };
-  expect_error("shape=* grid=3", "shape=* grid=2", {}, "--counts: expected 3 numbers from 0 on");
+  expect_error("shape=* grid=3", "shape=* grid=2", {},
+               "--counts: expected 3 numbers of at least 0");
   expect_error("shape=* grid=3", "shape=* grid=2", {"--counts", "5/1"}, "found 5/1");
   expect_error("shape=4 grid=2", "shape=4 grid=1", {"--counts", "5/1"},
                "--counts: expected * in the shapes");
@@ -111,7 +112,7 @@ TEST(PlanCommand, NamesPathAndMemoryOfTheStream) {
   for (const auto& [outcome, parts] :
        {std::pair<const Outcome&, std::vector<std::string>>{
             usual,
-            {"  direct  shared\n", "queue_depth 2: 8.39 MB of memory for steps under way",
+            {"  direct  shared\n", "queue_depth 2: 8.39 MB of memory for steps in flight",
              "a stream on one host, with queue_depth 2 and ordinary arrays.\n"}},
         {far,
          {"  direct  staged\n", "queue_depth 3: 12.6 MB of memory",
@@ -329,16 +330,15 @@ TEST_F(PlanLists, AreRefusedWithARemedy) {
     EXPECT_NE(outcome.errors.find(text), std::string::npos) << outcome.errors;
   };
   const std::string two = "shape=2x4 lists=2";
-  refused(two, {}, 1, "give one by --from-lists");
-  refused(
-      "shape=2x4 grid=2x1", {"--from-lists", lists}, 1,
-      "--from-lists: expected lists=RANKS in --from beside it, found \"shape=2x4 grid=2x1\": give "
-      "--from \"shape=2x4 lists=2\"");
+  refused(two, {}, 1, "give one with --from-lists");
+  refused("shape=2x4 grid=2x1", {"--from-lists", lists}, 1,
+          "--from-lists: expected lists=RANKS in --from, found \"shape=2x4 grid=2x1\": give "
+          "--from \"shape=2x4 lists=2\"");
   refused("shape=2x4 lists=3", {"--from-lists", lists}, 1, "expected a list of 3 entries");
   refused(two, {"--from-lists", lists, "--to-lists", lists}, 1,
           "--to-lists: expected lists=RANKS in --to");
   refused(two, {"--from-lists", lists, "--algorithm", "falls"}, 1,
-          "--algorithm: expected none where ranks list what they own, found falls");
+          "--algorithm: expected none if ranks list what they own, found falls");
   refused(two, {"--from-lists", lists, "--relabel"}, 2, "--relabel");
   std::ofstream(lists) << "- points: [0, 1, 2]\n- segments: [[2, 7]]\n";
   refused(two, {"--from-lists", lists}, 1, "found element (0, 2) on ranks 0 and 1: list it once");

@@ -58,7 +58,7 @@ TEST(PlanText, ListsThePackagesOfARank) {
             "  plan by aspen in 2 us, " +
                 memory(plan) +
                 " of memory\n"
-                "  queue_depth 2: 0 B of memory for steps under way, for each consumer group\n");
+                "  queue_depth 2: 0 B of memory for steps in flight, for each consumer group\n");
 }
 
 // Consumer 0 wants the first three rows of four: two of producer 0, one of producer 1.
@@ -75,7 +75,7 @@ TEST(PlanText, CallsAPackageOfOneRunDirect) {
             "  plan by aspen in 34.5 ms, " +
                 memory(plan) +
                 " of memory\n"
-                "  queue_depth 2: 0 B of memory for steps under way\n"
+                "  queue_depth 2: 0 B of memory for steps in flight\n"
                 "  validated: aspen, falls and classical agree on every segment of consumer 0\n");
 }
 
@@ -133,7 +133,7 @@ TEST(PlanText, CutsALongTable) {
   EXPECT_NE(text.find("\n        31         1    8 B"), std::string::npos) << text;
   EXPECT_EQ(text.find("\n        32 "), std::string::npos) << text;
   EXPECT_NE(text.find("     total       100  800 B   100        1         1  100 direct\n"
-                      "  and 68 packages more, which the total counts; --json lists all\n"),
+                      "  and 68 packages more, which the total includes; --json lists all\n"),
             std::string::npos)
       << text;
 }
@@ -145,13 +145,14 @@ TEST(PlanText, SaysThatARankHasNothing) {
             "\nproducer 1 sends 0 elements, 0 B in 0 packages\n  plan by aspen in 2 us, " +
                 memory(plan) +
                 " of memory\n"
-                "  queue_depth 2: 0 B of memory for steps under way, for each consumer group\n");
+                "  queue_depth 2: 0 B of memory for steps in flight, for each consumer group\n");
 }
 
 TEST(Redistribution, RefusesTwoShapes) {
-  EXPECT_EQ(complaint([] { validate(redistribution("shape=4x6 grid=1x1", "shape=6x4 grid=1x1")); }),
-            "expected --from and --to of one shape, found shape=4x6 in --from and shape=6x4 in "
-            "--to; give both the same shape");
+  EXPECT_EQ(
+      complaint([] { validate(redistribution("shape=4x6 grid=1x1", "shape=6x4 grid=1x1")); }),
+      "expected the same shape in --from and --to, found shape=4x6 in --from and shape=6x4 in "
+      "--to; give both the same shape");
 }
 
 TEST(Redistribution, RefusesMoreBytesThan63Bits) {

@@ -55,11 +55,11 @@ TEST(Hosts, NameTheTextThatTheyRefuse) {
   EXPECT_EQ(of({"4", "a:2"}),
             "--hosts: expected two numbers or two lists of hosts, found a number and a list");
   EXPECT_EQ(of({"a:2,b"}),
-            "--hosts: expected the hosts of at least 4 producers, as many as the layout's ranks "
-            "need, found those of 3 in \"a:2,b\"; name the others, too");
+            "--hosts: expected the hosts of at least 4 producers, as many as the layout has, found "
+            "the hosts of 3 in \"a:2,b\"; name the others as well");
   EXPECT_EQ(of({"a:4", "b"}),
-            "--hosts: expected the hosts of at least 2 consumers, as many as the layout's ranks "
-            "need, found those of 1 in \"b\"; name the others, too");
+            "--hosts: expected the hosts of at least 2 consumers, as many as the layout has, found "
+            "the hosts of 1 in \"b\"; name the others as well");
 }
 
 const std::vector<std::string> three{"a", "b", "c"};
@@ -121,15 +121,15 @@ TEST(Relabeling, ShowsTheRemoteBytesThatItSaves) {
   }
   EXPECT_EQ(
       relabeling_text(result),
-      "\nremote bytes are those between processes; producer r and consumer r are one process\n"
+      "\nremote bytes are bytes between processes; producer r and consumer r are one process\n"
       "    labels  remote bytes     less\n"
       "  as given         480 B\n"
       "    greedy           0 B  100.0 %\n"
       "   optimal           0 B  100.0 %\n\n"
       "  greedy   shape=6x10 grid=3x1 splits0=0/2/4/6 owners0=1/2/0 members=2/0-1\n"
       "  optimal  shape=6x10 grid=3x1 splits0=0/2/4/6 owners0=1/2/0 members=2/0-1\n\n"
-      "A label is what --to says a rank holds; members are the ranks that take the labels, "
-      "in the order\nof the grid.\n");
+      "A label is the part that --to gives to a rank; members are the ranks that take the labels, "
+      "in the\norder of the grid.\n");
 }
 
 TEST(Relabeling, CountsHosts) {
@@ -172,10 +172,10 @@ TEST(Relabeling, SavesNothingForAnEmptyArray) {
 
 TEST(Relabeling, RefusesHostsThatDoNotFitTheCost) {
   EXPECT_EQ(complaint([] { relabel(turned, "hosts", {}); }),
-            "--cost hosts: expected --hosts beside it, found none; say where the ranks run, for "
+            "--cost hosts: expected also --hosts, found none; say where the ranks run, for "
             "instance --hosts a:4,b:4");
   EXPECT_EQ(complaint([] { relabel(turned, "volume", {"3"}); }),
-            "--cost volume: expected no --hosts beside it, since every process counts for itself; "
+            "--cost volume: expected no --hosts, since every process counts for itself; "
             "leave one of them out");
 }
 

@@ -14,7 +14,7 @@ using index_calc::Layout;
 
 constexpr Colour white = Colour::rgb(0xffffff);
 
-/// The colours of the ranks of a side that are shown.
+/// The colours of the shown ranks of a side.
 class RankColours {
 public:
   explicit RankColours(const std::vector<HeldTiles>& held) {
@@ -35,7 +35,7 @@ private:
   std::vector<Rank> ranks_;
 };
 
-/// The part of a polygon where sign * (x + y) <= sign * sum.
+/// Returns the part of a polygon where sign * (x + y) <= sign * sum.
 std::vector<Point> cut_diagonally(const std::vector<Point>& corners, double sign, double sum) {
   std::vector<Point> result;
   const auto beyond = [&](const Point& p) { return sign * (p.x + p.y - sum); };
@@ -59,8 +59,8 @@ void add_polygon(Polygons& polygons, std::vector<Point> corners) {
   if (corners.size() > 2) polygons.corners.push_back(std::move(corners));
 }
 
-/// Fills boxes with diagonal stripes, each colour as often as the others and all in the largest box.
-/// Omits some colours if there is no room for all. Stripes continue from box to box.
+/// Fills boxes with diagonal stripes, using each colour equally often and all of them in the
+/// largest box. Omits some colours if there is no room for all. Stripes continue from box to box.
 void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
                   const std::vector<Colour>& colours) {
   constexpr double usual_width = 11, smallest_width = 3;
@@ -70,7 +70,7 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
   const double all = usual_width * static_cast<double>(shown);
   const double width =
       length / std::max(1.0, std::floor(length / all)) / static_cast<double>(shown);
-  // Neighbours of many ranks look alike: a light line divides them.
+  // Among many ranks neighbours look alike, so a light line divides them.
   const double border = std::min(1.0, width / 5);
   Polygons borders{.corners = {}, .colour = Colour::rgb(0xffffff, 0.5)};
   std::vector<Polygons> stripes;
@@ -90,7 +90,7 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
       if (colours.size() > 1) add_polygon(borders, band(first, first + border));
     }
   }
-  picture.fill(boxes, colours.front());  // under all stripes, so that none is seen between two
+  picture.fill(boxes, colours.front());  // below all stripes, so that no gap between two is seen
   for (Polygons& of_colour : stripes)
     if (!of_colour.corners.empty()) picture.shapes.emplace_back(std::move(of_colour));
   if (!borders.corners.empty()) picture.shapes.emplace_back(std::move(borders));
@@ -99,8 +99,8 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
 /// Numbers of ranks on the boxes that they hold, drawn above everything else.
 class Numbers {
 public:
-  /// Adds the numbers of the ranks that hold a box, if they have room; else the first and how many
-  /// more.
+  /// Adds the numbers of the ranks that hold a box if there is room for them; else the first number
+  /// and how many more there are.
   void add(const Rect& r, const std::vector<Rank>& ranks, Colour colour) {
     const bool is_striped = ranks.size() > 1;
     const double around = is_striped ? 6 : 2;
@@ -130,7 +130,7 @@ public:
 private:
   static constexpr double smallest = 8;
 
-  /// Stripes would make a number hard to read.
+  /// Returns the light background of a text, which stripes would make hard to read.
   static Rect behind(const Text& text) {
     const double width = width_of(text.text, text.size) + 4, height = text.size + 4;
     return {text.x - width / 2, text.y - 0.36 * text.size - height / 2, width, height};
@@ -141,7 +141,7 @@ private:
   bool have_room_ = true;
 };
 
-/// Colours from the first to the last rank that is shown.
+/// Draws the key: the colours from the first to the last rank that is shown.
 void draw_rank_bar(Picture& picture, const Rect& plot, const RankColours& colours) {
   constexpr double width = 180, height = 10;
   const double x = plot.x + 40, y = plot.y + plot.height + 14;

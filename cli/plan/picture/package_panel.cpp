@@ -15,7 +15,7 @@ Colour tint(Colour colour, double alpha = 0.16) {
   return colour;
 }
 
-/// Lines between the elements, where these are large enough.
+/// Draws lines between the elements if these are large enough.
 void draw_lattice(Picture& picture, const ShownPart& part, const Rect& plot) {
   const double dx = plot.width / static_cast<double>(part.columns.shown),
                dy = plot.height / static_cast<double>(part.rows.shown);
@@ -28,7 +28,7 @@ void draw_lattice(Picture& picture, const ShownPart& part, const Rect& plot) {
   picture.fill(std::move(lines), {1, 1, 1});
 }
 
-/// Returns the tiles that a rank holds, copies included.
+/// Returns the tiles that a rank holds, including copies.
 std::vector<Tile> tiles_of_rank(const Redistribution& redistribution, Side side,
                                 const ShownPart& part, Rank rank) {
   std::vector<Tile> tiles;
@@ -98,7 +98,7 @@ void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
       picture, place, fmt::format("Package: producer {} to consumer {}", producer, consumer),
       package
           ? package_text(redistribution, facts(redistribution, plan, *package), !of_package.empty())
-          : "no element goes between them");
+          : "they exchange no elements");
   map.write_axes(picture, plot);
   picture.fill({plot}, paper);
   draw_lattice(picture, map.part, plot);

@@ -17,11 +17,11 @@ struct Colour {
             static_cast<double>(value >> 8 & 0xffU) / 255, static_cast<double>(value & 0xffU) / 255,
             alpha};
   }
-  /// Black or white text on it?
+  /// Returns whether text on this colour should be white.
   bool is_dark() const noexcept { return 0.299 * red + 0.587 * green + 0.114 * blue < 0.55; }
 };
 
-/// The colour at `at` of 0 to 1, linear between stops at equal distances.
+/// Returns the colour at `at`, from 0 to 1, which is linear between equally spaced stops.
 template <std::size_t Stops>
 Colour interpolated(const std::array<unsigned, Stops>& colours, double at) {
   const double scaled = std::clamp(at, 0.0, 1.0) * (Stops - 1);
@@ -32,15 +32,15 @@ Colour interpolated(const std::array<unsigned, Stops>& colours, double at) {
           a.blue + t * (b.blue - a.blue)};
 }
 
-// Both are perceptually ordered, also for those who see no red or no green.
+// Both are perceptually ordered, also for people who are red-blind or green-blind.
 
-/// For ranks: dark violet at 0, yellow at 1.  Source: viridis of Matplotlib.
+/// Colours for ranks: dark violet at 0, yellow at 1.  Source: viridis of Matplotlib.
 inline Colour viridis(double at) {
   return interpolated<9>(
       {0x440154, 0x472c7a, 0x3b518b, 0x2c718e, 0x21908d, 0x27ad81, 0x5cc863, 0xaadc32, 0xfde725},
       at);
 }
-/// For amounts: pale at 0, dark green at 1.  Source: Greens of ColorBrewer, without its white.
+/// Colours for amounts: pale at 0, dark green at 1.  Source: Greens of ColorBrewer, without white.
 inline Colour greens(double at) {
   return interpolated<8>(
       {0xe5f5e0, 0xc7e9c0, 0xa1d99b, 0x74c476, 0x41ab5d, 0x238b45, 0x006d2c, 0x00441b}, at);
@@ -54,7 +54,7 @@ struct Rect {
 struct Boxes {
   std::vector<Rect> rects;
   Colour colour;
-  double line = 0;  ///< width of the outline, which lies inside; 0 = filled
+  double line = 0;  ///< width of the outline, which is inside the rectangle; 0 = filled
 };
 
 struct Point {
@@ -77,7 +77,7 @@ struct Text {
   Colour colour;
   Anchor anchor = Anchor::start;
   bool is_bold = false;
-  bool is_upward = false;  ///< turned by a quarter, read from below
+  bool is_upward = false;  ///< whether it is turned by a quarter and read upwards
 };
 
 struct Picture {
@@ -94,10 +94,10 @@ struct Picture {
   void write(Text text) { shapes.emplace_back(std::move(text)); }
 };
 
-/// The picture as an SVG document.
+/// Returns the picture as an SVG document.
 std::string to_svg(const Picture& picture);
 
-/// The picture as the bytes of a PNG, two pixels a unit.
+/// Returns the picture as the bytes of a PNG, with two pixels per unit.
 /// @throws core::Error unsupported in a build without Cairo
 std::string to_png(const Picture& picture);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces picture_png.cpp if Cairo was not found.
+// Replaces picture_png.cpp if Cairo is not found.
 #include "cli/plan/picture/picture.hpp"
 #include "core/error.hpp"
 

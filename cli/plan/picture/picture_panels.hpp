@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The panels of the picture of a plan. Each draws itself into a picture at a place.
+// The panels of the picture of a plan. Each draws itself at a place in a picture.
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,15 +15,15 @@ namespace tremula::cli {
 inline constexpr Colour ink = Colour::rgb(0x26302b), grey_ink = Colour::rgb(0x5c6761),
                         paper = Colour::rgb(0xf0f2f0), pair_colour = Colour::rgb(0xd1495b);
 
-/// Where a panel is: its plot lies inside, below title and axis label.
+/// The place of a panel. Its plot is inside, below title and axis label.
 struct Frame {
   double x = 0, y = 0, width = 0;
-  double plot_height = 0;  ///< at most
+  double plot_height = 0;  ///< largest height of the plot
 };
 /// Space that a panel needs around its plot: above it, below it (for its key) and left of it.
 inline constexpr double above_plot = 62, below_plot = 34, left_of_plot = 24;
 
-/// Returns how wide `text` is at most.
+/// Returns an upper bound of the width of `text`.
 double width_of(const std::string& text, double size);
 /// Returns `text`, shortened to at most `width`.
 std::string shortened(const std::string& text, double width, double size);
@@ -51,8 +51,8 @@ struct BlockMap {
 void draw_blocks(Picture& picture, const Frame& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side);
 
-/// Draws what a producer and a consumer hold, and what goes between them.
-/// @param plan  the plan of either
+/// Draws the elements that a producer and a consumer hold, and those that go between them.
+/// @param plan  the plan of either rank
 void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
                   const Redistribution& redistribution, const RankPlan& plan, Rank producer,
                   Rank consumer);

@@ -25,7 +25,7 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-/// At most two decimals.
+/// Writes a number with at most two decimals.
 std::string number(double value) {
   const double rounded = std::round(value * 100) / 100;
   return fmt::format("{:g}", rounded == 0 ? 0 : rounded);

@@ -51,11 +51,11 @@ void write_head(Picture& picture, const Redistribution& redistribution) {
   line(82, "to", redistribution.to);
 }
 
-/// Where the four panels are: two by two, strips one above the other, or the matrix alone.
+/// The places of the four panels: two by two, strips one above the other, or only the matrix.
 struct Arrangement {
   double width = 0;
   double height = 0;          ///< without the matrix
-  std::vector<Frame> places;  ///< the last is the place of the matrix
+  std::vector<Frame> places;  ///< the last one is the place of the matrix
 };
 
 Arrangement arrangement(const Redistribution& redistribution) {

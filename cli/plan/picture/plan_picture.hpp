@@ -8,9 +8,9 @@
 
 namespace tremula::cli {
 
-/// Returns a redistribution at one view: for arrays of one and two dimensions the blocks of the
-/// producer, those of the consumer, and what one pair of ranks has in common; for all
-/// arrays the matrix of volumes.
+/// Returns a picture of a redistribution: for arrays of one or two dimensions the blocks of the
+/// producer, the blocks of the consumer, and the elements that one pair of ranks has in common; for
+/// all arrays the matrix of volumes.
 /// @param peer  the other rank of the pair; nullopt for the one with the largest package
 /// @throws core::Error as volumes, and invalid_argument for an array without elements
 Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,

@@ -11,10 +11,10 @@ namespace {
 
 using index_calc::BlockCuts, index_calc::BlockCyclic, index_calc::Layout, index_calc::Splits;
 
-/// Blocks along a dimension that are drawn at most; if there are more, only `corner_blocks` are
-/// drawn, which have room for a number.
+/// The largest number of blocks drawn along a dimension; if there are more, only `corner_blocks`
+/// are drawn, which have room for a number.
 constexpr Index most_blocks = 64, corner_blocks = 24;
-/// Elements of a block if ranks list what they own. Listed elements are drawn one by one: with 512
+/// Elements per block if ranks list what they own. Listed elements are drawn one by one: with 512
 /// along a dimension each is as large as a point.
 constexpr Index listed_block = 8;
 

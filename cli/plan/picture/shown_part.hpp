@@ -6,8 +6,8 @@
 namespace tremula::cli {
 
 /// The first elements of a dimension: all if neither side has more than 64 blocks; else as many whole
-/// periods of the pattern as have at most 24 blocks, or one of at most 64; else 24 blocks. If ranks list
-/// what they own, 8 elements are a block.
+/// periods of the pattern as have at most 24 blocks, or one period of at most 64 blocks; else 24
+/// blocks. If ranks list what they own, 8 elements count as a block.
 struct ShownAxis {
   Index extent = 0;
   Index shown = 0;
@@ -22,7 +22,8 @@ index_calc::BlockCuts block_cuts(const index_calc::Layout& layout, std::size_t d
 ShownAxis shown_axis(const index_calc::Layout& from, const index_calc::Layout& to,
                      std::size_t dimension);
 
-/// The part of a one- or two-dimensional array that is drawn. A one-dimensional one is a single row.
+/// The part of a one- or two-dimensional array that is drawn. A one-dimensional array is a single
+/// row.
 struct ShownPart {
   std::size_t dimensions = 0;
   ShownAxis rows, columns;

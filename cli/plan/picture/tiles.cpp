@@ -19,7 +19,7 @@ using index_calc::BlockCuts, index_calc::BlockNumbers, index_calc::Distribution,
 
 /// A block, or some neighbouring blocks, along one dimension.
 struct Stretch {
-  Index number = 0;  ///< of the block
+  Index number = 0;  ///< number of the block
   Index begin = 0, end = 0;
 };
 using Stretches = std::vector<Stretch>;
@@ -39,7 +39,7 @@ Stretches blocks_until(const BlockCuts& cuts, Index end) {
   return result;
 }
 
-/// Returns the coordinate that owns a block if owners are an outer product.
+/// Returns the coordinate that owns a block, for layouts whose owners are an outer product.
 GridCoord owner_of_block(const Distribution& d, Index block) {
   if (const auto* splits = std::get_if<Splits>(&d))
     return {splits->owner[static_cast<std::size_t>(block)]};
@@ -78,8 +78,8 @@ private:
   std::optional<index_calc::OwnedBlocks> skewed_;
 };
 
-/// Adds a tile per row for the shown part of `length` elements from the `number`-th on in row-major
-/// order.
+/// Adds one tile per row for the shown part of `length` elements that begin with element `number`
+/// in row-major order.
 void add_shown(Index number, Index length, const ShownPart& part, std::vector<Tile>& tiles) {
   const Index width = part.columns.extent;
   for (const Index end = number + length; number < end;) {
@@ -91,7 +91,7 @@ void add_shown(Index number, Index length, const ShownPart& part, std::vector<Ti
   }
 }
 
-/// Returns the shown tiles of a package whose only dimension is that of the buffers.
+/// Returns the shown tiles of a package whose only dimension is the dimension of the buffers.
 std::vector<Tile> tiles_of_buffer(const IndexList& mine, const Package& package,
                                   const ShownPart& part) {
   std::vector<ListRun> runs(mine.runs().begin(), mine.runs().end());
@@ -108,7 +108,7 @@ std::vector<Tile> tiles_of_buffer(const IndexList& mine, const Package& package,
   return tiles;
 }
 
-/// Returns what is shown, along one dimension, of a package that is an outer product.
+/// Returns the shown part, along one dimension, of a package that is an outer product.
 Stretches shown_of(const index_calc::SegmentList& list, const Distribution& mine, GridCoord me,
                    Index shown) {
   Stretches result;
@@ -119,10 +119,10 @@ Stretches shown_of(const index_calc::SegmentList& list, const Distribution& mine
   return result;
 }
 
-/// Sets of ranks, numbered as they come; 0 is the empty one.
+/// Sets of ranks, numbered as they first occur; 0 is the empty set.
 class RankSets {
 public:
-  /// Returns the set that also has `rank`.  @pre `rank` is larger than the ranks of the set
+  /// Returns the set extended by `rank`.  @pre `rank` is larger than the ranks of the set
   std::size_t with(std::size_t set, Rank rank) {
     const auto [found, is_new] = larger_.try_emplace({set, rank}, sets_.size());
     if (is_new) {
@@ -158,7 +158,7 @@ std::vector<HeldTiles> listed_tiles(const Redistribution& redistribution, Side s
   }
   std::vector<HeldTiles> held;
   for (const auto& ranks : sets.all()) held.push_back({ranks, {}});
-  std::vector<Index> sides(owners.size());  // side of the largest square of one set that ends there
+  std::vector<Index> sides(owners.size());  // side of the largest square of one set that ends here
   for (std::size_t i = 0; i < owners.size(); ++i) {
     HeldTiles& of = held[owners[i]];
     const auto row = static_cast<Index>(i / width), column = static_cast<Index>(i % width);
@@ -186,7 +186,7 @@ std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side sid
   const auto [rows, columns] = rows_and_columns(part, [&](std::size_t dimension, Index shown) {
     return blocks_until(block_cuts(layout, dimension), shown);
   });
-  std::map<Index, HeldTiles> held;  // by cells of the grid
+  std::map<Index, HeldTiles> held;  // by cell of the grid
   for (const Stretch& row : rows)
     for (const Stretch& column : columns) {
       const GridCoords coords =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The shown part of an array as rectangles: which ranks hold which, and what is in a package.
+// The shown part of an array as rectangles: which ranks hold which, and which are in a package.
 #include <optional>
 #include <vector>
 
@@ -14,23 +14,23 @@ struct Tile {
   friend bool operator==(const Tile&, const Tile&) = default;
 };
 
-/// Tiles that the same ranks hold: blocks, one by one; if ranks list their elements, neighbours are
-/// joined.
+/// Tiles that the same ranks hold. Each block is a tile; if ranks list their elements, neighbours
+/// are joined.
 struct HeldTiles {
   std::vector<Rank> ranks;  ///< ascending, at least one; several if there are copies
   std::vector<Tile> tiles;
   std::optional<Tile> square{};  ///< the largest square of elements that ranks list
 };
 
-/// Returns all tiles of a side, none of which overlap; ascending by their first ranks.
-/// Cost: the blocks of the part, and the copies of each cell of the grid that is in it; if ranks list
-/// what they own, the elements of the part and the runs of all ranks.
+/// Returns all tiles of a side, none of which overlap, in ascending order of their first ranks.
+/// Cost: proportional to the blocks of the part and the copies of each cell of the grid in it; if
+/// ranks list what they own, to the elements of the part and the runs of all ranks.
 std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side side,
                                   const ShownPart& part);
 
 /// Returns the tiles of the part that are in a package of `plan`.
-/// Cost: the segments that are shown; if packages have the dimension of the buffers (lists and skewed
-/// layouts), the runs of the package and of the rank.
+/// Cost: proportional to the segments shown; if packages have the dimension of the buffers (lists
+/// and skewed layouts), to the runs of the package and of the rank.
 std::vector<Tile> package_tiles(const Redistribution& redistribution, const RankPlan& plan,
                                 const index_calc::Package& package, const ShownPart& part);
 

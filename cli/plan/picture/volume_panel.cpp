@@ -14,7 +14,7 @@ namespace {
 constexpr double room_for_ticks = 38, room_for_bar = 92;
 constexpr Colour frame_colour = Colour::rgb(0xb9c2bc);
 
-/// Returns 1, 2, 5, 10, ...: the distance with which at most `most` labels are needed.
+/// Returns the distance of labels, 1, 2, 5, 10, ..., for which at most `most` labels are needed.
 std::size_t tick_step(std::size_t count, std::size_t most) {
   std::size_t step = 1;
   for (std::size_t k = 0; (count - 1) / step + 1 > most; ++k)
@@ -78,7 +78,7 @@ public:
 
   void draw_cells() {
     picture_.fill({plot_}, paper);
-    std::map<int, std::vector<Rect>> shades;  // neighbours in a row of one shade are joined
+    std::map<int, std::vector<Rect>> shades;  // neighbours of one shade in a row are joined
     constexpr int steps = 100;
     for (std::size_t i = 0; i < volumes_.rows; ++i)
       for (std::size_t j = 0; j < volumes_.columns;) {
@@ -135,7 +135,7 @@ private:
   double elements(std::size_t i, std::size_t j) const {
     return volumes_.cells[i * volumes_.columns + j];
   }
-  /// Returns 0 for nothing, `steps` for the most.
+  /// Returns a shade: 0 for nothing, `steps` for the largest amount.
   int step(std::size_t i, std::size_t j, int steps) const {
     return elements(i, j) == 0 ? 0
                                : std::max(1, static_cast<int>(elements(i, j) / largest_ * steps));

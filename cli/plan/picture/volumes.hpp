@@ -9,8 +9,8 @@ namespace tremula::cli {
 
 struct Volumes {
   std::vector<Rank> producers, consumers;  ///< ranks that take part, ascending
-  Index total = 0, largest = 0;            ///< elements of all packages, of the largest
-  Index smallest = 0;                      ///< and of the smallest; 0 if there is none
+  Index total = 0, largest = 0;            ///< elements of all packages, and of the largest one
+  Index smallest = 0;                      ///< elements of the smallest package; 0 if there is none
   Index packages = 0;
   /// Many ranks share a cell: `cells` holds the mean elements of the pairs in each, row by row.
   std::size_t producers_per_cell = 1, consumers_per_cell = 1;
@@ -18,11 +18,12 @@ struct Volumes {
   std::vector<double> cells;  ///< shape: [rows, columns]
 };
 
-/// @param most_cells  rows, and columns, that the matrix may have
+/// Computes the volumes of a redistribution.
+/// @param most_cells  largest number of rows, and of columns, of the matrix
 /// @throws core::Error unsupported if a side has more than 16384 ranks; as index_calc::Volumes or,
 /// if a side is skewed, as index_calc::make_plan
-/// Cost: one step for each pair that shares elements; for skewed layouts the plans of all
-/// producers.
+/// Cost: proportional to the pairs that share elements; for skewed layouts, the cost of the plans
+/// of all producers.
 Volumes volumes(const Redistribution& redistribution, std::size_t most_cells);
 
 }  // namespace tremula::cli
