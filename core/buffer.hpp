@@ -19,7 +19,7 @@ public:
 
   std::span<std::byte> span() noexcept { return {data_.get(), bytes()}; }
   std::span<const std::byte> span() const noexcept { return {data_.get(), bytes()}; }
-  std::size_t bytes() const noexcept { return data_ ? bytes_ : 0; }  // 0 after a move
+  std::size_t bytes() const noexcept { return data_ ? bytes_ : 0; }  // 0 after it was moved from
 
 private:
   struct Free {

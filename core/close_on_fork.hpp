@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Connections belong to the process that made them. A child made by fork also holds them open, even after its
-// parent has closed them or has died: the other end would then not notice the end of the connection.
+// Connections belong to the process that made them. A forked child also holds them open, even after
+// its parent has closed them or has died, so that the other end would not notice the end of the
+// connection.
 
 namespace tremula::core {
 
-/// Makes every child that is forked from now on close `descriptor` at once, as FD_CLOFORK does on
-/// other systems. O_CLOEXEC does so only for a child that executes another program. Without effect
+/// Makes every child that is forked later close `descriptor` at once, as FD_CLOFORK does on other
+/// systems. O_CLOEXEC does so only for a child that executes another program. Without effect
 /// on a descriptor of 2^20 or above.
 void set_close_on_fork(int descriptor) noexcept;
-/// Undoes set_close_on_fork(). Must be called before `descriptor` is closed, since another file may get its number
-/// then.
+/// Undoes set_close_on_fork(). Must be called before `descriptor` is closed, since afterwards
+/// another file may get its number.
 void clear_close_on_fork(int descriptor) noexcept;
 
 }  // namespace tremula::core

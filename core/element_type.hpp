@@ -70,7 +70,7 @@ constexpr ElementType opaque(std::size_t bytes) noexcept {
 constexpr bool is_opaque(ElementType type) noexcept {
   return static_cast<int>(type) > opaque_types;
 }
-/// Returns whether `value` is an element type. For values that come from outside.
+/// Returns whether `value` is an element type. For values from outside the process.
 constexpr bool is_element_type(int value) noexcept {
   return (value >= 1 && value <= static_cast<int>(detail::element_types.size())) ||
          (value > opaque_types && value <= opaque_types + static_cast<int>(max_opaque_bytes));
@@ -89,7 +89,7 @@ inline std::string to_string(ElementType type) {
     return std::string(detail::opaque_name) + std::to_string(element_bytes(type));
   return std::string(detail::element_types[static_cast<std::size_t>(type) - 1].name);
 }
-/// Returns the type that to_string() names so; nullopt for any other text.
+/// Returns the type with this name; nullopt if there is none.
 inline std::optional<ElementType> parse_element_type(std::string_view name) noexcept {
   for (const auto& row : detail::element_types)
     if (row.name == name) return row.type;

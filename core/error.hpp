@@ -21,7 +21,7 @@ enum class Errc : int {
   refused = -7,           ///< the server or the other side has rejected the request
   mismatch = -8,          ///< the two sides disagree about shape, type or name
   unsupported = -9,       ///< this build or this machine cannot perform the operation
-  cancelled = -10,        ///< the caller closed the object that the operation belonged to
+  cancelled = -10,        ///< the caller closed the object that the operation belongs to
   deadlock = -11,         ///< groups wait for each other in a circle
   interrupted = -12,      ///< the caller has ended a wait
   internal = -99,         ///< a defect in Tremula

@@ -38,7 +38,7 @@ struct Secret {
   ~Secret() { ::explicit_bzero(text.data(), text.capacity()); }
 };
 
-/// Returns a key of 32 random bytes, in hexadecimal digits that can be copied.
+/// Returns a key of 32 random bytes, as hexadecimal digits that can be copied.
 Key random_key() {
   std::array<std::byte, 32> random{};
   fill_with_secret_bytes(random);
@@ -107,10 +107,10 @@ Secret read_secret(const std::filesystem::path& path) {
     throw file_error(Errc::invalid_argument, path,
                      "expected a file of this user, " + std::to_string(::geteuid()) +
                          ", found one of user " + std::to_string(file->owner) +
-                         "; copy it, and keep the copy from others (chmod 600)");
+                         "; copy it, and make the copy readable only by you (chmod 600)");
   if ((file->mode & 077u) != 0)
     throw file_error(Errc::invalid_argument, path,
-                     "expected that its owner alone can read it (mode 0600), found mode " +
+                     "expected only its owner to be able to read it (mode 0600), found mode " +
                          mode_text(file->mode) + "; chmod 600 it, or make a new one if others " +
                          "may have read it");
   return secret;
@@ -165,7 +165,7 @@ Key read_key_file(const std::filesystem::path& path) {
   if (keys.size() > 1)
     throw file_error(Errc::invalid_argument, path,
                      "expected the one key of this job, found " + std::to_string(keys.size()) +
-                         "; a file with that key's line alone will do: the list is the server's");
+                         "; use a file with only the line of that key: the list is for the server");
   return std::move(keys.front());
 }
 

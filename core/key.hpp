@@ -22,7 +22,8 @@ class Key {
 public:
   static constexpr std::size_t least_bytes = 16, most_bytes = 1024;
 
-  /// @param text  KEY or `NAME: KEY`; white space at the end and empty lines in front are not part of it
+  /// @param text  KEY or `NAME: KEY`; white space at the end and empty lines at the beginning are
+  ///              ignored
   /// @param from  where the key was given, for the error
   /// @throws Error invalid_argument if it is too short or too long
   explicit Key(std::string_view text, const std::string& from);
@@ -35,7 +36,8 @@ public:
   }
 
   BytesView bytes() const noexcept { return bytes_; }
-  /// Returns the name of the key's owner, for people; not secret, and not proved. May be empty.
+  /// Returns the name of the key's owner, for people to read; neither secret nor verified. May be
+  /// empty.
   const std::string& name() const noexcept { return name_; }
 
 private:
@@ -44,10 +46,10 @@ private:
 };
 
 /// Reads the key of a job.
-/// @throws Error no_server if there is no such file: the server makes it. invalid_argument if others
-/// than this user can read it, or if it does not hold one key
+/// @throws Error no_server if there is no such file, which the server makes; invalid_argument if
+/// other users can read it, or if it does not hold exactly one key
 Key read_key_file(const std::filesystem::path& path);
-/// Reads the keys of a server: one, or several, each a line `NAME: KEY`.
+/// Reads the keys of a server: a single key, or several, each on a line `NAME: KEY`.
 /// @return at least one key; names and keys are unique
 /// @throws Error as read_key_file() does
 std::vector<Key> read_key_list(const std::filesystem::path& path);

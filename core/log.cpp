@@ -39,11 +39,11 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::info;
 }
 
-/// How long a line waits for room in standard error, unless the line before it has waited in vain.
+/// How long a line waits for room in standard error, unless the line before it waited in vain.
 constexpr std::chrono::milliseconds longest_wait{1000};
 
-/// Writes the lines that standard error takes without blocking, or within a second. Uses no thread: one that
-/// hangs in write() could not be ended.
+/// Writes the lines that standard error takes without blocking, or within a second. Uses no thread,
+/// since a thread that hangs in write() could not be ended.
 class DroppingSink final : public spdlog::sinks::base_sink<std::mutex> {
   using Clock = std::chrono::steady_clock;
 
@@ -120,7 +120,8 @@ private:
     }
   }
 
-  /// Waits until a write can proceed or would fail at once; false if neither by `until`.
+  /// Waits until a write can proceed or would fail at once. Returns false if neither happens by
+  /// `until`.
   static bool is_writable(int file, Clock::time_point until) {
     pollfd standard_error{.fd = file, .events = POLLOUT, .revents = 0};
     while (true) {
@@ -141,14 +142,14 @@ private:
   }
 
   const bool waits_;
-  bool is_stuck_ = false;  // the previous line has waited in vain
-  /// Own descriptor; -1: standard error itself, in order with the process's other output; then only poll() prevents
-  /// blocking.
+  bool is_stuck_ = false;  // whether the previous line waited in vain
+  /// Separate descriptor of standard error; -1 to use standard error itself, in order with the
+  /// process's other output; then only poll() prevents blocking.
   const int own_;
   std::deque<std::string> kept_;
   std::size_t kept_bytes_ = 0;
   std::atomic<std::uint64_t> dropped_ = 0;
-  std::uint64_t unreported_ = 0;  // dropped lines that no line has reported yet
+  std::uint64_t unreported_ = 0;  // dropped lines that have not been reported yet
 };
 }  // namespace
 

@@ -18,22 +18,23 @@ enum class LogLevel { off, error, warn, info, debug };
 enum class LogOverflow { wait, drop };
 
 /// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
-/// makes one and passes it on.
+/// creates one and passes it on.
 class Log {
 public:
   static constexpr std::size_t kept_bytes = std::size_t{1} << 20;
 
-  /// @param name  "ocean.3" for rank 3 of group ocean, "server" for the server
+  /// @param name  e.g. "ocean.3" for rank 3 of group ocean; "server" for the server
   /// @param overflow  `drop` never blocks the caller; lines longer than a pipe takes at once
-  /// (PIPE_BUF) are cut, and SIGPIPE is ignored. Colours are used only by `wait`, on a terminal,
-  /// where a line waits as long as it must.
+  /// (PIPE_BUF) are cut, and SIGPIPE is ignored. Only `wait` uses colours, and only on a terminal,
+  /// where a
+  /// line waits without a time limit.
   Log(std::string name, LogLevel level, LogOverflow overflow = LogOverflow::wait);
   ~Log();
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;
 
   bool is_on(LogLevel level) const noexcept;
-  /// Writes lines that were kept, as far as there is room now. Never blocks.
+  /// Writes kept lines, as many as there is room for now. Never blocks.
   void flush() const;
   /// Returns how many lines have been dropped so far.
   std::uint64_t dropped() const noexcept;
@@ -68,7 +69,7 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// Returns the level of that name, e.g. "warn".
+/// Returns the level with this name, e.g. "warn".
 /// @throws Error invalid_argument for any other text, naming the levels
 LogLevel parse_log_level(std::string_view text);
 

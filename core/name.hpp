@@ -10,7 +10,7 @@ namespace tremula::core {
 inline constexpr std::size_t max_name_bytes = 255;
 /// The rule that names follow, for error messages.
 inline constexpr std::string_view name_rule =
-    "1 to 255 bytes of printable UTF-8 text, not of blanks alone";
+    "1 to 255 bytes of printable UTF-8 text, not only blanks";
 
 /// Removes the first code point of `text` and returns it; nullopt if the bytes are not UTF-8 (Unicode 15.0, table
 /// 3-7), in which case one byte is removed.
@@ -49,8 +49,9 @@ constexpr bool is_printable(char32_t point) noexcept {
   return true;
 }
 
-/// Returns false for characters that is_printable() rejects, and for those that show as a blank or a box: spaces
-/// (category Zs), fillers of Hangul, the blank of Braille, variation selectors, private use (category Co).
+/// Returns false for characters that is_printable() rejects, and for those displayed as a blank or
+/// a box: spaces (category Zs), Hangul fillers, the Braille blank, variation selectors, private use
+/// (category Co).
 constexpr bool is_seen(char32_t point) noexcept {
   constexpr struct {
     char32_t first, last;

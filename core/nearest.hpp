@@ -11,8 +11,8 @@ namespace tremula::core {
 /// (Levenshtein).
 std::size_t letters_between(std::string_view a, std::string_view b);
 
-/// Returns the text of `known` that `text` is probably a misspelling of; empty if all of them differ in more than a
-/// third of its letters, and in more than two.
+/// Returns the text of `known` that `text` probably misspells; empty if all of them differ in more
+/// than a third of its letters, and in more than two.
 std::string_view likely_meant(std::string_view text, std::span<const std::string> known);
 
 }  // namespace tremula::core

@@ -17,8 +17,8 @@ struct SmallFile {
   std::uint32_t mode = 0;   ///< permission bits
 };
 
-/// Reads a whole file. Does not wait, whatever kind of file is at that name.
-/// @param kind  what the file is meant to be, for errors: "key file"
+/// Reads a whole file. Does not wait, whatever kind of file has that name.
+/// @param kind  what the file is meant to be, for errors, e.g. "key file"
 /// @return nullopt if there is no such file
 /// @throws Error invalid_argument if it is a pipe, a folder or the like, is longer than
 /// `most_bytes`, or cannot be read
@@ -32,7 +32,7 @@ public:
   OwnFile(std::filesystem::path path, int file);
 
   const std::filesystem::path& path() const noexcept { return path_; }
-  /// Removes the file if no other file has taken its place since.
+  /// Removes the file unless another file has replaced it.
   void remove() const noexcept;
 
 private:
@@ -41,11 +41,11 @@ private:
   timespec written_{};
 };
 
-/// A file with an unpredictable name, until it gets its final name: a reader of the final name finds the whole file
-/// or none. Follows no links and opens no existing file.
+/// A file with an unpredictable name until it gets its final name, so that a reader of the final
+/// name finds the whole file or none. Follows no links and opens no existing file.
 class Draft {
 public:
-  /// @param kind  "key file", for errors
+  /// @param kind  what the file is, for errors, e.g. "key file"
   /// @param path  the final name
   /// @param mode  permissions, without those that the process's umask removes
   /// @throws Error invalid_argument with the system's text
@@ -59,7 +59,7 @@ public:
   /// @throws Error invalid_argument with the system's text
   OwnFile replace();
   /// Gives the file its final name unless there is a file of that name.
-  /// @return nullopt if there is one
+  /// @return nullopt if there is such a file
   /// @throws Error invalid_argument with the system's text
   std::optional<OwnFile> place();
 

@@ -8,8 +8,8 @@
 
 namespace tremula::core {
 
-/// While this object exists, the calling thread handles no signal. A thread that is started meanwhile never handles
-/// a signal.
+/// While this object exists, the calling thread handles no signals, and threads that it starts
+/// never do.
 class SignalsBlocked {
 public:
   SignalsBlocked() noexcept {
@@ -25,9 +25,9 @@ private:
   sigset_t before_;
 };
 
-/// Starts a thread that handles no signal. The library starts threads in no other way.
+/// Starts a thread that handles no signals. The library starts threads in no other way.
 /// @tparam Thread  std::thread or std::jthread
-/// @throws std::system_error if the system has no further thread
+/// @throws std::system_error if the system cannot create another thread
 template <class Thread = std::thread, class Work>
 Thread start_thread(Work&& work) {
   const SignalsBlocked blocked;

@@ -4,8 +4,8 @@
 
 namespace tremula::core {
 
-/// Sole owner of a foreign handle (file descriptor, fid, MPI object). Lets the owner keep defaulted
-/// special members.
+/// Sole owner of a foreign handle (file descriptor, fid, MPI object). Lets classes that own handles
+/// keep defaulted special members.
 /// @tparam Traits  `Handle` (a cheap value), `static Handle none()`, `static void close(Handle)
 /// noexcept`
 template <class Traits>
@@ -27,7 +27,7 @@ public:
 
   Handle get() const noexcept { return handle_; }
   explicit operator bool() const noexcept { return handle_ != Traits::none(); }
-  /// Returns the handle and gives up its ownership: the caller closes it.
+  /// Returns the handle and gives up its ownership: the caller must close it.
   Handle release() noexcept { return std::exchange(handle_, Traits::none()); }
   void reset() noexcept {
     if (handle_ != Traits::none()) Traits::close(std::exchange(handle_, Traits::none()));

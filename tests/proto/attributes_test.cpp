@@ -116,11 +116,11 @@ TEST(Attributes, RefuseValuesOutsideTheBounds) {
     return error_of([&] { attributes.set(name, std::move(values)); }, core::Errc::invalid_argument);
   };
   EXPECT_EQ(refused("", Integers{}),
-            "name of an attribute: expected 1 to 255 bytes of printable UTF-8 text, not of blanks "
-            "alone; found ''");
+            "name of an attribute: expected 1 to 255 bytes of printable UTF-8 text, not only "
+            "blanks; found ''");
   EXPECT_EQ(refused("a\u202e", Integers{}),
-            "name of an attribute: expected 1 to 255 bytes of printable UTF-8 text, not of blanks "
-            "alone; found 'a?'");
+            "name of an attribute: expected 1 to 255 bytes of printable UTF-8 text, not only "
+            "blanks; found 'a?'");
   EXPECT_NE(refused(std::string(256, 'n'), Integers{}), "");
   EXPECT_EQ(refused("t", Texts{"fine\n\tstill", "a\x01z"}),
             "attribute 't': expected UTF-8 text without control and format characters, but for "

@@ -136,7 +136,7 @@ void expect_faults_to_client(const std::vector<Fault>& faults) {
         << fault.message;
 }
 const std::string rule =
-    "expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, found ''";
+    "expected 1 to 255 bytes of printable UTF-8 text, not only blanks, found ''";
 
 using google::protobuf::Descriptor, google::protobuf::FieldDescriptor;
 
@@ -391,7 +391,7 @@ TEST(Convert, NamesThePartOfAHeartbeat) {
       {"heartbeat { counters { stream: 's' plan_seconds: inf } }",
        "Counters.plan_seconds: expected seconds, 0 or more, found inf"},
       {"heartbeat { counters { stream: 's' waits_for: '\\t' } }",
-       "Counters.waits_for: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
+       "Counters.waits_for: expected 1 to 255 bytes of printable UTF-8 text, not only blanks, "
        "found '?'"},
       {"heartbeat { wait { number: 1 call: 'c' words {} } }",
        "Wait.words.subject: expected 1 to 18446744073709551615, found 0"},
@@ -492,7 +492,7 @@ TEST(Convert, NamesThePartOfAStatus) {
        "Status.streams.consumers.fields[0].name: " + rule},
       {"status { streams { name: 's' produced { ranks { waits_for: '\\n' } } } }",
        "Status.streams.produced.ranks.waits_for: expected 1 to 255 bytes of printable UTF-8 text, "
-       "not of blanks alone, found '?'"},
+       "not only blanks, found '?'"},
   });
 }
 

@@ -64,13 +64,13 @@ TEST(Fields, NameThePartThatIsWrong) {
     std::string text;
   } rows[] = {
       {wire_field("", 10, good),
-       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
+       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not only blanks, "
        "found ''"},
       {wire_field("a\nb", 10, good),
-       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
+       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not only blanks, "
        "found 'a?b'"},
       {wire_field(std::string(256, 'n'), 10, good),
-       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
+       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not only blanks, "
        "found '" +
            std::string(64, 'n') + "...' (256 bytes)"},
       {wire_field("t", 0, good),

@@ -205,7 +205,7 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_out_config("{when_full: drop_oldest, queue_depth: 0}"); }),
              "expected queue_depth of at least 1");
   EXPECT_HAS(error_of([] { load_session_config("{host: \"a\\nb\"}"); }),
-             "expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone; found 'a\nb'");
+             "expected 1 to 255 bytes of printable UTF-8 text, not only blanks; found 'a\nb'");
   EXPECT_HAS(error_of([] { load_relabel_config("{method: best}"); }),
              "expected exact or greedy; found 'best'");
   EXPECT_HAS(error_of([] { load_relabel_config("{places: 3}"); }), "expected one of method");

@@ -283,7 +283,7 @@ TEST(Metadata, IsRefusedWhereItIsSet) {
               "stream 's': expected begin_step before the attributes of a step");
     EXPECT_EQ(set(0, "\n", Integers{}),
               "stream 's', field 'f': name of an attribute: expected 1 to 255 bytes of printable "
-              "UTF-8 text, not of blanks alone; found '?'");
+              "UTF-8 text, not only blanks; found '?'");
     for (const AttributeValues& wrong :
          {AttributeValues(Integers{3600}), AttributeValues(Texts{"s", "min"}),
           AttributeValues(Texts{""})})
