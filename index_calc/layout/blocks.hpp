@@ -12,14 +12,14 @@ namespace tremula::index_calc {
 /// An index that no element has.
 inline constexpr Index beyond = std::numeric_limits<Index>::max();
 
-/// Returns a * b for a, b >= 0; `beyond` if that exceeds 63 bits.
+/// Returns a * b for a, b >= 0; `beyond` if the product exceeds 63 bits.
 inline Index saturating_product(Index a, Index b) noexcept {
   Index result = 0;
   return __builtin_mul_overflow(a, b, &result) ? beyond : result;
 }
 
-/// The position of the walk: the block is [begin, end), its first element has local index `local`.
-/// begin == extent after the last block.
+/// The position of the walk: the block is [begin, end), and its first element has local index
+/// `local`. begin == extent after the last block.
 struct Block {
   Index begin = 0, end = 0, local = 0;
 };
@@ -42,13 +42,13 @@ public:
     local += end - begin;
     move_on(gap_);
   }
-  /// Returns how many whole blocks of this coordinate lie in the `room` elements after this block.
+  /// Returns how many whole blocks of this coordinate are in the `room` elements after this block.
   /// Divides only if there are any.
   Index whole_blocks_within(Index room) const {
     room = std::min(room, extent_ - end);
     return room < round_ ? 0 : room / round_;
   }
-  /// Moves on by `blocks` blocks.  @pre that many whole blocks follow
+  /// Moves on by `blocks` blocks.  @pre at least that many whole blocks follow
   void skip(Index blocks) {
     if (blocks == 0) return;
     local += end - begin + (blocks - 1) * block_;
@@ -63,7 +63,7 @@ private:
     end = begin + std::min(block_, extent_ - begin);
   }
   Index extent_, block_, round_;
-  Index gap_;  ///< elements between two blocks: not round_ - block_ where round_ is saturated
+  Index gap_;  ///< elements between two blocks: not round_ - block_ if round_ is saturated
 };
 
 /// @pre the distribution outlives the object
@@ -92,8 +92,8 @@ private:
 inline DealtBlocks blocks_of(const BlockCyclic& d, Index turn) { return {d, turn}; }
 inline SplitsBlocks blocks_of(const Splits& d, Index coordinate) { return {d, coordinate}; }
 
-/// Calls visit(Block) for the blocks of one coordinate in ascending order: one pass over the blocks of the
-/// coordinate, or over all intervals.
+/// Calls visit(Block) for the blocks of one coordinate in ascending order. Cost: one pass over the
+/// blocks of the coordinate, or over all intervals.
 template <class Visit>
 void for_each_block(const BlockCyclic& d, GridCoord c, Visit&& visit) {
   const Index turn = (c.value - d.source + d.grid) % d.grid;

@@ -82,13 +82,13 @@ std::vector<Index> counts_along(const Layout& layout, std::span<const Index> cou
       if (along[c] == count) continue;
       throw core::Error(
           core::Errc::mismatch,
-          fmt::format(
-              "\"{}\": expected ranks {} and {}, which have the same place along dimension {}, "
-              "to have equally many elements along it, found {} and {}",
-              to_string(layout), counted_by[c], rank, d, along[c], count));
+          fmt::format("\"{}\": expected ranks {} and {}, which have the same position along "
+                      "dimension {}, to have equally many elements along it, found {} and {}",
+                      to_string(layout), counted_by[c], rank, d, along[c], count));
     }
     check(count >= 0 && !__builtin_add_overflow(sum, count, &sum),
-          "\"{}\": expected counts from 0 on that add up to at most 2^63 - 1, found {} of rank {}",
+          "\"{}\": expected counts of at least 0 that add up to at most 2^63 - 1, found {} of rank "
+          "{}",
           to_string(layout), count, rank);
     counted_by[c] = rank;
     along[c] = count;

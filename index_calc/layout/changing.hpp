@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays whose extent along one dimension varies from step to step (Layout::changing): their layout
-// once the counts of a step are known. The array of a step consists of the elements of the source's
-// ranks, one rank after the other in the order of their coordinates along that dimension.
+// The layouts, once the counts of a step are known, of arrays whose extent along one dimension
+// varies from step to step (Layout::changing). The array of a step consists of the elements of the
+// source's ranks, one rank after the other in the order of their coordinates along that dimension.
 #include <span>
 #include <vector>
 
@@ -10,8 +10,8 @@
 
 namespace tremula::index_calc {
 
-/// Returns a sink's layout of a step that has `extent` elements along the dimension: evenly in one
-/// block for each coordinate, or in the blocks that the layout gives.
+/// Returns a sink's layout of a step that has `extent` elements along the dimension: distributed
+/// evenly in one block per coordinate, or in the blocks that the layout gives.
 /// @pre layout.changing, extent >= 0
 /// @throws core::Error invalid_argument if the array has more than 2^63 - 1 elements
 Layout sized(const Layout& layout, Index extent);
@@ -20,20 +20,22 @@ Layout sized(const Layout& layout, Index extent);
 /// @param counts  >= 0; shape: [coordinate along the dimension]
 Layout sized(const Layout& layout, std::span<const Index> counts);
 
-/// Returns the coordinate that takes the rows with `key`: by its range or, without ranges, as
-/// splitmix64(key) modulo the coordinates (the finaliser of Steele, Lea, Flood 2014; key as 64 bits).
+/// Returns the coordinate that takes the rows with `key`: the coordinate of its range or, without
+/// ranges, splitmix64(key) modulo the coordinates (the finaliser of Steele, Lea, Flood 2014; key as
+/// 64 bits).
 /// @pre layout.changing has a key
 Index coordinate_of(const Layout& layout, std::int64_t key) noexcept;
 
-/// Returns the layout of the rows that `rank` of a sink takes by their keys: `rank` is its only member.
+/// Returns the layout of the rows that `rank` of a sink takes by their keys. `rank` is its only
+/// member.
 Layout alone(const Layout& layout, Rank rank);
 
 /// Returns how many elements `rank` stores for each index along the dimension that changes; 0 if it
 /// takes no part.
-/// @throws core::Error invalid_argument if they exceed 63 bits
+/// @throws core::Error invalid_argument if their number exceeds 63 bits
 Index slice_elements(const Layout& layout, Rank rank);
 
-/// Returns the counts of the ranks as counts of the coordinates along the dimension. Ranks that differ
+/// Converts counts of the ranks to counts of the coordinates along the dimension. Ranks that differ
 /// only in other dimensions, or are copies, must have equal counts.
 /// @param counts  shape: [rank of the group]; entries of ranks that store nothing are ignored
 /// @throws core::Error mismatch naming two ranks that differ; invalid_argument if the sum exceeds 63 bits

@@ -43,19 +43,20 @@ void validate_one(const Splits& d) {
           "expected owners from 0 to {}, found {} for interval {}", d.grid - 1, d.owner[i], i);
 }
 
-/// Returns the place of `c` in the dealing order.
+/// Returns the position of `c` in round-robin order.
 Index turn_of(const BlockCyclic& d, GridCoord c) noexcept {
   return c.value >= d.source ? c.value - d.source : c.value + (d.grid - d.source);
 }
 
-/// Numbers that are counted from where a whole block 0 would begin, which takes 64 bits.
+/// A distribution whose elements are counted from the position where a whole block 0 would begin,
+/// which takes 64 bits.
 struct Wide {
   explicit Wide(const BlockCyclic& d)
       : block(static_cast<std::uint64_t>(d.block)),
         grid(static_cast<std::uint64_t>(d.grid)),
         cut(static_cast<std::uint64_t>(d.cut)) {}
   std::uint64_t place(Index i) const { return static_cast<std::uint64_t>(i) + cut; }
-  /// Returns how many elements the coordinate of this turn would have before its first one.
+  /// Returns how many elements before its first one the coordinate of this turn lacks.
   std::uint64_t lacking(std::uint64_t turn) const { return turn == 0 ? cut : 0; }
   std::uint64_t block, grid, cut;
 };
@@ -71,7 +72,7 @@ GridCoord owner_in(const BlockCyclic& d, GlobalIndex i) noexcept {
 LocalIndex to_local_in(const BlockCyclic& d, GlobalIndex i) noexcept {
   const Wide dealt(d);
   const std::uint64_t at = dealt.place(i.value), block = at / dealt.block;
-  // Divided twice, because block * grid may exceed 63 bits.
+  // It is divided twice, because block * grid may exceed 63 bits.
   const std::uint64_t round = block / dealt.grid, turn = block - round * dealt.grid;
   return {static_cast<Index>(round * dealt.block + at % dealt.block - dealt.lacking(turn))};
 }

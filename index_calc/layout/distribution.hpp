@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One dimension of a distributed array: which grid coordinate owns which element, and where it
-// stores it.
+// stores the element.
 #include <compare>
 #include <variant>
 #include <vector>
@@ -12,8 +12,9 @@ namespace tremula::index_calc {
 
 using core::GlobalIndex, core::GridCoord, core::Index, core::LocalIndex;
 
-/// Blocks of `block` elements dealt in turn to `grid` coordinates, block 0 to coordinate `source`.
-/// `block == ceil(extent / grid)` is the plain block distribution, `block == 1` the cyclic one.
+/// Blocks of `block` elements that go in turn to `grid` coordinates, block 0 to coordinate
+/// `source`. `block == ceil(extent / grid)` is the plain block distribution, `block == 1` the
+/// cyclic one.
 ///
 /// Example, extent 8, block 2, grid 2, source 1:
 ///
@@ -33,9 +34,9 @@ using core::GlobalIndex, core::GridCoord, core::Index, core::LocalIndex;
 struct BlockCyclic {
   Index extent = 0;  ///< elements in the whole dimension, >= 0
   Index block = 1;   ///< elements per block, >= 1
-  Index grid = 1;    ///< coordinates the blocks are dealt to, >= 1
+  Index grid = 1;    ///< coordinates among which the blocks are distributed, >= 1
   Index source = 0;  ///< coordinate that owns block 0, 0 <= source < grid
-  Index cut = 0;     ///< elements that block 0 lacks at its beginning, 0 <= cut < block
+  Index cut = 0;     ///< elements missing at the beginning of block 0, 0 <= cut < block
   friend bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
 };
 
@@ -47,8 +48,8 @@ constexpr Index plain_block(Index extent, Index grid) noexcept {
 
 /// Any increasing bounds with any owner per interval: interval i is [bounds[i], bounds[i+1]) and
 /// belongs to coordinate owner[i]. An owner may have several intervals or none; it stores its
-/// intervals one after the other in ascending global order. No interval is empty: a coordinate with
-/// nothing does not occur in `owner`. Extent = bounds.back().
+/// intervals one after the other in ascending global order. No interval is empty: a coordinate that
+/// owns nothing does not occur in `owner`. The extent is bounds.back().
 struct Splits {
   std::vector<Index> bounds;  ///< strictly increasing, bounds.front() == 0; shape: [intervals + 1]
   std::vector<Index> owner;   ///< 0 <= owner[i] < grid; shape: [intervals]
@@ -66,7 +67,7 @@ Index grid(const Distribution& d) noexcept;
 /// Returns the coordinate that owns `i`. O(1) for BlockCyclic, O(log intervals) for Splits.
 /// @pre 0 <= i < extent
 GridCoord owner(const Distribution& d, GlobalIndex i) noexcept;
-/// Returns where the owner of `i` stores it. O(1) for BlockCyclic, O(intervals) for Splits.
+/// Returns where the owner of element `i` stores it. O(1) for BlockCyclic, O(intervals) for Splits.
 /// @pre 0 <= i < extent
 LocalIndex to_local(const Distribution& d, GlobalIndex i) noexcept;
 /// Returns the element that `c` stores at `i`: the inverse of (owner, to_local).

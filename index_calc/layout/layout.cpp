@@ -23,7 +23,8 @@ void validate_members(const Layout& layout, Index cells) {
   for (const RankRange& r : sorted) {
     check(r.first >= 0 && r.count >= 1 && Index{r.first} + r.count <= max_rank_count + 1,
 
-          "members: expected ranges of at least one rank from 0 on, found {} ranks from {} on",
+          "members: expected ranges of at least one rank, beginning with 0 or higher, found {} "
+          "ranks beginning with {}",
           r.count, r.first);
     count += r.count;
   }
@@ -42,17 +43,15 @@ void validate_changing(const Layout& layout) {
   const auto* const dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
   check(
       dealt != nullptr && dealt->extent == 0 && dealt->cut == 0 && (!is_even || dealt->block == 1),
-      "changing: expected dimension {} dealt in blocks, with extent 0, cut 0 and, if it is even, "
-      "block 1",
+      "changing: expected dimension {} in blocks, with extent 0, cut 0 and, if it is even, block 1",
       d);
   check(!layout.listing && !layout.skew && layout.mesh.sums.empty() && layout.ghost.empty() &&
             layout.leading == 0,
-        "shape: expected no lists, owner, sum, ghost or leading where the extent of dimension {} "
-        "changes with "
-        "every step",
+        "shape: expected no lists, owner, sum, ghost or leading, as the extent of dimension {} "
+        "changes with every step",
         d);
   check(!key.empty() || (ranges.empty() && !is_sorted),
-        "changing: expected a key beside ranges and sorted, found none of dimension {}", d);
+        "changing: expected a key with ranges and sorted, found none for dimension {}", d);
   if (key.empty()) return;
   check(std::ranges::all_of(key, [](char c) { return c > ' ' && c < 0x7f; }),
         "key: expected a name of visible ASCII characters without spaces for dimension {}, found "
@@ -74,13 +73,13 @@ void validate_changing(const Layout& layout) {
         "ranges: expected {} ascending numbers, found {}", dealt->grid - 1, ranges.size());
 }
 
-/// Checks the mesh.
+/// Checks the mesh of a layout.
 /// @return the number of its cells
 Index validate_mesh(const Layout& layout) {
   const Mesh& mesh = layout.mesh;
   check(mesh.axes.size() == layout.dims.size(),
-        "mesh: expected the axes of each of the {} dimensions, found those of {}",
-        layout.dims.size(), mesh.axes.size());
+        "mesh: expected axes for each of the {} dimensions, found axes for {}", layout.dims.size(),
+        mesh.axes.size());
   check(mesh.extents.size() <= max_mesh_axes, "mesh: expected at most {} axes, found {}",
         max_mesh_axes, mesh.extents.size());
   Index cells = 1;
@@ -117,10 +116,9 @@ Index validate_mesh(const Layout& layout) {
 }
 
 void validate_skew(const Layout& layout) {
-  check(
-      layout.ghost.empty() && layout.leading == 0 && !layout.listing,
-      "owner: expected no ghost, leading or lists beside owners: the blocks of a rank follow each "
-      "other without gaps");
+  check(layout.ghost.empty() && layout.leading == 0 && !layout.listing,
+        "owner: expected no ghost, leading or lists with owners, as the blocks of a rank follow "
+        "each other without gaps");
   for (std::size_t d = 0; d < layout.dims.size(); ++d) {
     const auto* const cuts = std::get_if<BlockCyclic>(&layout.dims[d]);
     check(cuts != nullptr && cuts->grid == 1 && layout.mesh.axes[d].empty(),
@@ -129,7 +127,7 @@ void validate_skew(const Layout& layout) {
           d);
     check(layout.skew->equal[d] == 0 ||
               (cuts->cut == 0 && cuts->block == plain_block(cuts->extent, 1)),
-          "equal: expected no block and no cut for dimension {}, found them", d);
+          "equal: expected neither block nor cut for dimension {}, found block or cut", d);
   }
 }
 
@@ -139,9 +137,8 @@ template <class Operation>
 Index exact(Operation builtin_overflow, Index a, Index b) {
   Index result = 0;
   check(!builtin_overflow(a, b, &result),
-        "the local part has more than 2^63 - 1 elements, ghost cells and leading included; use "
-        "more ranks or a "
-        "smaller ghost width");
+        "the local part has more than 2^63 - 1 elements, including ghost cells and leading; use "
+        "more ranks or a smaller ghost width");
   return result;
 }
 constexpr auto product = [](Index a, Index b, Index* r) { return __builtin_mul_overflow(a, b, r); };
@@ -213,9 +210,7 @@ void validate(const Layout& layout) {
   if (layout.skew) validate_skew(layout);
   check(!layout.listing || (layout.mesh.extents.empty() && layout.ghost.empty() &&
                             layout.leading == 0 && layout.storage_order == Order::row),
-        "lists: expected no mesh, ghost, leading or store beside them: a list states where each "
-        "element "
-        "is");
+        "lists: expected no mesh, ghost, leading or store, as a list states where each element is");
   if (layout.changing) validate_changing(layout);
   check(!layout.mesh.extents.empty() || (layout.mesh.axes.empty() && layout.mesh.sums.empty()),
         "mesh: expected extents of the axes, found none");
@@ -225,9 +220,9 @@ void validate(const Layout& layout) {
 void validate_for_group(const Layout& layout, Rank group_size) {
   if (layout.members.empty()) {
     check(rank_count(layout) == group_size,
-          "the layout's grid has {} cells, but the group has {} ranks; expected equal "
-          "numbers: choose another grid, name the ranks that take part with members=, or, where "
-          "ranks hold copies, as replicas of a model do, give a mesh with an axis for them",
+          "the layout's grid has {} cells, but the group has {} ranks; expected equal numbers: "
+          "choose another grid, name the ranks that take part with members=, or, if ranks hold "
+          "copies, as replicas of a model do, give a mesh with an axis for them",
           rank_count(layout), group_size);
     return;
   }
@@ -244,20 +239,17 @@ void validate_pair(const Layout& mine, const Layout& theirs) {
   };
   if (!std::ranges::equal(mine.dims, theirs.dims, have_one_extent) ||
       changing_dimension(mine) != changing_dimension(theirs))
-    throw core::Error(
-        core::Errc::mismatch,
-        fmt::format(
-            "expected two layouts of one shape, found this side's \"{}\" and the other side's "
-            "\"{}\"; give both the same shape",
-            to_string(mine), to_string(theirs)));
+    throw core::Error(core::Errc::mismatch,
+                      fmt::format("expected two layouts of the same shape, found this side's "
+                                  "\"{}\" and the other side's \"{}\"; give both the same shape",
+                                  to_string(mine), to_string(theirs)));
   for (const Layout* layout : {&mine, &theirs})
     if (!layout->mesh.sums.empty())
-      throw core::Error(
-          core::Errc::unsupported,
-          fmt::format("expected ranks that hold whole values, found partial sums (sum=) in \"{}\": "
-                      "redistributions take them, and consumers of a stream; else redistribute to "
-                      "a layout without them first",
-                      to_string(*layout)));
+      throw core::Error(core::Errc::unsupported,
+                        fmt::format("expected ranks that hold whole values, found partial sums "
+                                    "(sum=) in \"{}\": only redistributions and consumers of a "
+                                    "stream take them; redistribute to a layout without them first",
+                                    to_string(*layout)));
 }
 
 Rank rank_count(const Layout& layout) noexcept {
@@ -390,9 +382,8 @@ LocalPart local_part(const Layout& layout, Rank rank) {
   LocalPart part;
   if (layout.listing) {
     check(layout.listing->mine != nullptr,
-          "\"{}\": expected the list of this rank, found none: make the layout of points, segments "
-          "or "
-          "boxes, not of its text",
+          "\"{}\": expected the list of this rank, found none: make the layout from points, "
+          "segments or boxes, not from its text",
           to_string(layout));
     part.dimensions = 1;
     part.extent[0] = part.elements = layout.listing->elements;
@@ -453,8 +444,8 @@ void expect_computed(const Layout& layout, std::string_view what) {
           ? fmt::format("expected a layout whose owners are computed for {}, found \"{}\", whose "
                         "ranks list what they own",
                         what, to_string(layout))
-          : fmt::format("expected a layout whose dimensions are dealt one by one for {}, found "
-                        "\"{}\", whose blocks are skewed: redistribute it to a grid first",
+          : fmt::format("expected a layout whose dimensions are distributed one by one for {}, "
+                        "found \"{}\", whose blocks are skewed: redistribute it to a grid first",
                         what, to_string(layout)));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A whole array: one distribution per dimension, how ranks number the grid, how a rank stores its
-// part.
+// A whole array: one distribution per dimension, how ranks number the grid, and how a rank stores
+// its part.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -38,20 +38,20 @@ struct RankRange {
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
-/// A process grid whose axes need not be the dimensions of the array. Each axis splits one dimension,
-/// several may split the same one, and an axis that splits none makes copies or holds partial sums:
-/// ranks that differ only in their place on it own the same elements.
+/// A process grid whose axes need not match the dimensions of the array. Each axis splits one
+/// dimension, several axes may split the same one, and an axis that splits none makes copies or
+/// holds partial sums: ranks that differ only in their position on it own the same elements.
 ///
-/// The coordinate along dimension d, to which dims[d] assigns elements, is composed of the places on
-/// the axes that split d, the outermost slowest. With extents 2x3x4 and axes {{2, 0}, {}}, the rank at
-/// (i, j, k) has the coordinates (k * 2 + i, 0) and is copy j of 3.
+/// The coordinate along dimension d, to which dims[d] assigns elements, is composed of the
+/// positions on the axes that split d, the outermost slowest. With extents 2x3x4 and axes {{2, 0},
+/// {}}, the rank at (i, j, k) has the coordinates (k * 2 + i, 0) and is copy j of 3.
 struct Mesh {
   std::vector<Index> extents;  ///< ranks along each axis, >= 1; shape: [axis]
   /// Numbers of the axes that split each dimension, outermost first; none if it is not split. The
   /// product of their extents is the dimension's grid. Shape: [dimension][axes]
   std::vector<std::vector<std::size_t>> axes;
   /// Numbers of the axes whose ranks hold partial sums: an element is the sum over the ranks that differ
-  /// only in these axes. A *layer* is all ranks at one place on them (view.hpp). Ascending.
+  /// only in these axes. A *layer* is all ranks at one position on them (view.hpp). Ascending.
   std::vector<std::size_t> sums{};
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
@@ -60,29 +60,29 @@ inline constexpr std::size_t max_mesh_axes = 16;
 
 class IndexList;
 
-/// The extra part of a layout whose owners no formula gives: each rank lists what it owns.
+/// The additional part of a layout whose owners no formula gives: each rank lists what it owns.
 struct Listing {
   bool is_partial = false;  ///< elements may be on no rank
   bool has_copies = false;  ///< elements may be on several ranks
-  /// The list of this rank; null if the layout came as a text. Compared by address.
+  /// The list of this rank; null if the layout was made from a text. Compared by address.
   std::shared_ptr<const IndexList> mine{};
-  Index elements = 0, allocated = 0;  ///< of `mine`: elements listed, and size of its buffer
+  Index elements = 0, allocated = 0;  ///< elements listed in `mine`, and size of its buffer
   friend bool operator==(const Listing&, const Listing&) = default;
 };
 
-/// The extra part of a layout whose extent along one dimension varies from step to step.
+/// The additional part of a layout whose extent along one dimension varies from step to step.
 ///
 /// A sink may take rows by their keys, e.g. particles by their ids: a row is all elements with one
 /// index along the dimension, which is then the slowest one in memory and the only one that is split.
 struct Changing {
   std::size_t dimension = 0;
-  /// True if each coordinate gets the elements of a step in one block; false if dims[dimension] gives the
-  /// block.
+  /// Whether each coordinate gets the elements of a step in one block; if not, dims[dimension]
+  /// gives the block.
   bool is_even = true;
   /// Name of the stream's field that holds the keys, one 64-bit integer for each row; empty if rows have none.
   std::string key{};
-  /// Bounds of the keys: coordinate c takes those in [ranges[c - 1], ranges[c]). Empty if a hash of the key
-  /// determines the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
+  /// Bounds of the keys: coordinate c takes keys in [ranges[c - 1], ranges[c]). Empty if a hash of
+  /// the key determines the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
   std::vector<Index> ranges{};
   bool is_sorted =
       false;  ///< rows are in ascending order of keys; else in the order of the source's ranks and rows
@@ -90,9 +90,9 @@ struct Changing {
 };
 
 /// Which rank owns which element, and how each owner stores its part. A value: compare, copy, send.
-/// It is valid where it comes from parse, from_scalapack, another layout (selected, permuted,
-/// relabeled) or the wire; pass one that is filled in by hand to validate(). All other functions
-/// take valid layouts.
+/// It is valid if it comes from parse, from_scalapack, another layout (selected, permuted,
+/// relabeled) or the wire; pass a layout that is filled in by hand to validate(). All other
+/// functions take valid layouts.
 ///
 /// Text form (CLI, config, logs, error messages), dimension 0 first:
 ///
@@ -106,9 +106,9 @@ struct Changing {
 ///     shape=180x360 lists=4 [partial=yes] [copies=yes] 4 ranks, each with a list (lists/index_list.hpp)
 ///     shape=*x3 grid=8                                 rows whose number changes (changing.hpp)
 ///     shape=*x3 grid=3x1 key=id [ranges=100/200] [sorted=yes]
-///                                                      the same by keys, at a sink
+///                                                      the same rows, taken by keys at a sink
 ///
-/// Where axes of the mesh have owners the layout is skewed: the array is cut into blocks along each
+/// If axes of the mesh have owners, the layout is skewed: the array is cut into blocks along each
 /// dimension, by `block` (not at all without it) or by `equal` into k blocks that begin at floor(n * i / k),
 /// and a block with the numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these axes,
 /// modulo their ranks; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make copies or sums. A rank stores
@@ -116,14 +116,14 @@ struct Changing {
 /// order of `store`; a rank with a single block has an ordinary part. Axes, splits, source, ghost and leading
 /// cannot be given together with owners.
 /// `lists` replaces `grid`; the lists themselves are not part of the text.
-/// `mesh` replaces `grid`, too: it gives the extents of the axes, and for each dimension that is split
-/// the axes that split it, outermost first. `sum` names axes whose ranks hold partial sums. Axes that
-/// are named nowhere make copies.
+/// `mesh` also replaces `grid`: it gives the extents of the axes, and for each dimension that is
+/// split the axes that split it, outermost first. `sum` names axes whose ranks hold partial sums.
+/// Axes that are not named make copies.
 /// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without
 /// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
 /// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
 /// i. Equal neighbouring bounds make an empty interval, which is left out of the value: with 0/5/5/9,
-/// coordinate 1 of 3 has nothing. Keys may come in any order, each once.
+/// coordinate 1 of 3 owns nothing. Keys may come in any order, each once.
 struct Layout {
   std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
   Mesh mesh{};                       ///< without extents, axis d of the process grid is dimension d
@@ -137,14 +137,14 @@ struct Layout {
   /// Set if ranks list what they own. `dims` then give only the shape, with as many coordinates along
   /// the first dimension as there are ranks.
   std::optional<Listing> listing{};
-  /// Set if an extent varies from step to step. The dimension then has extent 0 here, and its entry in
-  /// `dims` is what sized() makes the distribution of a step from.
+  /// Set if an extent varies from step to step. The dimension then has extent 0 here, and sized()
+  /// makes the distribution of a step from its entry in `dims`.
   std::optional<Changing> changing{};
   /// Set if owners are expressions of block numbers. `dims` then give only the shape and the cuts, with
   /// one coordinate along each dimension, and `mesh` gives the extents of the process grid.
   std::optional<Skew> skew{};
 
-  /// Reads the text that to_string makes. The result is validated.
+  /// Reads the text form. The result is validated.
   /// @throws LayoutError with the position of the mistake, what was expected there and what was
   /// found; core::Error invalid_argument if the parts do not fit together
   static Layout parse(std::string_view text);
@@ -159,8 +159,8 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// The reason why a text is not a layout. what() gives it with the text around the mistake, in one
-/// line; its parts are for callers that show the text themselves.
+/// The reason why a text is not a layout. what() returns it with the text around the mistake, in
+/// one line; its parts are for callers that show the text themselves.
 class LayoutError : public core::Error {
 public:
   LayoutError(std::size_t position, const std::string& complaint, const std::string& around)
@@ -168,7 +168,7 @@ public:
                                                       ": " + complaint + " in " + around),
         position_(position),
         complaint_(complaint) {}
-  /// Returns the 0-based character of the text at which the mistake is.
+  /// Returns the 0-based position of the mistake in the text.
   std::size_t position() const noexcept { return position_; }
   /// Returns "expected ..., found ...".
   const std::string& complaint() const noexcept { return complaint_; }
@@ -192,9 +192,9 @@ void validate(const Layout& layout);
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
-/// Checks that both have one shape, that the same dimension changes in both or in neither, and that neither
-/// has partial sums, which are exchanged layer by layer (layer()).
-/// @throws core::Error mismatch naming both; unsupported naming the one with sums
+/// Checks that both layouts have the same shape, that the same dimension changes in both or in
+/// neither, and that neither has partial sums, which are exchanged layer by layer (layer()).
+/// @throws core::Error mismatch naming both; unsupported naming the layout with sums
 void validate_pair(const Layout& mine, const Layout& theirs);
 
 /// Returns the bytes of the whole array.
@@ -204,15 +204,16 @@ Index bytes_of(const Layout& layout, std::size_t element_bytes);
 /// Returns the memory that the value itself takes: Splits and members can be long.
 std::size_t memory_bytes(const Layout& layout) noexcept;
 
-/// Returns the number of cells of the process grid, which is that of the ranks that take part.
+/// Returns the number of cells of the process grid, which is the number of ranks that take part.
 Rank rank_count(const Layout& layout) noexcept;
-/// Returns how many ranks own the same elements, partial sums included; 1 if no axis makes copies or sums.
+/// Returns how many ranks own the same elements, including partial sums; 1 if no axis makes copies
+/// or sums.
 Rank copy_count(const Layout& layout) noexcept;
 /// Returns the process grid: the mesh or, without a mesh, one axis for each dimension.
 Mesh mesh_of(const Layout& layout);
 /// Returns the global extents, 0 for a dimension that changes. Shape: [dimension].
 std::vector<Index> shape(const Layout& layout);
-/// Returns the shape as the text form has it, e.g. "*x3".
+/// Returns the shape as it appears in the text form, e.g. "*x3".
 std::string shape_text(const Layout& layout);
 /// Returns the dimension whose extent changes with every step; max_dimensions if none does.
 inline std::size_t changing_dimension(const Layout& layout) noexcept {
@@ -229,36 +230,36 @@ struct LocalPart {
   std::array<Index, max_dimensions> stride{};  ///< elements between neighbours along each dimension
   Index first = 0;      ///< element offset of the first owned element (ghost cells before it)
   Index elements = 0;   ///< owned elements
-  Index allocated = 0;  ///< elements the buffer must have, ghost and leading included
+  Index allocated = 0;  ///< elements the buffer must have, including ghost and leading
 };
 
 /// Returns the part of group rank `rank`; all zero for a rank that takes no part, strides and allocated
-/// zero for one that owns no element. Where ranks list what they own, the part is that of this rank: its
-/// buffer, as one dimension. Where owners are skewed and the rank has several blocks, they also make one
-/// dimension.
+/// zero for a rank that owns no element. If ranks list what they own, the part is this rank's
+/// buffer, as one dimension. If owners are skewed and the rank has several blocks, they also form
+/// one dimension.
 /// @throws core::Error invalid_argument if `leading` is smaller than the rank needs, or this rank's list
 ///         is missing; unsupported if a skewed layout has more than 2^24 blocks along a dimension
 LocalPart local_part(const Layout& layout, Rank rank);
 
-/// Returns the buffer of a part, ghost cells and gaps included, as two dimensions of stride 1: a place in it is
-/// the sum of two indices, as in the packages of make_listed_plan.
+/// Returns the buffer of a part, including ghost cells and gaps, as two dimensions of stride 1: a
+/// position in it is the sum of two indices, as in the packages of make_listed_plan.
 LocalPart flattened(const LocalPart& part);
 
-/// Returns the blocks of a skewed layout. The coordinates of a cell of its process grid are those on the axes
-/// with owners instead of those along the dimensions.
+/// Returns the blocks of a skewed layout. The coordinates of a cell of its process grid are
+/// coordinates on the axes with owners, not along the dimensions.
 /// @pre layout.skew
 /// @throws core::Error unsupported, and cost, as OwnedBlocks
 OwnedBlocks owned_blocks(const Layout& layout);
 
-/// Checks that owners are an outer product of the dimensions and that all extents are known, as most functions
-/// of this room need.
-/// @param what  what cannot be done otherwise, e.g. "a selection"
+/// Checks that owners are an outer product of the dimensions and that all extents are known, which
+/// most functions of this room need.
+/// @param what  what needs this, e.g. "a selection"
 /// @throws core::Error unsupported
 void expect_computed(const Layout& layout, std::string_view what);
 
-/// Returns a fingerprint of all that the other side must know: distributions, both orders, members;
-/// not of ghost and leading, which only concern the owner's memory. Equal layouts have equal
-/// fingerprints on every machine.
+/// Returns a fingerprint of everything that the other side must know: distributions, both orders,
+/// members; not of ghost and leading, which concern only the owner's memory. Equal layouts have
+/// equal fingerprints on every machine.
 std::uint64_t fingerprint(const Layout& layout);
 
 }  // namespace tremula::index_calc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser of the text form of a layout. Every complaint names the 0-based character at fault.
+// The parser of the text form of a layout. Every error names the 0-based position of the mistake.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ constexpr std::string_view keys_of_layouts =
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Returns `word` in quotes for a complaint; only the beginning of a long one.
+/// Returns `word` in quotes for an error; only the beginning of a long word.
 std::string quoted(std::string_view word) {
   constexpr std::size_t most = 60;
   return word.size() <= most ? fmt::format("\"{}\"", word)
@@ -64,7 +64,7 @@ public:
     const std::vector<Index> grid = find("lists") != nullptr ? lists(result) : this->grid(result);
     for (const std::string_view key : {"partial", "copies"})
       if (const Entry* e = find(key); e != nullptr && !result.listing)
-        fail(e->at, "lists= beside it", fmt::format("{}= without", key));
+        fail(e->at, "also lists=", fmt::format("{}= without it", key));
     skew(result);
     for (std::size_t d = 0; d < dimensions_; ++d)
       result.dims.push_back(distribution(d, shape[d], grid[d]));
@@ -89,7 +89,7 @@ private:
                          std::size_t dimension) const {
     fail(at, expected, fmt::format("\"{}{}\"", key, dimension));
   }
-  /// Returns the text in quotes; only the part around `at` of a long one.
+  /// Returns the text in quotes; only the part around `at` of a long text.
   std::string around(std::size_t at) const {
     constexpr std::size_t reach = 100;
     if (text_.size() <= 2 * reach) return fmt::format("\"{}\"", text_);
@@ -97,7 +97,7 @@ private:
     return fmt::format("\"{}{}{}\"", begin > 0 ? "..." : "", text_.substr(begin, 2 * reach),
                        begin + 2 * reach < text_.size() ? "..." : "");
   }
-  /// Returns the word at `at`, as a complaint names it.
+  /// Returns the word at `at`, as an error names it.
   std::string found_at(std::size_t at) const {
     if (at >= text_.size()) return "the end of the text";
     std::size_t end = at;
@@ -239,9 +239,9 @@ private:
         fail(of->at, fmt::format("no {}{}= of a dimension whose extent changes", key, d), "one");
     for (const Entry& of : entries_)
       for (const std::string_view key : {"ghost", "leading", "owner", "equal"})
-        if (of.key == key) fail(of.at, fmt::format("no {}= where an extent changes", key), "one");
+        if (of.key == key) fail(of.at, fmt::format("no {}=, as an extent changes", key), "one");
     if (const Entry* lists = find("lists"))
-      fail(lists->at, "grid= or mesh= where an extent changes", "lists=");
+      fail(lists->at, "grid= or mesh=, as an extent changes", "lists=");
     result.changing->is_even = find("block") == nullptr && find("block", d) == nullptr;
     return numbers;
   }
@@ -254,14 +254,14 @@ private:
     if (mesh == nullptr) {
       for (std::size_t d = 0; d < dimensions_; ++d)
         if (const Entry* axes = find("axes", d))
-          fail(axes->at, "mesh= beside it", fmt::format("axes{}= without", d));
-      if (const Entry* sum = find("sum")) fail(sum->at, "mesh= beside it", "sum= without");
+          fail(axes->at, "also mesh=", fmt::format("axes{}= without it", d));
+      if (const Entry* sum = find("sum")) fail(sum->at, "also mesh=", "sum= without it");
       const std::vector<Number> numbers = per_dimension(required("grid"), 1);
       check_product(numbers, most_ranks, "at most 2^31 - 1 ranks in the grid");
       for (const Number& n : numbers) coordinates.push_back(n.value);
       return coordinates;
     }
-    if (const Entry* grid = find("grid")) fail(grid->at, "no grid= beside mesh=", "both");
+    if (const Entry* grid = find("grid")) fail(grid->at, "no grid= with mesh=", "both");
     const std::vector<Number> extents = list(*mesh, 'x');
     if (extents.size() > max_mesh_axes)
       fail(extents[max_mesh_axes].at, fmt::format("at most {} axes", max_mesh_axes), "one more");
@@ -315,14 +315,14 @@ private:
     const auto first = std::ranges::find_if(entries_, is_one);
     if (first == entries_.end()) {
       for (const Entry& e : entries_)
-        if (e.key == "equal") fail(e.at, "mesh= and owner<axis>= beside it", "equal= without");
+        if (e.key == "equal") fail(e.at, "also mesh= and owner<axis>=", "equal= without them");
       return;
     }
-    if (result.mesh.extents.empty()) fail(first->at, "mesh= beside it", "owner= without");
+    if (result.mesh.extents.empty()) fail(first->at, "also mesh=", "owner= without it");
     for (const std::string_view key : {"axes", "splits", "owners"})
       for (std::size_t d = 0; d < dimensions_; ++d)
         if (const Entry* e = find(key, d))
-          fail(e->at, fmt::format("no {}= beside owner=", key), found_at(e->at));
+          fail(e->at, fmt::format("no {}= with owner=", key), found_at(e->at));
     const std::size_t axes = result.mesh.extents.size();
     Skew& skew = result.skew.emplace();
     skew.owners.resize(axes);
@@ -350,14 +350,15 @@ private:
     }
   }
 
-  /// Reads the ranks that list what they own. Returns them as coordinates along dimension 0.
+  /// Reads the number of ranks that list what they own, and returns it as coordinates along
+  /// dimension 0.
   std::vector<Index> lists(Layout& result) const {
     const Number ranks = whole(*find("lists"), 1);
     check_product({ranks}, std::numeric_limits<Rank>::max(), "at most 2^31 - 1 ranks");
     for (const Entry& e : entries_)
       if (e.key != "shape" && e.key != "lists" && e.key != "partial" && e.key != "copies" &&
           e.key != "members")
-        fail(e.at, "beside lists= only shape, partial, copies and members", quoted(e.key));
+        fail(e.at, "with lists= only shape, partial, copies and members", quoted(e.key));
     result.listing = Listing{.is_partial = says_yes("partial"), .has_copies = says_yes("copies")};
     std::vector<Index> coordinates(dimensions_, 1);
     coordinates[0] = ranks.value;
@@ -369,12 +370,12 @@ private:
     const Entry* const key = find("key");
     for (const Entry* e : {key, find("ranges"), find("sorted")})
       if (e != nullptr && (key == nullptr || !result.changing))
-        fail(e->at, key == nullptr ? "key= beside it" : "a dimension * in the shape beside it",
-             fmt::format("{}= without", e->key));
+        fail(e->at, key == nullptr ? "also key=" : "also a dimension * in the shape",
+             fmt::format("{}= without it", e->key));
     if (key == nullptr) return;
     if (key->value.empty()) fail(key->value_at, "the name of a field", found_at(key->value_at));
     if (!std::ranges::all_of(key->value, [](char c) { return c > ' ' && c < 0x7f; }))
-      fail(key->value_at, "a name of visible ASCII characters", "another");
+      fail(key->value_at, "a name of visible ASCII characters", "other characters");
     result.changing->key = key->value;
     result.changing->is_sorted = says_yes("sorted");
     const Entry* const ranges = find("ranges");
@@ -416,7 +417,7 @@ private:
       return splits(d, *bounds, owners, extent, grid);
     }
     if (owners != nullptr)
-      fail(owners->at, fmt::format("splits{}= beside it", d), fmt::format("owners{}= alone", d));
+      fail(owners->at, fmt::format("also splits{}=", d), fmt::format("owners{}= without it", d));
     if (one_block != nullptr && all_blocks != nullptr)
       fail(std::max(one_block->at, all_blocks->at), fmt::format("one block for dimension {}", d),
            "a second one");
@@ -426,8 +427,8 @@ private:
     return BlockCyclic{.extent = extent.value, .block = block, .grid = grid, .source = 0};
   }
 
-  /// Reads intervals and their owners. Leaves out empty intervals: their owners get nothing from
-  /// them.
+  /// Reads intervals and their owners. Leaves out empty intervals, from which their owners get
+  /// nothing.
   Splits splits(std::size_t d, const Entry& bounds, const Entry* owners, const Number& extent,
                 Index grid) const {
     const std::vector<Number> marks = list(bounds, '/');
@@ -470,7 +471,7 @@ private:
     return result;
   }
 
-  /// Reads `value`, which is below `end`, of the dealt dimensions.
+  /// Reads `value`, which is below `end`, for the dimensions without splits.
   void begin_of_dealing(std::string_view key, Index BlockCyclic::*value, Index BlockCyclic::*end,
                         Layout& result) const {
     const Entry* e = find(key);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shortest text of a layout that is read back as the same layout.
+// Writes the shortest text of a layout that is read back as the same layout.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,8 @@ std::string splits_text(const Layout& layout) {
   return result;
 }
 
-/// Returns " key=" with `value` of every dimension, 0 for one with splits; empty if all are 0.
+/// Returns " key=" with `value` of every dimension, 0 for a dimension with splits; empty if all are
+/// 0.
 std::string dealing_text(const Layout& layout, std::string_view key, Index BlockCyclic::*value) {
   const auto of = [value](const Distribution& d) {
     const auto* dealt = std::get_if<BlockCyclic>(&d);

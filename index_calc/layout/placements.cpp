@@ -8,16 +8,16 @@
 namespace tremula::index_calc {
 namespace {
 
-/// An axis that cuts the dimension at hand; nullopt for chunks that no axis deals, all of which go
-/// to every rank.
+/// An axis that cuts the current dimension; nullopt for chunks that no axis distributes, all of
+/// which go to every rank.
 struct Cut {
   std::optional<std::size_t> axis{};
   Index ranks = 1, split_factor = 1;
 };
 
-/// Returns the cuts from the outermost to the innermost: an axis cuts inside those after it whose
+/// Returns the cuts from the outermost to the innermost: an axis cuts inside the later axes whose
 /// ranks multiply to its split factor.
-/// @throws core::Error invalid_argument where the factor ends in the middle of an axis
+/// @throws core::Error invalid_argument if the factor ends in the middle of an axis
 std::vector<Cut> nesting_of(std::span<const Cut> cuts) {
   std::vector<Cut> order;
   for (auto cut = cuts.rbegin(); cut != cuts.rend(); ++cut) {
@@ -25,8 +25,8 @@ std::vector<Cut> nesting_of(std::span<const Cut> cuts) {
     auto at = order.begin();
     while (chunks < cut->split_factor && at != order.end()) chunks *= at++->ranks;
     check(cut->split_factor % chunks == 0,
-          "placement of axis {}: expected a split factor of whole axes that cut the same dimension "
-          "after it, found {}, where these make {} chunks",
+          "placement of axis {}: expected a split factor that is a product of later axes that cut "
+          "the same dimension, found {}, while these make {} chunks",
           cut->axis.value_or(0), cut->split_factor, chunks);
     if (chunks < cut->split_factor) {
       at = order.insert(at, Cut{.axis = {}, .ranks = cut->split_factor / chunks});
@@ -37,8 +37,8 @@ std::vector<Cut> nesting_of(std::span<const Cut> cuts) {
   return order;
 }
 
-/// Appends the intervals that `cuts` make of [begin, end), outermost first: torch.chunk by each in
-/// turn.
+/// Appends the intervals into which `cuts` divide [begin, end), outermost first, as torch.chunk
+/// does for each in turn.
 void cut(Index begin, Index end, std::span<const Cut> cuts, Index owner, Splits& to) {
   if (begin == end) return;
   if (cuts.empty()) {
@@ -56,7 +56,8 @@ void cut(Index begin, Index end, std::span<const Cut> cuts, Index owner, Splits&
   }
 }
 
-/// Returns whether interval i has `block` elements, the last one at most `block`, and belongs to i.
+/// Returns whether each interval i belongs to i and has `block` elements, or at most `block` if it
+/// is the last.
 bool is_plain(const Splits& splits, Index block) {
   for (std::size_t i = 0; i < splits.owner.size(); ++i) {
     const Index length = splits.bounds[i + 1] - splits.bounds[i];
@@ -128,7 +129,7 @@ Layout layout_on_mesh(std::span<const Index> shape, std::span<const Index> mesh,
           "placement of axis {}: expected a split factor from 1 to {}, found {}", a, most,
           p.split_factor);
     check(p.dimension || p.split_factor == 1,
-          "placement of axis {}: expected no split factor where it makes copies, found {}", a,
+          "placement of axis {}: expected no split factor, as it makes copies, found {}", a,
           p.split_factor);
   }
   Layout layout;

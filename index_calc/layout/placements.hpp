@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Layouts as training and inference frameworks write them: a mesh of devices, and for each of its axes
-// the effect that it has on the array.
+// Layouts as training and inference frameworks describe them: a mesh of devices, and for each of
+// its axes the effect that it has on the array.
 #include <optional>
 #include <span>
 
@@ -9,34 +9,34 @@
 
 namespace tremula::index_calc {
 
-/// The effect of one axis of a mesh on an array, in the words of PyTorch's DTensor:
+/// The effect of one axis of a mesh on an array, in the terms of PyTorch's DTensor:
 ///
 ///     {}             Replicate()          every rank along the axis has a copy
 ///     {d}            Shard(d)             dimension d is cut into chunks of ceil(n / ranks) elements
-///     {d, factor}    _StridedShard(d)     the same cut, inside the cuts of axes that come after it
+///     {d, factor}    _StridedShard(d)     the same cut, inside the cuts of later axes
 ///
-/// Axes act one after the other, in the order of the mesh: each cuts what the ones before it have left
-/// to a rank. A strided shard acts after those of the following axes whose ranks multiply to its factor:
-/// with factor = the ranks of the next axis, that axis cuts first, and this one cuts each of its chunks.
-/// Uneven extents are cut in these same two steps, as PyTorch's fully sharded data parallel over tensor
-/// parallel holds them, e.g. 6 elements on a mesh of 2 x 2 with {0, 2}, {0}:
+/// Axes act one after the other, in the order of the mesh: each cuts what the axes before it have
+/// left to a rank. A strided shard acts after those later axes whose ranks multiply to its factor:
+/// if the factor is the number of ranks of the next axis, that axis cuts first, and this one cuts
+/// its chunks. Uneven extents are cut in these same two steps, as PyTorch's fully sharded data
+/// parallel over tensor parallel holds them, e.g. 6 elements on a mesh of 2 x 2 with {0, 2}, {0}:
 ///
 ///     rank      (0,0)  (0,1)  (1,0)  (1,1)
 ///     elements  0 1    3 4    2      5
 ///
-/// A factor that is a multiple of the product of all following axes stands for chunks that every rank has a
-/// part of. It needs even extents: for uneven ones the versions of PyTorch disagree (pytorch issue 168134).
-/// Any other factor that is not a product of whole axes, e.g. 3 before an axis of 2, is refused, also for
-/// even extents.
+/// A factor that is a multiple of the product of all later axes means that every rank has a part of
+/// each chunk. It needs even extents: for uneven ones versions of PyTorch disagree (pytorch issue
+/// 168134). Any other factor that is not a product of whole axes, e.g. 3 before an axis of 2, is
+/// refused even for even extents.
 /// Source: torch/distributed/tensor/placement_types.py (PyTorch 2.11).
 struct Placement {
-  std::optional<std::size_t> dimension{};  ///< the one that is cut; nullopt for copies
+  std::optional<std::size_t> dimension{};  ///< dimension that is cut; nullopt for copies
   Index split_factor = 1;
 };
 
-/// Returns the layout of an array of `shape` on a mesh whose ranks are numbered last axis fastest;
-/// row-major. A layout of even extents takes a few bytes, whatever the mesh; in others each dimension that
-/// several axes cut lists its chunks, at most one for each rank.
+/// Returns the row-major layout of an array of `shape` on a mesh whose ranks are numbered last axis
+/// fastest. A layout of even extents takes a few bytes, whatever the mesh; in other layouts each
+/// dimension that several axes cut lists its chunks, at most one per rank.
 /// @param mesh        ranks along each axis
 /// @param placements  shape: [axis]
 /// @throws core::Error invalid_argument naming what is wrong

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From group ranks to coordinates of the process grid, and back.
+// Converts group ranks to coordinates of the process grid, and back.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -10,19 +10,19 @@
 
 namespace tremula::index_calc {
 
-/// Coordinates of one rank along the dimensions of the array; for a skewed array, on the axes that have
-/// owners. Entries beyond them are 0.
+/// Coordinates of one rank along the dimensions of the array or, for a skewed array, on the axes
+/// that have owners. Further entries are 0.
 using GridCoords = std::array<GridCoord, max_dimensions>;
 
-/// The place of a rank in the process grid. Ranks with the same coordinates are copies: they own the
-/// same.
+/// The position of a rank in the process grid. Ranks with the same coordinates are copies: they own
+/// the same elements.
 struct GridCell {
   GridCoords coords{};
   Rank copy = 0;  ///< 0 <= copy < copies; numbered as the mesh numbers its axes, the last fastest
 };
 
 static_assert(max_owner_axes <= max_dimensions && max_block_dimensions == max_dimensions);
-/// Convert the coordinates of a cell of a skewed layout, in both directions.
+/// Convert the coordinates of a cell of a skewed layout, in either direction.
 OwnerCoords owner_coords(const GridCoords& coords) noexcept;
 GridCoords grid_coords(const OwnerCoords& coords) noexcept;
 
@@ -39,23 +39,23 @@ public:
 private:
   struct Axis {
     Rank extent = 1;
-    Rank step = 1;    ///< positions from one place on it to the next
-    Rank weight = 1;  ///< coordinates (copies) from one place on it to the next
-    /// Dimension that the axis splits, or the number of its owner; max_dimensions if it makes copies.
+    Rank step = 1;    ///< distance in grid order of two ranks that are neighbours on it
+    Rank weight = 1;  ///< distance in coordinates (copies) of two ranks that are neighbours on it
+    /// Dimension that the axis splits, or number of its owner; max_dimensions if it makes copies.
     std::uint32_t dimension = max_dimensions;
   };
   std::array<Axis, max_mesh_axes> axes_{};
   std::uint32_t count_ = 0;
 };
 
-/// The process grid of a layout, prepared for many questions. The layout need not outlive it.
+/// The process grid of a layout, prepared for many look-ups. The layout need not outlive it.
 class ProcessGrid {
 public:
   /// @pre the layout is valid
   /// Cost: O(axes + ranges of members * log ranges); memory 16 bytes for each range.
   explicit ProcessGrid(const Layout& layout);
 
-  /// Returns the number of cells, which is that of the ranks that take part.
+  /// Returns the number of cells, which is the number of ranks that take part.
   Rank size() const noexcept { return size_; }
   Rank copies() const noexcept { return copies_; }
   /// Returns the cell of a rank; nullopt if it takes no part.  O(axes + log ranges)
@@ -80,7 +80,7 @@ private:
   std::vector<std::uint32_t> by_rank_;  ///< indices into by_cell_, ascending by first rank
 };
 
-/// Returns the coordinates of group rank `rank`; nullopt if it takes no part. For a single question:
+/// Returns the coordinates of group rank `rank`; nullopt if it takes no part. For a single look-up:
 /// O(axes + ranges of members).
 std::optional<GridCoords> coords_of(const Layout& layout, Rank rank);
 

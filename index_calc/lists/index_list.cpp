@@ -27,13 +27,13 @@ std::string joined(std::span<const Index> numbers) {
 void expect_inside(std::span<const Index> shape, Index all, Index begin, Index length) {
   if (length >= 0 && begin >= 0 && begin <= all && length <= all - begin) return;
   check(false,
-        "index list: expected numbers of elements from 0 to {} of an array of {}, found {} from "
-        "number {} on: list the elements that this rank has, and leave entries out that stand "
+        "index list: expected element numbers from 0 to {} in an array of {}, found {} beginning "
+        "with number {}: list the elements that this rank has, and leave out entries that stand "
         "for no element",
         all - 1, joined(shape), length, begin);
 }
 
-/// Successive elements that one coordinate owns along a dimension.
+/// Consecutive elements that one coordinate owns along a dimension.
 struct Stretched {
   Index global = 0, local = 0, length = 0;
 };
@@ -120,7 +120,7 @@ void IndexList::finish(std::span<const Index> shape) {
     if (runs_[i - 1].global + runs_[i - 1].length > runs_[i].global)
       check(false,
             "index list: expected every element once, found element {} at {} and at {} of the "
-            "buffer: a rank lists an element once, also where several ranks have copies of it",
+            "buffer: a rank lists an element once, even if several ranks have copies of it",
             element_text(shape, runs_[i].global),
             runs_[i - 1].local + runs_[i].global - runs_[i - 1].global, runs_[i].local);
 }
@@ -166,7 +166,7 @@ IndexList IndexList::of_boxes(std::span<const Index> shape, std::span<const Inde
     for (std::size_t d = 0; d < dimensions; ++d) {
       if (origin[d] < 0 || extent[d] < 0 || origin[d] > shape[d] ||
           extent[d] > shape[d] - origin[d])
-        check(false, "index list: expected boxes inside an array of {}, found one of {} from {} on",
+        check(false, "index list: expected boxes inside an array of {}, found one of {} at {}",
               joined(shape), joined(extent), joined(origin));
       is_empty = is_empty || extent[d] == 0;
     }
@@ -237,7 +237,7 @@ IndexList IndexList::selected(std::span<const Index> shape, std::span<const Inde
 IndexList IndexList::permuted(std::span<const Index> shape,
                               std::span<const std::size_t> axes) const {
   std::array<Index, max_dimensions>
-      stride{};  // of this array's dimensions, in the numbers of the other
+      stride{};  // strides of this array's dimensions in the numbers of the other
   std::vector<Index> other(shape.size());
   Index step = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The elements that one rank owns of an array whose layout no formula gives: points, segments or boxes in
-// any order. Only the rank itself has the list; match.hpp finds which rank has what.
+// any order. Only the rank itself has the list; match.hpp finds which rank has which elements.
 //
-// Global numbers count the elements in row-major order, 0-based, whatever the order of storage.
+// Global numbers count the elements in row-major order, 0-based, whatever the storage order.
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,19 +16,19 @@ namespace tremula::index_calc {
 /// Elements that follow each other in the array and in the rank's memory.
 struct ListRun {
   Index global = 0;  ///< number of the first element
-  Index local = 0;   ///< its place in the rank's buffer, in elements
+  Index local = 0;   ///< place of the first element in the rank's buffer, in elements
   Index length = 0;  ///< >= 1
   friend bool operator==(const ListRun&, const ListRun&) = default;
 };
 
-/// The runs of one rank, ascending in their global numbers; none continues the one before in both numbers.
-/// An immutable value.
+/// The runs of one rank, in ascending order of their global numbers; no run continues the previous
+/// one in both numbers. An immutable value.
 class IndexList {
 public:
   /// Makes the list of a buffer whose element i is number points[i].
   /// @throws core::Error invalid_argument naming an element that is listed twice or that the array does
   ///         not have, as do of_segments and of_boxes
-  /// Cost: O(points), and a sort of the runs where they do not ascend.
+  /// Cost: O(points), and a sort of the runs if they do not ascend.
   static IndexList of_points(std::span<const Index> shape, std::span<const Index> points);
   /// Makes the list of a buffer that holds segments one after the other: lengths[i] elements, the first of
   /// which is number begins[i].
@@ -38,19 +38,20 @@ public:
   /// [box * dimensions]
   static IndexList of_boxes(std::span<const Index> shape, std::span<const Index> origins,
                             std::span<const Index> extents);
-  /// Makes the list of what a computed layout gives rank `me`, as it lies in the rank's buffer.
+  /// Makes the list of the elements that a computed layout gives rank `me`, at their places in its
+  /// buffer.
   /// @param part  the rank's part, in the dimensions of the layout
-  /// Cost: the runs.
+  /// Cost: O(runs).
   static IndexList of_layout(const Layout& layout, Rank me, const LocalPart& part);
 
-  /// Returns the elements of a box, numbered within it from 0; the places in the buffer, and `allocated`,
-  /// stay.
-  /// @pre the box lies in the array of that shape
+  /// Returns the elements of a box, numbered within the box from 0. The places in the buffer, and
+  /// `allocated`, stay the same.
+  /// @pre the box is inside the array of that shape
   /// Cost: O(runs + rows along the last dimension that they touch).
   IndexList selected(std::span<const Index> shape, std::span<const Index> origin,
                      std::span<const Index> extents) const;
-  /// Returns the same elements, numbered in the array whose dimension d is dimension axes[d] of this one;
-  /// the places in the buffer stay.
+  /// Returns the same elements, numbered in the array whose dimension d is dimension axes[d] of
+  /// this one. The places in the buffer stay the same.
   /// @pre `axes` has every dimension once
   /// Cost: as selected if the last dimension stays the last; else O(elements) and a sort of them.
   IndexList permuted(std::span<const Index> shape, std::span<const std::size_t> axes) const;
@@ -63,23 +64,24 @@ public:
 
 private:
   void add(Index global, Index local, Index length);
-  void add_blocks(const Layout& layout, const GridCoords& coords);  // for a skewed layout
+  void add_blocks(const Layout& layout, const GridCoords& coords);  // only for a skewed layout
   void finish(std::span<const Index> shape);
   std::vector<ListRun> runs_;
   Index elements_ = 0, allocated_ = 0;
 };
 
-/// Returns the layout of an array of which each of `ranks` ranks lists what it owns; this rank's list is
-/// `list`.
+/// Returns the layout of an array for which each of `ranks` ranks lists what it owns. This rank's
+/// list is `list`.
 /// @throws core::Error invalid_argument if the shape is not valid
 Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
                      IndexList list);
 /// Returns the layout of another array on the same ranks, under the same rules.
-/// @param list  what this rank owns of it; nullopt if `layout` has no list, as the layout of another group
+/// @param list  what this rank owns of it; nullopt if `layout` has no list, like the layout of
+///              another group
 Layout listed_layout(std::span<const Index> shape, const Layout& layout,
                      std::optional<IndexList> list);
 
-/// Returns the indices of the element with that number, e.g. "(3, 17)".
+/// Returns the indices of the element with this number, e.g. "(3, 17)".
 std::string element_text(std::span<const Index> shape, Index number);
 
 }  // namespace tremula::index_calc

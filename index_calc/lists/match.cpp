@@ -33,7 +33,7 @@ void for_each_between(std::span<const ListRun> runs, Index begin, Index end, Vis
   }
 }
 
-/// Returns the first of ascending runs, `at` or later, that ends after `number`. O(log of its
+/// Returns the first of ascending runs, not before `at`, that ends after `number`. O(log of its
 /// distance)
 template <class Run, class End>
 Run first_behind(Run at, Run last, Index number, End&& end_of) {
@@ -43,9 +43,8 @@ Run first_behind(Run at, Run last, Index number, End&& end_of) {
                               [&](const auto& run) { return end_of(run) <= number; });
 }
 
-/// Calls visit(a, b) for each stretch of elements that two ascending lists have in common, as a
-/// part of a run of either: both have the same number and length. O(such stretches, times a
-/// logarithm)
+/// Calls visit(a, b) for each stretch of elements that two ascending lists have in common, as parts
+/// of their runs: both have the same number and length. O(stretches, times a logarithm)
 template <class Visit>
 void for_each_common(std::span<const ListRun> a, std::span<const ListRun> b, Visit&& visit) {
   const auto end_of = [](const ListRun& run) { return run.global + run.length; };
@@ -187,7 +186,7 @@ std::vector<Bytes> SourceMatch::places(std::span<const Bytes> from_directory) {
           std::span(first, list_.runs().end()), runs, [&](const ListRun& mine, const ListRun&) {
             places[sink].add(mine);
             ListRun* const last = wanted_[sink].empty() ? nullptr : &wanted_[sink].back();
-            const bool goes_on = last != nullptr &&  // the border of a slice cut it
+            const bool goes_on = last != nullptr &&  // the border of a slice has cut the run
                                  last->global + last->length == mine.global &&
                                  last->local + last->length == mine.local;
             if (goes_on)

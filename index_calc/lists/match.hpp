@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The match of ranks that list what they own: it finds which elements each rank owes to each other
-// rank, by a directory spread over the ranks of the sink. Sink rank s keeps slice s of the numbers;
-// no rank gets all lists.
+// The match of ranks that list what they own. It finds which elements each rank owes to every other
+// rank, by a directory distributed over the ranks of the sink. Sink rank s keeps slice s of the
+// numbers; no rank gets all lists.
 //
 //     1  every sink sends its runs of slice s to source s mod M, which passes them to sink s
 //     2  every source sends its runs of slice s to sink s
-//     3  sink s merges and checks both, and sends every source the runs that each sink wants of it
-//     4  source and sink send each other the places of the runs in their buffers
+//     3  sink s merges and checks both, and sends every source the runs that each sink wants from
+//     it 4  source and sink send each other the places of the runs in their buffers
 //
-// Step 1 takes a detour because the ranks of one side of a link do not reach each other. All is
-// pure: the caller moves the bytes. Runs are sent in ascending order of their numbers, and so are
-// the elements on the wire.
+// Step 1 takes a detour because the ranks on one side of a link cannot reach each other. All
+// functions are pure: the caller moves the bytes. Runs are sent in ascending order of their
+// numbers, and so are the elements on the wire.
 //
 // Source: distributed directories as in the Zoltan library (Pinar & Hendrickson 2001) and YAXT.
 #include <span>
@@ -39,13 +39,13 @@ struct MatchedSides {
 /// Returns the facts of two layouts, at least one of which lists what its ranks own.
 MatchedSides matched_sides(const Layout& source, Rank sources, const Layout& sink, Rank sinks);
 
-/// All elements that go between this rank and a peer, in wire order.
+/// All elements that this rank and a peer exchange, in wire order.
 struct PeerSegments {
   Rank peer = 0;
   std::vector<Segment> segments;
 };
 
-/// The match at a rank of the source. Call the functions in their order.
+/// The match on a rank of the source. Call the functions in the order of their declarations.
 class SourceMatch {
 public:
   /// @param list  must outlive this object
@@ -70,8 +70,8 @@ private:
   std::vector<std::vector<ListRun>> wanted_;  // shape: [sink]
 };
 
-/// The match at a rank of the sink, with its slice of the directory. Call the functions in their
-/// order.
+/// The match on a rank of the sink, with its slice of the directory. Call the functions in the
+/// order of their declarations.
 class SinkMatch {
 public:
   /// @param list  must outlive this object
@@ -109,7 +109,7 @@ public:
   virtual std::vector<Bytes> back(std::vector<Bytes> of_sink) = 0;
 };
 
-/// The segments that go between this rank and each peer, in each role that it has.
+/// The segments that this rank exchanges with each peer, in each role that it has.
 struct MatchedLists {
   std::vector<PeerSegments> as_source, as_sink;
 };

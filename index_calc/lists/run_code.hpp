@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The encoding of runs in messages between ranks: numbers of 7 bits per byte (LEB128), each as the
-// distance from the end of the run before it, so that points that lie close take two bytes.
+// distance from the end of the previous run, so that points close to each other take two bytes.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -11,8 +11,8 @@
 
 namespace tremula::index_calc {
 
-/// Encodes the ascending runs of one list, with or without their places. A run that continues the one
-/// before is joined with it.
+/// Encodes the ascending runs of one list, with or without their places. A run that continues the
+/// previous one is joined with it.
 class RunWriter {
 public:
   explicit RunWriter(bool has_places) : has_places_(has_places) {}
@@ -37,7 +37,7 @@ public:
   explicit RunReader(core::BytesView bytes) : left_(bytes) {}
   bool is_at_end() const noexcept { return left_.empty(); }
   /// Reads the next list.
-  /// @param begin, end  bounds between which the numbers must lie
+  /// @param begin, end  bounds of the numbers
   /// @throws core::Error protocol
   std::vector<ListRun> read(bool has_places, Index begin, Index end);
 

@@ -2,14 +2,15 @@
 #pragma once
 // ASPEN, the adjacency-shift algorithm: one pass over my blocks yields the pieces for all peers. A
 // block [s, e) of mine begins at `offset = s mod B` in block `s div B` of theirs; its first piece
-// has min(B - offset, e - s) elements, every following one at most B and belongs to the next
-// coordinate. No block of theirs is looked for, and from one block of mine to the next (s div B, s
-// mod B) moves by a constant, so that a pass divides once and a piece costs an add and a compare.
+// has min(B - offset, e - s) elements; every further one has at most B and belongs to the next
+// coordinate. There is no search for blocks of theirs, and from one block of mine to the next
+// (s div B, s mod B) moves by a constant, so that a pass divides once and a piece costs an addition
+// and a comparison.
 //
-// Beyond the paper: blocks of one side that lie in one block of the other, round after round, are
-// stored as one family; blocks that have either n or n + 1 pieces, as in fine layouts, where they
-// reach into at most two blocks of theirs, are cut without a branch; and either side may be Splits,
-// whose blocks are merged onward in ascending order.
+// Beyond the paper: blocks of one side that are inside one block of the other, round after round,
+// are stored as one family; blocks that have either n or n + 1 pieces, as in fine layouts, where
+// they reach into at most two blocks of theirs, are cut without a branch; and either side may be
+// Splits, whose blocks are merged in ascending order.
 //
 // Source: ASPEN paper, Eq. (4).
 #include <algorithm>
@@ -22,17 +23,17 @@
 
 namespace tremula::index_calc::aspen {
 
-/// Returns `value` if `is_so`, else 0, in a form that the compiler makes no branch of.
+/// Returns `value` if `is_so`, else 0, in a form that the compiler does not turn into a branch.
 inline Index when(bool is_so, Index value) { return value & -Index{is_so}; }
 
-/// A position in the dealt blocks of theirs, or the distance from one position to another.
+/// A position in the blocks of theirs, or the distance from one position to another.
 struct Position {
-  Index offset = 0;  ///< in the block
+  Index offset = 0;  ///< offset in the block
   Index peer = 0;    ///< coordinate that owns the block
   Index begin = 0;   ///< local index of the block's first element
 
-  /// Returns the position of `index`. Divides only where it must: for short layouts all the time
-  /// goes into set-up.
+  /// Returns the position of `index`. Divides only if it must: for short layouts all time is spent
+  /// in set-up.
   static Position at(Index index, const BlockCyclic& d) {
     if (index < d.block) return {.offset = index};
     const Index turn = index / d.block, offset = index - turn * d.block;
@@ -41,7 +42,7 @@ struct Position {
     return {.offset = offset, .peer = turn - round * d.grid, .begin = round * d.block};
   }
   void move(const Position& by, Index block, Index grid) {
-    // With a cut the sum of both may need 64 bits.
+    // With a cut the sum of the two may need 64 bits.
     const auto sum = static_cast<std::uint64_t>(offset) + static_cast<std::uint64_t>(by.offset);
     const bool carries = sum >= static_cast<std::uint64_t>(block);
     offset = static_cast<Index>(sum - static_cast<std::uint64_t>(when(carries, block)));
@@ -52,14 +53,14 @@ struct Position {
   }
 };
 
-/// A position in the dealt blocks of theirs.
+/// A position in the blocks of theirs.
 class DealtCursor {
 public:
   explicit DealtCursor(const BlockCyclic& d)
       : d_(d), round_(saturating_product(d.block, d.grid)), base_{.offset = d.cut} {}
 
-  /// Moves to element `at`. Divides only if the distance from the last seek differs from the one
-  /// before.
+  /// Moves to element `at`. Divides only if the distance from the last seek differs from the
+  /// previous distance.
   void seek(Index at) {
     if (at - sought_ != hop_) {
       hop_ = at - sought_;
@@ -93,8 +94,8 @@ private:
 class SplitsCursor {
 public:
   explicit SplitsCursor(const Splits& d) : d_(d), local_begin_(d.owner.size()) {
-    // The intervals are sorted by owner, not summed up per owner: there may be far more coordinates
-    // than intervals.
+    // The intervals are sorted by owner, not added up per owner, as there may be far more
+    // coordinates than intervals.
     std::vector<std::size_t> order(d.owner.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),
@@ -126,9 +127,9 @@ private:
   Index offset_ = 0;
 };
 
-/// Puts the pieces of `left` elements of mine that begin at `local`, where a block of theirs begins
-/// and more than one round of theirs follows: one family for each peer, and the rest of the last
-/// block.
+/// Puts the pieces of `left` elements of mine that begin at `local`, if a block of theirs begins
+/// there and more than one round of theirs follows: one family for each peer, and the rest of the
+/// last block.
 template <class Sink>
 void put_rounds(DealtCursor& theirs, Index local, Index left, Sink& sink) {
   const Index rounds = left / theirs.round();
@@ -152,7 +153,7 @@ Index walk(Blocks mine, Cursor theirs, Sink& sink) {
     Index local = mine.local, left = mine.end - mine.begin, count = 1;
     Index length = std::min(left, theirs.left());
     if constexpr (std::is_same_v<Blocks, DealtBlocks>) {
-      // How many more blocks of mine lie in the same block of theirs?
+      // How many more blocks of mine are in the same block of theirs?
       if (length == left && mine.is_whole()) {
         const Index more = mine.whole_blocks_within(theirs.left() - length);
         mine.skip(more);
@@ -189,14 +190,14 @@ void put_block(Position at, Index length, Index local, const BlockCyclic& theirs
   }
 }
 
-/// Walks layouts where no two blocks of mine lie in one block of theirs, and no block of mine holds
-/// more than a round of theirs. A block of mine then has ceil(b / B) pieces or one more. Which of
-/// the two it is looks random to a branch predictor, so the loop has no branch for it.
-/// @tparam is_short  b <= B: the first piece may be all there is
+/// Walks layouts in which no two blocks of mine are in one block of theirs, and no block of mine
+/// holds more than a round of theirs. A block of mine then has ceil(b / B) pieces or one more.
+/// Which of the two is unpredictable for a branch predictor, so the loop has no branch for it.
+/// @tparam is_short  b <= B: the first piece may be the only one
 /// @pre b > B or B <= round of mine; b <= round of theirs; neither has a cut
 template <bool is_short, class Sink>
 Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& out) {
-  Sink sink = out;  // in registers
+  Sink sink = out;  // a copy, which stays in registers
   const Index begin = saturating_product(mine.block, me);
   if (begin >= mine.extent) return 0;
   const Index round = saturating_product(mine.block, mine.grid);
@@ -230,9 +231,10 @@ Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
   return blocks;
 }
 
-/// Walks layouts where every block of theirs holds several blocks of mine: a family, and possibly
-/// one more block that reaches into the next. The first block of mine in it begins at `offset`,
-/// which moves by a constant modulo the round of mine from one block of theirs to the next.
+/// Walks layouts in which every block of theirs holds several blocks of mine: a family, and
+/// possibly one more block that reaches into the next. The first block of mine in it begins at
+/// `offset`, which moves by a constant modulo the round of mine from one block of theirs to the
+/// next.
 /// @pre round of mine < B; neither has a cut
 template <class Sink>
 Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
@@ -267,14 +269,15 @@ Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
   return steps + 1;
 }
 
-/// Gives `sink` all pieces of coordinate `me` of `mine`, for each peer in ascending global order:
+/// Passes all pieces of coordinate `me` of `mine` to `sink`, for each peer in ascending global
+/// order:
 ///
 ///     put(peer, begin, peer_begin, length, count)         count = segments of the family
 ///     put_if(is_there, peer, begin, peer_begin, length, count)
 ///
-/// BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order there.
-/// Cost: my blocks and the pieces, and once the intervals of Splits.
-/// @return blocks of mine that were looked at, those of a family counted as one: N_local of Eq. (4)
+/// BlockCyclic dimensions must have source 0: `me` and `peer` count in round-robin order there.
+/// Cost: proportional to my blocks and the pieces, and to the intervals of Splits.
+/// @return blocks of mine that were looked at, a family counted as one: N_local of Eq. (4)
 template <class Sink>
 Index pass(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
   if (mine.cut != 0 || theirs.cut != 0)

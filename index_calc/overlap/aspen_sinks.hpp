@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The sinks of a pass: they count its pieces or write them. Private to this room.
+// The sinks of a pass, which count its pieces or write them. Private to this room.
 #include "index_calc/overlap/aspen.hpp"
 #include "index_calc/overlap/overlap_builder.hpp"
 
@@ -32,7 +32,7 @@ struct CountByPeer {
 struct WriteByPeer {
   std::uint32_t* places;
   Family* families;
-  Family spare{};  ///< is written instead where put_if has no piece
+  Family spare{};  ///< written instead if put_if has no piece
   void put(Index peer, Index begin, Index peer_begin, Index length, Index count) {
     families[places[peer]++] = family_of(begin, peer_begin, length, count);
   }
@@ -43,7 +43,8 @@ struct WriteByPeer {
   }
 };
 
-/// @pre there is room for one piece more than the pass yields
+/// Writes the pieces.
+/// @pre there is room for one more piece than the pass yields
 struct Write {
   Piece* next;
   void put(Index peer, Index begin, Index peer_begin, Index length, Index count) {

@@ -26,8 +26,8 @@ Index classical(const Distribution& mine, Index me, const Distribution& theirs,
       [&](const auto& a, const auto& b) {
         refuse_pairs(static_cast<double>(b.grid) * blocks_of_one(a) + blocks_of_all(b),
                      "classical compares the blocks of the whole extent with those of each "
-                     "coordinate of the other side; choose the algorithm aspen, which costs the "
-                     "blocks of one period alone");
+                     "coordinate of the other side; choose the algorithm aspen, which looks only "
+                     "at the blocks of one period");
         for (Index peer = 0; peer < b.grid; ++peer)
           lay_beside(blocks_of(a, me), blocks_of(b, peer), peer);
       },

@@ -13,10 +13,10 @@
 namespace tremula::index_calc {
 namespace {
 
-/// Returns the number of elements after which the dealing of `d` starts over; saturated.
+/// Returns the number of elements after which the pattern of `d` starts over; saturated.
 Index round_of(const BlockCyclic& d) { return saturating_product(d.block, d.grid); }
 
-/// Returns the same ownership in dealing order (source 0), with blocks as long as possible:
+/// Returns the same ownership in round-robin order (source 0), with blocks as long as possible:
 /// neighbouring blocks (intervals) of one coordinate are joined.
 BlockCyclic joined(const BlockCyclic& d) {
   if (d.grid == 1 || d.extent <= d.block - d.cut)
@@ -46,7 +46,7 @@ Index source_of(const Distribution& d) {
 
 /// Sets the strides of families, for both cases: a block of theirs that is longer than a round of
 /// mine holds my segments one round apart, and a block of mine that is longer than a round of
-/// theirs holds each peer's.
+/// theirs holds each peer's segments one round apart.
 void set_family_strides(const Distribution& mine, const Distribution& theirs, Repetition& r) {
   const auto* a = std::get_if<BlockCyclic>(&mine);
   const auto* b = std::get_if<BlockCyclic>(&theirs);
@@ -67,7 +67,7 @@ Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& the
   core::expects(extent(mine) == extent(theirs),
                 "overlaps: expected two distributions of the same extent");
   core::expects(me.value >= 0 && me.value < grid(mine),
-                "overlaps: expected a coordinate of the own grid");
+                "overlaps: expected a coordinate of this side's grid");
   Prepared p{
       .mine = joined(mine),
       .theirs = joined(theirs),
@@ -78,7 +78,8 @@ Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& the
   return p;
 }
 
-/// Cuts both sides down to the first period, if both are dealt and the extent has a whole one.
+/// Reduces both sides to the first period, if both are BlockCyclic and the extent has a whole
+/// period.
 void cut_to_period(Prepared& p) {
   auto* mine = std::get_if<BlockCyclic>(&p.mine);
   auto* theirs = std::get_if<BlockCyclic>(&p.theirs);

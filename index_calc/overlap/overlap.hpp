@@ -2,15 +2,15 @@
 #pragma once
 // One dimension: which elements of my coordinate belong to which coordinate of the other side.
 //
-// Definitions. `mine` deals blocks of b elements to P coordinates, `theirs` blocks of B to Q
-// coordinates; both cover the same extent n. A *segment* is a maximal run of successive elements
-// that one coordinate of mine and one of theirs own: it lies in one block of either side, where
+// Definitions. `mine` has blocks of b elements on P coordinates, `theirs` blocks of B on Q
+// coordinates; both cover the same extent n. A *segment* is a maximal run of consecutive elements
+// that one coordinate of mine and one of theirs own: it is inside one block of either side, where
 // neighbouring blocks (or intervals) of one coordinate count as one block. The pattern of segments
-// repeats with the period lcm(b*P, B*Q): only one period is stored, from element 0 on. (Where both
-// sides have a cut, blocks of both may lie across the border of two periods; it divides the segment
-// there.) Where a block of one side is longer than a whole round b*P of the other, the segments in
-// it are equally spaced *families*, and only the first of each is stored. So a plan costs neither
-// the extent nor the blocks inside blocks.
+// repeats with the period lcm(b*P, B*Q): only one period is stored, beginning with element 0. (If
+// both sides have a cut, blocks of both may extend across the border of two periods, which then
+// divides the segment.) If a block of one side is longer than a whole round b*P of the other, the
+// segments in it are equally spaced *families*, and only the first segment of each is stored. So
+// the cost of a plan depends neither on the extent nor on the blocks inside blocks.
 //
 // Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli &
 // Tourancheau 1997.
@@ -25,40 +25,40 @@
 
 namespace tremula::index_calc {
 
-/// A run along one dimension that lies in one block of either side.
+/// A run along one dimension that is inside one block of either side.
 struct Segment {
-  LocalIndex begin;       ///< in the local indices of the rank that made the plan
-  LocalIndex peer_begin;  ///< in the local indices of the peer
+  LocalIndex begin;       ///< local index on the rank that made the plan
+  LocalIndex peer_begin;  ///< local index on the peer
   Index length = 0;       ///< elements, >= 1
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-/// `count` segments of one length at equal distances (the line segments of FALLS). The distances
-/// are the list's.
+/// `count` segments of one length at equal distances (the line segments of FALLS). The list has the
+/// distances.
 struct Family {
   Segment first;
   Index count = 1;
 };
 
-/// Sums and bounds of a list whose families come in any order of local indices. They spare a walk
-/// over all families.
+/// Sums and bounds of a list whose families come in any order of local indices. They make a walk
+/// over all families unnecessary.
 struct FamilyIndex {
-  std::vector<Index> before;    ///< elements before each family, then all. Shape: [families + 1]
+  std::vector<Index> before;    ///< elements before each family, then all; shape: [families + 1]
   Index end = 0, peer_end = 0;  ///< exclusive upper bounds of the local indices
 };
 
 /// The segments of one pair of coordinates in ascending global order. `period` is walked `repeat`
 /// times, each turn `stride` further in my local indices and `peer_stride` further in the peer's;
-/// then the first `tail` families once more (turn number `repeat`), the last of them with
-/// `tail_count` segments, the last of those with `tail_length` elements. If repeat == 0, `period`
-/// holds just the tail's families.
+/// then the first `tail` families are walked once more (turn number `repeat`), the last of them
+/// with `tail_count` segments, of which the last has `tail_length` elements. If repeat == 0,
+/// `period` holds only the families of the tail.
 ///
 /// Example: cyclic on 2 coordinates against blocks of 6 on 2, extent 24: I (coordinate 0) share 0 2
 /// 4, 12 14 16 with peer 0. In local indices 0 1 2, 6 7 8, in the peer's 0 2 4, 6 8 10: one family
 /// of 3 segments of 1 element, family_stride 1, family_peer_stride 2; repeat 2, stride 6,
 /// peer_stride 6; no tail.
 ///
-/// A slice of a list is a list of the same period without its first `skip` elements.
+/// A slice of a list is a list with the same period but without its first `skip` elements.
 struct SegmentList {
   std::span<const Family> period;
   Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
@@ -70,7 +70,7 @@ struct SegmentList {
   const FamilyIndex* index = nullptr;
 
   Index elements() const noexcept;       ///< O(period)
-  Index turn_elements() const noexcept;  ///< of one walk over the period
+  Index turn_elements() const noexcept;  ///< elements of one walk over the period
   Segment first() const noexcept;
   Segment last() const noexcept;
   /// Returns the elements number first .. first + count - 1 as a list on the same memory. O(period)
@@ -78,7 +78,7 @@ struct SegmentList {
   SegmentList slice(Index first, Index count) const noexcept;
 
   /// Calls visit(Family) for each family of each turn, in ascending global order. A shortened first
-  /// or last segment comes as a family of its own.
+  /// or last segment is visited as a separate family.
   template <class Visit>
   void for_each_family(Visit&& visit) const {
     if (skip == 0)
@@ -160,7 +160,8 @@ std::string_view to_string(Algorithm a) noexcept;
 /// @throws core::Error invalid_argument naming the three algorithms
 Algorithm parse_algorithm(std::string_view text);
 
-/// All that coordinate `me` of `mine` shares with the coordinates of `theirs`. Owns the segments.
+/// Everything that coordinate `me` of `mine` shares with the coordinates of `theirs`. Owns the
+/// segments.
 class Overlaps {
 public:
   /// Peers (coordinates of theirs) with at least one element in common, ascending.
@@ -175,9 +176,9 @@ public:
   /// Returns the number of families stored in all lists.
   std::size_t families() const noexcept { return families_.size(); }
   /// Returns the exact number of steps of the algorithm: for aspen the blocks of mine that it
-  /// looked at (those of a family count as one), N_local of Eq. (4); for falls and classical the
-  /// pairs of blocks that they looked at, over all peers: the pairs of Eqs. (2) and (1) that
-  /// neither a walk onward nor a family spares.
+  /// looked at (a family counts as one), N_local of Eq. (4); for falls and classical the pairs of
+  /// blocks that they looked at, over all peers: the pairs of Eqs. (2) and (1) that neither walking
+  /// on from the last pair nor a family makes unnecessary.
   Index steps() const noexcept { return steps_; }
 
 private:
@@ -196,21 +197,22 @@ private:
 
 /// Calculates what coordinate `me` of `mine` shares with every coordinate of `theirs`, by any of
 /// the three algorithms. They agree on every segment except those that the border of a period
-/// divides: classical does not use periods. Splits are merged onward in ascending order, by falls
-/// as well, which has no families for them.
+/// divides: classical does not use periods. Splits are merged in ascending order, also by falls,
+/// which has no families for them.
 /// @pre both are valid
 /// @throws core::Error invalid_argument if the extents differ or `me` is not a coordinate of mine;
 /// unsupported if there are more than 2^24 families to hold, or if falls or classical had to look
 /// at more than 2^30 pairs of a block and a coordinate
 ///
-/// Cost: aspen the blocks of mine and the families in one period (O(intervals) more for Splits);
-/// falls the blocks of mine in one period for each coordinate of theirs; classical the blocks of
-/// both in the whole extent, those of mine for each coordinate of theirs.
+/// Cost: for aspen, the blocks of mine and the families in one period (plus O(intervals) for
+/// Splits); for falls, the blocks of mine in one period for each coordinate of theirs; for
+/// classical, the blocks of both in the whole extent, and blocks of mine again for each coordinate
+/// of theirs.
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
 
-/// Calculates overlaps() again and again in the same memory: a call that needs no more than an
-/// earlier one allocates nothing (except for Splits, which are copied).
+/// Calculates overlaps() repeatedly in the same memory: a call that needs no more than an earlier
+/// one allocates nothing (except for Splits, which are copied).
 class OverlapFinder {
 public:
   OverlapFinder();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ASPEN yields the pieces of all peers mixed. Where there are about as many pieces as peers or
-// more, the pass is made twice: it counts the pieces of each peer, then it writes each to its final
-// place. Where there are far more peers, the pieces are sorted, so that neither time nor memory
+// ASPEN yields the pieces of all peers mixed. If there are about as many pieces as peers, or more,
+// the pass is made twice: it counts the pieces of each peer, then it writes each piece to its final
+// place. If there are far more peers, the pieces are sorted, so that neither time nor memory
 // depends on how many peers there could be.
 #include "index_calc/overlap/overlap_builder.hpp"
 
@@ -84,7 +84,7 @@ void OverlapsBuilder::build(const Prepared& prepared) {
 void OverlapsBuilder::build_dense(const Prepared& p) {
   const auto peers = static_cast<std::size_t>(repetition_.peers);
   const auto source = static_cast<std::size_t>(repetition_.source);
-  // Dealing order becomes coordinates by a rotation.
+  // A rotation turns round-robin order into coordinates.
   const auto turn_of = [&](std::size_t coordinate) {
     return coordinate < source ? coordinate + peers - source : coordinate - source;
   };
@@ -127,8 +127,8 @@ void OverlapsBuilder::build_from_pieces(const Repetition& repetition, Index step
   group(pieces_, [](const Piece& p) -> const Piece& { return p; });
 }
 
-/// Fills keys_ with pieces_ sorted by peer, those of one peer in the order of pieces_: a radix sort
-/// whose digit never has more values than there are pieces.
+/// Fills keys_ with pieces_ sorted by peer, keeping the order of pieces_ within a peer, by a radix
+/// sort whose digit never has more values than there are pieces.
 void OverlapsBuilder::sort_keys(Index peers) {
   keys_.clear();
   for (const Piece& p : pieces_)
@@ -169,7 +169,7 @@ void OverlapsBuilder::group(const Keys& sorted, PieceOf&& piece_of) {
       add_list(peer + shift, begin, result_.families_.size());
     }
   };
-  // Dealing order becomes coordinates by a rotation: the peers that wrap around come first.
+  // A rotation turns round-robin order into coordinates: the peers that wrap around come first.
   const auto wraps = std::partition_point(
       sorted.begin(), sorted.end(), [&](const auto& key) { return key.peer < r.peers - r.source; });
   add_lists(wraps, sorted.end(), r.source - r.peers);
@@ -177,7 +177,7 @@ void OverlapsBuilder::group(const Keys& sorted, PieceOf&& piece_of) {
 }
 
 void OverlapsBuilder::reserve(std::size_t families, std::size_t lists) {
-  if (result_.families_.capacity() < families) result_.families_ = {};  // nothing to move
+  if (result_.families_.capacity() < families) result_.families_ = {};  // no old contents to move
   result_.families_.reserve(families);
   result_.lists_.reserve(lists);
   result_.peers_.reserve(lists);

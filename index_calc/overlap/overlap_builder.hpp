@@ -8,7 +8,7 @@
 
 namespace tremula::index_calc {
 
-/// A family and the coordinate of the other side that it is shared with.
+/// A family, and the coordinate of the other side with which it is shared.
 struct Piece {
   Index peer = 0;
   Family family;
@@ -18,7 +18,7 @@ struct Piece {
 /// finite.
 inline constexpr std::size_t most_pieces = std::size_t{1} << 24;
 
-/// Always throws; the text says what to change.
+/// Throws an error whose text says what to change.
 /// @throws core::Error unsupported
 [[noreturn]] void refuse_more_than(std::size_t most);
 
@@ -46,12 +46,13 @@ inline double blocks_of_all(const Splits& d) { return static_cast<double>(d.owne
 /// @throws core::Error unsupported with `why` if there are more than 2^30 pairs, which take seconds
 void refuse_pairs(double pairs, std::string_view why);
 
-// The algorithms that go peer by peer. Each appends all pieces of coordinate `me` of `mine`, the
-// peers ascending, for each peer in ascending global order, and returns the blocks that it looked
-// at. BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order there.
+// The algorithms that go peer by peer. Each appends all pieces of coordinate `me` of `mine`, with
+// ascending peers, for each peer in ascending global order, and returns the number of blocks that
+// it looked at. BlockCyclic dimensions must have source 0: `me` and `peer` count in round-robin
+// order.
 
 /// Intersects the family of my blocks with the family of each peer. O(peers * my blocks), or
-/// O(their blocks) where one of theirs is longer than a round of mine.
+/// O(their blocks) if one of theirs is longer than a round of mine.
 /// @throws core::Error unsupported as refuse_pairs
 Index falls(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, std::vector<Piece>& out);
 /// Compares all my blocks with all blocks of each peer. O(peers * my blocks + their blocks)
@@ -59,30 +60,30 @@ Index falls(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, std::v
 Index classical(const Distribution& mine, Index me, const Distribution& theirs,
                 std::vector<Piece>& out);
 
-/// How the pieces repeat along the dimension, and what their peers are.
+/// How the pieces repeat along the dimension, and how their peers are numbered.
 struct Repetition {
   Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
-  Index repeat = 0;  ///< whole periods; 0: the pieces are those of the whole extent
+  Index repeat = 0;                   ///< whole periods; 0: the pieces cover the whole extent
   Index stride = 0, peer_stride = 0;  ///< elements of mine and of each peer in one period
   Index rest = 0;                     ///< my elements after the last whole period
   Index peers = 1;                    ///< coordinates of the other side
   Index source = 0;                   ///< the other side's, to turn dealing order to coordinates
 };
 
-/// Input of the algorithms, and the repetition that their pieces refer to.
+/// The input of the algorithms, and the repetition to which their pieces refer.
 struct Prepared {
   Distribution mine, theirs;  ///< in dealing order
   Index me = 0;
   Repetition repetition;
 };
 
-/// Makes lists of pieces, one for each peer. The cost follows the number of pieces, however many
-/// coordinates the other side has. Its memory is reused.
+/// Makes lists of pieces, one for each peer. The cost is proportional to the number of pieces,
+/// however many coordinates the other side has. Its memory is reused.
 class OverlapsBuilder {
 public:
-  /// Builds the lists by the algorithm ASPEN.
+  /// Builds the lists with the algorithm ASPEN.
   void build(const Prepared& prepared);
-  /// Returns the buffer, emptied, that another algorithm appends its pieces to.
+  /// Empties and returns the buffer to which another algorithm appends its pieces.
   std::vector<Piece>& pieces() {
     pieces_.clear();
     return pieces_;

@@ -18,11 +18,12 @@ namespace tremula::index_calc {
 
 inline constexpr std::ptrdiff_t cache_line = 64;
 
-/// Attribute of functions that only prefetch: gcc assumes that they do nothing, and drops calls.
+/// Attribute of functions that only prefetch: without it gcc assumes that they do nothing, and
+/// drops calls of them.
 #define TREMULA_PREFETCHES [[gnu::always_inline]] inline
 
-/// Fetches a line that is far away into the second-level cache: a fetch into the first would take
-/// one of the core's few line fill buffers, which its stores also need.
+/// Fetches a line that is far away into the second-level cache. A fetch into the first-level cache
+/// would take one of the core's few line fill buffers, which its stores also need.
 TREMULA_PREFETCHES void prefetch_far(const std::byte* at) {
   constexpr int reads = 0, second_cache = 2;
   __builtin_prefetch(at, reads, second_cache);
@@ -32,7 +33,7 @@ inline std::ptrdiff_t bytes_after_line_begin(const void* at) {
   return static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(at) % cache_line);
 }
 
-/// Copies whole lines, and prefetches as many, beginning at `ahead`.
+/// Copies whole lines, and prefetches the same number of lines, beginning at `ahead`.
 /// @param to  the beginning of a line
 using MoveLines = void (*)(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
                            const std::byte* ahead);
@@ -49,7 +50,7 @@ const CopyTuning& copy_tuning();
 /// Width of stores: 16 bytes, which every processor has, 32 or 64.
 enum class StoreWidth { least, avx, avx512 };
 
-/// Returns true if this processor has such stores.
+/// Returns whether this processor has such stores.
 bool has(StoreWidth width);
 
 /// Returns the tuning for this processor with stores of a given width.
@@ -60,7 +61,7 @@ CopyTuning copy_tuning(StoreWidth width);
 /// call.
 void end_streams();
 
-/// The lines to prefetch while others are copied.
+/// The lines to prefetch while other lines are copied.
 struct Ahead {
   const std::byte* at = nullptr;
   std::ptrdiff_t lines = 0;
@@ -82,11 +83,11 @@ void copy_fixed(std::byte* to, const std::byte* from) {
   std::memcpy(to, from, bytes);
 }
 
-/// Copies a contiguous run; short ones without a call.
+/// Copies a contiguous run, without a call if it is short.
 inline void copy_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) {
   constexpr std::ptrdiff_t longest_inline = 256;
   if (bytes > longest_inline) {
-    // Where GCC knows a bound of the length it makes `rep movs` of the call, which takes longer.
+    // If GCC knows a bound of the length, it turns the call into `rep movs`, which takes longer.
     asm("" : "+r"(bytes));
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   } else if (bytes >= 16) {
@@ -127,7 +128,7 @@ inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t byte
 
 /// Copies a run that is not in a cache, with the processor's widest stores.
 /// @param ahead       lines to prefetch while the last lines of the run are copied
-/// @param prefetched  bytes of the run that were prefetched before; more are prefetched on the way
+/// @param prefetched  bytes of the run that have been prefetched; more are prefetched on the way
 inline void move_long_run(MoveLines move_lines, std::byte* to, const std::byte* from,
                           std::ptrdiff_t bytes, Ahead ahead, std::ptrdiff_t prefetched) {
   std::ptrdiff_t at = (cache_line - bytes_after_line_begin(to)) % cache_line;

@@ -2,7 +2,8 @@
 #pragma once
 // The copies of one message with many small parts, compiled once: gathering or scattering the
 // message is one pass over a list, however many packages and arrays it comes from. pack and unpack
-// find the runs of a package anew in each call, which takes longer than copying a few of them.
+// would find the runs of a package anew in each call, which takes longer than copying a few of
+// them.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,7 +14,7 @@
 namespace tremula::index_calc {
 
 struct CopyList {
-  /// Bytes that lie in one piece in an array and in the message.
+  /// Bytes that are contiguous both in an array and in the message.
   struct Entry {
     std::uint64_t local = 0;  ///< byte offset in the array
     std::uint64_t wire = 0;   ///< byte offset in the message
@@ -25,7 +26,7 @@ struct CopyList {
 };
 
 /// Appends the runs of a package in wire order; runs that continue the list's last entry on both
-/// sides become a part of it, runs of more than 2 GiB become several entries. If packages are
+/// sides become part of it, and runs of more than 2 GiB become several entries. If packages are
 /// appended with ascending `wire_at`, the entries ascend on the wire.
 /// @param element_bytes  >= 1
 /// @param array          number of the array that `part` describes

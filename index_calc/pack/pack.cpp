@@ -94,7 +94,7 @@ void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart
 void list_common_runs(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                       Order order, std::size_t element_bytes, Stretch stretch,
                       std::span<const std::byte> my_local, std::vector<CommonRun>& runs) {
-  // Their buffer is in another address space: only its length is used.
+  // Their buffer is in another address space, so only its length is used.
   std::size_t their_bytes = 0;
   if (theirs.allocated < 0 || __builtin_mul_overflow(static_cast<std::size_t>(theirs.allocated),
                                                      element_bytes, &their_bytes))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Moves the elements of a package inside one process: gathers them into contiguous bytes, scatters
-// them back, or copies them straight between the local buffers of two ranks.
+// them back, or copies them directly between the local buffers of two ranks.
 //
 // Wire order: the elements of a package in ascending global index, numbered in `order` (row: last
 // dimension fastest; column: first dimension fastest). Both sides use the producer's storage order.
@@ -11,8 +11,8 @@
 // @param tuning         which kernels are used: by default those that suit this processor; no
 // result depends on it
 // @throws core::Error invalid_argument, before anything is moved, if a buffer is smaller than its
-// part says, an element would lie outside of it or the bytes on the wire are not those of the
-// elements; the text names what was expected and found
+// part says, an element would be outside it, or the number of bytes on the wire is wrong; the text
+// names what was expected and found
 // Buffers need no alignment; those of one call must not overlap. Nothing is allocated. A call may
 // be made from any thread; several at once may write different stretches of one buffer.
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace tremula::index_calc {
 struct CopyTuning;  // copy_lines.hpp
 const CopyTuning& copy_tuning();
 
-/// Some elements of a package that follow each other in wire order.
+/// Consecutive elements of a package in wire order.
 struct Stretch {
   Index first = 0;  ///< number of the first one in wire order, 0-based
   Index count = 0;
@@ -43,12 +43,12 @@ void unpack(const Package& package, const LocalPart& part, Order order, std::siz
             std::span<const std::byte> wire, std::span<std::byte> local);
 
 /// Packs only a stretch: packing the stretches of a package one after the other gives the bytes of
-/// the whole.
+/// the whole package.
 /// @param wire  stretch.count * element_bytes bytes
-/// Cost: in addition to the copying, the families of one period along each dimension; not the
-/// elements before the stretch. Where the local buffer is stored in the other order, a stretch
-/// should be several cache lines of whole rows: fewer elements use only a part of each line that is
-/// read.
+/// Cost: in addition to the copying, proportional to the families of one period along each
+/// dimension, not to the elements before the stretch. If the local buffer is stored in the other
+/// order, a stretch should consist of several cache lines of whole rows: fewer elements would use
+/// only a part of each line that is read.
 void pack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
           Stretch stretch, std::span<const std::byte> local, std::span<std::byte> wire,
           const CopyTuning& tuning = copy_tuning());
@@ -58,10 +58,11 @@ void unpack(const Package& package, const LocalPart& part, Order order, std::siz
             Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local,
             const CopyTuning& tuning = copy_tuning());
 
-/// Copies the elements of `package` from the peer's local buffer to their places in mine: unpack of
-/// what the peer would pack, without the bytes in between. Both buffers are in this address space.
-/// @param package  of my plan: the peer is the rank that `theirs` belongs to
-/// @param theirs   need not be trusted: no element is touched unless all lie in `their_local`
+/// Copies the elements of `package` from the peer's local buffer to their places in mine: the same
+/// as pack by the peer and unpack, without the bytes in between. Both buffers are in this address
+/// space.
+/// @param package  package of my plan: the peer is the rank that `theirs` belongs to
+/// @param theirs   need not be trusted: no element is touched unless all are inside `their_local`
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     std::size_t element_bytes, std::span<const std::byte> their_local,
                     std::span<std::byte> my_local);
@@ -72,8 +73,8 @@ void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart
                   std::span<std::byte> their_local);
 
 /// Copy only a stretch, so that several threads can share a package.
-/// @param order  order in which the stretch counts; the storage order of the side that is written
-/// is best
+/// @param order  order in which the stretch counts; best is the storage order of the side that is
+/// written
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, std::size_t element_bytes, Stretch stretch,
                     std::span<const std::byte> their_local, std::span<std::byte> my_local,
@@ -83,17 +84,17 @@ void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart
                   std::span<const std::byte> my_local, std::span<std::byte> their_local,
                   const CopyTuning& tuning = copy_tuning());
 
-/// Bytes that lie in one piece in the local buffers of both ranks. Offsets in bytes.
+/// Bytes that are contiguous in the local buffers of both ranks. Offsets in bytes.
 struct CommonRun {
   std::size_t theirs = 0, mine = 0, bytes = 0;
 };
 
 /// Appends the runs that copy_from_peer would copy for a stretch, in ascending order of mine if
-/// `order` is my storage order. It is for callers that move the runs by other means. The peer's
-/// buffer need not be in this address space.
-/// @param theirs    need not be trusted: all runs lie in its `allocated` elements
+/// `order` is my storage order. For callers that move the runs by other means. The peer's buffer
+/// need not be in this address space.
+/// @param theirs    need not be trusted: all runs are inside its `allocated` elements
 /// @param my_local  only its length is used
-/// Cost: that of copying the stretch without the bytes; `runs` grows by at most stretch.count.
+/// Cost: as for copying the stretch, but without the bytes; `runs` grows by at most stretch.count.
 void list_common_runs(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                       Order order, std::size_t element_bytes, Stretch stretch,
                       std::span<const std::byte> my_local, std::vector<CommonRun>& runs);

@@ -3,11 +3,12 @@
 // Copies bars: equally spaced units of one size.
 //
 // Two things make a large copy slow, and both are addressed here. A store into a line that is not
-// in the cache first reads that line: whole lines are *streamed*, written past the cache. And a
-// core waits for one miss after the other where runs end before the hardware predicts the next one,
-// or jump from page to page: bars are cut into pieces and queued; a piece is prefetched while an
-// earlier one is copied. So the lines needed next are always being fetched, and the lines between
-// two runs never are. tests/bench/runs_bench.cpp compares with plain loops over the same runs.
+// in the cache first reads that line, so whole lines are *streamed*, that is, written past the
+// cache. And a core waits for one miss after the other if runs end before the hardware predicts the
+// next run, or jump from page to page, so bars are cut into pieces and queued, and a piece is
+// prefetched while an earlier one is copied. Thus the lines needed next are always being fetched,
+// and the lines between two runs never are. tests/bench/runs_bench.cpp compares this with plain
+// loops over the same runs.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -20,7 +21,7 @@
 
 namespace tremula::index_calc {
 
-/// Fetches the lines that a stream of these bytes writes in part, so that it need not wait for
+/// Fetches the lines that a stream of these bytes writes only in part, so that it need not wait for
 /// them.
 TREMULA_PREFETCHES void prefetch_ends(std::byte* to, std::ptrdiff_t bytes, bool is_far) {
   std::byte* const last = to + bytes - 1;
@@ -37,32 +38,32 @@ TREMULA_PREFETCHES void prefetch_ends(std::byte* to, std::ptrdiff_t bytes, bool 
 
 inline constexpr std::ptrdiff_t shortest_stream = 128;
 
-/// Returns true if a copy that streams writes whole lines of such a run without reading them.
+/// Returns whether a copy that streams writes whole lines of such a run without reading them.
 inline bool is_worth_streaming(const std::byte* to, std::ptrdiff_t bytes) {
   return bytes >= shortest_stream || (bytes >= cache_line && bytes_after_line_begin(to) == 0);
 }
 
-/// Returns true if such runs consist of whole lines.
+/// Returns whether such runs consist of whole lines.
 inline bool are_lines(const std::byte* to, std::ptrdiff_t to_step, std::ptrdiff_t bytes) {
   return (bytes_after_line_begin(to) | to_step % cache_line | bytes % cache_line) == 0;
 }
 
-/// Bytes of the lines that are prefetched before the first of them is copied.
+/// Number of bytes whose lines are prefetched before the first of them is copied.
 inline constexpr std::ptrdiff_t queue_bytes = 8192;
-/// Bytes of the lines in a piece that is not a single run.
+/// Number of bytes of the lines in a piece that is not a single run.
 inline constexpr std::ptrdiff_t piece_bytes = 1024;
-/// Bytes of the shortest run that is moved by wide stores and prefetched on the way.
+/// Size in bytes of the shortest run that is moved by wide stores and prefetched on the way.
 inline constexpr std::ptrdiff_t shortest_long_run = 1024;
-/// Bytes of the largest unit that is not a run by itself.
+/// Size in bytes of the largest unit that is not a run by itself.
 inline constexpr std::ptrdiff_t largest_apart = 16;
 
 /// How a copy uses the caches.
 struct CacheUse {
-  bool prefetches = false;  ///< the elements are not in a cache
-  bool streams = false;     ///< the destination will not be in a cache when it is complete
-  /// The buffer is so large that it lies in memory, not in a third-level cache.
+  bool prefetches = false;  ///< whether the elements are not in a cache
+  bool streams = false;     ///< whether the destination will not be in a cache when it is complete
+  /// Whether the buffer is so large that it is in memory, not in a third-level cache.
   bool is_source_far = false, is_target_far = false;
-  MoveLines move_lines = nullptr;  ///< streams or not, as `streams` says
+  MoveLines move_lines = nullptr;  ///< streams if `streams` is true
 };
 
 /// The mover of BarCopier that copies the bytes of a bar as they are.
@@ -72,20 +73,20 @@ class ByteMover {
 public:
   ByteMover(Unit unit, CacheUse use) : unit_(unit), use_(use) {}
 
-  /// Return the bytes of the parts that units consist of (widths), and the bytes of a unit.
+  /// Return the size of the parts of a unit (widths), and the size of a unit, in bytes.
   std::ptrdiff_t from_width() const { return 1; }
   std::ptrdiff_t to_width() const { return 1; }
   std::ptrdiff_t from_unit() const { return unit_; }
   std::ptrdiff_t to_unit() const { return unit_; }
   bool streams() const { return use_.streams; }
-  /// Returns true if short runs of the source are fetched into the second-level cache. Long runs
-  /// always are, and so are runs that are streamed, which leaves the fill buffers of the first
-  /// level to the stores.
+  /// Returns whether short runs of the source are fetched into the second-level cache. Long runs
+  /// always are, and so are streamed runs, which leaves the fill buffers of the first level to the
+  /// stores.
   bool is_source_far() const { return use_.streams || use_.is_source_far; }
   bool is_target_far() const { return use_.is_target_far; }
   /// Returns the most bytes of the source that move_run takes at a time.
   static std::ptrdiff_t longest_run() { return std::numeric_limits<std::ptrdiff_t>::max(); }
-  /// Returns true if move_run prefetches the rest of a long run by itself.
+  /// Returns whether move_run itself prefetches the rest of a long run.
   static bool prefetches_long_runs() { return true; }
 
   /// Moves a contiguous run of `count` widths.
@@ -110,7 +111,7 @@ public:
     }
   }
 
-  /// Moves units with space between them in one of the buffers.
+  /// Moves units that have space between them in one of the buffers.
   void move_apart(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                   std::ptrdiff_t from_step) const {
     if constexpr (std::is_same_v<Unit, std::ptrdiff_t>) {
@@ -137,7 +138,7 @@ private:
   CacheUse use_;
 };
 
-/// Moves bars, with prefetches and through a queue where they are not in a cache.
+/// Moves bars, with prefetches and through a queue if they are not in a cache.
 /// @tparam Mover  as ByteMover
 template <class Mover>
 class BarCopier {
@@ -147,11 +148,11 @@ public:
   std::ptrdiff_t from_unit() const { return move_.from_unit(); }
   std::ptrdiff_t to_unit() const { return move_.to_unit(); }
 
-  /// Moves `count` units: at the latest by finish(), until when `from` must not change.
+  /// Moves `count` units, at the latest in finish(); `from` must not change until then.
   void operator()(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                   std::ptrdiff_t from_step) {
     if (!use_.prefetches) return copy_now(to, from, count, to_step, from_step);
-    const Index widths = from_unit() / move_.from_width();  // of a unit
+    const Index widths = from_unit() / move_.from_width();  // widths of a unit
     if (is_run(to_step, from_step)) return push_run(to, from, count * widths);
     if (from_unit() > largest_apart) return push_runs(to, from, count, to_step, from_step, widths);
     const Index most =
@@ -162,7 +163,7 @@ public:
   }
 
   /// Moves a comb.
-  /// @param to, from  where its first bar lies
+  /// @param to, from  addresses of its first bar
   void operator()(std::byte* to, const std::byte* from, const Comb& comb) {
     const Bar& bar = comb.bar;
     if (comb.count > 1 && is_run(bar.to_step, bar.from_step)) {
@@ -175,7 +176,7 @@ public:
       (*this)(to, from, bar.count, bar.to_step, bar.from_step);
   }
 
-  /// Moves `count` units at once, for a source in the cache.
+  /// Moves `count` units immediately, for a source in the cache.
   void copy_now(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                 std::ptrdiff_t from_step) const {
     if (is_run(to_step, from_step))
@@ -235,7 +236,7 @@ private:
     }
   }
 
-  /// Queues runs; short ones share a piece.
+  /// Queues runs; short runs share a piece.
   /// @param run  widths of each run
   void push_runs(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                  std::ptrdiff_t from_step, Index run) {
@@ -268,7 +269,7 @@ private:
     push({to, from, count, to_step, from_step, 0}, share, {});
   }
 
-  /// Queues a piece; if the queue is full, moves the oldest one.
+  /// Queues a piece; if the queue is full, moves the oldest piece.
   /// @param bytes  share of `queue_bytes`
   /// @param ahead  lines of the piece's source that are yet to be prefetched
   void push(const Piece& piece, std::ptrdiff_t bytes, Ahead ahead) {
@@ -284,7 +285,7 @@ private:
     if (++next_ == slots_) next_ = 0;
   }
 
-  /// Resizes the queue for pieces of so many bytes: the larger they are, the fewer are queued.
+  /// Resizes the queue for pieces of this many bytes: the larger they are, the fewer are queued.
   [[gnu::noinline]] void make_room(std::ptrdiff_t bytes) {
     drain();
     most_bytes_ = bytes;
@@ -332,7 +333,7 @@ private:
   CacheUse use_;
   std::array<Piece, 32> queue_;  // a ring of `slots_`
   std::size_t slots_ = 0, next_ = 0, queued_ = 0;
-  std::ptrdiff_t most_bytes_ = 0;  // largest share of a piece so far
+  std::ptrdiff_t most_bytes_ = 0;  // largest share of any piece so far
 };
 
 }  // namespace tremula::index_calc

@@ -18,7 +18,7 @@ template <class... Arguments>
                     fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
-/// Returns true if so many elements fit in the buffer.
+/// Returns whether this many elements fit in the buffer.
 bool fits(Index elements, const End& end) {
   return elements >= 0 && static_cast<std::size_t>(elements) <= end.bytes / end.element_bytes;
 }
@@ -31,7 +31,7 @@ Index last_index(const SegmentList& list, Whose whose) {
   return (is_mine ? s.begin.value : s.peer_begin.value) + s.length - 1;
 }
 
-/// Checks that every element of the package lies in the buffer of its part.
+/// Checks that every element of the package is inside the buffer of its part.
 void check_local(const Package& package, const End& end) {
   const LocalPart& part = *end.part;
   const char* const whose = end.whose == Whose::mine ? "local" : "peer's";
@@ -65,8 +65,8 @@ void check(const Package& package, const End& end, Index count) {
            end.element_bytes, end.bytes);
 }
 
-/// Multiple of `cached_bytes` up to which an array is assumed to lie in the third-level cache,
-/// which ranks share.
+/// Multiple of `cached_bytes` up to which an array is assumed to be in the third-level cache, which
+/// ranks share.
 constexpr std::size_t third_cache_share = 4;
 
 }  // namespace
@@ -76,7 +76,7 @@ void check(const Package& package, Stretch stretch, const End& from, const End& 
     core::expects(bytes >= 1, "pack: expected elements of at least 1 byte");
   if (stretch.first < 0 || stretch.count < 0 || stretch.first > package.elements ||
       stretch.count > package.elements - stretch.first)
-    refuse("pack: expected a stretch of a package of {} elements, found {} from {} on",
+    refuse("pack: expected a stretch of a package of {} elements, found {} beginning with {}",
            package.elements, stretch.count, stretch.first);
   if (package.elements == 0) return;
   check(package, from, stretch.count);
@@ -88,8 +88,8 @@ CacheUse cache_use(const Package& package, Stretch stretch, const End& from, con
   const auto exceed = [](Index elements, std::size_t element_bytes, std::size_t bytes) {
     return static_cast<std::size_t>(elements) > bytes / std::max<std::size_t>(1, element_bytes);
   };
-  // A rank moves all of its part at a time: even if it is moved to or from many peers, it does not
-  // stay in the cache.
+  // A rank moves its whole part in one go: even if the part is moved to or from many peers, it does
+  // not stay in the cache.
   const auto exceeds = [&](const End& end, std::size_t bytes) {
     return exceed(
         end.part != nullptr ? std::max(package.elements, end.part->elements) : stretch.count,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The two buffers of a copy: the checks that they must pass, and the walks from one to the other.
+// The two buffers of a copy: the checks that they must pass, and the walks between them.
 #include <array>
 #include <cstddef>
 #include <span>
@@ -18,14 +18,14 @@ struct End {
   std::size_t element_bytes = 0;
   std::size_t bytes = 0;
 
-  /// Returns a number of elements in bytes.
+  /// Returns the size of a number of elements in bytes.
   std::ptrdiff_t step(Index elements) const {
     return wrapping_product(elements, static_cast<Index>(element_bytes));
   }
 };
 
-/// Checks that all elements of the stretch lie in both buffers. The parts need not be trusted.
-/// @throws core::Error invalid_argument if one does not
+/// Checks that all elements of the stretch are inside both buffers. The parts need not be trusted.
+/// @throws core::Error invalid_argument if one is not
 void check(const Package& package, Stretch stretch, const End& from, const End& to);
 
 CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to,
@@ -46,7 +46,7 @@ void for_each_walk(const Package& package, Order order, Stretch stretch, const E
       return end.step(end.part != nullptr ? end.part->stride[d] : wire_stride);
     };
     axes[k] = Axis(package.along[d], from.whose, step(from), to.whose, step(to));
-    skipped += wrapping_product(wire_stride, package.along[d].skip);  // numbers count these, too
+    skipped += wrapping_product(wire_stride, package.along[d].skip);  // numbers also count these
     wire_stride = wrapping_product(wire_stride, axes[k].elements());
   }
   const auto origin = [&](const End& end) {

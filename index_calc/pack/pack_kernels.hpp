@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The moving itself, from one buffer to the other along a walk. Either one axis is the closest one
-// in both buffers, and its bars are moved one by one; or the buffers differ in their closest axis,
-// and tiles of both are transposed.
+// The moving itself, from one buffer to the other along a walk. If one axis is the closest one in
+// both buffers, its bars are moved one by one; if the buffers differ in their closest axis, tiles
+// of both axes are transposed.
 #include <array>
 #include <cstddef>
 #include <type_traits>
@@ -40,7 +40,7 @@ private:
   static constexpr bool is_tiled = !std::is_same_v<Unit, std::ptrdiff_t>;
   static constexpr Index most_kept = 32;
 
-  /// Calls inner(axes, from, to) with the last `kept` axes for each place of the others.
+  /// Calls inner(axes, from, to) with the last `kept` axes for each position on the others.
   template <class Inner>
   void places(std::size_t kept, std::ptrdiff_t from, std::ptrdiff_t to, const Inner& inner,
               std::size_t level = 0) {
@@ -62,8 +62,8 @@ private:
     });
   }
 
-  /// Moves short rows, all with the combs of the first: finding them anew for each row would take
-  /// longer than moving them.
+  /// Moves short rows, all with the combs of the first row: finding combs anew for each row would
+  /// take longer than moving them.
   void rows_alike(const Axis& axis) {
     std::array<Comb, most_kept> kept;
     std::size_t count = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Copies between two buffers that differ in their closest axis: tiles of both axes are transposed
-// in registers into a small contiguous buffer, so that each side is touched in pieces of whole
-// cache lines, even where these lie a power of two apart and evict each other from the cache (3 to
-// 9 times as fast as tiles of 16 x 16 elements without a buffer).
+// in registers into a small contiguous buffer, so that each side is accessed in pieces of whole
+// cache lines, even if these are a power of two apart and evict each other from the cache (3 to 9
+// times as fast as tiles of 16 x 16 elements without a buffer).
 #include <algorithm>
 #include <array>
 
@@ -32,11 +32,11 @@ __m128i interleave_high(__m128i a, __m128i b) {
   return _mm_unpackhi_epi64(a, b);
 }
 
-/// Units along one side of the square that `transpose` takes.
+/// Number of units along one side of the square that `transpose` takes.
 template <std::size_t unit>
 constexpr Index square = 16 / unit;
 
-/// Transposes a square whose side is as many units as a register holds.
+/// Transposes a square whose side has as many units as a register holds.
 template <std::size_t unit>
 void transpose(const std::byte* from, std::ptrdiff_t from_step, std::byte* to,
                std::ptrdiff_t to_step) {
@@ -69,10 +69,11 @@ void transpose(const std::byte* from, std::ptrdiff_t, std::byte* to, std::ptrdif
 template <std::size_t unit>
 class Tile {
 public:
-  /// Units along one side: 256 bytes, but few enough that a tile fits in the first-level cache.
+  /// Number of units along one side: 256 bytes, or fewer so that a tile fits in the first-level
+  /// cache.
   static constexpr Index side = std::min<Index>(64, 256 / unit);
 
-  /// Fetches the source; nothing if its units are far apart in `near`.
+  /// Fetches the source, unless its units are far apart in `near`.
   TREMULA_PREFETCHES static void prefetch(const Bar& near, const Bar& far, const std::byte* from) {
     if (near.from_step != width) return;
     const std::ptrdiff_t bytes = near.count * width;
@@ -84,7 +85,7 @@ public:
   /// Reads a tile.
   /// @pre the counts of both bars are at most `side`; their offsets are not used
   void read(const Bar& near, const Bar& far, const std::byte* from) {
-    // Squares first, then the rest.
+    // Squares come first, then the rest.
     const bool has_squares = near.from_step == width;
     const Index near_done = has_squares ? near.count - near.count % square<unit> : 0;
     const Index far_done = far.count - far.count % square<unit>;
@@ -111,8 +112,8 @@ private:
   alignas(cache_line) std::array<std::byte, static_cast<std::size_t>(side* row)> buffer_;
 };
 
-/// Copies the outer product of the units of `near`, the closest axis in `from`, and those of `far`,
-/// the closest axis in `to`.
+/// Copies the outer product of the units of `near`, the closest axis in `from`, and the units of
+/// `far`, the closest axis in `to`.
 /// @tparam unit  bytes of a unit in `from`
 template <std::size_t unit, class Mover>
 void copy_tiles(const Bar& near, const Bar& far, const std::byte* from, std::byte* to,

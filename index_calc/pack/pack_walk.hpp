@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the elements of a package lie in two buffers at once, and how they are walked.
+// How the elements of a package are stored in two buffers at once, and how they are walked.
 //
 // Definitions. A package is the outer product of one segment list per dimension. Element i of a
 // list has three numbers: my local index, the peer's local index and i itself, which counts on the
-// wire. Either buffer of a copy is laid out by one of the three times a step, so one walk serves
-// all directions: pack reads by my local index and writes by the number on the wire, unpack the
-// other way round, a copy between two ranks reads by one local index and writes by the other.
+// wire. In either buffer of a copy, one of the three numbers times a step gives the position, so
+// one walk serves all directions: pack reads by my local index and writes by the number on the
+// wire, unpack does the opposite, and a copy between two ranks reads by one local index and writes
+// by the other.
 //
-// An *axis* is one list seen from both buffers, in bytes. It is the endless repetition of the
-// list's period, cut after as many elements as it has: a tail needs no care, and a *slice* is the
-// same axis with another begin and end. It is walked in *bars*, elements that are equally spaced in
-// both buffers, or in *combs*, equally spaced bars. A stretch of a package is a handful of *boxes*,
-// outer products of slices.
+// An *axis* is one list as seen from both buffers, in bytes. It is the endless repetition of the
+// list's period, cut after the number of elements that it has: a tail needs no special case, and a
+// *slice* is the same axis with another begin and end. It is walked in *bars*, elements that are
+// equally spaced in both buffers, or in *combs*, equally spaced bars. A stretch of a package
+// consists of a few *boxes*, which are outer products of slices.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -27,15 +28,15 @@
 
 namespace tremula::index_calc {
 
-/// The number of an element that determines its place in a buffer.
+/// Which number of an element determines its position in a buffer.
 enum class Whose { mine, peer, wire };
 
-/// Returns a * b modulo 2^64: a step that no element takes may be too large to mean anything.
+/// Returns a * b modulo 2^64, as a step that no element takes may be too large to mean anything.
 constexpr std::ptrdiff_t wrapping_product(Index a, Index b) {
   return static_cast<std::ptrdiff_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 
-/// `count` equally spaced elements. Offsets and steps in bytes.
+/// `count` equally spaced elements. Offsets and steps are in bytes.
 struct Bar {
   Index count = 0;
   std::ptrdiff_t from = 0, to = 0;
@@ -133,14 +134,14 @@ public:
     return result;
   }
 
-  /// Returns the first element, as a bar of one.
+  /// Returns the first element, as a bar of one element.
   Bar first() const {
     Bar result;
     slice(0, 1).for_each_bar([&](const Bar& bar) { result = bar; });
     return result;
   }
 
-  /// Returns true if neighbours are `step` bytes apart, in both buffers.
+  /// Returns whether neighbours are `step` bytes apart in both buffers.
   bool is_solid() const {
     if (index_ != nullptr && period_.size() > 1) return false;
     const Bar begin = first(), end = slice(elements_ - 1, 1).first();
@@ -165,7 +166,7 @@ public:
     });
   }
 
-  /// Returns how many calls for_each_comb makes at most.
+  /// Returns an upper bound of the calls that for_each_comb makes.
   Index most_combs() const {
     constexpr Index of_ends = 4;  // families that begin or end within a segment
     if (is_family_) return 1 + of_ends;
@@ -173,7 +174,7 @@ public:
     return turns * static_cast<Index>(period_.size()) + of_ends;
   }
 
-  /// Calls visit(Bar) or, for several of one kind, visit(Comb) in ascending order.
+  /// Calls visit(Bar) or, for several equal bars, visit(Comb) in ascending order.
   template <class Visit>
   void for_each_comb(Visit&& visit) const {
     Start at = start_;
@@ -243,16 +244,16 @@ private:
 };
 
 /// An outer product of axes, simplified for the kernels: elements that are contiguous in both buffers
-/// are one unit, and axes of one element are dropped. Elements may have different widths in the two
-/// buffers.
+/// form one unit, and axes of one element are dropped. Elements may have different widths in the
+/// two buffers.
 struct Walk {
   std::array<Axis, max_dimensions> axes{};    ///< outermost first
   std::size_t depth = 0;                      ///< axes in use
-  std::ptrdiff_t from = 0, to = 0;            ///< byte offsets that all axes start from
+  std::ptrdiff_t from = 0, to = 0;            ///< byte offsets at which all axes start
   Index unit = 1;                             ///< elements that are contiguous in both buffers
   std::ptrdiff_t from_unit = 0, to_unit = 0;  ///< their bytes
-  /// The last axis is the closest one in `to`, the last but one the closest one in `from`. If not,
-  /// the last one is both.
+  /// Whether the last axis is the closest one in `to` and the last but one the closest one in
+  /// `from`. If not, the last one is the closest in both.
   bool is_transposed = false;
 
   /// @param from_bytes, to_bytes    bytes of an element
@@ -263,8 +264,8 @@ struct Walk {
         to(to_origin),
         from_unit(static_cast<std::ptrdiff_t>(from_bytes)),
         to_unit(static_cast<std::ptrdiff_t>(to_bytes)) {
-    // If axes have equal steps, as do a list's rows and their pattern, the fastest on the wire is the
-    // innermost.
+    // If axes have equal steps, like the rows of a list and their pattern, the fastest on the wire
+    // is the innermost.
     for (auto axis = box.rbegin(); axis != box.rend(); ++axis) axes[depth++] = *axis;
     while (absorb_one()) {
     }
@@ -301,8 +302,9 @@ private:
 };
 
 /// Calls visit(from, to, bytes), offsets in bytes, for all units below these axes, in their order;
-/// units that are neighbours in both buffers along the innermost axis come as one.
-/// @param axes  the outermost ones of a walk whose units are as wide in `from` as in `to`, or fewer
+/// units that are neighbours in both buffers along the innermost axis are visited as one.
+/// @param axes  outermost axes of a walk whose units are equally wide in `from` and `to`; not
+/// necessarily all of them
 template <class Visit>
 void for_each_run(std::span<const Axis> axes, std::ptrdiff_t unit, std::ptrdiff_t from,
                   std::ptrdiff_t to, const Visit& visit) {
@@ -318,7 +320,7 @@ void for_each_run(std::span<const Axis> axes, std::ptrdiff_t unit, std::ptrdiff_
 
 /// Calls visit(box) for the boxes that make up a stretch, in wire order; a box has as many axes as
 /// `axes`. At most 2 * dimensions - 1 boxes.
-/// @param axes  of the whole package, the fastest on the wire first
+/// @param axes  axes of the whole package, the fastest on the wire first
 template <class Visit>
 void for_each_box(std::span<const Axis> axes, Stretch stretch, Visit&& visit) {
   std::array<Index, max_dimensions> weight{};  // distance on the wire from one index to the next
@@ -327,7 +329,7 @@ void for_each_box(std::span<const Axis> axes, Stretch stretch, Visit&& visit) {
   std::array<Axis, max_dimensions> box{};
   const Index end = stretch.first + stretch.count;
   for (Index at = stretch.first; at < end;) {
-    // Take as many whole turns as fit of the slowest axis that is at the beginning of one.
+    // Take as many whole turns as fit of the slowest axis that is at the beginning of a turn.
     std::size_t slowest = axes.size() - 1;
     while (at % weight[slowest] != 0 || weight[slowest] > end - at) --slowest;
     const auto digit = [&](std::size_t k) { return at / weight[k] % axes[k].elements(); };

@@ -9,8 +9,8 @@
 
 namespace tremula::index_calc {
 
-/// Calculates this rank's shares of the lines that its cell shares with other cells, where a side
-/// has copies.
+/// Calculates this rank's shares of the lines that its cell shares with other cells, if a side has
+/// copies.
 class CopyDealer {
 public:
   CopyDealer(const ProcessGrid& mine, const ProcessGrid& theirs, Rank me, Role role,
@@ -20,7 +20,7 @@ public:
   }
 
   /// Returns this rank's shares of `lines` lines.
-  /// @param coords  coordinates of the cell of theirs
+  /// @param coords  coordinates of the other side's cell
   std::vector<CopyShare> shares(const GridCoords& coords, Index lines) const {
     const bool is_source = role_ == Role::source;
     const Index here = mine_.position_of(cell_.coords), there = theirs_.position_of(coords);

@@ -2,9 +2,9 @@
 // Plans on flat buffers: for ranks that list what they own, and for skewed blocks.
 //
 // A package is a list of segments (mine, theirs, length) in wire order. Rows of k segments have one pattern if
-// segment i of row r is segment i of row 0, moved by the distance between the beginnings of both rows in each
-// buffer. Then the package is the outer product of the rows' beginnings and the pattern: two short lists
-// instead of their product.
+// segment i of row r is segment i of row 0, moved in each buffer by the distance between the
+// beginnings of the two rows. Then the package is the outer product of the rows' beginnings and the
+// pattern: two short lists instead of their product.
 #include <algorithm>
 #include <cmath>
 
@@ -24,8 +24,8 @@ Strides between(const Segment& a, const Segment& b) {
   return {b.begin.value - a.begin.value, b.peer_begin.value - a.peer_begin.value};
 }
 
-/// The distances that most neighbours of equal length have, found by a majority vote in one pass (Boyer and
-/// Moore 1981).
+/// Returns the distances that most neighbours of equal length have, found by a majority vote in one
+/// pass (Boyer and Moore 1981).
 class UsualStrides {
 public:
   void count(const Segment& s) {
@@ -44,7 +44,7 @@ private:
   Index votes_ = 0;
 };
 
-/// Returns true if all rows of `in_row` segments have the pattern of the first one.
+/// Returns whether all rows of `in_row` segments have the pattern of the first row.
 bool has_rows(std::span<const Segment> segments, std::size_t in_row) {
   for (std::size_t row = in_row; row < segments.size(); row += in_row)
     for (std::size_t i = 0; i < in_row; ++i)
@@ -56,14 +56,14 @@ bool has_rows(std::span<const Segment> segments, std::size_t in_row) {
 
 /// Returns the number of segments per row for the rows of one pattern that take the least memory; the number of
 /// all segments if there are no such rows, or if they take no less than `families`.
-/// Cost: O(segments) where there are rows; else one try per divisor of their number, most of which fail at the
-/// first pair of segments.
+/// Cost: O(segments) if there are rows; else one attempt per divisor of their number, most of which
+/// fail at the first pair of segments.
 std::size_t segments_in_row(std::span<const Segment> segments, std::size_t families) {
   const std::size_t count = segments.size();
   const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(count)));
   for (std::size_t divisor = root; divisor > 1; --divisor) {
     if (count % divisor != 0) continue;
-    if (divisor + count / divisor >= families / 2) break;  // smaller divisors take more
+    if (divisor + count / divisor >= families / 2) break;  // smaller divisors take more memory
     for (const std::size_t in_row : {count / divisor, divisor})
       if (has_rows(segments, in_row)) return in_row;
   }

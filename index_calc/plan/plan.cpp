@@ -23,8 +23,8 @@ std::uint64_t pair_fingerprint(const Layout& a, const Layout& b) {
   return XXH3_64bits(both.data(), sizeof(both));
 }
 
-/// Returns the segments with those joined that are neighbours in the local indices of both sides:
-/// the border of a period may divide a segment.
+/// Returns the segments, joined if they are neighbours in the local indices of both sides, as the
+/// border of a period may divide a segment.
 std::vector<Segment> joined(const SegmentList& list) {
   std::vector<Segment> result;
   list.for_each([&](const Segment& s) {
@@ -38,8 +38,8 @@ std::vector<Segment> joined(const SegmentList& list) {
   return result;
 }
 
-/// Returns the first segment in which a list differs from a reference, as text; empty if they are
-/// equal.
+/// Describes the first segment in which a list differs from a reference; returns an empty text if
+/// they are equal.
 std::string difference(const SegmentList& found, const SegmentList& reference) {
   const auto text = [](const Segment& s) {
     return fmt::format("[{}, {}) at {} of the peer", s.begin.value, s.begin.value + s.length,
@@ -68,7 +68,8 @@ std::string difference(const Overlaps& a, const Overlaps& b) {
   return {};
 }
 
-/// Returns the dimension along which copies share a package: the longest; the first one on a tie.
+/// Returns the dimension along which copies share a package: the longest one, or the first of
+/// several.
 std::size_t longest_of(const Package& package) {
   std::size_t longest = 0;
   for (std::size_t d = 1; d < package.dimensions; ++d)
@@ -183,11 +184,10 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
   validate_pair(mine, theirs);
   if (has_skew(mine, theirs) && !mine.listing && !theirs.listing) {
     if (algorithm != Algorithm::aspen)
-      throw core::Error(
-          core::Errc::unsupported,
-          fmt::format("expected the algorithm aspen where a layout is skewed, found {}: "
-                      "there is no other, and nothing to validate it by",
-                      to_string(algorithm)));
+      throw core::Error(core::Errc::unsupported,
+                        fmt::format("expected the algorithm aspen for a skewed layout, found {}: "
+                                    "there is no other, so nothing can validate it",
+                                    to_string(algorithm)));
     Plan plan(mine, theirs);
     plan.list_skewed(mine, theirs, me, role, hosts);
     return plan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The plan of one rank: all that it exchanges with every rank of the other side. Pure calculation:
-// no memory is moved here.
+// The plan of one rank: everything that it exchanges with every rank of the other side. Pure
+// calculation: no memory is moved here.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -14,17 +14,17 @@
 
 namespace tremula::index_calc {
 
-/// The end of the exchange that the planning rank is on.
+/// The end of the exchange on which the planning rank is.
 enum class Role { source, sink };
 
-/// The host of each group rank, as numbers of any kind; empty if not known. Shape: [rank]
+/// The host of each group rank, as any numbers; empty if not known. Shape: [rank]
 struct Hosts {
   std::span<const std::uint32_t> of_mine, of_theirs;
-  bool is_one_job = false;  ///< both sides are the same ranks
+  bool is_one_job = false;  ///< whether both sides are the same ranks
 };
 
-/// All elements that go between this rank and one peer: the outer product of one segment list per
-/// dimension. A view: valid as long as the plan it came from.
+/// All elements that this rank exchanges with one peer: the outer product of one segment list per
+/// dimension. A view that is valid as long as the plan it came from.
 struct Package {
   Rank peer = 0;
   std::size_t dimensions = 0;
@@ -49,17 +49,17 @@ void for_each_listed_segment(const Package& package, Visit&& visit) {
 /// The packages of one rank for one field. Holds the segment lists of each dimension; the product
 /// over the dimensions is never written out, packages are made on request.
 ///
-/// Where the sink has copies, each of them gets all its elements. Where the source has copies, they share the
-/// work of sending: of the elements that go from one cell to all copies of another, each of R copies sends 1/R,
-/// rounded to lines, cut along the dimension in which the cells share the most, and to copies on its own host
-/// first. In one job a rank that is a copy of both cells keeps its own elements. With copies on either side,
-/// the shares of each pair of cells are written out.
+/// If the sink has copies, each of them gets all its elements. If the source has copies, they share
+/// the work of sending: of the elements that go from one cell to all copies of another, each of R
+/// copies sends 1/R, rounded to lines, cut along the dimension in which the cells share the most,
+/// and to copies on its own host first. In one job, a rank that is a copy of both cells keeps its
+/// own elements. With copies on either side, the shares of each pair of cells are written out.
 class Plan {
 public:
-  /// Returns the number of packages, one per peer that this rank exchanges elements with.
+  /// Returns the number of packages: one per peer with which this rank exchanges elements.
   std::size_t size() const noexcept;
   /// Calls visit(Package) for each package, ordered by the grid coordinates of the peers, last
-  /// dimension fastest. Each costs O(dimensions + log(ranges of members)).
+  /// dimension fastest. The cost of each is O(dimensions + log(ranges of members)).
   template <class Visit>
   void for_each_package(Visit&& visit) const {
     for (std::size_t i = 0, packages = size(); i < packages; ++i) visit((*this)[i]);
@@ -69,19 +69,19 @@ public:
   std::optional<Package> package_for(Rank peer) const;
   /// Returns the package that for_each_package visits as number i, at the same cost.
   Package operator[](std::size_t i) const;
-  /// Returns the elements of all packages: those of the rank's local part. A source sends them once
-  /// to each copy of the sink, and copies of the source share that among them.
+  /// Returns the number of elements of all packages: the elements of the rank's local part. A
+  /// source sends them once to each copy of the sink, and copies of the source share this work.
   Index elements() const noexcept { return elements_; }
   std::size_t memory_bytes() const noexcept;
-  /// Returns true if packages are rows of a pattern of segments (make_listed_plan), which each side
-  /// composes by itself.
+  /// Returns whether packages are rows of a pattern of segments (make_listed_plan), which each side
+  /// finds by itself.
   bool is_listed() const noexcept { return is_listed_; }
   /// Returns the fingerprint of the pair of layouts, and of the match if there was one. It is the
-  /// same on both sides: the order of the two layouts does not matter.
+  /// same on both sides, as the order of the two layouts does not matter.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
 private:
-  /// The elements that go between this rank and one copy of a cell of theirs.
+  /// The elements that this rank exchanges with one copy of a cell of theirs.
   struct Share {
     std::size_t cell = 0;  ///< number in the product of along_
     Rank copy = 0;
@@ -98,8 +98,8 @@ private:
     Index elements() const { return index.before.back(); }
     std::size_t memory_bytes() const noexcept;
   };
-  /// The package for one peer of a listed plan: rows of one pattern, each row anywhere in the
-  /// buffers; one row at 0 if there is no such pattern.
+  /// The package for one peer of a listed plan: rows of one pattern, each anywhere in the buffers;
+  /// a single row at 0 if there is no such pattern.
   struct Listed {
     Rank peer = 0;
     Run rows, pattern;
@@ -129,34 +129,34 @@ private:
 /// my package for a peer and the peer's package for me describe the same global elements in the same
 /// order. No communication.
 /// @pre both layouts are valid
-/// @param role   matters where a side has copies
-/// @param hosts  matter where both sides have copies; both sides must pass the same
+/// @param role   matters only if a side has copies
+/// @param hosts  matter only if both sides have copies; both sides must pass the same
 /// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
 ///
-/// Where a side is skewed, packages are as make_listed_plan makes them, in parts as dense_part returns
-/// them, and are planned only by ASPEN, at the cost of skewed_overlaps() and two walks over the runs of
-/// all packages; copies share elements, not lines.
+/// If a side is skewed, packages are as made by make_listed_plan, in parts as returned by
+/// dense_part, and only ASPEN plans them, at the cost of skewed_overlaps() and two walks over the
+/// runs of all packages; copies share elements, not lines.
 ///
-/// Cost: the blocks and segments of one period along each dimension, never their product, the
-/// extent or the ranks of the other side. With copies also each pair of cells that overlap, times
-/// the copies of both sides.
+/// Cost: proportional to the blocks and segments of one period along each dimension, never to their
+/// product, the extent or the ranks of the other side. With copies also to the pairs of cells that
+/// overlap, times the copies of both sides.
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role = Role::source,
                Algorithm algorithm = Algorithm::aspen, const Hosts& hosts = {});
 
-/// Makes the plan where a side lists what its ranks own. A package has two dimensions, whatever the shape of
-/// the array: the place of an element in a buffer is the sum of both local indices, as in flattened(). It goes
-/// in row-major order of the array. A pattern of segments that rows have in common, such as the rows of blocks
-/// that are given as points, is stored once; segments and rows that are equally spaced in both buffers are
-/// stored as families.
+/// Makes the plan if a side lists what its ranks own. A package has two dimensions, whatever the
+/// shape of the array: the place of an element in a buffer is the sum of both local indices, as in
+/// flattened(). Its wire order is the row-major order of the array. A pattern of segments that rows
+/// have in common, such as the rows of blocks that are given as points, is stored once; segments
+/// and rows that are equally spaced in both buffers are stored as families.
 /// @param segments  this rank's segments, as matched
-/// @param match     number of the match, the same on all ranks: a part of the fingerprint
-/// Cost: O(segments) in time and, where there is no pattern, in memory.
+/// @param match     number of the match, the same on all ranks, which is part of the fingerprint
+/// Cost: O(segments) in time and, if there is no pattern, in memory.
 Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<PeerSegments> segments,
                       std::uint64_t match = 0);
 
-/// Computes the plan with all three algorithms and compares the results. The classical one walks all
-/// blocks of the extent for each coordinate of the other side: use it in tests or when in doubt, not
-/// for large arrays.
+/// Computes the plan with all three algorithms and compares the results. The classical algorithm
+/// walks all blocks of the extent for each coordinate of the other side: use this function in tests
+/// or when in doubt, not for large arrays.
 /// @throws core::Error as make_plan, unsupported for skewed layouts, and internal naming rank, peer,
 /// dimension and the first segment in which two of them differ
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me,

@@ -9,13 +9,13 @@ namespace tremula::index_calc {
 
 namespace {
 
-/// Returns true if plans do not distinguish the two layouts.
+/// Returns whether the two layouts have the same plans.
 bool are_alike(const Layout& a, const Layout& b) {
   return a.dims == b.dims && a.mesh == b.mesh && a.rank_order == b.rank_order &&
          a.storage_order == b.storage_order && a.members == b.members && a.skew == b.skew;
 }
 
-/// Returns the layout without the parts that plans do not depend on.
+/// Returns the layout without the parts that do not affect plans.
 Layout seen_by_a_plan(Layout layout) {
   layout.ghost.clear();
   layout.leading = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plans made before: a stream that is opened again with the same layouts finds its plans here.
+// Plans made before, in which a stream that is opened again with the same layouts finds its plans.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,32 +12,33 @@ namespace tremula::index_calc {
 /// How a plan is made.
 struct PlanOptions {
   Algorithm algorithm = Algorithm::aspen;
-  bool validate = false;  ///< make_validated_plan
+  bool validate = false;  ///< whether it is made by make_validated_plan
   Role role = Role::source;
   friend auto operator<=>(const PlanOptions&, const PlanOptions&) = default;
 };
 
-/// Keyed by the fingerprints of both layouts, the rank and the options. Not thread-safe.
+/// Plans, by the fingerprints of both layouts, the rank and the options. Not thread-safe.
 class PlanCache {
 public:
-  /// Most bytes that plans which are not in use may hold together; forget_idle() drops those
-  /// beyond, the longest unused first.
+  /// Largest number of bytes that plans which are not in use may hold together; forget_idle() drops
+  /// further plans, beginning with those unused for longest.
   static constexpr std::size_t most_idle_bytes = std::size_t{16} << 20;
 
   PlanCache() = default;
-  /// @param hosts  that all plans are made for, as for make_plan; must outlive this object
+  /// @param hosts  hosts for which all plans are made, as for make_plan; must outlive this object
   explicit PlanCache(const Hosts& hosts) : hosts_(hosts) {}
 
-  /// Returns the plan of make_plan or make_validated_plan, made at the first call with these
-  /// arguments. Calls forget_idle() whenever the plans hold twice the bytes that they held after
-  /// the last call of it, so that making n plans looks at O(n) others.
-  /// @throws core::Error as make_plan and make_validated_plan Cost of a known plan: the
-  /// fingerprints, a comparison of the layouts and a look-up; no layout is copied.
+  /// Returns the plan of make_plan or make_validated_plan, which the first call with these
+  /// arguments makes. Calls forget_idle() whenever the plans hold twice the bytes that they held
+  /// after its last call, so that making n plans looks at O(n) others.
+  /// @throws core::Error as make_plan and make_validated_plan
+  /// Cost of a known plan: the fingerprints, a comparison of the layouts and a look-up; no layout
+  /// is copied.
   std::shared_ptr<const Plan> get(const Layout& mine, const Layout& theirs, Rank me,
                                   const PlanOptions& options = {});
 
-  /// Drops plans that are not in use and exceed most_idle_bytes. Call it when plans may have fallen
-  /// out of use.  O(plans)
+  /// Drops plans that are not in use, as far as they exceed most_idle_bytes. Call it when plans may
+  /// no longer be in use.  O(plans)
   void forget_idle();
 
   std::size_t size() const noexcept { return plans_.size(); }

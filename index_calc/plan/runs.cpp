@@ -11,10 +11,10 @@
 namespace tremula::index_calc {
 namespace {
 
-/// A sequence of runs, in elements. The empty one is neutral.
+/// A sequence of runs, in elements. The empty sequence is neutral.
 struct Sequence {
   Index count = 0;
-  Index first = 0, last = 0;                                        ///< the same run if count == 1
+  Index first = 0, last = 0;  ///< lengths of the first and last run, the same run if count == 1
   Index longest = 0, shortest = std::numeric_limits<Index>::max();  ///< between first and last
 
   static Sequence of(Index elements) { return {.count = 1, .first = elements, .last = elements}; }
@@ -26,7 +26,7 @@ struct Sequence {
 };
 
 /// Returns `a` followed by `b`.
-/// @param is_joined  the last element of `a` and the first of `b` are neighbours
+/// @param is_joined  whether the last element of `a` and the first of `b` are neighbours
 Sequence then(Sequence a, const Sequence& b, bool is_joined) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
@@ -56,11 +56,11 @@ Sequence repeated(Sequence one, Index times, bool is_joined) {
   return result;
 }
 
-/// The fold over the elements of one list, each of which stands for the sequence `one`.
+/// The fold over the elements of one list, each of which represents the sequence `one`.
 class Folding {
 public:
-  /// @param onward  distance between two elements of the list at which their sequences are joined;
-  ///                0 if they never are
+  /// @param onward  distance of two elements of the list at which their sequences are joined; 0 if
+  ///                they are never joined
   Folding(const SegmentList& list, const Sequence& one, Index onward)
       : list_(list), one_(one), onward_(onward) {}
 
@@ -84,7 +84,7 @@ private:
   Index end_of(const Family& f) const {
     return f.first.begin.value + (f.count - 1) * list_.family_stride + f.first.length;
   }
-  /// Returns true if the list's first element is joined to a family or turn before it that ends at
+  /// Returns whether the list's first element is joined to a preceding family or turn that ends at
   /// `end`.
   bool is_onward(Index end) const { return list_.first().begin.value - end + 1 == onward_; }
   bool neighbours(const Family& a, const Family& b) const {
@@ -113,13 +113,13 @@ private:
 /// Returns Folding(list, one, onward).all(), also for a list that is a slice.
 Sequence folded(const SegmentList& list, const Sequence& one, Index onward) {
   if (list.skip == 0) return Folding(list, one, onward).all();
-  // First comes the rest of the turn in which the slice begins; the turns after it are a list that
+  // First comes the rest of the turn in which the slice begins; the later turns are a list that
   // skips nothing.
   const Index turn = list.repeat > 0 ? list.turn_elements() : list.skip + list.elements();
   const Index begun = list.skip % turn, elements = list.elements();
   const Index in_turn = begun == 0 ? 0 : std::min(turn - begun, elements);
   Sequence result;
-  Index end = 0;  // of the family before
+  Index end = 0;  // end of the previous family
   if (in_turn > 0)
     list.slice(0, in_turn).for_each_family([&](const Family& f) {
       const bool follows = f.first.begin.value - end + 1 == onward;
@@ -147,7 +147,7 @@ Index span_of(const SegmentList& list) {
 
 Runs runs(const Package& package, const LocalPart& part, Order order) {
   if (package.elements == 0) return {};
-  // The fastest dimension comes first: a step of one element along d takes every faster dimension
+  // The fastest dimension comes first: a step of one element along d moves every faster dimension
   // back by its span. The run goes on if the step leads to the next address.
   Sequence all = Sequence::of(1);
   Index span = 0;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a package lies in a local part: its contiguous runs, without a walk over its elements.
+// How a package is stored in a local part: its contiguous runs, found without a walk over its
+// elements.
 #include <optional>
 
 #include "index_calc/plan/plan.hpp"
 
 namespace tremula::index_calc {
 
-/// Contiguous runs of a package in a rank's buffer, in wire order: pack moves each of them at once.
+/// The contiguous runs of a package in a rank's buffer, in wire order. pack moves each of them at
+/// once.
 struct Runs {
   Index count = 0;
   Index longest = 0;   ///< elements
@@ -17,11 +19,12 @@ struct Runs {
 
 /// Counts the runs of a package in a local part.
 /// @param order  wire order, as for pack
-/// Cost: the families of one period along each dimension, times a logarithm; not the elements.
+/// Cost: proportional to the families of one period along each dimension, times a logarithm; not to
+/// the elements.
 Runs runs(const Package& package, const LocalPart& part, Order order);
 
-/// Returns where a package begins in the rank's buffer, in elements; nullopt if it does not lie
-/// there in one run, as it does on the wire.
+/// Returns where a package begins in the rank's buffer, in elements; nullopt if it is not a single
+/// run there, as it is on the wire.
 std::optional<Index> begin_of_only_run(const Package& package, const LocalPart& part, Order order);
 
 }  // namespace tremula::index_calc

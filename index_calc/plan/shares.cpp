@@ -12,7 +12,7 @@ namespace {
 __extension__ using Wide = __int128;
 
 /// The cuts of all lines that some copies of the sink need, one copy after the other, into equal
-/// pieces, one for each copy of the source; the turn decides where the cuts are rounded up.
+/// pieces, one for each copy of the source. The turn decides which cuts are rounded up.
 class Cuts {
 public:
   Cuts(const CopiedPair& pair, Rank sinks)
@@ -48,8 +48,8 @@ bool has_places(const CopiedPair& pair) {
 std::vector<CopyShare> deal_copies(const CopiedPair& pair) {
   const auto number = [](Rank copy) { return static_cast<std::size_t>(copy); };
   std::vector<CopyShare> shares;
-  std::vector<Index> begun(number(pair.to));  // lines dealt so far to each copy of the sink
-  Rank others = pair.to;                      // copies of the sink that lack lines
+  std::vector<Index> begun(number(pair.to));  // lines given so far to each copy of the sink
+  Rank others = pair.to;                      // copies of the sink that still need lines
   if (!pair.from_places.ranks.empty() && !pair.to_places.ranks.empty()) {
     std::map<Rank, Rank> copy_on;
     for (Rank k = 0; k < pair.from; ++k) copy_on.emplace(pair.from_places.ranks[number(k)], k);
@@ -64,8 +64,8 @@ std::vector<CopyShare> deal_copies(const CopiedPair& pair) {
   const Cuts cuts(pair, others);
   std::vector<Wide> left(number(pair.from));  // lines that each copy of the source may still send
   for (Rank k = 0; k < pair.from; ++k) left[number(k)] = cuts[k + 1] - cuts[k];
-  // Deals the lines that copy j of the sink still needs to `sources`, from number `at`; goes on to
-  // the next source when one has its part.
+  // Assigns the lines that copy j of the sink still needs to `sources`, beginning with number `at`;
+  // goes on to the next source when one has its part.
   const auto fill = [&](Rank j, const std::vector<Rank>& sources, std::size_t& at) {
     Index& first = begun[number(j)];
     while (first < pair.lines && at < sources.size()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which copy sends which lines to which copy, where a source or a sink has copies of its elements.
+// Which copy sends which lines to which copy if a source or a sink has copies of its elements.
 #include <cstdint>
 #include <vector>
 
@@ -17,36 +17,36 @@ struct CopyShare {
   friend bool operator==(const CopyShare&, const CopyShare&) = default;
 };
 
-/// Places of the copies of one cell. Shape of both: [copy]; empty if not known.
+/// The places of the copies of one cell. Shape of both members: [copy]; empty if not known.
 struct CopyPlaces {
-  std::vector<Rank> ranks;  ///< in the one job that has both sides
+  std::vector<Rank> ranks;  ///< ranks in the one job that has both sides
   std::vector<std::uint32_t> hosts;
 };
 
 /// Two cells that share `lines`: every copy of the source has them, every copy of the sink needs them.
 struct CopiedPair {
   Index lines = 0;
-  Rank from = 1, to = 1;  ///< copies
+  Rank from = 1, to = 1;  ///< numbers of copies
   CopyPlaces from_places{}, to_places{};
-  /// Any number that both sides know; it decides which copy sends the lines that are left over.
+  /// Any number that both sides know. It decides which copy sends the lines that are left over.
   std::uint64_t turn = 0;
 };
 
-/// Deals the lines that the copies of the sink need to the copies of the source. A rank that is a
+/// Assigns the lines that the copies of the sink need to the copies of the source. A rank that is a
 /// copy of both keeps its own lines. Each copy of the source sends an equal part of what the others
 /// need, rounded down or up; copies on one host are matched first, then all in turn. Every rank
 /// gets the same result.
-/// @return ordered by copies of the sink and their lines; no share is empty
-/// Cost: the copies of both sides, times a logarithm.
+/// @return shares, ordered by copies of the sink and their lines; none is empty
+/// Cost: proportional to the copies of both sides, times a logarithm.
 std::vector<CopyShare> deal_copies(const CopiedPair& pair);
 
 /// Return the shares of one copy, of the source or of the sink.
-/// Cost: as deal_copies; where no places are known, the shares returned and the logarithm of the
+/// Cost: as deal_copies; if no places are known, the shares returned and the logarithm of the
 /// copies.
 std::vector<CopyShare> shares_of_source(const CopiedPair& pair, Rank copy);
 std::vector<CopyShare> shares_of_sink(const CopiedPair& pair, Rank copy);
 
-/// Returns a turn for two positions, different for neighbours of either.
+/// Returns a turn for two positions; it differs for neighbours of either.
 std::uint64_t turn_of(Index source, Index sink) noexcept;
 
 }  // namespace tremula::index_calc

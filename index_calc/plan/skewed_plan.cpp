@@ -16,7 +16,7 @@
 namespace tremula::index_calc {
 namespace {
 
-/// The blocks of one side, their owners and their places in the owners' buffers.
+/// The blocks of one side, with their owners and their places in the owners' buffers.
 class BlockSide {
 public:
   explicit BlockSide(const Layout& layout) : layout_(layout) {
@@ -74,7 +74,7 @@ public:
     walk(walk, 0);
   }
 
-  /// Returns where a block lies in the buffer of its owner.
+  /// Returns where a block is stored in the buffer of its owner.
   /// @param coords  coordinates of the owner
   /// @param number  position of the owner's cell in the grid
   BoxPlace place(const BlockNumbers& block, const GridCoords& coords, Index number) {
@@ -96,10 +96,10 @@ public:
   }
 
 private:
-  /// A dimension that is dealt by itself.
+  /// A dimension that is distributed by itself.
   struct Dealt {
     std::vector<Index> extents;  ///< shape: [coordinate]
-    std::vector<Index> locals;   ///< local begins of the intervals of splits; shape: [interval]
+    std::vector<Index> locals;   ///< local index at which each interval begins; shape: [interval]
   };
   bool is_whole(std::size_t d) const { return dealt_[d].extents.size() == 1; }
 
@@ -151,7 +151,8 @@ void SharedBoxes::sort(bool is_source) {
 
 namespace {
 
-/// Returns how many values an owner can have: as many as its steps reach, and no more than there are blocks.
+/// Returns how many values an owner can have: as many as its steps reach, but no more than there
+/// are blocks.
 Index owner_count(const OwnerExpression& owner, Index ranks, const BlockSide& side) {
   Index step = ranks, blocks = 1;  // all values differ by multiples of `step`
   for (const OwnerTerm& term : owner.terms) {
@@ -162,7 +163,8 @@ Index owner_count(const OwnerExpression& owner, Index ranks, const BlockSide& si
   return std::min(ranks / step, blocks);
 }
 
-/// Returns how many ranks of a layout can own blocks, copies aside: all boxes lie on these.
+/// Returns how many ranks of a layout can own blocks, not counting copies. All boxes are on these
+/// ranks.
 Index owning_ranks(const Layout& layout, const BlockSide& side) {
   Index ranks = 1;
   if (layout.skew) {
@@ -177,7 +179,7 @@ Index owning_ranks(const Layout& layout, const BlockSide& side) {
 }
 
 /// Bounds the boxes that a rank holds and the rows of blocks of others, so that a plan takes at most a few
-/// hundred megabytes. Uses nothing but both layouts, so that all ranks of both sides come to the same result.
+/// hundred megabytes. Uses only both layouts, so that all ranks of both sides get the same result.
 void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
                  const BlockSide& there) {
   constexpr Index most_boxes = Index{1} << 21, most_rows = Index{1} << 24;
@@ -186,7 +188,7 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
   for (std::size_t d = 0; d <= last; ++d)
     boxes = saturating_product(boxes, here.cuts(d).count() + there.cuts(d).count());
   boxes /= std::min(owning_ranks(mine, here), owning_ranks(theirs, there));
-  // A row of blocks is on at most as many ranks as it has blocks.
+  // The number of ranks that have blocks of a row is at most the number of blocks in the row.
   const auto rows_of = [&](const Layout& layout, const BlockSide& side) {
     Index rows = layout.skew ? std::min<Index>(rank_count(layout), side.cuts(last).count()) : 0;
     for (std::size_t d = 0; d < last; ++d) rows = saturating_product(rows, side.cuts(d).count());
@@ -199,9 +201,8 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
   throw core::Error(
       core::Errc::unsupported,
       fmt::format(
-          "expected at most {} boxes for each rank, and {} rows of blocks of all ranks, where a "
-          "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": take larger "
-          "blocks",
+          "expected at most {} boxes for each rank, and {} rows of blocks of all ranks, as a "
+          "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": take larger blocks",
           most_boxes, most_rows, boxes, rows, first, second));
 }
 
@@ -272,8 +273,8 @@ void expect_dense(const Layout& mine, const Layout& theirs) {
     if (!has_gaps) continue;
     throw core::Error(
         core::Errc::unsupported,
-        fmt::format("expected local parts without ghost cells and gaps beside a skewed layout, "
-                    "found \"{}\" beside \"{}\": leave ghost and leading out, or copy the part",
+        fmt::format("expected local parts without ghost cells and gaps, as a layout is skewed, "
+                    "found \"{}\" with \"{}\": leave ghost and leading out, or copy the part",
                     to_string(*layout), to_string(layout == &mine ? theirs : mine)));
   }
 }
@@ -290,15 +291,14 @@ LocalPart dense_part(const LocalPart& part, Order order) {
   const bool has_gaps = part.allocated != part.elements;
   throw core::Error(
       core::Errc::unsupported,
-      has_gaps
-          ? fmt::format("expected local parts without ghost cells and gaps, and all of them, "
-                        "beside a skewed layout, found {} elements in a buffer of {}: leave ghost "
-                        "and leading out, or copy the part",
-                        part.elements, part.allocated)
-          : fmt::format("expected local parts that lie in {} order beside a skewed layout, found "
-                        "another order of their dimensions: take the array in the order of the "
-                        "other side, and permute its dimensions afterwards",
-                        order == Order::row ? "row" : "column"));
+      has_gaps ? fmt::format("expected whole local parts without ghost cells and gaps, as a layout "
+                             "is skewed, found {} elements in a buffer of {}: leave ghost and "
+                             "leading out, or copy the part",
+                             part.elements, part.allocated)
+               : fmt::format("expected local parts stored in {} order, as a layout is skewed, "
+                             "found another order of their dimensions: take the array in the order "
+                             "of the other side, and permute its dimensions afterwards",
+                             order == Order::row ? "row" : "column"));
 }
 
 }  // namespace tremula::index_calc

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The boxes that one rank shares with the ranks of the other side where the blocks of a side are skewed.
+// The boxes that one rank shares with the ranks of the other side if the blocks of a side are
+// skewed.
 //
 // Both sides are cut into blocks along each dimension, and the cell of ranks that owns a block follows
-// from the numbers of the block, which move by one from block to block. So the walk is ASPEN's, along each
-// dimension: my block [s, e) begins in the block of theirs that one division gives; the first piece ends
-// with that block, and every following one belongs to the next block. The outer product of the pieces
-// gives the boxes of my block, and the owner of each box is the sum of what its block numbers add. Only
-// blocks of mine are looked at, and the boxes are written out: the places of skewed blocks in a rank's
-// buffer are not an outer product.
+// from the numbers of the block, which increase by one from block to block. So the walk is that of
+// ASPEN along each dimension: my block [s, e) begins in a block of theirs that one division gives;
+// the first piece ends with that block, and every further one belongs to the next block. The outer
+// product of the pieces gives the boxes of my block, and the owner of each box is the sum of the
+// contributions of its block numbers. Only blocks of mine are looked at, and the boxes are written
+// out, as the places of skewed blocks in a rank's buffer are not an outer product.
 //
 // Source: the adjacency shift of ASPEN; owners as sums over the dimensions: CONFLUX and the 2.5D sparse
 // kernels, whose layouts this is to serve.
@@ -21,7 +22,7 @@
 
 namespace tremula::index_calc {
 
-/// How the elements of a box lie in a buffer.
+/// How the elements of a box are stored in a buffer.
 struct BoxPlace {
   Index first = 0;                             ///< place of the first element
   std::array<Index, max_dimensions> stride{};  ///< shape: [dimension]
@@ -34,8 +35,8 @@ struct SharedBox {
 };
 
 /// The boxes that a cell of ranks of theirs shares with mine, in local indices of parts without ghost cells
-/// and gaps. They come in the order in which they begin in the memory of the source, each in the source's
-/// storage order, so that both sides have the same elements in the same order.
+/// and gaps. They are in the order in which they begin in the memory of the source, each in the
+/// source's storage order, so that both sides have the same elements in the same order.
 class SharedBoxes {
 public:
   SharedBoxes(const GridCoords& cell, std::size_t dimensions, Order source_order)
@@ -46,8 +47,8 @@ public:
   void add(const SharedBox& box);
   void sort(bool is_source);
 
-  /// Calls visit(Segment) for the runs of the elements number first .. first + count - 1. A run lies in
-  /// one piece in both buffers.  O(runs)
+  /// Calls visit(Segment) for the runs of the elements number first .. first + count - 1. A run is
+  /// contiguous in both buffers.  O(runs)
   template <class Visit>
   void for_each_run(Index first, Index count, Visit&& visit) const {
     Segment run{};
@@ -94,15 +95,15 @@ private:
   Index elements_ = 0;
 };
 
-/// Returns the boxes that this rank shares with each cell of theirs, ascending by the position of the cell
-/// in their grid.
+/// Returns the boxes that this rank shares with each cell of theirs, in ascending order of the
+/// cell's position in their grid.
 /// @param me      coordinates of this rank in the grid of mine
-/// @param source  the one of the two that is the source
+/// @param source  the layout, of the two, that is the source
 /// @throws core::Error unsupported, on all ranks of both sides, if a skewed layout has more than 2^24 blocks
 ///         along a dimension, a rank may share more than 2^21 boxes, or the ranks of a skewed layout have more
 ///         than 2^24 rows of blocks together
-/// Cost: the boxes that this rank shares with all others; the blocks along each dimension of a skewed
-/// layout; of skewed peers also the rows of their blocks.
+/// Cost: proportional to the boxes that this rank shares with all others and the blocks along each
+/// dimension of a skewed layout; for skewed peers also to the rows of their blocks.
 std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
                                          const GridCoords& me, const Layout& source);
 
@@ -111,15 +112,15 @@ inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
 }
 
 /// Checks that the ranks of both sides have local parts without ghost cells and gaps, if one side is skewed
-/// and none is listed. Both sides come to the same result.
+/// and none is listed. Both sides get the same result.
 /// @throws core::Error unsupported naming the layout that has ghost cells or gaps
 void expect_dense(const Layout& mine, const Layout& theirs);
 
-/// Returns a part of either side as flattened() makes it: its places are those that packages of skewed
-/// layouts refer to.
-/// @param order  storage order of the layout that the plan was made with
-/// @throws core::Error unsupported if the part has ghost cells or gaps, or its dimensions lie in another
-///         order, which the other side does not know
+/// Returns a part of either side as flattened() does: packages of skewed layouts refer to its
+/// places.
+/// @param order  storage order of the layout with which the plan was made
+/// @throws core::Error unsupported if the part has ghost cells or gaps, or stores its dimensions in
+///         another order, which the other side does not know
 LocalPart dense_part(const LocalPart& part, Order order);
 
 }  // namespace tremula::index_calc

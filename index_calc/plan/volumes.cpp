@@ -34,7 +34,7 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role, const Host
   for (std::size_t d = 0; d < mine.dims.size(); ++d) {
     const Distribution &from = mine.dims[d], &to = theirs.dims[d];
     Factor& factor = factors_.emplace_back();
-    Index pairs = 0;  // of coordinates
+    Index pairs = 0;  // pairs of coordinates
     for (Index c = 0; c < grid(from); ++c) {
       const Overlaps& overlaps = finder.find(from, {c}, to);
       pairs += static_cast<Index>(overlaps.size());
@@ -80,7 +80,7 @@ std::vector<Volume> Volumes::row(Rank mine) const {
       row.push_back({static_cast<Rank>(theirs_.position_of(peer)), elements});
       return;
     }
-    // A copy may have several shares; those with one peer are summed.
+    // A copy may have several shares; shares with one peer are added up.
     const std::size_t begin = row.size();
     for (const CopyShare& s : shares(mine, cell, peer, lines)) {
       const auto at = static_cast<Rank>(theirs_.position_of(peer, is_source ? s.to : s.from));

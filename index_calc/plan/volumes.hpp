@@ -6,10 +6,10 @@
 //
 //     V(p, q) = prod_d v_d(p_d, q_d)
 //
-// v_d(i, j) is the number of indices of dimension d that coordinate i of mine and coordinate j of
-// theirs own. The small matrices v_d are stored, sparse; V itself is made row by row. Where a side
-// has copies, V counts the elements that a plan sends between the two ranks. Ranks are positions: the
-// k-th rank that takes part, in grid order; ranks_of(layout)[k] is its group rank.
+// v_d(i, j) is the number of indices of dimension d that both coordinate i of mine and coordinate j
+// of theirs own. The small matrices v_d are stored as sparse matrices; V itself is made row by row.
+// If a side has copies, V counts the elements that a plan sends between the two ranks. Ranks are
+// positions: the k-th rank that takes part, in grid order; ranks_of(layout)[k] is its group rank.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -21,7 +21,7 @@
 
 namespace tremula::index_calc {
 
-/// The number of elements that a position shares with one of the other side.
+/// The number of elements that a position shares with a position of the other side.
 struct Volume {
   Rank peer = 0;       ///< position in the other side's grid
   Index elements = 0;  ///< >= 1
@@ -31,24 +31,24 @@ struct Volume {
 class Volumes {
 public:
   /// @pre both layouts are valid
-  /// @param role   of the ranks of `mine`; matters where a side has copies
-  /// @param hosts  as for make_plan; outlive this object
+  /// @param role   role of the ranks of `mine`; matters only if a side has copies
+  /// @param hosts  as for make_plan; must outlive this object
   /// @throws core::Error mismatch if the shapes differ, unsupported if more than 2^24 pairs of
   /// coordinates overlap along one dimension
-  /// Cost: the segments of one period for each coordinate of mine, dimension by dimension; memory
-  /// 16 bytes for each pair of coordinates that overlap.
+  /// Cost: proportional to the segments of one period for each coordinate of mine, dimension by
+  /// dimension; memory 16 bytes for each pair of coordinates that overlap.
   Volumes(const Layout& mine, const Layout& theirs, Role role = Role::source,
           const Hosts& hosts = {});
 
   Rank rows() const noexcept { return mine_.size(); }
   Rank columns() const noexcept { return theirs_.size(); }
-  /// Returns the positions of theirs that share elements with position `mine`, ascending; no others.
+  /// Returns the positions of theirs that share elements with position `mine`, in ascending order.
   /// @pre 0 <= mine < rows()
   /// Cost: about as many steps as the row has entries.
   std::vector<Volume> row(Rank mine) const;
 
-  /// Calls visit(peers, elements) for each cell of theirs that shares elements with position `mine`, with the
-  /// positions of its copies, each of which owns them all.
+  /// Calls visit(peers, elements) for each cell of theirs that shares elements with position
+  /// `mine`. `peers` are the positions of its copies, each of which owns all these elements.
   template <class Visit>
   void for_each_cell(Rank mine, Visit&& visit) const {
     std::vector<Rank> peers(static_cast<std::size_t>(theirs_.copies()));
@@ -66,7 +66,7 @@ private:
   };
   /// v_d. Shape: [coordinate of mine][coordinates of theirs that overlap with it, ascending]
   using Factor = std::vector<std::vector<Overlap>>;
-  /// Input of CopyDealer, where the places of copies decide which of them sends what.
+  /// Input of CopyDealer, used if the places of copies decide which copy sends what.
   struct Dealing {
     ProcessGrid mine, theirs;
     std::vector<Rank> ranks;  ///< shape: [position of mine]
@@ -89,11 +89,11 @@ private:
   std::vector<CopyShare> shares(Rank mine, const GridCell& cell, const GridCoords& peer,
                                 Index lines) const;
 
-  ProcessGrid mine_, theirs_;  ///< without members: ranks are positions
+  ProcessGrid mine_, theirs_;  ///< grids without members, so that ranks are positions
   Role role_;
   std::optional<Dealing> dealing_;
   std::vector<Factor> factors_;       ///< shape: [dimension]
-  std::vector<std::size_t> slowest_;  ///< the dimensions, as theirs numbers them
+  std::vector<std::size_t> slowest_;  ///< the dimensions in the order in which theirs numbers them
 };
 
 }  // namespace tremula::index_calc

@@ -76,7 +76,7 @@ std::uint64_t hash_of(std::uint64_t number, const std::byte* at, std::size_t byt
 template <class Hash>
 std::uint64_t ContentHash::total(const Package& package, const std::byte* array,
                                  const Hash& hash) const {
-  // The dimension that lies closest in memory is walked innermost.
+  // The dimension that is closest in memory is walked innermost.
   std::array<std::size_t, max_dimensions> order{};
   const auto end = order.begin() + static_cast<std::ptrdiff_t>(package.dimensions);
   std::iota(order.begin(), end, std::size_t{0});
@@ -88,8 +88,8 @@ std::uint64_t ContentHash::total(const Package& package, const std::byte* array,
     axes[k] = Axis(package.along[order[k]], Whose::mine,
                    wrapping_product(part_.stride[order[k]], bytes), Whose::mine, 1);
   std::uint64_t sum = 0;
-  // With a list, `place` is the sum of the local indices so far; else `before` is the sum of the
-  // numbers.
+  // With a list, `place` is the sum of the local indices so far; otherwise `before` is the sum of
+  // the numbers.
   const auto walk = [&](const auto& deeper, std::size_t k, const std::byte* at,
                         std::uint64_t before, std::ptrdiff_t place) -> void {
     const auto& number = number_[is_list_ ? 0 : order[k]];

@@ -10,18 +10,19 @@
 
 namespace tremula::index_calc {
 
-/// Hashes the elements that one rank holds of an array, in the same way whatever the layout.
+/// Hashes the elements that one rank holds of an array; the hash does not depend on the layout.
 /// README.md states what equal hashes prove.
 class ContentHash {
 public:
-  /// @param layout  of the whole array; its order of storage and its ghost cells do not count
+  /// @param layout  layout of the whole array; its storage order and its ghost cells do not matter
   /// @param part    where the rank stores its elements
-  /// Cost: time and memory follow the owned elements along each dimension, not their product.
+  /// Cost: time and memory are proportional to the owned elements along each dimension, not to
+  /// their product.
   ContentHash(const Layout& layout, Rank me, const LocalPart& part, std::size_t element_bytes);
 
   /// Prepares to hash a buffer that is described by a list.
-  /// @param part  the rank's part as flattened() returns it
-  /// Cost: time and memory follow the places of the buffer.
+  /// @param part  the rank's part, as flattened() returns it
+  /// Cost: time and memory are proportional to the places of the buffer.
   ContentHash(const IndexList& list, const LocalPart& part, std::size_t element_bytes);
 
   /// Returns the hash of the elements of one package. Allocates nothing.
@@ -36,7 +37,7 @@ private:
 
   LocalPart part_;
   std::size_t element_bytes_;
-  bool is_list_ = false;  ///< number_[0] has all places of the buffer
+  bool is_list_ = false;  ///< whether number_[0] has all places of the buffer
   /// The contribution of each owned index to the row-major number of an element, times a constant,
   /// modulo 2^64.
   std::array<std::vector<std::uint64_t>, max_dimensions>

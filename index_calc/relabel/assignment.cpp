@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row gets the value gain - price of the column in which it has a seat. Prices prove that an
-// assignment is best: no row finds more value elsewhere than its profit, the value that it has.
-// (The sum of the gains is the sum of profits and prices, and no assignment can have more.)
+// assignment is best: no row finds more value elsewhere than its profit, which is the value that it
+// has. (The sum of the gains is the sum of profits and prices, and no assignment can have more.)
 //
-// 1. Auction: rows bid, coarsely first. Only the prices are kept; they are good ones to start from.
+// 1. Auction: rows bid, coarsely at first. Only the prices are kept, which are good initial prices.
 // 2. Reduction: each row takes the column of the largest value, and raises its price until the next
-//    one is as good.
-// 3. Augmentation: each row that is left starts a search for the shortest path to a free seat along
+//    column is equally good.
+// 3. Augmentation: each remaining row starts a search for the shortest path to a free seat along
 //    which every row moves on by one. The length of an edge is the slack profit + price - gain.
 //
 // Two prices differ by at most the largest gain G plus a step at the end of an auction, and by less
@@ -76,15 +76,15 @@ private:
     std::size_t row = none;
     auto operator<=>(const Sold&) const = default;
   };
-  /// A column that a search has reached. At equal distance the one reached first comes first, which
-  /// gives short paths, and the same paths on every machine.
+  /// A column that a search has reached. Of two at equal distance, the one reached first comes
+  /// first, which gives short paths, and the same paths on every machine.
   struct Reached {
     Index distance;
     std::size_t number, column;
     auto operator<=>(const Reached&) const = default;
   };
-  /// The largest value that a column has for a row, and an upper bound of the value that any other
-  /// has.
+  /// The largest value that a column has for a row, and an upper bound of the value of any other
+  /// column.
   struct Bid {
     Index value = -infinite, second = -infinite;
     std::size_t column = none, other = none;
@@ -98,7 +98,7 @@ private:
         other = k;
       }
     }
-    /// Returns by how much the price may rise.
+    /// Returns how much the price may rise.
     Index margin() const { return other == none ? 0 : value - second; }
   };
 
@@ -126,8 +126,8 @@ private:
     price_[column] += by;
     cheapest_.push({price_[column], is_full(column), column});
   }
-  /// Returns the column of the lowest price; if there are several, one with a free seat if any has
-  /// one.
+  /// Returns the column with the lowest price; if there are several, one with a free seat if there
+  /// is any.
   std::size_t cheapest() {
     for (;; cheapest_.pop()) {
       const Priced& top = cheapest_.top();
@@ -146,7 +146,7 @@ private:
     Bid bid;
     for_each_entry(row, [&](std::size_t k, Index gain) { bid.offer(gain - price_[k], k); });
     if (has_all_columns(row)) return bid;
-    const std::size_t k = cheapest();  // no column without an entry has more value
+    const std::size_t k = cheapest();  // no other column without an entry has more value
     if (-price_[k] > bid.value) return {-price_[k], -price_[k], k, k};
     bid.offer(-price_[k], k);
     return bid;
@@ -165,9 +165,9 @@ private:
     return some[100];
   }
 
-  /// Each row bids for its best column, `step` more than the column is worth to it, until all rows
-  /// have seats; then all bid again with a smaller step. A column sells its cheapest seat. The
-  /// auction ends with prices, the least of them 0, and no row seated.
+  /// Lets each row bid for its best column, `step` more than the column is worth to it, until all
+  /// rows have seats; then all bid again with a smaller step. A column sells its cheapest seat. The
+  /// auction ends with prices, the lowest of which is 0, and no row seated.
   void auction() {
     constexpr Index fewer = 5, finest = 4;  // measured on dense matrices, 4096 x 4096
     const Index most = gains_.gain.empty() ? 0 : std::ranges::max(gains_.gain);
@@ -203,7 +203,7 @@ private:
   }
 
   /// Seats rows at their best columns (step 2).
-  /// @return the rows that find no seat in this way
+  /// @return rows that find no seat in this way
   std::vector<std::size_t> reduce(const std::vector<std::size_t>& rows) {
     std::vector<std::size_t> remain;
     auto evictions = static_cast<Index>(4 * gains_.rows());  // beyond that, searches are faster
@@ -233,7 +233,7 @@ private:
   }
 
   void augment(std::size_t start) {
-    Index shortest = infinite;      // to a free seat
+    Index shortest = infinite;      // distance to a free seat
     Index shortest_row = infinite;  // reached + profit of the rows without all columns
     std::size_t end = none, reached_columns = 0;
     const auto relax = [&](std::size_t row, Index reached, std::size_t column, Index slack) {
@@ -262,7 +262,7 @@ private:
     while (!queue_.empty() && queue_.top().distance < shortest) {
       const auto [reached, number, column] = queue_.top();
       queue_.pop();
-      if (reached > distance_[column]) continue;  // there was a shorter path
+      if (reached > distance_[column]) continue;  // a shorter path has been found
       for (std::size_t s = first_seat_[column]; s < first_seat_[column + 1]; ++s)
         scan(row_at_[s], reached);
     }
@@ -277,7 +277,7 @@ private:
     move_on(start, end);
   }
 
-  /// Each row on the path takes the seat of the next one.
+  /// Moves each row on the path to the seat of the next one.
   void move_on(std::size_t start, std::size_t end) {
     std::size_t seat = take_seat(end), row = from_[end];
     while (row != start) {
@@ -290,12 +290,12 @@ private:
   }
 
   const Gains& gains_;
-  std::size_t walks_ = 0;                ///< along the entries of a row
+  std::size_t walks_ = 0;                ///< walks along the entries of a row
   std::vector<Index> price_, profit_;    ///< shape: [column], [row]
   std::vector<std::size_t> seat_of_;     ///< shape: [row]
   std::vector<std::size_t> first_seat_;  ///< the column's other seats follow; shape: [column + 1]
   std::vector<std::size_t> column_of_, row_at_;  ///< shape: [seat]
-  std::vector<std::size_t> taken_;               ///< seats; shape: [column]
+  std::vector<std::size_t> taken_;               ///< seats taken; shape: [column]
   std::priority_queue<Priced, std::vector<Priced>, std::greater<>> cheapest_;  ///< and old prices
   // The state of one search; empty between two searches.
   std::vector<Index> distance_;       ///< shape: [column]

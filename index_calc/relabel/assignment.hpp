@@ -2,7 +2,7 @@
 #pragma once
 // Linear assignment: every row takes a seat in a column so that the sum of the gains is largest.
 //
-// There are as many seats as rows. A column with several seats stands for as many identical
+// There are as many seats as rows. A column with several seats represents that many identical
 // columns. A pair without an entry is possible and gains nothing.
 #include <cstddef>
 #include <vector>
@@ -17,7 +17,7 @@ using core::Index, core::Rank;
 struct Gains {
   static constexpr Index largest = (Index{1} << 61) - 1;
 
-  std::vector<Rank> seats;               ///< rows that each column takes, >= 1; shape: [column]
+  std::vector<Rank> seats;               ///< how many rows each column takes, >= 1; shape: [column]
   std::vector<std::size_t> begin = {0};  ///< shape: [row + 1]
   std::vector<Rank> column;              ///< no column twice in a row; shape: [entry]
   std::vector<Index> gain;               ///< 1 to largest; shape: [entry]
@@ -27,28 +27,28 @@ struct Gains {
 };
 
 /// Checks the gains.
-/// @throws core::Error invalid_argument if there are not as many seats as rows, or a gain or a
-/// column is out of range
+/// @throws core::Error invalid_argument if the number of seats is not the number of rows, or a gain
+/// or a column is out of range
 void validate(const Gains& gains);
 
 /// Returns the column of each row. No other choice has a larger sum of gains (which may exceed 63
 /// bits).
-/// @param walks  set, if given, to how often the entries of a row were walked: a measure of the
-/// work
+/// @param walks  set, if given, to how often the entries of a row were walked, which measures the
+///               work
 /// @throws core::Error as validate
-/// Cost: O(rows * entries * log columns * log largest gain) at worst; usually, and also where one
-/// gain or one column exceeds all others or columns have several seats, 30 to 200 walks for each
-/// row. Memory: a few words for each row and column, and three for each raise of a price.
+/// Cost: at worst O(rows * entries * log columns * log largest gain); usually, and also if one gain
+/// or one column exceeds all others or columns have several seats, 30 to 200 walks per row. Memory:
+/// a few words for each row and column, and three for each increase of a price.
 ///
 /// Source: Jonker & Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse
-/// linear assignment problems", for gains instead of costs; for the initial prices, in place of the
+/// linear assignment problems", with gains instead of costs; for the initial prices, instead of the
 /// column reduction, Bertsekas 1988, "The auction algorithm", and for columns with several seats
 /// Bertsekas & Castanon 1989, "The auction algorithm for the transportation problem".
 std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks = nullptr);
 
-/// Returns a column for each row by taking the largest gain that is still possible, again and
-/// again: at least half of the largest sum. On equal gains the lower row comes first, then the
-/// lower column.
+/// Returns a column for each row by repeatedly taking the largest gain that is still possible,
+/// which yields at least half of the largest sum. Of equal gains the lower row comes first, then
+/// the lower column.
 /// @throws core::Error as validate
 /// Cost: O(entries * log entries); memory 16 bytes for each entry.
 std::vector<Rank> greedy_assignment(const Gains& gains);

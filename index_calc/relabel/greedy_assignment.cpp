@@ -25,7 +25,7 @@ std::vector<Rank> greedy_assignment(const Gains& gains) {
     return column_of[static_cast<std::size_t>(e.row)] == -1 &&
            free[static_cast<std::size_t>(e.column)] > 0;
   };
-  // Most edges are impossible long before their turn, so only as many as needed are sorted.
+  // Most edges have become impossible long before their turn, so only as many as needed are sorted.
   for (std::size_t count = 8 * gains.rows(); !edges.empty(); count *= 2) {
     const auto middle = edges.begin() + static_cast<std::ptrdiff_t>(std::min(count, edges.size()));
     std::nth_element(edges.begin(), middle, edges.end(), before);
@@ -37,7 +37,7 @@ std::vector<Rank> greedy_assignment(const Gains& gains) {
       }
     std::erase_if(edges, [&](const Edge& e) { return !is_possible(e); });
   }
-  std::size_t next = 0;  // for the other rows, which gain nothing in any column that is free
+  std::size_t next = 0;  // next column for the other rows, which gain nothing in any free column
   for (Rank& column : column_of) {
     if (column != -1) continue;
     while (free[next] == 0) ++next;

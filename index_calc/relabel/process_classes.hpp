@@ -9,7 +9,7 @@ namespace tremula::index_calc {
 
 using core::Rank;
 
-/// The processes of a group by their places: those of one place are interchangeable and form a
+/// The processes of a group by their places. Processes of one place are interchangeable and form a
 /// class.
 class ProcessClasses {
 public:
@@ -24,9 +24,9 @@ public:
   std::vector<Rank> sizes() const;
   /// Returns the class at a place; nullopt if no process of the group is there.
   std::optional<Rank> at(Rank place) const;
-  /// Returns a process for each label, out of the class that the label was given; the process that
-  /// has the label already, if it is in the class.
-  /// @pre each class is given to as many labels as it has processes
+  /// Returns a process for each label, from the class that was assigned to the label; if the
+  /// process that already has the label is in that class, returns that process.
+  /// @pre each class is assigned to as many labels as it has processes
   std::vector<Rank> processes_for(const std::vector<Rank>& class_of_label) const;
 
 private:

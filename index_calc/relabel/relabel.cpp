@@ -15,7 +15,7 @@
 namespace tremula::index_calc {
 namespace {
 
-/// Assigns labels to processes; all labels stay if that saves nothing.
+/// Assigns labels to processes; keeps all labels if nothing is saved.
 /// @param cost  returns the cost of a label at a class of processes
 template <class Cost, class CostOf>
 Relabeling<Cost> relabeling(const Gains& gains, const ProcessClasses& classes, Method method,
@@ -37,11 +37,11 @@ Relabeling<Cost> relabeling(const Gains& gains, const ProcessClasses& classes, M
 void validate(const Places& places) {
   for (const auto* side : {&places.producers, &places.consumers})
     core::expects(std::ranges::all_of(*side, [](Rank place) { return place >= 0; }),
-                  "expected places from 0 on, found a negative one");
+                  "expected places of at least 0, found a negative one");
 }
 
-/// Turns the costs of all labels at all classes into gains against the worst class, and assigns
-/// labels by these. Shape of cost: [label, class].
+/// Turns the costs of all labels at all classes into gains relative to the worst class, and assigns
+/// labels by these gains. Shape of cost: [label, class].
 Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClasses& classes,
                               Method method) {
   core::expects(std::ranges::all_of(cost, [](double c) { return std::isfinite(c); }),
@@ -56,7 +56,7 @@ Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClas
     largest = std::max(largest, high - low);
   }
   core::expects(std::isfinite(largest), "expected costs whose difference is finite");
-  // Gains are scaled by a power of two, which loses nothing, and rounded to whole numbers.
+  // Gains are scaled by a power of two, which is exact, and rounded to whole numbers.
   const int exponent = largest > 0 ? 60 - std::ilogb(largest) : 0;
   Gains gains;
   gains.seats = classes.sizes();
@@ -73,7 +73,7 @@ Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClas
                             [&](std::size_t r, Rank k) { return row(r)[at(k)]; });
 }
 
-/// Counts again what a relabeling saves, by the bytes that plans move, and undoes it if it saves
+/// Counts what a relabeling really saves, by the bytes that plans move, and undoes it if it saves
 /// nothing.
 /// @param count  returns the cost of arrays whose labels stay as they are
 template <class Cost, class Count>
@@ -92,7 +92,7 @@ std::vector<double> costs(Traffic& traffic, const CostTable& table, const Proces
   const std::size_t places = at(table.places);
   std::vector<double> cost;
   cost.reserve(classes.class_of().size() * classes.places().size());
-  constexpr Rank block = 16;  // labels that a row of the table serves while it is in the cache
+  constexpr Rank block = 16;  // labels that use a row of the table while it is in the cache
   struct Sent {
     double messages = 0, bytes = 0;
   };
@@ -137,8 +137,8 @@ Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places
   const ProcessClasses classes(places.consumers);
   Gains gains;
   gains.seats = classes.sizes();
-  std::vector<Index> bytes(classes.places().size());  // of one label, from each class
-  std::vector<Rank> senders;                          // classes
+  std::vector<Index> bytes(classes.places().size());  // bytes sent to one label by each class
+  std::vector<Rank> senders;                          // classes that send to it
   std::vector<Index> worst;                           // shape: [label]
   for (Rank r = 0; r < traffic.labels(); ++r) {
     senders.clear();
@@ -212,7 +212,7 @@ Layout relabeled(const Layout& layout, std::span<const Rank> process) {
   bool is_same = true;
   for (const Rank label : labels) {
     core::expects(at(label) < process.size(), [&] {
-      return fmt::format("expected a process for rank {} of \"{}\", found those for {} labels",
+      return fmt::format("expected a process for rank {} of \"{}\", found processes for {} labels",
                          label, to_string(layout), process.size());
     });
     const Rank taken_by = process[at(label)];

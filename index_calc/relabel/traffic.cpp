@@ -14,8 +14,8 @@ namespace {
 void expect_rank(Rank rank, Rank ranks, std::string_view side) {
   core::expects(rank < ranks, [&] {
     return fmt::format(
-        "expected the place of each {0} that takes part, found those of {1} and {0} {2}", side,
-        ranks, rank);
+        "expected a place for each {0} that takes part, found {1} places and {0} {2}", side, ranks,
+        rank);
   });
 }
 
@@ -67,7 +67,7 @@ void Traffic::collect(Rank label) {
 
 void Traffic::collect_near(Rank label) {
   senders_.clear();
-  std::vector<Rank> copies;  // of one cell; copies at one place are neighbours
+  std::vector<Rank> copies;  // copies of one cell; those at one place are neighbours
   for (const Array& a : arrays_) {
     if (a.position[at(label)] < 0) continue;
     a.volumes.for_each_cell(a.position[at(label)], [&](std::span<const Rank> peers,

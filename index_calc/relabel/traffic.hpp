@@ -29,12 +29,12 @@ public:
     for (const Rank p : senders_) visit(p, std::exchange(bytes_from_[at(p)], 0));
   }
 
-  /// Returns true if the place of a label decides which copies send it how much: the cost of a label at another
-  /// place is then an estimate, which for_each_near_sender() gives.
+  /// Returns whether the place of a label decides which copies send it how much. The cost of a
+  /// label at another place is then an estimate, which for_each_near_sender() provides.
   bool depends_on_labels() const noexcept { return depends_on_labels_; }
-  /// Calls visit(producer, bytes) for producers whose place has something for `label`; several may be at one
-  /// place. All other bytes would leave their places if a process there took the label; fewer may, where other
-  /// labels take less of their copies.
+  /// Calls visit(producer, bytes) for producers whose place has bytes for `label`; several may be
+  /// at one place. If a process there took the label, all other bytes would leave their places, or
+  /// fewer if other labels take less from their copies.
   template <class Visit>
   void for_each_near_sender(Rank label, Visit&& visit) {
     if (!depends_on_labels_) return for_each_sender(label, visit);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The blocks along one dimension, numbered from 0, in closed form or by their bounds.
+// The blocks along one dimension, numbered from 0, in closed form or given by their bounds.
 #include <algorithm>
 #include <span>
 
@@ -13,7 +13,8 @@ using core::Index;
 /// Block b is [begin(b), begin(b + 1)); blocks of an equal cut may be empty. No call allocates.
 class BlockCuts {
 public:
-  /// Returns blocks of `block` elements; the first one lacks `cut` of them at its beginning.
+  /// Returns blocks of `block` elements; `cut` of them are missing at the beginning of the first
+  /// block.
   static BlockCuts cyclic(Index extent, Index block, Index cut) {
     return {Kind::cyclic, extent, block, cut, {}};
   }
@@ -26,7 +27,8 @@ public:
   }
 
   Index extent() const noexcept { return extent_; }
-  /// Returns the number of blocks; for an equal cut, of those that may have elements. O(1)
+  /// Returns the number of blocks; for an equal cut, the number of blocks that may have elements.
+  /// O(1)
   Index count() const noexcept {
     if (extent_ == 0) return 0;
     if (kind_ == Kind::equal) return std::min(number_, extent_);
@@ -39,7 +41,7 @@ public:
   }
   Index end(Index b) const noexcept { return begin(b + 1); }
   Index size(Index b) const noexcept { return end(b) - begin(b); }
-  /// Returns the block that has an element. O(1); for bounds the logarithm of their number.
+  /// Returns the block that contains an element. O(1); for bounds, the logarithm of their number.
   Index block_of(Index element) const noexcept {
     if (kind_ == Kind::bounds)
       return std::upper_bound(bounds_.begin() + 1, bounds_.end(), element) - bounds_.begin() - 1;
@@ -47,13 +49,13 @@ public:
       return static_cast<Index>((Wide{number_} * (Wide{element} + 1) - 1) / extent_);
     return static_cast<Index>((Wide{element} + cut_) / number_);
   }
-  /// Calls visit(b) for the blocks that have elements of [first, end), ascending: the first one is
-  /// found by a division, each other one as the neighbour of the one before.
+  /// Calls visit(b) for the blocks that have elements of [first, end), in ascending order: a
+  /// division finds the first block, and each further one is the neighbour of the previous one.
   template <class Visit>
   void for_each_between(Index first, Index end, Visit&& visit) const {
     if (first >= end) return;
     for (Index b = block_of(first); begin(b) < end; ++b) {
-      if (begin(b) == this->end(b)) b = block_of(begin(b));  // beyond empty ones
+      if (begin(b) == this->end(b)) b = block_of(begin(b));  // skips empty blocks
       visit(b);
       if (this->end(b) >= end) return;
     }

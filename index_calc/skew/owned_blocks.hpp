@@ -4,9 +4,10 @@
 // ascending block number (row order of the numbers), each block dense.
 //
 // The coordinate on an axis is a sum over the dimensions. So the blocks along the last dimension of such
-// a sum are sorted by what they add to it: whatever the blocks of the dimensions before have added, the
-// blocks that complete a given coordinate are neighbours there, and no block of another rank is looked
-// at. The elements before a block along that dimension are added up once for all ranks.
+// a sum are sorted by their contribution: whatever the blocks of the preceding dimensions
+// contribute, the blocks that complete a given coordinate are neighbours there, and no block of
+// another rank is looked at. The elements before a block along that dimension are added up once for
+// all ranks.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -31,18 +32,19 @@ public:
     Index ranks = 1;
   };
   /// @throws core::Error unsupported if a dimension has more than 2^24 blocks
-  /// Cost: the blocks along each dimension, in time and memory; not their product.
+  /// Cost: time and memory proportional to the blocks along each dimension, not to their product.
   OwnedBlocks(std::vector<BlockCuts> cuts, std::vector<Axis> axes);
 
   const BlockCuts& cuts(std::size_t dimension) const { return cuts_[dimension]; }
   std::size_t dimensions() const noexcept { return cuts_.size(); }
   OwnerCoords owner_of(const BlockNumbers& block) const;
-  /// Returns the elements of each rank at these coordinates.
+  /// Returns the number of elements of each rank at these coordinates.
   /// Cost: as for_each_block, without the blocks of the last dimension.
   Index elements(const OwnerCoords& owner) const;
 
-  /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending number.
-  /// Cost: those blocks, and the blocks of all dimensions but the last that may belong there.
+  /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending
+  /// order. Cost: proportional to these blocks, and to the blocks of all dimensions but the last
+  /// that may belong there.
   template <class Visit>
   void for_each_block(const OwnerCoords& owner, Visit&& visit) const {
     for_each_row(owner, [&](BlockNumbers numbers, Index, std::span<const Block> blocks) {
@@ -82,13 +84,13 @@ private:
   struct Owner {
     OwnerExpression expression;
     Index ranks = 1;
-    std::size_t last = 0;  ///< dimension of its terms
+    std::size_t last = 0;  ///< last dimension of its terms
   };
 
   Index added(const Owner& owner, std::size_t dimension, Index block) const;
   Index key_of(std::size_t dimension, const OwnerCoords& added) const;
   OwnerCoords added(std::size_t dimension, Index block) const;
-  /// Returns the elements of a row of blocks along all dimensions but the last.
+  /// Returns the number of elements of a row of blocks along all dimensions but the last.
   Index thickness(const BlockNumbers& block) const;
   Index row_number(const BlockNumbers& block) const;
   std::span<const Block> with_key(std::size_t dimension, Index key) const;

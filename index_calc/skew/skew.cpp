@@ -28,7 +28,7 @@ public:
         result.terms.push_back(term(is_negative));
         continue;
       }
-      if (has_constant) fail("one number at most, and a block number b0, b1, ...");
+      if (has_constant) fail("a block number b0, b1, ..., and at most one other number");
       has_constant = true;
       result.constant = number(0) * (is_negative ? -1 : 1);
     } while (at_ < text_.size());
@@ -38,7 +38,7 @@ public:
 private:
   [[noreturn]] void fail(std::string_view expected) const {
     fail_(at_, expected);
-    throw core::Error(core::Errc::internal, "parse_owner: expected that a complaint is thrown");
+    throw core::Error(core::Errc::internal, "parse_owner: expected `fail` to throw");
   }
   bool next_is(char c) {
     if (at_ == text_.size() || text_[at_] != c) return false;

@@ -5,9 +5,9 @@
 //
 //     owner_e = (sum of factor * (b_d div divisor) + constant) mod ranks_e
 //
-// From one block to the next along a dimension a coordinate moves by a constant, at every block or at
-// every `divisor`-th block. An outer product of block-cyclic dimensions is the case of one dimension for
-// each axis; a sum of several dimensions skews the blocks.
+// From one block to the next along a dimension, a coordinate moves by a constant, at every block or
+// at every `divisor`-th block. An outer product of block-cyclic dimensions is the case of one
+// dimension per axis; a sum over several dimensions skews the blocks.
 #include <functional>
 #include <optional>
 #include <string>
@@ -35,11 +35,11 @@ struct OwnerExpression {
   friend bool operator==(const OwnerExpression&, const OwnerExpression&) = default;
 };
 
-/// The part of a layout beyond its shape and its mesh where owners are expressions. It takes a few bytes,
-/// whatever the blocks and the ranks.
+/// The additional part of a layout whose owners are expressions. It takes a few bytes, whatever the
+/// blocks and the ranks.
 struct Skew {
-  /// Number k of blocks into which a dimension of n elements is cut, where block i begins at n * i div k;
-  /// 0 if the dimension is cut as its distribution says. Shape: [dimension]
+  /// Number k of blocks into which a dimension of n elements is cut, so that block i begins at n *
+  /// i div k; 0 if the dimension is cut as its distribution says. Shape: [dimension]
   std::vector<Index> equal{};
   /// Owners on each axis; nullopt if the axis makes copies or sums. Shape: [axis of the mesh]
   std::vector<std::optional<OwnerExpression>> owners{};
@@ -55,7 +55,7 @@ std::string to_string(const OwnerExpression& owner);
 
 /// Reads terms of block numbers and at most one constant, in any order, with signs: `b0/2` is b0 div 2,
 /// `b1*3` three times b1, `b0/2*3` three times b0 div 2.
-/// @param fail  receives the 0-based character of the mistake and what was expected there; must throw
+/// @param fail  gets the 0-based position of the mistake and what was expected there; must throw
 OwnerExpression parse_owner(std::string_view text,
                             const std::function<void(std::size_t, std::string_view)>& fail);
 

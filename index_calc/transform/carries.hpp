@@ -8,7 +8,7 @@
 namespace tremula::index_calc {
 
 /// Keeps the carries of sums of integers while summands are still missing: an element holds its sum
-/// modulo the count of values of its type, and a carry says how often that count is to be added.
+/// modulo the number of values of its type, and a carry says how often that number must be added.
 /// Takes memory only for elements whose sum does not fit.
 class Carries {
 public:

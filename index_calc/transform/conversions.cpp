@@ -58,7 +58,7 @@ TREMULA_AVX2 void f64_from_f32(std::byte* to, const std::byte* from, Index count
     store(to + 8 * i, static_cast<double>(load<float>(from + 4 * i)));
 }
 
-/// Converts by way of float, in pieces that stay in the first-level cache.
+/// Converts through float, in pieces that stay in the first-level cache.
 template <Conversion first, std::size_t from_bytes, Conversion second, std::size_t to_bytes>
 void by_float(std::byte* to, const std::byte* from, Index count) {
   std::array<std::byte, 4096> floats;
@@ -72,7 +72,7 @@ void by_float(std::byte* to, const std::byte* from, Index count) {
   }
 }
 
-/// Bytes of a cache line. A line of `to` takes two lines of `from`.
+/// Size of a cache line in bytes. A line of `to` takes two lines of `from`.
 constexpr std::ptrdiff_t line = 64;
 
 TREMULA_AVX2 void f16_lines_from_f32(std::byte* to, const std::byte* from, Index lines,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plain conversions between floating types whose elements lie side by side, with the widest
-// instructions that the processor has.
+// Plain conversions between floating types of contiguous elements, with the widest instructions
+// that the processor has.
 #include <cstring>
 
 #include "core/element_type.hpp"

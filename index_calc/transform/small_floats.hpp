@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The floating types of 16 bits, as bits: conversion to float is exact, conversion from float and
-// from double rounds once, to nearest even. A NaN stays a NaN, with the upper bits of its payload,
+// The floating types of 16 bits, as bits. Conversion to float is exact; conversion from float and
+// from double rounds once, to nearest even. A NaN stays a NaN, keeps the upper bits of its payload,
 // and is made quiet. There are no branches, so that compilers vectorise loops over these functions.
 // Source: IEEE 754-2008, 3.4, 4.3.1 and 6.2.3; round to odd: Boldo and Melquiond 2008.
 #include <bit>
@@ -16,8 +16,8 @@ inline float rounded_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   const auto bits = std::bit_cast<std::uint32_t>(nearest);
   const auto back = static_cast<double>(nearest);
-  // The result is the odd one of the two floats around the value; the nearest float is at most one
-  // off.
+  // The result is the odd one of the two floats on either side of the value; the nearest float is
+  // at most one off.
   const bool is_inexact = back != value && value == value && (bits & 1) == 0;
   const bool is_too_large = (back < 0 ? -back : back) > (value < 0 ? -value : value);
   const std::uint32_t odd = is_too_large ? bits - 1 : bits + 1;
@@ -54,9 +54,10 @@ inline float float_of_bf16(std::uint16_t bits) {
 inline std::uint16_t f16_of(float value) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (all >> 16) & 0x8000, bits = all & 0x7FFFFFFF;
-  // Normal: another bias of the exponent, and 13 bits less. A carry beyond 65504 gives infinity.
+  // Normal: the exponent has another bias, and the mantissa 13 bits less. A carry beyond 65504
+  // gives infinity.
   const std::uint32_t normal = (bits - (112U << 23) + 0xFFF + ((bits >> 13) & 1)) >> 13;
-  // Below 2^-14: the float adder rounds at the place of the least bit.
+  // Below 2^-14: the float adder rounds at the position of the lowest bit.
   const float shifted = std::bit_cast<float>(bits) + 0.5F;
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F);

@@ -57,8 +57,8 @@ public:
   std::ptrdiff_t to_width() const { return to_unit_ / run_; }
   std::ptrdiff_t from_unit() const { return from_unit_; }
   std::ptrdiff_t to_unit() const { return to_unit_; }
-  /// Returns false with carries: streamed elements pass through a buffer, whose addresses would be
-  /// recorded.
+  /// Returns false with carries, as streamed elements pass through a buffer, whose addresses would
+  /// be recorded.
   bool streams() const {
     return use_.streams && !function_.reads_to && transformation_.carries == nullptr;
   }
@@ -100,8 +100,8 @@ private:
       function_.function(to, to_step, from, from_step, count, transformation_, unfit_);
   }
 
-  /// Streams a long run in the pattern of pack/copy_lines.hpp: nothing beyond the first
-  /// `queue_bytes` was prefetched.
+  /// Streams a long run in the same way as pack/copy_lines.hpp: nothing beyond the first
+  /// `queue_bytes` has been prefetched.
   void stream_long_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
     const std::ptrdiff_t width = to_width(), from_line = cache_line / width * from_width();
     const auto move = [&](Index elements) {
@@ -143,7 +143,7 @@ private:
 
   const Transformation& transformation_;
   TransformFunction function_;
-  Index run_;  ///< elements of a unit
+  Index run_;  ///< number of elements of a unit
   std::ptrdiff_t from_unit_, to_unit_;
   CacheUse use_;
   Unfit& unfit_;
@@ -186,8 +186,8 @@ void validate(const Transformation& t) {
   }
   if (is_complex(t.from) && !is_complex(t.to))
     fail(Errc::unsupported,
-         "transform: expected a complex type for what comes as {}, found {}; receive c64 or c128 "
-         "and take the part that is meant",
+         "transform: expected a complex type for elements of {}, found {}; receive c64 or c128 and "
+         "take the part that you need",
          to_string(t.from), to_string(t.to));
   validate_factor("alpha", t.alpha, t.to);
   validate_factor("beta", t.beta, t.to);
@@ -218,7 +218,7 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
 void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> local) {
   validate(t);
   if (part.elements == 0 || t.beta == 1.0) return;
-  // A package of all that this rank owns; `from` is not read.
+  // A package of everything that this rank owns; `from` is not read.
   Package all{.peer = 0, .dimensions = part.dimensions, .along = {}, .elements = part.elements};
   std::array<Family, max_dimensions> whole{};
   for (std::size_t d = 0; d < part.dimensions; ++d) {

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The transformations of elements on their way: unpack and copy_from_peer can convert them, scale them
-// and add them to the elements at the target.
+// The transformations of elements on their way: unpack and copy_from_peer can convert elements,
+// scale them and add them to the elements at the target.
 //
 //     to = alpha * op(from) + beta * to
 //
-// Arithmetic. Where `to` is floating or complex: in float if both types are made of f32, f16 or bf16
-// (with alpha 0, if `to` is), with alpha and beta rounded to float; else in double. The result is rounded to
-// `to` as IEEE 754 specifies; values that are too large become infinite. A plain conversion rounds once.
-// Where alpha and beta are real, the parts of a complex number do not mix; else a product is the
-// textbook's, so that an infinite part may make the other a NaN. Where `to` is an integer: exactly; with a
-// floating `from`, alpha * from is computed in double and truncated toward zero, as C++ converts, before
-// beta * to is added.
+// Arithmetic. If `to` is floating or complex, the formula is computed in float if both types are
+// made of f32, f16 or bf16 (with alpha 0, if `to` is), with alpha and beta rounded to float;
+// otherwise in double. The result is rounded to `to` as IEEE 754 specifies; values that are too
+// large become infinite. A plain conversion rounds once. If alpha and beta are real, the parts of a
+// complex number do not mix; otherwise products follow the textbook formula, so that an infinite
+// part may make the other a NaN. If `to` is an integer, the formula is computed exactly; with a
+// floating `from`, alpha * from is computed in double and truncated toward zero, as C++ converts,
+// before beta * to is added.
 //
-// As in BLAS, beta == 0 means that `to` is not read and alpha == 0 that the values of `from` do not
-// matter: a NaN there does not spread. (1, 0) is a plain conversion: nothing is multiplied.
+// As in BLAS, beta == 0 means that `to` is not read, and alpha == 0 that the values of `from` do
+// not matter: a NaN there does not spread. (1, 0) is a plain conversion, in which nothing is
+// multiplied.
 //
 // All functions throw what their counterparts in pack.hpp and validate() throw, before anything is
 // moved. An integer `to` is checked: after all elements have been moved the functions throw
@@ -32,19 +34,19 @@ namespace tremula::index_calc {
 
 class Carries;
 
-/// The change that an element undergoes on its way. It does not include transposition: that is up to the
-/// layouts.
+/// The change that an element undergoes on its way. It does not include transposition, which the
+/// layouts determine.
 /// Source: COSTA paper, Eq. (14).
 struct Transformation {
   core::ElementType from = core::ElementType::f64, to = core::ElementType::f64;
   std::complex<double> alpha = 1, beta = 0;
-  bool conjugates = false;  ///< op is the complex conjugate; for real types the identity
+  bool conjugates = false;  ///< whether op is the complex conjugate; for real types the identity
   /// Takes the excess of results that do not fit in an integer `to`, because later summands may bring them back
   /// into range (carries.hpp); null if such results are errors.
   Carries* carries = nullptr;
   friend bool operator==(const Transformation&, const Transformation&) = default;
 
-  /// Returns true if elements are moved as they are.
+  /// Returns whether elements are moved unchanged.
   bool is_copy() const noexcept;
 };
 
@@ -68,9 +70,9 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
                     std::span<const std::byte> their_local, std::span<std::byte> my_local,
                     const CopyTuning& tuning = copy_tuning());
 
-/// Sets to = beta * to for all elements of a part, whatever alpha is: the transformation of elements
-/// that nothing is sent for.
-/// @param part  as local_part() makes it
+/// Sets to = beta * to for all elements of a part, whatever alpha is. This is the transformation of
+/// elements for which nothing is sent.
+/// @param part  as returned by local_part()
 void scale(const LocalPart& part, const Transformation& transformation, std::span<std::byte> local);
 
 }  // namespace tremula::index_calc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements that lie side by side have a loop of their own, which compilers vectorise.
+// Contiguous elements have a separate loop, which compilers vectorise.
 #include "index_calc/transform/transform_functions.hpp"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ using Factor =
     std::conditional_t<is_whole<To> && is_whole<From>, Wide,
                        std::conditional_t<fits_float<From> && fits_float<To>, float, double>>;
 
-/// Returns the value in a type that C++ calculates with.
+/// Returns the value in a type with which C++ calculates.
 template <class T>
 T plain(T value) {
   return value;
@@ -86,7 +86,7 @@ template <class To, class Value>
 bool fits(Value value) {
   using Limits = std::numeric_limits<To>;
   if constexpr (std::is_same_v<To, Boolean>) {
-    const auto number = static_cast<double>(value);  // to be truncated
+    const auto number = static_cast<double>(value);  // will be truncated
     return number > -1 && number < 2;
   } else if constexpr (std::is_same_v<Value, Wide>) {
     return value >= Limits::min() && value <= Limits::max();
@@ -106,8 +106,8 @@ Wide number_at(const std::byte* at) {
   return plain(load<To>(at));
 }
 
-/// Returns the value to store at `at` for a result that does not fit: its rest modulo the number of
-/// values of `To` if carries are kept.
+/// Returns the value to store at `at` for a result that does not fit: its remainder modulo the
+/// number of values of `To` if carries are kept.
 template <class To, class Value>
 [[gnu::cold, gnu::noinline]] To unfit_result(Value value, Unfit& unfit, const std::byte* at) {
   bool is_counted = unfit.carries != nullptr;
@@ -182,7 +182,7 @@ private:
   Unfit& unfit_;
 };
 
-/// The formula with real factors, for a complex `To`: each part by itself.
+/// The formula with real factors, for a complex `To`, which computes each part separately.
 template <Formula formula, class From, class To>
 class ByParts {
 public:
@@ -325,7 +325,7 @@ Function function(Formula formula, std::size_t from, std::size_t to) {
   return both[from * types + to];
 }
 
-/// Converts elements, vectorised where they lie side by side.
+/// Converts elements, vectorised if they are contiguous.
 void convert(std::byte* to, std::ptrdiff_t to_step, const std::byte* from, std::ptrdiff_t from_step,
              Index count, const Transformation& t, Unfit& unfit) {
   const auto from_width = static_cast<std::ptrdiff_t>(element_bytes(t.from)),

@@ -11,23 +11,23 @@
 
 namespace tremula::index_calc {
 
-/// The results that do not fit in `to`.
+/// Results that do not fit in `to`.
 struct Unfit {
   Index count = 0;
   std::string first;
-  Carries* carries = nullptr;  ///< takes the results that it can hold, which are then not counted
+  Carries* carries = nullptr;  ///< takes results that it can hold, which are then not counted
 };
 
 struct TransformFunction {
-  /// Steps in bytes. With alpha 0 `from` is not read and may be `to`; else the two sides must not
-  /// overlap.
-  /// @param transformation  the one that the function was asked for
+  /// Transforms equally spaced elements. Steps are in bytes. With alpha 0, `from` is not read and
+  /// may be `to`; otherwise the two sides must not overlap.
+  /// @param transformation  the transformation for which the function was returned
   using Function = void (*)(std::byte* to, std::ptrdiff_t to_step, const std::byte* from,
                             std::ptrdiff_t from_step, Index count,
                             const Transformation& transformation, Unfit& unfit);
   Function function = nullptr;
   bool reads_to = false;
-  LineConversion lines = nullptr;  ///< for elements side by side; null if there is none
+  LineConversion lines = nullptr;  ///< for contiguous elements; null if there is none
 };
 
 /// Returns the function of a transformation.

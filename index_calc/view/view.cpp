@@ -27,8 +27,8 @@ void check_selection(const Layout& layout, const Selection& selection) {
     const Index origin = selection.origin[d], extent = selection.extents[d];
     const Index whole = index_calc::extent(layout.dims[d]);
     check(origin >= 0 && origin <= whole && extent >= 0 && extent <= whole - origin,
-          "selection, dimension {}: expected elements of the array's {}, found {} "
-          "elements from {} on",
+          "selection, dimension {}: expected elements of the array's {}, found {} elements "
+          "beginning with {}",
           d, whole, extent, origin);
   }
 }
@@ -41,7 +41,7 @@ void check_axes(Axes axes, std::size_t dimensions) {
     if (ok) seen[axis] = true;
   }
   core::expects(ok, [&] {
-    return fmt::format("axes: expected each of the {} dimensions from 0 on once, found {}",
+    return fmt::format("axes: expected each of the {} dimensions once, counted from 0, found {}",
                        dimensions, fmt::join(axes, ", "));
   });
 }
@@ -74,8 +74,9 @@ Distribution part_of(const Distribution& d, Index origin, Index extent) {
   return std::visit([&](const auto& one) { return part_of(one, origin, extent); }, d);
 }
 
-/// Returns the order that numbers the permuted dimensions as `order` numbers them unpermuted; nullopt if
-/// neither does. Dimensions for which `counts`, called with the unpermuted dimension, is false are ignored.
+/// Returns the order that numbers the permuted dimensions as `order` numbers the unpermuted ones;
+/// nullopt if no order does. Ignores dimensions for which `counts`, called with the unpermuted
+/// dimension, is false.
 template <class Counts>
 std::optional<Order> same_order(Order order, Axes axes, Counts&& counts) {
   const auto fastest_first = [&](Order by, auto&& dimension_of) {
@@ -92,8 +93,8 @@ std::optional<Order> same_order(Order order, Axes axes, Counts&& counts) {
   return std::nullopt;
 }
 
-/// Returns the view of an array whose ranks list what they own: with the given shape, and with what `change`
-/// makes of this rank's list if it is known.
+/// Returns the view of an array whose ranks list what they own, with the given shape and with the
+/// list that `change` makes of this rank's list, if that is known.
 template <class Change>
 Layout listed_view(const Layout& layout, std::span<const Index> shape, const Change& change) {
   const auto& list = layout.listing->mine;

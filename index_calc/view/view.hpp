@@ -18,33 +18,34 @@ struct Selection {
   friend bool operator==(const Selection&, const Selection&) = default;
 };
 
-/// Returns the layout of the selection as an array of its own: its element 0 is the array's element
-/// `origin`, and every rank owns the elements of it that it owns of the array. The layout gives only
-/// the order of storage: the storage of a rank is selected_part or, where ranks list what they own,
-/// the new list. O(dimensions + intervals + members), or as IndexList::selected
+/// Returns the layout of the selection as a separate array: its element 0 is the array's element
+/// `origin`, and every rank owns those of its elements that it owns of the array. The layout gives
+/// only the storage order: the storage of a rank is given by selected_part or, if ranks list what
+/// they own, by the new list. O(dimensions + intervals + members), or as IndexList::selected
 /// @pre the layout is valid
-/// @throws core::Error invalid_argument if the selection does not lie in it, naming the dimension
+/// @throws core::Error invalid_argument if the selection is not inside it, naming the dimension
 Layout selected(const Layout& layout, const Selection& selection);
 
 /// Returns where group rank `rank` stores its part of the selection in its buffer of the whole array:
-/// strides and `allocated` are those of local_part(layout, rank), and `first` too if it owns nothing of
-/// the selection. Where ranks list what they own, returns local_part(selected(layout, selection), rank).
+/// strides and `allocated` are those of local_part(layout, rank), and so is `first` if the rank
+/// owns nothing of the selection. If ranks list what they own, returns
+/// local_part(selected(layout, selection), rank).
 /// @throws core::Error as selected and local_part
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank);
 
-/// Returns the part of the selection if `rank` stores the whole array in another way than
+/// Returns the part of the selection if `rank` stores the whole array differently from
 /// local_part(layout, rank).
 /// @pre the owners are computed
-/// @param part  all that `rank` owns of the array
+/// @param part  everything that `rank` owns of the array
 LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& selection,
                         Rank rank);
 
 /// Returns the layout of the array with its dimensions in another order: dimension d of the result is
-/// dimension axes[d] of `layout`. Every element keeps its owner; the result has a mesh where no order of
-/// the grid can express that. Storage follows if the dimensions are kept or reversed. No layout stores a
-/// part in any other order: then ghost and leading are dropped, and the part of a rank is
-/// permuted(local_part(layout, rank), axes). Where ranks list what they own, their buffers stay one
-/// dimension, and the new list gives the places of the elements.
+/// dimension axes[d] of `layout`. Every element keeps its owner; the result has a mesh if no order
+/// of the grid can express that. The storage is permuted as well if the dimensions are kept or
+/// reversed. No layout can store a part in any other order: in that case ghost and leading are
+/// dropped, and the part of a rank is permuted(local_part(layout, rank), axes). If ranks list what
+/// they own, their buffers stay one-dimensional, and the new list gives the places of the elements.
 /// @pre the layout is valid
 /// @throws core::Error invalid_argument if `axes` does not have every dimension once
 Layout permuted(const Layout& layout, std::span<const std::size_t> axes);
@@ -58,12 +59,13 @@ LocalPart permuted(const LocalPart& part, std::span<const std::size_t> axes);
 std::vector<std::size_t> inverse(std::span<const std::size_t> axes, std::size_t dimensions);
 
 /// Returns how many ranks have partial sums of an element: the product of the extents of the axes
-/// Mesh::sums, 1 if there are none.
+/// Mesh::sums; 1 if there are none.
 Rank layer_count(const Layout& layout) noexcept;
 
 /// Returns the summands of one layer, as an array whose members are the ranks of the layer. Each rank
 /// stores its part as before. Returns the layout itself if it has no axis of sums.
-/// @param number  0 <= number < layer_count(layout); places on the axes of sums, the last axis fastest
+/// @param number  0 <= number < layer_count(layout); numbers the positions on the axes of sums,
+/// last axis fastest
 /// Cost: O(ranks). The result has a single range of members if those axes are the slowest of the mesh.
 Layout layer(const Layout& layout, Rank number);
 

@@ -65,7 +65,7 @@ TEST(PlanCommand, PlansAStepOfAVariableExtent) {
   expect_error("shape=4 grid=2", "shape=4 grid=1", {"--counts", "5/1"},
                "--counts: expected * in the shapes");
   expect_error("shape=* grid=2", "shape=4 grid=1", {"--counts", "5/1"},
-               "expected two layouts of one shape");
+               "expected two layouts of the same shape");
   expect_error("shape=* grid=2", "shape=* grid=1 key=id", {"--counts", "5/1"}, "found key=id");
 }
 
@@ -83,10 +83,10 @@ TEST(PlanCommand, PlansASkewedLayoutByAspen) {
     EXPECT_NE(refusal.code, 0);
     EXPECT_NE(refusal.errors.find(text), std::string::npos) << refusal.errors;
   };
-  refused({"--validate"}, "dealt one by one for a plan that is validated");
-  refused({"--relabel"}, "dealt one by one for the volumes between ranks");
+  refused({"--validate"}, "distributed one by one for a plan that is validated");
+  refused({"--relabel"}, "distributed one by one for the volumes between ranks");
   refused({"--algorithm", "falls"},
-          "expected the algorithm aspen where a layout is skewed, found falls");
+          "expected the algorithm aspen for a skewed layout, found falls");
 }
 
 TEST(PlanCommand, ShowsAllRanksOfASideByEachAlgorithm) {

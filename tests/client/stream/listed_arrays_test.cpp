@@ -404,9 +404,10 @@ TEST(ListedArraysAlone, CannotBePartsOrComeFromText) {
     const Layout listed =
         listed_layout(shape, 1, false, false, IndexList::of_points(shape, points));
     EXPECT_EQ(declare(listed, {}), "");
-    has(declare(listed, {.axes = {1, 1}}), "expected each of the 2 dimensions from 0 on once");
+    has(declare(listed, {.axes = {1, 1}}),
+        "expected each of the 2 dimensions once, counted from 0");
     has(declare(listed, {.of_data = index_calc::Selection{{0, 0}, {1, 3}}}),
-        "expected elements of the array's 2, found 3 elements from 0 on");
+        "expected elements of the array's 2, found 3 elements beginning with 0");
     const proto::Field part{.name = "f",
                             .type = core::ElementType::i64,
                             .layout = listed,

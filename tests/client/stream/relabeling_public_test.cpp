@@ -118,7 +118,7 @@ TEST(RelabelingPublic, NamesTheValuesThatItRefuses) {
   expect_has(complaint([&] { layout.relabeled({0, 1, 2}); }), "the group has 3 ranks");
   const auto array = Redistributed::of<float>(layout, layout);
   expect_has(complaint([&] { relabel({array}, 2, {0}); }), "one for each of 2 ranks; found 1");
-  expect_has(complaint([&] { relabel({array}, 2, {0, -1}); }), "places from 0 on");
+  expect_has(complaint([&] { relabel({array}, 2, {0, -1}); }), "places of at least 0");
   expect_has(complaint([&] { relabel({array}, 0); }), "found 0");
   expect_has(complaint([&] { relabel({array}, 3); }), "the group has 3 ranks");
   int label = 0;

@@ -136,7 +136,7 @@ TEST(Relabeling, NamesTheInvalidUpdate) {
   EXPECT_EQ(complaint({fine, other}, {0, 1}).find("array 1: "), 0u);
   other.to = Layout::parse("shape=5 grid=2");
   EXPECT_EQ(complaint({other, fine}, {0, 1}).find("array 0: "), 0u);
-  EXPECT_NE(complaint({fine}, {0, -1}).find("places from 0 on"), std::string::npos);
+  EXPECT_NE(complaint({fine}, {0, -1}).find("places of at least 0"), std::string::npos);
 }
 
 }  // namespace

@@ -174,11 +174,11 @@ TEST(Placements, AreRefusedIfInconsistent) {
   EXPECT_EQ(why({8}, {2}, {{0, 0}}),
             "placement of axis 0: expected a split factor from 1 to 1048576, found 0");
   EXPECT_EQ(why({8}, {2}, {{{}, 2}}),
-            "placement of axis 0: expected no split factor where it makes copies, found 2");
+            "placement of axis 0: expected no split factor, as it makes copies, found 2");
   EXPECT_EQ(
       why({8}, {3, 3}, {{0, 2}, {0}}),
-      "placement of axis 0: expected a split factor of whole axes that cut the same dimension "
-      "after it, found 2, where these make 3 chunks");
+      "placement of axis 0: expected a split factor that is a product of later axes that cut the "
+      "same dimension, found 2, while these make 3 chunks");
   EXPECT_EQ(why({9}, {2}, {{0, 2}}),
             "placements: expected an extent that 4 chunks divide, found 9: for uneven extents "
             "PyTorch versions disagree on a split factor that is not a product of later axes; "

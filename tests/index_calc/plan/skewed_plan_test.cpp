@@ -414,14 +414,13 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
   };
   EXPECT_EQ(
       error([&] { expect_computed(skewed, "a selection"); }),
-      "unsupported: expected a layout whose dimensions are dealt one by one for a selection, "
+      "unsupported: expected a layout whose dimensions are distributed one by one for a selection, "
       "found \"shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0\", whose blocks are skewed: "
       "redistribute it to a grid first");
-  EXPECT_EQ(
-      error([&] { dense_part(local_part(plain, 0), Order::row); }),
-      "unsupported: expected local parts without ghost cells and gaps, and all of them, beside a "
-      "skewed layout, found 16 elements in a buffer of 36: leave ghost and leading out, or "
-      "copy the part");
+  EXPECT_EQ(error([&] { dense_part(local_part(plain, 0), Order::row); }),
+            "unsupported: expected whole local parts without ghost cells and gaps, as a layout is "
+            "skewed, found 16 elements in a buffer of 36: leave ghost and leading out, or copy the "
+            "part");
   EXPECT_EQ(
       error([&] { local_part(Layout::parse("shape=100000000 mesh=2 block=1 owner0=b0"), 0); }),
       "unsupported: skewed layout: expected at most 16777216 blocks along dimension 0, found "
@@ -448,7 +447,7 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
         error([&] { make_plan(Layout::parse(few), tiles, 0, Role::source); })
             .find(
                 "expected at most 2097152 boxes for each rank, and 16777216 rows of blocks of all "
-                "ranks, where a layout is skewed; found up to 2230272"),
+                "ranks, as a layout is skewed; found up to 2230272"),
         std::string::npos)
         << few;
   const Layout nothing = Layout::parse("shape=4000000x4000000x0 mesh=2 block=1x1x1 owner0=b2");
@@ -459,12 +458,12 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
   const Layout grid = Layout::parse("shape=8x8 grid=2x2");
   EXPECT_EQ(
       error([&] { make_plan(grid, skewed, 0, Role::source, Algorithm::falls); }),
-      "unsupported: expected the algorithm aspen where a layout is skewed, found falls: there is "
-      "no other, and nothing to validate it by");
+      "unsupported: expected the algorithm aspen for a skewed layout, found falls: there is no "
+      "other, so nothing can validate it");
   EXPECT_EQ(
-      error([&] { make_validated_plan(grid, skewed, 0); }).substr(0, 100),
-      "unsupported: expected a layout whose dimensions are dealt one by one for a plan that is "
-      "validated, f");
+      error([&] { make_validated_plan(grid, skewed, 0); }).substr(0, 106),
+      "unsupported: expected a layout whose dimensions are distributed one by one for a plan that "
+      "is validated, f");
 }
 
 /// A descriptor is a few bytes, and planning one rank of many costs its own blocks.

@@ -88,9 +88,10 @@ TEST(Volumes, RefuseOtherShapesAndTooManyPairs) {
     }
     return std::string("none");
   };
-  EXPECT_EQ(complaint("shape=8x6 grid=1x1", "shape=6x8 grid=1x1"),
-            "expected two layouts of one shape, found this side's \"shape=8x6 grid=1x1\" and the "
-            "other side's \"shape=6x8 grid=1x1\"; give both the same shape");
+  EXPECT_EQ(
+      complaint("shape=8x6 grid=1x1", "shape=6x8 grid=1x1"),
+      "expected two layouts of the same shape, found this side's \"shape=8x6 grid=1x1\" and the "
+      "other side's \"shape=6x8 grid=1x1\"; give both the same shape");
   const std::string shape = "shape=100000000 ";
   EXPECT_EQ(complaint(shape + "grid=4097 block=1", shape + "grid=4096 block=1"),
             "expected at most 16777216 pairs of coordinates that overlap along dimension 0, found "

@@ -474,15 +474,15 @@ TEST(Relabel, NamesTheValuesThatItRefuses) {
   const std::vector<Transfer> one{
       {Layout::parse("shape=8 grid=4"), Layout::parse("shape=8 grid=2"), 1}};
   EXPECT_EQ(complaint([&] { relabel(one, one_job(3)); }),
-            "expected the place of each producer that takes part, found those of 3 and producer 3");
+            "expected a place for each producer that takes part, found 3 places and producer 3");
   EXPECT_EQ(complaint([&] {
               relabel(one, Places{{0, 1, 2, 3}, {0}});
             }),
-            "expected the place of each consumer that takes part, found those of 1 and consumer 1");
+            "expected a place for each consumer that takes part, found 1 places and consumer 1");
   EXPECT_EQ(complaint([&] {
               relabel(one, Places{{0, 1, 2, -3}, {0, 1}});
             }),
-            "expected places from 0 on, found a negative one");
+            "expected places of at least 0, found a negative one");
   const Layout large = Layout::parse("shape=1152921504606846976 grid=1");
   EXPECT_EQ(complaint([&] {
               relabel(std::vector<Transfer>{{large, large, 2}}, one_job(1));
@@ -512,7 +512,7 @@ TEST(Relabel, NamesTheValuesThatItRefuses) {
             }),
             "expected costs that are finite, found one that is not");
   EXPECT_EQ(complaint([&] { relabeled(one[0].from, unchanged(3)); }),
-            "expected a process for rank 3 of \"shape=8 grid=4\", found those for 3 labels");
+            "expected a process for rank 3 of \"shape=8 grid=4\", found processes for 3 labels");
 }
 
 }  // namespace

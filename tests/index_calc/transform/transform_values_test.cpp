@@ -144,7 +144,7 @@ TEST(Transform, RefusesMeaninglessTypesAndFactors) {
     expect_error(code, text, [&] { scale(LocalPart{}, t, {}); });
   };
   refused(Errc::unsupported, {.from = c64, .to = f64},
-          "expected a complex type for what comes as c64, found f64; receive c64 or c128");
+          "expected a complex type for elements of c64, found f64; receive c64 or c128");
   refused(Errc::unsupported, {.from = c128, .to = i8}, "found i8");
   refused(Errc::invalid_argument, {.alpha = {2, 1}},
           "expected a real alpha for elements of f64, found 2+1i");

@@ -226,13 +226,17 @@ TEST(Selected, RefusesElementsOutsideTheArray) {
       {{{}, {}},
        "selection: expected an origin and an extent for each of the 2 dimensions, found 0 and 0"},
       {{{0, 3}, {10, 7}},
-       "selection, dimension 1: expected elements of the array's 9, found 7 elements from 3 on"},
+       "selection, dimension 1: expected elements of the array's 9, found 7 elements beginning "
+       "with 3"},
       {{{-1, 0}, {1, 1}},
-       "selection, dimension 0: expected elements of the array's 10, found 1 elements from -1 on"},
+       "selection, dimension 0: expected elements of the array's 10, found 1 elements beginning "
+       "with -1"},
       {{{11, 0}, {0, 1}},
-       "selection, dimension 0: expected elements of the array's 10, found 0 elements from 11 on"},
+       "selection, dimension 0: expected elements of the array's 10, found 0 elements beginning "
+       "with 11"},
       {{{0, 0}, {1, -1}},
-       "selection, dimension 1: expected elements of the array's 9, found -1 elements from 0 on"},
+       "selection, dimension 1: expected elements of the array's 9, found -1 elements beginning "
+       "with 0"},
       {{{most, 0}, {most, 1}},
        "selection, dimension 0: expected elements of the array's 10, found"},
   };
@@ -334,7 +338,8 @@ TEST(Permuted, RefusesInvalidPermutations) {
               {{0, 1, 2, 3}, "0, 1, 2, 3"}};
   for (const auto& row : rows) {
     const std::string text =
-        std::string("axes: expected each of the 3 dimensions from 0 on once, found ") + row.found;
+        std::string("axes: expected each of the 3 dimensions once, counted from 0, found ") +
+        row.found;
     EXPECT_EQ(refusal([&] { permuted(layout, row.axes); }), text);
     EXPECT_EQ(refusal([&] { permuted(local_part(layout, 0), row.axes); }), text);
   }
