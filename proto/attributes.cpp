@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t head_bytes = 8;  // precedes each name: its length, the type, the count
 constexpr std::size_t number_bytes = 8, text_head_bytes = 4;
 
-/// Returns foreign text as it may be shown in a message for people.
+/// Returns foreign text in a form that may be shown in a message for people.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 64;
   return core::printable(text.size() <= most ? text : text.substr(0, most));
@@ -85,7 +85,7 @@ core::Bytes encoded(const Attribute& attribute) {
   return bytes;
 }
 
-/// Foreign bytes, read from the first to the last.
+/// Reads foreign bytes from the first to the last.
 class Reader {
 public:
   explicit Reader(core::BytesView bytes) : rest_(bytes) {}
@@ -94,7 +94,7 @@ public:
     if (count > rest_.size())
       throw core::Error(
           core::Errc::protocol,
-          fmt::format("attributes: expected {} further bytes, found {}", count, rest_.size()));
+          fmt::format("attributes: expected {} more bytes, found {}", count, rest_.size()));
     const auto taken = rest_.first(count);
     rest_ = rest_.subspan(count);
     return taken;
@@ -111,7 +111,7 @@ public:
     const auto taken = bytes(count);
     return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
-  /// Checks that there can be `count` items of that size.
+  /// Checks that there can be `count` items of this size.
   /// @return `count`
   std::size_t items(std::size_t count, std::size_t least_bytes) const {
     if (count > rest_.size() / least_bytes)
@@ -175,8 +175,8 @@ void Attributes::set(std::string_view name, AttributeValues values) {
     for (const std::string& text : *texts)
       core::expects(is_text(text), [&] {
         return fmt::format(
-            "attribute '{}': expected UTF-8 text without control and format "
-            "characters, but for line feed and tab; found '{}'",
+            "attribute '{}': expected UTF-8 text without control and format characters, except "
+            "line feed and tab; found '{}'",
             name, shown(text));
       });
   const auto at = std::ranges::find(all_, name, &Attribute::name);
@@ -191,8 +191,8 @@ void Attributes::set(std::string_view name, AttributeValues values) {
   const std::size_t bytes = bytes_ - before + proto::encoded_bytes(name, values);
   core::expects(bytes <= max_attributes_bytes, [&] {
     return fmt::format(
-        "attribute '{}': expected at most {} bytes of names and values together, "
-        "found {}; let a field carry what is long",
+        "attribute '{}': expected at most {} bytes of names and values together, found {}; put "
+        "long values into a field",
         name, max_attributes_bytes, bytes);
   });
   if (is_new)

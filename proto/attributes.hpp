@@ -22,8 +22,8 @@ inline constexpr std::size_t max_field_attributes_bytes = std::size_t{1}
 /// of the stream has a time.
 inline constexpr std::string_view time_unit = "time_unit";
 
-/// Values of an attribute; a single value is an array of one. The alternatives are in the order of their types on the
-/// wire.
+/// The values of an attribute; a single value is an array of one. The alternatives are in the order
+/// of their types on the wire.
 using AttributeValues =
     std::variant<std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
 
@@ -36,11 +36,11 @@ struct Attribute {
 /// the bounds above.
 class Attributes {
 public:
-  /// Sets the values of an attribute; replaces the values that it had.
+  /// Sets the values of an attribute, replacing any earlier values.
   /// @throws core::Error invalid_argument, and changes nothing, if the name is not valid, if a text has invisible
   ///         characters other than line feed and tab, or if a bound would be exceeded
   void set(std::string_view name, AttributeValues values);
-  /// Returns the attribute of that name; null if there is none.
+  /// Returns the attribute with this name; null if there is none.
   const Attribute* find(std::string_view name) const noexcept;
   std::span<const Attribute> all() const noexcept { return all_; }
   void clear() noexcept;
@@ -53,20 +53,20 @@ private:
 
 /// Returns the attributes as bytes.
 core::Bytes encode(const Attributes& attributes);
-/// Returns the attributes that encode() has encoded; for foreign bytes.
+/// Reverses encode(). For foreign bytes.
 /// @throws core::Error protocol naming what was expected and found
 Attributes decode_attributes(core::BytesView bytes);
-/// Returns 0 if there are none, else a number above 0 that depends on names, types and values, and not on
-/// the order in which they were set.
+/// Returns 0 if there are no attributes, else a number above 0 that depends on names, types and
+/// values, but not on the order in which they were set.
 std::uint32_t hash(const Attributes& attributes);
-/// Returns the name of an attribute that one of the two lacks, or holds with another type or different bits;
-/// empty if there is none.
+/// Returns the name of an attribute that one of the two lacks, or has with another type or
+/// different bits; empty if there is none.
 std::string first_difference(const Attributes& one, const Attributes& other);
 /// Returns the bytes of a member of a control message.
 inline core::BytesView bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// Returns the attributes as a JSON object. A single value stands for an array of one; numbers that JSON lacks become
-/// texts.
+/// Returns the attributes as a JSON object. An array of one is written as a single value; numbers
+/// that JSON lacks become texts.
 std::string to_json(const Attributes& attributes);
 /// Returns the values of one attribute as JSON.
 std::string to_json(const AttributeValues& values);

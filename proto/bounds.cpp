@@ -44,9 +44,9 @@ Bound bound_of(int body) {
   return {static_cast<Message::BodyCase>(body), small, max_parts};
 }
 
-/// Decrements `left` for each field that is set, at any depth. Ends early when it would fall below 0, or where the
-/// bytes are not a message.
-/// @pre the submessages of the type nest only to a finite depth
+/// Decrements `left` for each field that is set, at any depth. Ends early when `left` would fall
+/// below 0, or when the bytes are not a message.
+/// @pre submessages of the type nest only to a finite depth
 void count_parts(std::int64_t& left, CodedInputStream& in, const Descriptor& type) {
   while (const std::uint32_t tag = in.ReadTag()) {
     if (--left < 0) return;

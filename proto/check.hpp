@@ -24,7 +24,7 @@ inline std::string shown(std::string_view text) {
 }
 
 inline std::string_view text_of(std::string_view part) { return part; }
-/// Returns the name of a part; a name that has to be composed is made only when it is needed.
+/// Returns the name of a part. A composed name is made only when it is needed.
 template <std::invocable Part>
 std::string text_of(const Part& part) {
   return part();
@@ -67,7 +67,7 @@ void check_attributes(const Part& part, const std::string& bytes) {
 void check_bounds(core::BytesView bytes);
 
 /// Checks fields, except the texts of their layouts.
-/// @param part  precedes "fields[0].name" in error texts
+/// @param part  text that precedes "fields[0].name" in error texts
 void check_fields(std::string_view part, const WireFields& fields);
 
 }  // namespace tremula::proto

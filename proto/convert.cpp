@@ -29,7 +29,7 @@ void check_seconds(std::string_view part, double seconds) {
     reject(part, "seconds, 0 or more", fmt::format("{}", seconds));
 }
 
-/// Checks layouts that are shown without being decoded.
+/// Checks layouts that are displayed without being decoded.
 void check_layouts(std::string_view part, const WireFields& fields) {
   try {
     decode(fields);
@@ -66,13 +66,14 @@ void check_when_full(std::string_view part, wire::WhenFull policy, int queue_dep
   check_range(part, static_cast<int>(policy), 0, most);
 }
 
-/// Checks a start. Consumers that share the steps begin with the next one: an earlier one may be another consumer's.
+/// Checks a start. Consumers that share the steps begin with the next step, as an earlier one may
+/// be another consumer's.
 void check_start(std::string_view part, wire::Start start, bool shares) {
   const int most = shares ? wire::START_NEXT : wire::Start_MAX;
   check_range(part, static_cast<int>(start), 0, most);
 }
 
-/// Checks the size of a declaration, including unknown fields, which are forwarded as well.
+/// Checks the size of a declaration, including unknown fields, which are also forwarded.
 template <class Declaration>
 void check_size(std::string_view part, const Declaration& m) {
   if (m.ByteSizeLong() > max_declaration_bytes)
@@ -136,7 +137,7 @@ void check(const wire::Counters& m) {
 }
 
 /// Checks a wait.
-/// @param turns  the message may contain how far its rank has come
+/// @param turns  whether the message may contain the rank's progress
 void check(const wire::Wait& m, bool turns) {
   check_number("Wait.number", m.number());
   check_seconds("Wait.seconds", m.seconds());
@@ -296,7 +297,7 @@ Message parse(core::BytesView bytes, std::string_view name) {
   Message message;
   const google::protobuf::LogSilencer no_lines_on_standard_error;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    reject(name, "a message of this protocol", fmt::format("{} bytes that are none", bytes.size()));
+    reject(name, "a message of this protocol", fmt::format("{} other bytes", bytes.size()));
   if (message.body_case() == Message::BODY_NOT_SET)
     reject(name, "one of the bodies that this version knows", "none of them");
   cut_texts(message);
@@ -339,7 +340,7 @@ core::Bytes serialise(const wire::ToServer& message) {
   core::Bytes bytes = to_bytes(message);
   try {
     if (bytes.size() > static_cast<std::size_t>(max_heartbeat_parts)) check_bounds(bytes);
-  } catch (const core::Error& error) {  // that the server would end the connection for
+  } catch (const core::Error& error) {  // for which the server would end the connection
     throw core::Error(core::Errc::invalid_argument, error.what());
   }
   return bytes;

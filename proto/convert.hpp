@@ -21,7 +21,8 @@ namespace tremula::proto {
 
 inline constexpr std::uint32_t protocol_version = 2;                     ///< Hello.protocol
 inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< payload of one frame
-/// Bytes at most of an Announce, Subscribe, Redeclare or RedeclareLink: the server forwards these with additional data.
+/// Largest size in bytes of an Announce, Subscribe, Redeclare or RedeclareLink, which the server
+/// forwards with additional data.
 inline constexpr std::size_t max_declaration_bytes = max_message_bytes - (std::size_t{1} << 20);
 inline constexpr std::size_t max_heartbeat_bytes = std::size_t{4} << 20;  ///< a Heartbeat
 /// How many parts, i.e. fields that are set at any depth, a message may have, and a Heartbeat.
@@ -37,8 +38,10 @@ inline constexpr int max_kept_steps = 1024;                               ///< o
 inline constexpr std::uint64_t max_epoch = (std::uint64_t{1} << 32) - 1;  ///< the last epoch
 inline constexpr std::size_t max_token_bytes = 64;
 inline constexpr int max_lost_streams = 65536;  ///< parts of one array that a consumer has lost
-/// Ranks of a producer times ranks of a consumer: beyond this, the server sends the addresses of the consumer only to
-/// rank 0 of the producer, which passes them on. So at most 256 MiB are sent, which the server holds once.
+/// Largest product of the ranks of a producer and of a consumer for which the server sends the
+/// addresses of the consumer to all ranks of the producer. Beyond it, the server sends them only to
+/// rank 0 of the producer, which passes them on, so that at most 256 MiB are sent, which the server
+/// holds once.
 inline constexpr std::int64_t max_addresses_to_all = std::int64_t{1} << 16;
 inline constexpr int max_fields = 65536;  ///< one stream
 inline constexpr int max_offers = 64;     ///< one side
@@ -53,8 +56,8 @@ struct Field {
   std::string name;
   core::ElementType type = core::ElementType::f64;
   index_calc::Layout layout;
-  /// Global index where the part begins in the array that is exchanged, if the field is only a part of that array, as
-  /// large as `layout`. Shape: [dimension]; empty: the field is the whole array.
+  /// Global index at which the field begins in the array that is exchanged, if it is only a part of
+  /// that array, as large as `layout`. Shape: [dimension]; empty: the field is the whole array.
   std::vector<core::Index> origin{};
   core::Bytes attributes{};  ///< attributes of a producer's field, encoded (attributes.hpp)
   /// Extents of the whole array, if a producer offers a part of an array that several groups produce together.
@@ -63,7 +66,8 @@ struct Field {
   friend bool operator==(const Field&, const Field&) = default;
 };
 
-/// Returns the field as a message, without ghost and leading, which only concern the owner's memory.
+/// Returns the field as a message, without ghost and leading, which concern only the owner's
+/// memory.
 wire::Field encode(const Field& field);
 
 using WireFields = google::protobuf::RepeatedPtrField<wire::Field>;
@@ -88,8 +92,8 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
 void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
                       std::string_view group);
 
-/// Returns how many bytes of elements, of all ranks, a step brings from a producer to a consumer: at least 1;
-/// 2^63 - 1 if there are more.  @pre check_compatible(wanted, offered, ...)
+/// Returns how many bytes of elements, of all ranks, a step moves from a producer to a consumer: at
+/// least 1, at most 2^63 - 1 even if there are more.  @pre check_compatible(wanted, offered, ...)
 std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> offered);
 
 /// Returns whether a field of a consumer has copies on both sides, judged by the layouts of one producer.
@@ -102,9 +106,10 @@ bool are_copied(std::span<const Field> wanted, std::span<const Field> offered);
 core::Bytes serialise(const wire::ToServer& message);
 core::Bytes serialise(const wire::ToClient& message);
 
-/// Returns the message that serialise() has serialised; for foreign bytes. Every name, number, text and count of the
-/// message is then inside its bounds; texts for people that are too long are cut. The layouts of its fields stay texts
-/// until decode() makes values of them; only those of a Status, which is shown and not decoded, are parsed.
+/// Reverses serialise(). For foreign bytes. Every name, number, text and count of the message is
+/// then inside its bounds; texts for people that are too long are cut. The layouts of its fields
+/// stay texts until decode() turns them into values; only those of a Status, which is displayed and
+/// not decoded, are parsed.
 /// @throws core::Error protocol naming message and part, what was expected and what was found
 wire::ToServer parse_to_server(core::BytesView bytes);
 wire::ToClient parse_to_client(core::BytesView bytes);
@@ -114,12 +119,13 @@ std::int64_t count_parts(const google::protobuf::Message& message);
 /// 0 if it cannot be read.
 std::uint64_t request_number(core::BytesView bytes) noexcept;
 
-/// Returns a text for people as a message may hold it: at most `most_bytes`, whole characters, with '?' for each byte
-/// that is not UTF-8.
+/// Returns a text for people in a form that a message may hold: at most `most_bytes`, whole
+/// characters, with '?' for each byte that is not UTF-8.
 std::string cut(std::string_view text, std::size_t most_bytes = max_text_bytes);
 /// Returns an error as the message that reports it to the other side.
 wire::Refused encode(const core::Error& error);
-/// Returns the error that a refusal reports; a code that this version does not know becomes Errc::refused.
+/// Returns the error that a refusal reports. A code that this version does not know becomes
+/// Errc::refused.
 core::Error decode(const wire::Refused& refused);
 
 }  // namespace tremula::proto

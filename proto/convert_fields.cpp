@@ -104,7 +104,7 @@ bool is_permuted(std::vector<core::Index> one, std::vector<core::Index> other) {
   return one == other;
 }
 
-/// Returns whether the wanted part lies inside the array.
+/// Returns whether the wanted part is inside the array.
 bool holds(const Field& have, const Field& want) {
   const auto outer = whole_shape(have), inner = index_calc::shape(want.layout);
   bool is_inside = outer.size() == inner.size();
@@ -188,11 +188,10 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
     if (!want.origin.empty() && !holds(*have, want))
       throw core::Error(
           core::Errc::mismatch,
-          fmt::format(
-              "stream '{}', field '{}': consumer '{}' wants {} from {} on, which expects an "
-              "array that holds it; producer '{}' offers {}; take a part that lies in it",
-              stream, want.name, consumer, shape_of(want), fmt::join(want.origin, "x"), producer,
-              shape_of(*have)));
+          fmt::format("stream '{}', field '{}': consumer '{}' wants a part of {} at {}, producer "
+                      "'{}' offers {}, which does not contain it; take a part that is inside it",
+                      stream, want.name, consumer, shape_of(want), fmt::join(want.origin, "x"),
+                      producer, shape_of(*have)));
   }
 }
 

@@ -15,14 +15,14 @@ namespace tremula::proto {
 enum class MessageKind : std::uint16_t {
   step = 1,           ///< source to sink: the payload gives the place of each part
   end_of_stream = 2,  ///< source to sink: `step` steps were sent, no step follows
-  credit = 3,         ///< sink to source: `step` was consumed, its place in the queue is free
+  credit = 3,         ///< sink to source: `step` was consumed, so its place in the queue is free
   leaving = 4,        ///< sink to source: the sink wants neither `step` nor any later step
   wish = 5,           ///< sink to source: asks for a part of `step`, by the path in the payload
   sign_of_life = 6,   ///< both ways: the sender is alive; `step`: how long it may be silent
   claim = 7,          ///< sink to source: asks for a step, having taken `step` of them
-  redeclared = 8,     ///< source to sink: as end_of_stream, but steps follow, in other layouts
+  redeclared = 8,     ///< source to sink: as end_of_stream, but steps in other layouts follow
   begins_later = 9,   ///< source to sink: a sign of life; `begins` follows before the first step
-  begins = 10,        ///< source to sink: the steps that go over the link begin with `step`
+  begins = 10,        ///< source to sink: the first step sent over the link is `step`
 };
 
 struct MessageHeader {
@@ -32,7 +32,7 @@ struct MessageHeader {
                                        ///< milliseconds, 0: no limit
   std::uint64_t payload_bytes = 0;     ///< bytes after the header; 0 unless kind is step or wish
   std::uint64_t fingerprint = 0;       ///< fingerprint of the plan, equal on both sides; 0 if none
-  std::uint64_t dropped = 0;           ///< steps before this one that do not go over the link
+  std::uint64_t dropped = 0;           ///< steps before this one that are not sent over the link
   std::optional<std::int64_t> time{};  ///< time of the step, in the unit of the stream
   std::uint32_t attribute_bytes = 0;   ///< bytes of the step's attributes, sent in another message
   std::uint32_t attribute_hash = 0;    ///< hash of the step's attributes if they are not sent with
@@ -47,9 +47,10 @@ void encode(const MessageHeader& header, std::span<std::byte, message_header_byt
 std::array<std::byte, message_header_bytes> encode(const MessageHeader& header) noexcept;
 
 /// Returns the header of a message.
-/// @param bytes  a received message; its first message_header_bytes are read
+/// @param bytes  a received message, of which the first message_header_bytes are read
 /// @throws core::Error protocol naming the part, what was expected and what was found: too short, wrong magic or
-///         version, unknown kind, payload where none may be, reserved bytes that are not zero
+///         version, unknown kind, payload where there must be none, reserved bytes that are not
+///         zero
 MessageHeader decode_message_header(core::BytesView bytes);
 
 }  // namespace tremula::proto

@@ -39,7 +39,8 @@ bool is_network(std::string_view way) {
   return way.starts_with(libfabric) || way.starts_with(sockets);
 }
 
-/// Returns whether a side offers a wire only on loopback, so that ranks of other hosts cannot use it.
+/// Returns whether a side offers a wire only on loopback, so that ranks on other hosts cannot use
+/// it.
 bool is_on_loopback(const Offering& side, std::string_view way) {
   return is_network(way) && std::ranges::none_of(side.offers, [&](std::string_view offer) {
            if (offer.starts_with(hybrid)) offer.remove_prefix(hybrid.size());
@@ -51,11 +52,11 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
   return fmt::format("{}", fmt::join(texts, between));
 }
 
-/// Returns the wires of one side: "local, ofi:tcp;ofi_rxm (loopback alone)".
+/// Returns the wires of one side, e.g. "local, ofi:tcp;ofi_rxm (only on loopback)".
 std::string listed(const Offering& side) {
   std::vector<std::string> texts;
   for (const std::string_view way : ways_of(side))
-    texts.push_back(fmt::format("{}{}", way, is_on_loopback(side, way) ? " (loopback alone)" : ""));
+    texts.push_back(fmt::format("{}{}", way, is_on_loopback(side, way) ? " (loopback only)" : ""));
   return joined(texts, ", ");
 }
 
@@ -72,11 +73,11 @@ std::string why_not(std::string_view way, const Offering& a, const Offering& b) 
   std::vector<std::string> bound;
   for (const Offering* side : {&a, &b})
     if (is_on_loopback(*side, way)) bound.push_back(side->name);
-  return fmt::format("{} on loopback alone",
+  return fmt::format("{} only on loopback",
                      joined(bound, " and ") + (bound.size() > 1 ? " listen" : " listens"));
 }
 
-/// Returns what a user has to set so that the sides can be connected.
+/// Returns what the user has to set so that the sides can be connected.
 std::string remedy(const std::array<const Offering*, 2>& sides, const std::array<Ways, 2>& ways) {
   std::vector<std::string> texts;
   const auto is_common_wire = [&](std::string_view way) {
@@ -97,8 +98,8 @@ std::string remedy(const std::array<const Offering*, 2>& sides, const std::array
   if (std::ranges::any_of(ways[0], over_libfabric) && std::ranges::any_of(ways[1], over_libfabric))
     return "set ofi_provider (TREMULA_OFI_PROVIDER) of both to one that both have, e.g. "
            "tcp;ofi_rxm";
-  return "set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes what there "
-         "is";
+  return "set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes any that is "
+         "available";
 }
 
 }  // namespace
@@ -120,11 +121,11 @@ std::string why_none_matches(const Offering& one, const Offering& other) {
   for (std::size_t i = 0; i < sides.size(); ++i)
     for (const std::string_view way : ways[i])
       if (!has(ways[1 - i], way))
-        reasons.push_back(fmt::format("{}: {} alone has it", way, sides[i]->name));
+        reasons.push_back(fmt::format("{}: only {} has it", way, sides[i]->name));
       else if (i == 0)
         reasons.push_back(fmt::format("{}: {}", way, why_not(way, one, other)));
   return fmt::format(
-      "{} offers the transports {}, {} offers {}, and none leads from one to the other ({}); {}",
+      "{} offers the transports {}, {} offers {}, and none of them connects the two ({}); {}",
       one.name, listed(one), other.name, listed(other), joined(reasons, "; "), remedy(sides, ways));
 }
 

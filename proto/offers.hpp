@@ -2,7 +2,7 @@
 #pragma once
 // Offers (transport/transport.hpp) as texts for people. An offer has the form
 //
-//     [local+]<backend>[:<provider>][@<place that both sides must share>]
+//     [local+]<backend>[:<provider>][@<location that both sides must share>]
 //
 //     local@5f0c...4026531836...    one machine, its processes and users
 //     ofi@5f0c...                   loopback of one machine and network namespace
@@ -16,20 +16,20 @@
 
 namespace tremula::proto {
 
-/// Returns the part before '@': "local", "ofi:tcp;ofi_rxm".
+/// Returns the part before '@', e.g. "local" or "ofi:tcp;ofi_rxm".
 std::string_view short_offer(std::string_view offer);
 /// Returns each short offer once, best first, separated by ", ".
 std::string short_offers(std::span<const std::string> offers);
 
 /// One of two sides that cannot be linked.
 struct Offering {
-  std::string name;  ///< "producer 'ocean'", "rank 3"
+  std::string name;  ///< e.g. "producer 'ocean'" or "rank 3"
   std::string_view host;
   std::span<const std::string> offers;
 };
 
-/// Returns a text that lists the offers of each side, states why none of one can be connected to any of the other, and
-/// names the key to set.
+/// Returns a text that lists the offers of each side, states why no offer of one can be connected
+/// to any of the other, and names the key to set.
 /// @pre no offer is on both lists
 std::string why_none_matches(const Offering& one, const Offering& other);
 

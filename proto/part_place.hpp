@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The place of a part of a step: where it is, or is to be written, when it does not travel in the message
-// itself (WIRE_FORMAT.md).
+// The place of a part of a step: where it is, or where to write it, if it is not sent in the
+// message itself (WIRE_FORMAT.md).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@ struct PartPlace {
     inlined = 6,    ///< after this place, in the same message
   };
   Kind kind = Kind::on_demand;
-  std::uint64_t part = 0;                 ///< number of the first part in the message
-  std::uint64_t count = 1;                ///< how many parts, from that one on, take this path
+  std::uint64_t part = 0;   ///< number of the first part in the message
+  std::uint64_t count = 1;  ///< how many parts, beginning with that one, take this path
   std::array<std::uint64_t, 4> memory{};  ///< memory of the transport; 0 if the path needs none
   core::Index first = 0;      ///< lent, rma: first element of the local part; ring: slots
   core::Index allocated = 0;  ///< lent, rma: elements of the array; ring: bytes of a slot
@@ -36,7 +36,7 @@ struct PartPlace {
 inline constexpr std::size_t part_place_bytes = 128;
 
 void encode(const PartPlace& place, std::span<std::byte, part_place_bytes> out) noexcept;
-/// Returns the place that encode() has encoded; for foreign bytes.
+/// Reverses encode(). For foreign bytes.
 /// @throws core::Error protocol naming what was expected and found: too short, an unknown kind
 PartPlace decode_part_place(core::BytesView bytes);
 

@@ -14,7 +14,7 @@ using core::Index;
 
 namespace {
 
-/// How many missing boxes are kept, and reported, at most.
+/// Largest number of missing boxes that are kept and reported.
 constexpr std::size_t most_missing = 256;
 
 Index volume(std::span<const Index> extents) {
@@ -23,7 +23,8 @@ Index volume(std::span<const Index> extents) {
   return elements;
 }
 
-/// Appends the rest of `box` without the elements of `part`: slices before and after it, one dimension after the other.
+/// Appends what remains of `box` without the elements of `part`: slices before and after it, one
+/// dimension after the other.
 void subtract(Box box, const Box& part, std::vector<Box>& rest) {
   for (std::size_t d = 0; d < box.origin.size(); ++d) {
     const Index begin = box.origin[d], end = begin + box.extents[d];
@@ -60,8 +61,7 @@ void check_part(const Field& field) {
   if (!is_inside)
     throw core::Error(
         core::Errc::invalid_argument,
-        fmt::format("part: expected one with elements that lies in the whole array; found {} from "
-                    "{} on, of {}",
+        fmt::format("part: expected one with elements inside the whole array; found {} at {} in {}",
                     fmt::join(extents, "x"), fmt::join(origin, "x"), fmt::join(whole, "x")));
   if (volume(whole) == std::numeric_limits<Index>::max())
     throw core::Error(core::Errc::invalid_argument,
@@ -108,7 +108,7 @@ std::vector<Box> missing(std::span<const Index> shape, std::span<const Box> part
     if (next.size() > most_missing) next.resize(most_missing);
     rest = std::move(next);
   }
-  return rest.empty() ? std::vector<Box>{whole} : rest;  // what was missing was not kept
+  return rest.empty() ? std::vector<Box>{whole} : rest;  // the missing boxes were not kept
 }
 
 SharedBox shared_box(const Field& wanted, const Field& offered) {

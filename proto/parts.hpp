@@ -18,23 +18,23 @@ using Box = index_calc::Selection;
 
 inline bool is_part(const Field& field) { return !field.whole.empty(); }
 
-/// Checks that a part lies inside its whole array, and that both have elements, fewer than 2^63.
+/// Checks that a part is inside its whole array, and that both have elements, but fewer than 2^63.
 /// @throws core::Error invalid_argument
 void check_part(const Field& field);
 
 /// Returns the box of the whole array that the layout of a part covers.
 Box box_of(const Field& field);
-/// Returns a box as text: "[0, 6) x [4, 8)".
+/// Returns a box as text, e.g. "[0, 6) x [4, 8)".
 std::string to_string(const Box& box);
 bool overlap(const Box& a, const Box& b);
 
-/// Returns the boxes of the array that no part covers, or the first of them if they are many; empty if the parts cover
-/// the array.
+/// Returns the boxes of the array that no part covers, or only the first of many; empty if the
+/// parts cover the array.
 /// @param parts  disjoint boxes in an array of that shape
 std::vector<Box> missing(std::span<const core::Index> shape, std::span<const Box> parts);
 
-/// The elements that a consumer wants and a producer offers: one box, in the indices of either side's layout. Extents
-/// of 0: there are none.
+/// The elements that a consumer wants and a producer offers: one box, in the indices of each side's
+/// layout. Extents of 0 if there are none.
 struct SharedBox {
   Box of_offered, of_wanted;
 };

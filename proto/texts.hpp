@@ -8,8 +8,8 @@
 
 namespace tremula::proto {
 
-/// Calls each(text) for each text for people in a message; `text` is a `std::string&` unless the message is const. A
-/// Status is left out: only the server makes its texts.
+/// Calls each(text) for each text for people in a message; `text` is a `std::string&` unless the
+/// message is const. Leaves out a Status, whose texts only the server makes.
 template <class Message, class Each>
 void for_each_text(Message& message, Each&& each) {
   using Text = std::conditional_t<std::is_const_v<Message>, const std::string&, std::string&>;
@@ -49,7 +49,8 @@ bool has_fit_texts(const Message& message) {
   return are_fit;
 }
 
-/// Cuts the texts for people that are too long or not UTF-8; such a text is no reason to close the connection.
+/// Cuts texts for people that are too long or not UTF-8, as such a text is not a reason to close
+/// the connection.
 template <class Message>
 void cut_texts(Message& message) {
   for_each_text(message, [](std::string& text) {

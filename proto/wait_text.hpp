@@ -8,7 +8,7 @@
 
 namespace tremula::proto {
 
-/// Returns a text such as "rank 3" or "ranks 0-2 and 5"; names at most eight runs.
+/// Returns a text such as "rank 3" or "ranks 0-2 and 5", which names at most eight runs.
 std::string ranks_text(const std::set<core::Rank>& ranks);
 /// Returns what a rank waits for, for people: "in begin_step of stream 's', step 4, for rank 1 of group 'b' to
 /// send the next step".

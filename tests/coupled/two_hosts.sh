@@ -191,7 +191,7 @@ start consumer b env TREMULA_SERVER=10.1.0.1:7423 TREMULA_OFI_BIND=eth9 "$bin/qu
 expect_refusal consumer "ofi_bind: expected an interface or an address of this host, which has" "eth0 (10.1.0.2)" "found 'eth9'"
 start producer a "$bin/quick_start_producer"
 start consumer b env TREMULA_SERVER=10.1.0.1:7423 TREMULA_OFI_BIND=lo "$bin/quick_start_consumer"
-expect_refusal consumer "local: they are on different hosts, 'host-a' and 'host-b'" "consumer 'consumer' listens on loopback alone" \
+expect_refusal consumer "local: they are on different hosts, 'host-a' and 'host-b'" "consumer 'consumer' listens only on loopback" \
   "set ofi_bind (TREMULA_OFI_BIND) of consumer 'consumer'"
 for rank in 0 1; do
   start "split.$rank" "$([ $rank = 0 ] && echo a || echo b)" env TREMULA_SERVER=10.1.0.1:7423 TREMULA_OFI_BIND=lo \
@@ -199,7 +199,7 @@ for rank in 0 1; do
 done
 for rank in 0 1; do
   expect_refusal "split.$rank" "expected a transport that all its 2 ranks have; found that rank 0 offers" \
-    "rank 0 and rank 1 listen on loopback alone" "set ofi_bind (TREMULA_OFI_BIND) of rank 0"
+    "rank 0 and rank 1 listen only on loopback" "set ofi_bind (TREMULA_OFI_BIND) of rank 0"
 done
 start stranger b env -u TREMULA_KEY_FILE "$bin/tremula" status --server 10.1.0.1:7423
 expect_refusal stranger "server 10.1.0.1:7423: the server asks for a key, and this process has none" TREMULA_KEY_FILE

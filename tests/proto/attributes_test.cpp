@@ -123,13 +123,13 @@ TEST(Attributes, RefuseValuesOutsideTheBounds) {
             "blanks; found 'a?'");
   EXPECT_NE(refused(std::string(256, 'n'), Integers{}), "");
   EXPECT_EQ(refused("t", Texts{"fine\n\tstill", "a\x01z"}),
-            "attribute 't': expected UTF-8 text without control and format characters, but for "
-            "line feed and tab; found 'a?z'");
+            "attribute 't': expected UTF-8 text without control and format characters, except line "
+            "feed and tab; found 'a?z'");
   EXPECT_NE(refused("t", Texts{"no \xff UTF-8"}), "");
   EXPECT_NE(refused("t", Texts{"turned \u202e round"}), "");
   EXPECT_EQ(refused("t", Reals(8192)),
             "attribute 't': expected at most 65536 bytes of names and values together, found "
-            "65565; let a field carry what is long");
+            "65565; put long values into a field");
   EXPECT_NE(refused("t", Texts(1 << 14)), "") << "short texts count, too";
   EXPECT_EQ(encode(attributes).size(), 20u);
 

@@ -498,7 +498,7 @@ TEST(Convert, NamesThePartOfAStatus) {
 
 TEST(Convert, NamesThePartOfAttributes) {
   const std::string wrong = "attributes: 'x' ",
-                    why = ": attributes: expected 2 further bytes, found 1";
+                    why = ": attributes: expected 2 more bytes, found 1";
   const std::string of_field =
       "fields { name: 'u' element_type: 10 layout: 'shape=8 grid=2' " + wrong + "} ";
   const std::string announce = "request: 1 announce { stream: 's' incarnation: 1 " + offers;
@@ -543,12 +543,10 @@ TEST(Convert, BoundsTheAttributesOfAllFields) {
 
 TEST(Convert, RejectsMalformedBytes) {
   const core::Bytes junk(7, std::byte{0xff});
-  EXPECT_EQ(
-      error_of([&] { parse_to_server(junk); }, Errc::protocol),
-      "message to the server: expected a message of this protocol, found 7 bytes that are none");
-  EXPECT_EQ(
-      error_of([&] { parse_to_client(junk); }, Errc::protocol),
-      "message from the server: expected a message of this protocol, found 7 bytes that are none");
+  EXPECT_EQ(error_of([&] { parse_to_server(junk); }, Errc::protocol),
+            "message to the server: expected a message of this protocol, found 7 other bytes");
+  EXPECT_EQ(error_of([&] { parse_to_client(junk); }, Errc::protocol),
+            "message from the server: expected a message of this protocol, found 7 other bytes");
   EXPECT_EQ(request_number(junk), 0u);
   EXPECT_EQ(error_of([&] { parse_to_server({}); }, Errc::protocol),
             "message to the server: expected one of the bodies that this version knows, found none "

@@ -158,8 +158,8 @@ TEST(CheckCompatible, NamesBothSides) {
        "type c64; make both sides "
        "declare the same type"},
       {part,
-       "stream 'surface', field 'u': consumer 'viewer' wants 50x20 from 51x0 on, which expects an "
-       "array that holds it; producer 'ocean' offers 100x90; take a part that lies in it"},
+       "stream 'surface', field 'u': consumer 'viewer' wants a part of 50x20 at 51x0, producer "
+       "'ocean' offers 100x90, which does not contain it; take a part that is inside it"},
       {field("u", ElementType::f64, "shape=90x100 grid=1x1"),
        "stream 'surface', field 'u': consumer 'viewer' wants shape 90x100, producer 'ocean' offers "
        "shape 100x90; make both "

@@ -186,7 +186,7 @@ TEST(Listener, AnswersABadMessageAndKeepsRunning) {
   } rows[] = {
       {std::string("\xff\xff\xff", 3),
        "refused { code: -4 text: \"message to the server: expected a message of this protocol, "
-       "found 3 bytes that are none\" }"},
+       "found 3 other bytes\" }"},
       {"",
        "refused { code: -4 text: \"message to the server: expected one of the bodies that this "
        "version knows, found none of "

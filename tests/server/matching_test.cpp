@@ -239,27 +239,26 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcross) {
       // Nothing is set, and both sides reach the server by loopback.
       {{"local@" + machine_a, "local+" + tcp + "@" + machine_a, tcp + "@" + machine_a},
        {"local@" + machine_b, "local+" + tcp + "@" + machine_b, tcp + "@" + machine_b},
-       "local, ofi:tcp;ofi_rxm (loopback alone)",
-       "local, ofi:tcp;ofi_rxm (loopback alone)",
+       "local, ofi:tcp;ofi_rxm (loopback only)",
+       "local, ofi:tcp;ofi_rxm (loopback only)",
        "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: producer 'ocean' and "
-       "consumer 'viewer' listen on loopback alone); " +
+       "consumer 'viewer' listen only on loopback); " +
            bind("producer 'ocean'", "a") + "; " + bind("consumer 'viewer'", "b")},
       // Other hosts can reach one of them.
       {{"local@" + machine_a, tcp + "@" + machine_a},
        {"local@" + machine_b, tcp + "@" + machine_b, tcp},
-       "local, ofi:tcp;ofi_rxm (loopback alone)",
+       "local, ofi:tcp;ofi_rxm (loopback only)",
        "local, ofi:tcp;ofi_rxm",
        "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: producer 'ocean' "
-       "listens on "
-       "loopback alone); " +
+       "listens only on loopback); " +
            bind("producer 'ocean'", "a")},
       {{"ofi:verbs;ofi_rxm"},
        {tcp},
        "ofi:verbs;ofi_rxm",
        "ofi:tcp;ofi_rxm",
-       "(ofi:verbs;ofi_rxm: producer 'ocean' alone has it; ofi:tcp;ofi_rxm: consumer 'viewer' "
-       "alone has it); set "
-       "ofi_provider (TREMULA_OFI_PROVIDER) of both to one that both have, e.g. tcp;ofi_rxm"},
+       "(ofi:verbs;ofi_rxm: only producer 'ocean' has it; ofi:tcp;ofi_rxm: only consumer 'viewer' "
+       "has it); set ofi_provider (TREMULA_OFI_PROVIDER) of both to one that both have, e.g. "
+       "tcp;ofi_rxm"},
       {{"mpi:Open MPI@" + machine_a},
        {"mpi:Open MPI@" + machine_b},
        "mpi:Open MPI",
@@ -270,11 +269,9 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcross) {
        {"local@" + machine_b, tcp},
        "local",
        "local, ofi:tcp;ofi_rxm",
-       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: consumer 'viewer' alone "
-       "has "
-       "it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes what "
-       "there "
-       "is"},
+       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: only consumer 'viewer' "
+       "has it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes any "
+       "that is available"},
   };
   for (const auto& row : rows) {
     Play play;
@@ -284,7 +281,7 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcross) {
     play.send(1, announce("s", field, row.producer), {Play::done(1, 2)});
     const std::string text = "stream 's': producer 'ocean' offers the transports " + row.offered +
                              ", consumer 'viewer' offers " + row.wanted +
-                             ", and none leads from one to the other " + row.why;
+                             ", and none of them connects the two " + row.why;
     play.send(
         11, subscribe("s", field, row.consumer),
         {Play::done(11, 2), Play::stream_refused(11, -8, text), Play::stream_refused(1, -8, text)});
@@ -310,13 +307,10 @@ TEST_F(Matching, RefusesSubscriptionsThatDoNotFit) {
        "has the extent of dimension axes[d] of the field"},
       {subscribe("s", wanted, {"quic", "rdma"}), -8,
        "stream 's': producer 'ocean' offers the transports local, tcp, mpi, consumer 'viewer' "
-       "offers quic, rdma, and none leads from one to the other (local: producer 'ocean' alone has "
-       "it; tcp: "
-       "producer 'ocean' alone has it; mpi: producer 'ocean' alone has it; quic: consumer 'viewer' "
-       "alone has it; rdma: "
-       "consumer 'viewer' alone has it); set transport (TREMULA_TRANSPORT) of both to one that "
-       "both have; "
-       "auto takes what there is"},
+       "offers quic, rdma, and none of them connects the two (local: only producer 'ocean' has it; "
+       "tcp: only producer 'ocean' has it; mpi: only producer 'ocean' has it; quic: only consumer "
+       "'viewer' has it; rdma: only consumer 'viewer' has it); set transport (TREMULA_TRANSPORT) "
+       "of both to one that both have; auto takes any that is available"},
   };
   for (const auto& row : rows)
     play.send(11, row.subscribe,

@@ -392,10 +392,9 @@ TEST_F(Resume, RefusesSubscriptionsThatNoLongerFit) {
   play.send(21, hello_again("late", 0, 1), {welcome(21)});
   const std::string text =
       "stream 's': producer 'new' offers the transports mpi, consumer 'late' offers tcp, and none "
-      "leads from one to the other (mpi: producer 'new' alone has it; tcp: consumer 'late' alone "
-      "has "
-      "it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes what there "
-      "is";
+      "of them connects the two (mpi: only producer 'new' has it; tcp: only consumer 'late' has "
+      "it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes any that "
+      "is available";
   play.send(21, "request: 2 resume { subscriptions { " + subscribed + "} }",
             {Play::done(21, 2), Play::stream_refused(21, -8, text, 6),
              Play::stream_refused(31, -8, text, 8)});
