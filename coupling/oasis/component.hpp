@@ -27,14 +27,13 @@ public:
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Returns the greatest of each value on any rank. Collective.
+  /// Returns the maximum of each value over all ranks. Collective.
   std::vector<std::int64_t> greatest(std::vector<std::int64_t> values) const;
   /// Returns the sum of each value over all ranks, modulo 2^64. Collective.
   std::vector<std::uint64_t> summed(std::vector<std::uint64_t> values) const;
-  /// Returns the first of the ranks that pass the greatest value; nullopt if all pass 0.
-  /// Collective.
+  /// Returns the first rank that passes the greatest value; nullopt if all pass 0. Collective.
   std::optional<int> first_with_most(int value) const;
-  /// Sets `text` to that of rank `root`. Collective.
+  /// Sets `text` on all ranks to the text of rank `root`. Collective.
   void broadcast(std::string& text, int root) const;
   /// Throws on all ranks, with the text of the first rank that has one, if any has. Collective.
   void expect_none(const std::string& failure) const;

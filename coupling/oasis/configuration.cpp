@@ -23,7 +23,7 @@ std::string contents(const fs::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (!file)
-    fail(fmt::format("{}: expected a file that can be read; found none; look at its permissions",
+    fail(fmt::format("{}: expected a file that can be read; found none; check its permissions",
                      path.string()));
   return text.str();
 }
@@ -32,10 +32,10 @@ void check_entry(const Entry& entry, const Configuration& configuration,
                  std::vector<std::string>& warnings) {
   const std::string where = fmt::format("{}, field {}", configuration.file, name_of(entry));
   if (entry.mapping.empty() && !entry.conserve.empty())
-    fail(fmt::format(
-        "{}: expected CONSERV (YAML: conserve) of a field that is regridded; found no MAPPING "
-        "(YAML: mapping), and a field on one grid is what it was",
-        where));
+    fail(
+        fmt::format("{}: expected CONSERV (YAML: conserve) only for a field that is regridded; "
+                    "found no MAPPING (YAML: mapping), without which the field does not change",
+                    where));
   if (entry.period <= 0)
     fail(fmt::format("{}: expected a coupling period above 0 s; found {}", where, entry.period));
   if (entry.lag > entry.period || entry.lag <= -entry.period)
@@ -47,14 +47,14 @@ void check_entry(const Entry& entry, const Configuration& configuration,
         where, entry.lag));
   if (entry.period > configuration.runtime)
     warnings.push_back(
-        fmt::format("{}: the coupling period of {} s is longer than the runtime of {} s: the "
-                    "field is exchanged at date 0 alone",
+        fmt::format("{}: the coupling period of {} s is longer than the runtime of {} s: the field "
+                    "is exchanged only at date 0",
                     where, entry.period, configuration.runtime));
   if (entry.lag > 0 && configuration.runtime % entry.period != 0)
-    warnings.push_back(fmt::format(
-        "{}: the runtime of {} s is no multiple of the coupling period of {} s: this run writes no "
-        "restart field, and no run can follow it",
-        where, configuration.runtime, entry.period));
+    warnings.push_back(
+        fmt::format("{}: the runtime of {} s is not a multiple of the coupling period of {} s: "
+                    "this run writes no restart field, and no run can follow it",
+                    where, configuration.runtime, entry.period));
 }
 
 }  // namespace
@@ -70,10 +70,10 @@ void check(Configuration& configuration) {
                        configuration.file, entry.source, entry.target));
     const auto [known, is_new] = source_of.emplace(entry.target, entry.source);
     if (!is_new)
-      fail(fmt::format(
-          "{}: expected one source of the field {}; found {} and {}; give the second one another "
-          "name",
-          configuration.file, entry.target, known->second, entry.source));
+      fail(
+          fmt::format("{}: expected one source of the field {}; found {} and {}; give the second "
+                      "target a different name",
+                      configuration.file, entry.target, known->second, entry.source));
     check_entry(entry, configuration, configuration.warnings);
   }
 }
@@ -89,12 +89,13 @@ void expect_weights(const Configuration& configuration, const fs::path& folder) 
   if (first == nullptr) return;
   std::string others;
   for (const auto& [file, where] : missing)
-    if (file != first->mapping) others += fmt::format("; {}: {} is missing, too", where, file);
-  refuse(fmt::format("{}: the transformation SCRIPR", first->scripr),
-         fmt::format("it takes weights that are there: expected the file {} in the working folder; "
-                     "found none: make it by SCRIP, ESMF or CDO, copy that of a run of OASIS, or "
-                     "name one by MAPPING{}",
-                     first->mapping, others));
+    if (file != first->mapping) others += fmt::format("; {}: {} is also missing", where, file);
+  refuse(
+      fmt::format("{}: the transformation SCRIPR", first->scripr),
+      fmt::format(
+          "it reads existing weights: expected the file {} in the working folder; found none: make "
+          "it with SCRIP, ESMF or CDO, copy it from a run of OASIS, or name a file with MAPPING{}",
+          first->mapping, others));
 }
 
 Configuration read_configuration(const fs::path& folder) {

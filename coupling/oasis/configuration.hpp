@@ -24,7 +24,7 @@ struct Linear {
 
 /// One field that goes from one component to another.
 struct Entry {
-  int number = 0;  ///< from 1, in the order of the file
+  int number = 0;  ///< counted from 1, in the order of the file
   std::string source, target;
   Seconds period = 0;
   Seconds lag = 0;
@@ -39,7 +39,7 @@ struct Entry {
   Linear of_target = {};    ///< BLASNEW: at the end
 };
 
-/// Returns the name of the stream that carries the entry, which texts use, too: "SOURCE->TARGET".
+/// Returns the name of the stream that carries the entry, also used in texts: "SOURCE->TARGET".
 std::string name_of(const Entry& entry);
 
 struct Configuration {
@@ -68,7 +68,7 @@ Configuration parse_yaml(const std::string& text, const std::string& file);
 /// @throws Error that names those that are missing
 void expect_weights(const Configuration& configuration, const std::filesystem::path& folder);
 
-/// Checks the rules that hold for both formats. Adds warnings.
+/// Checks the rules that apply to both formats. Adds warnings.
 /// @throws Error that names the field
 void check(Configuration& configuration);
 

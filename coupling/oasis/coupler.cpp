@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t longest_name = 80;  // ic_lvar of OASIS3-MCT
 
-/// Returns the number of this rank's component among those of `world`, from 1, by their first ranks.
+/// Returns the number of this rank's component among those of `world`, counted from 1 in the order
+/// of their first ranks.
 int number_of(const std::string& component, MPI_Comm world) {
   int size = 0;
   MPI_Comm_size(world, &size);
@@ -122,10 +123,10 @@ int Coupler::define_variable(const std::string& name, int partition, int bundle,
   }
   const std::string where = "variable " + name;
   if (partition < 1 || partition > static_cast<int>(partitions_.size()))
-    fail(fmt::format(
-        "{}: expected the number of a partition, from 1 to {}; found {}; call oasis_def_partition "
-        "before",
-        where, partitions_.size(), partition));
+    fail(
+        fmt::format("{}: expected the number of a partition, from 1 to {}; found {}; call "
+                    "oasis_def_partition first",
+                    where, partitions_.size(), partition));
   if (in_or_out != out_variable && in_or_out != in_variable)
     fail(fmt::format("{}: expected OASIS_Out ({}) or OASIS_In ({}); found {}", where, out_variable,
                      in_variable, in_or_out));
@@ -223,8 +224,8 @@ FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
         variable.name, grid.nx, grid.ny, configuration_.file, variable.end, partition.name));
   if (of_grid > 0 && partition.global_size > 0 && partition.global_size != of_grid)
     fail(
-        fmt::format("variable {}: expected a grid of as many points as ig_size of its partition {} "
-                    "says, {}; found {} x {} in {}; make them agree",
+        fmt::format("variable {}: expected a grid with the ig_size of its partition {}, {} points; "
+                    "found {} x {} in {}; make them agree",
                     variable.name, partition.name, partition.global_size, grid.nx, grid.ny,
                     configuration_.file));
   return {.entry = &entry,
@@ -238,7 +239,8 @@ FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
           .has_ranks_without_points = variable.has_ranks_without_points};
 }
 
-/// Returns one object, and so one plan, for fields of one partition that the same ranks regrid alike.
+/// Returns the same object, and therefore the same plan, for fields of one partition that the same
+/// ranks regrid in the same way.
 std::shared_ptr<Weights> Coupler::weights_of(const FieldEnd& end, Session& session) {
   const Entry& entry = *end.entry;
   if (entry.mapping.empty()) return nullptr;
@@ -278,10 +280,10 @@ void Coupler::open_streams() {
 
 const Coupler::Variable& Coupler::at(int variable) const {
   if (variable == uncoupled_variable)
-    fail(
-        fmt::format("expected a variable of {}; found OASIS_Var_Uncpl, which oasis_def_var gives "
-                    "to a name that is not there ({}); ask before the call, or add the field",
-                    configuration_.file, uncoupled_.empty() ? "none was defined" : uncoupled_));
+    fail(fmt::format(
+        "expected a variable of {}; found OASIS_Var_Uncpl, which oasis_def_var returns for a name "
+        "that the file does not list ({}); check the number before the call, or add the field",
+        configuration_.file, uncoupled_.empty() ? "none was defined" : uncoupled_));
   if (variable < 1 || variable > static_cast<int>(variables_.size()))
     fail(fmt::format("expected the number of a variable, from 1 to {}; found {}", variables_.size(),
                      variable));
@@ -348,7 +350,7 @@ std::vector<int> Coupler::periods(int variable) const {
   return periods;
 }
 
-/// Writes the restart files, one group after the other: several groups may write into one file.
+/// Writes the restart files, one group at a time: several groups may write into one file.
 void Coupler::write_restarts() const {
   for (const auto& [set, group] : groups_) {
     std::map<std::string, RestartContents> files;

@@ -31,7 +31,8 @@ public:
   Coupler(const Coupler&) = delete;
   Coupler& operator=(const Coupler&) = delete;
 
-  /// Returns the number of the component among those of its job, from 1, by their first ranks.
+  /// Returns the number of the component among those of its job, counted from 1 in the order of
+  /// their first ranks.
   int component_number() const { return number_; }
   const std::string& component_name() const { return name_; }
   MPI_Comm world() const { return world_; }
@@ -51,15 +52,15 @@ public:
   int put(int variable, Seconds date, std::span<const double> values);
   int get(int variable, Seconds date, std::span<double> values);
   int ask_put(int variable, Seconds date) const;
-  /// Returns the coupling periods of a variable, one for each entry that it is in.
+  /// Returns the coupling periods of a variable, one for each entry that contains it.
   std::vector<int> periods(int variable) const;
   void terminate();
-  /// Writes warnings to the standard error, only on rank 0 of the component.
+  /// Writes warnings to standard error, only on rank 0 of the component.
   void warn(const std::vector<std::string>& warnings) const;
 
 private:
   enum class State { defining, running, ended };
-  /// Ranks of the component that take part in the same variables, with a session of their own.
+  /// The ranks of the component that take part in the same variables; they have their own session.
   struct Group {
     bool is_mine = false;  ///< this rank is in the group; if not, the rest is empty
     Component component;
@@ -71,7 +72,7 @@ private:
     int bundle = 1;
     bool is_out = false;
     const Group* group = nullptr;  ///< null before oasis_enddef
-    std::int64_t end = 0;          ///< above the greatest point of any rank
+    std::int64_t end = 0;          ///< one past the greatest point of any rank
     bool has_ranks_without_points = false;
     std::vector<std::unique_ptr<Source>> sources;
     std::unique_ptr<Target> target;

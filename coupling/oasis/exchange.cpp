@@ -23,11 +23,9 @@ std::size_t local_size(const FieldEnd& end) {
 
 /// The advice on a deadlock for the author of a coupled model.
 constexpr const char* missing_lag =
-    "; where each component gets a field before it puts the one that the other waits for, one of "
-    "these fields must "
-    "come from the run before: give it a lag, the time step of its source (LAG in namcouple, lag "
-    "in YAML), and a "
-    "restart file";
+    "; if each component gets a field before it puts the one that the other waits for, one of "
+    "these fields must come from the previous run: give it a lag, the time step of its source (LAG "
+    "in namcouple, lag in YAML), and a restart file";
 
 constexpr const char* call_without_points =
     "; a rank that defines the field without points makes each call for it that the other ranks "
@@ -35,8 +33,8 @@ constexpr const char* call_without_points =
     "its definition";
 
 constexpr const char* look_at_the_other =
-    "; if the other component has been started, look at what it says: it may have ended before it "
-    "came to this field, e.g. in oasis_enddef for a file that is missing";
+    "; if the other component has been started, read its output: it may have ended before it "
+    "reached this field, e.g. in oasis_enddef because a file was missing";
 
 /// Calls `work`; adds the field, the call and the date to the text of an error.
 template <class Work>
@@ -148,7 +146,7 @@ void Source::begin(std::vector<std::string>& warnings) {
           entry().restart, name, name_of(entry()), entry().lag,
           std::filesystem::exists(entry().restart) ? "none in it" : "no such file");
       if (!is_there && !end_.configuration->may_lack_restart)
-        fail(missing + "; put it there, or let it be 0 by $NNOREST (YAML: may_lack_restart)");
+        fail(missing + "; add it, or let $NNOREST (YAML: may_lack_restart) make it 0");
       if (!is_there) warnings.push_back(missing + ": it is 0");
       values.insert(values.end(), part.begin(), part.end());
     }
@@ -248,26 +246,26 @@ Target::Target(Session& session, const FieldEnd& end, std::shared_ptr<Weights> w
 
 void Target::expect_step_of(Seconds date) {
   if (stream_.begin_step() != StepStatus::ok)
-    fail(fmt::format(
-        "expected the values of time {} s; found the end of the run of their source; give both "
-        "components one runtime",
-        date));
+    fail(
+        fmt::format("expected the values of time {} s; found that their source has ended; give "
+                    "both components the same runtime",
+                    date));
   if (!has_begun_) {
     has_begun_ = true;
     constexpr const char* key = "coupling_period";
     const Attributes attributes = stream_.attributes();
     const auto theirs = attributes.has(key) ? attributes.value<std::int64_t>(key) : entry().period;
     if (theirs != entry().period)
-      fail(fmt::format(
-          "expected the coupling period of {} s, as {} says; found that of the source, {} s; "
-          "give both components one configuration",
-          entry().period, end_.configuration->file, theirs));
+      fail(
+          fmt::format("expected the coupling period of {} s, as {} says; found {} s at the source; "
+                      "give both components the same configuration",
+                      entry().period, end_.configuration->file, theirs));
   }
   if (stream_.time() != date)
-    fail(fmt::format(
-        "expected the values of time {} s; found those of {} s; the source puts at every coupling "
-        "date, and both components have one configuration",
-        date, stream_.time()));
+    fail(
+        fmt::format("expected the values of time {} s; found those of {} s; let the source put at "
+                    "every coupling date, and give both components the same configuration",
+                    date, stream_.time()));
 }
 
 void Target::get(Seconds date, std::span<double> values, int& info) {

@@ -43,7 +43,8 @@ struct FieldEnd {
   bool has_ranks_without_points = false;
 };
 
-/// Sets `info` to what a put at `date` would return; leaves it if such a put does nothing.
+/// Sets `info` to what a put at `date` would return; leaves it unchanged if such a put does
+/// nothing.
 void inquire_put(const Entry& entry, Seconds runtime, Seconds date, int& info);
 
 /// Returns the layout of the field, with the list of this rank's part.
@@ -54,15 +55,14 @@ class Source {
 public:
   Source(Session& session, const FieldEnd& end);
 
-  /// Reads the values that the run before has left, and sends those of time 0 if the field has a
-  /// lag.
-  /// @param warnings  gets a text for each value that is missing where that is allowed
+  /// Reads the values that the previous run left, and sends those of time 0 if the field has a lag.
+  /// @param warnings  receives a text for each missing value, if missing values are allowed
   void begin(std::vector<std::string>& warnings);
   /// @param values  the bundle's fields one after the other
   /// @param info    set to what was done; left as it is if nothing was
   void put(Seconds date, std::span<const double> values, int& info);
   void close();
-  /// Adds the values that the next run begins with, on rank 0 only.
+  /// Adds the values with which the next run begins, on rank 0 only.
   void add_restart(RestartContents& contents) const;
   const Entry& entry() const { return *end_.entry; }
 

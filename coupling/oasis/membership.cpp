@@ -12,22 +12,22 @@ namespace tremula::oasis {
 
 namespace {
 
-/// Returns the part of a definition that has to be the same on all ranks, as a line.
+/// Returns the part of a definition that must be the same on all ranks, as a line.
 std::string line_of(const Definition& d) {
   return fmt::format("variable {} ({}, {} in a bundle) on a partition with ig_size {}", d.name,
                      d.is_out ? "out" : "in", d.bundle, d.global_size);
 }
 
-/// A definition as the rank that has broadcast it makes it.
+/// A definition, as made by the rank that broadcast it.
 struct KnownDefinition {
   std::string name, line;
   int partition = 0;
   int rank = 0;
 };
 
-/// Returns the definitions of all ranks, in one order on all: in each round, the rank with the most definitions
-/// that are not yet known broadcasts them. Few ranks define something of their own, so few broadcasts are
-/// enough.
+/// Returns the definitions of all ranks, in the same order on all: in each round, the rank with the
+/// most definitions that are not yet known broadcasts them. Few ranks define something that others
+/// do not, so a few broadcasts are enough.
 std::vector<KnownDefinition> all_definitions(const Component& component,
                                              std::span<const Definition> mine) {
   std::vector<KnownDefinition> all;

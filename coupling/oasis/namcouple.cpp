@@ -30,7 +30,7 @@ bool has(const List& list, std::string_view word) {
   return std::ranges::find(list, word) != std::ranges::end(list);
 }
 
-/// Returns the word in upper case: the words of OASIS may be written in either.
+/// Returns the word in upper case: the words of OASIS may be written in either case.
 std::string upper(std::string word) {
   for (char& letter : word)
     if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
@@ -158,8 +158,7 @@ private:
     while (lines_.peek() && upper(lines_.peek()->words[0]) != "$END") {
       if (most_fields_ && ++fields_ > *most_fields_)
         fail(fmt::format(
-            "{}: expected no more than {} fields, as $NFIELDS says; found another one; raise "
-            "$NFIELDS",
+            "{}: expected no more than {} fields, as $NFIELDS says; found one more; raise $NFIELDS",
             lines_.where(*lines_.peek()), *most_fields_));
       read_field();
     }
@@ -188,10 +187,10 @@ private:
     const bool is_once = upper(first.words[3]) == "ONCE";
     entry.period = is_once ? once : number_at(first, 3, where, "a coupling period");
     if (!is_once && entry.period <= 0)
-      fail(fmt::format(
-          "{}: expected a coupling period above 0 s; found {}: put the period in, where "
-          "a script of the model has not yet done so",
-          where, entry.period));
+      fail(
+          fmt::format("{}: expected a coupling period above 0 s; found {}: put the period in if no "
+                      "script of the model has done so",
+                      where, entry.period));
     const auto transformations = number_at(first, 4, where, "the number of transformations");
     if (!has_no_restart) entry.restart = first.words[5];
     read_grids(entry);
@@ -204,8 +203,8 @@ private:
       add(entry, first, where);
   }
 
-  /// Returns whether this is a line such as P 2 P 0, which may be missing. A field may be named P or R: its word 3 is
-  /// a number, its word 4 the coupling period.
+  /// Returns whether this is a line such as P 2 P 0, which may be missing. A line of a field named
+  /// P or R is recognised by its words 3 and 4, which are a number and the coupling period.
   static bool are_periods(const WordList& words) {
     const auto is_kind = [](const std::string& word) {
       return upper(word) == "P" || upper(word) == "R";
@@ -213,8 +212,8 @@ private:
     return words.size() >= 4 && is_kind(words[0]) && number_in(words[1]) && is_kind(words[2]) &&
            number_in(words[3]);
   }
-  /// Returns the place of the status: that of word 7, of word 8 where OASIS3 wanted the name of another file before
-  /// it, or of word 6 where a field of a file has no restart file.
+  /// Returns the index of the status: of word 7; of word 8 if the name of another file, which
+  /// OASIS3 wanted, precedes it; or of word 6 if a field of a file has no restart file.
   static std::optional<std::size_t> status_place(const WordList& words) {
     for (const std::size_t place : {std::size_t{6}, std::size_t{7}})
       if (place < words.size() && has(known_status, upper(words[place]))) return place;
@@ -222,7 +221,8 @@ private:
     if (words.size() == 6 && has(of_a_file, upper(words[5]))) return 5;
     return std::nullopt;
   }
-  /// Checks the status. Files that OASIS writes for debugging change no number, and are left out.
+  /// Checks the status. Files that OASIS writes for debugging change no values, and are not
+  /// written.
   void expect_status(const std::string& status, const std::string& where) {
     if (status == "EXPORTED") return;
     if (status == "INPUT")
@@ -292,7 +292,7 @@ private:
       fail(fmt::format("{}: expected a transformation of OASIS3-MCT; found {}", where, name));
     const Line line = lines_.next(fmt::format("what {} is to do", name));
     if (name == "CHECKIN" || name == "CHECKOUT")
-      warn_once("CHECKIN", where, name + " changes no number, and is ignored");
+      warn_once("CHECKIN", where, name + " changes no values, and is ignored");
     else if (name == "MAPPING")
       entry.mapping = mapping_of(line), entry.scripr.clear();
     else if (name == "SCRIPR")
@@ -336,16 +336,16 @@ private:
       return *value;
     };
     Linear linear{.factor = real(line, 0, "a factor")};
-    const auto summands = number_at(line, 1, where, "how many summands there are");
+    const auto summands = number_at(line, 1, where, "the number of summands");
     if (summands != 0 && summands != 1)
       refuse(fmt::format("{}: {} with {} summands", where, name, summands),
-             "OASIS3-MCT adds one constant, too");
+             "OASIS3-MCT also adds only one constant");
     if (summands == 0) return linear;
     const Line constant = lines_.next("CONSTANT and a number");
     if (upper(constant.words[0]) != "CONSTANT")
       refuse(
           fmt::format("{}: {} with the field {}", lines_.where(constant), name, constant.words[0]),
-          "OASIS3-MCT adds a CONSTANT alone; add fields in a component");
+          "OASIS3-MCT adds only a CONSTANT; add fields in a component");
     linear.summand = real(constant, 1, "a summand");
     return linear;
   }

@@ -3,22 +3,24 @@
 // The subset of a namcouple of OASIS3-MCT that is supported.
 //
 //   $NFIELDS, $RUNTIME, $STRINGS    read
-//   $NNOREST                        read: T takes zeros for restart fields that are missing
-//   $NLOGPRT, $NUNITNO, $NMAPDEC, $NMATXRD, $NWGTOPT    of OASIS itself: ignored
+//   $NNOREST                        read: T replaces missing restart fields by zeros
+//   $NLOGPRT, $NUNITNO, $NMAPDEC, $NMATXRD, $NWGTOPT    settings of OASIS itself: ignored
 //   $SEQMODE, $CHANNEL, $NBMODEL, $JOBNAME, $INIDATE, $MODINFO, $CALTYPE    obsolete: ignored with a warning
 //
-// A field takes these lines; lines that begin with # and empty lines may stand between them:
+// Each field has these lines, with any number of empty lines and lines that begin with # between
+// them:
 //
 //   SOURCE TARGET  label  period (or ONCE)  number of transformations  restart file  status
 //   [nx ny nx ny]  source grid  target grid  [LAG=seconds] [SEQ=number]
 //   P 0 P 0
 //   some of LOCTRANS CHECKIN BLASOLD MAPPING SCRIPR NOINTERP CONSERV BLASNEW CHECKOUT
-//   the options of each of these, on a line of its own: NOINTERP has none, a summand of BLASOLD or BLASNEW one more
+//   the options of each of these, on a separate line: NOINTERP has no such line, BLASOLD or BLASNEW
+//   with a summand has two
 //
 // SOURCE and TARGET may be lists with colons, of equal length; each of their fields counts as one. The words of
-// OASIS may be in lower case. IGNORED, EXPOUT and IGNOUT are taken as EXPORTED; a field with OUTPUT is only
-// written to a file by OASIS, and is sent nowhere. SCRIPR is read as MAPPING with the file in which it keeps
-// its weights.
+// OASIS may be written in lower case. IGNORED, EXPOUT and IGNOUT are taken as EXPORTED; a field
+// with OUTPUT is only written to a file by OASIS, and is not sent. SCRIPR is read as MAPPING with
+// the file in which it keeps its weights.
 #include <string>
 
 #include "coupling/oasis/configuration.hpp"

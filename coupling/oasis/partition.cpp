@@ -53,10 +53,10 @@ void read_box(const Parameters& reader, Partition& partition) {
   const auto offset = reader.at(2, "the offset"), x = reader.at(3, "the length along x"),
              y = reader.at(4, "the length along y"), row = reader.at(5, "points of a row");
   if (x > 0 && y > 0 && offset % std::max<std::int64_t>(row, 1) + x > row)
-    fail(fmt::format(
-        "ig_paral of a partition box: expected an offset and a length along x that lie in a "
-        "row of {} points; found {} and {}",
-        row, offset, x));
+    fail(
+        fmt::format("ig_paral of a partition box: expected an offset and a length along x inside a "
+                    "row of {} points; found {} and {}",
+                    row, offset, x));
   for (std::int64_t j = 0; j < y; ++j) append(partition, offset + j * row, x);
 }
 
@@ -75,7 +75,7 @@ void read_points(const Parameters& reader, Partition& partition) {
   for (std::int64_t i = 0; i < count; ++i) {
     const auto number = reader.at(3 + i, "a point");
     if (number == 0)
-      fail(fmt::format("ig_paral({}): expected points that count from 1; found 0", 3 + i));
+      fail(fmt::format("ig_paral({}): expected points counted from 1; found 0", 3 + i));
     append(partition, number - 1, 1);
   }
 }

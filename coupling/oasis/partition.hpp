@@ -22,7 +22,7 @@ struct Partition {
   std::vector<std::int64_t> begins;
   std::vector<std::int64_t> lengths;
   std::int64_t size = 0;         ///< points of this rank
-  std::int64_t end = 0;          ///< above the greatest point of this rank
+  std::int64_t end = 0;          ///< one past the greatest point of this rank
   std::int64_t global_size = 0;  ///< ig_size; 0 if it is not given
 };
 

@@ -3,7 +3,8 @@
 // Restart files are NetCDF, with the names of variables that OASIS3-MCT reads and writes:
 //
 //   SOURCE              the lagged field, at time 0 of the run that reads it
-//   av1000003_SOURCE    that of entry 3, where several entries share the source and the file
+//   av1000003_SOURCE    the lagged field of entry 3, if several entries share the source and the
+//                       file
 //   loc000003_cnt       with LOCTRANS, number of puts of entry 3 since its last coupling date
 //   loc000003_SOURCE    the values that these puts have accumulated
 //
@@ -36,7 +37,7 @@ struct RestartCount {
   int value = 0;
 };
 
-/// The variables that one file gets at the end of a run.
+/// The variables to write to one file at the end of a run.
 struct RestartContents {
   std::vector<RestartVariable> variables;
   std::vector<RestartCount> counts;
@@ -48,9 +49,9 @@ struct RestartContents {
 std::optional<std::vector<double>> read_restart(const std::filesystem::path& file,
                                                 const std::string& variable);
 
-/// Adds variables to the file, or replaces those that are there. A variable that is not of double precision,
-/// and so cannot hold every bit, is renamed to NAME_before, and a new one gets its name. A reader sees the file
-/// either as it was or with all variables.
+/// Adds variables to the file, or replaces existing ones. A variable that does not have double
+/// precision, and therefore cannot hold every bit, is renamed to NAME_before, and a new one gets
+/// its name. A reader sees the file either as it was or with all variables.
 /// @throws Error if it cannot be written
 void write_restart(const std::filesystem::path& file, const RestartContents& contents);
 

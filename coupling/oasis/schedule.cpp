@@ -25,15 +25,15 @@ bool keeps_part_of_transformation(const Schedule& schedule, Seconds last) {
 
 void Clock::advance(Seconds date, Seconds time) {
   if (date < 0 || date >= schedule_.runtime)
-    fail(fmt::format(
-        "date {} s: expected one from 0 to below the runtime of {} s; give dates since the "
-        "start of the run, or change $RUNTIME (YAML: runtime)",
-        date, schedule_.runtime));
+    fail(
+        fmt::format("date {} s: expected at least 0 s and below the runtime of {} s; give dates "
+                    "since the start of the run, or change $RUNTIME (YAML: runtime)",
+                    date, schedule_.runtime));
   if (last_ && date < *last_)
-    fail(fmt::format(
-        "date {} s: expected one not before {} s, the date of the call before; call in the "
-        "order of time",
-        date, *last_));
+    fail(
+        fmt::format("date {} s: expected at least {} s, the date of the previous call; make the "
+                    "calls in the order of their dates",
+                    date, *last_));
   const bool is_coupling_time = time % schedule_.period == 0;
   if (is_coupling_time && next_ && time < *next_)
     fail(fmt::format(
@@ -42,9 +42,8 @@ void Clock::advance(Seconds date, Seconds time) {
         date, time));
   if (next_ && time > *next_)
     fail(fmt::format(
-        "date {} s: expected a call for the coupling time {} s before; found none, and the "
-        "other component waits for it; call at every multiple of the coupling period of {} "
-        "s{}",
+        "date {} s: expected an earlier call for the coupling time {} s; found none, and the other "
+        "component waits for it; call at every multiple of the coupling period of {} s{}",
         date, *next_, schedule_.period,
         schedule_.lag == 0 ? "" : fmt::format(" less the lag of {} s", schedule_.lag)));
   last_ = date;

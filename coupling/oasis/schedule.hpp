@@ -5,7 +5,7 @@
 //
 // A field with period p and lag g is exchanged at the times 0, p, 2p, ... that are below the
 // runtime. The value of time t is the one that the source puts at date t - g. So with g > 0 the
-// value of time 0 is not put in this run: it was put at the end of the run before, for that run's
+// value of time 0 is not put in this run: it was put at the end of the previous run, for that run's
 // time t = runtime, and comes from the restart file.
 #include <cstdint>
 #include <optional>
@@ -55,7 +55,7 @@ public:
   /// Checks and records a call; to be called at every date.
   /// @param time  date + lag of a put, the date of a get
   /// @throws Error if the date is outside the run or before the last one, or if a coupling time
-  ///         comes twice or was left out since the first one
+  ///         is repeated or was left out since the first one
   void advance(Seconds date, Seconds time);
   /// Records that the values of time 0 were sent from the restart file.
   void has_begun_from_restart() { next_ = schedule_.period; }

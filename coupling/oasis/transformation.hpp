@@ -20,7 +20,7 @@ enum class Transformation {
 std::string word_of(Transformation transformation);
 
 /// The accumulated values of one field on one rank. Sums are added in the order of the puts, so
-/// that a run that continues from a restart file has the bits of one that was not interrupted.
+/// that a run that continues from a restart file has the same bits as an uninterrupted one.
 class Accumulation {
 public:
   Accumulation(Transformation transformation, std::size_t size)

@@ -11,7 +11,7 @@ namespace tremula::oasis {
 
 namespace {
 
-/// A mapping that has no other keys than the allowed ones.
+/// A mapping that has only allowed keys.
 class Keys {
 public:
   Keys(const YAML::Node& node, std::string where, std::vector<std::string> allowed)

@@ -25,7 +25,7 @@ std::string_view value_of(std::string_view text, std::string_view key) {
   return text.substr(begin, text.find(' ', begin) - begin);
 }
 
-/// Returns the numbers of a text, whatever stands between them.
+/// Returns the numbers in a text, whatever separates them.
 std::vector<std::int64_t> numbers_in(std::string_view text) {
   constexpr std::string_view digits = "0123456789";
   std::vector<std::int64_t> numbers;

@@ -41,8 +41,8 @@ public:
     special_ += other.special_;
     carry();
   }
-  /// Returns the sum, rounded: less than one unit in the last place from it, and always the same for the same
-  /// sum.
+  /// Returns the sum rounded with an error below one unit in the last place, always to the same
+  /// double for the same sum.
   double value() const {
     if (special_ != 0) return special_;  // NaN or infinite
     ExactSum whole = *this;

@@ -150,7 +150,7 @@ void Rows::apply(std::span<const double> source, T* destination) const {
 
 template <class T>
 void Rows::apply_with_missing(std::span<const double> source, T* destination) const {
-  // A producer of single precision sends the value as its type has rounded it.
+  // A producer in single precision sends the value rounded to its type.
   const double missing = *options_.missing, rounded = in_single_precision(missing);
   const auto is_missing = [missing, rounded, is_nan = std::isnan(missing)](double value) {
     return is_nan ? std::isnan(value) : value == missing || value == rounded;

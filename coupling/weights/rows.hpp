@@ -49,7 +49,7 @@ void for_each_owned(std::span<const Owned> owned, const Read& read, const Visit&
 }
 
 struct RowOptions {
-  std::optional<double> missing;  ///< a NaN stands for every NaN
+  std::optional<double> missing;  ///< a NaN means any NaN
   std::optional<double> fill;
 };
 

@@ -117,7 +117,7 @@ std::string WeightFile::groups() const {
     std::array<char, NC_MAX_NAME + 1> name{};
     if (nc_inq_grpname(id, name.data()) == NC_NOERR) names.emplace_back(name.data());
   }
-  return fmt::format("; the groups there are {}: name one as FILE/GROUP", fmt::join(names, ", "));
+  return fmt::format("; its groups are {}: name one as FILE/GROUP", fmt::join(names, ", "));
 }
 
 void WeightFile::read_sizes(const KnownSizes& known) {
@@ -264,9 +264,8 @@ Grid WeightFile::grid(Of of, std::optional<std::int64_t> known) const {
   else
     throw Failure(
         TREMULA_INVALID_ARGUMENT,
-        fmt::format("weights '{}': expected the size of the source grid, as the dimension "
-                    "{} or the variable {}; found neither: the option source_shape gives "
-                    "it",
+        fmt::format("weights '{}': expected the size of the source grid, as the dimension {} or "
+                    "the variable {}; found neither: give it with the option source_shape",
                     path_, names_->size[side], extents));
   if (grid.extents.empty() || product(grid.extents) != grid.size) grid.extents = {grid.size};
   return grid;

@@ -28,7 +28,7 @@ struct Grid {
   std::vector<std::int64_t> extents;  ///< fastest first
 };
 
-/// The sizes of the two grids, where the caller knows them.
+/// The sizes of the two grids, if the caller knows them.
 struct KnownSizes {
   std::optional<std::int64_t> source, destination;
 };

@@ -106,8 +106,8 @@ Options parse_options(const std::string& text) {
   }
   if (options.conserve != Conserve::none && options.rows.missing)
     throw Failure(TREMULA_INVALID_ARGUMENT,
-                  "weights: expected conserve or missing; found both, and the integral of a field "
-                  "with missing elements is none");
+                  "weights: expected conserve or missing; found both, and a field with missing "
+                  "elements has no integral");
   return options;
 }
 
@@ -145,7 +145,7 @@ Weights::Weights(tremula_session* session, const std::string& path, const std::s
     if (outcomes[rank].digest != outcomes[0].digest)
       throw Failure(TREMULA_MISMATCH,
                     fmt::format("weights '{}': expected the same file and options on all ranks; "
-                                "found others on rank {} than on rank 0",
+                                "found a difference between rank {} and rank 0",
                                 path, rank));
   }
   check_areas();
@@ -195,7 +195,7 @@ void Weights::read(const std::string& path, const tremula_layout* destination) {
   values_.resize(points_.size());
 }
 
-/// Returns this rank's part of the addresses 0, ..., size - 1, of which each rank has an equal block.
+/// Returns this rank's part of the addresses 0, ..., size - 1, which are split into equal blocks.
 Weights::Block Weights::block_of(std::int64_t size) const {
   const std::int64_t rank = tremula_session_rank(session_), ranks = tremula_session_size(session_);
   return {.begin = size / ranks * rank + std::min(rank, size % ranks),
@@ -231,13 +231,13 @@ void Weights::read_source_areas(const WeightFile& file, std::span<const std::int
       });
 }
 
-/// Reads the areas of the destination elements that its mask leaves and that have weights. With
+/// Reads the areas of the destination elements that its mask keeps and that have weights. With
 /// `fill: 0`, the value that OASIS gives elements without weights, these are included; any other
 /// `fill` marks elements that have no value.
 void Weights::read_destination_areas(const WeightFile& file, std::span<const Owned> owned) {
   using Of = WeightFile::Of;
-  // To check that every element is on exactly one rank, each counts its own, and those of one block
-  // of the grid.
+  // To check that every element is on exactly one rank, each rank counts its own elements, and
+  // those of one block of the grid.
   const Block block = block_of(file.destination().size);
   const bool all_have_values = options_.rows.fill == 0.0;
   std::vector<bool> takes_part(owned.size(), all_have_values);
@@ -292,11 +292,10 @@ void Weights::check_areas() {
   }
   whole_area_ = sum.area.value();
   if (sum.of_ranks != sum.of_all)
-    throw Failure(
-        TREMULA_INVALID_ARGUMENT,
-        "weights: conserve: expected a layout of the destination that has every element "
-        "that the file's mask leaves on one rank; found elements on several or on none: leave "
-        "elements out by a mask in the file (dst_grid_imask, mask_b)");
+    throw Failure(TREMULA_INVALID_ARGUMENT,
+                  "weights: conserve: expected a layout of the destination that has every element "
+                  "that the file's mask keeps on exactly one rank; found elements on several or on "
+                  "none: leave elements out with a mask in the file (dst_grid_imask, mask_b)");
   if (!(whole_area_ > 0))
     throw Failure(TREMULA_INVALID_ARGUMENT,
                   fmt::format("weights: conserve: expected a destination with an area; found {}",
@@ -360,14 +359,15 @@ void Weights::expect_all_came() const {
   throw Failure(
       TREMULA_MISMATCH,
       fmt::format(
-          "weights: expected source element ({}), which {} needs, of some rank of the "
-          "producer; found it on none",
+          "weights: expected source element ({}), which {} needs, on some rank of the producer; "
+          "found it on none",
           fmt::join(index, ", "),
           place ? fmt::format("the element of the destination at place {} of the buffer", *place)
                 : std::string("the integral")));
 }
 
-/// Changes the destination as CONSERV of the OASIS3-MCT User Guide: GLOBAL, GLBPOS, BASBAL, BASPOS.
+/// Changes the destination as CONSERV does in the OASIS3-MCT User Guide: GLOBAL, GLBPOS, BASBAL,
+/// BASPOS.
 /// @param failure  failure of this rank, which is reported to the others
 template <class T>
 void Weights::conserve(T* data, const std::optional<Failure>& failure) const {
@@ -401,11 +401,10 @@ void Weights::conserve(T* data, const std::optional<Failure>& failure) const {
       data[a.place] = static_cast<T>(static_cast<double>(data[a.place]) + more);
   } else {
     if (from != 0 && (to == 0 || (from < 0) != (to < 0)))
-      throw Failure(
-          TREMULA_MISMATCH,
-          fmt::format("weights: conserve: positive: expected integrals of one sign; found "
-                      "{} of the source and {} of the destination",
-                      from, to));
+      throw Failure(TREMULA_MISMATCH,
+                    fmt::format("weights: conserve: positive: expected integrals of the same sign; "
+                                "found {} for the source and {} for the destination",
+                                from, to));
     const double factor = from == 0 ? 0 : from / to;
     for (const Area& a : destination_areas_)
       data[a.place] = static_cast<T>(static_cast<double>(data[a.place]) * factor);

@@ -36,7 +36,7 @@ void expects_pointer(const void* pointer, const char* name) {
     throw Failure(TREMULA_INVALID_ARGUMENT, std::string(name) + ": expected a pointer; found NULL");
 }
 
-/// Returns the one mutex of the process, since the NetCDF library keeps its state for the process.
+/// Returns the one mutex of the process: the NetCDF library keeps its state per process.
 std::recursive_mutex& netcdf_mutex() {
   static std::recursive_mutex mutex;
   return mutex;

@@ -219,7 +219,7 @@ TEST(OasisNamcouple, ReadsChangesOfValues) {
   EXPECT_EQ(entry.conserve, "global");
   EXPECT_EQ(entry.of_target.factor, -1.5);
   EXPECT_EQ(entry.of_target.summand, 273.15);
-  EXPECT_TRUE(has_warning(c, "line 33: CHECKIN changes no number, and is ignored"));
+  EXPECT_TRUE(has_warning(c, "line 33: CHECKIN changes no values, and is ignored"));
   EXPECT_EQ(c.entries.at(1).period, 432000);  // the next field is read from its own first line
   EXPECT_TRUE(c.entries.at(1).of_source.is_identity());
   EXPECT_EQ(with("3", "CHECKIN NOINTERP CHECKOUT\nINT=0\nINT=0").entries.size(), 4u);
@@ -227,7 +227,7 @@ TEST(OasisNamcouple, ReadsChangesOfValues) {
   const std::string average = "LOCTRANS\nAVERAGE";
   const std::pair<const char*, const char*> mistakes[] = {
       {"BLASOLD\nmuch 0", "BLASOLD: expected a factor, a number, as word 1; found much"},
-      {"BLASOLD\n2.0", "expected how many summands there are as word 2; found none"},
+      {"BLASOLD\n2.0", "expected the number of summands as word 2; found none"},
       {"BLASNEW\n2.0 2\nCONSTANT 1.0", "BLASNEW with 2 summands is not supported"},
       {"BLASNEW\n2.0 1\nSOSSTSST 1.0", "BLASNEW with the field SOSSTSST is not supported"},
       {"BLASNEW\n2.0 1\nCONSTANT", "expected a summand, a number, as word 2; found none"},
@@ -299,10 +299,10 @@ TEST(OasisNamcouple, ReadsHowAFieldIsRegridded) {
   EXPECT_NE(error_of(replaced(complete, average, "CONSERV\nALL"))
                 .find("expected GLOBAL, GLBPOS, BASBAL or BASPOS; found ALL"),
             std::string::npos);
-  EXPECT_NE(
-      error_of(replaced(complete, average, "CONSERV\nGLOBAL"))
-          .find("expected CONSERV (YAML: conserve) of a field that is regridded; found no MAPPING"),
-      std::string::npos);
+  EXPECT_NE(error_of(replaced(complete, average, "CONSERV\nGLOBAL"))
+                .find("expected CONSERV (YAML: conserve) only for a field that is regridded; found "
+                      "no MAPPING"),
+            std::string::npos);
 }
 
 TEST(OasisNamcouple, NamesTheLineOfAMistake) {

@@ -96,13 +96,14 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
        "variable SST: expected oasis_put, as it is defined with OASIS_Out; found oasis_get"},
       {"no_variable", 1, "expected the number of a variable, from 1 to 1; found 17"},
       {"put_uncoupled", 1,
-       "found OASIS_Var_Uncpl, which oasis_def_var gives to a name that is not there (ICE)"},
+       "found OASIS_Var_Uncpl, which oasis_def_var returns for a name that the file does not list "
+       "(ICE)"},
       {"ig_size", 1,
-       "variable SST: expected a grid of as many points as ig_size of its partition "
-       "ig_size_part000001 says, 6; found 7 x 1 in namcouple"},
-      {"after_the_end", 1, "date 7200 s: expected one from 0 to below the runtime of 7200 s"},
-      {"negative_date", 1, "date -900 s: expected one from 0 to below the runtime of 7200 s"},
-      {"backwards", 1, "date 900 s: expected one not before 1800 s"},
+       "variable SST: expected a grid with the ig_size of its partition ig_size_part000001, 6 "
+       "points; found 7 x 1 in namcouple"},
+      {"after_the_end", 1, "date 7200 s: expected at least 0 s and below the runtime of 7200 s"},
+      {"negative_date", 1, "date -900 s: expected at least 0 s and below the runtime of 7200 s"},
+      {"backwards", 1, "date 900 s: expected at least 1800 s"},
       {"higher_order", 1, "fields of higher order (fld2 to fld5) are not supported"},
       {"write_restart", 1, "write_restart is not supported"},
       {"no_target", 1, "field SST->SST_A (oasis_put) at date 0 s"},
@@ -200,9 +201,9 @@ TEST_F(OasisPair, NamesBothPeriods) {
   ocean.components[0].gets_first = false;
   ocean.cases[0].period = 1800;
   play_apart(ocean, atmos);
-  expect_error(*jobs_[1],
-               "expected the coupling period of 3600 s, as namcouple says; found that of the "
-               "source, 1800 s");
+  expect_error(
+      *jobs_[1],
+      "expected the coupling period of 3600 s, as namcouple says; found 1800 s at the source");
 }
 
 TEST_F(OasisPair, NamesAMissedCouplingDate) {
@@ -210,7 +211,7 @@ TEST_F(OasisPair, NamesAMissedCouplingDate) {
   ocean.components[0] = {"ocean", 2, 5400, false};  // in this run only date 0 is a multiple of 3600
   play_apart(ocean, small_scene());
   expect_error(*jobs_[0],
-               "date 5400 s: expected a call for the coupling time 3600 s before; found none");
+               "date 5400 s: expected an earlier call for the coupling time 3600 s; found none");
 }
 
 TEST_F(OasisPair, NamesTheTimeThatItsSourceDidNotReach) {
@@ -218,8 +219,7 @@ TEST_F(OasisPair, NamesTheTimeThatItsSourceDidNotReach) {
   ocean.components[0].gets_first = false;
   ocean.runtime = 3600;
   play_apart(ocean, small_scene());
-  expect_error(*jobs_[1],
-               "expected the values of time 3600 s; found the end of the run of their source");
+  expect_error(*jobs_[1], "expected the values of time 3600 s; found that their source has ended");
 }
 
 TEST_F(OasisPair, NamesTheFieldOfUnequalGrids) {

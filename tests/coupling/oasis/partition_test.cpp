@@ -52,9 +52,9 @@ TEST(OasisPartition, RefusesInvalidPartitions) {
       {{2, 0, 2, 3}, "ig_paral of a partition box: expected 5 elements; found 4"},
       {{1, -1, 6}, "ig_paral(2), the offset: expected none below 0; found -1"},
       {{2, 2, 2, 3, 3},
-       "expected an offset and a length along x that lie in a row of 3 points; found 2 and 2"},
+       "expected an offset and a length along x inside a row of 3 points; found 2 and 2"},
       {{3, 2, 0, 2, 4}, "ig_paral of a partition orange: expected 6 elements; found 5"},
-      {{4, 2, 1, 0}, "ig_paral(4): expected points that count from 1; found 0"},
+      {{4, 2, 1, 0}, "ig_paral(4): expected points counted from 1; found 0"},
       {{4, 3, 1, 2}, "ig_paral of a partition points: expected 5 elements; found 4"}};
   for (const auto& [ig_paral, words] : rows) try {
       make_partition("p", ig_paral);

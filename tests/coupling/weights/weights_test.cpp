@@ -267,8 +267,8 @@ TEST_F(RefusedWeights, NamesTheFaultOfAFileOrAnOption) {
       {{.has_sizes = false, .has_dimensions = false},
        nullptr,
        TREMULA_INVALID_ARGUMENT,
-       "expected the size of the source grid, as the dimension n_a or the variable "
-       "src_grid_dims; found neither: the option source_shape gives it"},
+       "expected the size of the source grid, as the dimension n_a or the variable src_grid_dims; "
+       "found neither: give it with the option source_shape"},
       {{.has_sizes = false, .has_dimensions = false}, "{source_shape: [2, 3]}", TREMULA_OK, ""},
       {{.has_sizes = false, .has_dimensions = false},
        "{source_shape: [5]}",
@@ -362,7 +362,7 @@ TEST_F(RefusedWeights, ReadsAGroupOfAFile) {
   };
   file.write(path());
   EXPECT_EQ(open(path() + "/air_to_sea", TREMULA_OK), "");  // this also reads the attributes
-  const std::string words = "; the groups there are air_to_sea: name one as FILE/GROUP";
+  const std::string words = "; its groups are air_to_sea: name one as FILE/GROUP";
   for (const std::string& where : {path(), path() + "/sea_to_air"}) {
     const auto text = open(where, TREMULA_INVALID_ARGUMENT);
     EXPECT_NE(text.find(words), text.npos) << text;

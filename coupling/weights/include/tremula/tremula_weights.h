@@ -5,8 +5,8 @@
  * Regridding: a consumer gets a field on its own grid by the sparse weights of a file, as SCRIP (Jones
  * 1999) and ESMF_RegridWeightGen write them in NetCDF. Each rank asks for the source elements that its own
  * rows need and for no others; the rows are summed up in ascending order of the file's source addresses,
- * in double precision, so that the result is the same bit for bit whatever the distributions of both
- * sides.
+ * in double precision, so that the result is the same bit for bit, however both sides are
+ * distributed.
  *
  *     tremula_weights* weights;
  *     tremula_weights_open(session, "ocean_to_atmosphere.nc", NULL, layout, &weights);
@@ -31,14 +31,15 @@ typedef struct tremula_weights tremula_weights;
  * address 0 and weight 0 are padding and are ignored. Links of weight 0 need no source element and add nothing,
  * whatever the element holds, even NaN.
  * options: NULL or YAML with the keys
- *   order         row (default): the last dimension of the arrays is the first, fastest, one of the file's
- *                 grids: shape=90x180 for a grid of 180 longitudes and 90 latitudes. column: the first
- *                 is, as in layouts of Fortran, where dimension 1 is the fastest: shape=180x90. An array with
- *                 as many dimensions as the file's grid must have its extents in that order, else
- *                 TREMULA_MISMATCH; dimensions of extent 1 do not count.
+ *   order         row (default): the last dimension of the arrays is the first and fastest of the
+ *                 file's grids: shape=90x180 for a grid of 180 longitudes and 90 latitudes. column:
+ *                 the first is, as in layouts of Fortran, where dimension 1 is the fastest:
+ *                 shape=180x90. An array with as many dimensions as the file's grid must have its
+ *                 extents in that order, else TREMULA_MISMATCH; dimensions of extent 1 do not
+ *                 count.
  *   source_shape  extents of the source array, e.g. [90, 180]; as many elements as the file's source grid
- *                 has. Default: the dimensions that the file gives that grid, in that order; one where
- *                 `destination` has one.
+ *                 has. Default: the dimensions that the file gives that grid, in that order; one
+ *                 dimension if `destination` has one.
  *   normalize     fracarea: a row's weights are those of a mean over the covered part of the element, so
  *                 that a constant stays constant; destarea: over the whole element, so that the integral
  *                 is kept. Default: as in the file.
@@ -51,13 +52,13 @@ typedef struct tremula_weights tremula_weights;
  *                 destination; positive: the destination is multiplied by the ratio; balanced and
  *                 balanced_positive: likewise, with the integral over the source multiplied by (area of the
  *                 destination) / (area of the source), so that both have one mean; none (default). The
- *                 integrals are those over the elements that the file's masks leave; for the destination only
- *                 over those that have weights or, with `fill: 0`, over all, as in OASIS. `destination` must
- *                 have each of these elements on exactly one rank.
+ *                 integrals are those over the elements that the file's masks keep; for the
+ *                 destination only over those that have weights or, with `fill: 0`, over all, as in
+ *                 OASIS. `destination` must have each of these elements on exactly one rank.
  * destination: a layout of the session's ranks, without partial sums (sum=).
  * Collective over the session. TREMULA_MISMATCH: ranks read different files or options, or a shape does not
- * fit the file. TREMULA_INVALID_ARGUMENT: the file or an option cannot be read, or the layout is of another
- * number of ranks. TREMULA_UNSUPPORTED: weights that need gradients, partial sums. */
+ * fit the file. TREMULA_INVALID_ARGUMENT: the file or an option cannot be read, or the layout is for
+ * a different number of ranks. TREMULA_UNSUPPORTED: weights that need gradients, partial sums. */
 TREMULA_API tremula_status tremula_weights_open(tremula_session* session, const char* path,
                                                 const char* options,
                                                 const tremula_layout* destination,
@@ -70,8 +71,8 @@ TREMULA_API const tremula_layout* tremula_weights_source(const tremula_weights* 
 TREMULA_API tremula_status tremula_weights_field(tremula_weights* weights, tremula_in_stream* in,
                                                  const char* name, int* field);
 /* Gets the field and applies the weights. data: this rank's buffer of `destination`, of TREMULA_F64 or
- * TREMULA_F32. TREMULA_MISMATCH: a source element that a weight needs is on no rank of the producer; the
- * text names it. Collective over the session with `conserve`. */
+ * TREMULA_F32. TREMULA_MISMATCH: no rank of the producer has a source element that a weight needs;
+ * the text names it. Collective over the session with `conserve`. */
 TREMULA_API tremula_status tremula_weights_get(tremula_weights* weights, tremula_in_stream* in,
                                                int field, tremula_type type, void* data,
                                                size_t bytes);

@@ -20,7 +20,7 @@ public:
   NetcdfLock& operator=(const NetcdfLock&) = delete;
 };
 
-/// The weights between two grids, as far as this rank needs them.
+/// The weights between two grids that this rank needs.
 class Weights {
 public:
   /// Reads the weights that this rank needs. Collective over the session.
