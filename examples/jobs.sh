@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# For bash, read by the run.sh of the examples: starts a server and jobs under a deadline, and ends everything that was
-# started, however the script ends.
-# Takes: name, build, output, deadline.
+# For bash, sourced by the run.sh of the examples: starts a server and jobs with a deadline, and ends everything that
+# was started, however the script ends.
+# Reads the variables name, build, output and deadline.
 fail() {
   echo "$name: $*" >&2
   exit 1
 }
 
-# find_programs NAME...: bin[NAME] is where it is: in the build folder of Tremula or of an example alone, or installed
+# find_programs NAME...: sets bin[NAME] to the path of the program: in the build folder of Tremula, or of a single
+# example, or installed
 declare -A bin
 find_programs() {
   local program place
@@ -40,16 +41,16 @@ trap end_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# start LOG COMMAND...: in the background, under the deadline; the pid is in $!
+# start LOG COMMAND...: starts the command in the background, with the deadline; its pid is in $!
 start() {
   local log=$1
   shift
-  : >"$log"  # a tail that begins now finds it
+  : >"$log"  # so that a tail that begins now finds it
   timeout --kill-after=10 "$deadline" "$@" >"$log" 2>&1 &
   running+=($!)
 }
 
-# await FILE WHAT PID LOG: until the file has contents
+# await FILE WHAT PID LOG: waits until the file has contents
 await() {
   local tenths=0
   until [[ -s $1 ]]; do
@@ -59,7 +60,7 @@ await() {
   done
 }
 
-# start_server: later jobs find it
+# start_server: starts a server that later jobs find
 start_server() {
   start "$output/server.log" "${bin[tremula]}" serve --port 0 --port-file "$scratch/server"
   await "$scratch/server" "the server" $! "$output/server.log"
@@ -74,7 +75,7 @@ end_well() {
     wait "$2" || status=$?
     if [[ $status -ne 0 ]]; then
       local reason="exit code $status"
-      [[ $status -ne 124 ]] || reason="not done after $deadline s"
+      [[ $status -ne 124 ]] || reason="not finished after $deadline s"
       echo "$name: $1 failed ($reason); $3 ends with:" >&2
       tail -n 25 "$3" >&2
       failed=1

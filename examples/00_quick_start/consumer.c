@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <tremula/tremula_mpi.h>
 
-// Ends the job with the text of the library if a call has failed.
+// Ends the job with the library's error text if a call has failed.
 static tremula_status check(tremula_status status) {
   if (status >= 0) return status;
   fprintf(stderr, "consumer: %s\n", tremula_last_error());

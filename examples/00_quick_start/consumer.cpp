@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another job, of any other number of processes, that gets the matrix with blocks of 16 columns
-// dealt to its ranks in turn.
+// Another job, with any other number of processes, that gets the matrix with blocks of 16 columns
+// distributed to its ranks in turn.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <tremula/tremula_mpi.h>
 
-// Ends the job with the text of the library if a call has failed.
+// Ends the job with the library's error text if a call has failed.
 static void check(tremula_status status) {
   if (status >= 0) return;
   fprintf(stderr, "producer: %s\n", tremula_last_error());
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   int field;
   check(tremula_out_field(out, "value", TREMULA_F64, layout, &field));
 
-  int64_t allocated, first_row;  // my rows, one after the other
+  int64_t allocated, first_row;  // my rows, which are consecutive
   check(tremula_layout_local(layout, rank, NULL, NULL, NULL, &allocated));
   check(tremula_layout_global_index(layout, rank, 0, 0, &first_row));
   const size_t bytes = (size_t)allocated * sizeof(double);

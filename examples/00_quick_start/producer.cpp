@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job of any number of processes that puts a matrix, held in bands of rows, ten times.
+// A job with any number of processes that puts a matrix, held in bands of rows, ten times.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One job brings a matrix of its own from rows to columns, again and again, and gets it transposed,
-// scaled and in single precision on the way. No server.
+// One job repeatedly redistributes its own matrix from rows to columns, and transposes it, scales
+// it and converts it to single precision on the way. It needs no server.
 #include <mpi.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The agreement between simulation and analysis, and the frame of both programs.
+// The agreement between simulation and analysis, and the common frame of both programs.
 #include <mpi.h>
 
 #include <cstdio>
@@ -8,19 +8,20 @@
 
 namespace melt {
 
-/// Each step has a row for every atom: `id` in 64 bits, as keys are; `x`, where LAMMPS has it in
-/// the periodic box; and `unwrapped`, where it is if it leaves the box instead of coming in again at
-/// the other end. The attribute `box` of `x` has the lengths of the box. The time is the timestep.
+/// Each step has a row for every atom: `id` in 64 bits, as keys are; `x`, its position in the
+/// periodic box of LAMMPS; and `unwrapped`, its position if it leaves the box instead of entering
+/// it again at the other end. The attribute `box` of `x` has the lengths of the box. The time is
+/// the timestep.
 inline constexpr const char* stream_name = "atoms";
 
 inline constexpr int every = 50;       ///< timesteps from one step of the stream to the next
-inline constexpr double cutoff = 2.5;  ///< of the forces, and of g(r)
-inline constexpr int bins = 125;       ///< of g(r)
-inline constexpr int digits = 10;      ///< that LAMMPS prints
+inline constexpr double cutoff = 2.5;  ///< cutoff distance of the forces, and of g(r)
+inline constexpr int bins = 125;       ///< number of bins of g(r)
+inline constexpr int digits = 10;      ///< how many digits LAMMPS prints
 
 /// Runs `work` between MPI_Init_thread and MPI_Finalize. An exception on one rank ends the whole
 /// job with status 1, because the other ranks wait for this one.
-/// @return what main has to return
+/// @return what main must return
 template <class Work>
 int run_job(int argc, char** argv, Work work) {
   int provided = MPI_THREAD_SINGLE, status = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares once more what an earlier run has left in a folder.
+// Repeats the comparison of the files that an earlier run left in a folder.
 #include <cstdio>
 #include <exception>
 

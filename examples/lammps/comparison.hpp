@@ -16,7 +16,7 @@ namespace melt {
 
 using Lines = std::vector<std::vector<double>>;
 
-/// The numbers of each line; of a comment none.
+/// Returns the numbers of each line; none for a comment.
 inline Lines read_table(const std::string& name) {
   std::ifstream file(name);
   if (!file) throw std::runtime_error("expected a table, found no file " + name);
@@ -32,8 +32,8 @@ inline Lines read_table(const std::string& name) {
   return lines;
 }
 
-/// Whether `found` rounds to what LAMMPS has printed. The two add their terms in different orders,
-/// which may decide where `found` is half-way between two such numbers.
+/// Returns whether `found` rounds to what LAMMPS printed. The two add their terms in different
+/// orders, which may decide the rounding if `found` is half-way between two such numbers.
 inline bool agrees(double printed, double found) {
   if (printed == 0) return found == 0;
   const double last_digit = std::pow(10, std::floor(std::log10(std::abs(printed))) + 1 - digits);
@@ -41,12 +41,12 @@ inline bool agrees(double printed, double found) {
 }
 
 /// Prints the first five places where the tables do not agree.
-/// @return how many numbers do, or -1
+/// @return how many numbers agree; -1 if any differs, or if there are none
 inline long agreeing(const Lines& printed, const Lines& found, const std::string& name) {
   long numbers = 0, others = 0;
   const auto report = [&](std::size_t line, const char* what, double expected, double other) {
     if (++others <= 5)
-      std::printf("WRONG        %s, line %zu: expected %.*g%s as LAMMPS has, found %.17g\n",
+      std::printf("WRONG        %s, line %zu: expected %.*g%s as in LAMMPS, found %.17g\n",
                   name.c_str(), line, digits, expected, what, other);
   };
   const auto count = [](const auto& of) { return static_cast<double>(of.size()); };
@@ -64,7 +64,7 @@ inline long agreeing(const Lines& printed, const Lines& found, const std::string
 }
 
 /// Compares FOLDER/analysis_*.txt with FOLDER/lammps_*.txt and prints the figures of the last step.
-/// @return whether all numbers agree to the digits that LAMMPS has printed
+/// @return whether all numbers agree to the digits that LAMMPS printed
 inline bool compare(const std::string& folder) {
   const auto table = [&](const char* name) { return read_table(folder + '/' + name); };
   const Lines msd = table("lammps_msd.txt"), own_msd = table("analysis_msd.txt");
@@ -83,7 +83,7 @@ inline bool compare(const std::string& folder) {
     if (rdf[i][2] > rdf[peak][2]) peak = i;
   line("peak of g(r) at r =", rdf[peak][1], rdf[peak][2], own_rdf[peak][2]);
   line("atoms within r =", cutoff, rdf.back()[3], own_rdf.back()[3]);
-  std::printf("\nright        all %ld numbers of LAMMPS, to the %d digits it has printed\n",
+  std::printf("\nright        all %ld numbers of LAMMPS, to the %d digits that it printed\n",
               of_msd + of_rdf, digits);
   return true;
 }

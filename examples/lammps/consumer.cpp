@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the atoms and computes their mean-square displacement, for which each atom stays on one
-// rank by its id, and the radial distribution function g(r), for which each rank takes all of them.
-// Writes both as LAMMPS does, and compares them with what LAMMPS has written.
+// Takes the atoms and computes their mean-square displacement, for which the id of an atom keeps it
+// on one rank, and the radial distribution function g(r), for which each rank takes all atoms.
+// Writes both as LAMMPS does, and compares them with what LAMMPS wrote.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using namespace melt;
 
-/// Sums of squares along x, y, z and of all three, over the atoms of this rank.
+/// Returns the sums of squares along x, y, z and of all three, over the atoms of this rank.
 std::array<double, 4> squares(const std::vector<double>& places, const std::vector<double>& first) {
   std::array<double, 4> sums{};
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -32,8 +32,8 @@ std::array<double, 4> squares(const std::vector<double>& places, const std::vect
   return sums;
 }
 
-/// Pairs of atoms by their distance in the periodic box: with each atom that is number `part`
-/// modulo `parts`, those behind it. Shape: [bins]
+/// Counts pairs of atoms by their distance in the periodic box: each atom whose number is `part`
+/// modulo `parts` is paired with all atoms after it. Shape: [bins]
 std::vector<double> pairs(const std::vector<double>& x, const std::vector<double>& box,
                           std::size_t part, std::size_t parts) {
   std::vector<double> counts(bins);
@@ -79,8 +79,8 @@ private:
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-/// g(r): the atoms at a distance from one, divided by those of a gas without forces; beside it the
-/// number of atoms within that distance.
+/// Writes g(r), the number of atoms at a distance from an atom, divided by that in a gas without
+/// forces; and next to it the number of atoms within that distance.
 void write_distribution(Table& table, std::int64_t time, const std::vector<double>& counts,
                         double atoms, const std::vector<double>& box) {
   const double width = cutoff / bins, density = (atoms - 1) / (box[0] * box[1] * box[2]);
@@ -130,7 +130,8 @@ int consume(const std::string& folder) {
 
     if (steps == 0) first_id = id, first = unwrapped;
     if (id != first_id)
-      throw std::runtime_error("expected the atoms of the first step on this rank, found others");
+      throw std::runtime_error(
+          "expected the atoms of the first step on this rank, found other atoms");
     const std::vector<double> box = in.attributes(x_field).values<double>("box");
     const auto moved = sum_over_ranks(squares(unwrapped, first));
     const auto counts = sum_over_ranks(

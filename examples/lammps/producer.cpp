@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a script of LAMMPS through its library and puts the atoms every `every` timesteps: each rank
-// those that it owns at that time. LAMMPS is used as Debian has it, and knows nothing of Tremula.
+// Runs a LAMMPS script through the LAMMPS library. Every `every` timesteps, each rank puts the
+// atoms that it owns at that time. LAMMPS is used as Debian packages it, and knows nothing about
+// Tremula.
 #include <mpi.h>
 #define LAMMPS_LIB_MPI
 #include <lammps/library.h>
@@ -22,7 +23,8 @@ namespace {
 using namespace melt;
 using Lammps = std::unique_ptr<void, decltype(&lammps_close)>;
 
-/// A LAMMPS that was built with exceptions goes on after an error; others end the job.
+/// Throws the error of LAMMPS, if any. A LAMMPS built with exceptions goes on after an error; a
+/// LAMMPS built without ends the job.
 void check(const Lammps& lammps) {
   char text[500];
   if (!lammps_has_error(lammps.get())) return;
@@ -56,7 +58,7 @@ T global(const Lammps& lammps, const char* name) {
   return *static_cast<T*>(lammps_extract_global(lammps.get(), name));
 }
 
-/// The atoms of this rank, in the memory of LAMMPS until it runs on.
+/// The atoms of this rank, in the memory of LAMMPS; valid until LAMMPS continues.
 struct Atoms {
   std::span<const std::int32_t> id, image;
   std::span<const double> x;  ///< shape: [atom][3]
@@ -68,7 +70,7 @@ struct Atoms {
     image = {static_cast<std::int32_t*>(array("image")), count};
     if (count > 0) x = {*static_cast<double**>(array("x")), 3 * count};
   }
-  /// Shape: [atom][3]
+  /// Returns the positions of the atoms if they left the box. Shape: [atom][3]
   std::vector<double> unwrapped(std::span<const double, 3> box) const {
     std::vector<double> places(x.begin(), x.end());
     for (std::size_t atom = 0; atom < id.size(); ++atom) {
@@ -80,7 +82,7 @@ struct Atoms {
   }
 };
 
-/// How the number of atoms of a rank goes up and down.
+/// Changes in the number of atoms of a rank.
 struct Counts {
   int changes = 0, fewest = 0, most = 0, last = -1;
   void add(int count) {

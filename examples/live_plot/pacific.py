@@ -16,17 +16,17 @@ MINUTES_PER_STEP = 2
 WEST, SOUTH = 120.0, -50.0  # degrees, of the first point of the relief
 DEGREES = (112, 170)  # of latitude and longitude
 POINTS_PER_DEGREE = 12  # ETOPO5
-SHALLOWEST = 10.0  # metres; no sea of the producer is shallower
+SHALLOWEST = 10.0  # metres; the producer has no shallower sea
 RELIEF = os.environ.get("TSUNAMI_RELIEF", "/usr/share/ferret-vis/data/etopo5.cdf")
 
 
 def shape(cell_minutes: int) -> tuple[int, int]:
-    """Rows and columns of the grid."""
+    """Returns the numbers of rows and columns of the grid."""
     return DEGREES[0] * 60 // cell_minutes, DEGREES[1] * 60 // cell_minutes
 
 
 def minutes_at(step: int) -> int:
-    """Model time of a step since the earthquake."""
+    """Returns the model time of a step since the earthquake."""
     return (step + 1) * MINUTES_PER_STEP
 
 
@@ -36,8 +36,8 @@ def clock(step: int) -> str:
 
 
 def edges() -> tuple[float, float, float, float]:
-    """West, east, south, north in degrees, as matplotlib's imshow takes its extent. A point of the relief is the
-    middle of its 5'."""
+    """Returns west, east, south, north in degrees, in the order of the extent of matplotlib's imshow. A point of the
+    relief is the middle of its 5'."""
     half = 0.5 / POINTS_PER_DEGREE
     return WEST - half, WEST + DEGREES[1] - half, SOUTH - half, SOUTH + DEGREES[0] - half
 
@@ -50,7 +50,8 @@ def latitudes(cell_minutes: int) -> Any:
 
 
 def depth(cell_minutes: int) -> Any:
-    """Returns the depth of still water in metres, 0 on land; shape [rows][columns]. A cell has its points' mean."""
+    """Returns the depth of still water in metres, 0 on land; shape [rows][columns]. A cell has the mean of its
+    points."""
     nodes = cell_minutes // 5
     rows, columns = (n * POINTS_PER_DEGREE for n in DEGREES)
     start = round((SOUTH + 90) * POINTS_PER_DEGREE), round(WEST * POINTS_PER_DEGREE)
@@ -60,7 +61,7 @@ def depth(cell_minutes: int) -> Any:
 
 
 def _read(path: str, variable: str, start: tuple[int, int], count: tuple[int, int]) -> Any:
-    """Part of a variable of a NetCDF file, by the C library that the producer uses, too."""
+    """Returns a part of a variable of a NetCDF file, read with the C library that the producer also uses."""
     name = ctypes.util.find_library("netcdf")
     if name is None:
         raise SystemExit("expected the library NetCDF, found none: install libnetcdf-dev")
@@ -73,7 +74,7 @@ def _read(path: str, variable: str, start: tuple[int, int], count: tuple[int, in
     def check(status: int) -> None:
         if status != 0:
             raise SystemExit(f"{path}: expected ETOPO5 with the variable {variable}: "
-                             f"{netcdf.nc_strerror(status).decode()}: install ferret-datasets, or name the file by "
+                             f"{netcdf.nc_strerror(status).decode()}: install ferret-datasets, or name the file in "
                              "TSUNAMI_RELIEF")
 
     check(netcdf.nc_open(path.encode(), 0, ctypes.byref(file)))
@@ -84,7 +85,7 @@ def _read(path: str, variable: str, start: tuple[int, int], count: tuple[int, in
 
 
 def label_map(axes: Any) -> None:
-    """Degrees as a chart has them."""
+    """Labels the axes with degrees, as on a chart."""
     longitudes, latitudes = range(120, 290, 30), range(-40, 61, 20)
     east = ["180°" if x == 180 else f"{x}°E" if x < 180 else f"{360 - x}°W" for x in longitudes]
     axes.set_xticks(longitudes, east)
@@ -102,7 +103,7 @@ def step_hash(values: Any, step: int, first: int = 0) -> int:
 
 
 def _mixed(x: Any) -> Any:
-    """splitmix64 by S. Vigna (public domain); integers count modulo 2^64."""
+    """Returns splitmix64 by S. Vigna (public domain); integers are modulo 2^64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

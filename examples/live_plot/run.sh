@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Watches the running tsunami: a server, the producer on 4 MPI ranks, and watch.py, which draws the newest step whenever
-# it is ready for one. Exit code 0 only if all that it drew is what the producer has put, and the last step among it.
+# it is ready for one. Exit code 0 only if all that it drew is what the producer put, including the last step.
 set -euo pipefail
 
 usage() {

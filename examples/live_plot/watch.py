@@ -2,7 +2,7 @@
 # %% [markdown]
 # Watching the running tsunami, as a notebook: the cells begin with `# %%`, which Jupyter (with Jupytext), VS Code and
 # PyCharm run one by one; `python3 watch.py` runs them all. TREMULA_SERVER names the server, OUTPUT the folder of the
-# pictures, SUMMARY the summary of the producer, with which the last cell compares.
+# pictures, SUMMARY the producer's summary, with which the last cell compares the steps.
 
 # %% What we want: the newest step whenever we are ready for one. The simulation never waits for us.
 import json
@@ -23,10 +23,10 @@ session = tremula.Session("watcher")
 found = session.describe(pacific.STREAM)  # waits until the producer is there
 shape = found.fields[pacific.FIELD].layout.shape
 stream = session.in_stream(pacific.STREAM, steps="latest")
-elevation = stream.field(pacific.FIELD, "f32", tremula.Layout.block(shape, (1, 1)))  # all of it, on one rank
+elevation = stream.field(pacific.FIELD, "f32", tremula.Layout.block(shape, (1, 1)))  # the whole field, on one rank
 print(f"{pacific.STREAM}: {pacific.FIELD}, {shape[0]} x {shape[1]} cells")
 
-# %% A map, whose picture of the sea is replaced step by step.
+# %% A map in which the picture of the sea is replaced step by step.
 cell_minutes = pacific.DEGREES[0] * 60 // shape[0]
 land = pacific.depth(cell_minutes) == 0
 colours = plt.get_cmap("RdBu_r").copy()
@@ -44,8 +44,8 @@ frame, axes = plt.subplots(figsize=(9, 5.4), layout="constrained")
 sea = draw(axes, np.zeros(shape, np.float32))
 frame.colorbar(sea, label="height of the sea surface, cm", extend="both", shrink=0.8)
 
-# %% Watch. live.png is always the newest picture; frames/ has them all.
-hours = [1, 2, 4, 6, 8, 10]  # of the picture that is left in the end: the first step from each of these hours on
+# %% Watch. live.png is always the newest picture; frames/ has all pictures.
+hours = [1, 2, 4, 6, 8, 10]  # panels of the picture that remains at the end: the first step at or after each hour
 kept = {}
 steps, hashes = [], []
 start = time.monotonic()
@@ -64,7 +64,7 @@ for step in stream:
     path = output / "frames" / f"step_{number:03}.png"
     frame.savefig(path, dpi=80)
     (output / "live.part").write_bytes(path.read_bytes())
-    (output / "live.part").rename(output / "live.png")  # at no time half a picture
+    (output / "live.part").rename(output / "live.png")  # so that it is never half a picture
 stream.close()
 session.close()
 print(f"saw {len(steps)} of {pacific.STEPS} steps in {time.monotonic() - start:.1f} s, the last one {steps[-1]}")
@@ -85,15 +85,15 @@ figure.savefig(output / "tsunami.png", dpi=100)
 print(f"pictures: {output / 'tsunami.png'}, {output / 'live.png'}, {len(steps)} in {output / 'frames'}")
 figure
 
-# %% Was it right? Steps came in order, the last one with them, and each as the producer has put it.
+# %% Was it right? The steps came in order, including the last one, and each as the producer put it.
 if "SUMMARY" in os.environ:
     summary = Path(os.environ["SUMMARY"])
     end = time.monotonic() + 60
-    while not summary.exists() and time.monotonic() < end:  # the producer writes it at its end
+    while not summary.exists() and time.monotonic() < end:  # the producer writes it at the end
         time.sleep(0.1)
     theirs = [int(text, 16) for text in json.loads(summary.read_text())["hash_per_step"]]
     equal = sum(theirs[number] == found for number, found in zip(steps, hashes))
-    print(f"verified: {equal} of {len(steps)} steps have the hash that the producer has written")
+    print(f"verified: {equal} of {len(steps)} steps have the hash that the producer wrote")
     if equal != len(steps) or steps != sorted(set(steps)) or steps[-1] != len(theirs) - 1:
         raise SystemExit(f"NOT VERIFIED: expected ascending steps up to {len(theirs) - 1} with equal hashes, found "
                          f"{equal} such hashes and the steps {steps}")

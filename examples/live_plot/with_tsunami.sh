@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# For bash, read by the run.sh of examples that watch the tsunami: finds a Python that has the package, and starts a server
-# and the producer.
-# Takes: name, build, output, minutes, deadline, needs.
+# For bash, sourced by the run.sh of examples that watch the tsunami: finds a Python that has the package, and starts a
+# server and the producer.
+# Reads the variables name, build, output, minutes, deadline and needs.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../jobs.sh"
 find_programs tremula tsunami_producer
 
-# The package that is installed, else that of the source tree, on the library of the build.
+# The installed package, or else the package in the source tree, with the library of the build.
 python=${TREMULA_PYTHON:-/usr/bin/python3}
 export PYTHONDONTWRITEBYTECODE=1
 if ! (cd / && "$python" -c "import tremula; tremula.version()") 2>/dev/null; then
@@ -14,7 +14,7 @@ if ! (cd / && "$python" -c "import tremula; tremula.version()") 2>/dev/null; the
   export TREMULA_LIBRARY=${TREMULA_LIBRARY:-$(cd "$build/lib" && pwd)/libtremula.so}
 fi
 "$python" -c "import $needs" 2>"$output/packages.log" ||
-  fail "expected a Python with $needs, found $(tail -n 1 "$output/packages.log"); name another by TREMULA_PYTHON"
+  fail "expected a Python with $needs, found $(tail -n 1 "$output/packages.log"); name another one in TREMULA_PYTHON"
 
 start_tsunami() {
   start_server

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""draw.py INPUT OUTPUT DAYS: OUTPUT/ocean.png, the sea after the last day, and the heat that it has got."""
+"""draw.py INPUT OUTPUT DAYS: OUTPUT/ocean.png, the sea after the last day, and the heat that it received."""
 import sys
 from pathlib import Path
 

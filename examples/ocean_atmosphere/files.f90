@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Arrays in files of 8-byte numbers, each rank its own elements. A file of results holds, for each day, the fields of a
-! model one after the other, whatever the ranks: the files of two runs that agree are equal byte for byte.
+! Arrays in files of 8-byte numbers; each rank reads and writes its own elements. A results file holds the fields of a
+! model for one day after another, independently of the ranks: the files of two runs that agree are equal byte for byte.
 module files
   use, intrinsic :: iso_fortran_env, only: int64
   use models, only: dp
@@ -10,7 +10,7 @@ module files
 
 contains
 
-  !> Elements `numbers` (from 1 on) of array number `array` (from 0 on) of `size` elements each.
+  !> Reads elements `numbers` (counted from 1) of array number `array` (counted from 0); each array has `size` elements.
   subroutine read_part(path, size, array, numbers, values)
     character(*), intent(in) :: path
     integer, intent(in) :: size, array, numbers(:)
@@ -35,7 +35,7 @@ contains
     close (unit)
   end subroutine
 
-  !> A file of zeros; one that is there stays.
+  !> Makes a file of zeros, unless it exists.
   subroutine make_file(path, size, arrays)
     character(*), intent(in) :: path
     integer, intent(in) :: size, arrays

@@ -12,10 +12,10 @@ module models
 
 contains
 
-  !> Of a climatology of months, in the middle of which its values hold: that of a date.
+  !> Returns the value at a date, from a climatology whose values apply to the middle of each month.
   pure function of_date(months, date) result(value)
     real(dp), intent(in) :: months(12)
-    integer, intent(in) :: date  ! seconds since the begin of a year of 360 days
+    integer, intent(in) :: date  ! seconds since the beginning of a year of 360 days
     real(dp) :: value, place
     integer :: before, after
     place = modulo(real(date, dp)/day/30 - 0.5_dp, 12.0_dp)
@@ -24,7 +24,7 @@ contains
     value = months(before + 1) + (place - before)*(months(after + 1) - months(before + 1))
   end function
 
-  !> The sun's heat at a latitude, W/m2, a mean over the day of the date.
+  !> Returns the sun's heat at a latitude, W/m2, averaged over the day of the date.
   elemental function sun(latitude, date) result(heat)
     real(dp), intent(in) :: latitude
     integer, intent(in) :: date
@@ -36,7 +36,7 @@ contains
     heat = 1361/pi*(noon*sin(phi)*sin(declination) + cos(phi)*cos(declination)*sin(noon))
   end function
 
-  !> Heat into the sea, W/m2, and stress of the wind on it, N/m2: bulk formulae.
+  !> Computes the heat into the sea, W/m2, and the wind stress on it, N/m2, by bulk formulae.
   elemental subroutine fluxes(air, humidity, speed, east, north, sunshine, sst, heat, taux, tauy)
     real(dp), intent(in) :: air, humidity, speed, east, north, sunshine, sst  ! C, g/kg, m/s, W/m2, C
     real(dp), intent(out) :: heat, taux, tauy
@@ -49,7 +49,7 @@ contains
     tauy = density*drag*speed*north
   end subroutine
 
-  !> A day of the sea's upper layer, which the wind deepens, and which returns to its mean.
+  !> Advances by a day the sea's upper layer, which the wind deepens, and which returns to its mean.
   elemental subroutine sea_day(sst, mean, heat, taux, tauy)
     real(dp), intent(inout) :: sst
     real(dp), intent(in) :: mean, heat, taux, tauy
@@ -60,7 +60,7 @@ contains
   end subroutine
 
   real(dp) function latitude_of_air(element)
-    integer, intent(in) :: element  ! from 1 on
+    integer, intent(in) :: element  ! counted from 1
     latitude_of_air = -89 + 2.0_dp*((element - 1)/air_nx)
   end function
 

@@ -1,10 +1,12 @@
 ! SPDX-License-Identifier: Apache-2.0
-! The ocean: a layer of water under every element that is sea, and no element elsewhere. Each rank has every n-th of them.
+! The ocean: a layer of water under every element that is sea, and no elements elsewhere. Of n ranks, each has every
+! n-th element.
 !
 !   ocean INPUT OUTPUT FIRST_DAY DAYS
 !
 ! In the working folder: namcouple, weights and restart files. OUTPUT/ocean.bin gets, for each day, the three fluxes that
-! came and the temperature that follows; OUTPUT/ocean_state.bin the temperature at the end, with which the next run begins.
+! arrived and the resulting temperature; OUTPUT/ocean_state.bin the temperature at the end, with which the next run
+! begins.
 program ocean
   use mpi
   use models

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""prepare.py FOLDER: what the two models begin with, from the climatology COADS and the relief ETOPO.
+"""prepare.py FOLDER: makes the data with which the two models begin, from the climatology COADS and the relief ETOPO.
 
 Weights are made by CDO (https://code.mpimet.mpg.de/projects/cdo), conservative, in the format of SCRIP:
   o2a.nc, a2o.nc         ocean to atmosphere and back; o2a.bin, a2o.bin: the same for the serial program
   atmosphere.bin         5 fields of 12 months: air temperature, humidity, wind speed, wind to the east, to the north
   sea_at_atmosphere.bin  1 where the atmosphere gets a temperature of the sea
-  ocean.bin              1 where there is sea; temperature of January, and of the year, that the sea returns to
+  ocean.bin              1 where there is sea; temperature of January; mean of the year, to which the sea returns
   sst.nc, flux.nc        restart files of the first run: temperature of January, fluxes of 0
   longitude.npy ...      for the map
 """
@@ -18,7 +18,7 @@ import numpy as np
 from scipy.io import netcdf_file
 
 DATA = Path("/usr/share/ferret-vis/data")
-NX, NY = 120, 60  # of the ocean, 3 degrees
+NX, NY = 120, 60  # grid of the ocean, 3 degrees
 OCEAN = f"gridtype=lonlat\nxsize={NX}\nysize={NY}\nxfirst=1.5\nxinc=3\nyfirst=-88.5\nyinc=3\n"
 
 
@@ -28,7 +28,7 @@ def cdo(*words):
     except FileNotFoundError:
         sys.exit("prepare.py: expected the program cdo, found none; install cdo")
     except subprocess.CalledProcessError:
-        sys.exit(f"prepare.py: cdo {' '.join(map(str, words))} has failed")
+        sys.exit(f"prepare.py: cdo {' '.join(map(str, words))} failed")
 
 
 def field(path, name):
@@ -37,7 +37,10 @@ def field(path, name):
 
 
 def links(weights, out):
-    """Writes the weights for the serial program: how many, then row, column (from 0) and weight of each."""
+    """Writes the weights for the serial program: their number, then all rows and columns (counted from 0) and weights.
+
+    :return: the rows
+    """
     with netcdf_file(weights, mmap=False) as f:
         rows = f.variables["dst_address"].data.astype("i4") - 1
         columns = f.variables["src_address"].data.astype("i4") - 1
@@ -65,9 +68,9 @@ def main(folder):
     grid = folder / "ocean.grid"
     grid.write_text(OCEAN)
     full, sea, depth = folder / "coads.nc", folder / "sea.nc", folder / "depth.nc"
-    cdo("setmisstonn", coads, full)  # land, and sea that no ship has seen, gets its nearest neighbour
+    cdo("setmisstonn", coads, full)  # land, and sea without observations, gets its nearest neighbour
     cdo(f"remapcon,{grid}", relief, depth)
-    cdo("setrtomiss,-100,20000", depth, sea)  # what is not 100 m deep is land
+    cdo("setrtomiss,-100,20000", depth, sea)  # sea less than 100 m deep is land
     cdo(f"gencon,{full}", sea, folder / "o2a.nc")
     cdo(f"gencon,{grid}", "-selname,SST", "-seltimestep,1", full, folder / "a2o.nc")
     cdo(f"remapcon,{grid}", "-selname,SST", full, folder / "sst_of_ocean.nc")

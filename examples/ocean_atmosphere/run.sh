@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs an ocean and an atmosphere, coupled both ways, with a restart in the middle, and the same in one process.
+# Runs an ocean and an atmosphere, coupled both ways, with a restart in the middle, and then both in one process.
 # Exit code 0 only if every number of every day is the same, bit for bit.
 set -euo pipefail
 
@@ -37,14 +37,15 @@ input=$output/input coupled=$output/coupled serial=$output/serial
 mkdir -p "$serial" "$coupled/shared"
 "${bin[ocean_atmosphere_serial]}" "$input" "$serial" "$days"
 
-# The folder of both jobs: what they are coupled by, the weights, and what the first run begins with.
+# The folder of both jobs: the configuration of the coupling, the weights, and the restart files of the first run.
 cp "$input"/{o2a,a2o,sst,flux}.nc "$coupled/shared"
 half=$((days / 2))
 sed "s/RUNTIME_SECONDS/$((half * 86400))/" "$here/namcouple" >"$coupled/shared/namcouple"
 start_server
 cd "$coupled/shared"
 
-# run_half NUMBER FIRST_DAY OCEAN_RANKS BOXES_X BOXES_Y: on any number of ranks, also after a restart
+# run_half NUMBER FIRST_DAY OCEAN_RANKS BOXES_X BOXES_Y: runs half of the days on any number of ranks, also after a
+# restart
 run_half() {
   start "$output/ocean_$1.log" "${launch[@]}" -n "$3" "${bin[ocean_atmosphere_ocean]}" "$input" "$coupled" "$2" "$half"
   local ocean=$!

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ocean in bands of rows that are dealt to the ranks of a training in turn. A band comes with a margin of its
-neighbours' rows, so that what a network needs for a band's own cells is all there; patches are cut out of the bands."""
+"""The ocean in bands of rows that are distributed to the ranks of a training in turn. A band comes with a margin of its
+neighbours' rows, so that it has all that a network needs for the band's own cells; patches are cut out of the bands."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ ROWS, COLUMNS = 42, 51  # own cells of a patch; they divide the grid of 20' (336
 
 @dataclass(frozen=True)
 class Band:
-    """Own rows from `first` on, array from row `origin` on. At the edges of the grid the array is moved inwards: all
-    bands have arrays of one shape."""
+    """A band: its own rows begin at `first`, its array at row `origin`. At the edges of the grid the array is moved
+    inwards, so that the arrays of all bands have the same shape."""
 
     first: int
     origin: int
 
     @property
     def own(self) -> slice:
-        """The own rows in the band's array."""
+        """Returns the own rows in the band's array."""
         return slice(self.first - self.origin, self.first - self.origin + ROWS)
 
 
@@ -47,27 +47,28 @@ class Bands:
         self._own_columns = [slice(i * COLUMNS - s, (i + 1) * COLUMNS - s) for i, s in enumerate(starts)]
 
     def layout(self) -> tremula.Layout:
-        """One box for each band, one after the other; what is a margin here is also on another rank."""
+        """Returns a layout with one box for each band, in their order; margins have copies on other ranks."""
         boxes = [(band.origin, 0) for band in self.all]
         return tremula.Layout.of_boxes(self.shape, self.ranks, boxes, [self.extents] * len(boxes), has_copies=True)
 
     def cut(self, whole: Any) -> Any:
-        """The bands of an array that has the whole grid as its last dimensions: [bands][...][rows][columns]."""
+        """Returns the bands of an array that has the whole grid as its last dimensions: [bands][...][rows][columns]."""
         return np.stack([whole[..., band.origin : band.origin + self.extents[0], :] for band in self.all])
 
     def is_own(self) -> Any:
-        """1 for the own cells of bands, 0 for their margins: [bands][rows][columns]."""
+        """Returns 1 for the own cells of bands, 0 for their margins: [bands][rows][columns]."""
         found = np.zeros((len(self.all), *self.extents), np.float32)
         for marks, band in zip(found, self.all):
             marks[band.own] = 1
         return found
 
     def patches(self, bands: Any) -> list[Any]:
-        """Views of all patches, margins included: of an array [bands][...][rows][columns] each [...][rows][columns]."""
+        """Returns views of all patches of an array [bands][...][rows][columns], margins included, each of shape
+        [...][rows][columns]."""
         return [bands[band][..., columns] for band, columns in self._patches]
 
     def without_margins(self, patches: Any) -> Any:
-        """A copy of an array [patches][rows][columns] that is 0 in the margins between patches of one band."""
+        """Returns a copy of an array [patches][rows][columns] that is 0 in the margins between patches of one band."""
         found = np.zeros_like(patches)
         for i in range(len(patches)):
             columns = self._own_columns[i % len(self._own_columns)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network that continues a wave by one step. As the equations of long waves, it is linear in the wave and not in the
-depth of the sea: what it learns from waves of metres holds for waves of millimetres."""
+"""A network that continues a wave by one step. Like the equations of long waves, it is linear in the wave but not in
+the depth of the sea: what it learns from waves of metres also applies to waves of millimetres."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 CHANNELS = 16
-LAYERS = 4  # convolutions on the way of the wave; each reaches one cell farther
-MARGIN = 5  # cells around a cell on which the result for it depends: 3 after the first gate, 2 of the depths before it
+LAYERS = 4  # convolutions that the wave passes through; each reaches one cell farther
+MARGIN = 5  # cells around a cell on which its result depends: 3 after the first gate, 2 for the depths before it
 FEATURES = 4  # of a cell of the sea floor
 
 
@@ -24,7 +24,7 @@ def sea_floor(depth: Any, latitude_degrees: Any) -> torch.Tensor:
 
 
 class Surrogate(nn.Module):
-    """The next state from the last two: their straight continuation, and what the network adds to it."""
+    """Computes the next state from the last two: their linear continuation, and what the network adds to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,8 +45,9 @@ class Surrogate(nn.Module):
         return [gate(depths) for gate in self.gates]
 
     def forward(self, states: torch.Tensor, factors: list[torch.Tensor]) -> torch.Tensor:
-        """states: [batch][2][rows][columns], the older first; factors: of the same places. The result on land has no
-        meaning. Shape: [batch][rows][columns]."""
+        """Returns the next states; on land they are meaningless. Shape: [batch][rows][columns].
+
+        states: [batch][2][rows][columns], the older first; factors: for the same places."""
         x = states
         for wave, factor in zip(self.waves[:-1], factors):
             x = wave(x) * factor

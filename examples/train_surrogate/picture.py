@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forecast beside the truth, and how the network has learned."""
+"""A picture of the forecast next to the truth, and of how the network learned."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -16,8 +16,11 @@ import pacific
 
 def draw(path: Path, sea: Any, truth: Any, said: Any, now: Any, losses: list[float], step: int, minutes: int,
          learned: int) -> None:
-    """:param sea: which cells are sea; truth, said, now: metres, the state of `step`, the network's forecast of it, and
-    the state `minutes` before; learned: steps that the network has learned from"""
+    """Draws the picture.
+
+    :param sea: which cells are sea; truth, said, now: metres, the state of `step`, the network's forecast of it, and
+        the state `minutes` before; learned: number of steps from which the network learned
+    """
     figure = plt.figure(figsize=(13, 10.6), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.1)
     axes = figure.subplot_mosaic("AB;CD;EE", height_ratios=[1, 1, 0.45])
@@ -38,9 +41,9 @@ def draw(path: Path, sea: Any, truth: Any, said: Any, now: Any, losses: list[flo
         axes[name].set_title(f"{name.lower()}  {title}", fontsize=11, loc="left")
     figure.colorbar(shown, ax=[axes[n] for n in panels], label="height of the sea surface, cm", extend="both",
                     shrink=0.7, aspect=40, pad=0.015)
-    figure.suptitle(f"The tsunami of 11 March 2011, {pacific.clock(step)} after the earthquake: forecast from what it "
-                    f"was {minutes} minutes before\nThe network has learned from the first "
-                    f"{pacific.clock(learned - 1)} alone", fontsize=12)
+    figure.suptitle(f"The tsunami of 11 March 2011, {pacific.clock(step)} after the earthquake: forecast from its "
+                    f"state {minutes} minutes before\nThe network learned only from the first "
+                    f"{pacific.clock(learned - 1)}", fontsize=12)
 
     curve = axes["E"]
     updates, width = np.arange(1, len(losses) + 1), 9
@@ -51,7 +54,7 @@ def draw(path: Path, sea: Any, truth: Any, said: Any, now: Any, losses: list[flo
                        label=f"network, median of {width}")
     curve.axhline(1, color="C3", linestyle="--", label="persistence")
     curve.set(xlabel="updates of the weights", ylabel="squared error", xlim=(1, max(len(losses), 2)))
-    curve.set_title("e  next state, in parts of the error of persistence", fontsize=11, loc="left")
+    curve.set_title("e  next state, relative to the error of persistence", fontsize=11, loc="left")
     curve.grid(alpha=0.3)
     curve.legend(loc="upper right", bbox_to_anchor=(1, 0.93), ncol=3, fontsize=9)
     figure.savefig(path, dpi=110)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small network on the running tsunami, on as many ranks as WORLD_SIZE says, started as torchrun does.
 
-Every rank takes its bands of the ocean of each step, learns from those that it has seen so far, and averages gradients
-with the others. The last fifth of the steps is never learned from: on it the network is compared with persistence, "the
-next state is the current one". Exit code 0 only if the network is better by the factor asked for, every cell of every
-step has come once, and all ranks have ended with the same weights."""
+Every rank takes its bands of the ocean in each step, learns from those that it has seen so far, and averages gradients
+with the others. It never learns from the last fifth of the steps: on these the network is compared with persistence,
+"the next state is the current one". The exit code is 0 only if the network is better by the given factor, every cell of
+every step came once, and all ranks end with the same weights."""
 from __future__ import annotations
 
 import argparse
@@ -27,20 +27,20 @@ from tremula.torch import ReplayBuffer
 from bands import ROWS, Bands
 from network import MARGIN, Surrogate, sea_floor
 
-AHEAD = 5  # steps of the forecast in the picture: the network continues what it has said itself
+AHEAD = 5  # steps of the forecast in the picture: the network continues its own predictions
 QUIET = 5e-4  # metres, root mean square: calmer patches are not learned from
 BATCH = 8  # patches, on each rank
-MEMORY = 64 << 20  # bytes of samples that a rank keeps, of all that it has seen
+MEMORY = 64 << 20  # bytes of samples that a rank keeps, out of all that it has seen
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("."), help="folder of the picture")
-    parser.add_argument("--summary", type=Path, help="of the producer: every step's hash is compared with its own")
-    parser.add_argument("--cell-minutes", type=int, choices=(10, 20), default=20, help="of the producer")
-    parser.add_argument("--steps", type=int, default=pacific.STEPS, help="to take; the stream is left after them")
-    parser.add_argument("--updates", type=int, default=1, help="of the weights for each step that is learned from")
-    parser.add_argument("--factor", type=float, default=4, help="by which the error has to be below persistence's")
+    parser.add_argument("--summary", type=Path, help="of the producer: every step's hash is compared with it")
+    parser.add_argument("--cell-minutes", type=int, choices=(10, 20), default=20, help="size of the producer's cells")
+    parser.add_argument("--steps", type=int, default=pacific.STEPS, help="how many to take before it leaves the stream")
+    parser.add_argument("--updates", type=int, default=1, help="of the weights for each step from which it learns")
+    parser.add_argument("--factor", type=float, default=4, help="how many times larger persistence's error must be")
     parser.add_argument("--seed", type=int, default=2011)
     options = parser.parse_args()
     if not 40 <= options.steps <= pacific.STEPS:
@@ -63,7 +63,7 @@ class Ocean:
         self.weights /= self.weights.sum((1, 2), keepdim=True).clamp(min=1)
 
     def mean_square(self, values: torch.Tensor, patches: Any = slice(None)) -> torch.Tensor:
-        """Over the own sea of each patch; shape [patches]."""
+        """Returns the mean square over the own sea of each patch; shape [patches]."""
         return (values**2 * self.weights[patches]).sum((1, 2))
 
 
@@ -75,10 +75,11 @@ class Training:
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, 4e-3, total_steps=max(updates, 2),
                                                             pct_start=0.15)
         self.memory = ReplayBuffer(MEMORY, "reservoir", seed=seed + dist.get_rank())
-        self.losses: list[float] = []  # of each update, as a part of persistence's
+        self.losses: list[float] = []  # loss of each update, relative to that of persistence
 
     def see(self, states: torch.Tensor) -> None:
-        """Three states in a row, shape [bands][3][rows][columns]: two to continue, and what came then."""
+        """Adds samples from three consecutive states, shape [bands][3][rows][columns]: two to continue, and the
+        next."""
         states = torch.stack(self.ocean.bands.patches(states))
         height = self.ocean.mean_square(states[:, 1])
         change = self.ocean.mean_square(states[:, 2] - states[:, 1])
@@ -116,7 +117,7 @@ class Training:
 def take(options: argparse.Namespace, ocean: Ocean, training: Training, learned: int) -> tuple[list[Any], list[int]]:
     """Takes the steps of the stream, and learns from those before step `learned`.
 
-    :return: the others, each of shape [bands][rows][columns]; and what this rank adds to the hash of every step
+    :return: the other steps, each of shape [bands][rows][columns]; and what this rank adds to the hash of every step
     """
     states: list[torch.Tensor] = []
     hashes: list[int] = []
@@ -148,7 +149,8 @@ def take(options: argparse.Namespace, ocean: Ocean, training: Training, learned:
 
 
 def whole_check(hashes: list[int], summary: Path) -> bool:
-    """Every cell of every step came once: the hashes of all ranks add up to the producer's. On rank 0; collective."""
+    """Returns on rank 0 whether every cell of every step came once: whether the hashes of all ranks add up to the
+    producer's. Collective."""
     parts: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(parts, hashes)
     if dist.get_rank() != 0:
@@ -166,7 +168,7 @@ def whole_check(hashes: list[int], summary: Path) -> bool:
 
 
 def same_weights(network: torch.nn.Module) -> bool:
-    """Returns whether all ranks have the same weights, bit by bit. Collective."""
+    """Returns whether all ranks have the same weights, bit for bit. Collective."""
     flat = torch.cat([p.detach().flatten() for p in network.parameters()])
     greatest, least = flat.clone(), flat.clone()
     dist.all_reduce(greatest, dist.ReduceOp.MAX)
@@ -176,8 +178,8 @@ def same_weights(network: torch.nn.Module) -> bool:
 
 @torch.no_grad()
 def errors(network: Surrogate, ocean: Ocean, states: list[torch.Tensor]) -> list[float]:
-    """Root mean square, in metres, over all cells of the sea and all steps held out: of the network, of persistence,
-    and of the straight continuation of two states. Collective."""
+    """Returns root mean square errors, in metres, over all cells of the sea and all steps held out: of the network, of
+    persistence, and of the linear continuation of two states. Collective."""
     sums, factors = torch.zeros(4, dtype=torch.float64), network.factors(ocean.floor_of_bands)
     for before, now, then in zip(states, states[1:], states[2:]):
         said = network(torch.stack([before, now], 1), factors)
@@ -189,7 +191,7 @@ def errors(network: Surrogate, ocean: Ocean, states: list[torch.Tensor]) -> list
 
 
 def gathered(ocean: Ocean, states: list[torch.Tensor]) -> Any:
-    """States of the whole ocean on rank 0, shape [states][rows][columns]; None elsewhere. Collective."""
+    """Returns the states of the whole ocean on rank 0, shape [states][rows][columns]; None elsewhere. Collective."""
     mine = [np.stack([s[i][band.own] for s in states]) for i, band in enumerate(ocean.bands.all)]
     parts: list[Any] = [None] * dist.get_world_size()
     dist.gather_object(mine, parts if dist.get_rank() == 0 else None)
@@ -204,7 +206,7 @@ def gathered(ocean: Ocean, states: list[torch.Tensor]) -> Any:
 
 @torch.no_grad()
 def forecast(network: Surrogate, ocean: Ocean, before: Any, now: Any) -> Any:
-    """The state AHEAD steps after `now`, each from what the network has said of the two before it."""
+    """Returns the state AHEAD steps after `now`, each step predicted by the network from the two before it."""
     sea = torch.from_numpy((ocean.depth > 0).astype(np.float32))
     states, factors = torch.from_numpy(np.stack([before, now]))[None], network.factors(ocean.floor[None])
     for _ in range(AHEAD):
@@ -217,8 +219,8 @@ def report(options: argparse.Namespace, ocean: Ocean, training: Training, learne
            whole: Any) -> float:
     """Prints errors, and draws the forecast of the last step. On rank 0.
 
-    :param found: what errors() has returned; whole: what gathered() has
-    :return: how many times the error of the network is below that of persistence
+    :param found: result of errors(); whole: result of gathered()
+    :return: the error of persistence divided by that of the network
     """
     from picture import draw
 
@@ -264,10 +266,10 @@ def main() -> int:
     whole = gathered(ocean, held_out)
     is_right = [False]
     if rank == 0:
-        print(f"weights       {'the same' if is_same else 'NOT THE SAME'} on all ranks, bit by bit")
+        print(f"weights       {'the same' if is_same else 'NOT THE SAME'} on all ranks, bit for bit")
         ratio = report(options, ocean, training, learned, found, whole)
         is_right = [ratio >= options.factor and is_whole and is_same]
-        print(f"learned       the error is {ratio:.1f} times below that of persistence" if is_right[0] else
+        print(f"learned       the error of persistence is {ratio:.1f} times as large" if is_right[0] else
               "NOT LEARNED, or not verified: see above")
     dist.broadcast_object_list(is_right)
     dist.destroy_process_group()

@@ -12,12 +12,13 @@ inline constexpr const char* field_name = "elevation";
 
 inline constexpr Index steps = 300;
 inline constexpr double seconds_per_step = 120;
-/// Step 0 is the sea one interval after its floor was lifted.
+/// Returns the model time of a step. Step 0 is the sea one interval after its floor was lifted.
 inline constexpr double seconds_at(Index step) {
   return static_cast<double>(step + 1) * seconds_per_step;
 }
 
-/// The Pacific from 120 E to 70 W and from 50 S to 62 N, in cells of `nodes` x 5 arc-minutes.
+/// Returns the grid of the Pacific from 120 E to 70 W and from 50 S to 62 N, in cells of `nodes` x
+/// 5 arc-minutes.
 inline Grid pacific(Index nodes) {
   constexpr Index nodes_per_degree = 12;
   return {.west = 120,

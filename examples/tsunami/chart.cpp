@@ -244,7 +244,7 @@ void Chart::save(const std::string& file) const {
   const cairo_status_t status = cairo_surface_write_to_png(surface_.get(), file.c_str());
   if (status != CAIRO_STATUS_SUCCESS) {
     throw std::runtime_error("writing the picture " + file + ": " + cairo_status_to_string(status) +
-                             "; name a folder that exists and can be written to with --output");
+                             "; name an existing, writable folder with --output");
   }
 }
 

@@ -22,14 +22,14 @@ public:
   Chart(const Grid& grid, const std::vector<float>& relief, const std::string& title,
         const std::string& subtitle);
 
-  /// Colours the sea by `values` (shape as relief); NaN and what the scale's low end exceeds stays
+  /// Colours the sea by `values` (shape as relief); NaN and values below the scale's low end stay
   /// pale. Draws the land, the coast lines, the frame with its degrees and the colour bar.
   /// @param shaded lets the relief of the sea floor shine through
   void paint(const std::vector<float>& values, const ColourScale& scale, bool shaded);
   /// Draws thin lines.
   void lines(const std::vector<Line>& lines);
   enum class Symbol { circle, star, none };
-  /// A symbol with a text beside it: to the right, or to the left if `left`.
+  /// Draws a symbol with a text next to it: to the right, or to the left if `left`.
   void mark(GeoPoint place, const std::string& text, Symbol symbol, bool left = false);
   /// @throws std::runtime_error if the file cannot be written
   void save(const std::string& file) const;
@@ -51,7 +51,7 @@ private:
 
   Grid grid_;
   const std::vector<float>& relief_;
-  double width_, height_;  ///< of the map in pixels
+  double width_, height_;  ///< size of the map in pixels
   Surface surface_;
   std::unique_ptr<cairo_t, Release> cairo_;
 };

@@ -29,7 +29,8 @@ inline constexpr ColourMap viridis{0x440154, 0x482475, 0x414487, 0x355f8d, 0x2a7
 inline constexpr ColourMap inferno{0x000004, 0x160b39, 0x420a68, 0x6a176e, 0x932667, 0xbc3754,
                                    0xdd513a, 0xf37819, 0xfca50a, 0xf6d746, 0xfcffa4};
 
-/// @param position 0 to 1; what lies outside gets the colour of the end
+/// Returns the colour at a position of a colour map.
+/// @param position 0 to 1; positions outside get the colour of the nearer end
 inline Colour colour_at(const ColourMap& map, double position) {
   const double place = std::clamp(position, 0.0, 1.0) * static_cast<double>(map.size() - 1);
   const auto first = std::min(static_cast<std::size_t>(place), map.size() - 2);
@@ -54,13 +55,13 @@ struct ColourScale {
   int bands = 0;  ///< equal steps of one colour each; 0 = continuous
   std::vector<Tick> ticks;
 
-  /// Where a value stands on the bar, 0 to 1.
+  /// Returns the position of a value on the bar, 0 to 1.
   double position(double value) const {
     return logarithmic ? std::log(value / low) / std::log(high / low)
                        : (value - low) / (high - low);
   }
   Colour colour(double value) const { return at(position(value)); }
-  /// The colour at a position of the bar.
+  /// Returns the colour at a position of the bar.
   Colour at(double position) const {
     if (bands > 0) {
       const double band = std::clamp(std::floor(position * bands), 0.0, bands - 1.0);

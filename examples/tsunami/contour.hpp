@@ -16,8 +16,8 @@ struct Line {
   Point from, to;
 };
 
-/// Where `field` passes `level`, interpolated linearly between cell centres. Squares with a NaN
-/// corner have no line.
+/// Returns the lines on which `field` passes `level`, interpolated linearly between cell centres.
+/// Squares with a NaN corner have no line.
 /// @param field shape: [rows][columns]
 inline std::vector<Line> contour(const std::vector<float>& field, Index rows, Index columns,
                                  float level) {
@@ -48,7 +48,7 @@ inline std::vector<Line> contour(const std::vector<float>& field, Index rows, In
             static_cast<double>(a.column) + part * static_cast<double>(b.column - a.column),
             static_cast<double>(a.row) + part * static_cast<double>(b.row - a.row)};
       }
-      // Two crossings are one line; in a saddle four are two, and either pairing will do.
+      // Two crossings make one line; the four of a saddle make two, and either pairing will do.
       for (std::size_t pair = 0; pair + 1 < count; pair += 2) {
         found.push_back({crossings[pair], crossings[pair + 1]});
       }

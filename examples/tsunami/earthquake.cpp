@@ -8,7 +8,7 @@
 namespace tsunami {
 namespace {
 
-/// The bracket of Okada's eq. 26 for the corner (xi, eta); letters as there.
+/// Returns the bracket of Okada's eq. 26 for the corner (xi, eta), with the letters used there.
 double dip_slip_corner(double xi, double eta, double q, double sine, double cosine) {
   const double r = std::sqrt(xi * xi + eta * eta + q * q);
   const double d_tilde = eta * sine - q * cosine;

@@ -7,11 +7,11 @@
 namespace tsunami {
 
 /// A rectangle that slips straight up its own slope (a thrust, rake 90 degrees), most in the middle
-/// and least at its edges: the slip is that of five equal ones on top of each other, on rectangles
-/// of 100, 90, 80, 70 and 60 % of the length and width around one centre. A single one would lift
-/// the sea floor along its edge like a blade.
+/// and least at its edges: the slip is the sum of five equal slips on rectangles with 100, 90, 80,
+/// 70 and 60 % of the length and width around the same centre. A single one would lift the sea
+/// floor along its edge like a blade.
 struct Fault {
-  GeoPoint centre;        ///< of the rectangle, seen from above
+  GeoPoint centre;        ///< centre of the rectangle, seen from above
   double top_metres;      ///< depth of the upper edge below the sea floor
   double length_metres;   ///< along strike
   double width_metres;    ///< down the slope
@@ -22,8 +22,8 @@ struct Fault {
 
 /// The 2011 Tohoku earthquake on the plate boundary between the coast and the Japan Trench. Strike
 /// and dip: USGS W-phase moment tensor, as used by Fujii et al., Earth Planets Space 63 (2011)
-/// 815-820. With a rigidity of 40 GPa the moment is 4.0e22 N m, which is the magnitude of 9.0 that
-/// was measured.
+/// 815-820. With a rigidity of 40 GPa the moment is 4.0e22 N m, which is the measured magnitude of
+/// 9.0.
 inline constexpr Fault tohoku_2011{.centre = {.latitude = 38.1, .longitude = 142.9},
                                    .top_metres = 5e3,
                                    .length_metres = 450e3,
@@ -37,16 +37,16 @@ inline constexpr Fault tohoku_2011{.centre = {.latitude = 38.1, .longitude = 142
 /// 05:46:24).
 inline constexpr double centroid_delay_seconds = 69;
 
-/// Vertical displacement in metres, upwards, of the surface point that lies `x` metres along strike
-/// and `y` metres to the left of strike from the corner above the fault's lower edge. `depth` is
-/// the depth of that lower edge. Source: Y. Okada, Bull. Seism. Soc. Am. 75 (1985) 1135-1154, eqs.
-/// 26, 28 and 30 for dip slip, lambda = mu.
+/// Returns the vertical displacement in metres, upwards, of the surface point `x` metres along
+/// strike and `y` metres to the left of strike from the corner above the fault's lower edge.
+/// `depth` is the depth of that lower edge. Source: Y. Okada, Bull. Seism. Soc. Am. 75 (1985)
+/// 1135-1154, eqs. 26, 28 and 30 for dip slip, lambda = mu.
 double okada_uplift(double x, double y, double depth, double dip_degrees, double length,
                     double width, double slip);
 
-/// Vertical displacement in metres of the sea floor at `place`. An elastic half-space is lifted by
-/// centimetres a thousand kilometres away, which a round Earth is not: beyond 250 km from the
-/// fault's centre the displacement fades out, at 500 km it ends.
+/// Returns the vertical displacement in metres of the sea floor at `place`. An elastic half-space
+/// is lifted by centimetres a thousand kilometres away, which a round Earth is not: beyond 250 km
+/// from the fault's centre the displacement fades out; at 500 km it ends.
 double uplift(const Fault& fault, GeoPoint place);
 
 }  // namespace tsunami

@@ -12,13 +12,13 @@ using Index = std::int64_t;
 inline constexpr double earth_radius_metres = 6'371'000.0;
 inline constexpr double radians_per_degree = std::numbers::pi / 180.0;
 
-/// Where something is, in degrees; longitude counts east from 0 to 360.
+/// A place in degrees; longitude counts east from 0 to 360.
 struct GeoPoint {
   double latitude = 0;
   double longitude = 0;
 };
 
-/// Great-circle distance in metres (haversine formula).
+/// Returns the great-circle distance in metres (haversine formula).
 inline double distance(GeoPoint a, GeoPoint b) {
   const double half_height = std::sin((b.latitude - a.latitude) * radians_per_degree / 2);
   const double half_width = std::sin((b.longitude - a.longitude) * radians_per_degree / 2);
@@ -43,7 +43,7 @@ struct Grid {
   double cell_degrees() const { return node_degrees * static_cast<double>(nodes); }
   double longitude(double column) const { return west + offset() + column * cell_degrees(); }
   double latitude(double row) const { return south + offset() + row * cell_degrees(); }
-  /// Fractional indices of a place; cell centres are whole numbers.
+  /// Return the fractional indices of a place; cell centres have whole numbers.
   double column(double longitude) const { return (longitude - west - offset()) / cell_degrees(); }
   double row(double latitude) const { return (latitude - south - offset()) / cell_degrees(); }
   GeoPoint centre(Index row, Index column) const {

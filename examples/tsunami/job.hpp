@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The frame of both programs: MPI, a command line, and an end that no rank misses.
+// The common frame of both programs: MPI, a command line, and an end that all ranks reach.
 #include <mpi.h>
 
 #include <cstdio>
@@ -23,15 +23,15 @@ public:
         return;
       }
       if (!name.starts_with("--") || !values_.contains(name.substr(2)) || i + 1 == argc) {
-        throw std::runtime_error("expected options with a value, found " + name + "; there are:\n" +
-                                 text());
+        throw std::runtime_error("expected options with a value, found " + name +
+                                 "; the options are:\n" + text());
       }
       values_[name.substr(2)] = argv[i + 1];
     }
   }
   bool asks_help() const { return asks_help_; }
   const std::string& operator[](const std::string& name) const { return values_.at(name); }
-  /// A line per option with the value it has.
+  /// Returns a line for each option, with its value.
   std::string text() const {
     std::string lines;
     for (const auto& [name, value] : values_) {
@@ -45,7 +45,7 @@ private:
   bool asks_help_ = false;
 };
 
-/// Relief points along a cell's side, from the option --cell-minutes.
+/// Returns the number of relief points along a cell's side, from the option --cell-minutes.
 inline long nodes_per_cell(const CommandLine& options) {
   const std::string& minutes = options["cell-minutes"];
   if (minutes == "5") return 1;
@@ -56,7 +56,7 @@ inline long nodes_per_cell(const CommandLine& options) {
 
 /// Runs `work` between MPI_Init_thread and MPI_Finalize. An exception on one rank ends the whole
 /// job with status 1, because the other ranks wait for this one.
-/// @return what main has to return
+/// @return what main must return
 template <class Work>
 int run_job(int argc, char** argv, Work work) {
   int provided = MPI_THREAD_SINGLE;

@@ -12,8 +12,8 @@
 namespace tsunami {
 namespace {
 
-/// Ahead of the first wave the scheme leaves elevations of 1e-40 m, which processors compute a
-/// hundred times slower than others. From now on this thread takes them as 0.
+/// Makes this thread treat denormal numbers as 0. Ahead of the first wave the scheme leaves
+/// elevations of 1e-40 m, which processors compute a hundred times slower than others.
 void flush_denormals() {
 #if defined(__SSE__)
   _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zero
@@ -127,7 +127,7 @@ void LongWave::join_neighbours() {
   const int rows = static_cast<int>(block_.rows), columns = static_cast<int>(block_.columns);
   MPI_Type_vector(rows, 1, static_cast<int>(block_.stride()), MPI_FLOAT, &column_type_);
   MPI_Type_commit(&column_type_);
-  // Data that leaves over one edge arrives over the opposite one: equal tags.
+  // Data that leaves over one edge arrives over the opposite one: both use the same tag.
   enum { northward, southward, eastward, westward };
   float* const cells = elevation_.data();
   const auto row = [&](Index index) { return cells + at(index, 0); };
@@ -159,8 +159,8 @@ void LongWave::radiate() {
   }
 }
 
-// One sweep from south to north. A row's elevation changes only after the fluxes through its own
-// faces and through its northern one, which is the southern one of the row that follows.
+// Makes one sweep from south to north. A row's elevation changes only after the fluxes through all
+// its faces. Its northern face is the southern face of the next row.
 void LongWave::advance_one() {
   const Index columns = block_.columns, stride = block_.stride();
   for (Index row = -1; row < block_.rows; ++row) {

@@ -13,16 +13,16 @@
 // scheme", IOC Manuals and Guides 35 (1997), part 3 (linear long waves in spherical coordinates),
 // on the staggered grid given there: e in the middle of a cell at whole time steps, M and N on its
 // faces half a step later. Two differences: the Coriolis force is left out (a tsunami's period of
-// well under two hours is short against the pendulum day, arrivals do not feel it), and the fluxes
-// are kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which leaves
+// well under two hours is short compared with the pendulum day; arrivals do not feel it), and the
+// fluxes are kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which leaves
 //
 //     m -= cx (e[east] - e)
 //     n -= cy (e[north] - e)
 //     e -= m - m[west] + (n - n[south]) / cos p
 //
 // with cx, cy the squared Courant numbers of a face. A face to land has 0 there: no flux, full
-// reflection. On a face to the outside of the grid the flux is that of a wave that leaves straight
-// through it, M = e sqrt(g h).
+// reflection. On a face to the outside of the grid the flux is that of a wave that leaves
+// perpendicular to it, M = e sqrt(g h).
 //
 // Stable if dt sqrt(g h) sqrt(1 / dx^2 + 1 / dy^2) <= 1 in every cell.
 #include <mpi.h>
@@ -42,18 +42,20 @@ struct Block {
   Index first_row = 0, first_column = 0, rows = 0, columns = 0;
   int south = MPI_PROC_NULL, north = MPI_PROC_NULL, west = MPI_PROC_NULL, east = MPI_PROC_NULL;
 
-  /// One value per cell, with a ring of one ghost cell around; shape: [rows + 2][columns + 2].
+  /// Returns the size of an array with one value per cell and a ring of one ghost cell around them;
+  /// shape: [rows + 2][columns + 2].
   std::size_t ghosted_cells() const { return static_cast<std::size_t>((rows + 2) * stride()); }
   Index stride() const { return columns + 2; }
-  /// Position of a cell in that shape; -1 and rows (columns) are the ghosts.
+  /// Returns the position of a cell in that shape; the ghosts have row -1 or `rows`, or column -1
+  /// or `columns`.
   std::size_t at(Index row, Index column) const {
     return static_cast<std::size_t>((row + 1) * stride() + column + 1);
   }
 };
 
-/// Shares the grid among the ranks of `comm`: `process_rows` x `process_columns` plain blocks of
+/// Divides the grid among the ranks of `comm`: `process_rows` x `process_columns` plain blocks of
 /// ceil(extent / processes) cells, ranks numbered row by row.
-/// @throws std::runtime_error if the grid has too few rows or columns for every rank to have some
+/// @throws std::runtime_error if the grid has too few rows or columns to give some to every rank
 Block make_block(const Grid& grid, MPI_Comm comm, int process_rows, int process_columns);
 
 /// The waves on one block. All member functions are collective over block.comm unless they say
@@ -61,18 +63,19 @@ Block make_block(const Grid& grid, MPI_Comm comm, int process_rows, int process_
 class LongWave {
 public:
   /// @param depth still water in metres, 0 on land; shape as Block::ghosted_cells
-  /// @param seconds length that a whole number of time steps has to fill; see steps()
+  /// @param seconds interval that a whole number of time steps must fill; see steps()
   LongWave(const Grid& grid, const Block& block, const std::vector<float>& depth, double seconds);
   ~LongWave();
   LongWave(const LongWave&) = delete;
   LongWave& operator=(const LongWave&) = delete;
 
-  /// Time steps in `seconds`: as few as stay 10 % below the limit of stability.
+  /// Returns the number of time steps in `seconds`: the smallest that stays 10 % below the limit of
+  /// stability.
   int steps() const { return steps_; }
-  /// Goes `seconds` on in time.
+  /// Advances the waves by `seconds`.
   void advance();
 
-  /// Height of the sea surface above still water in metres, 0 on land; shape as
+  /// Returns the height of the sea surface above still water in metres, 0 on land; shape as
   /// Block::ghosted_cells. Not collective.
   std::vector<float>& elevation() { return elevation_; }
   const std::vector<float>& elevation() const { return elevation_; }
@@ -99,7 +102,7 @@ private:
   std::vector<float> elevation_;
   std::vector<float> east_flux_,
       north_flux_;  ///< scaled, through a cell's eastern and northern face
-  std::vector<float> east_courant_, north_courant_;  ///< squared, of the same faces
+  std::vector<float> east_courant_, north_courant_;  ///< squared, for the same faces
   std::vector<float> per_cosine_;                    ///< 1 / cos of a row's latitude
   std::vector<OpenFace> open_faces_;
   std::array<MPI_Request, 8>

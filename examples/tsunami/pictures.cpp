@@ -17,7 +17,7 @@ void mark_places(Chart& chart) {
   chart.mark(tohoku_2011.centre, "", Chart::Symbol::star);
 }
 
-/// The place `metres` from `start` in the direction `bearing`, clockwise from north.
+/// Returns the place `metres` from `start` in the direction `bearing`, clockwise from north.
 GeoPoint along(GeoPoint start, double bearing_degrees, double metres) {
   const double angle = metres / earth_radius_metres, bearing = bearing_degrees * radians_per_degree;
   const double latitude = start.latitude * radians_per_degree;
@@ -88,7 +88,7 @@ void draw_arrival(const Grid& grid, const std::vector<float>& relief,
   for (int hour = 0; hour <= 10; ++hour)
     scale.ticks.push_back({double(hour), std::to_string(hour)});
   Chart chart(grid, relief, "Tohoku tsunami, 11 March 2011: first arrival",
-              "First time the sea stands " +
+              "First time the sea is " +
                   std::to_string(std::lround(100 * arrival_threshold_metres)) +
                   " cm above still water; lines every hour; pale sea: not within 10 hours. "
                   "Star: epicentre. Circles: tide gauges.");
@@ -97,7 +97,7 @@ void draw_arrival(const Grid& grid, const std::vector<float>& relief,
     chart.lines(contour(arrival_hours, grid.rows, grid.columns, static_cast<float>(hour)));
   }
   mark_places(chart);
-  // Each hour's number stands where its line crosses the great circle through open ocean.
+  // Each hour's number is drawn where its line crosses the great circle through open ocean.
   int hour = 1;
   for (double metres = 100e3; hour < 10 && metres < 15e6; metres += 10e3) {
     const GeoPoint place = along(tohoku_2011.centre, 108, metres);

@@ -23,8 +23,8 @@ inline constexpr std::array<Gauge, 4> gauges{{
     {"Crescent City", {41.74, 360 - 124.18}, 9.8},
 }};
 
-/// The sea cell that is nearest to a place; a gauge stands in a harbour that the grid does not
-/// know.
+/// Returns the sea cell that is nearest to a place; a gauge is in a harbour that the grid does not
+/// resolve.
 /// @param relief shape: [rows][columns]
 /// @throws std::runtime_error if there is no sea within 100 km
 Index nearest_sea(const Grid& grid, const std::vector<float>& relief, GeoPoint place);
@@ -33,7 +33,7 @@ Index nearest_sea(const Grid& grid, const std::vector<float>& relief, GeoPoint p
 void draw_highest(const Grid& grid, const std::vector<float>& relief,
                   const std::vector<float>& highest_metres, const std::string& file);
 
-/// Writes the time of the first arrival as PNG; NaN = not arrived.
+/// Writes the time of the first arrival as PNG; NaN means not arrived.
 void draw_arrival(const Grid& grid, const std::vector<float>& relief,
                   const std::vector<float>& arrival_hours, const std::string& file);
 

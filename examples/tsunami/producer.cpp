@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes the tsunami of 11 March 2011 on blocks of the Pacific and puts its surface every two
-// minutes. It does not know which jobs get it, on how many processes and in which distribution.
+// minutes. It does not know which jobs get it, on how many processes and how they distribute it.
 #include <tremula/tremula_mpi.h>
 
 #include <tremula/tremula.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace tsunami;
 
-/// The sea surface rises as the sea floor below it does.
+/// Lifts the sea surface by as much as the sea floor below it rises.
 void lift(LongWave& sea, const Grid& grid, const Block& block, const std::vector<float>& depth) {
   for (Index row = 0; row < block.rows; ++row) {
     for (Index column = 0; column < block.columns; ++column) {
@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
     const CommandLine options(argc, argv,
                               {{"relief", default_relief}, {"cell-minutes", "5"}, {"summary", ""}});
     if (options.asks_help()) {
-      std::printf("The tsunami, computed. Options and defaults:\n%s", options.text().c_str());
+      std::printf("Computes the tsunami. Options and defaults:\n%s", options.text().c_str());
       return 0;
     }
     return produce(options);

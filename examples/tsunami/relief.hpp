@@ -8,19 +8,20 @@
 
 namespace tsunami {
 
-/// Where Debian's package ferret-datasets puts it.
+/// Path of the relief in Debian's package ferret-datasets.
 inline constexpr const char* default_relief = "/usr/share/ferret-vis/data/etopo5.cdf";
 
-/// Heights of the relief points of `rows` x `columns` cells of the grid from cell (first_row,
-/// first_column) on, each the mean of its nodes x nodes points; negative below the sea. Cells may
-/// lie one or more outside the grid, but on the sphere. Shape: [rows][columns], south to north.
+/// Returns the heights of `rows` x `columns` cells of the grid, beginning with cell (first_row,
+/// first_column), each the mean of its nodes x nodes relief points; negative below the sea. Cells
+/// may be outside the grid, but must be on the sphere. Shape: [rows][columns], south to north.
 /// @throws std::runtime_error if the file is missing or is not ETOPO5
 std::vector<float> read_relief(const std::string& file, const Grid& grid, Index first_row,
                                Index first_column, Index rows, Index columns);
 
-/// Depth of the still water in metres, 0 on land. The linear equations lose their meaning where a
-/// wave is as high as the water is deep, so that no sea is shallower than `shallowest_metres`.
+/// Least depth of the sea. The linear equations lose their meaning where a wave is as high as the
+/// water is deep.
 inline constexpr float shallowest_metres = 10;
+/// Returns the depth of the still water in metres, 0 on land.
 inline float still_depth(float height) {
   return height >= 0 ? 0 : (-height < shallowest_metres ? shallowest_metres : -height);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tsunami: a server, the producer on 4 ranks, the consumer on 3, and a line that shows how far they are.
+# Runs the tsunami: a server, the producer on 4 ranks, the consumer on 3, and a line that shows their progress.
 # Exit code 0 only if both jobs ended well and the consumer received exactly what the producer sent.
 set -euo pipefail
 
@@ -44,7 +44,7 @@ start "$output/consumer.log" "${launch[@]}" -n 3 "${bin[tsunami_consumer]}" \
   --producer-summary "$output/producer.json"
 consumer=$!
 
-interval=5  # seconds; lines that follow each other in a log want to be few
+interval=5  # seconds; in a log, where every line stays, few lines are better
 [[ ! -t 1 ]] || interval=1
 "${bin[tremula]}" status --watch "$interval" &
 watch=$!

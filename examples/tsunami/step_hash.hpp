@@ -12,20 +12,20 @@
 
 namespace tsunami {
 
-/// Bijective, every bit of the input changes half of the output's. Source: splitmix64 by S. Vigna
-/// (public domain).
+/// Mixes bits one to one; every bit of the input changes half of the bits of the output. Source:
+/// splitmix64 by S. Vigna (public domain).
 inline std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31);
 }
 
-/// Sum modulo 2^64, over the elements it is shown, of mixed(step, global index, bits of the value).
+/// The sum modulo 2^64, over the added elements, of mixed(step, global index, bits of the value).
 class StepHash {
 public:
   explicit StepHash(Index step) : start_(mixed(static_cast<std::uint64_t>(step) + 1)) {}
 
-  /// `count` elements that are neighbours in the global order, the first with number `first`.
+  /// Adds `count` elements that are consecutive in the global order, the first with number `first`.
   void add(Index first, const float* values, Index count) {
     // Multiples of the golden ratio stay further apart than 2^32, where two different (index,
     // value) could meet.
@@ -41,7 +41,7 @@ private:
   std::uint64_t start_, sum_ = 0;
 };
 
-/// The hashes of all ranks' parts become those of the whole field. Collective.
+/// Turns the hashes of all ranks' parts into those of the whole field. Collective.
 inline void add_over_ranks(std::vector<std::uint64_t>& hashes, MPI_Comm comm) {
   static_assert(sizeof(unsigned long) == sizeof(std::uint64_t));
   MPI_Allreduce(MPI_IN_PLACE, hashes.data(), static_cast<int>(hashes.size()), MPI_UNSIGNED_LONG,

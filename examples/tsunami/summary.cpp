@@ -15,15 +15,16 @@
 namespace tsunami {
 namespace {
 
-/// The text of a value, from its key up to `end`.
+/// Returns the text of a value, which begins after its key and ends before a character of `end`.
 std::string value_of(const std::string& json, const std::string& key, const char* end) {
   const std::string start = "\"" + key + "\": ";
   const std::size_t at = json.find(start);
   const std::size_t stop =
       at == std::string::npos ? at : json.find_first_of(end, at + start.size() + 1);
   if (stop == std::string::npos) {
-    throw std::runtime_error("expected \"" + key +
-                             "\" in the other job's summary, found none; are both of one version?");
+    throw std::runtime_error(
+        "expected \"" + key +
+        "\" in the other job's summary, found none; are both of the same version?");
   }
   return json.substr(at + start.size(), stop - at - start.size());
 }
@@ -69,7 +70,7 @@ void write_summary(const Summary& summary, const std::string& file) {
   out.close();
   if (!out)
     throw std::runtime_error("writing " + unfinished +
-                             " failed; is there such a folder, and room in it?");
+                             " failed; does the folder exist, and is there space left?");
   std::filesystem::rename(unfinished, file);
 }
 

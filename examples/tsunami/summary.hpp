@@ -14,23 +14,24 @@ struct Summary {
   std::string job;
   std::uint64_t steps = 0;
   std::uint64_t bytes = 0;     ///< payload of all ranks
-  std::uint64_t packages = 0;  ///< of all ranks
-  double plan_seconds = 0;     ///< of the slowest rank
-  double wait_seconds = 0;     ///< blocked on the other job, mean over the ranks
+  std::uint64_t packages = 0;  ///< number of packages of all ranks
+  double plan_seconds = 0;     ///< time to plan, on the slowest rank
+  double wait_seconds = 0;     ///< time blocked on the other job, mean over the ranks
   double wall_seconds = 0;
   std::string transport;
-  std::vector<std::uint64_t> hashes;  ///< of every step, over the whole field
+  std::vector<std::uint64_t> hashes;  ///< hash of every step, over the whole field
 };
 
-/// From each rank's statistics and each rank's share of the hashes. Collective.
+/// Returns the summary of all ranks from each rank's statistics and its part of the hashes.
+/// Collective.
 Summary summarise(const std::string& job, const tremula::Statistics& statistics,
                   std::vector<std::uint64_t> hashes, double wall_seconds, MPI_Comm comm);
 
-/// As JSON; the file appears under its name only when it is complete.
+/// Writes the summary as JSON; the file appears under its name only when it is complete.
 void write_summary(const Summary& summary, const std::string& file);
 
-/// Reads what write_summary of another job wrote, or will write soon.
-/// @throws std::runtime_error if the file is not there after `timeout_seconds`
+/// Reads the file that write_summary of another job has written, or will soon write.
+/// @throws std::runtime_error if the file does not exist after `timeout_seconds`
 Summary read_summary(const std::string& file, double timeout_seconds);
 
 }  // namespace tsunami

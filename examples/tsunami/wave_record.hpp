@@ -11,13 +11,13 @@
 
 namespace tsunami {
 
-/// A wave has arrived when the sea first stands this much above its still level: the least that a
-/// reader of tide gauges can distinguish from the noise of a harbour. The front of this tsunami
-/// rises by decimetres within minutes, so that the choice matters little: anything between 2 cm and
-/// 5 cm moves none of the four gauges by more than 5 minutes.
+/// Height above still water at which a wave has arrived: the smallest that a reader of tide gauges
+/// can distinguish from the noise of a harbour. The front of this tsunami rises by decimetres
+/// within minutes, so the choice matters little: anything between 2 cm and 5 cm moves none of the
+/// four gauges by more than 5 minutes.
 inline constexpr float arrival_threshold_metres = 0.03F;
 
-/// Maximum and first arrival of `cells` cells, in any order.
+/// The maximum and the first arrival of `cells` cells, in any order.
 class WaveRecord {
 public:
   static constexpr float not_arrived = std::numeric_limits<float>::quiet_NaN();
@@ -25,9 +25,10 @@ public:
   explicit WaveRecord(std::size_t cells)
       : highest_(cells), arrival_(cells, not_arrived), before_(cells), last_(cells) {}
 
-  /// The sea surface in metres at `hours` after the earthquake, in steps of equal length; before
-  /// the first the water was still. Crest and arrival mostly fall between two steps: the arrival is
-  /// interpolated linearly, the crest by the parabola through the three steps around it.
+  /// Adds the sea surface in metres at `hours` after the earthquake, in steps of equal length;
+  /// before the first step the water was still. Crest and arrival mostly fall between two steps:
+  /// the arrival is interpolated linearly, the crest by the parabola through the three steps around
+  /// it.
   void add(double hours, std::span<const float> elevation) {
     for (std::size_t cell = 0; cell < elevation.size(); ++cell) {
       const float now = elevation[cell], last = last_[cell], before = before_[cell];

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison: weights synchronised by torch.distributed in one job of 6 ranks: the state dict is gathered on rank 0
-of 4 that train, converted to bf16, and broadcast to the 2 that read, which take their slices."""
+"""The comparison: weights synchronised by torch.distributed in one job of 6 ranks. The state dict is gathered on rank 0
+of the 4 ranks that train, converted to bf16, and broadcast to the 2 ranks that read, which take their slices."""
 import argparse
 import contextlib
 import sys
@@ -15,7 +15,7 @@ TRAINERS, READERS = 4, 2
 
 
 def sync(rank, mine, known, trainers, takers):
-    """Gathers a whole state dict on rank 0, then gives the readers one whole tensor after the other."""
+    """Gathers a whole state dict on rank 0, then broadcasts it to the readers tensor by tensor."""
     state = {}
     for name, (shape, _) in known.items():
         if rank < TRAINERS:

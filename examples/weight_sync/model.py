@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small decoder of characters, as functions of its weights by name; and how two jobs hold them."""
+"""A small decoder of characters, as functions of its weights by name; and the shares that two jobs hold of them."""
 import contextlib
 import math
 import threading
@@ -24,8 +24,8 @@ class Sizes:
     positions: int = 64
 
     def tensors(self):
-        """Name -> (shape, dimension that tensor-parallel ranks split; None: every one has all of it). Weights are
-        outputs x inputs (Megatron-LM, arXiv:1909.08053, section 3)."""
+        """Returns name -> (shape, dimension that tensor-parallel ranks split; None if every rank has the whole tensor).
+        Weights are outputs x inputs (Megatron-LM, arXiv:1909.08053, section 3)."""
         h = self.hidden
         found = {"embed.weight": ((len(CHARACTERS), h), None), "positions.weight": ((self.positions, h), None)}
         for i in range(self.layers):
@@ -39,14 +39,16 @@ class Sizes:
 
 
 def initial(sizes, seed=1):
-    """Whole tensors, the same on every process."""
+    """Returns whole tensors, the same on every process."""
     torch.manual_seed(seed)
     return {name: (torch.randn(shape) * 0.02 if len(shape) > 1 else torch.full(shape, float("norm" in name and
                    name.endswith("weight")))) for name, (shape, _) in sizes.tensors().items()}
 
 
 def forward(w, tokens, sizes, parts=1, add_up=lambda x: x):
-    """Logits [batch][position][character]. parts: ranks that share the heads and the inner layer; add_up: over them."""
+    """Returns logits [batch][position][character].
+
+    parts: how many ranks share the heads and the inner layer; add_up: adds a tensor up over these ranks"""
     batch, length = tokens.shape
     x = w["embed.weight"][tokens] + w["positions.weight"][:length]
     mask = torch.full((length, length), -1e9, dtype=x.dtype).triu(1)
@@ -72,7 +74,7 @@ def encode(text):
 
 
 def answer(w, prompt, count, sizes, parts, add_up):
-    """The most probable characters after a prompt."""
+    """Returns the most probable characters after a prompt."""
     tokens = encode(prompt)[None]
     for _ in range(count):
         logits = forward(w, tokens[:, -sizes.positions:], sizes, parts, add_up)
@@ -84,22 +86,22 @@ def chunk(tensor, dim, parts, part):
     return tensor if dim is None else torch.chunk(tensor, parts, dim)[part]
 
 
-# ---- what both ways are measured by ----
+# ---- measurements of both programs ----
 
-WATCHED = 4  # versions in which memory is watched, after those that are timed: a look may miss the most of one
+WATCHED = 4  # versions during which memory is watched, after the timed ones: samples may miss the maximum of a version
 
 
 class Memory:
-    """The most memory that this process takes, while it is watched, beyond what it had when this was made. Memory that
-    processes share counts for each of them by its part (Pss of smaps_rollup), so that the sum over processes is what
-    the machine has given."""
+    """The most memory that this process takes, while it is watched, beyond what it had when this object was made. Each
+    process counts its share of memory that several processes map (Pss of smaps_rollup), so that the sum over processes
+    is what they take of the machine."""
 
     def __init__(self):
         self._before, self._most = self._now(), 0
 
     @contextlib.contextmanager
     def watched(self):
-        """Looks every 2 ms, which costs time: not for what is timed."""
+        """Samples memory every 2 ms, which costs time: not for code that is timed."""
         is_over = threading.Event()
 
         def look():
@@ -116,7 +118,7 @@ class Memory:
             thread.join()
 
     def growth(self):
-        """Bytes."""
+        """Returns the growth in bytes."""
         return (self._most - self._before) * 1024
 
     @staticmethod

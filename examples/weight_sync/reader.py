@@ -46,7 +46,7 @@ def main():
         follower = follow(weights, "weights", session=session, layouts=layouts, verify="all", buffers="swap")
         bare = follow(weights, "weights, not verified", session=session, layouts=layouts, buffers="direct")
 
-        # answers while the training goes on
+        # answers while the training continues
         versions, behind = [], []
         try:
             while True:

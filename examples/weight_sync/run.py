@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a server, a trainer of 4 processes and a reader of 2, then the same by torch.distributed, and compares. Exit code
-0 only if every version that a reader had was proved, all ranks had the same ones, and no process failed."""
+"""Starts a server, a trainer of 4 processes and a reader of 2, then does the same with torch.distributed, and compares.
+The exit code is 0 only if every version that a reader got was proved, all ranks got the same ones, and no process
+failed."""
 import argparse
 import os
 import re
@@ -29,7 +30,10 @@ def job(program, ranks, environment, *arguments):
 
 
 def wait_for(processes, shown, timeout):
-    """Their lines, but those that begin with a word of results, are shown. Ends all when one fails."""
+    """Waits for the processes, and prints their lines, except those that begin with `result`. Kills all when one fails.
+
+    :return: whether all succeeded, and the lines with results
+    """
     results = []
 
     def read(process):
@@ -69,8 +73,8 @@ def numbers(text, what):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--steps", type=int, default=10, help="of the training (10)")
-    p.add_argument("--measured", type=int, default=7, help="versions that are timed (7)")
+    p.add_argument("--steps", type=int, default=10, help="steps of the training (10)")
+    p.add_argument("--measured", type=int, default=7, help="how many versions are timed (7)")
     p.add_argument("--layers", type=int, default=4)
     p.add_argument("--hidden", type=int, default=384)
     p.add_argument("--timeout", type=float, default=600)
@@ -82,11 +86,11 @@ def main():
         processes += job("reader.py", 2, environment, *model, "--measured", args.measured)
         is_good, results = wait_for(processes, True, args.timeout)
     if not is_good:
-        print("weight_sync: a process of the trainer or of the reader has failed", file=sys.stderr)
+        print("weight_sync: a process of the trainer or of the reader failed", file=sys.stderr)
         return 1
     by_hand_good, by_hand = wait_for(job("by_hand.py", 6, {}, *model, "--measured", args.measured), True, args.timeout)
     if not by_hand_good:
-        print("weight_sync: the comparison by torch.distributed has failed", file=sys.stderr)
+        print("weight_sync: the comparison by torch.distributed failed", file=sys.stderr)
         return 1
 
     found = re.search(r"versions (\d+) newest (\d+) staleness ([\d.]+) same (\d) proved (\d+) bytes (\d+)", results)
@@ -96,15 +100,15 @@ def main():
     our_memory, their_memory = (sum(numbers(text, "result memory")) / 1e6 for text in (results, by_hand))
     print(f"""
 tensors       {tensors}, {size / 1e6:.1f} MB in bf16 on all readers together
-versions      {args.steps} published, {versions} had; newest {newest}, the last one published
+versions      {args.steps} published, {versions} received; newest {newest}, the last one published
 staleness     {float(found.group(3)) * 1e3:.1f} ms from the publication of a version to its use, hashes included (median)
-proved        each of {tensors} tensors of {versions} versions, by hashes that no rank had all elements for
+proved        each of {tensors} tensors of {versions} versions, by hashes over elements that no single rank had
                        seconds    MB/s   MB beyond the tensors, all processes together
 Tremula                {ours:7.4f} {size / 1e6 / ours:7.0f} {our_memory:7.1f}
 gather and broadcast   {theirs:7.4f} {size / 1e6 / theirs:7.0f} {their_memory:7.1f}
 ratio                  {theirs / ours:7.1f}""")
     is_right = same == 1 and newest == args.steps - 1 and versions > 0
-    print("right" if is_right else "WRONG: ranks had other versions than each other, or not the last one")
+    print("right" if is_right else "WRONG: the ranks got different versions, or not the last one")
     return 0 if is_right else 1
 
 

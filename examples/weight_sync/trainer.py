@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of 4 ranks that train: each holds its rows of every tensor in f32 (as FSDP does), gathers them to compute, and
-updates its own. Every update is a version that readers may have."""
+"""One of 4 ranks that train: each holds its rows of every tensor in f32 (as FSDP does), gathers whole tensors to
+compute, and updates its own rows. Every update is a version that readers may get."""
 import argparse
 import contextlib
 import sys
