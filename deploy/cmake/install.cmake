@@ -8,17 +8,18 @@
 #   lib/libtremula_oasis.so, lib/libtremula_oasis_fortran.a  the module tremula_oasis, if there are MPI, NetCDF and Fortran
 #   bin/tremula              the command line, unless TREMULA_BUILD_PROGRAM is OFF; share/man/man1 has its pages, and share its
 #                            completions for bash and zsh
-#   include/tremula/         the headers of the C interface and its C++ skin, no internal one
+#   include/tremula/         the headers of the C interface and its C++ wrapper, no internal ones
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
 #   share/doc/tremula/       the pages that --help and errors name
 #   lib/libtremula_fortran.a, lib/libtremula_fortran_mpi.a, lib/libtremula_fortran_weights.a  the modules tremula, tremula_mpi and
-#                            tremula_regridding, if there is a compiler of Fortran
+#                            tremula_regridding, if there is a Fortran compiler
 #   include/tremula/fortran/ their .mod files, and their sources, for other compilers
-#   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs;
-#                            tremula_mpi.pc beside either, for MPI's compilers; tremula_weights.pc, tremula_fortran.pc
+#   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which sets the standard that tremula.hpp needs;
+#                            tremula_mpi.pc in addition to either, for MPI's compilers; tremula_weights.pc,
+#                            tremula_fortran.pc
 #   libexec/tremula/         bench_mpi, what `tremula bench --transport mpi` runs, if there is MPI
-# Each rule names its component, which is one package of packages.cmake. EXCLUDE_FROM_ALL: files that only a package
-# has.
+# Each rule names its component, which is one package of packages.cmake. EXCLUDE_FROM_ALL marks files that only a
+# package contains.
 include_guard()
 include(CMakePackageConfigHelpers)
 
@@ -29,7 +30,7 @@ endif()
 set(interface_map ${CMAKE_CURRENT_LIST_DIR}/interface.map)
 target_link_options(tremula PRIVATE LINKER:--version-script=${interface_map})
 set_target_properties(tremula PROPERTIES LINK_DEPENDS ${interface_map})
-# A library for programs that run, and the link without a version for programs that are built.
+# Installs a library for running programs, and the link without a version for building them.
 macro(tremula_install_library target component)
   install(TARGETS ${target} EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     COMPONENT ${component} NAMELINK_COMPONENT development)
@@ -119,7 +120,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
   DESTINATION ${package_dir} COMPONENT development)
 
-# The manual: pages, their pictures and what they link to, each at its place in the source tree, so that the links hold.
+# The manual: pages, their pictures and what they link to, each at its place in the source tree, so that the links work.
 file(GLOB_RECURSE pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} bindings/*.md cli/*.md client/*.md core/*.md coupling/*.md
   deploy/*.md deploy/*.svg docs/*.md docs/*.svg examples/*.md index_calc/*.md proto/*.md server/*.md transport/*.md)
 list(FILTER pages EXCLUDE REGEX /docs/theme/)
@@ -131,9 +132,9 @@ foreach(folder client/include coupling/weights/include examples deploy/modulefil
   get_filename_component(parent ${folder} DIRECTORY)
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${parent} COMPONENT tools PATTERN __pycache__ EXCLUDE)
 endforeach()
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # packages have a file `copyright`
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # packages have a file `copyright` instead
 
-# The prefix is found from the place of the file itself, so that an installed tree can be moved.
+# The prefix is given relative to the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 foreach(package tremula tremula_cpp ${mpi_package} ${weights_package} ${fortran_package} ${oasis_package})
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)

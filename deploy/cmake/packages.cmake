@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack -G DEB` in a build folder with the prefix /usr makes Debian's packages; `./dev deb` does it. One package for each
-# component of install.cmake:
+# `cpack -G DEB` in a build folder with the prefix /usr makes the Debian packages, one for each component of
+# install.cmake; `./dev deb` runs it:
 #   libtremula0.2            library: libtremula.so.0.2 and libtremula_ofi.so, which it loads
 #   libtremula-mpi0.2        mpi
 #   libtremula-scalapack0.2  scalapack
 #   libtremula-weights0.2    weights
 #   libtremula-oasis0.2      oasis
 #   libtremula-dev           development: headers, modules for Fortran, links, CMake, pkg-config
-#   tremula                  tools: the program, its pages, the unit of systemd
+#   tremula                  tools: the program, its pages, the systemd unit
 #   tremula-mpi              tools_mpi: what `tremula bench --transport mpi` runs
-#   python3-tremula          python, in Debian's folder of modules
+#   python3-tremula          python, in Debian's module folder
 include_guard()
 
 set(interface ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
@@ -50,14 +50,14 @@ set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_COMPONENTS_ALL "")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "Tremula developers <tremula@packages.invalid>" CACHE STRING
-  "Maintainer: of the Debian packages")
+  "Maintainer of the Debian packages")
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})  # libtremula.so for libtremula_mpi.so
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and the trigger of ldconfig
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and the ldconfig trigger
 
-# The day of the newest release; the lines are those of CHANGELOG.md, which the package tremula has.
+# The date is that of the newest release; the changes are in CHANGELOG.md, in the package tremula.
 set(debian_changelog ${PROJECT_BINARY_DIR}/debian/changelog.Debian.gz)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/changelog.Debian @ONLY CONTENT
 "tremula (@PROJECT_VERSION@-@CPACK_DEBIAN_PACKAGE_RELEASE@) unstable; urgency=medium
@@ -74,63 +74,63 @@ straight from memory to memory, step by step.")
 
 debian_package(library libtremula${interface} libs "distributed arrays between parallel jobs"
   "${about}\n
-This package has the library, which needs no MPI, and its module for
+This package contains the library, which needs no MPI, and its module for
 libfabric."
   SUGGESTS "tremula ${this_version}")
 set(needed_libraries "libtremula${interface} ${this_version}")
 if(TARGET tremula_mpi)
   debian_package(mpi libtremula-mpi${interface} libs "distributed arrays between parallel jobs: communicators"
     "${about}\n
-This package has the part of the library that takes communicators of
+This package contains the part of the library that takes communicators of
 Open MPI."
     DEPENDS "libtremula${interface} ${this_version}")
   debian_package(tools_mpi tremula-mpi science "distributed arrays between parallel jobs: bench over MPI"
     "${about}\n
-This package has what 'tremula bench --transport mpi' runs."
+This package contains the program that 'tremula bench --transport mpi' runs."
     DEPENDS "tremula ${this_version}" openmpi-bin)
   list(APPEND needed_libraries "libtremula-mpi${interface} ${this_version}")
 endif()
 if(TARGET tremula_scalapack)
   debian_package(scalapack libtremula-scalapack${interface} libs "distributed arrays between parallel jobs: for ScaLAPACK"
     "${about}\n
-This package has a library that takes the place of p?gemr2d and p?tran?
-of ScaLAPACK in programs that call them."
+This package contains a library that replaces p?gemr2d and p?tran? of
+ScaLAPACK in programs that call them."
     SUGGESTS libscalapack-openmpi2.2)
   list(APPEND needed_libraries "libtremula-scalapack${interface} ${this_version}")
 endif()
 if(TARGET tremula_weights)
   debian_package(weights libtremula-weights${interface} libs "distributed arrays between parallel jobs: regridding"
     "${about}\n
-This package has a library that regrids fields on their way, by the
-weights of a file of SCRIP or ESMF."
+This package contains a library that regrids fields on their way, with the
+weights of a SCRIP or ESMF file."
     DEPENDS "libtremula${interface} ${this_version}")
   list(APPEND needed_libraries "libtremula-weights${interface} ${this_version}")
 endif()
 if(TARGET tremula_oasis)
   debian_package(oasis libtremula-oasis${interface} libs "distributed arrays between parallel jobs: as OASIS3-MCT"
     "${about}\n
-This package has what the Fortran module tremula_oasis calls, which has the
-calls of OASIS3-MCT."
+This package contains the library behind the Fortran module tremula_oasis,
+which provides the calls of OASIS3-MCT."
     DEPENDS "libtremula-mpi${interface} ${this_version}")
   list(APPEND needed_libraries "libtremula-oasis${interface} ${this_version}")
 endif()
 debian_package(development libtremula-dev libdevel "distributed arrays between parallel jobs: development"
   "${about}\n
-This package has what programs are built with: headers, links of the
-libraries, CMake targets and files of pkg-config."
+This package contains the files for building programs: headers, links to
+the libraries, CMake targets and pkg-config files."
   DEPENDS ${needed_libraries} RECOMMENDS libopenmpi-dev SUGGESTS "tremula ${this_version}")
 debian_package(tools tremula science "distributed arrays between parallel jobs: server and command line"
   "${about}\n
-This package has the program tremula: the server that introduces jobs to
-each other, its state, what a redistribution will do, and how fast
-streams are on a host."
+This package contains the program tremula: it runs the server that
+introduces jobs to each other, prints its state, shows what a
+redistribution will do, and measures how fast streams are on a host."
   RECOMMENDS "libtremula${interface} ${this_version}" SUGGESTS "tremula-mpi ${this_version}")
 install(FILES deploy/systemd/tremula.service DESTINATION lib/systemd/system COMPONENT tools EXCLUDE_FROM_ALL)
 
 debian_package(python python3-tremula python "distributed arrays between parallel jobs: Python"
   "${about}\n
-This package has the module tremula, on NumPy arrays, and tremula.torch,
-on tensors of PyTorch."
+This package contains the module tremula, for NumPy arrays, and
+tremula.torch, for PyTorch tensors."
   ALL DEPENDS "libtremula${interface} ${this_version}" "python3 (>= 3.9)" python3-numpy
   RECOMMENDS "tremula ${this_version}" SUGGESTS "libtremula-mpi${interface}" python3-mpi4py python3-torch python3-xarray)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
@@ -144,7 +144,7 @@ Version: @PROJECT_VERSION@
 Summary: Separately started parallel jobs share distributed arrays
 License: Apache-2.0
 Requires-Dist: numpy
-")  # so that pip knows it
+")  # so that pip knows the package
 install(FILES ${PROJECT_BINARY_DIR}/python/tremula-${PROJECT_VERSION}.egg-info
   DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES bindings/python/README.md bindings/python/TEN_MINUTES.md

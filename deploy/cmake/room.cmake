@@ -8,15 +8,15 @@ add_library(tremula_options INTERFACE)
 target_include_directories(tremula_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tremula_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow
-  # libstdc++ 12 uses get_temporary_buffer in std::stable_sort, which it has deprecated; Clang blames the caller.
+  # std::stable_sort of libstdc++ 12 uses its own deprecated get_temporary_buffer; Clang blames the caller.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
-if(CMAKE_UNITY_BUILD)  # a name of the next file is shadowed without cause
+if(CMAKE_UNITY_BUILD)  # warns of names in the next file that are not shadowed
   target_compile_options(tremula_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 if(TREMULA_SANITIZE)
   target_compile_options(tremula_options INTERFACE
     -fsanitize=${TREMULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # guesses wrong about instrumented code
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # wrong about instrumented code
   target_link_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE})
 endif()
 
@@ -32,22 +32,22 @@ function(tremula_add_room name)
   tremula_precompile(tremula_${name} ${ARG_PRECOMPILE})
 endfunction()
 
-# Most of the time that a source takes is that of the headers of others. With TREMULA_PRECOMPILE each target compiles the
-# most common ones once. No header of ours is among them, so a change recompiles only what includes it. A missing include
-# shows in the presets without it, release among them.
+# Headers of other projects take most of the time to compile a source. With TREMULA_PRECOMPILE each target compiles the
+# most common ones once. None of our headers is among them, so a change recompiles only what includes it. A missing
+# include shows in presets that do not use this, such as release.
 option(TREMULA_PRECOMPILE "Precompile the headers of the standard library and others" OFF)
 set(tremula_common_headers <algorithm> <array> <atomic> <chrono> <cstring> <filesystem> <fstream> <functional> <limits> <map>
   <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <thread> <variant> <vector>)
-# tremula_precompile(target [<header>...]): the common headers and these.
+# tremula_precompile(target [<header>...]): precompiles the common headers and the given ones.
 function(tremula_precompile target)
   if(TREMULA_PRECOMPILE)
     target_precompile_headers(${target} PRIVATE ${tremula_common_headers} ${ARGN})
   endif()
 endfunction()
 
-# With CMAKE_UNITY_BUILD each folder of the target is compiled as one source, which takes half of the time. So a name
-# may be used only once in a folder, unnamed namespaces included. Mistakes that this hides (a missing include) are found
-# by the other builds.
+# With CMAKE_UNITY_BUILD each folder of the target is compiled as one source, which takes half the time. Therefore a
+# name may be defined only once in a folder, even in unnamed namespaces. Mistakes that this hides (a missing include)
+# are found by other builds.
 function(tremula_unite_folders target)
   if(NOT CMAKE_UNITY_BUILD)
     return()
@@ -63,15 +63,15 @@ endfunction()
 
 # tremula_add_test(index_calc.plan SOURCES plan/plan_test.cpp LINK tremula_index_calc
 #                  [LABELS unit] [SLOW] [FOLDER index_calc/plan] [ARGS ...])
-# One GoogleTest program, one ctest entry. Its labels: the suite, `fast` or `slow`, and the folder that it tests, by
-# default that of its first source in tests/. Fast: ends within about five seconds, needs no mpirun.
+# Adds one GoogleTest program as one ctest entry. Its labels are the suite, `fast` or `slow`, and the folder that it
+# tests, by default that of its first source in tests/. A fast test ends within about five seconds and needs no mpirun.
 function(tremula_add_test name)
   cmake_parse_arguments(ARG "SLOW" "LABELS;FOLDER" "SOURCES;LINK;ARGS" ${ARGN})
   string(REPLACE "." "_" target ${name}_test)
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE tremula_options tremula_test_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
   if("tremula_client" IN_LIST ARG_LINK OR "tremula_server" IN_LIST ARG_LINK)
-    target_link_libraries(${target} PRIVATE fmt::fmt)  # with its definitions
+    target_link_libraries(${target} PRIVATE fmt::fmt)  # for its compile definitions
     target_precompile_headers(${target} REUSE_FROM tremula_job_test_headers)
   else()
     target_precompile_headers(${target} REUSE_FROM tremula_test_headers)
@@ -111,8 +111,8 @@ function(tremula_add_test name)
   endif()
 endfunction()
 
-# The targets tests_fast, tests_<room> and tests_<room>_<folder> build the fast tests of all rooms, of a room, of a folder
-# in it, and nothing else.
+# The targets tests_fast, tests_<room> and tests_<room>_<folder> build the fast tests of all rooms, of a room or of a
+# folder in it, and nothing else.
 function(tremula_gather_fast_test test folder)
   set(gathering tests_fast)
   while(folder)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recipe of Spack; deploy/README.md says what has been tried. For a repository of your own recipes:
-packages/tremula/package.py in it, then `spack install tremula`. The address is that of the tree, until there is a release."""
+"""Spack recipe; deploy/README.md says what has been tested. Copy it into a repository of your own recipes, as
+packages/tremula/package.py, then run `spack install tremula`. The address is that of the tree until there is a
+release."""
 from spack.package import *
 
 
@@ -16,7 +17,7 @@ class Tremula(CMakePackage):
     variant("mpi", default=True, description="communicators, the mpi transport, ScaLAPACK's p?gemr2d")
     variant("ofi", default=True, description="libfabric between hosts")
     variant("fortran", default=True, description="the modules tremula and tremula_mpi")
-    variant("netcdf", default=True, description="regridding by files of weights; with +mpi+fortran the module tremula_oasis")
+    variant("netcdf", default=True, description="regridding with files of weights; with +mpi+fortran the module tremula_oasis")
     variant("cairo", default=True, description="tremula plan --draw FILE.png")
     variant("python", default=False, description="the package tremula, on NumPy arrays")
 
@@ -43,7 +44,7 @@ class Tremula(CMakePackage):
     depends_on("py-numpy", type=("build", "run"), when="+python")
 
     generator("ninja")
-    conflicts("%gcc@:11", msg="C++20 as g++ 12 has it")
+    conflicts("%gcc@:11", msg="needs C++20 as in g++ 12")
 
     def cmake_args(self):
         return [
