@@ -12,7 +12,7 @@ namespace tremula::core {
 
 /// The kind of a failure. The values are the negative status codes of the C interface (tremula.h).
 enum class Errc : int {
-  invalid_argument = -1,  ///< the caller passed an argument that cannot be right
+  invalid_argument = -1,  ///< the caller passed an argument that cannot be valid
   timed_out = -2,         ///< a deadline passed
   transport = -3,         ///< moving bytes failed
   protocol = -4,          ///< foreign bytes are not what the wire format allows
@@ -91,14 +91,14 @@ inline Error current_error() {
   }
 }
 
-/// Checks a precondition of a public function. On in every build type.
+/// Checks a precondition of a public function, in every build type.
 /// @throws Error invalid_argument if `ok` is false
 inline void expects(bool ok, std::string_view text,
                     std::source_location where = std::source_location::current()) {
   if (!ok) throw Error(Errc::invalid_argument, std::string(text), where);
 }
 
-/// Checks a precondition as above, with a text that is costly to make.
+/// Checks a precondition as above, for a text that is costly to make.
 /// @param text  returns the text; called only if `ok` is false
 template <std::invocable Text>
 void expects(bool ok, Text&& text, std::source_location where = std::source_location::current()) {

@@ -12,7 +12,7 @@
 
 namespace tremula::cli {
 
-/// The files by which the processes of one bench find each other.
+/// The files through which the processes of one bench find each other.
 struct BenchFiles {
   std::filesystem::path folder;
   std::filesystem::path area() const { return folder / "area"; }

@@ -44,7 +44,7 @@ std::filesystem::path rank_program() {
   throw Error(
       Errc::unsupported,
       fmt::format("--transport mpi: expected the program {}, found none: it is part of a Tremula "
-                  "that was built with Open MPI; install that, or choose auto, local, tcp or ofi",
+                  "that was built with Open MPI; install one, or choose auto, local, tcp or ofi",
                   file.string()));
 }
 
@@ -73,7 +73,7 @@ void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Childr
   const auto uri = files.folder / "ompi-server.uri";
   const auto start = [&](Children& children, const std::string& name,
                          const BenchOptions::Site& site, std::vector<std::string> command) {
-    // Each program has its own: two that share one may fail to make it.
+    // Each program has its own scratch folder: two that share one may fail to create it.
     const auto scratch = files.folder / name;
     std::filesystem::create_directory(scratch);
     children.start(

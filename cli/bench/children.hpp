@@ -70,7 +70,7 @@ private:
 
 /// Returns the path of the program of this process.
 std::filesystem::path own_program();
-/// Replaces this process by a command.
+/// Replaces this process with a command.
 /// @throws core::Error unsupported if the program cannot be run
 [[noreturn]] void become(std::vector<std::string> command);
 

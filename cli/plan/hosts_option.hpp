@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the ranks run, from the command line.
+// The hosts of the ranks, from the command line.
 #include <string>
 #include <vector>
 
@@ -15,8 +15,8 @@ struct Hosts {
 };
 
 /// Parses the values of --hosts.
-/// @param values  one for both jobs, or the producer's and the consumer's: "a:4,b:2", rank after
-/// rank as mpirun --host takes it, or "4", the number of ranks on each of the hosts 0, 1, ...
+/// @param values  one for both jobs, or the producer's and the consumer's: "a:4,b:2", in the order
+/// of ranks as for mpirun --host, or "4", the number of ranks on each of the hosts 0, 1, ...
 /// @param producers, consumers  how many ranks need a host; a list may have hosts for more
 /// @throws core::Error invalid_argument naming what is wrong in --hosts
 Hosts parse_hosts_option(const std::vector<std::string>& values, core::Rank producers,

@@ -56,7 +56,7 @@ struct PackageFacts {
   /// has to be gathered or scattered.
   bool is_direct() const noexcept { return runs.count == 1; }
   std::string_view packing() const noexcept { return is_direct() ? "direct" : "packed"; }
-  std::string_view path{};  ///< the path by which the stream would send it
+  std::string_view path{};  ///< the path over which the stream would send it
   Index kept_bytes = 0;     ///< per step, in memory that the engine allocates on this side
 };
 

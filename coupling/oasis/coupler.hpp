@@ -23,7 +23,7 @@ inline constexpr int in_variable = 21;         ///< OASIS_In
 class Coupler {
 public:
   /// Splits `world` by the names of the components that share it; collective over it. Initialises
-  /// MPI if it is not, in which case terminate() ends it.
+  /// MPI if necessary, in which case terminate() finalises it.
   /// @param world       nullopt for MPI_COMM_WORLD
   /// @param is_coupled  false if the component takes no part; its calls then do nothing
   Coupler(const std::string& component, std::optional<MPI_Fint> world, bool is_coupled);

@@ -43,8 +43,8 @@ struct RestartContents {
   std::vector<RestartCount> counts;
 };
 
-/// Returns the variable in double precision, with all its dimensions as one; nullopt if there is no file or no
-/// variable.
+/// Returns the variable in double precision, flattened to one dimension; nullopt if there is no
+/// file or no variable.
 /// @throws Error if the file cannot be read
 std::optional<std::vector<double>> read_restart(const std::filesystem::path& file,
                                                 const std::string& variable);

@@ -58,11 +58,12 @@ Index slice_elements(const Layout& layout, Rank rank) {
   if (!coords) return 0;
   Index elements = 1;
   for (std::size_t d = 0; d < layout.dims.size(); ++d)
-    check(d == layout.changing->dimension ||
-              !__builtin_mul_overflow(elements, local_extent(layout.dims[d], (*coords)[d]),
-                                      &elements),
-          "\"{}\": expected at most 2^63 - 1 elements for each one along dimension {}, found more",
-          to_string(layout), layout.changing->dimension);
+    check(
+        d == layout.changing->dimension ||
+            !__builtin_mul_overflow(elements, local_extent(layout.dims[d], (*coords)[d]),
+                                    &elements),
+        "\"{}\": expected at most 2^63 - 1 elements for each index along dimension {}, found more",
+        to_string(layout), layout.changing->dimension);
   return elements;
 }
 
@@ -83,7 +84,7 @@ std::vector<Index> counts_along(const Layout& layout, std::span<const Index> cou
       throw core::Error(
           core::Errc::mismatch,
           fmt::format("\"{}\": expected ranks {} and {}, which have the same position along "
-                      "dimension {}, to have equally many elements along it, found {} and {}",
+                      "dimension {}, to have the same number of elements along it, found {} and {}",
                       to_string(layout), counted_by[c], rank, d, along[c], count));
     }
     check(count >= 0 && !__builtin_add_overflow(sum, count, &sum),

@@ -120,7 +120,7 @@ void copy_tiles(const Bar& near, const Bar& far, const std::byte* from, std::byt
                 const BarCopier<Mover>& copy) {
   constexpr Index side = Tile<unit>::side;
   constexpr Index band =
-      512;  // pages in use at once: the processor keeps so many address translations
+      512;  // pages in use at once: as many as the processor keeps address translations
   Tile<unit> tile;
   Bar n = near, f = far;
   for (Index begin = 0; begin < far.count; begin += band)

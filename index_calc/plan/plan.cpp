@@ -186,7 +186,7 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
     if (algorithm != Algorithm::aspen)
       throw core::Error(core::Errc::unsupported,
                         fmt::format("expected the algorithm aspen for a skewed layout, found {}: "
-                                    "there is no other, so nothing can validate it",
+                                    "no other algorithm supports one, so nothing can validate it",
                                     to_string(algorithm)));
     Plan plan(mine, theirs);
     plan.list_skewed(mine, theirs, me, role, hosts);

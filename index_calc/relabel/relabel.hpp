@@ -67,8 +67,8 @@ struct Relabeling {
 /// locally-free volume (COSTA, Eq. 1), with hosts as places the bytes that cross hosts. All processes of a
 /// place are interchangeable, and a process that can keep its label keeps it. All labels stay if
 /// nothing is saved. If places have several ranks and an array has copies at its source, the bytes
-/// that a copy sends to a host depend on all labels: the result saves bytes, but another one may
-/// save more.
+/// that a copy sends to a host depend on all labels: the result saves bytes, but another
+/// relabeling may save more.
 /// @throws core::Error as Volumes; invalid_argument if a rank of a layout has no place, a place is
 /// negative or all arrays together have more than 2^61 - 1 bytes
 /// Cost: as Volumes, plus best_assignment or greedy_assignment with an entry for each label and

@@ -48,7 +48,7 @@ void check_axes(Axes axes, std::size_t dimensions) {
 
 /// Returns the distribution of elements [origin, origin + extent) of one dimension.
 Distribution part_of(const BlockCyclic& d, Index origin, Index extent) {
-  // A whole block 0 may begin before element 0, so this takes 64 bits.
+  // A complete block 0 may begin before element 0, so this sum needs all 64 bits.
   const auto at = static_cast<std::uint64_t>(origin) + static_cast<std::uint64_t>(d.cut);
   const auto block = static_cast<std::uint64_t>(d.block), grid = static_cast<std::uint64_t>(d.grid);
   const std::uint64_t turn = static_cast<std::uint64_t>(d.source) + at / block % grid;

@@ -89,7 +89,7 @@ class ArraysTest(unittest.TestCase):
             (self.rows, np.zeros((3, 4), np.float32), "expected elements of type f64, found float32"),
             (self.rows, np.zeros((3, 4), ">f8"), "expected elements of type f64, found >f8"),
             (self.rows, [[1.0] * 4] * 3, "expected a NumPy array, or an object with.*found builtins.list"),
-            (self.rows, OnDevice(), r"in the memory of the CPU, found one on device \(2, 0\)"),
+            (self.rows, OnDevice(), r"in CPU memory, found one on DLPack device \(2, 0\)"),
         ]:
             with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
                 self.taken(layout, a)
@@ -189,7 +189,7 @@ class ArraysTest(unittest.TestCase):
             (torch.zeros(3, 4), "expected elements of type f64, found float32"),
             (half, "found bf16"),
             (torch.zeros(3, 8, dtype=torch.float64)[:, ::2], "not contiguous"),
-            (torch.zeros(3, 4, dtype=torch.float64, device="meta"), "in the memory of the CPU, found one on meta"),
+            (torch.zeros(3, 4, dtype=torch.float64, device="meta"), "in CPU memory, found one on meta"),
             (torch.zeros(3, 4, dtype=torch.float64).to_sparse(), "expected a dense tensor"),
             (torch.zeros(3, 4, dtype=torch.complex128).conj(), r"call resolve_conj\(\) first"),
             (torch.zeros(3, 4, dtype=torch.complex128).conj().imag, r"call resolve_neg\(\) first"),

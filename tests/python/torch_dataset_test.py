@@ -321,7 +321,7 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "which can be resumed; found deal='share'"):
             tt.StreamDataset("ocean").state_dict()
         dataset = tt.StreamDataset("ocean", deal="turns", rank=0, world_size=1)
-        with self.assertRaisesRegex(ValueError, "expected a state of steps dealt by turns"):
+        with self.assertRaisesRegex(ValueError, "expected the state of a dataset with deal='turns'"):
             dataset.load_state_dict({"by": "share"})
 
 

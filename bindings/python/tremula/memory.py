@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds where the elements of an array are stored, for NumPy arrays, objects with the buffer protocol, PyTorch tensors
-in the memory of the CPU, and anything with DLPack. Nothing is copied."""
+in CPU memory, and anything with DLPack. Nothing is copied."""
 from __future__ import annotations
 
 import ctypes
@@ -14,8 +14,8 @@ from .errors import InvalidArgument
 
 @dataclass
 class Seen:
-    """The memory of an array. dtype: of NumPy, or None for bf16, which NumPy lacks. strides: in bytes. low, high: the
-    bounds of the memory that the array is part of. owner: the object that keeps it alive."""
+    """The memory of an array. dtype: NumPy's, or None for bf16, which NumPy lacks. strides: in bytes. low, high: the
+    bounds of the memory that the array is part of. owner: the object that keeps that memory alive."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ class Seen:
 def seen(array: Any, what: str) -> Seen:
     """Returns where the elements of an array are stored.
 
-    :raises InvalidArgument: the object is of another kind, or is in the memory of a device
+    :raises InvalidArgument: the object is of an unsupported kind, or is in the memory of a device
     """
     if isinstance(array, np.ma.MaskedArray):
         raise InvalidArgument(
@@ -78,11 +78,11 @@ def _bounds(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], item
 def _of_torch(tensor: Any, what: str) -> Seen:
     if tensor.device.type != "cpu":
         raise InvalidArgument(
-            f"{what}: expected a tensor in the memory of the CPU, found one on {tensor.device}: copy it there, e.g. by "
+            f"{what}: expected a tensor in CPU memory, found one on {tensor.device}: copy it there, e.g. with "
             f"tensor.cpu()"
         )
     if "strided" not in str(tensor.layout):
-        raise InvalidArgument(f"{what}: expected a dense tensor, found one of layout {tensor.layout}")
+        raise InvalidArgument(f"{what}: expected a dense tensor, found one with layout {tensor.layout}")
     for mark in ("conj", "neg"):  # the memory then holds numbers that differ from the tensor's
         if getattr(tensor, f"is_{mark}", bool)():
             raise InvalidArgument(
@@ -91,7 +91,7 @@ def _of_torch(tensor: Any, what: str) -> Seen:
             )
     name = str(tensor.dtype).rpartition(".")[2]
     if tensor.requires_grad:
-        tensor = tensor.detach()  # shares its memory
+        tensor = tensor.detach()  # has the same memory
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
     item_bytes = tensor.element_size()
     strides = tuple(s * item_bytes for s in tensor.stride())
@@ -106,7 +106,7 @@ def _dtype_named(name: str, what: str) -> np.dtype[Any]:
     try:
         return np.dtype(name)
     except TypeError:
-        raise InvalidArgument(f"{what}: expected elements that Tremula knows, found {name}") from None
+        raise InvalidArgument(f"{what}: expected an element type that Tremula supports, found {name}") from None
 
 
 class _DLTensor(ctypes.Structure):
@@ -125,15 +125,15 @@ class _DLTensor(ctypes.Structure):
 
 
 _CPU, _BFLOAT = 1, 4
-_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # by DLDataTypeCode; with bits / 8 it is the dtype of NumPy
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # by DLDataTypeCode; followed by bits / 8 it is NumPy's dtype
 
 
 def _of_dlpack(array: Any, what: str) -> Seen:
     device = array.__dlpack_device__() if hasattr(array, "__dlpack_device__") else (_CPU, 0)
     if int(device[0]) != _CPU:
         raise InvalidArgument(
-            f"{what}: expected an array in the memory of the CPU, found one on device {tuple(map(int, device))} of "
-            f"DLPack: copy it there first"
+            f"{what}: expected an array in CPU memory, found one on DLPack device {tuple(map(int, device))}: copy it "
+            f"there first"
         )
     capsule = array.__dlpack__()
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
@@ -144,8 +144,8 @@ def _of_dlpack(array: Any, what: str) -> Seen:
     item_bytes = tensor.bits // 8
     if tensor.lanes != 1 or not (tensor.code == _BFLOAT and tensor.bits == 16 or tensor.code in _KINDS):
         raise InvalidArgument(
-            f"{what}: expected elements that Tremula knows, found those of code {tensor.code} with {tensor.bits} bits "
-            f"of DLPack"
+            f"{what}: expected an element type that Tremula supports, found DLPack type code {tensor.code} with "
+            f"{tensor.bits} bits"
         )
     dtype = None if tensor.code == _BFLOAT else _dtype_named(f"{_KINDS[tensor.code]}{item_bytes}", what)
     if tensor.strides:

@@ -77,7 +77,7 @@ struct Text {
   Colour colour;
   Anchor anchor = Anchor::start;
   bool is_bold = false;
-  bool is_upward = false;  ///< whether it is turned by a quarter and read upwards
+  bool is_upward = false;  ///< whether it is rotated by 90 degrees and read upwards
 };
 
 struct Picture {

@@ -394,8 +394,8 @@ TEST(ChangingRefusals, NameTheExpectation) {
         put_counts(s, "shape=*x2 grid=1x2", {6, 4});
       },
       takes("shape=*x2 mesh=2"),
-      "expected ranks 0 and 1, which have the same position along dimension 0, to have "
-      "equally many elements along it, found 6 and 4",
+      "expected ranks 0 and 1, which have the same position along dimension 0, to have the same "
+      "number of elements along it, found 6 and 4",
       2);
   expect_refused(
       [](Session& s) {

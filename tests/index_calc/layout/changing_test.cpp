@@ -48,8 +48,8 @@ TEST(Changing, NeedsEqualCountsAtOnePlace) {
   } catch (const core::Error& e) {
     EXPECT_EQ(e.code(), core::Errc::mismatch);
     EXPECT_NE(
-        std::string(e.what()).find("ranks 2 and 3, which have the same position along dimension "
-                                   "0, to have equally many elements along it, found 2 and 3"),
+        std::string(e.what()).find("ranks 2 and 3, which have the same position along dimension 0, "
+                                   "to have the same number of elements along it, found 2 and 3"),
         std::string::npos)
         << e.what();
   }

@@ -456,10 +456,9 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
                 .size(),
             0u);
   const Layout grid = Layout::parse("shape=8x8 grid=2x2");
-  EXPECT_EQ(
-      error([&] { make_plan(grid, skewed, 0, Role::source, Algorithm::falls); }),
-      "unsupported: expected the algorithm aspen for a skewed layout, found falls: there is no "
-      "other, so nothing can validate it");
+  EXPECT_EQ(error([&] { make_plan(grid, skewed, 0, Role::source, Algorithm::falls); }),
+            "unsupported: expected the algorithm aspen for a skewed layout, found falls: no other "
+            "algorithm supports one, so nothing can validate it");
   EXPECT_EQ(
       error([&] { make_validated_plan(grid, skewed, 0); }).substr(0, 106),
       "unsupported: expected a layout whose dimensions are distributed one by one for a plan that "

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that run beside an application."""
+"""Programs that run alongside an application."""

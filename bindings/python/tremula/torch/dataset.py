@@ -82,7 +82,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
         if uneven not in UNEVEN:
             raise ValueError(f"uneven: expected one of {', '.join(UNEVEN)}, found {uneven!r}")
         if uneven == "stop" and deal != "turns":
-            raise ValueError("uneven='stop': expected deal='turns', whose workers get equally many steps; found "
+            raise ValueError("uneven='stop': expected deal='turns', whose workers get the same number of steps; found "
                              "deal='share', whose ranks get different numbers of steps: use PyTorch's model.join()")
         if "steps" in options:
             raise ValueError("steps: expected deal='share' or deal='turns' instead")

@@ -141,7 +141,7 @@ class Turns:
     def of_state(state: Mapping[str, Any]) -> Turns:
         """Makes Turns from a result of ``state``. Raises ValueError if it is anything else."""
         if state.get("by") != "turns":
-            raise ValueError(f"expected a state of steps dealt by turns, found {state!r}")
+            raise ValueError(f"expected the state of a dataset with deal='turns', found {state!r}")
         before = state.get("before")
         turns = Turns(int(state["total"]), int(state["first"]), None if before is None else Turns.of_state(before))
         turns.next = {int(number): int(step) for number, step in state["next"].items()}

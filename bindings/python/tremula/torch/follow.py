@@ -66,7 +66,7 @@ class Follower:
         tensor, session = self._tensors[name], self._session
         local = local_of(tensor)
         if self._buffers != "copy" and (local.device.type != "cpu" or not local.is_contiguous()):
-            raise ValueError(f"tensor '{name}': expected a contiguous tensor in the memory of the CPU for "
+            raise ValueError(f"tensor '{name}': expected a contiguous tensor in CPU memory for "
                              f"buffers='{self._buffers}', found strides {local.stride()} on {local.device}: use 'copy'")
         if name in layouts:
             known = self._written[name].layout.shape if name in self._written else None

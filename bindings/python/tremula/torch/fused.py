@@ -48,7 +48,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def pieces_of(fused_name: str, fused: Fused, shapes: Mapping[str, Numbers]) -> List[Piece]:
-    """Returns pieces with extents and origins. Raises ValueError if a part is unknown, has another number of
+    """Returns pieces with extents and origins. Raises ValueError if a part is unknown, has a different number of
     dimensions, or does not fit.
 
     >>> pieces_of("qkv", ["q", "k"], {"q": (4, 8), "k": (2, 8)})
@@ -89,14 +89,14 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
         different shapes, e.g. one of them padded, what the reader's is made of
 
     Raises ValueError for a tensor that the writer does not have (with the nearest name), for shapes that differ, and
-    for elements of a fused tensor that come from nowhere, or from two places.
+    for elements of a fused tensor that have no source, or several.
     """
     links: List[Link] = []
     parts_of: Dict[str, List[Piece]] = {}
     for name, parts in fused.items():
         if name in read and name in written and read[name] == written[name]:
-            raise ValueError(f"fused: expected '{name}' on one side only, or in two shapes, found it in one shape on "
-                             "both: leave it out")
+            raise ValueError(f"fused: expected '{name}' on one side only, or in two shapes, found it with the same "
+                             "shape on both: leave it out")
         if name in read:
             shapes = written
         elif name in written:
@@ -126,7 +126,7 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
             continue
         else:
             raise ValueError(f"tensor '{tensor}': expected one that the writer has, found none of that name"
-                             f"{nearest(tensor, list(written))}: rename it, or say by fused= what it is made of")
+                             f"{nearest(tensor, list(written))}: rename it, or say in fused= what it is made of")
         if not covers_once([link.target for link in found], shape):
             raise ValueError(f"tensor '{tensor}' of shape {shape}: expected parts that contain each of its elements "
                              f"once, found {[(link.field, link.target) for link in found]}")

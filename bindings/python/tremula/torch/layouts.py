@@ -247,7 +247,7 @@ def local_of(tensor: Any) -> "torch.Tensor":
         shards = tensor.local_shards()
         if len(shards) > 1:
             raise ValueError(f"expected at most one shard on each rank, found {len(shards)}: each has its own memory, "
-                             "so give each under a name of its own")
+                             "so give each its own name")
         return shards[0].tensor if shards else torch.empty(0, dtype=tensor.dtype)
     local = getattr(tensor, "_local_tensor", None)
     if local is None and hasattr(tensor, "to_local"):

@@ -33,7 +33,7 @@ class Change:
     @property
     def is_none(self) -> bool:
         """Whether this is a plain copy."""
-        options = (self.axes, self.extents, self.from_origin, self.to_origin)  # sequences, perhaps arrays
+        options = (self.axes, self.extents, self.from_origin, self.to_origin)  # sequences, possibly arrays
         return self.alpha == 1 and self.beta == 0 and not self.conjugate and all(o is None for o in options)
 
     def whole(self, produced: Layout) -> Layout:
