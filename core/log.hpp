@@ -26,8 +26,7 @@ public:
   /// @param name  e.g. "ocean.3" for rank 3 of group ocean; "server" for the server
   /// @param overflow  `drop` never blocks the caller; lines longer than a pipe takes at once
   /// (PIPE_BUF) are cut, and SIGPIPE is ignored. Only `wait` uses colours, and only on a terminal,
-  /// where a
-  /// line waits without a time limit.
+  /// where a line waits without a time limit.
   Log(std::string name, LogLevel level, LogOverflow overflow = LogOverflow::wait);
   ~Log();
   Log(Log&&) noexcept;

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the wheel (PEP 517): the package with libtremula.so, libtremula_ofi.so and libtremula_mpi.so, as far as they
-are built, and the program tremula in tremula/_native, beside the libraries that they need and a bare system lacks. The tag
-is manylinux_2_36_<machine>, not manylinux: the wheel runs where
-the libraries of that age.
-Without patchelf, or if newer libraries are needed, the tag is linked and runs where the libraries are those of the machine that built it.
+are built, and the program tremula in tremula/_native, next to the libraries that they need and a bare system lacks. The
+tag is manylinux_2_36_<machine>: the wheel runs wherever glibc is 2.36 or newer, as in Debian 12, with GCC's libraries of
+that age. Without patchelf, or if newer libraries are needed, the tag is linux_<machine>: the wheel then contains only
+files of Tremula, and runs where the libraries are those of the machine that built it.
+
+pip shows nothing of the compilation, which takes minutes, without its option -v. The metadata is made without it, so
+that pip reports "Building wheel" meanwhile, and not "Preparing metadata".
 
 Setting `build`: a cmake build folder to take them from (--config-settings build=build/release), instead of
 build/wheel/release, which is built otherwise.
@@ -213,7 +216,7 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
-    """Archives the files that of the last commit, or of an unpacked archive all but what builds make."""
+    """Archives the files of the tree: those of the last commit, or of an unpacked archive all but what builds make."""
     name = f"tremula-{version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
     if (ROOT / ".git").exists():

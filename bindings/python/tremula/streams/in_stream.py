@@ -124,7 +124,7 @@ class InStream(Stream):
         return STATUSES[status]
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
-        """Begins the newest step at or before `time`. Returns OK, NONE_MISSING if that step has been begun already, or
+        """Begins the newest step at or before `time`. Returns OK, UP_TO_DATE if that step has been begun already, or
         END_OF_STREAM if also no later step follows. Collective. Waits until the producer has reached that time.
 
         :param unit: unit of `time`; Mismatch if it is not the stream's "time_unit"
@@ -133,7 +133,7 @@ class InStream(Stream):
 
     def begin_step_around(self, time: int, unit: str | None = None) -> StepStatus:
         """Begins the next of the steps around `time`: the one at `time`, or the last before it and the first after it.
-        Returns NONE_MISSING when all of them have been begun. Otherwise as begin_step_at."""
+        Returns UP_TO_DATE when all of them have been begun. Otherwise as begin_step_at."""
         return self._begin_by(lib.tremula_in_begin_step_around, time, unit)
 
     def _begin_by(self, function: Any, time: int, unit: str | None) -> StepStatus:

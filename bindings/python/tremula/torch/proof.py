@@ -57,9 +57,8 @@ def sum_by_torch(group: Any = None) -> Sum:
 
 
 def sum_for(session: "tremula.Session") -> Optional[Sum]:
-    """Returns a Sum over the ranks of a session: a trivial one for one rank;
-    torch.distributed if it is initialised
-    with the same rank and size; else None."""
+    """Returns a Sum over the ranks of a session, by which they agree on every update: a trivial one for one rank;
+    torch.distributed if it is initialised with the same rank and size; else None."""
     if session.size == 1:
         return lambda values: values
     dist = torch.distributed
