@@ -4,16 +4,16 @@
 
 namespace tremula::testing_only {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool is_sanitized = true;
+#ifdef TREMULA_FEW_ROUNDS
+inline constexpr bool has_few_rounds = true;
 #else
-inline constexpr bool is_sanitized = false;
+inline constexpr bool has_few_rounds = false;
 #endif
 
 /// Returns how many rounds a random test draws: `all`, or a fifth of them under a sanitizer, which slows each by a
-/// factor of ten. A replayed seed draws all rounds, so what a round draws must not depend on the number of rounds.
+/// factor of ten, and in ./dev test; ./dev test long draws all. A replayed seed draws all rounds, so what a round draws must not depend on the number of rounds.
 inline int rounds(int all) {
-  return is_sanitized && std::getenv("TREMULA_TEST_SEED") == nullptr ? all / 5 : all;
+  return has_few_rounds && std::getenv("TREMULA_TEST_SEED") == nullptr ? all / 5 : all;
 }
 
 }  // namespace tremula::testing_only

@@ -18,6 +18,9 @@ if(TREMULA_SANITIZE)
     -fsanitize=${TREMULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # wrong about instrumented code
   target_link_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE})
+  if(TREMULA_SANITIZE MATCHES address)  # GCC defines it; Clang does since version 21
+    target_compile_definitions(tremula_options INTERFACE $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_ADDRESS__=1>)
+  endif()
 endif()
 
 # tremula_add_room(index_calc SOURCES a.cpp b.cpp [PUBLIC targets...] [PRIVATE targets...] [PRECOMPILE <header>...])

@@ -17,7 +17,7 @@
 namespace tremula::client {
 namespace {
 
-constexpr int fields = testing_only::is_sanitized ? 2'500 : 10'000, steps = 3;
+constexpr int fields = testing_only::has_few_rounds ? 2'500 : 10'000, steps = 3;
 
 core::ElementType type_of(int f) {
   constexpr std::array types{core::ElementType::f64, core::ElementType::i32, core::ElementType::u8};
