@@ -290,6 +290,7 @@ void Peer::give_back(std::uint64_t cost) {
 }
 
 void Peer::keep_announced(const Operation& receive) {
+  ++announced_;
   Arrival& arrival = pool_.arrival();
   arrival.number = receive.number;
   arrival.tag = receive.tag;
