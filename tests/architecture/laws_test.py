@@ -15,7 +15,7 @@ LISTED = "tests/architecture/exceptions.py"
 
 
 class LawsTest(unittest.TestCase):
-    def test_each_law_refuses_what_breaks_it_and_nothing_else(self) -> None:
+    def test_each_law_refuses_only_what_breaks_it(self) -> None:
         self.assertGreater(len(LAWS), 15)
         for law in LAWS:
             name = law.check.__name__

@@ -85,7 +85,7 @@ TEST_F(FieldsFile, NamesTheMalformedField) {
             std::string::npos);
   EXPECT_NE(complaint_about(field(from + ", to: \"shape=4 gird=2\"")).find("found \"gird\""),
             std::string::npos);
-  EXPECT_NE(complaint_about(field(from + ", to: \"shape=5 grid=2\"")).find("one shape"),
+  EXPECT_NE(complaint_about(field(from + ", to: \"shape=5 grid=2\"")).find("the same shape"),
             std::string::npos);
   EXPECT_NE(complaint_about(field(from + ", type: f17, to: \"shape=4 grid=2\"")).find("'f17'"),
             std::string::npos);

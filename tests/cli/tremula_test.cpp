@@ -187,7 +187,7 @@ TEST_F(Tremula, SuggestsTheLikelyCommandOrOption) {
       {{"doctor"},
        "tremula: expected a command, one of bench, plan, serve, status, version; found 'doctor'; "
        "the Python package has it: python3 -m tremula doctor\n"
-       "Run 'tremula --help' for what there is.\n"},
+       "Run 'tremula --help' for a list.\n"},
       {{"serve", "--prot", "7"},
        "tremula serve: unknown option '--prot'; did you mean --port?\n"
        "Run 'tremula serve --help' for a list.\n"},

@@ -20,12 +20,12 @@ class RedistributionTest(unittest.TestCase):
                 self.assertIn(f"rank {rank}: redistributed", output)
 
     def test_missing_mpi_library_is_named(self):
-        _library.lib.library
+        library = os.path.realpath(_library.mpi_lib.path)
         with tempfile.TemporaryDirectory() as folder:
             with mock.patch.dict(os.environ, {"TREMULA_LIBRARY": folder + "/libtremula.so"}):
                 with self.assertRaisesRegex(tremula.Unsupported, "expected libtremula_mpi.so.*TREMULA_WITH_MPI=ON"):
                     _library.MpiLibrary().tremula_session_open_mpi
-                os.symlink(os.path.realpath(_library.mpi_lib.path), folder + "/libtremula_mpi.so")
+                os.symlink(library, folder + "/libtremula_mpi.so")
                 found = _library.MpiLibrary()
                 self.assertEqual(len(found.tremula_redistribute.argtypes), 6)
                 self.assertEqual(found.path, folder + "/libtremula_mpi.so")

@@ -122,7 +122,7 @@ class StreamsTest(unittest.TestCase):
         _, found = support.run(("producer", 1, produce), ("consumer", 2, consume))
         self.assertEqual(found, [["int8", "u64", "f32", "bf16", "bool", "opaque of 8 bytes"]] * 2)
 
-    def test_a_layout_left_out_is_the_whole_array_on_one_rank(self):
+    def test_a_field_without_a_layout_is_the_whole(self):
         shares = {"rows": Layout.block((4, 6), (2, 1)), "columns": Layout("shape=4x6 grid=1x2 store=column ghost=1x1")}
 
         def produce(session):

@@ -10,7 +10,6 @@ namespace {
 // Connections 10 to 19 have proved alice's key, 20 to 29 bob's.
 class Copies : public testing::Test {
 protected:
-  static constexpr int refused = -7, unsupported = -8;
   static constexpr ConnectionId trainer = 10, one = 11, two = 12, reader = 13, bob = 20;
 
   explicit Copies(std::uint32_t number = 0) : number_(number), play(number, {}, keys) {

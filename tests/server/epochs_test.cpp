@@ -10,8 +10,6 @@ namespace {
 // Connections 10 to 19 have proved alice's key, 20 to 29 bob's.
 class Epochs : public testing::Test {
 protected:
-  static constexpr int refused = -7;
-
   Epochs() { start_server(0); }
   /// Starts a server.
   /// @param names  names of the keys, in the order of the file

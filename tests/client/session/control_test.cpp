@@ -218,7 +218,7 @@ protected:
 };
 
 /// docs/reference/compatibility.md states it.
-TEST_F(ControlAndServer, RefusesTheProtocolsOfTheLastReleaseAndOfTheNext) {
+TEST_F(ControlAndServer, RefusesTheLastProtocolAndTheNext) {
   for (const std::uint32_t other : {proto::protocol_version - 1, proto::protocol_version + 1}) {
     wire::Hello hello = hello_of("analysis");
     hello.set_protocol(other);

@@ -169,7 +169,7 @@ TEST(SetUp, LogsOnceWhichStreamsTheServerKnows) {
         OutStream out(s, "s", {});
         out.declare(field(2));
         expect_has(error_of([&] { put(s, out); }),
-                   "0 came; found consumers of other streams only: 't'; start the consumer");
+                   "0 joined; found consumers of other streams only: 't'; start the consumer");
         together.wait();
       },
       2);
@@ -370,7 +370,7 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
   std::string texts;  // the first rank that fails leaves, and the other learns that it has left
   for (auto& r : ranks) texts += error_of([&] { r.get(); }).what();
   EXPECT_NE(
-      texts.find("ranks of group 'h' that did not join: rank 1, which has not joined the server"),
+      texts.find("ranks of group 'h' that did not come: rank 1, which has not joined the server"),
       texts.npos)
       << texts;
 }

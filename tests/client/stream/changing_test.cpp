@@ -214,7 +214,6 @@ INSTANTIATE_TEST_SUITE_P(Over, Changing, testing::Values(World::Way::loopback, W
 /// A row: its key, and a number that identifies where it was put.
 struct Row {
   std::int64_t key = 0, value = 0;
-  friend bool operator==(const Row&, const Row&) = default;
 };
 
 /// Returns the rows of one of two ranks in a step; the first rank has none in some steps.

@@ -200,7 +200,7 @@ TEST_P(LentVersions, WaitForAReaderWithinItsLease) {
 // When begin_step has failed, the arrays belong to the writer again: a reader that comes then gets the
 // next version, and never the one whose arrays may have changed.
 TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
-  Event has_taken, has_left, has_failed;
+  Event has_left, has_failed;
   std::atomic<std::uint64_t> first_after = 0;
   world.start("writer", 2, [&](Session& s) {
     auto config = lending();
@@ -255,7 +255,7 @@ TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
 // One rank of a reader never reads: the version is taken back from all its ranks, which get an error
 // that says so, and see no element of a newer version. Another reader continues, and a new one begins.
 TEST_P(LentVersions, AreTakenBackAfterTheLease) {
-  Event has_begun, has_taken, is_overwritten, is_over, has_new_one;
+  Event has_begun, has_taken, is_overwritten, has_new_one;
   world.start("writer", 2, [&](Session& s) {
     Writer w(s, lending(0.3), GetParam().is_shared);
     w.put(0);

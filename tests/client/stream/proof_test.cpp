@@ -102,7 +102,7 @@ TEST(ProofOfLoans, NoticesAnArrayThatIsChangedWhileItIsLent) {
       EXPECT_EQ(error.code(), Errc::mismatch);
       const std::string text = error.what();
       EXPECT_NE(text.find("stream 's', step 0, field 'a': expected the 50000 elements of producer "
-                          "rank 0 with hash"),
+                          "rank 0 to have hash"),
                 text.npos)
           << text;
       EXPECT_NE(text.find("path 'lent'"), text.npos) << text;

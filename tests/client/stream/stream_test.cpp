@@ -449,7 +449,7 @@ TEST(Stream, RefusesFieldsOnWhichTheSidesDisagree) {
   const auto has = [&](const std::string& who, const std::string& part) {
     EXPECT_NE(texts[who].find(part), std::string::npos) << who << ": " << texts[who];
   };
-  has("wrong_part.0", "20 from 10 on");
+  has("wrong_part.0", "20 at 10");
   has("wrong_part.1", "offers 24");
   has("wrong_shape.0", "25");
   has("wrong_name.0", "'g'");

@@ -100,7 +100,7 @@ TEST(OasisClock, LetsAComponentBeginLate) {
   const Schedule s{.period = 3600, .lag = 0, .runtime = 36000};
   Clock clock(s);
   EXPECT_EQ(text_of(clock, 7200, 7200), "");
-  EXPECT_NE(text_of(clock, 14400, 14400).find("the coupling time 10800 s before"),
+  EXPECT_NE(text_of(clock, 14400, 14400).find("an earlier call for the coupling time 10800 s"),
             std::string::npos);
 }
 

@@ -109,9 +109,9 @@ TEST(Layout, ValidateNamesBrokenCondition) {
   refused("members: expected every rank once, found rank 1 twice", [](Layout& l) {
     l.members = {{1, 2}, {0, 2}};
   });
-  refused("found 0 ranks from 4 on", [](Layout& l) { l.members = {{0, 4}, {4, 0}}; });
-  refused("found 4 ranks from -1 on", [](Layout& l) { l.members = {{-1, 4}}; });
-  refused("found 4 ranks from 2147483645 on", [](Layout& l) {
+  refused("found 0 ranks beginning with 4", [](Layout& l) { l.members = {{0, 4}, {4, 0}}; });
+  refused("found 4 ranks beginning with -1", [](Layout& l) { l.members = {{-1, 4}}; });
+  refused("found 4 ranks beginning with 2147483645", [](Layout& l) {
     l.members = {{std::numeric_limits<Rank>::max() - 2, 4}};
   });
 }

@@ -278,7 +278,7 @@ TEST(Share, GivesEachStepToOneOfTheGroups) {
     World world;
     std::mutex mutex;
     std::map<std::string, std::vector<Numbers>> taken;  // by group, for each rank
-    Event has_slow_begun, has_put;
+    Event has_put;
     world.start("producer", 2, [&](Session& s) {
       Producer p(s, {.queue_depth = depth, .wait_for_consumers = 4});
       p.put_to(60);

@@ -17,7 +17,7 @@ using numbered::Producer;
 
 TEST(Queue, DropNewestSkipsStepsWithoutRoomOnAnyRank) {
   World world;
-  Event is_held, is_full;
+  Event is_full;
   world.start("producer", 2, [&](Session& s) {
     Producer p(s, {.queue_depth = 2, .when_full = WhenFull::drop_newest});
     p.put_to(10);  // consumer rank 1 holds step 0, so that only step 1 has room
@@ -264,7 +264,7 @@ TEST(Queue, KeptStepArrivesDuringAnotherWait) {
 
 TEST(Queue, BytesBoundItsSteps) {
   World world;
-  Event is_begun, is_full;
+  Event is_full;
   world.start("producer", 2, [&](Session& s) {
     Producer p(s, {.queue_depth = 100,
                    .queue_bytes = 4 * extent * 8 - 1,
