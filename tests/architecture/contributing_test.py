@@ -15,19 +15,19 @@ INCLUDES = "tests/architecture/include_test.cpp"
 REGISTERED = "tests/architecture/registered_test.py"
 # Words of a rule that no law of laws_of_*.py checks; the file that does, and words of it.
 CHECKED = {
-    "It may include the rooms that the picture shows below it": (INCLUDES, "IncludesGoTheRightWay"),
+    "It may include only the rooms below it in the picture": (INCLUDES, "IncludesFollowTheRulesOfTheRooms"),
     "names the check of each": ("tests/architecture/contributing_test.py", "CHECKED"),
-    "have folders with floors of their own": (INCLUDES, "EverySourceOfARoomWithFoldersIsInOne"),
-    "each folder opens with a page": (INCLUDES, "AFolderWithRulesIsSmallAndOpensWithAPage"),
+    "have folders with their own levels": (INCLUDES, "SourcesOfRoomsWithFoldersAreInAFolder"),
+    "Each folder begins with a README": (INCLUDES, "AFolderWithRulesIsSmallAndOpensWithAPage"),
     "The mathematics does not know that networks exist": (INCLUDES, 'Room{"index_calc", {"core"}}'),
     "the network does not know that arrays exist": (INCLUDES, 'Room{"transport", {"core"}}'),
     "MPI appears only in": (INCLUDES, 'Technology{"MPI"'),
-    "are linked with none": ("tests/architecture/no_mpi.sh", "libmpi"),
-    "libfabric only in": (INCLUDES, 'Technology{"libfabric"'),
+    "are not linked with MPI": ("tests/architecture/no_mpi.sh", "libmpi"),
+    "libfabric appears only in": (INCLUDES, 'Technology{"libfabric"'),
     "Asio only in": (INCLUDES, 'Technology{"Asio"'),
     "Protobuf only in": (INCLUDES, 'Technology{"Protobuf"'),
     "No globals, no singletons": ("tests/architecture/globals_test.py", "test_no_globals"),
-    "Exceptions are what the system keeps for each process": ("tests/architecture/exceptions.py", "GLOBALS"),
+    "The only exceptions are what the system keeps for each process": ("tests/architecture/exceptions.py", "GLOBALS"),
     "Every header compiles alone": ("tests/architecture/CMakeLists.txt", "tremula_headers_alone"),
     "Types `CamelCase`": (".clang-tidy", "ClassCase: CamelCase"),
     "functions, variables": (".clang-tidy", "FunctionCase: lower_case"),
@@ -35,6 +35,8 @@ CHECKED = {
     "constants and enumerators `snake_case`": (".clang-tidy", "EnumConstantCase: lower_case"),
     "clang-format leaves comments as they are": (".clang-format", "ReflowComments: false"),
     "`expects()` checks preconditions in every build": ("tests/core/error_test.cpp", "expects("),
+    "`TREMULA_ASSERT` checks invariants": ("tests/core/error_test.cpp", "TREMULA_ASSERT("),
+    "A test name states a truth in at most 45": ("tests/architecture/test_name_test.cpp", "most_characters = 45"),
     "Every test has a timeout": (REGISTERED, "expected the property TIMEOUT"),
     "ctest names are": (REGISTERED, "expected a name of the form room.subject"),
     "labels are the suites above": (REGISTERED, "SUITES"),
@@ -42,6 +44,7 @@ CHECKED = {
     "the folder of a fast test's room": (REGISTERED, "expected a label that is a folder of tests"),
     "`large` for tests that run only when named": ("dev", "unusual='^large$'"),
     "`.clang-format`, `.clang-tidy` and `.editorconfig` decide": ("deploy/lint.sh", "clang-format --dry-run -Werror"),
+    "Warnings are errors": ("CMakePresets.json", '"CMAKE_COMPILE_WARNING_AS_ERROR": "ON"'),
 }
 
 

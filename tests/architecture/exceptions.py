@@ -8,7 +8,7 @@ SOURCES_OF_FOLDERS = {  # how many sources a folder may have, if more than 16
     "coupling/oasis": (24, "one class of the coupler per pair of files, below one interface"),
     "proto": (18, "one kind of message per pair of files"),
     "transport/control": (23, "connection, proof of the key and TLS, each in a pair of files"),
-    "transport/local": (26, "one part of shared memory (inbox, ring, door, heap) per pair of files"),
+    "transport/local": (26, "one part of shared memory (inbox, rings, mappings) per pair of files"),
     "transport/mpi": (17, "one class per pair of files"),
     "transport/tcp": (19, "one half of a connection (set-up, sending, receiving) per file"),
 }
@@ -56,7 +56,7 @@ _HANDLE = "a handle of C, which the caller has owned"
 OWNED_BY_HAND = {
     "coupling/oasis/oasis.cpp delete": "a handle of Fortran, which the caller has owned",
     "coupling/weights/weights_api.cpp delete": _HANDLE,
-    "transport/mpi/mpi_companion.hpp delete": "an attribute of a communicator, which MPI has owned",
+    "transport/mpi/companion.hpp delete": "an attribute of a communicator, which MPI has owned",
 }
 
 _INTERFACE = "one interface, whose functions stand in the order of the manual"
@@ -107,7 +107,7 @@ LONG_FILES = {
     "server/rendezvous/rendezvous.hpp": _MACHINE,
     "server/rendezvous/resume.cpp": _MACHINE,
     "server/rendezvous/waits.cpp": _ALGORITHM,
-    "transport/mpi/mpi_endpoint.cpp": _ENDPOINT,
+    "transport/mpi/endpoint.cpp": _ENDPOINT,
     "transport/ofi/endpoint.cpp": _ENDPOINT,
     "transport/tcp/endpoint.cpp": _ENDPOINT,
     "transport/tcp/receiving.cpp": "one half of a connection: frames, and where their bytes go",
@@ -134,13 +134,13 @@ GLOBALS = {
     "coupling/oasis/tremula_oasis.f90.in has_left_out_grid": "OASIS3-MCT has one component in a process, and no handle",
     "coupling/weights/weights_api.cpp mutex": "the NetCDF library keeps its state for the process",
     "transport/local/shared_memory.cpp all": "tremula_allocate, as malloc, has no handle: addresses are looked up",
-    "transport/mpi/mpi_call.cpp is_finalizing": "MPI is initialised and finalised once in a process",
-    "transport/mpi/mpi_connect.cpp connecting": "MPI is one library in a process; one thread at a time connects",
+    "transport/mpi/call.cpp is_finalizing": "MPI is initialised and finalised once in a process",
+    "transport/mpi/connect.cpp connecting": "MPI is one library in a process; one thread at a time connects",
     "transport/ofi/load.cpp buffer_bytes": _OF_PROCESS + ": a text that becomes part of the environment",
     "transport/ofi/load.cpp lists": _OF_PROCESS + ": the environment",
     "transport/ofi/load.cpp one_at_a_time": _OF_PROCESS + ": the environment",
     "transport/ofi/load.cpp rx_size": _OF_PROCESS + ": a text that becomes part of the environment",
-    "transport/tcp/introduction.cpp seats_taken": _OF_PROCESS + ": descriptors",
+    "transport/tcp/introduction.cpp slots_taken": _OF_PROCESS + ": descriptors",
 }
 
 LONG_LINES = {  # how many lines of over 120 characters a file had when the law was written; it may have fewer
