@@ -6,8 +6,8 @@
 set -euo pipefail
 build=$1
 shift
-# listed REGEX: prints the files of the tree whose path matches: those that git tracks, or in an unpacked archive all but
-# what builds make.
+# listed REGEX: prints the files of the tree whose path matches: those that git tracks, or in an unpacked archive all
+# files except those that builds make.
 listed() {
   if [ -e .git ]; then
     git ls-files
@@ -32,7 +32,8 @@ failed=0
 say() { printf '\n== %s\n' "$*"; }
 
 say "Layout: ${#files[@]} files"
-printf '%s\n' "${files[@]}" | xargs -r clang-format --dry-run -Werror || { failed=1; echo "repair with: clang-format -i FILE"; }
+printf '%s\n' "${files[@]}" | xargs -r clang-format --dry-run -Werror ||
+  { failed=1; echo "repair with: clang-format -i FILE"; }
 
 # clang-tidy takes most of its time for the headers of others, so it looks at the units of the unity build. Headers are
 # checked through the units that include them; for a changed header those of its own folder are looked at.

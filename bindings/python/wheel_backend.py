@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the wheel (PEP 517): the package with libtremula.so, libtremula_ofi.so and libtremula_mpi.so, as far as they
 are built, and the program tremula in tremula/_native, next to the libraries that they need and a bare system lacks. The
-tag is manylinux_2_36_<machine>: the wheel runs wherever glibc is 2.36 or newer, as in Debian 12, with GCC's libraries of
-that age. Without patchelf, or if newer libraries are needed, the tag is linux_<machine>: the wheel then contains only
-files of Tremula, and runs where the libraries are those of the machine that built it.
+tag is manylinux_2_36_<machine>: the wheel runs wherever glibc is 2.36 or newer, as in Debian 12, with GCC's libraries
+of that age. Without patchelf, or if newer libraries are needed, the tag is linux_<machine>: the wheel then contains
+only files of Tremula, and runs where the libraries are those of the machine that built it.
 
 pip shows nothing of the compilation, which takes minutes, without its option -v. The metadata is made without it, so
 that pip reports "Building wheel" meanwhile, and not "Preparing metadata".
@@ -187,7 +187,9 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: d
     return folder.name
 
 
-def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
+def build_wheel(
+    wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None
+) -> str:
     given = (config_settings or {}).get("build")
     build = ROOT / given if given else built()
     info = info_folder()

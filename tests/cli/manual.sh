@@ -31,8 +31,10 @@ for command in $commands; do
   page=tremula-$command.1
   for name in $(names_in_help "$command"); do
     is_in_page "$page" "$name"
-    completed tremula "$command" "-" | grep -xF -- "$name" >/dev/null || fail "bash does not complete: tremula $command $name"
-    sed -n "/^ *$command) _arguments/,/;;\$/p" "$folder/tremula.zsh" | grep -F -- "'${name}[" >/dev/null || fail "zsh does not complete: tremula $command $name"
+    completed tremula "$command" "-" | grep -xF -- "$name" >/dev/null ||
+      fail "bash does not complete: tremula $command $name"
+    sed -n "/^ *$command) _arguments/,/;;\$/p" "$folder/tremula.zsh" | grep -F -- "'${name}[" >/dev/null ||
+      fail "zsh does not complete: tremula $command $name"
     count=$((count + 1))
   done
 done
@@ -44,7 +46,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for command in $commands; do
   known=$(names_in_help "$command")
-  examples=$(sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/ s/^\\fB\(tremula .*\)\\fR$/\1/p' "$folder/tremula-$command.1" | sed 's/\\-/-/g')
+  examples=$(sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/ s/^\\fB\(tremula .*\)\\fR$/\1/p' "$folder/tremula-$command.1" |
+    sed 's/\\-/-/g')
   [ -n "$examples" ] || fail "tremula-$command.1 has no examples"
   while read -r example; do
     [[ "$example " == "tremula $command "* ]] || fail "tremula-$command.1 has an example of another command: $example"
@@ -57,7 +60,8 @@ for command in $commands; do
 done
 
 echo "== the page of the manual"
-diff "$page_of_manual" "$folder/commands" || fail "the manual shows other options than --help: cp $folder/commands $page_of_manual"
+diff "$page_of_manual" "$folder/commands" ||
+  fail "the manual shows other options than --help: cp $folder/commands $page_of_manual"
 
 echo "== the server's keys in the page of configuration"
 documented=$(sed -n '/^For the server/,$ s/^| `.*/&/p' "$(dirname "$page_of_manual")/configuration.md" |
@@ -69,7 +73,8 @@ known=$(names_in_help serve | sed -n 's/^--//p' | grep -vxE 'help|config' | sort
 echo "== values, and names of files"
 [ "$(completed tremula plan --side p)" = producer ] || fail "bash does not complete: plan --side p"
 [ "$(completed tremula plan --rel)" = --relabel ] || fail "bash does not complete: plan --rel"
-[ -z "$(completed tremula serve --port-file "")" ] || fail "expected names of files after serve --port-file, found options"
+[ -z "$(completed tremula serve --port-file "")" ] ||
+  fail "expected names of files after serve --port-file, found options"
 
 echo "== the tools that read them"
 for page in "$folder"/*.1; do

@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# embedded.sh SOURCE: a project that contains the sources of Tremula, as docs/start/quick_start.md shows, gets the library
-# without the program. Configures, and compiles nothing: Ninja lists what it would do.
+# embedded.sh SOURCE: a project that contains the sources of Tremula, as docs/start/quick_start.md shows, gets the
+# library without the program. Configures, and compiles nothing: Ninja lists what it would do.
 set -euo pipefail
 source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 shown=$(/usr/bin/python3 "$source/docs/site/blocks.py" "$source/docs/start/quick_start.md" install.embedded)
-[ "$(grep -c '^add_subdirectory(tremula)' <<<"$shown")" = 1 ] || fail "expected the page to add one folder, found: $shown"
+[ "$(grep -c '^add_subdirectory(tremula)' <<<"$shown")" = 1 ] ||
+  fail "expected the page to add one folder, found: $shown"
 
 commands() {  # commands NAME LINES: configures a project with these lines, and prints the commands of its build
   local folder=$work/$1
   mkdir "$folder"
   ln -s "$source" "$folder/tremula"
-  printf '#include <tremula/tremula.hpp>\nint main() { return tremula::Layout::parse("shape=4 grid=2").dimensions() - 1; }\n' \
-    >"$folder/my_program.cpp"
-  {
-    printf 'cmake_minimum_required(VERSION 3.25)\nproject(own LANGUAGES C CXX)\nadd_executable(my_program my_program.cpp)\n'
-    printf '%s\n' "$2"
-  } >"$folder/CMakeLists.txt"
+  printf '%s\n' '#include <tremula/tremula.hpp>' \
+    'int main() { return tremula::Layout::parse("shape=4 grid=2").dimensions() - 1; }' >"$folder/my_program.cpp"
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.25)' 'project(own LANGUAGES C CXX)' \
+    'add_executable(my_program my_program.cpp)' "$2" >"$folder/CMakeLists.txt"
   cmake -G Ninja -S "$folder" -B "$folder/build" -DTREMULA_WITH_OFI=OFF >"$folder/log" 2>&1 ||
     { cat "$folder/log" >&2; fail "the project '$1' does not configure"; }
   ninja -C "$folder/build" -t commands
@@ -40,7 +39,10 @@ expect_library "$work/shown.commands"
   fail "TREMULA_BUILD_PROGRAM is OFF, and the program is built"
 
 echo "== with the program, by FetchContent"
-fetched=$(sed "/TREMULA_BUILD_PROGRAM/d; s|^add_subdirectory(tremula).*|include(FetchContent)\nFetchContent_Declare(tremula SOURCE_DIR \${CMAKE_SOURCE_DIR}/tremula)\nFetchContent_MakeAvailable(tremula)|" <<<"$shown")
+# shellcheck disable=SC2016
+fetch='include(FetchContent)\nFetchContent_Declare(tremula SOURCE_DIR ${CMAKE_SOURCE_DIR}/tremula)\n'
+fetch+='FetchContent_MakeAvailable(tremula)'
+fetched=$(sed "/TREMULA_BUILD_PROGRAM/d; s|^add_subdirectory(tremula).*|$fetch|" <<<"$shown")
 commands fetched "$fetched" >"$work/fetched.commands"
 expect_library "$work/fetched.commands"
 for pattern in '/server/CMakeFiles/' '-o [^ ]*bin/tremula( |$)'; do

@@ -21,7 +21,9 @@ built() {  # built FOLDER: configures and builds
 }
 
 echo "== the pages that --help and errors name"
-pages=$(cd "$source" && grep -rh --include='*.cpp' --include='*.hpp' -v -e '^ *//' -e '#include' -- cli client core index_calc proto server transport |
+pages=$(cd "$source" &&
+  grep -rh --include='*.cpp' --include='*.hpp' -v -e '^ *//' -e '#include' -- \
+    cli client core index_calc proto server transport |
   grep -oE '"[^"]*\.md\b' | grep -oE '[A-Za-z_/]+\.md' | sort -u)
 [ -n "$pages" ] || fail "expected texts that name pages"
 for page in $pages; do
@@ -116,7 +118,8 @@ C
 cc -std=c99 "$work/regrid.c" -o "$work/regrid" $(pkg-config --cflags --libs tremula_weights) -Wl,-rpath,"$libraries" ||
   fail "a C program does not build by pkg-config tremula_weights"
 said=$("$work/regrid") || fail "the program by tremula_weights: $said"
-[[ "$said" == *"session: expected a pointer; found NULL"* ]] || fail "an error of libtremula_weights.so has no text: $said"
+[[ "$said" == *"session: expected a pointer; found NULL"* ]] ||
+  fail "an error of libtremula_weights.so has no text: $said"
 
 echo "== pkg-config tremula_mpi, for MPI's compiler"
 mpicc=mpicc mpif90=mpif90
@@ -136,7 +139,8 @@ C
 # shellcheck disable=SC2046
 "$mpicc" "$work/one_job.c" -o "$work/one_job" $(pkg-config --cflags --libs tremula_mpi) -Wl,-rpath,"$libraries" ||
   fail "a C program with MPI does not build by pkg-config tremula_mpi"
-said=$(timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 1 "$work/one_job") || fail "the program by tremula_mpi: $said"
+said=$(timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 1 "$work/one_job") ||
+  fail "the program by tremula_mpi: $said"
 [[ "$said" == *"updates: expected a pointer; found NULL"* ]] || fail "an error of libtremula_mpi.so has no text: $said"
 
 echo "== a libtremula.so of another version"
@@ -186,7 +190,8 @@ tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component no_such_component: e
   { cat "$work/configure.log"; fail "find_package does not say which components there are"; }
 sed 's/no_such_component/fortran_mpi/' "$work/unknown/CMakeLists.txt" >"$work/no_fortran/CMakeLists.txt"
 configure "$work/no_fortran" && fail "expected that fortran_mpi is refused in a project without Fortran"
-tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component fortran_mpi: expected Fortran among the languages of this project (C)" ||
+tr -s ' \n' ' ' <"$work/configure.log" |
+  grep -q "component fortran_mpi: expected Fortran among the languages of this project (C)" ||
   { cat "$work/configure.log"; fail "find_package does not say that the project lacks Fortran"; }
 
 echo "== the manual's link line for a program that calls ScaLAPACK"

@@ -96,7 +96,8 @@ class ProgramsTest(unittest.TestCase):
     def test_server_needs_its_key(self):
         with tremula.Server() as server:
             environment = support.environment(TREMULA_SERVER=server.endpoint, TREMULA_KEY_FILE="none")
-            code = "import tremula\ntry: tremula.Session('g', timeout=5)\nexcept tremula.Error as e: print(type(e).__name__)"
+            code = "import tremula\ntry: tremula.Session('g', timeout=5)\n"
+            code += "except tremula.Error as e: print(type(e).__name__)"
             done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
             self.assertEqual(done.stdout, "Refused\n", done.stderr)
 
@@ -132,11 +133,13 @@ class ProgramsTest(unittest.TestCase):
         self.assertRegex(done.stdout, "problem .*expected libtremula.so")
 
     def test_module_runs_the_command_line(self):
-        done = subprocess.run([sys.executable, "-m", "tremula", "version"], env=support.environment(), capture_output=True, text=True)
+        command = [sys.executable, "-m", "tremula", "version"]
+        done = subprocess.run(command, env=support.environment(), capture_output=True, text=True)
         self.assertIn(tremula.version(), done.stdout)
 
     def test_the_command_line_says_what_the_program_says(self):
-        run = lambda *command: subprocess.run(command, env=support.environment(), capture_output=True, text=True)  # noqa: E731
+        environment = support.environment()
+        run = lambda *command: subprocess.run(command, env=environment, capture_output=True, text=True)  # noqa: E731
         for line in ([], ["staus"], ["serve", "--prot", "7"], ["plan", "--help"]):
             expected, found = run(tremula.program(), *line), run(sys.executable, "-m", "tremula", *line)
             of = lambda done: (done.returncode, done.stdout, done.stderr)  # noqa: E731

@@ -25,8 +25,10 @@ class ReferenceTest(unittest.TestCase):
         self.assertEqual(sorted(sum(groups.values(), [])), sorted(packages["tremula"].exported))
 
     def test_docstrings_become_lists_paragraphs_and_text(self):
-        docstring = "Does *it*.\n\n:param a, b: of\n    two lines\n:raises Error: never\n\n    x = 1\n\n    y = 2\n\nEnd::\n\n    z"
-        expected = "Does \\*it\\*.\n\n* `a, b`: of two lines\n* raises `Error`: never\n\n\n```text\nx = 1\n\ny = 2\n```\n"
+        docstring = "Does *it*.\n\n:param a, b: of\n    two lines\n:raises Error: never\n\n    x = 1\n\n    y = 2\n\n"
+        docstring += "End::\n\n    z"
+        expected = "Does \\*it\\*.\n\n* `a, b`: of two lines\n* raises `Error`: never\n\n\n"
+        expected += "```text\nx = 1\n\ny = 2\n```\n"
         expected += "\n\nEnd:\n\n\n```text\nz\n```\n"
         self.assertEqual("\n".join(reference.rendered(docstring)), expected)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python3 -m tremula doctor [--json] [--quick]: reports what is installed, what works and how fast. Exit code 0 if all
-is well.
-Every other command line is one of runs the program `tremula` that this package uses: serve, status, plan, bench, version."""
+is well. All other command lines run the program `tremula` that this package uses: serve, status, plan, bench, version.
+"""
 from __future__ import annotations
 
 import os

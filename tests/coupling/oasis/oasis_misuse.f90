@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-!> oasis_misuse WHAT: a component named WHAT that makes one mistake. A program that is not stopped prints "was not stopped"
-!> as its last line.
+!> oasis_misuse WHAT: a component named WHAT that makes one mistake. A program that is not stopped prints
+!> "was not stopped" as its last line.
 program oasis_misuse
   use mpi
   use tremula_oasis
@@ -50,10 +50,13 @@ program oasis_misuse
   case ('type')
     call oasis_def_var(var, 'SST', part, [1, 1], OASIS_Out, 3, ierr)
   end select
-  if (what == 'bundle_differs' .and. rank == 1) call oasis_def_var(var, 'SST', part, [1, 2], OASIS_Out, OASIS_Real, ierr)
-  if (what /= 'bundle_differs' .or. rank /= 1) call oasis_def_var(var, 'SST', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
+  if (what == 'bundle_differs' .and. rank == 1) &
+    call oasis_def_var(var, 'SST', part, [1, 2], OASIS_Out, OASIS_Real, ierr)
+  if (what /= 'bundle_differs' .or. rank /= 1) &
+    call oasis_def_var(var, 'SST', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
   if (what == 'var_twice') call oasis_def_var(var, 'SST', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
-  if (what == 'ranks_differ' .and. rank == 1) call oasis_def_var(var_b, 'HEAT', part, [1, 1], OASIS_In, OASIS_Real, ierr)
+  if (what == 'ranks_differ' .and. rank == 1) &
+    call oasis_def_var(var_b, 'HEAT', part, [1, 1], OASIS_In, OASIS_Real, ierr)
   if (what == 'to_itself') call oasis_def_var(var_b, 'COPY', part, [1, 1], OASIS_In, OASIS_Real, ierr)
   if (what == 'put_uncoupled') call oasis_def_var(var_b, 'ICE', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
   if (what == 'before_enddef') call oasis_put(var, 0, field, kinfo)

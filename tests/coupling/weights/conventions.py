@@ -8,9 +8,10 @@ conventions.py check FOLDER CONSUMERS                 compares the results that 
 Written from the texts of the conventions, as algebra with a sparse matrix W:
   SCRIP User's Guide 1.4, 2.4: links (dst_address, src_address, remap_matrix[:, 0]) from 1; destination = W source.
   ESMF Reference Manual, 12.9: (row, col, S) from 1; "weights only" files hold nothing else.
-  OASIS3-MCT User Guide, CONSERV: integrals over the points that are not masked; GLOBAL spreads the difference evenly over
-    the target grid, GLBPOS in proportion to the field; BASBAL and BASPOS likewise, with the surfaces that are not
-    masked: the integral that the target gets is proportional to its own surface. A target without weights is 0 at first.
+  OASIS3-MCT User Guide, CONSERV: integrals over the points that are not masked; GLOBAL spreads the difference evenly
+    over the target grid, GLBPOS in proportion to the field; BASBAL and BASPOS likewise, with the surfaces that are not
+    masked: the integral that the target gets is proportional to its own surface. A target without weights is 0 at
+    first.
 """
 import sys
 
@@ -64,7 +65,8 @@ class Maker:
                 np.asarray(covered, "u1").tofile(f"{self.folder}/{name}.mask")
                 text += f" mask={self.folder}/{name}.mask"
             layouts.append(text)
-        self.lines.append(f"{name} {self.folder}/{name}.nc {options.replace(' ', ';')} {types} {STEPS} | {' | '.join(layouts)}")
+        words = f"{name} {self.folder}/{name}.nc {options.replace(' ', ';')} {types} {STEPS}"
+        self.lines.append(" | ".join([words, *layouts]))
 
     def scrip(self, name, row, column, weight, kind="i", **more):
         row, column, weight = shuffled(self.rng, row, column, weight)
@@ -157,8 +159,9 @@ def make(folder, seed, producers, consumers):
     maker.padded()
     maker.zero_weights()
     maker.weights_only()
-    for name, value, kind in (("missing_single", 1e20, "f4"), ("missing_double", 1e20, "f8"), ("missing_cdo", -9e33, "f4"),
-                              ("missing_tenth", 0.1, "f4"), ("missing_tiny", 1e-60, "f8"), ("missing_huge", 1e300, "f8")):
+    for name, value, kind in (("missing_single", 1e20, "f4"), ("missing_double", 1e20, "f8"),
+                              ("missing_cdo", -9e33, "f4"), ("missing_tenth", 0.1, "f4"),
+                              ("missing_tiny", 1e-60, "f8"), ("missing_huge", 1e300, "f8")):
         maker.missing(name, value, kind)
     maker.conserved("conserved", "global")
     maker.conserved("positive", "positive")
@@ -183,7 +186,8 @@ def check(folder, consumers):
         got[mine["step"], mine["number"]] = mine["value"]
         bad = ~(np.abs(got - expected) <= 1e-12 * np.maximum(1, np.abs(expected)))
         for step, number in np.argwhere(bad)[:5]:
-            print(f"{name}, step {step}: element {number}: expected {expected[step, number]!r}; found {got[step, number]!r}")
+            print(f"{name}, step {step}: element {number}: expected {expected[step, number]!r}; "
+                  f"found {got[step, number]!r}")
         failures += bad.any() or len(mine) != STEPS * M
     print(f"{len(names)} cases")
     return 1 if failures else 0
