@@ -32,10 +32,10 @@ class InStream(Stream):
         for step in stream:
             array = step[value]
 
-    The loop ends at the end of the stream; next(stream) returns one step. A step ends when the next one begins, or by
-    step.end(), which gives it back to the producer's queue earlier. With restart_timeout the loop goes on with the first
-    step of another producer, whose step.epoch_changed is True. Ranks should then act together only after step.end(),
-    which raises PeerLost for a step that the loss of the producer has cut short: `continue` with the next one.
+    The loop ends with the stream; next(stream) returns one step. A step ends when the next one begins, or by
+    step.end(), which gives it back to the producer's queue earlier. With restart_timeout the loop goes on with the
+    first step of another producer, whose step.epoch_changed is True. Ranks should then act together only after
+    step.end(), which raises PeerLost for a step that the loss of the producer has cut short: `continue` with the next.
     """
 
     _name = "in"  # its functions begin with tremula_in_
@@ -47,11 +47,10 @@ class InStream(Stream):
         self._within, self._begin = lib.tremula_in_begin_step_within, lib.tremula_in_begin_step
         self._get, self._end = lib.tremula_in_get, lib.tremula_in_end_step
         self._restart_timeout = seconds_of("restart_timeout", {"restart_timeout": 0.0, **options})
-        self._is_in_step = False
+        self._is_in_step = self._has_new_epoch = False
         self._is_cut_short = False  # whether the step was cut short, so that begin_step is the next call
         self._calls = self._seen_calls = 0  # calls of redeclare: all, and those in effect for the step begun last
         self._steps = self.epoch = 0  # how many steps, and how many epochs after the first, have begun
-        self._has_new_epoch = False
 
     def field(
         self,
@@ -173,10 +172,9 @@ class InStream(Stream):
         return out
 
     def fills(self, field: Field | str) -> bool:
-        """Returns whether `get` of the step begun last sets every element of this rank's part, whatever it held before.
-        It does not if `beta` is given, if `extents` are smaller than this part, or if the producer lacks elements
-        (is_partial): an array of numpy.empty keeps arbitrary numbers there. Call it after the first begin_step; never
-        blocks."""
+        """Returns whether `get`, in the step begun last, sets every element of this rank's part. It does not if `beta`
+        is given, if `extents` are smaller than this part, or if the producer lacks elements (is_partial): an array of
+        numpy.empty keeps arbitrary numbers there. Call it after the first begin_step; never blocks."""
         declared = self._number_of(field)
         self._check(lib.tremula_in_fills(self._handle, declared.number, ctypes.byref(found := ctypes.c_int())))
         return found.value != 0
@@ -217,8 +215,7 @@ class InStream(Stream):
         return InStep(self)
 
     async def __aiter__(self) -> AsyncIterator[InStep]:
-        """Asks for the next step between other tasks of the event loop, in the thread of the loop. step.get copies in
-        the same thread."""
+        """Asks for each step between other tasks of the event loop, in the loop's thread; step.get copies there."""
         from .asynchronous import begin_step
 
         while True:
@@ -229,9 +226,8 @@ class InStream(Stream):
                 yield InStep(self)
 
     def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
-        """Returns an iteration whose steps a thread prefetches, at most `depth` of them: see
-        tremula.streams.prefetch.Prefetch. While it lasts, the session belongs to that thread: other streams need a
-        session of their own."""
+        """Returns an iteration whose steps a thread prefetches, at most `depth` of them. While it lasts, the session
+        belongs to that thread: other streams need a session of their own. See tremula.streams.prefetch.Prefetch."""
         from .prefetch import Prefetch
 
         return Prefetch(self, depth, **options)
@@ -261,16 +257,14 @@ class InStream(Stream):
         return taken(handle)
 
     def layout(self, field: Field | str) -> Layout:
-        """Returns the layout of a field's array: as declared or, if its extent changes with every step, as it is in the
-        current step."""
+        """Returns a field's layout: as declared or, if its extent changes with every step, as in the current step."""
         handle, declared = ctypes.c_void_p(), self._number_of(field)
         self._check(lib.tremula_in_layout(self._handle, declared.number, ctypes.byref(handle)))
         return Layout._of(handle, declared.layout)
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields other layouts of the same shapes, beginning with a later step: Field.layout and
-        step.redeclarations show which step has them. Call it between two steps, after at least one has ended.
-        Collective."""
+        step.redeclarations show which one. Call it between two steps, after the first has ended. Collective."""
         self._redeclared(layouts)
         self._calls += 1
 

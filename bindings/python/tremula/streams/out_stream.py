@@ -171,8 +171,7 @@ class OutStream(Stream):
         return found.value != 0
 
     def end_step(self) -> None:
-        """Sends the step, of which every field must have been put. With queue_depth 0 it waits until consumers have
-        taken the step."""
+        """Sends the step; every field must have been put. With queue_depth 0, waits until consumers have taken it."""
         status = self._end(self._handle)
         if status == _c.INVALID_ARGUMENT and self._handle is not None:  # a field that is missing can still be put
             self._fail(status)
@@ -187,7 +186,7 @@ class OutStream(Stream):
 
         :raises InvalidArgument: it is called inside a step, or the stream is closed
         """
-        # The same number of turns on all ranks.
+        # All ranks take equally many turns.
         turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1
         for _ in range(turns):
             self._check(lib.tremula_out_serve(self._handle, seconds / turns))
@@ -294,10 +293,7 @@ class Request:
         return self.number not in self._stream._asked or self._stream._is_taken(self.number)
 
     def wait(self) -> None:
-        """Waits until every consumer has taken the step.
-
-        :raises TimedOut: a consumer has not taken it within the session's step_timeout
-        """
+        """Waits until every consumer has taken the step. Raises TimedOut after the session's step_timeout."""
         stream = self._stream
         if self.number in stream._asked:
             stream._check(lib.tremula_out_wait(stream._handle, self.number))

@@ -236,9 +236,8 @@ class Follower:
                 if self._buffers == "copy":
                     self._front[name].tensor.copy_(place.tensor)
                 else:
-                    front = self._front[name]
                     carrier(self._tensors[name]).data = place.tensor
-                    self._front[name], self._back[name] = place, front
+                    self._front[name], self._back[name] = place, self._front[name]
 
     # ---- the rest ----
 
@@ -288,11 +287,10 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
              twice the memory and one more pass; "swap": the second set becomes the first by exchanging Tensor.data,
              which takes twice the memory and no pass, but the memory of a parameter moves with every version; "direct":
              versions are received into the tensors themselves, which takes no more memory and no pass, but they must
-             not be used during ``update``, and after an error in it they are a mixture: ``is_whole`` is False until an
-             update succeeds
+             not be used during ``update``, and an error in it leaves a mixture: ``is_whole`` is False until it succeeds
     verify   "sent": checks all tensors for which the writer sends a hash in the type that is read; "all": raises
              ValueError if these are not all tensors; "none". Takes a pass over the elements; a group of several ranks
-             adds hashes up by ``sum_over_ranks``, by default torch.distributed if it is initialised with the same ranks, else the session
+             sums hashes by ``sum_over_ranks``, by default torch.distributed if it has the same ranks, else the session
     options  options of the stream, e.g. restart_timeout=600, serve=True
 
     Collective. Raises ValueError for a tensor that the writer does not have (with the nearest name), for shapes that

@@ -73,15 +73,13 @@ class Layout:
         source: Sequence[int] | None = None,
         **more: Any,
     ) -> Layout:
-        """Makes a layout of blocks of `block` elements, distributed round-robin beginning with grid coordinate `source`
-        (default 0)."""
+        """Makes a layout of blocks of `block` elements, round-robin from grid coordinate `source` (default 0)."""
         return cls.parse(text_of(shape=shape, grid=grid, block=block, source=source) + text_of_more(more))
 
     @classmethod
     def on_mesh(cls, shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Shard | Replicate]) -> Layout:
         """Makes the layout of an array on a mesh of ranks, numbered last axis fastest, in the terms of PyTorch's
-        DTensor: each axis cuts a dimension of what the axes before it have left (Shard), or makes copies
-        (Replicate)."""
+        DTensor: each axis cuts a dimension of what the axes before it have left (Shard), or copies it (Replicate)."""
         if len(placements) != len(mesh):
             raise InvalidArgument(
                 f"placements: expected one for each of the {len(mesh)} axes of the mesh, found {len(placements)}"
@@ -90,18 +88,11 @@ class Layout:
             if not isinstance(placement, (Shard, Replicate)):
                 raise InvalidArgument(f"placements: expected Shard or Replicate, found {placement!r}")
         shards = [p if isinstance(p, Shard) else Shard(-1) for p in placements]
+        sizes = len(shape), int64s(shape, "shape"), len(mesh), int64s(mesh, "mesh")
+        dimension_of = ints([s.dimension for s in shards], "dimension")
+        factors = int64s([s.split_factor for s in shards], "split_factor")
         handle = ctypes.c_void_p()
-        check(
-            lib.tremula_layout_on_mesh(
-                len(shape),
-                int64s(shape, "shape"),
-                len(mesh),
-                int64s(mesh, "mesh"),
-                ints([s.dimension for s in shards], "dimension"),
-                int64s([s.split_factor for s in shards], "split_factor"),
-                ctypes.byref(handle),
-            )
-        )
+        check(lib.tremula_layout_on_mesh(*sizes, dimension_of, factors, ctypes.byref(handle)))
         return cls._of(handle)
 
     @classmethod
@@ -181,8 +172,7 @@ class Layout:
 
     @classmethod
     def from_scalapack(cls, desc: Sequence[int], rows: int, columns: int) -> Layout:
-        """Makes a layout from the descriptor (9 integers) of a dense matrix on a row-major BLACS grid of rows x
-        columns."""
+        """Makes a layout from a dense matrix's descriptor (9 integers) on a row-major BLACS grid of rows x columns."""
         if len(desc) != 9:
             raise InvalidArgument(f"desc: expected 9 integers, found {len(desc)}")
         handle = ctypes.c_void_p()
@@ -276,8 +266,7 @@ class Layout:
         from ..arrays import Target
 
         kind = element_type(getattr(array, "dtype", None) if dtype is None else dtype)
-        target = Target("hash", kind, self, rank)
-        pointer, size, _ = target.locate(array, is_written=False)
+        pointer, size, _ = Target("hash", kind, self, rank).locate(array, is_written=False)
         found = (ctypes.c_uint64 * 1)()
         check(lib.tremula_layout_hash(self._handle, rank, kind.code, pointer, size, found))
         return int(found[0])
@@ -294,8 +283,7 @@ class Layout:
         return Layout._of(handle, self)
 
     def __eq__(self, other: object) -> bool:
-        """Returns whether both layouts have the same owners and the same storage and, if ranks list what they own,
-        whether this rank listed the same."""
+        """Returns whether owners and storage are equal and, if ranks list what they own, also this rank's lists."""
         if not isinstance(other, Layout):
             return NotImplemented
         return self.text == other.text and self._lists == other._lists
