@@ -320,7 +320,7 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     if (explained.text().empty()) throw;
     const bool has_left = explained.is_warning();
     const std::string where =
-        call_.name.empty() ? "" : fmt::format(" {} {}", has_left ? "in" : "to", text_of(call_));
+        call_.name.empty() ? "" : fmt::format(" {}{}", has_left ? "in " : "", text_of(call_));
     throw Error(error.code(),
                 fmt::format("{}; {}{}: {}", error.what(),
                             has_left ? fmt::format("group '{}' is not complete", name_)

@@ -194,7 +194,7 @@ TEST_P(CoupledRefusal, NamesAnAbsentRank) {
     for (const int rank : {0, 1}) {
       const Event error = job.error_of(rank);
       EXPECT_EQ(error.status, TREMULA_TIMED_OUT) << testing::PrintToString(error);
-      EXPECT_NE(error.text.find("ranks of group 'incomplete' that did not come"), std::string::npos)
+      EXPECT_NE(error.text.find("ranks of group 'incomplete' that did not join"), std::string::npos)
           << testing::PrintToString(error);
       EXPECT_NE(error.text.find(": rank 2 on host"), std::string::npos)
           << testing::PrintToString(error);

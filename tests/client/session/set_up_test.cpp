@@ -359,7 +359,7 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
         out.declare(field(3));
         const Error e = error_of([&] { put(s, out); });
         EXPECT_EQ(e.code(), Errc::timed_out) << e.what();
-        expect_has(e, "; ranks of group 'g' that did not come");
+        expect_has(e, "; ranks of group 'g' that did not join");
         expect_has(e, ": rank 2 on host ");
         together.wait();
       }));
