@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! The ocean: a layer of water under every element that is sea, and no elements elsewhere. Of n ranks, each has every
+! The ocean: a layer of water under every element that is sea, and no elements elsewhere. Each of n ranks has every
 ! n-th element.
 !
 !   ocean INPUT OUTPUT FIRST_DAY DAYS

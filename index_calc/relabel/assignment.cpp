@@ -76,7 +76,7 @@ private:
     std::size_t row = none;
     auto operator<=>(const Sold&) const = default;
   };
-  /// A column that a search has reached. Of two at equal distance, the one reached first comes
+  /// A column that a search has reached. If two have equal distances, the one reached first comes
   /// first, which gives short paths, and the same paths on every machine.
   struct Reached {
     Index distance;

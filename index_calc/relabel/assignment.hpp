@@ -47,8 +47,8 @@ void validate(const Gains& gains);
 std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks = nullptr);
 
 /// Returns a column for each row by repeatedly taking the largest gain that is still possible,
-/// which yields at least half of the largest sum. Of equal gains the lower row comes first, then
-/// the lower column.
+/// which yields at least half of the largest sum. If gains are equal, the lower row comes first,
+/// then the lower column.
 /// @throws core::Error as validate
 /// Cost: O(entries * log entries); memory 16 bytes for each entry.
 std::vector<Rank> greedy_assignment(const Gains& gains);
