@@ -35,7 +35,7 @@ case $mpi in
 esac
 targets=(tests_fast client/all cli/all bindings/all coupling/all)
 selection=(--label-regex '^fast$')
-# What is sanitized is optimised less, and compiled folder by folder, as in the presets.
+# Sanitized builds are optimised less and compiled folder by folder, as in the presets.
 case $sanitizers in
   none) targets+=(tremula_headers_alone) ;;
   asan) options+=("-DTREMULA_SANITIZE=address,undefined") ;;
@@ -47,7 +47,7 @@ esac
 [ "$sanitizers" = none ] || options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_CXX_FLAGS_RELEASE="-O1 -g1 -DNDEBUG")
 
 # unpack_libraries FOLDER ARCHITECTURE: unpacks Debian's libraries for that architecture into FOLDER/root. Nothing is
-# installed: not all of them can be beside those of the machine.
+# installed, because some of them cannot be installed next to those of the machine.
 unpack_libraries() {
   local root=$PWD/$1/root state=$PWD/$1/apt packages package link place
   local apt=(apt-get -q -y -o Debug::NoLocking=1 -o APT::Architecture="$2" -o APT::Architectures="$2"
@@ -55,7 +55,7 @@ unpack_libraries() {
     -o Dir::State::Status="$state/status" -o Dir::Cache="$state/cache")
   rm -rf "$root"
   mkdir -p "$root" "$state/lists/partial" "$state/cache/archives/partial"
-  : >"$state/status"  # nothing is installed: dependencies come, too
+  : >"$state/status"  # no package is installed, so apt also fetches all dependencies
   "${apt[@]}" update
   mapfile -t packages < <(awk '$1 ~ /^(library|matrix)$/ && $2 ~ /^lib.*-dev$/ && !/optional/ {print $2}' \
     deploy/dependencies.txt)
@@ -94,7 +94,7 @@ say "Configuring $name: $processor, $compiler, $build, $sanitizers, MPI $mpi, li
   "NetCDF $netcdf"
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake -G Ninja -S . -B "$folder" "${options[@]}"
-# An option that is on takes effect where CMake finds what it needs: here it must.
+# CMake ignores an option that is on if it does not find what the option needs; a row must not pass then.
 expect_target() {  # expect_target TARGET VALUE
   local is_here=off
   ! ninja -C "$folder" -t query "$1" >/dev/null 2>&1 || is_here=on

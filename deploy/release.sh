@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# release.sh [trial]: the files of a release, in build/release-VERSION, from what is committed. Packages, wheel and
-# manual are made in the unpacked source archive, which knows nothing of git, and its fast tests pass there. With
+# release.sh [trial]: makes the files of a release, in build/release-VERSION, from the current commit. Packages, wheel
+# and manual are made in the unpacked source archive, which is not a git repository, and its fast tests run there. With
 # `trial` the changelog may still call the version unreleased.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
@@ -13,16 +13,16 @@ case "${1:-}" in
   *) fail "expected nothing or trial, found '$1'" ;;
 esac
 
-[ -e .git ] || fail "expected a clone, found a tree without .git: the archive is made of what is committed"
+[ -e .git ] || fail "expected a clone, found a tree without .git: the archive is made from a commit"
 dirt=$(git status --porcelain)
-[ -z "$dirt" ] || fail "expected a clean tree; found changes that are not committed, or files that git does not know:
+[ -z "$dirt" ] || fail "expected a clean tree; found uncommitted changes, or files that git does not track:
 $dirt"
-version=$(deploy/versions.py "$kind") || fail "expected that all files agree on the version"
+version=$(deploy/versions.py "$kind") || fail "expected all files to agree on the version"
 interface=${version%.*}
 name=tremula-$version
 out=$PWD/build/release-$version
 work=$PWD/build/release-work
-# Files of one commit have one time, whenever and wherever they are made.
+# All files get the time of the commit, so that they do not depend on when and where they are made.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 unset CCACHE_BASEDIR

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""versions.py [released]: prints the version of the tree if all files that name it agree; otherwise names those that do
-not, by file and line, and ends with 1. With `released`, the first section of the changelog must be that version's."""
+"""versions.py [released]: prints the version of the tree if all files that contain it agree; otherwise names the file
+and line of each that does not, and exits with 1. With `released`, the first section of the changelog must be that of
+this version, with a date."""
 from __future__ import annotations
 
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PROTOCOL = "protocol {protocol} of Tremula {version}"
 PLACEHOLDER = r"placeholder: (tremula .*)$", "tremula {version} (protocol {protocol})"
-# Files that name the version of CMakeLists.txt, or a part of it: how they do, and what has to be found there.
+# Files that contain the version of CMakeLists.txt, or a part of it: the pattern that finds it, and the expected text.
 NAMED = (
     ("CITATION.cff", r"^version: (\S+)$", "{version}"),
     ("bindings/python/tremula/_library.py", r'^INTERFACE = "([^"]+)"', "{interface}"),
@@ -27,7 +28,7 @@ NAMED = (
 
 
 def first(root: Path, path: str, pattern: str) -> tuple[str, int]:
-    """Returns what the group of the pattern matches first in a file, and the number of its line; ("", 1) if nothing."""
+    """Returns the text of the pattern's group at its first match in a file, and the line number; ("", 1) if none."""
     text = (root / path).read_text()
     match = re.search(pattern, text, re.MULTILINE)
     return (match[1], text.count("\n", 0, match.start(1)) + 1) if match else ("", 1)
@@ -51,7 +52,7 @@ def disagreements(root: Path = ROOT, is_released: bool = False) -> list[str]:
         expected = form.format(**values)
         found, line = first(root, path, pattern)
         if found != expected:
-            said.append(f"{path}:{line}: expected '{expected}', by CMakeLists.txt and convert.hpp, found '{found}'")
+            said.append(f"{path}:{line}: expected '{expected}', as in CMakeLists.txt and convert.hpp, found '{found}'")
     section, line = first(root, "CHANGELOG.md", r"^## (.+)$")
     dated = rf"\[{re.escape(here)}\] - \d\d\d\d-\d\d-\d\d"
     if not re.fullmatch(dated if is_released else dated + rf"|\[{re.escape(here)}\] - unreleased", section):

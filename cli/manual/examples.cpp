@@ -34,7 +34,7 @@ constexpr Example of_status[] = {
      "Shows one stream of a server on another host: fields, types, shapes and layouts."},
     {"tremula status --watch 2", "Shows a line for each stream, every two seconds."},
     {R"(tremula status --stuck 600 || echo "a rank waits for ten minutes")",
-     "Shows the ranks that have waited for so long, and fails if there is one."}};
+     "Shows the ranks that have waited for 600 s or longer, and fails if there is one."}};
 
 constexpr Example of_version[] = {
     {"tremula version --json", "Prints the version, and that of the protocol, for a program."}};
