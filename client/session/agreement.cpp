@@ -324,7 +324,7 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     throw Error(error.code(),
                 fmt::format("{}; {}{}: {}", error.what(),
                             has_left ? fmt::format("group '{}' is not complete", name_)
-                                     : fmt::format("ranks of group '{}' that did not come", name_),
+                                     : fmt::format("ranks of group '{}' that did not join", name_),
                             where, explained.text()));
   }
 }

@@ -75,7 +75,7 @@ TEST_F(Owners, StreamIsReadableOnlyWithItsKey) {
             {"11: request: 4 streams { names: 'sst' }"});
   play.send(20, announce("sst"),
             {Play::refused(20, refused,
-                           "stream \\'sst\\' is announced by a group with another key already; "
+                           "stream \\'sst\\' is already announced by a group with another key; "
                            "choose another name or announce it when that group has closed it")});
   play.send(20, "request: 5 close_stream { stream: 'sst' }",
             {Play::refused(20, refused,

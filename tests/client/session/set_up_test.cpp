@@ -370,7 +370,7 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
   std::string texts;  // the first rank that fails leaves, and the other learns that it has left
   for (auto& r : ranks) texts += error_of([&] { r.get(); }).what();
   EXPECT_NE(
-      texts.find("ranks of group 'h' that did not come: rank 1, which has not joined the server"),
+      texts.find("ranks of group 'h' that did not join: rank 1, which has not joined the server"),
       texts.npos)
       << texts;
 }
