@@ -205,7 +205,8 @@ TEST(Paths, NoticeABitThatFlipsInTransit) {
   } catch (const core::Error& e) {
     EXPECT_EQ(e.code(), core::Errc::mismatch);
     const std::string text = e.what();
-    EXPECT_NE(text.find("expected the 4 elements of producer rank 1 to have hash"), text.npos) << text;
+    EXPECT_NE(text.find("expected the 4 elements of producer rank 1 to have hash"), text.npos)
+        << text;
     EXPECT_NE(text.find("changed in transit by path 'inverting'"), text.npos) << text;
   }
   EXPECT_NO_THROW(k.ins[1]->tell_mismatch()) << "once";
