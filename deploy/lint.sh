@@ -19,7 +19,7 @@ sources='\.(c|h|cpp|hpp)$'
 since= tidies=true
 if [ "${1:-}" = --changed ]; then
   shift
-  since=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null || true)
+  [ ! -e .git ] || since=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null || true)
   [ -n "$since" ] || tidies=false
 fi
 files=("$@")

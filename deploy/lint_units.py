@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lint_units.py COMPILE_COMMANDS: reads names of files, one per line, and prints the sources that a compiler is given
 for them: the file itself, or the unit of a unity build that includes it. For a header these are the sources of its
-folder."""
+folder, or all if the folder has none."""
 
 import json
 import pathlib
@@ -29,7 +29,8 @@ def main() -> None:
     for line in sys.stdin.read().splitlines():
         file = pathlib.Path(line).absolute()
         if file.suffix in (".h", ".hpp"):
-            chosen |= {unit for source, unit in unit_of.items() if source.parent == file.parent}
+            near = {unit for source, unit in unit_of.items() if source.parent == file.parent}
+            chosen |= near or set(unit_of.values())
         elif file in unit_of:
             chosen.add(unit_of[file])
     print("\n".join(sorted(chosen)))

@@ -35,7 +35,7 @@ EXTRAS = {"xarray": "xarray", "torch": "torch", "mpi": "mpi4py"}
 PROMISED = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
 SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|libutil|libresolv|libgcc_s|libstdc\+\+)\.so\.|ld-linux")
 # Libraries of the host, needed for one transport each: its MPI starts the jobs, and its libfabric knows its networks.
-HOST = re.compile(r"lib(mpi|fabric)\.so\.")
+HOST = re.compile(r"lib(mpi|mpich|fabric)\.so\.")
 
 
 def version() -> str:

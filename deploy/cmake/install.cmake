@@ -124,7 +124,7 @@ install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tr
 file(GLOB_RECURSE pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} bindings/*.md cli/*.md client/*.md core/*.md coupling/*.md
   deploy/*.md deploy/*.svg docs/*.md docs/*.svg examples/*.md index_calc/*.md proto/*.md server/*.md transport/*.md)
 list(FILTER pages EXCLUDE REGEX /docs/theme/)
-foreach(page README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md tests/bench/RESULTS.md deploy/dependencies.txt ${pages})
+foreach(page README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md tests/bench/RESULTS.md tests/long_tests.txt deploy/dependencies.txt ${pages})
   get_filename_component(folder ${page} DIRECTORY)
   install(FILES ${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT tools)
 endforeach()

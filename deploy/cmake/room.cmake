@@ -65,11 +65,12 @@ function(tremula_unite_folders target)
 endfunction()
 
 # tremula_add_test(index_calc.plan SOURCES plan/plan_test.cpp LINK tremula_index_calc
-#                  [LABELS unit] [SLOW] [FOLDER index_calc/plan] [ARGS ...])
+#                  [LABELS unit] [SLOW] [ALSO_UNSANITIZED] [FOLDER index_calc/plan] [ARGS ...])
 # Adds one GoogleTest program as one ctest entry. Its labels are the suite, `fast` or `slow`, and the folder that it
 # tests, by default that of its first source in tests/. A fast test ends within about five seconds and needs no mpirun.
+# ALSO_UNSANITIZED: some of its tests cannot run under a sanitizer, e.g. those that count or limit memory.
 function(tremula_add_test name)
-  cmake_parse_arguments(ARG "SLOW" "LABELS;FOLDER" "SOURCES;LINK;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;ALSO_UNSANITIZED" "LABELS;FOLDER" "SOURCES;LINK;ARGS" ${ARGN})
   string(REPLACE "." "_" target ${name}_test)
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE tremula_options tremula_test_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
@@ -91,7 +92,7 @@ function(tremula_add_test name)
   string(REGEX MATCH "^[^/]*" room ${ARG_FOLDER})
   if(name IN_LIST tremula_left_out_tests)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
-  elseif(room IN_LIST TREMULA_ROOMS_TESTED_ELSEWHERE AND NOT ARG_SLOW)
+  elseif(room IN_LIST TREMULA_ROOMS_TESTED_ELSEWHERE AND NOT ARG_SLOW AND NOT ARG_ALSO_UNSANITIZED)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
