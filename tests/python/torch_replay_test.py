@@ -191,6 +191,24 @@ class Dealing(unittest.TestCase):
                 whole = Turns.of_state(state)
                 self.assertEqual({s for s in range(first, end) if whole.is_done(s)}, done)
 
+    def test_round_begins_with_the_first_worker(self):
+        before = Turns(2)
+        for step in (0, 2, 4, 1):  # steps 3, 5, 6, ... are left
+            before.drawn(step)
+        for worker in range(2):
+            before.claim(worker)
+        for turns in (Turns(3), before.resumed(3)):
+            begins = [step for step in range(40) if turns.owner(step) == 0]
+            for step in range(30):
+                self.assertEqual(turns.round_from(step), next(begin for begin in begins if begin >= step))
+
+    def test_state_that_lacks_something_is_refused(self):
+        whole = Turns(4).state()
+        partial = [{key: value for key, value in whole.items() if key != lacking} for lacking in ("total", "first", "next")]
+        for state in [{}, {"by": "share"}, {"by": "turns"}, {**whole, "total": None}, {**whole, "next": [1]}, *partial]:
+            with self.assertRaisesRegex(ValueError, "expected the state of a dataset with deal='turns', found"):
+                Turns.of_state(state)
+
     def test_state_of_one_rank_covers_only_its_workers(self):
         mine = Turns(4)
         mine.drawn(0), mine.drawn(1)

@@ -77,7 +77,7 @@ class Turns:
         return None if number is None else number % self.total
 
     def ends_round(self, step: int) -> bool:
-        """Returns whether every worker has had a turn after this step."""
+        """Returns whether this step completes a round."""
         number = self.number_of_step(step)
         return number is not None and (number + 1) % self.total == 0
 
@@ -87,7 +87,13 @@ class Turns:
         >>> [Turns(4).round_from(step) for step in range(6)]
         [0, 4, 4, 4, 4, 8]
         """
-        return next_turn(step, 0, self.total)
+        if self.before is None:
+            number = step
+        elif step >= self._end:
+            number = len(self._left) + step - self._end
+        else:
+            number = bisect_left(self._left, step)
+        return self.step_of(next_turn(number, 0, self.total))
 
     def drawn(self, step: int) -> None:
         """Records that a step was given to the training; the steps of each worker come in ascending order."""
@@ -112,7 +118,7 @@ class Turns:
         return len(self.next) == self.total
 
     def oldest_needed(self, worker: int) -> int:
-        """Returns the first step of ``worker`` that it has not been given."""
+        """Returns the first of the worker's steps not yet given to the training."""
         begin = self.first if self.before is None else 0
         return self.step_of(self.next.get(worker, next_turn(begin, worker, self.total)))
 
@@ -135,21 +141,25 @@ class Turns:
         if total == self.total:
             return Turns.of_state(self.state())
         raise ValueError(f"expected a state that covers all {self.total} workers, as there are {total} now, found one "
-                         f"of {sorted(self.next)}: give load_state_dict what merged() makes of the states of all ranks")
+                         f"of {sorted(self.next)}: pass merged(states of all ranks) to load_state_dict")
 
     @staticmethod
     def of_state(state: Mapping[str, Any]) -> Turns:
         """Makes Turns from a result of ``state``. Raises ValueError if it is anything else."""
-        if state.get("by") != "turns":
-            raise ValueError(f"expected the state of a dataset with deal='turns', found {state!r}")
-        before = state.get("before")
-        turns = Turns(int(state["total"]), int(state["first"]), None if before is None else Turns.of_state(before))
-        turns.next = {int(number): int(step) for number, step in state["next"].items()}
+        text = f"expected the state of a dataset with deal='turns', found {state!r}"
+        try:
+            if state["by"] != "turns":
+                raise ValueError(text)
+            before = state.get("before")
+            turns = Turns(int(state["total"]), int(state["first"]), None if before is None else Turns.of_state(before))
+            turns.next = {int(number): int(step) for number, step in state["next"].items()}
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(text) from error
         return turns
 
 
 def merged(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merges the states that all ranks have saved into one, with which a job of another size can go on.
+    """Merges the states saved by all ranks, so that a job of a different size can continue.
 
     >>> a, b = Turns(4), Turns(4)
     >>> a.drawn(0), a.drawn(1), b.drawn(2), b.drawn(3)
