@@ -13,7 +13,7 @@ namespace tsunami {
 namespace {
 
 /// Makes this thread treat denormal numbers as 0. Ahead of the first wave the scheme leaves
-/// elevations of 1e-40 m, which processors compute a hundred times slower than others.
+/// elevations of 1e-40 m, on which arithmetic is a hundred times slower.
 void flush_denormals() {
 #if defined(__SSE__)
   _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zero

@@ -46,7 +46,7 @@ double area(const Picture& picture, const Colour& colour) {
   return sum;
 }
 
-/// Checks that every element of the document is closed, in order.
+/// Checks that every element is closed in nesting order.
 void expect_well_formed(const std::string& xml) {
   std::vector<std::string> open;
   const std::regex tag(R"(<(/?)([a-z]+)((?: [a-zA-Z-]+="[^"<>]*")*)(/?)>)");
@@ -158,7 +158,7 @@ TEST(PlanPicture, KeepsItsTextInsideThePage) {
   }
 }
 
-/// Returns the area of the polygons of one colour, by the sum over their edges (Gauss).
+/// Returns the area of the polygons of one colour, by the shoelace formula.
 double striped_area(const Picture& picture, const Colour& colour) {
   double sum = 0;
   for (const auto& shape : picture.shapes)
@@ -180,7 +180,8 @@ TEST(PlanPicture, StripesElementsOfSeveralRanks) {
                          "8 elements, 64 B, 2 runs for the producer", "the package: a share",
                          "Volumes: 512 B in 8 packages", "largest 64 B, smallest 64 B"});
   const double half = 340.0 * 340 / 2, key = 12 * 12;
-  EXPECT_NEAR(area(picture, viridis(0)), half + half, 1e-6);  // and consumer 0, the left half
+  // Half is in the producer's plot, half is consumer 0's.
+  EXPECT_NEAR(area(picture, viridis(0)), half + half, 1e-6);
   EXPECT_NEAR(striped_area(picture, viridis(2.0 / 3)), half / 2, half / 20);
   EXPECT_NEAR(striped_area(picture, viridis(1)), half / 2, half / 20);
   EXPECT_NEAR(area(picture, pair_colour) - key, 340.0 * 340 / 8, 1e-6);

@@ -10,7 +10,7 @@ namespace {
 
 std::string_view to_string(Side side) { return side == Side::producer ? "producer" : "consumer"; }
 
-/// The place where the participants of one test meet and leave their addresses.
+/// Barrier and address exchange of one test.
 class Hub {
 public:
   Hub(Rank producers, Rank consumers)

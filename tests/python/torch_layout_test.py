@@ -186,7 +186,7 @@ class LayoutOf(unittest.TestCase):
         self.assertEqual([viewed.global_indices(rank, 0).tolist() for rank in range(2)],
                          [part.flatten().tolist() for part in columns])
         mesh = DeviceMesh(torch.arange(4).reshape(2, 2))
-        with self.assertRaisesRegex(ValueError, "that 8 chunks divide, found 6.*use_strided_shard_as_shard_order"):
+        with self.assertRaisesRegex(ValueError, "divisible by 8, found 6.*use_strided_shard_as_shard_order"):
             tt.layout_of(DTensor((6,), mesh, [_StridedShard(0, 2), Shard(0)], filled_in))
         alone = tt.layout_of(DTensor((8,), DeviceMesh([0, 1]), [_StridedShard(0, 2)]))
         self.assertEqual([alone.global_indices(rank, 0).tolist() for rank in range(2)], [[0, 1, 4, 5], [2, 3, 6, 7]])

@@ -23,10 +23,10 @@ std::string library_vendor() {
   return vendor;
 }
 
-/// Finds the ompi-server through which Open MPI up to version 4 finds the ports of other jobs. Its
-/// address is handed down by mpirun as the parameter pmix_server_uri: the address itself, or
-/// file:PATH of a file that holds it.
-/// @return the server's process name, "1551826944.0"; empty if there is none
+/// Returns the process name of the ompi-server through which Open MPI up to version 4 finds the
+/// ports of other jobs, e.g. "1551826944.0"; empty if none is named. mpirun passes its address as
+/// the parameter pmix_server_uri: the address itself, or file:PATH of a file that holds it. Returns
+/// file:PATH if the file cannot be read here.
 std::string ompi_server() {
   const char* given = std::getenv("OMPI_MCA_pmix_server_uri");
   if (given == nullptr) return {};
@@ -60,10 +60,9 @@ Transport::Transport(MPI_Comm comm, double timeout, const core::Log* log)
   const std::string server = ompi_server();
   if (server.empty())
     why_not_ =
-        "expected an ompi-server that the mpiruns of both jobs know, as Open MPI needs it to bring "
-        "jobs together; found "
-        "none: start `ompi-server --no-daemonize --report-uri FILE` once and give each mpirun "
-        "`--ompi-server file:FILE`";
+        "expected one ompi-server shared by the mpiruns of both jobs, which Open MPI needs to "
+        "connect them; found none: start `ompi-server --no-daemonize --report-uri FILE` once and "
+        "give each mpirun `--ompi-server file:FILE`";
   else
     offer_ = "mpi:" + vendor + "@" + server;
 }

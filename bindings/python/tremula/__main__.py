@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
         path = program()
         if arguments[:1] in (["-h"], ["--help"]):
             code = subprocess.run([path, "--help"]).returncode
-            print(f"\nOf the Python package:\n{DOCTOR}")
+            print(f"\nAdded by the Python package:\n{DOCTOR}")
             return code
         os.execv(path, [path, *arguments])
     unknown = set(arguments[1:]) - {"--json", "--quick"}
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 def command() -> int:
-    """Runs the script `tremula` that a wheel installs."""
+    """Entry point of the script `tremula` that a wheel installs."""
     try:
         return main(sys.argv[1:])
     except Error as error:

@@ -40,7 +40,7 @@ std::vector<Segment> unrolled(const SegmentList& list) {
   return result;
 }
 
-/// Returns the segments with neighbours in the local indices of both sides joined.
+/// Joins segments adjacent in both sides' local indices.
 std::vector<Segment> joined(const std::vector<Segment>& segments) {
   std::vector<Segment> result;
   for (const Segment& s : segments) {
@@ -61,7 +61,7 @@ bool has_cut(const Distribution& d) {
   return dealt != nullptr && dealt->cut != 0;
 }
 
-/// Returns the first fact that a list gets wrong; empty if there is none.
+/// Describes the first mistake of a list; empty if there is none.
 std::string mistake(const SegmentList& list, std::vector<Segment> expected, bool is_divided) {
   auto found = unrolled(list);
   if (list.elements() != sum_of_lengths(expected)) return "elements()";
@@ -77,7 +77,7 @@ std::string mistake(const SegmentList& list, std::vector<Segment> expected, bool
   return {};
 }
 
-/// Returns the first fact that an Overlaps gets wrong; empty if there is none.
+/// Describes the first mistake of an Overlaps; empty if there is none.
 std::string mistake(const Overlaps& found, const std::map<Index, std::vector<Segment>>& expected,
                     bool is_divided) {
   if (found.size() != expected.size()) return "number of peers: " + std::to_string(found.size());

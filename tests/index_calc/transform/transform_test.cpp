@@ -27,7 +27,7 @@ std::string text_of(const Transformation& t) {
   return text.str();
 }
 
-/// Bytes that begin at any address.
+/// A buffer at a random byte offset.
 class Cells {
 public:
   Cells(std::size_t bytes, Random& random)
@@ -41,11 +41,11 @@ private:
   std::vector<std::byte> memory_;
 };
 
-/// An array that both functions move from one side to the other.
-class Journey {
+/// An array that is moved once by pack and unpack, and once by copy_from_peer.
+class TransformCase {
 public:
-  Journey(const Layout& from, const Layout& to, Numbers from_numbers, Numbers to_numbers,
-          const Transformation& t, Random& random)
+  TransformCase(const Layout& from, const Layout& to, Numbers from_numbers, Numbers to_numbers,
+                const Transformation& t, Random& random)
       : from_(from), to_(to), to_numbers_(std::move(to_numbers)), t_(t), random_(random) {
     for (const auto& [rank, numbers] : from_numbers) {
       source_.emplace(rank, filled(numbers, t.from, t.alpha == 0.0 ? -1 : 0));
@@ -83,7 +83,8 @@ private:
   };
   using Move = std::function<void(const Package&, Rank, Stretch, std::span<std::byte>)>;
 
-  /// Returns cells with a value for each number; with `shift` -1 all bytes are 0xff, a NaN.
+  /// Returns cells with a value for each number; with `shift` -1 all bytes are 0xff (NaN for
+  /// floating-point types).
   Cells filled(const std::vector<Index>& numbers, core::ElementType type, Index shift) {
     const std::size_t width = element_bytes(type);
     Cells cells(numbers.size() * width, random_);
@@ -115,7 +116,7 @@ private:
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const auto *const was = &before[i * width], *const is = &after[i * width];
       if (numbers[i] < 0) {
-        ASSERT_EQ(std::memcmp(was, is, width), 0) << "cell " << i << " is none of the elements";
+        ASSERT_EQ(std::memcmp(was, is, width), 0) << "cell " << i << " is not an element";
       } else {
         const Cell cell = at_.at(static_cast<std::size_t>(numbers[i]));
         ASSERT_TRUE(
@@ -143,7 +144,7 @@ TEST(Transform, FollowsTheFormulaAndChangesNoOtherCell) {
     const Layout from = random.layout(shape, most), to = random.layout(shape, most);
     const Transformation t = testing::random_transformation(random);
     SCOPED_TRACE(to_string(from) + "  to  " + to_string(to) + " " + text_of(t));
-    Journey(from, to, World(from).buffers, World(to).buffers, t, random).expect_right();
+    TransformCase(from, to, World(from).buffers, World(to).buffers, t, random).expect_right();
   }
 }
 
@@ -162,9 +163,9 @@ TEST(Transform, CoversEveryPairOfTypesInRowsAndTiles) {
           const Transformation t{type, other, alpha, beta, beta == 0};
           SCOPED_TRACE(text_of(t));
           if (is_tiled)
-            Journey(rows, columns, from, there, t, random).expect_right();
+            TransformCase(rows, columns, from, there, t, random).expect_right();
           else
-            Journey(row, row, line, line, t, random).expect_right();
+            TransformCase(row, row, line, line, t, random).expect_right();
           if (HasFailure()) return;
         }
     }
@@ -187,7 +188,7 @@ TEST(Transform, IsTheSameBeyondTheCache) {
       const Layout from = Layout::parse(shape + mine), to = Layout::parse(shape + theirs);
       const Transformation t{type, other, random.one_in(2) ? 1. : 2., beta, true};
       SCOPED_TRACE(to_string(from) + "  to  " + to_string(to) + " " + text_of(t));
-      Journey(from, to, testing::large_numbers(from), testing::large_numbers(to), t, random)
+      TransformCase(from, to, testing::large_numbers(from), testing::large_numbers(to), t, random)
           .expect_right();
       if (HasFailure()) return;
       beta = 1 - beta;

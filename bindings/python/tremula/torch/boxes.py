@@ -45,7 +45,7 @@ class Box:
         return Box(begin, tuple(e - b for b, e in zip(begin, end)))
 
     def moved(self, by: Sequence[int], sign: int = 1) -> Box:
-        """Returns the box with its origin moved by ``by`` (sign -1: by minus ``by``)."""
+        """Returns the box moved by ``sign * by``."""
         return Box(tuple(o + sign * b for o, b in zip(self.origin, by)), self.extents)
 
     def slices(self, within: Sequence[int]) -> Tuple[slice, ...]:
@@ -76,7 +76,7 @@ def boxes_of(layout: "tremula.Layout", ranks: int) -> Tuple[Optional[Box], ...]:
 
 
 def is_first(boxes: Sequence[Optional[Box]], rank: int) -> bool:
-    """Returns whether no lower rank holds a copy of what ``rank`` holds. Two boxes are either equal or disjoint."""
+    """Returns whether no lower rank holds a copy of what ``rank`` holds. Precondition: any two boxes are equal or disjoint."""
     return boxes[rank] not in boxes[:rank]
 
 
@@ -91,8 +91,7 @@ def _around(shape: Numbers, box: Box) -> Tuple["tremula.Layout", int]:
 
 
 def hash_of_box(shape: Numbers, box: Box, array: Any, dtype: str) -> int:
-    """Returns what the elements of a box contribute, modulo 2^64, to the hash of the whole array of ``shape``
-    (Layout.hash).
+    """Returns a box's contribution, modulo 2^64, to the hash of the whole array of ``shape`` (Layout.hash).
 
     array: C-contiguous, shape box.extents; dtype: a type of Tremula, e.g. "bf16"
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts of tensors: plain ones, torch's ShardedTensor, and DTensor.
 
-DTensor is read only by its attributes: ``shape``, ``placements``, ``device_mesh.mesh`` (or ``.shape``), and the
+Only these attributes of a DTensor are read: ``shape``, ``placements``, ``device_mesh.mesh`` (or ``.shape``), and the
 ``shard_order`` of its ``_spec``, as torch/distributed/tensor/_api.py, placement_types.py and _dtensor_spec.py
 (PyTorch 2.11) document them. Debian 12 has PyTorch 1.13, which lacks DTensor, so the tests use stand-ins with these
 attributes, and the rows that PyTorch 2.11 itself puts on each rank.
@@ -99,7 +99,7 @@ def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], sp
 def _order_cuts(dim: int, order: Sequence[int], mesh: Sequence[int], cuts: Sequence[Optional[int]],
                 factors: List[int]) -> None:
     """Records in ``factors`` the order in which axes cut dimension ``dim``, the outermost first. Raises ValueError if
-    the given factors mean another order."""
+    the given factors imply a different order."""
     cutting = [axis for axis, cut in enumerate(cuts) if cut == dim]
     if sorted(order) != cutting:
         raise ValueError(f"shard_order of dimension {dim}: expected the axes {cutting} of the mesh, which its "
@@ -123,13 +123,13 @@ def _refuse_uneven_strides(shape: Sequence[int], mesh: Sequence[int], cuts: Sequ
             continue
         chunks = math.prod(mesh[a] for a in range(len(mesh)) if cuts[a] == dim) * factors[axis]
         if shape[dim] % chunks:
-            raise ValueError(f"placement of axis {axis}: expected an extent of dimension {dim} that {chunks} chunks "
-                             f"divide, found {shape[dim]}: this _StridedShard states no order of cuts "
+            raise ValueError(f"placement of axis {axis}: expected an extent of dimension {dim} divisible by "
+                             f"{chunks}, found {shape[dim]}: this _StridedShard states no order of cuts "
                              "(use_strided_shard_as_shard_order is False); redistribute the tensor to Shard() first")
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Returns ranks in the form of members in the text of a layout, e.g. 0-3/7."""
+    """Formats ranks as the value of `members` in the text of a layout, e.g. 0-3/7."""
     ranges: List[List[int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:
@@ -217,11 +217,10 @@ def is_plain(tensor: Any) -> bool:
 
 
 def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[int]] = None) -> "tremula.Layout":
-    """Returns the layout that is given as such, as its text, or as (mesh, placements) with or without the shape of the
-    whole array.
+    """Converts a Layout, its text, or (mesh, placements[, shape]) to a Layout; shape is that of the whole array.
 
     local: extents of this rank's part; if neither ``like`` nor ``shape`` gives the shape of the whole array, every rank
-           is taken to have equal extents
+           is assumed to have equal extents
     """
     if isinstance(like, tremula.Layout):
         return like
@@ -241,8 +240,8 @@ def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[i
 
 
 def local_of(tensor: Any) -> "torch.Tensor":
-    """Returns this rank's part of a DTensor or ShardedTensor, without copying it; a plain tensor itself. Raises
-    ValueError if this rank has several shards of a ShardedTensor."""
+    """Returns this rank's part of a DTensor or ShardedTensor, without copying it. A plain tensor or DTensor
+    part is returned detached. Raises ValueError if this rank has several shards of a ShardedTensor."""
     if hasattr(tensor, "local_shards"):
         shards = tensor.local_shards()
         if len(shards) > 1:
