@@ -204,7 +204,7 @@ class Dealing(unittest.TestCase):
 
     def test_state_that_lacks_something_is_refused(self):
         whole = Turns(4).state()
-        partial = [{key: value for key, value in whole.items() if key != lacking} for lacking in ("total", "first", "next")]
+        partial = [{key: whole[key] for key in whole if key != lacking} for lacking in ("total", "first", "next")]
         for state in [{}, {"by": "share"}, {"by": "turns"}, {**whole, "total": None}, {**whole, "next": [1]}, *partial]:
             with self.assertRaisesRegex(ValueError, "expected the state of a dataset with deal='turns', found"):
                 Turns.of_state(state)

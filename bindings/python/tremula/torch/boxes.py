@@ -76,7 +76,8 @@ def boxes_of(layout: "tremula.Layout", ranks: int) -> Tuple[Optional[Box], ...]:
 
 
 def is_first(boxes: Sequence[Optional[Box]], rank: int) -> bool:
-    """Returns whether no lower rank holds a copy of what ``rank`` holds. Precondition: any two boxes are equal or disjoint."""
+    """Returns whether no lower rank holds a copy of what ``rank`` holds. Precondition: any two boxes are equal or
+    disjoint."""
     return boxes[rank] not in boxes[:rank]
 
 
