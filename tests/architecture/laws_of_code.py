@@ -194,7 +194,7 @@ def owners(files: Sequence[File]) -> Iterator[Complaint]:
 
 
 @law(
-    "imports\nnothing outside of NumPy until it is needed",
+    "imports only NumPy at module level",
     bad={
         "bindings/python/tremula/a.py": "import xarray\n",
         "bindings/python/tremula/b.py": "if 1:\n    from scipy import sparse\n",
