@@ -50,14 +50,19 @@ fi
 say "English"
 mapfile -t prose < <(listed '\.(cpp|hpp|h|c|md|py|f90|in|proto|sh|txt|cmake)$|^dev$' |
   grep -vE '^client/(exchange|stream|redistribute)/|^server/rendezvous/|^deploy/lint\.sh$')
-refuse() {  # refuse WHY PATTERN
-  if grep -nE "$2" "${prose[@]}"; then
-    echo "  ^ $1"
+mapfile -t code < <(printf '%s\n' "${prose[@]}" | grep -v '\.md$')
+refuse() {  # refuse WHY PATTERN [FILE...]: by default all of `prose`
+  local why=$1 pattern=$2
+  shift 2
+  [ $# -gt 0 ] || set -- "${prose[@]}"
+  if grep -nE "$pattern" "$@"; then
+    echo "  ^ $why"
     failed=1
   fi
 }
 refuse "a comment that begins with a genitive: name its subject" '(^|[.:;] |/// |\* |// |# )Of [a-z]'
 refuse "a clause without a head: name its subject" '(/// |// |\* )(That|Those|What|Whose) [a-z]+ '
+refuse "a clause without a head: name its subject" '((^|[^#])# |""")(That|Those|What|Whose) [a-z]+ ' "${code[@]}"
 refuse "'the same' as documentation: say what it is" '(/// |// |\* |[.] )The same( |\.|,|:)'
 refuse "'as X' without a verb" '(/// |// |\* |[.] )As [a-z_A-Z:]+[,.]'
 refuse "a program is no person: 'no rank', 'a client'" '\b([Nn]obody|[Ss]omebody|[Ww]hoever)\b'

@@ -60,7 +60,7 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Package:
-    """What a package exports, and the definitions of its modules."""
+    """The names that a package exports, and the definitions of its modules."""
 
     def __init__(self, folder: Path) -> None:
         self.exported: list[str] = []
