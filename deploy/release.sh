@@ -48,8 +48,8 @@ done
 unpacked ./dev wheel
 cp "$tree"/build/wheel/*.whl "$out"
 wheels=("$out"/*.whl)
-[[ "${wheels[*]}" =~ ^[^\ ]*/$name-py3-none-[a-z0-9_.]*\.whl$ ]] ||
-  fail "expected one wheel of $name, found ${wheels[*]}"
+[[ "${wheels[*]}" =~ ^[^\ ]*/$name-py3-none-manylinux_2_36_[a-z0-9_]+\.whl$ ]] ||
+  fail "expected one wheel of $name for manylinux_2_36, found ${wheels[*]}: is patchelf installed?"
 
 unpacked ./dev docs
 tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rw,go+r,go-w \
