@@ -10,7 +10,7 @@ target_compile_options(tremula_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow
   # std::stable_sort of libstdc++ 12 uses its own deprecated get_temporary_buffer; Clang blames the caller.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
-if(CMAKE_UNITY_BUILD)  # warns of names in the next file that are not shadowed
+if(CMAKE_UNITY_BUILD)  # unity builds report shadowing across files
   target_compile_options(tremula_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 if(TREMULA_SANITIZE)
@@ -65,12 +65,12 @@ function(tremula_unite_folders target)
 endfunction()
 
 # tremula_add_test(index_calc.plan SOURCES plan/plan_test.cpp LINK tremula_index_calc
-#                  [LABELS unit] [SLOW] [ALSO_UNSANITIZED] [FOLDER index_calc/plan] [ARGS ...])
+#                  [LABELS unit] [SLOW] [NO_LEAK_CHECK] [FOLDER index_calc/plan] [ARGS ...])
 # Adds one GoogleTest program as one ctest entry. Its labels are the suite, `fast` or `slow`, and the folder that it
 # tests, by default that of its first source in tests/. A fast test ends within about five seconds and needs no mpirun.
-# ALSO_UNSANITIZED: some of its tests cannot run under a sanitizer, e.g. those that count or limit memory.
+# NO_LEAK_CHECK: for tests that start MPI jobs; tests/transport/mpi has the reason.
 function(tremula_add_test name)
-  cmake_parse_arguments(ARG "SLOW;ALSO_UNSANITIZED" "LABELS;FOLDER" "SOURCES;LINK;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;NO_LEAK_CHECK" "LABELS;FOLDER" "SOURCES;LINK;ARGS" ${ARGN})
   string(REPLACE "." "_" target ${name}_test)
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE tremula_options tremula_test_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
@@ -110,7 +110,7 @@ function(tremula_add_test name)
     set(seconds 900)  # a busy machine needs less; a test that hangs is ended
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS};${speed};${ARG_FOLDER}" TIMEOUT ${seconds})
-  if(name MATCHES mpi)  # no leak check: see tests/transport/mpi
+  if(ARG_NO_LEAK_CHECK)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION ASAN_OPTIONS=string_append:,detect_leaks=0)
   endif()
 endfunction()
