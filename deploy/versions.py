@@ -47,18 +47,19 @@ def disagreements(root: Path = ROOT, is_released: bool = False) -> list[str]:
         "interface": here.rpartition(".")[0],
         "protocol": first(root, "proto/convert.hpp", r"protocol_version = (\d+);")[0],
     }
-    said = []
+    problems = []
     for path, pattern, form in NAMED:
         expected = form.format(**values)
         found, line = first(root, path, pattern)
         if found != expected:
-            said.append(f"{path}:{line}: expected '{expected}', as in CMakeLists.txt and convert.hpp, found '{found}'")
+            source = "CMakeLists.txt and convert.hpp"
+            problems.append(f"{path}:{line}: expected '{expected}', as in {source}, found '{found}'")
     section, line = first(root, "CHANGELOG.md", r"^## (.+)$")
     dated = rf"\[{re.escape(here)}\] - \d\d\d\d-\d\d-\d\d"
     if not re.fullmatch(dated if is_released else dated + rf"|\[{re.escape(here)}\] - unreleased", section):
         wanted = f"'## [{here}] - YEAR-MONTH-DAY'" + ("" if is_released else f" or '## [{here}] - unreleased'")
-        said.append(f"CHANGELOG.md:{line}: expected {wanted} as the first section, found '## {section}'")
-    return said
+        problems.append(f"CHANGELOG.md:{line}: expected {wanted} as the first section, found '## {section}'")
+    return problems
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""site.py [FOLDER]: builds the manual into FOLDER/site (build/docs/site), from docs/ and the pages beside the code, without a
-network. Ends with 1 on a warning of MkDocs or Doxygen and on a link that leads nowhere."""
+"""site.py [FOLDER]: builds the manual into FOLDER/site (build/docs/site), from docs/ and the pages beside the code, without
+a network. Ends with 1 on a warning of MkDocs or Doxygen and on a link that leads nowhere."""
 import html.parser
 import json
 import os

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Rendezvous for offers that stand for several choices, of which both sides of a link need one in
-// common. The server asks a group for its choices before it first links it over such an offer, and again in a later call
-// if it has not answered or had none. A call may stay open for three seconds while an answer is pending; a group that
-// never answers is not linked over that offer.
+// common. The server asks a group for its choices before it first links it over such an offer, and again in a later
+// call if it has not answered or had none. A call may stay open for three seconds while an answer is pending; a group
+// that never answers is not linked over that offer.
 #include <fmt/format.h>
 
 #include <algorithm>

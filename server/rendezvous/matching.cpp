@@ -203,8 +203,8 @@ bool Rendezvous::is_linked(const Subscription& subscription, const Stream& strea
 
 bool Rendezvous::lets_in(const Group& producer, const Subscription& subscription,
                          const Stream& stream) const {
-  // A consumer that reopens a stream it has left wants later steps: it joins when the producer begins one, and otherwise
-  // waits for the next stream of that name.
+  // A consumer that reopens a stream it has left wants later steps: it joins when the producer begins one, and
+  // otherwise waits for the next stream of that name.
   return producer.opens_links() &&
          (!was_linked(subscription.consumer, stream) || producer.begins == stream.incarnation);
 }

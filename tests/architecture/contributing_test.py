@@ -42,7 +42,7 @@ CHECKED = {
     "labels are the suites above": (REGISTERED, "SUITES"),
     "`fast` (one program": (REGISTERED, "expected the label fast or slow"),
     "the folder of a fast test's room": (REGISTERED, "expected a label that is a folder of tests"),
-    "`large` for tests that run only when named": ("dev", "unusual='^large$'"),
+    "`large` for tests that run only when named": ("dev", "named_only='^large$'"),
     "`.clang-format`, `.clang-tidy` and `.editorconfig` decide": ("deploy/lint.sh", "clang-format --dry-run -Werror"),
     "Warnings are errors": ("CMakePresets.json", '"CMAKE_COMPILE_WARNING_AS_ERROR": "ON"'),
 }

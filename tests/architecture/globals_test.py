@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rooms have no variable that outlives a call, but for those that `exceptions.GLOBALS` lists, with the reason. What
-the object files of this build hold is compared: nothing escapes that the compiler gives memory."""
+"""The rooms have no variable that outlives a call, but for those that `exceptions.GLOBALS` lists, with the reason.
+Reads the symbols of object files, so no static variable escapes."""
 from __future__ import annotations
 
 import os
@@ -91,7 +91,7 @@ class GlobalsTest(unittest.TestCase):
         os.chdir(build)
         found = list(writable(objects, os.environ.get("TREMULA_TEST_NM") or "nm"))
         done = subprocess.run(["c++filt"], input="\n".join(name for _, name in found), capture_output=True, text=True)
-        said = []
+        problems = []
         for (obj, _), symbol in zip(found, done.stdout.splitlines()):
             if FOREIGN.match(symbol):
                 continue
@@ -104,9 +104,9 @@ class GlobalsTest(unittest.TestCase):
             places = [f"{path.relative_to(SOURCE).as_posix()} {name}" for path in files]
             if not any(place in exceptions.GLOBALS for place in places):
                 path = files[0]
-                said.append(f"{path.relative_to(SOURCE)}:{line_of(name, path)}: expected no global, found {symbol}")
-        if said:
-            self.fail("\n" + "\n".join(sorted(set(said))))
+                problems.append(f"{path.relative_to(SOURCE)}:{line_of(name, path)}: expected no global, found {symbol}")
+        if problems:
+            self.fail("\n" + "\n".join(sorted(set(problems))))
 
     def test_exceptions_have_reasons_and_exist(self) -> None:
         for place, reason in exceptions.GLOBALS.items():

@@ -54,7 +54,7 @@ def getters(files: Sequence[File]) -> Iterator[Complaint]:
         yield from found(file, r"^\s*(?:async )?def\s+(get_\w+)", file.text, what)
 
 
-def classes_at(file: File) -> Iterator[re.Match[str]]:
+def bool_members(file: File) -> Iterator[re.Match[str]]:
     """Returns the declarations of functions `bool is_...` that stand directly in a class, with what is before them."""
     stack: list[bool] = []
     for match in re.finditer(r"[{}]|\bbool\s+((?:is|has|are)_\w+)\s*\(", file.code):
@@ -81,7 +81,7 @@ def predicates(files: Sequence[File]) -> Iterator[Complaint]:
     for file in among(files, ROOMS, (".hpp",)):
         if "/include/" in file.path:  # the public skins
             continue
-        for match in classes_at(file):
+        for match in bool_members(file):
             end, depth = match.end(), 1
             while depth > 0:
                 depth += {"(": 1, ")": -1}.get(file.code[end], 0)

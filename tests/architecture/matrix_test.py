@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of deploy/matrix.txt have every pair of values of two columns, and CI runs each of them."""
+"""The rows of deploy/matrix.txt cover every pair of values of any two columns, and CI runs each of them."""
 from __future__ import annotations
 
 import itertools

@@ -25,8 +25,8 @@ class Registered:
 
 
 def registered(folder: Path) -> list[Registered]:
-    """Returns the tests of a build folder and of those below it, from what CMake has written for ctest. To ask ctest
-    would replace its log of the tests that run now."""
+    """Returns the tests of a build folder and of those below it, from what CMake has written for ctest. Running ctest
+    would overwrite its log of the tests that run now."""
     path = folder / "CTestTestfile.cmake"
     text = path.read_text() if path.exists() else ""  # a folder without tests has none
     word = r"(?:\[=*\[)?\"?([\w.]+)\"?(?:\]=*\])?"  # older versions of CMake write names without brackets
@@ -46,32 +46,32 @@ def registered(folder: Path) -> list[Registered]:
 
 
 def complaints(test: Registered) -> list[str]:
-    said = []
+    problems = []
     if not re.fullmatch(r"[a-z_]+(\.[A-Za-z0-9_]+)+", test.name):
-        said.append("expected a name of the form room.subject[.MxN][.transport]")
+        problems.append("expected a name of the form room.subject[.MxN][.transport]")
     elif not (SOURCE / "tests" / test.name.partition(".")[0]).is_dir():
-        said.append(f"expected a name that begins with a folder of tests, found '{test.name.partition('.')[0]}'")
+        problems.append(f"expected a name that begins with a folder of tests, found '{test.name.partition('.')[0]}'")
     if len(SUITES & set(test.labels)) != 1:
-        said.append(f"expected one label of {', '.join(sorted(SUITES))}; found {test.labels}")
+        problems.append(f"expected one label of {', '.join(sorted(SUITES))}; found {test.labels}")
     if len({"fast", "slow"} & set(test.labels)) != 1:
-        said.append(f"expected the label fast or slow, found {test.labels}")
+        problems.append(f"expected the label fast or slow, found {test.labels}")
     if "fast" in test.labels:
         if not any((SOURCE / "tests" / label).is_dir() for label in test.labels):
-            said.append(f"expected a label that is a folder of tests, found {test.labels}")
+            problems.append(f"expected a label that is a folder of tests, found {test.labels}")
         if re.search(r"\bmpi(run|exec)\b", test.command):
-            said.append(f"expected a fast test without MPI's launcher, found {test.command}")
+            problems.append(f"expected a fast test without MPI's launcher, found {test.command}")
     if test.timeout <= 0:
-        said.append("expected the property TIMEOUT, found none")
-    return [f"{test.place}: {test.name}: {text}" for text in said]
+        problems.append("expected the property TIMEOUT, found none")
+    return [f"{test.place}: {test.name}: {text}" for text in problems]
 
 
 class RegisteredTest(unittest.TestCase):
     def test_names_labels_timeouts(self) -> None:
         tests = registered(Path(os.environ["TREMULA_TEST_BUILD"]))
         self.assertGreater(len(tests), 50)
-        said = [text for test in tests for text in complaints(test)]
-        if said:
-            self.fail("\n" + "\n".join(said))
+        problems = [text for test in tests for text in complaints(test)]
+        if problems:
+            self.fail("\n" + "\n".join(problems))
 
     def test_what_is_wrong_is_found(self) -> None:
         good = Registered("core.key", "core_key_test", ["unit", "fast", "core"], 900, "here:1")
@@ -87,9 +87,9 @@ class RegisteredTest(unittest.TestCase):
             {"timeout": 0},
         ]
         for change in changes:
-            said = complaints(dataclasses.replace(good, **change))
-            self.assertEqual(len(said), 1, change)
-            self.assertTrue(said[0].startswith("here:1: "), said)
+            problems = complaints(dataclasses.replace(good, **change))
+            self.assertEqual(len(problems), 1, change)
+            self.assertTrue(problems[0].startswith("here:1: "), problems)
 
     def test_files_of_ctest_are_read(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

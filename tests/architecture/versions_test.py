@@ -16,9 +16,9 @@ import versions  # noqa: E402
 
 class VersionsTest(unittest.TestCase):
     def test_all_agree(self) -> None:
-        said = versions.disagreements()
-        if said:
-            self.fail("\n" + "\n".join(said))
+        problems = versions.disagreements()
+        if problems:
+            self.fail("\n" + "\n".join(problems))
 
     def test_each_that_does_not_is_named(self) -> None:
         paths = {path for path, _, _ in versions.NAMED} | {"CMakeLists.txt", "CHANGELOG.md", "proto/convert.hpp"}
@@ -33,9 +33,9 @@ class VersionsTest(unittest.TestCase):
                 found = versions.first(root, path, pattern)[0]
                 begin = re.search(pattern, text, re.MULTILINE).start(1)  # type: ignore[union-attr]
                 (root / path).write_text(text[:begin] + "9" + text[begin:])
-                said = versions.disagreements(root)
-                self.assertEqual([complaint.partition(":")[0] for complaint in said], [path], said)
-                self.assertRegex(said[0], r":\d+: expected ")
+                problems = versions.disagreements(root)
+                self.assertEqual([complaint.partition(":")[0] for complaint in problems], [path], problems)
+                self.assertRegex(problems[0], r":\d+: expected ")
                 (root / path).write_text(text.replace(found, ""))
                 self.assertGreaterEqual(len(versions.disagreements(root)), 1, path)
                 (root / path).write_text(text)
@@ -56,9 +56,9 @@ class VersionsTest(unittest.TestCase):
                 (f"[{here}]", True, 1),
             ):
                 (root / "CHANGELOG.md").write_text(f"# Changelog\n\n## {section}\n\n## [0.0.1] - 2025-01-01\n")
-                said = versions.disagreements(root, is_released)
-                self.assertEqual(len(said), count, (section, said))
-                self.assertTrue(all(text.startswith("CHANGELOG.md:3: ") for text in said), said)
+                problems = versions.disagreements(root, is_released)
+                self.assertEqual(len(problems), count, (section, problems))
+                self.assertTrue(all(text.startswith("CHANGELOG.md:3: ") for text in problems), problems)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of ConsumerLinks for layouts that are declared again, by the producer, or by a consumer whose wish has come to
-// the producer; that of ProducerLinks stands in ../producers/reopening.cpp. Between two steps both sides open new endpoints
-// and plan anew, and the link goes on:
+// The part of ConsumerLinks for layouts that are declared again, by the producer, or by a consumer whose wish has come
+// to the producer; that of ProducerLinks stands in ../producers/reopening.cpp. Between two steps both sides open new
+// endpoints and plan anew, and the link goes on:
 //
 //     producer    all steps credited   server told   end, "redeclared"   credited   addresses of the first to come, ...
 //     consumer                                            credit            begin_step: addresses, plan, proof

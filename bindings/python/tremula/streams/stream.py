@@ -53,7 +53,8 @@ class Field:
         self.name, self.type, self.layout, self.number = name, type, layout, number
         self._of = stream._token
         self._what = f"stream '{stream.name}', field '{name}'"
-        self._last: tuple[Any, int, int, Any, Any] | None = None  # array, buffer, bytes, dtype, strides: last put or got
+        #: The array last put or got: array, buffer, bytes, dtype, strides.
+        self._last: tuple[Any, int, int, Any, Any] | None = None
         self.place(layout, label)
 
     def place(self, layout: Layout, label: int) -> None:
@@ -118,11 +119,11 @@ class Stream:
         raise_error(status)
 
     def _again(self, call: Callable[[], Any]) -> int:
-        """Repeats a call that returned PEER_LOST, at most once per needed consumer, because each may be lost separately.
-        Each repetition has the full time limit of the call. Returns the last status.
+        """Repeats a call that returned PEER_LOST, at most once per needed consumer, because each may be lost
+        separately. Each repetition has the full time limit of the call. Returns the last status.
 
-        :raises PeerLost: every repetition returned PEER_LOST because a rank of this group is lost. Raises the first error,
-            which names that rank; later ones name the ranks that wait for it
+        :raises PeerLost: every repetition returned PEER_LOST because a rank of this group is lost. Raises the first
+            error, which names that rank; later ones name the ranks that wait for it
         """
         try:
             self._fail(_c.PEER_LOST)

@@ -463,8 +463,8 @@ TEST(LinkLifeLate, HoldsALongCallForChoices) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Before the first step each consumer that the stream needs has the full `timeout`, whatever its layout and however many
-// are linked.
+// Before the first step each consumer that the stream needs has the full `timeout`, whatever its layout and however
+// many are linked.
 TEST(LinkLifeLate, GivesANeededConsumerWithListsMoreTime) {
   World world;
   world.step_timeout = far_too_long;
