@@ -65,12 +65,13 @@ function(tremula_unite_folders target)
 endfunction()
 
 # tremula_add_test(index_calc.plan SOURCES plan/plan_test.cpp LINK tremula_index_calc
-#                  [LABELS unit] [SLOW] [NO_LEAK_CHECK] [FOLDER index_calc/plan] [ARGS ...])
+#                  [LABELS unit] [SLOW] [ALSO_UNSANITIZED] [NO_LEAK_CHECK] [FOLDER index_calc/plan] [ARGS ...])
 # Adds one GoogleTest program as one ctest entry. Its labels are the suite, `fast` or `slow`, and the folder that it
 # tests, by default that of its first source in tests/. A fast test ends within about five seconds and needs no mpirun.
+# ALSO_UNSANITIZED: some of its tests cannot run under a sanitizer, e.g. those that count or limit memory.
 # NO_LEAK_CHECK: for tests that start MPI jobs; tests/transport/mpi has the reason.
 function(tremula_add_test name)
-  cmake_parse_arguments(ARG "SLOW;NO_LEAK_CHECK" "LABELS;FOLDER" "SOURCES;LINK;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;ALSO_UNSANITIZED;NO_LEAK_CHECK" "LABELS;FOLDER" "SOURCES;LINK;ARGS" ${ARGN})
   string(REPLACE "." "_" target ${name}_test)
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE tremula_options tremula_test_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
