@@ -49,13 +49,14 @@ Process::Process(const std::vector<std::string>& arguments,
   }
   if (pid_ < 0) throw std::runtime_error("fork");
   if (pid_ == 0) {
+    const int program = ::open(argv[0], O_PATH | O_CLOEXEC);  // another user may not reach it
     if (output == Output::pipe) {
       ::dup2(out[1], STDOUT_FILENO);
       ::dup2(err[1], STDERR_FILENO);
     }
     if (user && (::setgroups(0, nullptr) != 0 || ::setresuid(*user, *user, *user) != 0))
       ::_exit(126);
-    ::execve(argv[0], argv.data(), envp.data());
+    ::fexecve(program, argv.data(), envp.data());
     ::_exit(127);
   }
   if (output == Output::pipe) {

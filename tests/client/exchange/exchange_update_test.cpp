@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "tests/client/coupling.hpp"
 #include "tests/client/redistribution_case.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::client {
 namespace {
@@ -112,7 +113,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
 
 TEST_P(ExchangeUpdates, MatchTheOracle) {
   Random random;
-  for (int c = 0; c < 60; ++c) {
+  for (int c = 0; c < testing_only::rounds(60); ++c) {
     const auto m = static_cast<Rank>(random.in(1, 4)), n = static_cast<Rank>(random.in(1, 4));
     const Case wanted(random, m, n, testing::Copies::some);
     SCOPED_TRACE(fmt::format("case {}, {} to {} ranks:\n{}", c, m, n, wanted.text()));

@@ -12,6 +12,7 @@
 
 #include "tests/client/redistribution_case.hpp"
 #include "tests/client/world.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::client {
 namespace {
@@ -112,7 +113,7 @@ Outcome play(const Case& wanted, const Hosts& out_hosts, const Hosts& in_hosts, 
 TEST(InRelabeling, MovesTheLeastBetweenHosts) {
   Random random;
   int won = 0;
-  for (int c = 0; c < 40; ++c) {
+  for (int c = 0; c < testing_only::rounds(40); ++c) {
     const auto m = static_cast<Rank>(random.in(1, 5)), n = static_cast<Rank>(random.in(1, 5));
     const Case wanted(random, m, n);
     const auto hosts = random.in(1, 4);
@@ -134,7 +135,7 @@ TEST(InRelabeling, MovesTheLeastBetweenHosts) {
     ASSERT_LE(relabeled.crossed, greedy.crossed);
     ASSERT_LE(greedy.crossed, plain.crossed);
   }
-  EXPECT_GT(won, 0);
+  if (!testing_only::has_few_rounds) EXPECT_GT(won, 0);
 }
 
 /// Rows in the order of the ranks at the producer, in the reverse order at the consumer.
