@@ -65,8 +65,8 @@ refuse "a clause without a head: name its subject" '(/// |// |\* )(That|Those|Wh
 refuse "a clause without a head: name its subject" '((^|[^#])# |""")(That|Those|What|Whose) [a-z]+ ' "${code[@]}"
 refuse "'the same' as documentation: say what it is" '(/// |// |\* |[.] )The same( |\.|,|:)'
 refuse "'as X' without a verb" '(/// |// |\* |[.] )As [a-z_A-Z:]+[,.]'
-refuse "a program is no person: 'no rank', 'a client'" '\b([Nn]obody|[Ss]omebody|[Ww]hoever)\b'
-refuse "programs send, report, announce, return and receive" '\b(tell|tells|told|telling|hear|hears|heard)\b'
+refuse "a program is no person: 'no rank', 'a client'" '(^|[^`"])\b([Nn]obody|[Ss]omebody|[Ww]hoever)\b'
+refuse "programs send, report, announce, return and receive" '(^|[^`"])\b(tell|tells|told|telling|hear|hears|heard)\b'
 
 say "Directions of includes"
 "$build/bin/architecture_includes_test" --gtest_brief=1 || failed=1
