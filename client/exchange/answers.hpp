@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What both ends of an exchange tell each other beside the bytes of the paths.
+// Messages between both ends of an exchange, in addition to the bytes of the paths.
 //
 //   source -> sink   step: the paths of its parts, with what is inlined; or the end of the stream
 //                    attributes of the step, if it has any

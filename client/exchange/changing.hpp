@@ -2,10 +2,10 @@
 #pragma once
 // Fields whose extent varies from step to step. They have no parts in the plan and bypass the
 // paths: what a pair of ranks shares is known only when the counts of the step are. The ranks of
-// the source tell each other theirs before the step is sent, so that each knows what it owes to
-// which rank; each tells its own (where the sink takes rows by keys: how many rows that rank gets
-// of it) to every rank of the sink with the step, and what they share of all such fields follows in
-// one message:
+// the source exchange their counts before the step is sent, so that each knows what it owes to
+// which rank. Each sends its own count to every rank of the sink with the step (if the sink takes
+// rows by keys: how many rows that rank gets from it). The elements that the two share of all such
+// fields follow in one message:
 //
 //     elements of the first field, in wire order, those of the second one, ...      no padding
 //

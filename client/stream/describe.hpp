@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the server knows about a stream before a consumer subscribes.
+// Asks the server for what it knows about a stream, before a consumer subscribes.
 #include <string>
 #include <vector>
 

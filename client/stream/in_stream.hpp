@@ -136,7 +136,7 @@ private:
   /// The link that was lost was to a copy, and the stream goes on in its epoch.
   bool is_same_epoch() const noexcept { return had_copy_ && epoch_ < least_epoch_; }
   void finish_step();
-  /// The same on all ranks. Collective.
+  /// Finishes the step on all ranks, with one outcome. Collective.
   /// @throws core::Error peer_lost if the step is lost on any
   void finish_step_together();
   /// This rank says no more. Waits a second at most.

@@ -36,7 +36,7 @@ public:
   void number_step(std::uint64_t number);
   /// Links consumers that arrive before `until`, and sends them the kept steps. Collective.
   void serve(core::Deadline until);
-  /// Returns whether consumers are being linked. The same on all ranks.
+  /// Returns whether consumers are being linked, with one result on all ranks.
   bool has_openings() const noexcept { return links_.has_openings(); }
   /// Returns whether begin_step would return without waiting for a consumer. Never blocks, and
   /// needs no other rank.
@@ -82,7 +82,7 @@ private:
   void gather_counts();
   /// Waits for the consumers that the stream needs.
   bool wait_for_consumers(std::optional<core::Deadline> until);
-  /// The same on all ranks, as rank 0 knows it.
+  /// Outcome of an admission, as rank 0 has decided it for all ranks.
   struct Admission {
     std::string lost;                         ///< why a consumer is gone; empty if none is
     bool is_enough = false;                   ///< as many consumers are left as the stream needs

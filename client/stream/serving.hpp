@@ -29,7 +29,7 @@ public:
   void end_version(std::uint64_t version, bool is_whole);
   /// Links readers that wait for that. Collective.
   void admit();
-  /// Readers are on their way to be linked. The same on all ranks.
+  /// Returns whether readers are about to be linked, with one result on all ranks.
   bool has_openings() const noexcept { return out_ && out_->has_openings(); }
   /// The state has ended: the readers get the newest version, and the end. Collective.
   void close();

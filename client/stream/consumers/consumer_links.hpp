@@ -59,7 +59,7 @@ public:
   void skip_to(std::uint64_t step) noexcept { skipped_ += step - std::exchange(step_, step); }
 
   /// Returns whether all ranks agree on every step, because a link may drop steps or shares them.
-  /// The same on all ranks.
+  /// All ranks return the same value.
   bool is_agreed() const noexcept { return is_agreed_; }
   /// Stops announcements over such links, and returns what this rank knows of their queues.
   core::Bytes freeze();
