@@ -17,7 +17,10 @@ if(TREMULA_SANITIZE)
   target_compile_options(tremula_options INTERFACE
     -fsanitize=${TREMULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # wrong about instrumented code
-  target_link_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE})
+  target_link_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE}
+    # A program in C is linked without the part for C++, which our libraries need.
+    $<$<LINK_LANG_AND_ID:C,Clang>:-fsanitize-link-c++-runtime>)
+  target_link_libraries(tremula_options INTERFACE $<$<LINK_LANG_AND_ID:C,Clang>:stdc++>)
   if(TREMULA_SANITIZE MATCHES address)  # GCC defines it; Clang does since version 21
     target_compile_definitions(tremula_options INTERFACE $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_ADDRESS__=1>)
   endif()
