@@ -227,7 +227,7 @@ class WaitingTest(unittest.TestCase):
                 self.assertIs(stream.begin_step(0), StepStatus.NOT_READY)
                 self.assertIs(stream.begin_step(0.25), StepStatus.NOT_READY)
                 self.assertFalse(stream.is_ready())
-                with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer.*within 0.6 s.*timeout"):
+                with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer.*within 5 s.*timeout"):
                     next(stream)
             with session.out_stream("unread") as out:
                 value = out.field("value", "f64", LINE)
@@ -238,7 +238,7 @@ class WaitingTest(unittest.TestCase):
                 with self.assertRaisesRegex(tremula.TimedOut, "expected 1 consumer group.*wait_for_consumers or timeout"):
                     out.put(value, np.zeros(8))
 
-        support.run(("alone", 1, work), options={"timeout": 0.6})
+        support.run(("alone", 1, work), options={"timeout": 5})
 
     def test_all_ranks_of_a_group_time_out_together(self):
         def work(session):
@@ -253,7 +253,7 @@ class WaitingTest(unittest.TestCase):
                     out.put(value, np.zeros(value.local.extents))
                 out.give_up()
 
-        support.run(("group", 3, work), options={"timeout": 1})
+        support.run(("group", 3, work), options={"timeout": 3})
 
     def test_limits_come_from_the_environment_and_the_file(self):
         from tremula.values.options import seconds_of
@@ -431,7 +431,7 @@ class WaitingTest(unittest.TestCase):
             for _ in range(2):
                 with session.in_stream("never") as stream:
                     stream.field("value", "f64", LINE)
-                    with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer.*within 0.6 s"):
+                    with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer.*within 5 s"):
                         next(iter(stream.prefetch()))
 
         def consume(session):
@@ -447,7 +447,7 @@ class WaitingTest(unittest.TestCase):
                 out.put(out.field("value", "f64", LINE), np.zeros(8))
                 ended.wait(support.SECONDS)
 
-        support.run(("alone", 1, work), options={"timeout": 0.6})
+        support.run(("alone", 1, work), options={"timeout": 5})
         ended = multiprocessing.get_context("fork").Event()
         support.run(("producer", 1, produce), ("consumer", 1, consume), options={"step_timeout": 0.8})
 

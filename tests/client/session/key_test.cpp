@@ -143,7 +143,7 @@ TEST_F(ServerWithAKey, ReadmitsASessionAfterARestart) {
 // Another program may answer at that address.
 TEST_F(ServerWithAKey, IsNotReplacedByAServerWithoutAKey) {
   const std::string all = "{server: 'file:" + (stage.directory() / "server.port").string() +
-                          "', transport: local, timeout: 1}";
+                          "', transport: local, timeout: 5}";
   testing::internal::CaptureStderr();
   tremula_session* session = nullptr;
   ASSERT_EQ(tremula_session_open("g", 0, 1, all.c_str(), &session), TREMULA_OK)

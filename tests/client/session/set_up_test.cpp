@@ -216,7 +216,7 @@ TEST(SetUp, CountsTheRanksOfAGroupThatAreMissing) {
         expect_has(error_of([&] { put(s, out); }), "1 of 2 ranks of group 'half' have joined");
         together.wait();
       },
-      1);
+      5);
   world.start(
       "consumer", 1,
       [&](Session& s) {
@@ -225,7 +225,7 @@ TEST(SetUp, CountsTheRanksOfAGroupThatAreMissing) {
         expect_has(error_of([&] { in.begin_step(); }), "1 of 2 ranks of group 'half' have joined");
         together.wait();
       },
-      1);
+      5);
   EXPECT_EQ(text_of(world.join()), "");
 }
 
@@ -266,7 +266,7 @@ TEST(SetUp, SaysThatTheOtherSideWaitsToo) {
             e, "within 2 s; found group 'middle' offers it, but is not in a call that opens links");
         expect_has(e, "of group 'middle' 1 of 1 rank waits for first in stream 'x'");
       },
-      0.5);
+      2);
   EXPECT_EQ(text_of(world.join()), "");
 }
 

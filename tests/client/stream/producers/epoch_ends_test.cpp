@@ -248,7 +248,7 @@ TEST(Restart, IsAwaitedWhileTheServerIsAway) {
           }
           in.close();
         },
-        1);
+        2);
     lost.wait();
     world.stop_server();
     stopped.set();

@@ -698,7 +698,7 @@ TEST(Parts, AreNamedIfTheyOverlapOrLeaveAGap) {
               ++refused;
             }
           },
-          1);
+          3);
     EXPECT_EQ(text_of(world.join()), "");
     EXPECT_GT(refused, 0);
   }
