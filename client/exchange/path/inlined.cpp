@@ -11,9 +11,9 @@ namespace tremula::client {
 namespace {
 
 /// The engine sends Way::inlined behind what it tells of the step.
-class Source final : public SourceEnd {
+class InlinedSource final : public SourceEnd {
 public:
-  explicit Source(Way& way) : way_(way) {}
+  explicit InlinedSource(Way& way) : way_(way) {}
   void offer(std::size_t slot, std::size_t part) override {
     const Part& p = way_.message.parts[part];
     pack_part(way_, slot, p, way_.inlined[slot].subspan(p.offset, p.bytes));
@@ -26,9 +26,9 @@ private:
   Way& way_;
 };
 
-class Sink final : public SinkEnd {
+class InlinedSink final : public SinkEnd {
 public:
-  explicit Sink(Way& way) : way_(way) {}
+  explicit InlinedSink(Way& way) : way_(way) {}
   void announce(std::size_t slot, const proto::PartPlace&, core::BytesView inlined) override {
     if (inlined_.size() <= slot) inlined_.resize(slot + 1);
     if (inlined.size() != way_.message.bytes)
@@ -58,17 +58,17 @@ public:
   }
   bool is_inlined() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
-    return std::make_unique<Source>(way);
+    return std::make_unique<InlinedSource>(way);
   }
   std::unique_ptr<SinkEnd> make_sink(Way& way) const override {
-    return std::make_unique<Sink>(way);
+    return std::make_unique<InlinedSink>(way);
   }
 };
-const Inlined path;
+const Inlined the_inlined;
 
 }  // namespace
 
 extern const Path& inlined_path;
-const Path& inlined_path = path;
+const Path& inlined_path = the_inlined;
 
 }  // namespace tremula::client

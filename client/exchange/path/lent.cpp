@@ -53,9 +53,9 @@ PeerArray array_of(const PartPlace& place, std::size_t dimensions, std::size_t e
   return array;
 }
 
-class Source final : public SourceEnd {
+class LentSource final : public SourceEnd {
 public:
-  Source(Way& way, transport::Tag tag) : way_(way), tag_(tag) {}
+  LentSource(Way& way, transport::Tag tag) : way_(way), tag_(tag) {}
 
   void offer(std::size_t, std::size_t) override {}
   PartPlace place(std::size_t slot, std::size_t part) override {
@@ -111,9 +111,9 @@ private:
   std::list<Delivery> deliveries_;  // on their way
 };
 
-class Sink final : public SinkEnd {
+class LentSink final : public SinkEnd {
 public:
-  Sink(Way& way, transport::Tag tag) : way_(way), tag_(tag) {}
+  LentSink(Way& way, transport::Tag tag) : way_(way), tag_(tag) {}
 
   void announce(std::size_t slot, const PartPlace& place, core::BytesView) override {
     if (places_.size() <= slot) places_.resize(slot + 1);
@@ -205,17 +205,17 @@ public:
   bool is_near_only() const noexcept override { return true; }
   bool takes_wishes() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
-    return std::make_unique<Source>(way, tag());
+    return std::make_unique<LentSource>(way, tag());
   }
   std::unique_ptr<SinkEnd> make_sink(Way& way) const override {
-    return std::make_unique<Sink>(way, tag());
+    return std::make_unique<LentSink>(way, tag());
   }
 };
-const Lent path;
+const Lent the_lent;
 
 }  // namespace
 
 extern const Path& lent_path;
-const Path& lent_path = path;
+const Path& lent_path = the_lent;
 
 }  // namespace tremula::client

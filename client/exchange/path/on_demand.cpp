@@ -51,10 +51,10 @@ std::size_t buffer_bytes(const Way& way) {
   return std::min(way.plan.far_chunk_bytes, way.message.payload_bytes());
 }
 
-class Source final : public SourceEnd {
+class OnDemandSource final : public SourceEnd {
 public:
-  Source(Way& way, transport::Tag tag) : way_(way), tag_(tag) {}
-  ~Source() override { under_way_.clear(way_.chunks); }
+  OnDemandSource(Way& way, transport::Tag tag) : way_(way), tag_(tag) {}
+  ~OnDemandSource() override { under_way_.clear(way_.chunks); }
 
   void offer(std::size_t slot, std::size_t part) override {
     if (!way_.is_queued) return;
@@ -124,10 +124,10 @@ private:
   core::Deadline::Clock::time_point since_;
 };
 
-class Sink final : public SinkEnd {
+class OnDemandSink final : public SinkEnd {
 public:
-  Sink(Way& way, transport::Tag tag) : way_(way), tag_(tag) {}
-  ~Sink() override { under_way_.clear(way_.chunks); }
+  OnDemandSink(Way& way, transport::Tag tag) : way_(way), tag_(tag) {}
+  ~OnDemandSink() override { under_way_.clear(way_.chunks); }
 
   void want(std::size_t, PartRange parts) override {
     chunks_ = Chunks(way_.message, parts, way_.plan.far_chunk_bytes);
@@ -202,17 +202,17 @@ public:
   bool takes_wishes() const noexcept override { return true; }
   bool is_staged_at(bool is_source) const noexcept override { return is_source; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
-    return std::make_unique<Source>(way, tag());
+    return std::make_unique<OnDemandSource>(way, tag());
   }
   std::unique_ptr<SinkEnd> make_sink(Way& way) const override {
-    return std::make_unique<Sink>(way, tag());
+    return std::make_unique<OnDemandSink>(way, tag());
   }
 };
-const OnDemand path;
+const OnDemand the_on_demand;
 
 }  // namespace
 
 extern const Path& on_demand_path;
-const Path& on_demand_path = path;
+const Path& on_demand_path = the_on_demand;
 
 }  // namespace tremula::client

@@ -19,9 +19,9 @@ namespace {
 
 using proto::PartPlace, transport::local::ChunkRing, transport::local::MemoryPlace;
 
-class Source final : public SourceEnd {
+class RingSource final : public SourceEnd {
 public:
-  explicit Source(Way& way) : way_(way), ring_(way.ring) {
+  explicit RingSource(Way& way) : way_(way), ring_(way.ring) {
     if (ring_ != nullptr) return;
     const auto memory = way_.staging->ring(way_.number);
     own_ = ChunkRing(memory, StepStaging::ring_slots, StepStaging::ring_slot_bytes(way_.message));
@@ -73,9 +73,9 @@ private:
   Chunks chunks_;
 };
 
-class Sink final : public SinkEnd {
+class RingSink final : public SinkEnd {
 public:
-  explicit Sink(Way& way) : way_(way), ring_(way.ring) {}
+  explicit RingSink(Way& way) : way_(way), ring_(way.ring) {}
   void announce(std::size_t, const PartPlace& place, core::BytesView) override {
     const auto memory = std::bit_cast<MemoryPlace>(place.memory);
     if (ring_ != nullptr && region_ == memory.region) return;
@@ -168,17 +168,17 @@ public:
   bool is_asked() const noexcept override { return true; }
   bool is_near_only() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
-    return std::make_unique<Source>(way);
+    return std::make_unique<RingSource>(way);
   }
   std::unique_ptr<SinkEnd> make_sink(Way& way) const override {
-    return std::make_unique<Sink>(way);
+    return std::make_unique<RingSink>(way);
   }
 };
-const Ring path;
+const Ring the_ring;
 
 }  // namespace
 
 extern const Path& ring_path;
-const Path& ring_path = path;
+const Path& ring_path = the_ring;
 
 }  // namespace tremula::client

@@ -128,9 +128,9 @@ void PartReader::reset() noexcept {
   next_ = posted_ = done_ = 0;
 }
 
-class Source final : public SourceEnd {
+class RmaSource final : public SourceEnd {
 public:
-  explicit Source(Way& way) : way_(way) {}
+  explicit RmaSource(Way& way) : way_(way) {}
   void offer(std::size_t, std::size_t) override {}
   PartPlace place(std::size_t slot, std::size_t part) override {
     const std::size_t field = way_.message.parts[part].field;
@@ -168,9 +168,9 @@ private:
   std::optional<core::Deadline::Clock::time_point> since_;  // the sink reads
 };
 
-class Sink final : public SinkEnd {
+class RmaSink final : public SinkEnd {
 public:
-  explicit Sink(Way& way) : way_(way) {}
+  explicit RmaSink(Way& way) : way_(way) {}
   void announce(std::size_t, const PartPlace& place, core::BytesView) override {
     places_.resize(way_.message.parts.size());
     is_worth_it_.resize(places_.size());
@@ -245,17 +245,17 @@ public:
   bool is_asked() const noexcept override { return true; }
   bool has_places() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
-    return std::make_unique<Source>(way);
+    return std::make_unique<RmaSource>(way);
   }
   std::unique_ptr<SinkEnd> make_sink(Way& way) const override {
-    return std::make_unique<Sink>(way);
+    return std::make_unique<RmaSink>(way);
   }
 };
-const Rma path;
+const Rma the_rma;
 
 }  // namespace
 
 extern const Path& rma_path;
-const Path& rma_path = path;
+const Path& rma_path = the_rma;
 
 }  // namespace tremula::client

@@ -13,9 +13,9 @@ namespace {
 
 using proto::PartPlace, transport::local::MemoryPlace;
 
-class Source final : public SourceEnd {
+class SharedSource final : public SourceEnd {
 public:
-  explicit Source(Way& way) : way_(way) {}
+  explicit SharedSource(Way& way) : way_(way) {}
   void offer(std::size_t slot, std::size_t part) override {
     const Part& p = way_.message.parts[part];
     pack_part(way_, slot, p, message(slot).subspan(p.offset, p.bytes));
@@ -33,9 +33,9 @@ private:
   Way& way_;
 };
 
-class Sink final : public SinkEnd {
+class SharedSink final : public SinkEnd {
 public:
-  explicit Sink(Way& way) : way_(way) {}
+  explicit SharedSink(Way& way) : way_(way) {}
   void announce(std::size_t slot, const PartPlace& place, core::BytesView) override {
     if (messages_.size() <= slot) messages_.resize(slot + 1);
     // Mapped at once, so that the step can be had even if its source ends.
@@ -65,17 +65,17 @@ public:
   bool is_near_only() const noexcept override { return true; }
   bool is_staged_at(bool is_source) const noexcept override { return is_source; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
-    return std::make_unique<Source>(way);
+    return std::make_unique<SharedSource>(way);
   }
   std::unique_ptr<SinkEnd> make_sink(Way& way) const override {
-    return std::make_unique<Sink>(way);
+    return std::make_unique<SharedSink>(way);
   }
 };
-const Shared path;
+const Shared the_shared;
 
 }  // namespace
 
 extern const Path& shared_path;
-const Path& shared_path = path;
+const Path& shared_path = the_shared;
 
 }  // namespace tremula::client

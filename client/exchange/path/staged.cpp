@@ -26,9 +26,9 @@ struct Cut {
   std::size_t whole, each;
 };
 
-class Source final : public SourceEnd {
+class StagedSource final : public SourceEnd {
 public:
-  Source(Way& way, transport::Tag tag) : way_(way), tag_(tag), cut_(way.message.bytes) {}
+  StagedSource(Way& way, transport::Tag tag) : way_(way), tag_(tag), cut_(way.message.bytes) {}
 
   void offer(std::size_t slot, std::size_t part) override {
     Step& step = step_of(slot);
@@ -137,9 +137,9 @@ private:
   std::vector<Step> steps_;  // shape: [slot]
 };
 
-class Sink final : public SinkEnd {
+class StagedSink final : public SinkEnd {
 public:
-  Sink(Way& way, transport::Tag tag) : way_(way), tag_(tag), cut_(way.message.bytes) {}
+  StagedSink(Way& way, transport::Tag tag) : way_(way), tag_(tag), cut_(way.message.bytes) {}
 
   void expect(std::size_t slot) override {
     if (steps_.size() <= slot) steps_.resize(slot + 1);
@@ -197,17 +197,17 @@ public:
   }
   bool is_staged_at(bool) const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
-    return std::make_unique<Source>(way, tag());
+    return std::make_unique<StagedSource>(way, tag());
   }
   std::unique_ptr<SinkEnd> make_sink(Way& way) const override {
-    return std::make_unique<Sink>(way, tag());
+    return std::make_unique<StagedSink>(way, tag());
   }
 };
-const Staged path;
+const Staged the_staged;
 
 }  // namespace
 
 extern const Path& staged_path;
-const Path& staged_path = path;
+const Path& staged_path = the_staged;
 
 }  // namespace tremula::client
