@@ -15,8 +15,8 @@ module tremula_layouts
     tremula_i8 = 1, tremula_i16 = 2, tremula_i32 = 3, tremula_i64 = 4, tremula_u8 = 5, tremula_u16 = 6, tremula_u32 = 7, &
     tremula_u64 = 8, tremula_f32 = 9, tremula_f64 = 10, tremula_c64 = 11, tremula_c128 = 12, tremula_f16 = 13, &
     tremula_bf16 = 14, tremula_bool = 15
-  ! Options of a layout whose ranks list what they own: elements may be on no rank; elements may be on several ranks.
-  ! Their sum sets both.
+  ! Options of a layout whose ranks list what they own: some elements may be on no rank (tremula_partial), or on several
+  ! ranks (tremula_copies). Their sum sets both.
   integer(c_int), parameter, public :: tremula_partial = 1, tremula_copies = 2
 
   type :: tremula_layout
@@ -56,11 +56,11 @@ contains
     call self%parse(text//' store=column', ierr)
   end subroutine
 
-  !> Sets the layout of an array whose elements each rank lists for its own part.
+  !> Sets the layout of an array of which each rank lists its own elements.
   !> @param shape    global extents
   !> @param ranks    size of the group
   !> @param numbers  numbers of this rank's elements in the order of its buffer, counted from 1 with dimension 1
-  !>                 fastest. Every rank passes its own
+  !>                 fastest. Each rank passes its own
   !> @param options  tremula_partial, tremula_copies or their sum
   subroutine points(self, shape, ranks, numbers, options, ierr)
     class(tremula_layout), intent(inout) :: self
@@ -203,8 +203,8 @@ contains
     end subroutine
   end subroutine
 
-  !> Returns the global index along a dimension of the element that `rank` stores at local index `local`. All count from
-  !> 1 except the rank.
+  !> Returns the global index along a dimension of the element that `rank` stores at local index `local`. All
+  !> numbers except the rank count from 1.
   integer(int64) function global_index(self, rank, dimension, local, ierr)
     class(tremula_layout), intent(in) :: self
     integer, intent(in) :: rank, dimension

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the wheel (PEP 517): the package with libtremula.so, libtremula_ofi.so and libtremula_mpi.so, as far as they
-are built, and the program tremula in tremula/_native, next to the libraries that they need and a bare system lacks. The
-tag is manylinux_2_36_<machine>: the wheel runs wherever glibc is 2.36 or newer, as in Debian 12, with GCC's libraries
-of that age. Without patchelf, or if newer libraries are needed, the tag is linux_<machine>: the wheel then contains
-only files of Tremula, and runs where the libraries are those of the machine that built it.
+"""Makes the wheel (PEP 517): the package with libtremula.so, the program tremula and, if they are built,
+libtremula_ofi.so and libtremula_mpi.so in tremula/_native, next to the libraries that they need and a bare system
+lacks. The tag is manylinux_2_36_<machine>: the wheel runs wherever glibc is 2.36 or newer, as in Debian 12, and GCC's
+libraries are those of GCC 12 or newer. Without patchelf, or if newer libraries are needed, the tag is linux_<machine>:
+the wheel then contains only files of Tremula, and needs the libraries of the machine that built it.
 
-pip shows nothing of the compilation, which takes minutes, without its option -v. The metadata is made without it, so
-that pip reports "Building wheel" meanwhile, and not "Preparing metadata".
+Without its option -v, pip shows nothing of the compilation, which takes minutes. Making the metadata does not compile,
+so that pip reports "Building wheel" meanwhile, and not "Preparing metadata".
 
-Setting `build`: a cmake build folder to take them from (--config-settings build=build/release), instead of
-build/wheel/release, which is built otherwise.
+Setting `build`: a cmake build folder to take the files from (--config-settings build=build/release). Without it,
+build/wheel/release is built.
 """
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _run(*command: object) -> None:
 
 def built() -> Path:
     folder = ROOT / "build" / "wheel" / "release"
-    text = f"tremula: compiles the library in {folder}: minutes the first time, then only what has changed"
+    text = f"tremula: compiles the library in {folder}: this takes minutes the first time, less later"
     print(text, file=sys.stderr, flush=True)
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DTREMULA_BUILD_TESTS=OFF", "-DTREMULA_BUILD_EXAMPLES=OFF",
                "-DTREMULA_WITH_FORTRAN=OFF", "-DTREMULA_WITH_CAIRO=OFF"]  # Cairo needs the libraries of X
@@ -93,8 +93,8 @@ def too_new(path: Path) -> list[str]:
 
 
 def lacking(files: list[Path]) -> dict[str, Path]:
-    """Returns the libraries that the files need, and those that these need, except those of every system, of the host
-    and of Tremula: each file by the name under which it is needed."""
+    """Returns the libraries that the files need, directly or not, by the names under which they are needed; not those
+    that every system has, those of the host (HOST) and Tremula's own."""
     found: dict[str, Path] = {}
     waiting = list(files)
     while waiting:
@@ -111,7 +111,7 @@ def lacking(files: list[Path]) -> dict[str, Path]:
 
 
 def carry(files: dict[str, Path], libraries: dict[str, Path], folder: Path) -> dict[str, Path]:
-    """Copies the libraries into the folder, and makes all files look for them beside themselves. Each name gets a part
+    """Copies the libraries into the folder, and makes all files look for them in their own folder. Each name gets a part
     of the file's hash: the process may have loaded another library of the original name, from the system or a wheel."""
     names = {}
     for name, path in libraries.items():
@@ -122,13 +122,13 @@ def carry(files: dict[str, Path], libraries: dict[str, Path], folder: Path) -> d
         path.chmod(0o755)
         changes = [["--replace-needed", old, names[old]] for old in needed(path) if old in names]
         changes += [["--set-soname", name]] if name in copies else []
-        for change in [*changes, ["--set-rpath", "$ORIGIN"]]:  # one by one: together they break a file (patchelf 0.14)
+        for change in [*changes, ["--set-rpath", "$ORIGIN"]]:  # one per call: together they break a file (patchelf 0.14)
             _output("patchelf", *change, path)
     return copies
 
 
 def licences(libraries: dict[str, Path]) -> dict[str, str]:
-    """Returns what Debian states on the licence of each library, by its package; nothing on another system."""
+    """Returns what Debian states about the licence of each library, by package; empty on other systems."""
     found = {}
     for path in libraries.values() if shutil.which("dpkg-query") else ():
         search = ["dpkg-query", "--search", f"*/{path.name}"]
@@ -200,7 +200,7 @@ def build_wheel(
         if shutil.which("patchelf") is None:
             why.append("there is no patchelf")
         if why:
-            print(f"tremula: the wheel is for this machine alone: {', '.join(why)}", file=sys.stderr)
+            print(f"tremula: the wheel is for this machine only: {', '.join(why)}", file=sys.stderr)
             libraries = {}
         else:
             files.update(carry(files, libraries, Path(folder)))
@@ -218,7 +218,7 @@ def build_wheel(
 
 
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
-    """Archives the files of the tree: those of the last commit, or of an unpacked archive all but what builds make."""
+    """Archives the source tree: the files of the last commit or, without git, all files except those that builds make."""
     name = f"tremula-{version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
     if (ROOT / ".git").exists():

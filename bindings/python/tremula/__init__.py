@@ -55,7 +55,7 @@ __all__ = [  # fmt: skip
     "whole_buffer", "zeros",
 ]
 
-__version__: str  # version of the C library, which is part of the package; reading it loads the library
+__version__: str  # version of the C library; reading it loads the library
 
 if not TYPE_CHECKING:
 

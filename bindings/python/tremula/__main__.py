@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python3 -m tremula doctor [--json] [--quick]: reports what is installed, what works and how fast. Exit code 0 if all
-is well. All other command lines run the program `tremula` that this package uses: serve, status, plan, bench, version.
+"""python3 -m tremula doctor [--json] [--quick]: reports what is installed, what works and how fast it is. Exit code 0
+if all is well. All other command lines run the program `tremula` that this package uses: serve, status, plan, bench,
+version.
 """
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .tools.doctor import doctor
 from .errors import Error
 from .tools.programs import program
 
-DOCTOR = "  doctor [--json] [--quick]   Report what is installed, what works, how fast"
+DOCTOR = "  doctor [--json] [--quick]   Report what is installed, what works and how fast it is"
 
 
 def main(arguments: list[str]) -> int:

@@ -27,7 +27,7 @@ DEADLOCK = -11
 INTERRUPTED = -12
 INTERNAL = -99
 
-# tremula_type; the name of element number i + 1
+# tremula_type: TYPE_NAMES[i] is the name of type number i + 1
 TYPE_NAMES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128", "f16", "bf16", "bool")
 OPAQUE_NONE = 0x10000
 MOST_OPAQUE_BYTES = 16384
@@ -42,7 +42,7 @@ TEXT = 3
 OF_STREAM = -1
 OF_STEP = -2
 
-# Options of a layout whose ranks list what they own: elements may be on no rank; elements may be on several ranks.
+# Options of a layout whose ranks list what they own: some elements may be on no rank (PARTIAL), or on several (COPIES).
 PARTIAL = 1
 COPIES = 2
 

@@ -18,7 +18,7 @@ INTERFACE = "0.2"  # the end of the sonames; the plain libtremula.so is installe
 
 
 def candidates(name: str) -> list[str]:
-    """Returns the places to look for the library `name`, e.g. libtremula.so, in this order."""
+    """Returns the places in which to look for the library `name`, e.g. libtremula.so, in order."""
     named = os.environ.get("TREMULA_LIBRARY")
     if named:
         return [named if name == "libtremula.so" else str(Path(named).resolve().parent / name)]
@@ -108,7 +108,7 @@ def looking() -> Any:
                 return
             except BaseException as error:
                 trace = error.__traceback__
-                # The traceback without this frame, as traceback.clear_frames would end the generator.
+                # Without this frame in the traceback: traceback.clear_frames would end the generator.
                 raised[threading.get_ident()] = error.with_traceback(trace and trace.tb_next)
                 answer = 1
 
@@ -138,7 +138,7 @@ def check(status: int) -> int:
 
 
 def c_text(text: str, what: str) -> bytes:
-    """Returns a text as the C interface takes it: UTF-8 without a zero byte."""
+    """Returns `text` in the form that the C interface takes: UTF-8 without a zero byte."""
     if not isinstance(text, str):
         raise InvalidArgument(f"{what}: expected a str, found {type(text).__name__}")
     encoded = text.encode("utf-8")

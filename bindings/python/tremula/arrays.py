@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that are put and got: shared memory for them, and whether an array is as its layout says."""
+"""Arrays that are put and got: shared memory for them, and the check that an array matches its layout."""
 from __future__ import annotations
 
 import ctypes
@@ -50,8 +50,8 @@ def whole_buffer(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, 
 
 
 def new_array(local: Local, dtype: np.dtype[Any], is_filled: bool) -> np.ndarray[Any, Any]:
-    """Returns an ordinary array for a part, of shape local.extents; zeroed unless `is_filled`: it will be filled
-    entirely."""
+    """Returns an ordinary array for a part, of shape local.extents; zeroed unless `is_filled`, i.e. unless every
+    element will be set."""
     return owned_part((np.empty if is_filled else np.zeros)(local.allocated, dtype), local)
 
 

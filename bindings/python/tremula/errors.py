@@ -62,7 +62,7 @@ class NoServer(Error, ConnectionError):
 
 
 class Refused(Error):
-    """The server or the other side rejects this session or stream."""
+    """The server or the other side has rejected this session or stream."""
 
     default_status = _c.REFUSED
 
@@ -92,13 +92,13 @@ class Deadlock(Error):
 
 
 class Interrupted(Error):
-    """A signal ended a wait. As a rule the exception that the signal handler raised is seen instead."""
+    """A signal ended a wait. Usually the exception that the signal handler raised is raised instead."""
 
     default_status = _c.INTERRUPTED
 
 
 class InternalError(Error):
-    """There is a fault in the library."""
+    """The library has a bug."""
 
     default_status = _c.INTERNAL
 

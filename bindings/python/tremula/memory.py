@@ -15,7 +15,7 @@ from .errors import InvalidArgument
 @dataclass
 class Seen:
     """The memory of an array. dtype: NumPy's, or None for bf16, which NumPy lacks. strides: in bytes. low, high: the
-    bounds of the memory that the array is part of. owner: the object that keeps that memory alive."""
+    bounds of the memory in which the array lies. owner: the object that keeps that memory alive."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class Seen:
 
     @property
     def type_name(self) -> str:
-        """Returns the name of the elements' type for an error."""
+        """Returns the name of the elements' type for an error text."""
         return "bf16" if self.dtype is None else str(self.dtype)
 
 
@@ -125,7 +125,7 @@ class _DLTensor(ctypes.Structure):
 
 
 _CPU, _BFLOAT = 1, 4
-_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # by DLDataTypeCode; followed by bits / 8 it is NumPy's dtype
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # by DLDataTypeCode; the letter followed by bits / 8 is a NumPy dtype
 
 
 def _of_dlpack(array: Any, what: str) -> Seen:

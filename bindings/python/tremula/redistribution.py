@@ -64,7 +64,7 @@ class Redistribution:
         make = mpi_lib.tremula_redistribution_make
         check(make(communicator(comm), structs, len(self.updates), stride, ctypes.byref(handle)))
         self._handle = handle.value
-        self._comm = comm  # kept alive, as the plan uses it
+        self._comm = comm  # kept alive, because the plan uses it
         rank = comm.Get_rank()
         self._ends = [_Ends(u, rank, f"array {i}") for i, u in enumerate(self.updates)]
 
@@ -75,14 +75,14 @@ class Redistribution:
         :param from_, to: this rank's parts, which must not overlap: one array each, or with several updates a list of
             arrays each
         :raises InvalidArgument: a buffer cannot be used; `to` is unchanged
-        :raises Mismatch: a rank that sends to this one has refused its buffers; `to` is undefined
+        :raises Mismatch: a rank that sends to this one has refused its own buffers; `to` is undefined
         """
         if self._handle is None:
             raise InvalidArgument("redistribution: expected an open one, found a closed one: make a new one")
         count = len(self._ends)
         try:
             found = self._located(from_, to)
-        except BaseException:  # takes part, so that no other rank waits for this one
+        except BaseException:  # take part nevertheless, so that no other rank waits for this one
             mpi_lib.tremula_redistribution_run(self._handle, None, None, None, None)
             raise
         pointers = ctypes.c_void_p * count
@@ -138,7 +138,7 @@ def redistribute(comm: Any, update: Update, from_: Any, to: Any) -> None:
     struct, _held = structs_of([update])
     try:
         found = ends.locate(from_, to)
-    except BaseException:  # takes part, so that no other rank waits for this one
+    except BaseException:  # take part nevertheless, so that no other rank waits for this one
         mpi_lib.tremula_redistribute(communicator(comm), struct, None, 0, None, 0)
         raise
     check(mpi_lib.tremula_redistribute(communicator(comm), struct, *found[:4]))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""begin_step between the tasks of an asyncio event loop. The thread of the loop makes all calls, so a session may have
-several streams in several tasks."""
+"""A begin_step that lets other tasks of an asyncio event loop run. The thread of the loop makes all calls, so a session
+may have several streams in several tasks."""
 from __future__ import annotations
 
 import asyncio
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from .in_stream import InStream
 
 LINK_SECONDS = 0.01  # length of a call that can link: two sides are linked while both are in such a call
-QUICK_SECONDS = 0.001  # how long it asks at every turn of the loop before it begins to pause
+QUICK_SECONDS = 0.001  # how long to poll at every turn of the loop before pausing between polls
 LONGEST_PAUSE = 0.005
 
 
 async def begin_step(stream: InStream) -> StepStatus:
-    """Does the same as InStream.begin_step; other tasks run while it waits."""
+    """Like InStream.begin_step, but other tasks run while it waits."""
     start, pause = time.monotonic(), 0.0
     while True:
         if stream._is_linked:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 def dataset(step: InStep, fields: Any = None) -> Any:
     """Gets this rank's part of the fields and returns it with the attributes of fields, stream and step.
 
-    A field's attribute "dims" (texts, one for each dimension) names its dimensions; without it they are named after its
-    one-dimensional coordinates with matching extents, in order, else "<field>_0", ... Fields that its attribute
-    "coordinates" names (one text with names separated by spaces, or several texts) become coordinates; they must be
-    declared with layouts whose parts have the same extents.
+    A field's attribute "dims" (texts, one for each dimension) names its dimensions. Without it, they are named after
+    the field's one-dimensional coordinates with matching extents, in order, else "<field>_0", ...; the dimension of a
+    one-dimensional field without coordinates has the field's name. Fields that its attribute "coordinates" names (one
+    text with names separated by spaces, or several texts) become coordinates; they must be declared with layouts whose
+    parts have the same extents.
 
     :param fields: fields to get, as declared or by name; None: all
     :raises Unsupported: xarray is not installed

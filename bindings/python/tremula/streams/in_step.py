@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of a consumer, as an iteration over a stream yields it."""
+"""The step of a consumer that an iteration over a stream yields."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class InStep:
-    """A step that has begun. Valid until it ends, which happens when the next one begins, or by end().
+    """A step that has begun. Valid until it ends: when the next one begins, or with end().
 
-    number         as the producer counts: 0, 1, ... without the steps that it has dropped
+    number         as the producer counts: 0, 1, ...; the numbers of dropped steps are missing
     epoch          how many producers the stream had before the one of this step
     epoch_changed  whether this is the first step of another producer
     """
@@ -72,8 +72,8 @@ class InStep:
         return self._stream.redeclarations
 
     def end(self) -> None:
-        """Ends the step before the end of the loop's body. With restart_timeout it is collective, and the step counts
-        once it has returned.
+        """Ends the step before the end of the loop's body. With restart_timeout the call is collective, and the step
+        counts once the call has returned.
 
         :raises PeerLost: the loss of the producer has cut the step short, on all ranks
         """

@@ -32,10 +32,10 @@ class InStream(Stream):
         for step in stream:
             array = step[value]
 
-    The loop ends with the stream; next(stream) returns one step. A step ends when the next one begins, or by
-    step.end(), which gives it back to the producer's queue earlier. With restart_timeout the loop goes on with the
-    first step of another producer, whose step.epoch_changed is True. Ranks should then act together only after
-    step.end(), which raises PeerLost for a step that the loss of the producer has cut short: `continue` with the next.
+    The loop ends with the stream; next(stream) returns one step. A step ends when the next one begins; step.end() ends
+    it earlier, which frees its place in the producer's queue. With restart_timeout the loop continues with the first
+    step of another producer, whose step.epoch_changed is True. Ranks should then act together only after step.end(),
+    which raises PeerLost for a step that the loss of the producer has cut short: `continue` with the next.
     """
 
     _name = "in"  # its functions begin with tremula_in_
@@ -123,8 +123,8 @@ class InStream(Stream):
         return STATUSES[status]
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
-        """Begins the newest step at or before `time`. Returns OK, UP_TO_DATE if that step has been begun already, or
-        END_OF_STREAM if also no later step follows. Collective. Waits until the producer has reached that time.
+        """Begins the newest step at or before `time`. Returns OK; UP_TO_DATE if that step has been begun already, or
+        END_OF_STREAM if also no step follows it. Collective. Waits until the producer has reached that time or ended.
 
         :param unit: unit of `time`; Mismatch if it is not the stream's "time_unit"
         """
@@ -132,7 +132,7 @@ class InStream(Stream):
 
     def begin_step_around(self, time: int, unit: str | None = None) -> StepStatus:
         """Begins the next of the steps around `time`: the one at `time`, or the last before it and the first after it.
-        Returns UP_TO_DATE when all of them have been begun. Otherwise as begin_step_at."""
+        Returns UP_TO_DATE when all of them have been begun. Otherwise like begin_step_at."""
         return self._begin_by(lib.tremula_in_begin_step_around, time, unit)
 
     def _begin_by(self, function: Any, time: int, unit: str | None) -> StepStatus:
@@ -152,8 +152,8 @@ class InStream(Stream):
         """Returns this rank's part of a field, in `out`; blocks until all of it has arrived.
 
         :param out: the array to fill, the whole local buffer or the owned part; None: a new array of shape
-            Local.extents, in which elements that are not received (ghost cells, elements of no rank) are 0
-        :raises Mismatch: a value did not fit the declared type; the stream goes on
+            Local.extents, in which elements that are not received (ghost cells, elements on no rank) are 0
+        :raises Mismatch: a value did not fit the declared type; the stream continues
         """
         if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
             field = self._number_of(field)
@@ -173,7 +173,7 @@ class InStream(Stream):
 
     def fills(self, field: Field | str) -> bool:
         """Returns whether `get`, in the step begun last, sets every element of this rank's part. It does not if `beta`
-        is given, if `extents` are smaller than this part, or if the producer lacks elements (is_partial): an array of
+        is given, if `extents` do not cover this part, or if the producer lacks elements (is_partial): an array made by
         numpy.empty keeps arbitrary numbers there. Call it after the first begin_step; never blocks."""
         declared = self._number_of(field)
         self._check(lib.tremula_in_fills(self._handle, declared.number, ctypes.byref(found := ctypes.c_int())))
@@ -190,8 +190,8 @@ class InStream(Stream):
         self._fail(status)
 
     def end_step(self) -> None:
-        """Gives the step back to the producer's queue. With restart_timeout it is collective, and the step counts once
-        it has returned."""
+        """Ends the step and frees its place in the producer's queue. With restart_timeout the call is collective, and
+        the step counts once the call has returned."""
         self._is_in_step = False
         status = self._end(self._handle)
         if status < 0:
@@ -215,7 +215,7 @@ class InStream(Stream):
         return InStep(self)
 
     async def __aiter__(self) -> AsyncIterator[InStep]:
-        """Asks for each step between other tasks of the event loop, in the loop's thread; step.get copies there."""
+        """Waits for each step while other tasks of the event loop run. step.get copies in the loop's thread."""
         from .asynchronous import begin_step
 
         while True:
@@ -226,7 +226,7 @@ class InStream(Stream):
                 yield InStep(self)
 
     def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
-        """Returns an iteration whose steps a thread prefetches, at most `depth` of them. While it lasts, the session
+        """Returns an iteration whose steps a thread prefetches, at most `depth` ahead. While it lasts, the session
         belongs to that thread: other streams need a session of their own. See tremula.streams.prefetch.Prefetch."""
         from .prefetch import Prefetch
 
@@ -234,7 +234,7 @@ class InStream(Stream):
 
     @property
     def number(self) -> int:
-        """The number of the step begun last, as the producer counts them."""
+        """The number of the step begun last, as the producer counts steps."""
         self._check(lib.tremula_in_step(self._handle, ctypes.byref(found := ctypes.c_uint64())))
         return found.value
 
@@ -263,7 +263,7 @@ class InStream(Stream):
         return Layout._of(handle, declared.layout)
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
-        """Gives fields other layouts of the same shapes, beginning with a later step: Field.layout and
+        """Gives fields new layouts of the same shapes, beginning with a later step: Field.layout and
         step.redeclarations show which one. Call it between two steps, after the first has ended. Collective."""
         self._redeclared(layouts)
         self._calls += 1

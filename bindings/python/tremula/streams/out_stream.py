@@ -31,7 +31,7 @@ class OutStream(Stream):
         with out.step() as step:
             step.put(value, array)
 
-    For a stream of one field, put outside a step writes a whole step.
+    In a stream with one field, put outside a step writes a whole step.
     """
 
     _name = "out"  # its functions begin with tremula_out_
@@ -45,7 +45,7 @@ class OutStream(Stream):
         self._put, self._end = lib.tremula_out_put, lib.tremula_out_end_step
         self._lends = options.get("versions") == "lend"
         depth = options.get("queue_depth", 1)
-        self._holds = self._lends or not isinstance(depth, int) or depth <= 0  # a text may say 0
+        self._holds = self._lends or not isinstance(depth, int) or depth <= 0  # a str may say 0
         self._is_in_step = False
         self._held: list[Any] = []  # arrays of this step that the library reads until it has ended
         self._version: list[Any] = []  # if versions are lent: arrays of the previous step
@@ -95,7 +95,7 @@ class OutStream(Stream):
         self._check(lib.tremula_out_attribute(self._handle, of, text, kind, values, count))
 
     def step(self, timeout: float | None = None) -> OutStep:
-        """Returns a context that begins a step and ends it. After an exception inside, the stream is given up.
+        """Returns a context manager that begins a step and ends it. After an exception inside, the stream is given up.
 
         :param timeout: seconds to wait for room and, before the first step, for consumers; then TimedOut is raised
         """
@@ -133,7 +133,7 @@ class OutStream(Stream):
             pointer, size, owner = last[1], last[2], array
         else:
             pointer, size, owner = field.locate(array, False)  # type: ignore[union-attr]
-        if not self._is_in_step:  # the array was checked before a step begins
+        if not self._is_in_step:  # begins a step only after the array was checked
             with self.step():
                 self.put(field, array)
             return
@@ -144,8 +144,8 @@ class OutStream(Stream):
             self._fail(status)
 
     def put_async(self, field: Field | str, array: Any) -> Request:
-        """Does the same as put, but `array` must not be changed until the request is taken. An array of tremula.empty
-        is then copied only once, by the consumer if it is on this machine. Outside a step this is a whole step."""
+        """Like put, but `array` must not be changed until consumers have taken the step: see Request. An array made by
+        tremula.empty is then copied only once, by a consumer on this machine. Outside a step, writes a whole step."""
         declared = self._number_of(field)
         pointer, size, owner = declared.locate(array, False)
         if not self._is_in_step:
@@ -186,13 +186,13 @@ class OutStream(Stream):
 
         :raises InvalidArgument: it is called inside a step, or the stream is closed
         """
-        # All ranks take equally many turns.
+        # All ranks must make the same number of calls.
         turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1
         for _ in range(turns):
             self._check(lib.tremula_out_serve(self._handle, seconds / turns))
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
-        """Gives fields other layouts of the same shapes, beginning with the next step. Collective; waits until
+        """Gives fields new layouts of the same shapes, beginning with the next step. Collective; waits until
         consumers have taken all steps and ask for the next one."""
         fields = self._redeclared(layouts)
         for field, layout in zip(fields, layouts.values()):
@@ -215,7 +215,7 @@ class OutStream(Stream):
 
 
 class OutStep:
-    """The current step, as the context of OutStream.step provides it."""
+    """The step that `with out.step()` begins and ends."""
 
     __slots__ = ("_stream", "_timeout")
 
@@ -259,7 +259,7 @@ class OutStep:
 
     @property
     def attributes(self) -> StepAttributes:
-        """The attributes of this step only, set by step.attributes[name] = value. Every rank sets the same, or none."""
+        """The attributes of this step only, set by step.attributes[name] = value. All ranks must set the same ones."""
         return StepAttributes(self._stream)
 
 

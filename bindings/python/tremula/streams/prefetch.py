@@ -44,7 +44,7 @@ class Prefetched:
 
 
 class _Buffers:
-    """The arrays of one field. A new one is made if there is none without other references."""
+    """The arrays of one field. A new array is made if all others are still in use."""
 
     def __init__(self, field: Field, most: int) -> None:
         self._field, self._most = field, most
@@ -73,10 +73,10 @@ class _Buffers:
 
 
 class Prefetch:
-    """An iteration over prefetched steps, for step in stream.prefetch(2): ... Leaving the loop ends the thread. It is
-    also a context, whose end does the same.
+    """An iteration over prefetched steps: `for step in stream.prefetch(2)`. Leaving the loop ends the thread, and so
+    does leaving a `with` block of it.
 
-    depth: how many steps are made ready before they are asked for. There are at most depth + 2 buffers per field, and
+    depth: how many steps are made ready before they are asked for. There are at most depth + 2 buffers per field, plus
     one for each step that the application holds. An error in the thread is raised in place of the next step. This
     includes TimedOut, after the session's timeout without a producer or after its step_timeout without a step.
     """

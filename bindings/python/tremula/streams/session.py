@@ -23,7 +23,7 @@ from .out_stream import OutStream
 
 
 class Session:
-    """The membership of this process, rank `rank` of `size`, in the group `group`, joined to a server. Making it is
+    """The membership of this process, as rank `rank` of `size`, in the group `group`, joined to a server. Making one is
     collective and blocks until the server has answered.
 
     :param rank, size: by default RANK and WORLD_SIZE, as torchrun sets them, else 0 and 1
@@ -34,8 +34,8 @@ class Session:
     :raises Refused: the name is taken, or the key is wrong
     :raises InvalidArgument: a key is unknown, or rank or size is not an integer
 
-    A session takes one call at a time and belongs to the process that has opened it. Used as a context, it is closed at
-    the end; after an exception its streams are given up first.
+    A session takes one call at a time and belongs to the process that has opened it. Used as a context manager, it is
+    closed at the end; after an exception its streams are given up first.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Session:
         """Opens a stream that this group produces. Collective.
 
         :param outlives_consumers: True: the first step waits for as many consumers as `wait_for_consumers` says; if
-            they are lost later, steps go on for those that remain or join. False: begin_step or close raises PeerLost
-            once
+            some are lost later, the stream continues with those that remain or join. False: begin_step or close raises
+            PeerLost once
         :param options: queue_depth, queue_bytes, when_full, keep_steps, kind, first_step, versions, lease,
             readers_serve, wait_for_consumers, readable_by, progress; see tremula.h for their meaning
         """
@@ -123,8 +123,8 @@ class Session:
     def _as_produced(
         self, stream: str, field: str, dtype: Any, layout: Layout | None, change: Change
     ) -> tuple[ElementType, Layout]:
-        """Returns the type and the layout of a consumer's field. What is None is taken from the producer: its type; for
-        a group of one rank the whole array. Collective, like describe, if one of them is None."""
+        """Returns the type and the layout of a consumer's field. If dtype is None, it is the producer's type; if layout
+        is None, it is the whole array, which needs a group of one rank. Collective, like describe, if one is None."""
         what = f"stream '{stream}', field '{field}'"
         if layout is not None:
             checked_layout(layout, what)
@@ -220,8 +220,8 @@ class Session:
 
 
 class _Opening:
-    """A session that a thread opens while the main thread waits for Ctrl-C. After Ctrl-C, the thread that finishes last
-    closes it."""
+    """A session that a thread opens while the main thread waits for it, or for Ctrl-C. After Ctrl-C, the thread that
+    finishes last closes the session."""
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         self._arguments, self._handle = arguments, ctypes.c_void_p()

@@ -53,7 +53,7 @@ class Field:
         self.name, self.type, self.layout, self.number = name, type, layout, number
         self._of = stream._token
         self._what = f"stream '{stream.name}', field '{name}'"
-        #: The array last put or got: array, buffer, bytes, dtype, strides.
+        #: The array last put or got: a weak reference to it, its buffer, bytes, dtype and strides.
         self._last: tuple[Any, int, int, Any, Any] | None = None
         self.place(layout, label)
 
@@ -82,7 +82,7 @@ class Field:
 
 
 class Stream:
-    """One end of a stream. Used as a context, it is closed at the end, or given up after an exception."""
+    """One end of a stream. Used as a context manager, it is closed at the end, or given up after an exception."""
 
     _free: Any
     _close: Any
@@ -151,7 +151,7 @@ class Stream:
 
         :param timeout: seconds; None: as long as the session's keys timeout and step_timeout allow
         :param is_left: called between slices; if it returns True, the result is NOT_READY
-        :return: the status of the C interface, also if the call has failed
+        :return: the status of the C interface, even if the call has failed
         """
         start, turns = time.monotonic(), 0
         piece = 0.1 if self.session._is_interruptible or is_left is not None else math.inf
@@ -204,7 +204,8 @@ class Stream:
         self._forget()
 
     def _close_again(self) -> int:
-        """Closes after a loss, which has ended the stream on every rank, whichever rank was lost.
+        """Closes the stream after a loss, which has ended it on every rank. allgather fails if the loss was a rank of
+        this group.
 
         :raises PeerLost: a rank of this group was lost
         """
@@ -224,7 +225,7 @@ class Stream:
 
     @property
     def is_open(self) -> bool:
-        """Returns whether the stream was neither closed nor given up."""
+        """Returns whether the stream has been neither closed nor given up."""
         return self._handle is not None
 
     def is_ready(self) -> bool:

@@ -61,7 +61,7 @@ def _words(value: Any) -> str:
 
 
 def doctor(measure: bool = True) -> Report:
-    """Reports what is installed, what works, and what does not, with its cure.
+    """Reports what is installed, what works, and what does not, with a remedy.
 
     :param measure: True: also measures memcpy and steps of 64 MiB between two processes, which takes a few seconds
     """
@@ -89,7 +89,7 @@ def doctor(measure: bool = True) -> Report:
 
 
 def _version_of(name: str) -> str:
-    """Returns the version of a module without importing it, as torch takes seconds to import."""
+    """Returns the version of a module without importing it, because importing torch takes seconds."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -114,7 +114,7 @@ class Server:
 
     address: for Session(server=...), TREMULA_SERVER and `tremula status --server`; it names a file, and the key is
     stored next to that file. Other options of `tremula serve` are keywords, e.g. log="debug", heartbeat=0.5. The server
-    ends with the context, with close, or when this object is destroyed.
+    ends with the `with` block, with close, or when this object is destroyed.
     """
 
     def __init__(self, *, log: str = "warn", **options: Any) -> None:
@@ -152,7 +152,7 @@ class Server:
         return status(self.address)
 
     def close(self) -> None:
-        """Ends the server. Streams that are already matched go on without it. A second call does nothing."""
+        """Ends the server. Streams that are already matched continue without it. A second call does nothing."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -46,7 +46,7 @@ class Attributes(Mapping[str, Any]):
 
 
 def taken(handle: ctypes.c_void_p) -> Attributes:
-    """Reads the attributes from a tremula_attributes, and frees it."""
+    """Returns the attributes in a tremula_attributes, which it frees."""
     try:
         values: dict[str, list[Value]] = {}
         name, kind, count, data = ctypes.c_char_p(), ctypes.c_int(), ctypes.c_size_t(), ctypes.c_void_p()

@@ -54,7 +54,7 @@ SLICE_SECONDS = 0.5
 
 
 def described(session: int | None, stream: str, timeout: float, is_interruptible: bool) -> Description:
-    """Asks for the description in slices, between which Ctrl-C takes effect; all ranks make the same number of
+    """Waits for the description in slices, between which Ctrl-C takes effect; all ranks use the same number of
     slices."""
     handle, name = ctypes.c_void_p(), c_text(stream, "stream")
     left = max(0.0, timeout)

@@ -67,7 +67,7 @@ class ElementType:
         return dtype == self.dtype and dtype.isnative
 
 
-# Names of the C interface that mean other types in NumPy: their names in this package, and what to write instead.
+# Names in the C interface that mean other types in NumPy: their names in this package, and what to write instead.
 _AMBIGUOUS = {
     "i8": ("int8", "it is int64 in NumPy and int8 in Tremula: write 'int8' or 'int64'"),
     "u8": ("uint8", "it is uint64 in NumPy and uint8 in Tremula: write 'uint8' or 'uint64'"),

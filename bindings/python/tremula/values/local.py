@@ -88,7 +88,7 @@ def integer(value: Any, what: str, bits: int = 64) -> int:
         found = operator.index(value)
     except TypeError:
         found_type = type(value).__name__
-        raise InvalidArgument(f"{what}: expected an integer, found {value!r} ({found_type}): convert it by int()") from None
+        raise InvalidArgument(f"{what}: expected an integer, found {value!r} ({found_type}): convert it with int()") from None
     if not -(2 ** (bits - 1)) <= found < 2 ** (bits - 1):
         raise InvalidArgument(f"{what}: expected an integer of {bits} bits, found {found}")
     return found

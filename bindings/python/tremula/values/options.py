@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keywords as the YAML mapping that the C interface takes, and the time limits that apply to waits."""
+"""Converts keywords to the YAML mapping that the C interface takes, and finds the time limits that apply to waits."""
 from __future__ import annotations
 
 import json
@@ -45,7 +45,7 @@ DEFAULTS = {"timeout": 60.0, "step_timeout": 3600.0}
 
 
 def seconds_of(key: str, options: Mapping[str, Any]) -> float:
-    """Returns how long a wait may last, from the same places as the library: the option, else the environment, else the
+    """Returns how long a wait may last, looked up where the library looks: the option, else the environment, else the
     file, else the default. Infinite for "none"."""
     value = options.get(key, os.environ.get("TREMULA_" + key.upper()))
     if key not in options and value in (None, ""):

@@ -37,8 +37,8 @@ class Change:
         return self.alpha == 1 and self.beta == 0 and not self.conjugate and all(o is None for o in options)
 
     def whole(self, produced: Layout) -> Layout:
-        """Returns a layout of one rank for all that comes of a field with the layout `produced`: `extents` if they are
-        given, else the whole array, in the order of `axes`."""
+        """Returns a layout on one rank for everything that is received of a field with the layout `produced`: of shape
+        `extents` if they are given, else of the shape of the whole array, in the order of `axes`."""
         shape: Sequence[int | str] = produced._key("shape").split("x")
         if self.extents is not None:
             shape = self.extents
