@@ -111,7 +111,7 @@ def lacking(files: list[Path]) -> dict[str, Path]:
 
 
 def carry(files: dict[str, Path], libraries: dict[str, Path], folder: Path) -> dict[str, Path]:
-    """Copies the libraries into the folder, and makes all files look for them in their own folder. Each name gets a part
+    """Copies the libraries into the folder, and makes all files look for them in their own folder. Each name gets part
     of the file's hash: the process may have loaded another library of the original name, from the system or a wheel."""
     names = {}
     for name, path in libraries.items():
@@ -218,7 +218,7 @@ def build_wheel(
 
 
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
-    """Archives the source tree: the files of the last commit or, without git, all files except those that builds make."""
+    """Archives the source tree: the files of the last commit or, without git, all files that builds do not make."""
     name = f"tremula-{version()}"
     path = Path(sdist_directory) / f"{name}.tar.gz"
     if (ROOT / ".git").exists():

@@ -213,7 +213,7 @@ class Dealing(unittest.TestCase):
         mine = Turns(4)
         mine.drawn(0), mine.drawn(1)
         self.assertEqual(mine.resumed(4).oldest_needed(1), 5)
-        with self.assertRaisesRegex(ValueError, "covers all 4 workers, as there are 3 now, found one of .0, 1."):
+        with self.assertRaisesRegex(ValueError, "covers all 4 workers, because there are 3 now, found one of .0, 1."):
             mine.resumed(3)
         with self.assertRaisesRegex(ValueError, "states of one job"):
             merged([Turns(4).state(), Turns(2).state()])

@@ -187,7 +187,7 @@ class Stream:
         return False
 
     def _timeout_text(self, seconds: float) -> str:
-        return f"stream '{self.name}': expected {self._side} within {seconds:g} s, found none; timeout sets how long"
+        return f"stream '{self.name}': expected {self._side} within {seconds:g} s, found none; timeout sets the limit"
 
     def close(self) -> None:
         """Ends a stream that this group writes, once consumers have taken all steps; leaves a stream that it reads. A

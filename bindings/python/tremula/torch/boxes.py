@@ -94,7 +94,7 @@ def _around(shape: Numbers, box: Box) -> Tuple["tremula.Layout", int]:
 def hash_of_box(shape: Numbers, box: Box, array: Any, dtype: str) -> int:
     """Returns a box's contribution, modulo 2^64, to the hash of the whole array of ``shape`` (Layout.hash).
 
-    array: C-contiguous, shape box.extents; dtype: a type of Tremula, e.g. "bf16"
+    array: C-contiguous, shape box.extents; dtype: the name of a Tremula type, e.g. "bf16"
     """
     if box.elements == 0:
         return 0
@@ -103,7 +103,8 @@ def hash_of_box(shape: Numbers, box: Box, array: Any, dtype: str) -> int:
 
 
 def covers_once(boxes: Sequence[Box], shape: Numbers) -> bool:
-    """Returns whether the boxes contain every element of an array of ``shape`` exactly once."""
+    """Returns whether the boxes contain every element of an array of ``shape`` exactly once. Precondition: every box is
+    inside the array."""
     total = 1
     for extent in shape:
         total *= extent

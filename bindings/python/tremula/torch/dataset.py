@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a running simulation as an IterableDataset, distributed over the workers of all ranks of a training."""
+"""Steps of a running simulation as an IterableDataset, distributed over the workers of all ranks of a training job."""
 from __future__ import annotations
 
 import os
@@ -20,7 +20,7 @@ UNEVEN = ("give", "stop")
 
 
 class StepsGone(tremula.Error):
-    """The producer no longer keeps steps that this training still needs."""
+    """The producer no longer keeps steps that this training job still needs."""
 
 
 class StreamDataset(torch.utils.data.IterableDataset):
@@ -33,34 +33,34 @@ class StreamDataset(torch.utils.data.IterableDataset):
     :param deal: how steps are distributed over the workers
         "share": every worker of every rank is its own consumer group, ``GROUP.RANK.WORKER``, and each step goes to the
             worker with the fewest steps on their way (the stream's `steps: share`). Every step that the producer puts
-            is yielded at most once, and exactly once if no process of the training dies: steps on their way to a worker
-            that dies (the producer's queue_depth, and what DataLoader has prefetched) are lost, while the others go on.
+            is yielded at most once, and exactly once if no process of the job dies: steps on their way to a worker that
+            dies (the producer's queue_depth, and what DataLoader has prefetched) are lost, while the others continue.
             Which worker gets which step is not determined. DataLoader takes batches from the workers of a rank in turn,
-            so that only the ranks may differ in speed.
+            so ranks can run at different speeds, but not the workers of a rank.
         "turns": all workers of all ranks are one consumer group, and step n belongs to worker n modulo their number;
-            the other workers end it without getting it. Steps come exactly once, counting from the checkpoint: a
-            training that loads its saved state gets every step that the state does not count, and none that it does, as
-            long as the producer still keeps the oldest of them (its `keep_steps`; this side asks for `start: oldest`).
+            the other workers end it without getting it. Steps come exactly once, counting from the checkpoint: a job
+            that loads its saved state gets every step that the state does not count, and none that it does, as long as
+            the producer still keeps the oldest of the former (its `keep_steps`; this side asks for `start: oldest`).
             Otherwise StepsGone is raised before any sample. StepsGone is also raised if the stream drops steps
             (`when_full`), including its last ones.
             With a state of all ranks (`merged`) the i-th step that it does not count belongs to worker i modulo the
-            number of workers, which may have changed; a state of one rank goes on with that rank's steps, and needs the
-            same numbers of ranks and workers. DataLoader's `prefetch_factor` must be at least 2, its default.
+            number of workers, which may have changed; a state of one rank continues with that rank's steps, and needs
+            the same numbers of ranks and workers. DataLoader's `prefetch_factor` must be at least 2, its default.
             If one worker dies, all end with an error. A sample is yielded when its round, one step for each worker, has
             been put, so that ranks that wait for each other between batches never wait for the producer in a circle.
     :param first_step: with turns, the step to begin with if there is no checkpoint. A worker that joins when the
         producer no longer keeps that step gets StepsGone: let the producer wait (`wait_for_consumers`: all workers) or
-        keep steps. None: begin with the first whole round of steps that is available, for trainings that need not see
-        all steps
+        keep steps. None: begin with the first whole round of steps that is available, for jobs that need not see all
+        steps
     :param attributes: True: all attributes of each step; or the names of some; False: none
     :param timeout: seconds without a step after which a worker ends with tremula.TimedOut; None: as long as `timeout`
         and `step_timeout` of the session allow
     :param uneven: with turns, what happens to the last steps of the stream if there are fewer of them than workers:
         "give" them, so that some ranks get one batch more than others; or "stop" before them, so that all workers get
-        the same number of steps, and all ranks the same number of batches, e.g. for a training that reduces gradients
-        after each. Steps left out do not count as given. With "stop" the first step is the lowest one, at least
+        the same number of steps, and all ranks the same number of batches, e.g. for a job that reduces gradients after
+        each batch. Steps left out do not count as given. With "stop" the first step is the lowest one, at least
         first_step, whose number is a multiple of the number of workers
-    :param pin: whether samples are in pinned memory; None: if there is a GPU that the process can use (a forked one
+    :param pin: whether samples are in pinned memory; None: if there is a GPU that the process can use (a forked process
         cannot)
     :param rank, world_size: by default those of torch.distributed if it is initialised, else RANK and WORLD_SIZE, else
         0 and 1
@@ -138,7 +138,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
             session.close()
 
     def _joined(self, number: int, total: int, name: str) -> "tremula.Session":
-        """Opens the session of a worker. Tries again for five seconds if it is refused, as workers of a training that
+        """Opens the session of a worker. Tries again for five seconds if it is refused, because workers of a job that
         was killed may outlive it for a moment."""
         until = time.monotonic() + 5
         while True:
@@ -180,12 +180,12 @@ class StreamDataset(torch.utils.data.IterableDataset):
             if is_strict and step > expected:
                 raise StepsGone(f"expected step {expected}, which is the next one of worker {worker} of {turns.total}, "
                                 f"found step {step}: the producer keeps no older one, or has dropped it; let it keep more "
-                                "(keep_steps), wait for this training (wait_for_consumers), or drop none (when_full)")
+                                "(keep_steps), wait for this job (wait_for_consumers), or drop none (when_full)")
         return is_mine, expect
 
     def _steps(self, stream: "tremula.InStream", samples: Samples, is_mine: Callable[[int], bool],
                ends_round: Callable[[int], bool], expect_end: Callable[[int], None]) -> Iterator[Dict[str, Any]]:
-        """Yields the steps of this worker, each when its round has ended, that is, after every worker had a turn."""
+        """Yields the steps of this worker, each when its round has ended, i.e. after every worker has had a turn."""
         held: List[Dict[str, Any]] = []
         following = dropped = 0  # the step after the last one, and how many steps were dropped up to it
         while True:
@@ -227,7 +227,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
             yield batch
 
     def drawn(self, batch: Any) -> None:
-        """Counts the steps of a batch, which its "step" names, as given to the training. ``batches`` does so itself."""
+        """Counts the steps of a batch, which its "step" names, as given to the training; ``batches`` calls this."""
         if self.deal == "turns":
             if self._turns is None:
                 raise RuntimeError("expected batches(loader), which knows how many workers there are, or iter(dataset)")
@@ -238,10 +238,10 @@ class StreamDataset(torch.utils.data.IterableDataset):
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns how far each worker of this rank has got: {"by": "turns", "total": W, "next": {worker: step}, ...}.
-        Save it between two batches, after the last one has been used. Every rank saves its own; a training with another
-        number of ranks or workers loads what ``merged`` makes of all.
+        Save it between two batches, after the first of them has been used. Every rank saves its own; a job with another
+        number of ranks or workers loads the states of all ranks, combined by ``merged``.
 
-        :raises RuntimeError: with deal="share", as the producer's queue does not record which worker got which step
+        :raises RuntimeError: deal="share": the producer's queue does not record which worker got which step
         """
         if self.deal != "turns":
             raise RuntimeError("expected deal='turns', which can be resumed; found deal='share'")
@@ -255,7 +255,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
         return turns.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the dataset go on where a state was saved. Call it before the dataset is iterated.
+        """Makes the dataset continue where a state was saved. Call it before the dataset is iterated.
 
         :raises ValueError: the state was not made with deal="turns"
         """

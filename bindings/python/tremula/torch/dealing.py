@@ -31,7 +31,7 @@ def next_turn(step: int, number: int, total: int) -> int:
 
 
 class Turns:
-    """How far each of ``total`` workers has got.
+    """Records how far each of ``total`` workers has got.
 
     total: workers of all ranks together
     first: the first step that is distributed; steps below it belong to no worker
@@ -45,7 +45,7 @@ class Turns:
             raise ValueError(f"expected at least 1 worker, found {total}")
         self.total, self.first, self.before = total, first, before
         self.next: dict[int, int] = {}  # for each worker the number of its next step; without before, the step itself
-        self._end = 0  # first step from which the previous job gave none
+        self._end = 0  # the previous job gave neither this step nor any later one
         self._left: List[int] = []  # steps below _end that the previous job did not give
         if before is not None:
             self._end = max(before.bound(), first)
@@ -140,8 +140,8 @@ class Turns:
             return Turns(total, self.first, self)
         if total == self.total:
             return Turns.of_state(self.state())
-        raise ValueError(f"expected a state that covers all {self.total} workers, as there are {total} now, found one "
-                         f"of {sorted(self.next)}: pass merged(states of all ranks) to load_state_dict")
+        raise ValueError(f"expected a state that covers all {self.total} workers, because there are {total} now, found "
+                         f"one of {sorted(self.next)}: pass merged(states of all ranks) to load_state_dict")
 
     @staticmethod
     def of_state(state: Mapping[str, Any]) -> Turns:

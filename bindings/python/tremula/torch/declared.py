@@ -82,8 +82,8 @@ def merged_names(by_rank: Sequence[Sequence[Declared]]) -> Dict[str, Tuple[Decla
             if first != each:
                 raise ValueError(f"tensor '{each.name}': expected the same type, shape and layout on all ranks, found "
                                  f"{first.shown()} on rank {ranks[0]} and {each.shown()} on rank {rank}: give each "
-                                 "rank's own tensors names of their own, or say by layouts= which part each rank has; "
-                                 "for replicas that each have a mesh, use one mesh of all ranks (2 replicas of 2 "
+                                 "rank's own tensors names of their own, or say with layouts= which part each rank "
+                                 "has; for replicas that each have a mesh, use one mesh of all ranks (2 replicas of 2 "
                                  "ranks: mesh=2x2 axes0=1)")
             ranks.append(rank)
     return found
@@ -95,13 +95,13 @@ def expect_ranks(declared: Declared, ranks: Sequence[int], size: int) -> None:
     if declared.text is None or len(ranks) == size:
         return
     if " lists=" in declared.text:
-        raise ValueError(f"tensor '{declared.name}': expected every rank to give it, as each lists what it owns "
-                         f"('{declared.text}'), found it on {named(ranks)}: give an empty part on the others")
+        raise ValueError(f"tensor '{declared.name}': expected every rank to give it, because each lists what it "
+                         f"owns ('{declared.text}'), found it on {named(ranks)}: give an empty part on the others")
     lacking = _lacking(declared.text, tuple(ranks), size)
     if lacking:
         raise ValueError(f"tensor '{declared.name}': expected it on every rank to which its layout gives a part "
                          f"('{declared.text}'), found none on {named(lacking)}: give the part there, or another layout "
-                         "by layouts=")
+                         "with layouts=")
 
 
 @functools.lru_cache(maxsize=64)
@@ -152,7 +152,7 @@ def check_copies(session: "tremula.Session", layouts: Mapping[str, "tremula.Layo
     if differing:
         name, first, others = differing[0]
         more = f" (and those of {len(differing) - 1} other tensors)" if len(differing) > 1 else ""
-        raise ValueError(f"tensor '{name}': expected equal copies on all ranks, as each gives the whole tensor, found "
-                         f"other numbers on {named(others)} than on rank {first}{more}: make the copies equal "
+        raise ValueError(f"tensor '{name}': expected equal copies on all ranks, because each gives the whole tensor, "
+                         f"found other numbers on {named(others)} than on rank {first}{more}: make the copies equal "
                          "(torch.distributed.broadcast), give it on one rank only, give tensors that differ, e.g. experts, "
-                         "names of their own on each rank, or say by layouts= which part each rank has")
+                         "names of their own on each rank, or say with layouts= which part each rank has")

@@ -126,7 +126,7 @@ class Follower:
 
         EOFError         the writer has ended the stream, and the tensors hold its last version
         WrongNumbers     a hash differs from the one that the writer has sent
-        tremula.PeerLost the writer, or the link to it, was lost; ``reopen`` tries again. With restart_timeout in the
+        tremula.PeerLost the writer, or the link to it, was lost: call ``reopen``. With restart_timeout in the
                          options of ``follow`` the next update waits for a writer that is started again
         In all these cases the tensors keep the version that they held, unless buffers="direct".
         """
@@ -154,7 +154,7 @@ class Follower:
         for theirs."""
         found = [tremula.StepStatus.NOT_READY]
         if self._session.size > 1 and self._options.get("restart_timeout", 0) != 0:
-            timeout = None  # ranks detect the loss of a writer together, inside the library, so none may leave it
+            timeout = None  # ranks detect the loss of a writer together, inside the library: no rank may leave it
         if timeout is None or self._session.size == 1 or self._sum is None:
             def wait() -> None:
                 found[0] = self._in.begin_step(timeout)
@@ -172,7 +172,7 @@ class Follower:
                 return found[0]
             if -0.1 * turns >= self._session._step_timeout:  # all ranks count the same turns
                 raise tremula.TimedOut(f"stream '{self.name}': {waits} rank(s) waited {self._session._step_timeout:g} s "
-                                       "for a version that the others have; step_timeout sets how long")
+                                       "for a version that the others have; step_timeout sets the limit")
 
     def _turn(self, seconds: float) -> "tremula.StepStatus":
         """Makes one call of the library, which is collective or whose result all ranks agree on. begin_step would make
@@ -279,7 +279,7 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
 
     model    a module, or tensors by name, some or all of those that are published
     layouts  as for ``publish``; a plain tensor is a whole copy on every rank
-    fused    tensors that are one on one side and several on the other:
+    fused    tensors that one side has as one tensor and the other as several:
              {"qkv.weight": ["q.weight", "k.weight", "v.weight"]} joins them along dimension 0, whichever side has the
              fused one; (names, 1) along dimension 1; a list of Piece in any arrangement, also for a tensor that the
              writer has in another shape, e.g. padded
@@ -290,7 +290,7 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
              not be used during ``update``, and an error in it leaves a mixture: ``is_whole`` is False until it succeeds
     verify   "sent": checks all tensors for which the writer sends a hash in the type that is read; "all": raises
              ValueError if these are not all tensors; "none". Takes a pass over the elements; a group of several ranks
-             sums hashes by ``sum_over_ranks``, by default torch.distributed if it has the same ranks, else the session
+             sums hashes with ``sum_over_ranks``; default: torch.distributed if it has the same ranks, else the session
     options  options of the stream, e.g. restart_timeout=600, serve=True
 
     Collective. Raises ValueError for a tensor that the writer does not have (with the nearest name), for shapes that

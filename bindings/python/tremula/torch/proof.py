@@ -57,8 +57,8 @@ def sum_by_torch(group: Any = None) -> Sum:
 
 
 def sum_for(session: "tremula.Session") -> Optional[Sum]:
-    """Returns a Sum over the ranks of a session, by which they agree on every update: a trivial one for one rank;
-    torch.distributed if it is initialised with the same rank and size; else None."""
+    """Returns a Sum over the ranks of a session, with which they agree on every update: a trivial one for one rank; one
+    that uses torch.distributed if that is initialised with the same rank and size; else None."""
     if session.size == 1:
         return lambda values: values
     dist = torch.distributed
@@ -69,7 +69,7 @@ def sum_for(session: "tremula.Session") -> Optional[Sum]:
 
 
 def sum_by_session(session: "tremula.Session") -> Sum:
-    """Returns a sum by Session.allgather, which fails instead of waiting if a rank of the session is lost."""
+    """Returns a Sum that uses Session.allgather, and so fails instead of waiting if a rank of the session is lost."""
     def sum_over_ranks(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         mine = np.ascontiguousarray(values, np.int64)
         rows = [np.frombuffer(row, np.int64) for row in session.allgather(mine.tobytes())]
@@ -102,8 +102,8 @@ def added(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
 def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[torch.Tensor],
            kind: str) -> "np.ndarray[Any, Any]":
     """Returns what this rank contributes to the hash of each tensor, in its own type or converted to ``kind``, rounded
-    once, to nearest, as Tremula does. Takes a pass over the elements, and copies of the largest tensor if they are
-    converted."""
+    once, to nearest, as Tremula does. Takes a pass over the elements and, if they are converted, the memory of copies
+    of the largest tensor."""
     row = np.zeros(len(tensors), np.uint64)
     for t, (layout, tensor) in enumerate(zip(layouts, tensors)):
         if tensor.numel():

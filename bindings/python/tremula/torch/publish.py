@@ -97,7 +97,7 @@ class Publisher:
         if self._hashes and " sum=" in layout.text:
             raise ValueError(f"tensor '{name}': expected, for a hash, a layout in which one rank has each element, "
                              f"found '{layout.text}', whose ranks have parts of a sum: publish without hashes, or add "
-                             "up first")
+                             "them up first")
         if self._hashes and " lists=" in layout.text:
             raise ValueError(f"tensor '{name}': expected, for a hash, a layout whose owners can be computed, found "
                              f"'{layout.text}': publish without hashes, or give it another layout")
@@ -155,7 +155,7 @@ class Publisher:
 
     @contextlib.contextmanager
     def changing(self, attributes: Optional[Mapping[str, Any]] = None) -> Iterator[None]:
-        """Returns a context inside which the tensors may be changed; its end publishes them as the next version::
+        """Returns a context manager: inside it the tensors may be changed, and its end publishes the next version::
 
             with publisher.changing({"step": step}):
                 optimizer.step()
@@ -209,13 +209,14 @@ def publish(model: ModelOrState, name: str, *, session: "tremula.Session",
     wait_for_readers  number of groups that the first version waits for; readers that are lost later do not delay the
               trainer
     hashes    types in which versions carry a hash of every tensor, so that readers can check what they have: "own" (the
-              type of the tensor), and types that readers convert to, e.g. torch.bfloat16. Each takes a pass
+              type of the tensor), and types that readers convert to, e.g. torch.bfloat16. Each takes a pass over the
+              elements
     versions  "snapshot": a version is copied when it is published. "lend": readers read the tensors themselves, which
               may be changed only between ``take_back`` and ``version``; nothing is copied if they are in shared memory
               (to_shared_memory)
     options   options of the stream, e.g. lease=30, readers_serve=True, readable_by="all", progress="thread"
 
-    Collective. Raises ValueError for a part that is not as its layout says, a name in ``layouts`` that no tensor has, a
+    Collective. Raises ValueError for a part that does not match its layout, a name in ``layouts`` that no tensor has, a
     name that two ranks have in different types, shapes or layouts, or a flat parameter of FSDP1; tremula.PeerLost if
     another rank has failed in this call.
     """

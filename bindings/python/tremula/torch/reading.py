@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declares, gets and hashes a reader's parts of a writer's tensors, once the links between both are known."""
+"""Declares, gets and hashes a reader's parts of a writer's tensors, once the links between the two are known."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ from .tensors import array_of, placed_array, type_name
 
 @dataclass
 class Place:
-    """Where a reader's tensor gets its elements: its layout and the tensor that the next version fills."""
+    """The destination of one of a reader's tensors: its layout, the local tensor that the next version fills, and the
+    shape of the whole tensor."""
 
     layout: "tremula.Layout"
     tensor: torch.Tensor
@@ -40,8 +41,8 @@ class Reading:
         self._rank, self._ranks = session.rank, session.size
         kinds = {places[link.tensor].kind for link in links}
         if len(kinds) > 1:
-            raise ValueError(f"tensor '{name}' of the writer: expected the tensors that it is taken apart into to have "
-                             f"one type, found {', '.join(sorted(kinds))}")
+            raise ValueError(f"tensor '{name}' of the writer: expected the tensors that it is split into to have the "
+                             f"same type, found {', '.join(sorted(kinds))}")
         self.kind = kinds.pop()
         self._buffer: Optional[torch.Tensor] = None
         #: This rank's parts: offset in the buffer, box of the writer's tensor, link.
@@ -76,8 +77,8 @@ class Reading:
         """Returns this rank's part of the link's target; None if it has none."""
         held = boxes_of(place.layout, self._ranks)[self._rank]
         if held is None:
-            raise ValueError(f"tensor '{link.tensor}': expected a layout in which each rank holds one box, as it is "
-                             f"fused or taken apart, found '{place.layout.text}'")
+            raise ValueError(f"tensor '{link.tensor}': expected a layout in which each rank holds one box, because "
+                             f"the tensor is fused or split, found '{place.layout.text}'")
         return held.common(link.target)
 
     def get(self, stream: "tremula.InStream", places: Mapping[str, Place]) -> None:
@@ -104,8 +105,8 @@ class Reading:
     # ---- hashes ----
 
     def is_provable(self, places: Mapping[str, Place]) -> bool:
-        """Returns whether the ranks of this group together have every element of the writer's tensor, and each knows
-        which elements it has."""
+        """Returns whether the hash of the writer's tensor can be checked: the ranks of this group together have every
+        element, and the layouts alone determine which rank has which."""
         if len(self.links) == 1 and self._is_plain(places):
             return " lists=" not in places[self.links[0].tensor].layout.text
         return sum(link.source.elements for link in self.links) == Box((), self.shape).elements and \
@@ -116,8 +117,8 @@ class Reading:
         return link.source.extents == self.shape == places[link.tensor].shape
 
     def hash(self, places: Mapping[str, Place]) -> int:
-        """Returns what this rank contributes to the hash of the writer's tensor; of several copies only the first
-        counts. Takes a pass over the elements."""
+        """Returns what this rank contributes to the hash of the writer's tensor. If several ranks have copies, only the
+        first of them contributes. Makes one pass over the elements."""
         if len(self.links) == 1 and self._is_plain(places):
             place = places[self.links[0].tensor]
             return place.layout.hash(self._rank, array_of(place.tensor), self.kind) if place.tensor.numel() else 0
@@ -135,8 +136,8 @@ class Reading:
 
 
 def backs_of(places: Mapping[str, Place], is_shared: bool) -> Dict[str, Place]:
-    """Returns a second set of tensors of the same parts, filled with 0, which a version fills while the first set is in
-    use. is_shared: whether they are in memory that the writer can fill."""
+    """Returns a second set of tensors for the same parts, initialised to 0; the next version is received into it while
+    the first set is in use. is_shared: whether the set is in shared memory, which the writer can fill."""
     wanted = [(place.tensor.shape, place.tensor.dtype) for place in places.values()]
     made = shared_tensors(wanted) if is_shared else [torch.zeros(shape, dtype=dtype) for shape, dtype in wanted]
     return {name: Place(place.layout, tensor, place.shape) for (name, place), tensor in zip(places.items(), made)}

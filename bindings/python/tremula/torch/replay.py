@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples between a simulation and a training that run at different speeds."""
+"""Samples between a simulation and a training job that run at different speeds."""
 from __future__ import annotations
 
 import heapq
@@ -38,8 +38,8 @@ class ReplayBuffer:
     """A buffer of samples that holds at most ``capacity_bytes``. One thread fills it while others draw.
 
     policy:
-      ``fifo``       each sample is drawn once, in the order of arrival; a full buffer makes ``add`` wait, and, when
-                     its queue is full, also the simulation
+      ``fifo``       each sample is drawn once, in the order of arrival; a full buffer makes ``add`` wait, and once the
+                     queue of the stream is full, the simulation waits as well
       ``latest``     the newest sample is drawn first, each at most once; a full buffer drops the oldest
       ``window``     the newest samples that fit are drawn with equal probability, any number of times
       ``reservoir``  all samples ever seen are drawn with equal probability, any number of times: those kept are a
@@ -231,8 +231,8 @@ class ReplayBuffer:
                     "bytes": self.bytes}
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all samples, counters and the state of the random numbers, for torch.save. After load_state_dict the
-        buffer draws the same samples as it would have drawn."""
+        """Returns all samples, counters and the state of the random numbers, for torch.save. A buffer that loads the
+        state draws the samples that this one would have drawn."""
         with self._changed:
             return {"policy": self.policy, "capacity_bytes": self.capacity_bytes,
                     "entries": [tuple(entry) for entry in self._entries], "queue": list(self._queue),
@@ -240,7 +240,7 @@ class ReplayBuffer:
                     "seen": self.seen, "dropped": self.dropped, "drawn": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Loads the state of a buffer of the same policy whose samples fit into this buffer."""
+        """Loads a state that was saved with the same policy and whose samples fit into this buffer."""
         if state["policy"] != self.policy:
             raise ValueError(f"expected a state of policy {self.policy}, found {state['policy']}")
         size = sum(entry[1] for entry in state["entries"]) + sum(entry[1] for entry in state["queue"])
@@ -258,7 +258,7 @@ class ReplayBuffer:
 
 
 class _Entry(Tuple[float, int, Any]):
-    """An entry, compared only by its order, as samples have none."""
+    """An entry, compared only by its order, because samples cannot be compared."""
 
     def __lt__(self, other: Any) -> bool:
         return bool(self[0] < other[0])

@@ -27,10 +27,10 @@ class Part:
 
 
 class Samples:
-    """The samples of one session, in which every rank gets whole arrays, or the same box of them. Making it is
+    """The samples of one session, in which every rank gets whole arrays, or the same box of them. Making one is
     collective and waits for the producer.
 
-    :param fields, attributes: as StreamDataset takes them
+    :param fields, attributes: as for StreamDataset
     :param pin: whether tensors are in pinned memory; ignored in a worker of a DataLoader
     :raises tremula.InvalidArgument: an unknown field, with the nearest name
     """
@@ -88,7 +88,7 @@ class Samples:
 
 
 def _plain(attributes: Mapping[str, Any], wanted: Union[bool, Sequence[str]]) -> Dict[str, Any]:
-    """Returns attributes as default_collate takes them: numbers, texts, and tensors of several numbers."""
+    """Returns attributes in forms that default_collate takes: numbers, texts, and tensors of several numbers."""
     names = list(attributes) if isinstance(wanted, bool) else [n for n in wanted if n in attributes]
     found = {}
     for name in names:

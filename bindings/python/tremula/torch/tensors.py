@@ -74,7 +74,7 @@ def refuse_shape(name: str, whole: Tuple[int, ...], written: Tuple[int, ...]) ->
     is_part = len(whole) == len(written) and all(mine <= theirs for mine, theirs in zip(whole, written))
     cure = "make the reader's as long as the writer's"
     if is_part:
-        cure = f"if the writer's is padded, name the part by fused={{'{name}': [Piece('{name}', at, extents)]}}"
+        cure = f"if the writer's is padded, describe the part with fused={{'{name}': [Piece('{name}', at, extents)]}}"
     raise ValueError(f"tensor '{name}': expected the shape of the writer, {written}, found {whole}: {cure}")
 
 
@@ -113,21 +113,21 @@ def check_local(name: str, tensor: Any, layout: "tremula.Layout", rank: int) -> 
 
 def placed_array(tensor: torch.Tensor, layout: "tremula.Layout", rank: int) -> "np.ndarray[Any, Any]":
     """Returns the memory of a rank's part in the shape that its layout gives it, which is one row if ranks list what
-    they own. An empty tensor may have had any shape."""
+    they own. An empty tensor may have any shape."""
     array = array_of(tensor)
     return array.reshape(layout.local(rank).extents) if " lists=" in layout.text or array.size == 0 else array
 
 
 def refuse_flat(name: str, tensor: Any, ranks: int) -> None:
-    """Raises ValueError for a flat parameter of FSDP1: each of several ranks has a shard of it that does not record its
-    position."""
+    """Raises ValueError for a flat parameter of FSDP1 if there are several ranks: each has a shard of it that does not
+    record its position."""
     if ranks == 1:
         return
     if type(tensor).__name__ == "FlatParameter" or re.fullmatch(r"_?flat_param(_\d+)?", name.rpartition(".")[2]):
         raise ValueError(f"tensor '{name}': expected a parameter of the model, found a flat parameter of FSDP1, of which "
                          "each rank has a shard: give the state_dict that the model has inside "
-                         "FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT), or say by "
-                         "layouts= which part each rank has")
+                         "FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT), or "
+                         "say with layouts= which part each rank has")
 
 
 def carrier(tensor: Any) -> Any:
