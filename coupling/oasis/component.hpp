@@ -35,7 +35,8 @@ public:
   std::optional<int> first_with_most(int value) const;
   /// Sets `text` on all ranks to the text of rank `root`. Collective.
   void broadcast(std::string& text, int root) const;
-  /// Throws on all ranks, with the text of the first rank that has one, if any has. Collective.
+  /// Throws on all ranks if any rank passes a text, with the text of the first such rank.
+  /// Collective.
   void expect_none(const std::string& failure) const;
   /// Waits for all ranks.
   void wait_for_all() const { MPI_Barrier(comm_); }

@@ -42,9 +42,10 @@ void check_entry(const Entry& entry, const Configuration& configuration,
     fail(fmt::format("{}: expected a lag above -{} and at most {}, the coupling period; found {}",
                      where, entry.period, entry.period, entry.lag));
   if (entry.lag > 0 && entry.restart.empty())
-    fail(fmt::format(
-        "{}: expected a restart file, as the lag is {} s; found none; name one (YAML: restart)",
-        where, entry.lag));
+    fail(
+        fmt::format("{}: expected a restart file, because the lag is {} s; found none; name one "
+                    "(YAML: restart)",
+                    where, entry.lag));
   if (entry.period > configuration.runtime)
     warnings.push_back(
         fmt::format("{}: the coupling period of {} s is longer than the runtime of {} s: the field "

@@ -132,7 +132,7 @@ int Coupler::define_variable(const std::string& name, int partition, int bundle,
                      in_variable, in_or_out));
   const bool is_out = in_or_out == out_variable;
   if (is_out ? !is_source : !is_target)
-    fail(fmt::format("{}: expected {}, as {} has it as a {}; found {}", where,
+    fail(fmt::format("{}: expected {}, because {} has it as a {}; found {}", where,
                      is_out ? "OASIS_In" : "OASIS_Out", configuration_.file,
                      is_out ? "target" : "source", is_out ? "OASIS_Out" : "OASIS_In"));
   if (type != 4 && type != 8)
@@ -298,8 +298,9 @@ Coupler::Variable& Coupler::at(int variable, bool is_out, const char* call) {
         "oasis_set_couplcomm has left out");
   const Variable& found = at(variable);
   if (found.is_out != is_out)
-    fail(fmt::format("variable {}: expected {}, as it is defined with {}; found {}", found.name,
-                     is_out ? "oasis_get" : "oasis_put", is_out ? "OASIS_In" : "OASIS_Out", call));
+    fail(fmt::format("variable {}: expected {}, because it is defined with {}; found {}",
+                     found.name, is_out ? "oasis_get" : "oasis_put",
+                     is_out ? "OASIS_In" : "OASIS_Out", call));
   return variables_[static_cast<std::size_t>(variable - 1)];
 }
 

@@ -139,9 +139,9 @@ void Source::begin(std::vector<std::string>& warnings) {
       bool is_there = false;
       auto part = restart_field(name, is_there);
       if (!is_there && name != field)
-        part = restart_field(field, is_there);  // one value for all of them
+        part = restart_field(field, is_there);  // one variable for all entries with this source
       const auto missing = fmt::format(
-          "restart file {}: expected the variable {}, as field {} has a lag of {} s; "
+          "restart file {}: expected the variable {}, because field {} has a lag of {} s; "
           "found {}",
           entry().restart, name, name_of(entry()), entry().lag,
           std::filesystem::exists(entry().restart) ? "none in it" : "no such file");
@@ -163,7 +163,7 @@ void Source::begin(std::vector<std::string>& warnings) {
     bool is_there = false;
     const auto part = restart_field(name, is_there);
     if (!is_there)
-      fail(fmt::format("restart file {}: expected the variable {}, as {} is {}; found none",
+      fail(fmt::format("restart file {}: expected the variable {}, because {} is {}; found none",
                        entry().restart, name, count_name(entry()), count->front()));
     values.insert(values.end(), part.begin(), part.end());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two ends of an entry of the configuration: one puts, the other gets. Each entry is one
-// stream, whose steps have the coupling times; a bundle is several fields of the stream.
+// stream, whose steps carry the coupling times; a bundle is several fields of the stream.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -56,10 +56,10 @@ public:
   Source(Session& session, const FieldEnd& end);
 
   /// Reads the values that the previous run left, and sends those of time 0 if the field has a lag.
-  /// @param warnings  receives a text for each missing value, if missing values are allowed
+  /// @param warnings  receives a text for each missing field, if missing fields are allowed
   void begin(std::vector<std::string>& warnings);
   /// @param values  the bundle's fields one after the other
-  /// @param info    set to what was done; left as it is if nothing was
+  /// @param info    set to what was done; unchanged if nothing was
   void put(Seconds date, std::span<const double> values, int& info);
   void close();
   /// Adds the values with which the next run begins, on rank 0 only.
@@ -79,13 +79,13 @@ private:
   OutStream stream_;
   std::vector<Field<double>> fields_;
   std::vector<double> changed_;              // the values that BLASOLD has changed
-  std::optional<std::vector<double>> last_;  // of time `runtime`: the next run begins with these
+  std::optional<std::vector<double>> last_;  // the values with which the next run begins
 };
 
 /// The end of the component that uses the field.
 class Target {
 public:
-  /// @param weights  weights to regrid the field by; null if source and target have one grid
+  /// @param weights  weights that regrid the field; null if source and target have the same grid
   Target(Session& session, const FieldEnd& end, std::shared_ptr<Weights> weights);
 
   void get(Seconds date, std::span<double> values, int& info);
@@ -98,7 +98,7 @@ private:
   FieldEnd end_;
   Schedule schedule_;
   Clock clock_;
-  std::shared_ptr<Weights> weights_;  // shared by all fields between the two grids
+  std::shared_ptr<Weights> weights_;  // shared by all fields that are regridded in the same way
   InStream stream_;
   std::vector<Field<double>> fields_;
   bool has_begun_ = false;

@@ -73,8 +73,8 @@ std::string difference(const Component& component, std::span<const KnownDefiniti
   return {};
 }
 
-/// Mixes bits one to one, so that sums over different ranks differ: the finaliser of SplitMix64 (Steele, Lea,
-/// Flood 2014).
+/// Mixes bits one to one, so that sums over different sets of ranks differ: the finaliser of
+/// SplitMix64 (Steele, Lea, Flood 2014).
 std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;

@@ -24,7 +24,7 @@ struct Definition {
 /// A variable as all ranks see it.
 struct Member {
   std::string name;
-  std::int64_t end = 0;  ///< above the greatest point of any rank
+  std::int64_t end = 0;  ///< one past the greatest point of any rank
   /// Key of the set of ranks that take part: variables with the same ranks have the same key; 0 for all ranks.
   std::uint64_t set = 0;
   bool takes_part = false;  ///< true if this rank takes part

@@ -87,7 +87,7 @@ std::int64_t number_at(const Line& line, std::size_t place, const std::string& w
                    place < line.words.size() ? line.words[place] : "none"));
 }
 
-/// Returns the number of a word as Fortran reads it, such as 2., -1.5e3 or 1.0D0.
+/// Returns the number in a word, in the forms that Fortran reads, e.g. 2., -1.5e3 or 1.0D0.
 std::optional<double> real_in(std::string word) {
   std::ranges::replace_if(
       word, [](char letter) { return letter == 'd' || letter == 'D'; }, 'e');
@@ -203,8 +203,8 @@ private:
       add(entry, first, where);
   }
 
-  /// Returns whether this is a line such as P 2 P 0, which may be missing. A line of a field named
-  /// P or R is recognised by its words 3 and 4, which are a number and the coupling period.
+  /// Returns whether this is a line such as P 2 P 0, which may be missing. The first line of a
+  /// field named P or R differs from it in word 3, a number.
   static bool are_periods(const WordList& words) {
     const auto is_kind = [](const std::string& word) {
       return upper(word) == "P" || upper(word) == "R";
@@ -213,7 +213,8 @@ private:
            number_in(words[3]);
   }
   /// Returns the index of the status: of word 7; of word 8 if the name of another file, which
-  /// OASIS3 wanted, precedes it; or of word 6 if a field of a file has no restart file.
+  /// OASIS3 wanted, precedes it; or of word 6 if a field that OASIS writes or reads has no restart
+  /// file.
   static std::optional<std::size_t> status_place(const WordList& words) {
     for (const std::size_t place : {std::size_t{6}, std::size_t{7}})
       if (place < words.size() && has(known_status, upper(words[place]))) return place;
@@ -290,7 +291,7 @@ private:
                                "BLASOLD",  "BLASNEW", "CHECKIN", "CHECKOUT"};
     if (!has(known, name))
       fail(fmt::format("{}: expected a transformation of OASIS3-MCT; found {}", where, name));
-    const Line line = lines_.next(fmt::format("what {} is to do", name));
+    const Line line = lines_.next(fmt::format("the options of {}", name));
     if (name == "CHECKIN" || name == "CHECKOUT")
       warn_once("CHECKIN", where, name + " changes no values, and is ignored");
     else if (name == "MAPPING")
@@ -349,8 +350,8 @@ private:
     linear.summand = real(constant, 1, "a summand");
     return linear;
   }
-  /// Returns the file of weights. The words for where they are applied, and in which order, change nothing: the
-  /// target applies them, and every result is `bfb`.
+  /// Returns the file of weights. The words that say where the weights are applied, and in which
+  /// order, change nothing: the target applies them, and every result is `bfb`.
   std::string mapping_of(const Line& line) const {
     constexpr std::array places{"SRC", "DST"};
     constexpr std::array orders{"BFB", "SUM", "OPT"};

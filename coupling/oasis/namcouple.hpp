@@ -3,7 +3,7 @@
 // The subset of a namcouple of OASIS3-MCT that is supported.
 //
 //   $NFIELDS, $RUNTIME, $STRINGS    read
-//   $NNOREST                        read: T replaces missing restart fields by zeros
+//   $NNOREST                        read: T replaces missing restart fields with zeros
 //   $NLOGPRT, $NUNITNO, $NMAPDEC, $NMATXRD, $NWGTOPT    settings of OASIS itself: ignored
 //   $SEQMODE, $CHANNEL, $NBMODEL, $JOBNAME, $INIDATE, $MODINFO, $CALTYPE    obsolete: ignored with a warning
 //
@@ -17,10 +17,10 @@
 //   the options of each of these, on a separate line: NOINTERP has no such line, BLASOLD or BLASNEW
 //   with a summand has two
 //
-// SOURCE and TARGET may be lists with colons, of equal length; each of their fields counts as one. The words of
-// OASIS may be written in lower case. IGNORED, EXPOUT and IGNOUT are taken as EXPORTED; a field
-// with OUTPUT is only written to a file by OASIS, and is not sent. SCRIPR is read as MAPPING with
-// the file in which it keeps its weights.
+// SOURCE and TARGET may be lists of equal length, separated by colons; each of their fields counts
+// as one. The words of OASIS may be written in lower case. IGNORED, EXPOUT and IGNOUT are taken as
+// EXPORTED; a field with OUTPUT, which OASIS only writes to a file, is not sent. SCRIPR is read as
+// MAPPING with the file in which it keeps its weights.
 #include <string>
 
 #include "coupling/oasis/configuration.hpp"

@@ -42,7 +42,7 @@ TREMULA_OASIS_API int tremula_oasis_ask_put(void* coupler, int variable, int dat
 /* periods: room for `most`; count: receives how many there are. */
 TREMULA_OASIS_API int tremula_oasis_periods(void* coupler, int variable, int* periods, int most,
                                             int* count, char* text, int room);
-/* Frees the coupler, unless it fails. */
+/* Frees the coupler, unless the call fails. */
 TREMULA_OASIS_API int tremula_oasis_terminate(void* coupler, char* text, int room);
 /* Writes a warning to standard error, only on rank 0 of the component. coupler may be NULL. */
 TREMULA_OASIS_API void tremula_oasis_warn(void* coupler, const char* message);

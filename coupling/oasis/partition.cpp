@@ -19,14 +19,14 @@ public:
 
   void expect(const std::string& kind, std::int64_t size) const {
     if (static_cast<std::int64_t>(values_.size()) < size)
-      fail(fmt::format("ig_paral of a partition {}: expected {} elements; found {}", kind, size,
-                       values_.size()));
+      fail(fmt::format("ig_paral, {} partition: expected at least {} elements; found {}", kind,
+                       size, values_.size()));
   }
   /// Returns element `place`, counted from 1 as in the manual of OASIS3-MCT.
   std::int64_t at(std::int64_t place, const char* what) const {
     const int value = values_[static_cast<std::size_t>(place - 1)];
     if (value < 0)
-      fail(fmt::format("ig_paral({}), {}: expected none below 0; found {}", place, what, value));
+      fail(fmt::format("ig_paral({}), {}: expected 0 or more; found {}", place, what, value));
     return value;
   }
 
@@ -51,12 +51,12 @@ void append(Partition& partition, std::int64_t begin, std::int64_t length) {
 void read_box(const Parameters& reader, Partition& partition) {
   reader.expect("box", 5);
   const auto offset = reader.at(2, "the offset"), x = reader.at(3, "the length along x"),
-             y = reader.at(4, "the length along y"), row = reader.at(5, "points of a row");
+             y = reader.at(4, "the length along y"), row = reader.at(5, "the length of a row");
   if (x > 0 && y > 0 && offset % std::max<std::int64_t>(row, 1) + x > row)
-    fail(
-        fmt::format("ig_paral of a partition box: expected an offset and a length along x inside a "
-                    "row of {} points; found {} and {}",
-                    row, offset, x));
+    fail(fmt::format(
+        "ig_paral, box partition: expected the box to fit into rows of {} points; found "
+        "the offset {} and the length {} along x",
+        row, offset, x));
   for (std::int64_t j = 0; j < y; ++j) append(partition, offset + j * row, x);
 }
 
@@ -85,7 +85,7 @@ void read_points(const Parameters& reader, Partition& partition) {
 Partition make_partition(std::string name, std::span<const int> ig_paral) {
   Partition partition{.name = std::move(name), .begins = {}, .lengths = {}};
   const Parameters reader(ig_paral);
-  reader.expect("of any kind", 1);
+  reader.expect("any", 1);
   switch (ig_paral[0]) {
     case serial:
       reader.expect("serial", 3);
@@ -105,7 +105,7 @@ Partition make_partition(std::string name, std::span<const int> ig_paral) {
       read_points(reader, partition);
       break;
     case cube:
-      refuse("ig_paral(1) = 5, the partition cube,", "use orange, with a segment for each row");
+      refuse("ig_paral(1) = 5, the cube partition,", "use orange, with a segment for each row");
     default:
       fail(fmt::format(
           "ig_paral(1): expected 0 (serial), 1 (apple), 2 (box), 3 (orange) or 4 (points); "

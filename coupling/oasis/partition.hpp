@@ -4,7 +4,7 @@
 //
 //   serial  0, 0, length
 //   apple   1, offset, length
-//   box     2, offset, length along x, length along y, points of a row of the global grid
+//   box     2, offset, length along x, length along y, length of a row of the global grid
 //   orange  3, number of segments, then for each: offset, length
 //   points  4, number of points, then their global numbers
 //
@@ -18,7 +18,8 @@ namespace tremula::oasis {
 
 struct Partition {
   std::string name;
-  /// Segment i has lengths[i] points, beginning with begins[i], counted from 0. None is empty.
+  /// Segment i has lengths[i] points, beginning with begins[i], counted from 0. No segment is
+  /// empty.
   std::vector<std::int64_t> begins;
   std::vector<std::int64_t> lengths;
   std::int64_t size = 0;         ///< points of this rank
@@ -27,7 +28,7 @@ struct Partition {
 };
 
 /// Makes the partition that the array ig_paral describes.
-/// @throws Error if it describes none
+/// @throws Error if ig_paral does not describe a partition
 Partition make_partition(std::string name, std::span<const int> ig_paral);
 
 }  // namespace tremula::oasis

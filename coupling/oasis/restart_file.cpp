@@ -31,10 +31,10 @@ void check(int status, const fs::path& file, const std::string& what) {
                      nc_strerror(status)));
 }
 
-/// The use that a file is opened for. NetCDF has no distinct constants for it.
+/// The purpose for which a file is opened. NetCDF has no distinct constants for it.
 enum class Use { read, change, make };
 
-/// An open file of NetCDF.
+/// An open NetCDF file.
 class NetcdfFile {
 public:
   NetcdfFile(const fs::path& path, Use use) : path_(path) {
@@ -85,7 +85,7 @@ public:
   }
 
 private:
-  const NetcdfLock lock_;  // around all calls, as NetCDF is not thread-safe
+  const NetcdfLock lock_;  // around all calls, because NetCDF is not thread-safe
   fs::path path_;
   int id_ = 0;
   bool is_open_ = true;
@@ -109,7 +109,7 @@ int defined(const NetcdfFile& file, const RestartVariable& variable) {
   if (const auto known = in_double_precision(file, variable.name)) {
     if (file.elements(*known) != variable.values.size())
       file.check_that(NC_EDIMSIZE,
-                      fmt::format("replace {} of {} elements by one of {}", variable.name,
+                      fmt::format("replace {} of {} elements with one of {}", variable.name,
                                   file.elements(*known), variable.values.size()));
     return *known;
   }

@@ -16,10 +16,10 @@ enum class Transformation {
   maximum,
 };
 
-/// Returns the word of a namcouple, "AVERAGE" and so on.
+/// Returns the word in a namcouple, e.g. "AVERAGE".
 std::string word_of(Transformation transformation);
 
-/// The accumulated values of one field on one rank. Sums are added in the order of the puts, so
+/// The accumulated values of one field on one rank. Values are added in the order of the puts, so
 /// that a run that continues from a restart file has the same bits as an uninterrupted one.
 class Accumulation {
 public:
@@ -29,7 +29,7 @@ public:
   Transformation transformation() const { return transformation_; }
   /// Takes the values of a put.  @pre values.size() is that of the field
   void take(std::span<const double> values);
-  /// Returns the values that the coupling date sends; the next put starts over.
+  /// Returns the values to send at the coupling date; the next put starts over.
   /// @return  valid until the next put
   std::span<const double> finish();
 

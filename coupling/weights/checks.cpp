@@ -98,7 +98,7 @@ void expect_shape_of(const Grid& grid, std::span<const std::int64_t> shape, Orde
   throw Failure(
       TREMULA_MISMATCH,
       fmt::format(
-          "weights '{}': expected a {} array of the shape {}, as the file's grid is {} with "
+          "weights '{}': expected a {} array of the shape {}, because the file's grid is {} with "
           "the fastest dimension first and the option order is {}; found the shape {}: {}",
           path, side, fmt::join(expected, "x"), fmt::join(grid.extents, "x"),
           order == Order::row ? "row" : "column", fmt::join(shape, "x"),

@@ -49,7 +49,7 @@ double in_single_precision(double value) {
   return is_normal ? static_cast<double>(static_cast<float>(value)) : value;
 }
 
-/// Returns the factors of the weights of each owned element.
+/// Returns the factor for the weights of each owned element that gives the wanted normalization.
 std::vector<double> scales(const WeightFile& file, std::span<const Owned> owned,
                            Normalization wanted) {
   const Normalization found = file.normalization();

@@ -67,7 +67,7 @@ public:
        std::vector<std::int64_t>& points);
 
   std::uint64_t rows() const noexcept { return places_.size(); }
-  /// Returns how many links of a weight other than 0 the rows have.
+  /// Returns how many links the rows have whose weight is not 0.
   std::uint64_t links() const noexcept { return weights_.size(); }
   /// Returns a hash of all weights of the file.
   std::uint64_t hash_of_file() const noexcept { return hash_of_file_; }
@@ -87,7 +87,7 @@ private:
   void apply_with_missing(std::span<const double> source, T* destination) const;
   RowOptions options_;
   std::uint64_t hash_of_file_ = 0;
-  std::vector<std::int64_t> begins_;   // shape: [rows + 1], into the following two
+  std::vector<std::int64_t> begins_;   // offsets into the following two; shape: [rows + 1]
   std::vector<std::int32_t> columns_;  // places in `source`
   std::vector<double> weights_;
   std::vector<double> sums_;           // of the weights of each row; only with `missing`

@@ -7,8 +7,8 @@
 //     to, from          dst_address, src_address     row, col        numbered from 1
 //     grids             dst_grid_..., src_grid_...   ..._b, ..._a
 //
-// ESMF's files with weights only hold row, col and S, and no grids. A link of address 0 and weight 0 is
-// padding, not a link.
+// ESMF's files of weights without grids hold row, col and S only. A link of address 0 and weight 0
+// is padding, not a link.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace tremula::weights {
 
-/// Elements or links that are read from a file at a time.
+/// How many elements or links are read from a file at a time.
 inline constexpr std::int64_t piece = 1 << 18;
 
 enum class Normalization { none, fracarea, destarea, unknown };
@@ -45,7 +45,7 @@ class WeightFile {
 public:
   /// @param path   a file, or a file, a slash and a group in it
   /// @param known  sizes for the grids whose sizes the file leaves out
-  /// @throws Failure if the file cannot be read or has a form that is not supported, which is named
+  /// @throws Failure if the file cannot be read, or naming its form if that is not supported
   WeightFile(const std::string& path, const KnownSizes& known);
   ~WeightFile();
   WeightFile(const WeightFile&) = delete;

@@ -236,8 +236,8 @@ void Weights::read_source_areas(const WeightFile& file, std::span<const std::int
 /// `fill` marks elements that have no value.
 void Weights::read_destination_areas(const WeightFile& file, std::span<const Owned> owned) {
   using Of = WeightFile::Of;
-  // To check that every element is on exactly one rank, each rank counts its own elements, and
-  // those of one block of the grid.
+  // To check that every element is on exactly one rank, each rank hashes its own elements, and
+  // those of one block of the grid: the two sums over all ranks must be equal.
   const Block block = block_of(file.destination().size);
   const bool all_have_values = options_.rows.fill == 0.0;
   std::vector<bool> takes_part(owned.size(), all_have_values);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Regrids a field in a consumer group by the rows of a file of weights: asks for source elements, and
-// computes the destination from them.
+// Regrids a field in a consumer group with the rows of a file of weights: asks for source elements,
+// and computes the destination from them.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -77,11 +77,11 @@ private:
   std::int64_t allocated_ = 0;  // elements of the buffer
   // With `conserve`: each element of either grid that takes part is on one rank.
   std::vector<Area> source_areas_, destination_areas_;
-  std::uint64_t hash_of_mask_ = 0;  // of the destination, over the elements of this rank
-  std::uint64_t hash_of_all_ = 0;   // over those of this rank's block of the grid
-  ExactSum area_of_block_;          // the areas of these
+  std::uint64_t hash_of_mask_ = 0;  // over this rank's elements of the destination that take part
+  std::uint64_t hash_of_all_ = 0;   // over those in this rank's block of the destination's grid
+  ExactSum area_of_block_;          // sum of the areas of that block's elements
   double whole_area_ = 0;           // of the destination
-  double share_ = 1;                // of the source's integral that the destination gets
+  double share_ = 1;                // factor from the source's integral to the destination's
 };
 
 }  // namespace tremula::weights

@@ -160,7 +160,7 @@ class StreamsTest(unittest.TestCase):
 
         def refuse(session):
             with session.in_stream("wholes") as stream:
-                words = "'rows': expected a layout, as this group has 2 ranks; found None"
+                words = "'rows': expected a layout, because this group has 2 ranks; found None"
                 with self.assertRaisesRegex(tremula.InvalidArgument, words):
                     stream.field("rows")
 

@@ -64,7 +64,7 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
       {"before_init", 1,
        "oasis_enddef: expected the call between oasis_init_comp and oasis_terminate"},
       {"init_twice", 1, "oasis_init_comp: expected one call; found a second one"},
-      {"cube", 1, "ig_paral(1) = 5, the partition cube, is not supported by tremula_oasis"},
+      {"cube", 1, "ig_paral(1) = 5, the cube partition, is not supported by tremula_oasis"},
       {"size", 1, "expected points below ig_size, 7; found number 8, counted from 1"},
       {"no_partition", 1, "variable SST: expected the number of a partition"},
       {"intracomm", 1,
@@ -73,7 +73,7 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
        "oasis_get_intercomm: an intercommunicator with the component atmos is not supported"},
       {"abort", 1, "component 'abort', rank 0: ocean_step: the ice is too thick"},
       {"direction", 1,
-       "variable SST: expected OASIS_Out, as namcouple has it as a source; found OASIS_In"},
+       "variable SST: expected OASIS_Out, because namcouple has it as a source; found OASIS_In"},
       {"in_or_out", 1, "variable SST: expected OASIS_Out (20) or OASIS_In (21); found 2"},
       {"type", 1, "variable SST: expected the type OASIS_Real (4) or OASIS_Double (8); found 3"},
       {"var_twice", 1, "variable SST: expected one call of oasis_def_var; found a second one"},
@@ -93,7 +93,7 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
        "field SST->SST_A: expected an array of 6 elements, as its partition array_part000001 has; "
        "found 5"},
       {"get_of_out", 1,
-       "variable SST: expected oasis_put, as it is defined with OASIS_Out; found oasis_get"},
+       "variable SST: expected oasis_put, because it is defined with OASIS_Out; found oasis_get"},
       {"no_variable", 1, "expected the number of a variable, from 1 to 1; found 17"},
       {"put_uncoupled", 1,
        "found OASIS_Var_Uncpl, which oasis_def_var returns for a name that the file does not list "

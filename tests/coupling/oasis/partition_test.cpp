@@ -45,17 +45,18 @@ TEST(OasisPartition, HasThePointsOfTheManual) {
 
 TEST(OasisPartition, RefusesInvalidPartitions) {
   const std::pair<std::vector<int>, const char*> rows[] = {
-      {{}, "ig_paral of a partition of any kind: expected 1 elements; found 0"},
+      {{}, "ig_paral, any partition: expected at least 1 elements; found 0"},
       {{9, 0, 6},
        "ig_paral(1): expected 0 (serial), 1 (apple), 2 (box), 3 (orange) or 4 (points); found 9"},
-      {{5, 0, 1, 1, 1, 1, 1}, "ig_paral(1) = 5, the partition cube, is not supported"},
-      {{2, 0, 2, 3}, "ig_paral of a partition box: expected 5 elements; found 4"},
-      {{1, -1, 6}, "ig_paral(2), the offset: expected none below 0; found -1"},
+      {{5, 0, 1, 1, 1, 1, 1}, "ig_paral(1) = 5, the cube partition, is not supported"},
+      {{2, 0, 2, 3}, "ig_paral, box partition: expected at least 5 elements; found 4"},
+      {{1, -1, 6}, "ig_paral(2), the offset: expected 0 or more; found -1"},
       {{2, 2, 2, 3, 3},
-       "expected an offset and a length along x inside a row of 3 points; found 2 and 2"},
-      {{3, 2, 0, 2, 4}, "ig_paral of a partition orange: expected 6 elements; found 5"},
+       "expected the box to fit into rows of 3 points; found the offset 2 and the length 2 along "
+       "x"},
+      {{3, 2, 0, 2, 4}, "ig_paral, orange partition: expected at least 6 elements; found 5"},
       {{4, 2, 1, 0}, "ig_paral(4): expected points counted from 1; found 0"},
-      {{4, 3, 1, 2}, "ig_paral of a partition points: expected 5 elements; found 4"}};
+      {{4, 3, 1, 2}, "ig_paral, points partition: expected at least 5 elements; found 4"}};
   for (const auto& [ig_paral, words] : rows) try {
       make_partition("p", ig_paral);
       ADD_FAILURE() << "taken: " << words;

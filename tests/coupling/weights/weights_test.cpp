@@ -279,7 +279,7 @@ TEST_F(RefusedWeights, NamesTheFaultOfAFileOrAnOption) {
       {{},
        "{source_shape: [3, 2]}",
        TREMULA_MISMATCH,
-       "expected a source array of the shape 2x3, as the file's grid is 3x2 with the fastest "
+       "expected a source array of the shape 2x3, because the file's grid is 3x2 with the fastest "
        "dimension first and the option order is row; found the shape 3x2: say order: column"},
       {{}, "{source_shape: [2, 4]}", TREMULA_MISMATCH, "a source array of 6 elements (3x2"},
       {{},

@@ -130,8 +130,8 @@ class Session:
             checked_layout(layout, what)
         elif self.size > 1:
             raise InvalidArgument(
-                f"{what}: expected a layout, as this group has {self.size} ranks; found None, which means the whole "
-                f"array on one rank: make one, e.g. tremula.Layout.block(shape, grid)"
+                f"{what}: expected a layout, because this group has {self.size} ranks; found None, which means the "
+                f"whole array on one rank: make one, e.g. tremula.Layout.block(shape, grid)"
             )
         kind = None if dtype is None else element_type(dtype)
         if kind is not None and layout is not None:

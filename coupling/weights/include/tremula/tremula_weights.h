@@ -2,11 +2,11 @@
 #ifndef TREMULA_WEIGHTS_H
 #define TREMULA_WEIGHTS_H
 /*
- * Regridding: a consumer gets a field on its own grid by the sparse weights of a file, as SCRIP (Jones
- * 1999) and ESMF_RegridWeightGen write them in NetCDF. Each rank asks for the source elements that its own
- * rows need and for no others; the rows are summed up in ascending order of the file's source addresses,
- * in double precision, so that the result is the same bit for bit, however both sides are
- * distributed.
+ * Regridding: a consumer gets a field on its own grid with the sparse weights of a file, as SCRIP
+ * (Jones 1999) and ESMF_RegridWeightGen write them in NetCDF. Each rank asks for the source
+ * elements that its own rows need and for no others; the elements of a row are added in ascending
+ * order of the file's source addresses, in double precision, so that the result is the same bit for
+ * bit, however both sides are distributed.
  *
  *     tremula_weights* weights;
  *     tremula_weights_open(session, "ocean_to_atmosphere.nc", NULL, layout, &weights);
@@ -33,10 +33,10 @@ typedef struct tremula_weights tremula_weights;
  * options: NULL or YAML with the keys
  *   order         row (default): the last dimension of the arrays is the first and fastest of the
  *                 file's grids: shape=90x180 for a grid of 180 longitudes and 90 latitudes. column:
- *                 the first is, as in layouts of Fortran, where dimension 1 is the fastest:
- *                 shape=180x90. An array with as many dimensions as the file's grid must have its
- *                 extents in that order, else TREMULA_MISMATCH; dimensions of extent 1 do not
- *                 count.
+ *                 the first dimension is, as in layouts of Fortran, where dimension 1 is the
+ *                 fastest: shape=180x90. An array with as many dimensions as the file's grid must
+ *                 have its extents in that order, else TREMULA_MISMATCH; dimensions of extent 1 do
+ *                 not count.
  *   source_shape  extents of the source array, e.g. [90, 180]; as many elements as the file's source grid
  *                 has. Default: the dimensions that the file gives that grid, in that order; one
  *                 dimension if `destination` has one.
@@ -47,11 +47,11 @@ typedef struct tremula_weights tremula_weights;
  *                 precision, are left out, and the sum of the row's others is multiplied by (sum of all its
  *                 weights) / (sum of theirs).
  *   fill          a number or .nan: the value of an element that has no weights, or whose source elements
- *                 are all missing. Default: such an element stays as it is.
+ *                 are all missing. Default: such an element is left unchanged.
  *   conserve      global: the difference between the integrals of both grids is spread evenly over the
  *                 destination; positive: the destination is multiplied by the ratio; balanced and
  *                 balanced_positive: likewise, with the integral over the source multiplied by (area of the
- *                 destination) / (area of the source), so that both have one mean; none (default). The
+ *                 destination) / (area of the source), so that both have the same mean; none (default). The
  *                 integrals are those over the elements that the file's masks keep; for the
  *                 destination only over those that have weights or, with `fill: 0`, over all, as in
  *                 OASIS. `destination` must have each of these elements on exactly one rank.

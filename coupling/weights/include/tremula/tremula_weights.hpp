@@ -20,7 +20,7 @@ public:
   NetcdfLock& operator=(const NetcdfLock&) = delete;
 };
 
-/// The weights between two grids that this rank needs.
+/// This rank's part of the weights between two grids.
 class Weights {
 public:
   /// Reads the weights that this rank needs. Collective over the session.
