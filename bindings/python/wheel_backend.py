@@ -122,7 +122,7 @@ def carry(files: dict[str, Path], libraries: dict[str, Path], folder: Path) -> d
         path.chmod(0o755)
         changes = [["--replace-needed", old, names[old]] for old in needed(path) if old in names]
         changes += [["--set-soname", name]] if name in copies else []
-        for change in [*changes, ["--set-rpath", "$ORIGIN"]]:  # one per call: together they break a file (patchelf 0.14)
+        for change in [*changes, ["--set-rpath", "$ORIGIN"]]:  # one per call: patchelf 0.14 breaks a file otherwise
             _output("patchelf", *change, path)
     return copies
 

@@ -125,7 +125,7 @@ class Names(unittest.TestCase):
         found, = run(("trainer", 3, work))
         for kind, text in found:
             self.assertEqual(kind, "ValueError")
-            self.assertRegex(text, "tensor 'w': expected every rank to give it, because each lists.*found it on ranks 1, 2")
+            self.assertRegex(text, "tensor 'w': expected every rank to give it, because each.*found it on ranks 1, 2")
 
     def test_failure_of_one_rank_ends_the_call_on_all(self):
         for tensors, text in ((lambda rank: {"w": torch.zeros(5 if rank == 1 else 2)}, "tensor 'w': expected a part of"),

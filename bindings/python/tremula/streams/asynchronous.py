@@ -33,8 +33,7 @@ async def begin_step(stream: InStream) -> StepStatus:
         waited = time.monotonic() - start
         if waited >= most:
             raise TimedOut(
-                f"stream '{stream.name}': waited {waited:.3g} s for {stream._side}; timeout and step_timeout set the "
-                f"limit"
+                f"stream '{stream.name}': waited {waited:.3g} s for {stream._side}; timeout and step_timeout set the limit"
             )
         if waited > QUICK_SECONDS:
             pause = min(LONGEST_PAUSE, pause + 0.0002)
