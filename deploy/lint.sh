@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# lint.sh BUILD_DIR [--changed | FILE...]: layout by clang-format, bugs and names by clang-tidy, English, directions of
-# includes. BUILD_DIR is that of the preset gate. Without files: all of the tree. --changed: those that differ from the
-# last release, the newest tag v*; without a tag all of them, but not by clang-tidy, which takes an hour for them.
+# lint.sh BUILD_DIR [--changed | FILE...]: checks layout (clang-format), bugs and names (clang-tidy), English, and the
+# directions of includes. BUILD_DIR is that of the preset gate. Without files: all of the tree. --changed: those that
+# differ from the last release, the newest tag v*; without a tag all of them, but not with clang-tidy, which takes an
+# hour for them.
 set -euo pipefail
 build=$1
 shift
@@ -36,8 +37,8 @@ say "Layout: ${#files[@]} files"
 printf '%s\n' "${files[@]}" | xargs -r clang-format --dry-run -Werror ||
   { failed=1; echo "repair with: clang-format -i FILE"; }
 
-# clang-tidy takes most of its time for the headers of others, so it looks at the units of the unity build. Headers are
-# checked through the units that include them; for a changed header those of its own folder are looked at.
+# clang-tidy spends most of its time on headers of other projects, so it reads the units of the unity build. Headers are
+# checked through the units that include them: for a changed header, through those of its own folder.
 say "Bugs, performance, names"
 if $tidies; then
   printf '%s\n' "${files[@]}" | /usr/bin/python3 deploy/lint_units.py "$build/compile_commands.json" |

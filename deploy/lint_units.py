@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""lint_units.py COMPILE_COMMANDS: reads names of files, one per line, and prints the sources that a compiler is given
-for them: the file itself, or the unit of a unity build that includes it. For a header these are the sources of its
-folder, or all if the folder has none."""
+"""lint_units.py COMPILE_COMMANDS: reads names of files, one per line, and prints the sources to compile in order to
+check them: the file itself, or the unit of a unity build that includes it. For a header these are all sources in its
+folder, or all sources if the folder has none."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ import sys
 
 
 def units(commands: str) -> dict[pathlib.Path, str]:
-    """Returns the unit that each source is compiled in."""
+    """Returns the unit in which each source is compiled."""
     unit_of = {}
     for command in json.loads(pathlib.Path(commands).read_text()):
         unit = pathlib.Path(command["file"])

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# matrix.sh NAME: one row of matrix.txt on Debian 12: installs what it needs, configures and builds build/matrix/NAME,
-# and runs the fast tests. matrix.sh list: the names, as JSON. Without an argument: the table.
+# matrix.sh NAME: runs one row of matrix.txt on Debian 12: installs what it needs, configures and builds
+# build/matrix/NAME, and runs the fast tests. matrix.sh list: prints the names, as JSON. Without an argument: prints the
+# table.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 say() { printf '\n== %s\n' "$*"; }
@@ -85,7 +86,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L "$root")
 CMAKE
   options+=(-DCMAKE_TOOLCHAIN_FILE="$PWD/$folder/toolchain.cmake")
-  # The tests of other rooms start programs, or judge the tree and files of the host's processor.
+  # The tests of other rooms start programs, or examine the tree or files for the host's processor.
   targets=(client/all cli/all tests_core tests_index_calc tests_proto tests_server tests_transport tests_fuzz)
   selection+=(--label-regex '^(core|index_calc|proto|server|transport|fuzz)(/|$)')
 fi
@@ -94,7 +95,7 @@ say "Configuring $name: $processor, $compiler, $build, $sanitizers, MPI $mpi, li
   "NetCDF $netcdf"
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake -G Ninja -S . -B "$folder" "${options[@]}"
-# CMake ignores an option that is on if it does not find what the option needs; a row must not pass then.
+# CMake ignores an option that is on if it does not find what the option needs. A row must not pass in that case.
 expect_target() {  # expect_target TARGET VALUE
   local is_here=off
   ! ninja -C "$folder" -t query "$1" >/dev/null 2>&1 || is_here=on

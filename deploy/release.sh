@@ -22,7 +22,7 @@ interface=${version%.*}
 name=tremula-$version
 out=$PWD/build/release-$version
 work=$PWD/build/release-work
-# All files get the time of the commit, so that they do not depend on when and where they are made.
+# All files get the time of the commit, so that their bytes do not depend on when and where they are made.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 unset CCACHE_BASEDIR

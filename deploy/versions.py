@@ -12,11 +12,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PROTOCOL = "protocol {protocol} of Tremula {version}"
 PLACEHOLDER = r"placeholder: (tremula .*)$", "tremula {version} (protocol {protocol})"
-# Files that contain the version of CMakeLists.txt, or a part of it: the pattern that finds it, and the expected text.
+# Files that contain the version of CMakeLists.txt, a part of it, or the protocol number of proto/convert.hpp: the
+# pattern that finds it, and the expected text. For pyproject.toml: that it leaves the version to wheel_backend.py.
 NAMED = (
     ("CITATION.cff", r"^version: (\S+)$", "{version}"),
     ("bindings/python/tremula/_library.py", r'^INTERFACE = "([^"]+)"', "{interface}"),
-    ("pyproject.toml", r"^dynamic = \[(.*)\]$", '"version"'),  # which wheel_backend.py takes from CMakeLists.txt
+    ("pyproject.toml", r"^dynamic = \[(.*)\]$", '"version"'),  # wheel_backend.py reads it from CMakeLists.txt
     ("bindings/python/README.md", r"`libtremula\.so\.([\d.]+)`", "{interface}"),
     ("deploy/README.md", r"`libtremula([\d.]+)` \|", "{interface}"),
     ("SECURITY.md", r"latest minor release of \d+\.x \(([\d.]+)\)", "{interface}"),
@@ -52,8 +53,8 @@ def disagreements(root: Path = ROOT, is_released: bool = False) -> list[str]:
         expected = form.format(**values)
         found, line = first(root, path, pattern)
         if found != expected:
-            source = "CMakeLists.txt and convert.hpp"
-            problems.append(f"{path}:{line}: expected '{expected}', as in {source}, found '{found}'")
+            source = "CMakeLists.txt and proto/convert.hpp"
+            problems.append(f"{path}:{line}: expected '{expected}', found '{found}': it must agree with {source}")
     section, line = first(root, "CHANGELOG.md", r"^## (.+)$")
     dated = rf"\[{re.escape(here)}\] - \d\d\d\d-\d\d-\d\d"
     if not re.fullmatch(dated if is_released else dated + rf"|\[{re.escape(here)}\] - unreleased", section):

@@ -3,7 +3,7 @@
 #   lib/libtremula.so        one library, all rooms inside, only the C interface visible; it needs no MPI
 #   lib/libtremula_mpi.so    the calls that take a communicator (tremula_mpi.h), if there is MPI
 #   lib/libtremula_ofi.so    the code that calls libfabric; libtremula.so and tremula load it when a link needs it
-#   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
+#   lib/libtremula_scalapack.so  ScaLAPACK's p?gemr2d and p?tran?, done by Tremula, if there is MPI
 #   lib/libtremula_weights.so  regridding (tremula_weights.h), if there is NetCDF
 #   lib/libtremula_oasis.so, lib/libtremula_oasis_fortran.a  the module tremula_oasis, if there are MPI, NetCDF and Fortran
 #   bin/tremula              the command line, unless TREMULA_BUILD_PROGRAM is OFF; share/man/man1 has its pages, and share its
@@ -16,7 +16,7 @@
 #   include/tremula/fortran/ their .mod files, and their sources, for other compilers
 #   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which sets the standard that tremula.hpp needs;
 #                            tremula_mpi.pc in addition to either, for MPI's compilers; tremula_weights.pc,
-#                            tremula_fortran.pc
+#                            tremula_fortran.pc, tremula_oasis.pc
 #   libexec/tremula/         bench_mpi, what `tremula bench --transport mpi` runs, if there is MPI
 # Each rule names its component, which is one package of packages.cmake. EXCLUDE_FROM_ALL marks files that only a
 # package contains.
@@ -30,7 +30,7 @@ endif()
 set(interface_map ${CMAKE_CURRENT_LIST_DIR}/interface.map)
 target_link_options(tremula PRIVATE LINKER:--version-script=${interface_map})
 set_target_properties(tremula PROPERTIES LINK_DEPENDS ${interface_map})
-# Installs a library for running programs, and the link without a version for building them.
+# Installs a library, with which programs run, and its link without a version, with which they are built.
 macro(tremula_install_library target component)
   install(TARGETS ${target} EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     COMPONENT ${component} NAMELINK_COMPONENT development)
@@ -120,7 +120,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
   DESTINATION ${package_dir} COMPONENT development)
 
-# The manual: pages, their pictures and what they link to, each at its place in the source tree, so that the links work.
+# The manual: pages, their pictures and the files that they link to, in the folders of the source tree (links work).
 file(GLOB_RECURSE pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} bindings/*.md cli/*.md client/*.md core/*.md coupling/*.md
   deploy/*.md deploy/*.svg docs/*.md docs/*.svg examples/*.md index_calc/*.md proto/*.md server/*.md transport/*.md)
 list(FILTER pages EXCLUDE REGEX /docs/theme/)

@@ -7,7 +7,7 @@
 #   libtremula-weights0.2    weights
 #   libtremula-oasis0.2      oasis
 #   libtremula-dev           development: headers, modules for Fortran, links, CMake, pkg-config
-#   tremula                  tools: the program, its pages, the systemd unit
+#   tremula                  tools: the program, man pages, the manual, the systemd unit
 #   tremula-mpi              tools_mpi: what `tremula bench --transport mpi` runs
 #   python3-tremula          python, in Debian's module folder
 include_guard()
@@ -57,7 +57,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})  # libtremula.so for libtremula_mpi.so
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and the ldconfig trigger
 
-# The date is that of the newest release; the changes are in CHANGELOG.md, in the package tremula.
+# Only a stub with a fixed date: the changes are in CHANGELOG.md, in the package tremula.
 set(debian_changelog ${PROJECT_BINARY_DIR}/debian/changelog.Debian.gz)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/changelog.Debian @ONLY CONTENT
 "tremula (@PROJECT_VERSION@-@CPACK_DEBIAN_PACKAGE_RELEASE@) unstable; urgency=medium

@@ -16,9 +16,9 @@ endif()
 if(TREMULA_SANITIZE)
   target_compile_options(tremula_options INTERFACE
     -fsanitize=${TREMULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # wrong about instrumented code
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # false alarms in instrumented code
   target_link_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE}
-    # A program in C is linked without the part for C++, which our libraries need.
+    # Clang links C programs without the sanitizer's C++ part, which our libraries need.
     $<$<LINK_LANG_AND_ID:C,Clang>:-fsanitize-link-c++-runtime>)
   target_link_libraries(tremula_options INTERFACE $<$<LINK_LANG_AND_ID:C,Clang>:stdc++>)
   if(TREMULA_SANITIZE MATCHES address)  # GCC defines it; Clang does since version 21
@@ -38,9 +38,9 @@ function(tremula_add_room name)
   tremula_precompile(tremula_${name} ${ARG_PRECOMPILE})
 endfunction()
 
-# Headers of other projects take most of the time to compile a source. With TREMULA_PRECOMPILE each target compiles the
-# most common ones once. None of our headers is among them, so a change recompiles only what includes it. A missing
-# include shows in presets that do not use this, such as release.
+# Most of the time to compile a source is spent on headers of other projects. With TREMULA_PRECOMPILE each target
+# compiles the most common ones once. None of our headers is among them, so a change recompiles only what includes it. A
+# missing include shows in presets that do not use this, such as release.
 option(TREMULA_PRECOMPILE "Precompile the headers of the standard library and others" OFF)
 set(tremula_common_headers <algorithm> <array> <atomic> <chrono> <cstring> <filesystem> <fstream> <functional> <limits> <map>
   <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <thread> <variant> <vector>)
@@ -52,8 +52,8 @@ function(tremula_precompile target)
 endfunction()
 
 # With CMAKE_UNITY_BUILD each folder of the target is compiled as one source, which takes half the time. Therefore a
-# name may be defined only once in a folder, even in unnamed namespaces. Mistakes that this hides (a missing include)
-# are found by other builds.
+# name may be defined only once in a folder, even in unnamed namespaces. Mistakes that this hides, such as a missing
+# include, are found by builds without it.
 function(tremula_unite_folders target)
   if(NOT CMAKE_UNITY_BUILD)
     return()
@@ -111,7 +111,7 @@ function(tremula_add_test name)
   if("large" IN_LIST ARG_LABELS)
     set(seconds 7200)
   else()
-    set(seconds 900)  # a busy machine needs less; a test that hangs is ended
+    set(seconds 900)  # enough even on a busy machine; a test that hangs is ended
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS};${speed};${ARG_FOLDER}" TIMEOUT ${seconds})
   if(ARG_NO_LEAK_CHECK)

@@ -10,7 +10,7 @@
 #SBATCH --ntasks=3
 set -euo pipefail
 [ $# -eq 2 ] || { echo "two_jobs.sh: expected two programs, found $#: sbatch two_jobs.sh PRODUCER CONSUMER" >&2; exit 2; }
-# How srun starts the programs' MPI; with Debian's Open MPI and Slurm: pmi2 or pmix, as listed by `srun --mpi=list`.
+# The interface by which srun starts MPI ranks; with Debian's Open MPI and Slurm: pmi2 or pmix (see `srun --mpi=list`).
 mpi=${SLURM_MPI_TYPE:-pmix}
 
 folder=$(mktemp -d "$SLURM_SUBMIT_DIR/tremula.$SLURM_JOB_ID.XXXXXX")  # mode 0700: it contains the key

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spack recipe; deploy/README.md says what has been tested. Copy it into a repository of your own recipes, as
-packages/tremula/package.py, then run `spack install tremula`. The address is that of the tree until there is a
-release."""
+packages/tremula/package.py, then run `spack install tremula`. Until there is a release, put the path of the source tree
+into homepage and git."""
 from spack.package import *
 
 
@@ -17,7 +17,7 @@ class Tremula(CMakePackage):
     variant("mpi", default=True, description="communicators, the mpi transport, ScaLAPACK's p?gemr2d")
     variant("ofi", default=True, description="libfabric between hosts")
     variant("fortran", default=True, description="the modules tremula and tremula_mpi")
-    variant("netcdf", default=True, description="regridding with files of weights; with +mpi+fortran the module tremula_oasis")
+    variant("netcdf", default=True, description="regridding with weight files; with +mpi+fortran the module tremula_oasis")
     variant("cairo", default=True, description="tremula plan --draw FILE.png")
     variant("python", default=False, description="the package tremula, on NumPy arrays")
 

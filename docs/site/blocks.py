@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """blocks.py PAGE TEST [NUMBER]: prints the code blocks of a page that TEST runs, or only number NUMBER of them,
-counted from 1. blocks.py refresh PAGE...: updates blocks that show a file. blocks.py parts FOLDER PAGE...: writes the
-blocks that are compiled by docs.parts to FOLDER/PAGE_NUMBER.inc.
+counted from 1. blocks.py refresh PAGE...: updates blocks that show a file. blocks.py parts FOLDER PAGE...: writes each
+block that is compiled by docs.parts to FOLDER/PAGE_NUMBER.inc.
 
-The words after the language of a block say what becomes of it:
+The words after the language of a block state its use:
     ```cpp is examples/00_quick_start/producer.cpp    it equals that file, which the build compiles and tests run
-    ```sh run by install.quick_start                  that test takes it out of the page and runs it
+    ```sh run by install.quick_start                  that test extracts it from the page and runs it
     ```cpp compiled by docs.parts                     a part of a program, which the build compiles
     ```sh not run: needs two hosts                    nothing runs it, for that reason
     ```text                                           neither a program nor a command: output, a drawing, a layout

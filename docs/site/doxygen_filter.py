@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""doxygen_filter.py HEADER: prints the header as Doxygen reads it. A plain comment becomes one of the declaration after
-it or, after code on its line, before it; lines that are indented in a comment stay as they are."""
+"""doxygen_filter.py HEADER: prints the header with comments in Doxygen's form. A plain comment describes the
+declaration after it or, if it follows code on its line, the declaration before it. Indented lines in a comment stay as
+they are."""
 import re
 import sys
 from pathlib import Path
@@ -10,14 +11,14 @@ HEAD = re.compile(r"\A/\* SPDX[^\n]*\n#ifndef (\w+)\n#define \w+\n(?:/\*)?")
 
 
 def escaped(line: str) -> str:
-    """Escapes what Doxygen would take for commands or for HTML, outside of `code`."""
+    """Escapes what Doxygen would take for a command or HTML, outside of `code`."""
     parts = line.split("`")
     parts[::2] = [re.sub(r"([\\@<>#&])", r"\\\1", part) for part in parts[::2]]
     return "`".join(parts)
 
 
 def body(text: str) -> str:
-    """The text of a comment, lines of options and tables as they are."""
+    """Returns the text of a comment; indented lines, such as options and tables, are kept as they are."""
     lines = [re.sub(r"^\s*\* ?", "", line) for line in text.split("\n")]
     out: list[str] = []
     listed: list[str] = []

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""python_reference.py [FILE]: makes docs/reference/python.md of the docstrings of what `tremula` and `tremula.torch`
-export. Reads the sources, and imports nothing."""
+"""python_reference.py [FILE]: makes docs/reference/python.md from the docstrings of the names that `tremula` and
+`tremula.torch` export. Reads the sources, and imports nothing."""
 from __future__ import annotations
 
 import ast
@@ -30,7 +30,7 @@ GROUPS: dict[str, list[str]] = {
     "Sessions and streams": [
         "Session", "OutStream", "OutStep", "Request", "InStream", "InStep", "StepStatus", "Field", "Change",
     ],
-    "What streams say of themselves": [
+    "What streams report about themselves": [
         "Description", "DescribedField", "Part", "Attributes", "Statistics", "PeerStatistics",
     ],
     "Layouts and types": ["Layout", "Local", "Shard", "Replicate", "ElementType", "element_type"],
@@ -53,7 +53,7 @@ GROUPS: dict[str, list[str]] = {
 # Classes whose objects an application gets from calls.
 MADE_BY_THE_PACKAGE = {"Field", "Error", "OutStep", "InStep", "Request"}
 
-# Methods that are public for the package itself.
+# Methods that are public only for other modules of the package.
 INTERNAL = {"Field.place", "Field.locate", "Change.struct", "Change.whole", "ElementType.holds"}
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -77,7 +77,8 @@ class Package:
         return _definitions(self._folder / (self._modules[name].replace(".", "/") + ".py"))[name]
 
     def bases(self, name: str, node: ast.ClassDef) -> list[ast.ClassDef]:
-        """Returns the bases of a class that its module takes from a module beside it, e.g. Stream of OutStream."""
+        """Returns the bases of a class that its module imports from stream.py in the same folder, e.g. Stream of
+        OutStream."""
         path = self._folder / (self._modules[name].replace(".", "/") + ".py")
         found = []
         for statement in ast.parse(path.read_text()).body:
@@ -106,7 +107,7 @@ def packages() -> dict[str, Package]:
 
 
 def signature(function: ast.FunctionDef | ast.AsyncFunctionDef, is_method: bool) -> str:
-    """Returns the parameters as they are called: without `self` and without types."""
+    """Returns the parameters as a caller sees them: without `self` and without types."""
     arguments = function.args
     names = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [None] * (len(names) - len(arguments.defaults)) + list(arguments.defaults)
@@ -127,8 +128,8 @@ def _parameter(name: str, default: ast.expr | None) -> str:
     return name if default is None else f"{name}={ast.unparse(default)}"
 
 
-STARTS = (":param", ":raises", ":return", ">>>")  # of what is no part of the paragraph before
-COLUMNS = re.compile(r"[\w.]+(, [\w.]+)* {2,}\S")  # a name, and after two blanks what it is
+STARTS = (":param", ":raises", ":return", ">>>")  # beginnings of lines that start a new paragraph
+COLUMNS = re.compile(r"[\w.]+(, [\w.]+)* {2,}\S")  # a name, two blanks or more, and its meaning
 
 
 def docstring_of(node: ast.AST) -> str:
@@ -141,8 +142,8 @@ def docstring_of(node: ast.AST) -> str:
 
 
 def rendered(docstring: str, indent: str = "") -> Iterator[str]:
-    """Yields a docstring as Markdown, in lines: paragraphs, lists of parameters, and what is set in columns or is a
-    program as text."""
+    """Yields the lines of a docstring as Markdown: paragraphs, lists of parameters, and programs and columns as text
+    blocks."""
     lines = [line.rstrip() for line in docstring.splitlines()]
     at = 0
     while at < len(lines):
@@ -184,7 +185,7 @@ def _filled(text: str, first: str, others: str) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Keeps what Markdown would take for emphasis or for a tag, outside of code."""
+    """Escapes what Markdown would take for emphasis, a tag or a link, outside of code."""
     pieces = re.split(r"(``.+?``|`.+?`)", text)
     return "".join(p if p.startswith("`") else re.sub(r"(\*|<|\b_|_\b|\](?=\())", r"\\\1", p) for p in pieces)
 

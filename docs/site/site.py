@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""site.py [FOLDER]: builds the manual into FOLDER/site (build/docs/site), from docs/ and the pages beside the code, without
-a network. Ends with 1 on a warning of MkDocs or Doxygen and on a link that leads nowhere."""
+"""site.py [FOLDER]: builds the manual in FOLDER/site (build/docs/site) from docs/ and the pages next to the code,
+without a network. Exits with 1 if MkDocs or Doxygen warns, or if a link leads nowhere."""
 import html.parser
 import json
 import os
@@ -30,7 +30,7 @@ class Broken(Exception):
 
 
 def sources() -> dict[str, str]:
-    """Returns for every page of the source tree its place in the site."""
+    """Returns the place in the site of every page of the source tree."""
     found = {}
     for path in sorted(ROOT.rglob("*.md")):
         name = path.relative_to(ROOT).as_posix()
@@ -146,7 +146,7 @@ class Page(html.parser.HTMLParser):
 
 
 def finish(path: Path, names: dict[str, str]) -> None:
-    """Wide tables scroll alone, and names of the interface lead to what Doxygen has made of them."""
+    """Lets wide tables scroll by themselves, and links names of the interface to Doxygen's pages."""
     text = path.read_text()
     root = os.path.relpath(SITE, path.parent)
 
@@ -161,7 +161,7 @@ def finish(path: Path, names: dict[str, str]) -> None:
 
 
 def mend(path: Path) -> None:
-    """Doxygen 1.9.4 links a class to the place of its nested classes, also if all of them are private."""
+    """Removes links to a list of nested classes that is not there: Doxygen 1.9.4 makes them even if all are private."""
     text = path.read_text()
     if 'id="nested-classes"' not in text and 'name="nested-classes"' not in text:
         path.write_text(re.sub(r'<a href="#nested-classes">[^<]*</a>(&#160;\||\s*\|)?', "", text))
@@ -177,7 +177,7 @@ def interface_names() -> dict[str, str]:
 
 
 def check(pages: dict[Path, Page]) -> list[str]:
-    """Returns what is wrong with links: each has to lead to a file of the site and to an anchor in it; nothing may be
+    """Returns the faults of all links: each must lead to a file of the site and to an anchor in it, and nothing may be
     loaded from elsewhere."""
     wrong = []
     for path, page in pages.items():
@@ -196,7 +196,7 @@ def check(pages: dict[Path, Page]) -> list[str]:
             if not target.exists():
                 wrong.append(f"{path.relative_to(SITE)} links to {link}, which does not exist")
             elif parts.fragment and target in pages and urllib.parse.unquote(parts.fragment) not in pages[target].anchors:
-                wrong.append(f"{path.relative_to(SITE)} links to {link}, which has no such place")
+                wrong.append(f"{path.relative_to(SITE)} links to {link}, which has no such anchor")
     return wrong
 
 
@@ -258,7 +258,7 @@ def main() -> int:
     except Broken as broken:
         print(f"the manual: {broken}", file=sys.stderr)
         return 1
-    print(f"{count} pages, beside those of Doxygen: {os.path.relpath(SITE)}/index.html")
+    print(f"{count} pages, not counting Doxygen's: {os.path.relpath(SITE)}/index.html")
     return 0
 
 
