@@ -153,8 +153,8 @@ AttributeValues values_of(Reader& in, unsigned type, std::size_t count) {
 
 std::string json(std::int64_t value) { return fmt::format("{}", value); }
 
-/// Returns the shortest text that reads back as `value` and that readers of JSON take for a real
-/// number: "1.0", "1e+20". Infinities and NaN, which JSON lacks, become texts.
+/// Returns the shortest text that reads back as `value` and that JSON readers take for a
+/// floating-point number: "1.0", "1e+20". Infinities and NaN, which JSON lacks, become texts.
 std::string json(double value) {
   if (!std::isfinite(value)) return fmt::format("\"{}\"", value);
   std::string text = fmt::format("{}", value);

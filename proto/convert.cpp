@@ -66,8 +66,8 @@ void check_when_full(std::string_view part, wire::WhenFull policy, int queue_dep
   check_range(part, static_cast<int>(policy), 0, most);
 }
 
-/// Checks a start. Consumers that share the steps begin with the next step, as an earlier one may
-/// be another consumer's.
+/// Checks a start. Consumers that share the steps begin with the next step, because an earlier one
+/// may be another consumer's.
 void check_start(std::string_view part, wire::Start start, bool shares) {
   const int most = shares ? wire::START_NEXT : wire::Start_MAX;
   check_range(part, static_cast<int>(start), 0, most);
@@ -179,7 +179,7 @@ void check(const wire::Matched& m) {
   if (!m.choice().empty()) check_name("Matched.choice", m.choice());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
   if (m.queue_depth() > 0 ||
-      m.when_full() != wire::WHEN_FULL_DROP_OLDEST)  // else versions are lent
+      m.when_full() != wire::WHEN_FULL_DROP_OLDEST)  // otherwise versions are lent
     check_when_full("Matched.when_full", m.when_full(), m.queue_depth());
   check_range("Matched.keep_steps", m.keep_steps(), 0, max_kept_steps);
   check_start("Matched.start", m.start(), m.shares());
@@ -340,7 +340,7 @@ core::Bytes serialise(const wire::ToServer& message) {
   core::Bytes bytes = to_bytes(message);
   try {
     if (bytes.size() > static_cast<std::size_t>(max_heartbeat_parts)) check_bounds(bytes);
-  } catch (const core::Error& error) {  // for which the server would end the connection
+  } catch (const core::Error& error) {  // the server would end the connection
     throw core::Error(core::Errc::invalid_argument, error.what());
   }
   return bytes;

@@ -25,7 +25,8 @@ inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< pa
 /// forwards with additional data.
 inline constexpr std::size_t max_declaration_bytes = max_message_bytes - (std::size_t{1} << 20);
 inline constexpr std::size_t max_heartbeat_bytes = std::size_t{4} << 20;  ///< a Heartbeat
-/// How many parts, i.e. fields that are set at any depth, a message may have, and a Heartbeat.
+/// How many parts, i.e. fields that are set at any depth, a message may have, and how many a
+/// Heartbeat may have.
 inline constexpr std::int64_t max_parts = std::int64_t{1} << 20,
                               max_heartbeat_parts = max_parts / 8;
 inline constexpr std::size_t max_text_bytes = 16384;      ///< texts for people
@@ -40,8 +41,8 @@ inline constexpr std::size_t max_token_bytes = 64;
 inline constexpr int max_lost_streams = 65536;  ///< parts of one array that a consumer has lost
 /// Largest product of the ranks of a producer and of a consumer for which the server sends the
 /// addresses of the consumer to all ranks of the producer. Beyond it, the server sends them only to
-/// rank 0 of the producer, which passes them on, so that at most 256 MiB are sent, which the server
-/// holds once.
+/// rank 0 of the producer, which passes them on, so that at most 256 MiB are sent, of which the
+/// server holds one copy.
 inline constexpr std::int64_t max_addresses_to_all = std::int64_t{1} << 16;
 inline constexpr int max_fields = 65536;  ///< one stream
 inline constexpr int max_offers = 64;     ///< one side

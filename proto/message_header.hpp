@@ -49,8 +49,8 @@ std::array<std::byte, message_header_bytes> encode(const MessageHeader& header) 
 /// Returns the header of a message.
 /// @param bytes  a received message, of which the first message_header_bytes are read
 /// @throws core::Error protocol naming the part, what was expected and what was found: too short, wrong magic or
-///         version, unknown kind, payload where there must be none, reserved bytes that are not
-///         zero
+///         version, unknown kind, link 0, or a value other than 0 that a message of this kind must
+///         not have
 MessageHeader decode_message_header(core::BytesView bytes);
 
 }  // namespace tremula::proto

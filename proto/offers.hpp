@@ -28,8 +28,8 @@ struct Offering {
   std::span<const std::string> offers;
 };
 
-/// Returns a text that lists the offers of each side, states why no offer of one can be connected
-/// to any of the other, and names the key to set.
+/// Returns a text that lists the offers of each side, states why no offer of one side connects to
+/// an offer of the other, and names the key to set.
 /// @pre no offer is on both lists
 std::string why_none_matches(const Offering& one, const Offering& other);
 

@@ -18,7 +18,7 @@ struct PartPlace {
     on_demand = 0,  ///< sent in chunks when it is asked for
     shared = 1,     ///< packed, in memory that both sides map
     lent = 2,       ///< in a rank's local array, in memory that both sides map
-    ring = 3,       ///< sent through a ring in such memory when it is asked for
+    ring = 3,       ///< sent through a ring in memory that both sides map, when it is asked for
     rma = 4,        ///< in a rank's local array, which the peer can read
     staged = 5,     ///< packed and sent
     inlined = 6,    ///< after this place, in the same message
@@ -36,8 +36,9 @@ struct PartPlace {
 inline constexpr std::size_t part_place_bytes = 128;
 
 void encode(const PartPlace& place, std::span<std::byte, part_place_bytes> out) noexcept;
-/// Reverses encode(). For foreign bytes.
-/// @throws core::Error protocol naming what was expected and found: too short, an unknown kind
+/// Reverses encode(). For foreign bytes. Does not check whether the kind is known.
+/// @throws core::Error protocol naming what was expected and found: too short, a path's number
+///         above 65535, or no part
 PartPlace decode_part_place(core::BytesView bytes);
 
 }  // namespace tremula::proto

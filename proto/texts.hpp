@@ -49,8 +49,8 @@ bool has_fit_texts(const Message& message) {
   return are_fit;
 }
 
-/// Cuts texts for people that are too long or not UTF-8, as such a text is not a reason to close
-/// the connection.
+/// Cuts texts for people that are too long, and replaces bytes that are not UTF-8, because such a
+/// text is no reason to close the connection.
 template <class Message>
 void cut_texts(Message& message) {
   for_each_text(message, [](std::string& text) {

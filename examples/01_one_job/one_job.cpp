@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One job repeatedly redistributes its own matrix from rows to columns, and transposes it, scales
-// it and converts it to single precision on the way. It needs no server.
+// One job repeatedly redistributes its own matrix from rows to columns. On the way the matrix is
+// transposed, scaled and converted to single precision. It needs no server.
 #include <mpi.h>
 
 #include <cstdio>

@@ -32,8 +32,9 @@ inline Lines read_table(const std::string& name) {
   return lines;
 }
 
-/// Returns whether `found` rounds to what LAMMPS printed. The two add their terms in different
-/// orders, which may decide the rounding if `found` is half-way between two such numbers.
+/// Returns whether `found` rounds to what LAMMPS printed. The two programs add their terms in
+/// different orders, which may change the rounding if `found` is half-way between two printed
+/// numbers: hence 0.501.
 inline bool agrees(double printed, double found) {
   if (printed == 0) return found == 0;
   const double last_digit = std::pow(10, std::floor(std::log10(std::abs(printed))) + 1 - digits);

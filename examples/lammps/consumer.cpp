@@ -79,8 +79,8 @@ private:
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-/// Writes g(r), the number of atoms at a distance from an atom, divided by that in a gas without
-/// forces; and next to it the number of atoms within that distance.
+/// Writes g(r), the number of atoms at a distance from an atom divided by that in a gas without
+/// forces, and next to it the number of atoms within that distance.
 void write_distribution(Table& table, std::int64_t time, const std::vector<double>& counts,
                         double atoms, const std::vector<double>& box) {
   const double width = cutoff / bins, density = (atoms - 1) / (box[0] * box[1] * box[2]);

@@ -23,8 +23,8 @@ namespace {
 using namespace melt;
 using Lammps = std::unique_ptr<void, decltype(&lammps_close)>;
 
-/// Throws the error of LAMMPS, if any. A LAMMPS built with exceptions goes on after an error; a
-/// LAMMPS built without ends the job.
+/// Throws the error of LAMMPS, if any. A LAMMPS built with exceptions goes on after an error; one
+/// built without them ends the job.
 void check(const Lammps& lammps) {
   char text[500];
   if (!lammps_has_error(lammps.get())) return;
@@ -70,7 +70,7 @@ struct Atoms {
     image = {static_cast<std::int32_t*>(array("image")), count};
     if (count > 0) x = {*static_cast<double**>(array("x")), 3 * count};
   }
-  /// Returns the positions of the atoms if they left the box. Shape: [atom][3]
+  /// Returns the positions that the atoms would have if the box were not periodic. Shape: [atom][3]
   std::vector<double> unwrapped(std::span<const double, 3> box) const {
     std::vector<double> places(x.begin(), x.end());
     for (std::size_t atom = 0; atom < id.size(); ++atom) {

@@ -43,7 +43,7 @@ def edges() -> tuple[float, float, float, float]:
 
 
 def latitudes(cell_minutes: int) -> Any:
-    """Returns the latitudes of the middles of the rows of cells, in degrees."""
+    """Returns the latitudes of the centres of the rows of cells, in degrees."""
     south, north = edges()[2:]
     rows = shape(cell_minutes)[0]
     return south + (np.arange(rows) + 0.5) * (north - south) / rows
@@ -103,7 +103,7 @@ def step_hash(values: Any, step: int, first: int = 0) -> int:
 
 
 def _mixed(x: Any) -> Any:
-    """Returns splitmix64 by S. Vigna (public domain); integers are modulo 2^64."""
+    """Returns x mixed by splitmix64 (S. Vigna, public domain); integers are modulo 2^64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -62,7 +62,7 @@ program atmosphere
         now(i, j) = of_date(months(:, i, j), first_day*day + date)
       end do
     end do
-    ! Without sea below it, the air has a surface of its own temperature.
+    ! Where there is no sea, the surface has the temperature of the air.
     call fluxes(now(:, 1), now(:, 2), now(:, 3), now(:, 4), now(:, 5), sun(latitude, first_day*day + date), &
       merge(sst, now(:, 1), has_sea > 0), heat, taux, tauy)
     call oasis_put(id_heat, date, heat, info)

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! Arrays in files of 8-byte numbers; each rank reads and writes its own elements. A results file holds the fields of a
-! model for one day after another, independently of the ranks: the files of two runs that agree are equal byte for byte.
+! model day by day, independently of the ranks: the files of two runs that agree are equal byte for byte.
 module files
   use, intrinsic :: iso_fortran_env, only: int64
   use models, only: dp

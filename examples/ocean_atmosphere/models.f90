@@ -49,7 +49,8 @@ contains
     tauy = density*drag*speed*north
   end subroutine
 
-  !> Advances by a day the sea's upper layer, which the wind deepens, and which returns to its mean.
+  !> Advances the temperature of the sea's upper layer by a day. Wind makes the layer deeper; its temperature returns to
+  !> the mean.
   elemental subroutine sea_day(sst, mean, heat, taux, tauy)
     real(dp), intent(inout) :: sst
     real(dp), intent(in) :: mean, heat, taux, tauy

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""prepare.py FOLDER: makes the data with which the two models begin, from the climatology COADS and the relief ETOPO.
+"""prepare.py FOLDER: makes the data with which the two models begin from the climatology COADS and the relief ETOPO.
 
-Weights are made by CDO (https://code.mpimet.mpg.de/projects/cdo), conservative, in the format of SCRIP:
-  o2a.nc, a2o.nc         ocean to atmosphere and back; o2a.bin, a2o.bin: the same for the serial program
+CDO (https://code.mpimet.mpg.de/projects/cdo) makes the weights, which are conservative, in the format of SCRIP:
+  o2a.nc, a2o.nc         weights from ocean to atmosphere and back; o2a.bin, a2o.bin: the same for the serial program
   atmosphere.bin         5 fields of 12 months: air temperature, humidity, wind speed, wind to the east, to the north
   sea_at_atmosphere.bin  1 where the atmosphere gets a temperature of the sea
   ocean.bin              1 where there is sea; temperature of January; mean of the year, to which the sea returns
   sst.nc, flux.nc        restart files of the first run: temperature of January, fluxes of 0
-  longitude.npy ...      for the map
 """
 import subprocess
 import sys
@@ -68,9 +67,9 @@ def main(folder):
     grid = folder / "ocean.grid"
     grid.write_text(OCEAN)
     full, sea, depth = folder / "coads.nc", folder / "sea.nc", folder / "depth.nc"
-    cdo("setmisstonn", coads, full)  # land, and sea without observations, gets its nearest neighbour
+    cdo("setmisstonn", coads, full)  # land, and sea without observations, gets the value of its nearest neighbour
     cdo(f"remapcon,{grid}", relief, depth)
-    cdo("setrtomiss,-100,20000", depth, sea)  # sea less than 100 m deep is land
+    cdo("setrtomiss,-100,20000", depth, sea)  # sea less than 100 m deep counts as land
     cdo(f"gencon,{full}", sea, folder / "o2a.nc")
     cdo(f"gencon,{grid}", "-selname,SST", "-seltimestep,1", full, folder / "a2o.nc")
     cdo(f"remapcon,{grid}", "-selname,SST", full, folder / "sst_of_ocean.nc")

@@ -44,8 +44,8 @@ sed "s/RUNTIME_SECONDS/$((half * 86400))/" "$here/namcouple" >"$coupled/shared/n
 start_server
 cd "$coupled/shared"
 
-# run_half NUMBER FIRST_DAY OCEAN_RANKS BOXES_X BOXES_Y: runs half of the days on any number of ranks, also after a
-# restart
+# run_half NUMBER FIRST_DAY OCEAN_RANKS BOXES_X BOXES_Y: runs half of the days, on any number of ranks; FIRST_DAY above
+# 0 continues from the restart files
 run_half() {
   start "$output/ocean_$1.log" "${launch[@]}" -n "$3" "${bin[ocean_atmosphere_ocean]}" "$input" "$coupled" "$2" "$half"
   local ocean=$!

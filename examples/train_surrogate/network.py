@@ -11,7 +11,7 @@ from torch import nn
 
 CHANNELS = 16
 LAYERS = 4  # convolutions that the wave passes through; each reaches one cell farther
-MARGIN = 5  # cells around a cell on which its result depends: 3 after the first gate, 2 for the depths before it
+MARGIN = 5  # a cell's result depends on cells this far away: 3 from the waves after the first gate, 2 from the depths
 FEATURES = 4  # of a cell of the sea floor
 
 

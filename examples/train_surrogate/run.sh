@@ -9,10 +9,10 @@ usage() {
 usage: $0 [BUILD_FOLDER [OUTPUT_FOLDER [OPTION...]]]
   BUILD_FOLDER   where Tremula and its examples are built (build/release)
   OUTPUT_FOLDER  where the picture and the logs go (BUILD_FOLDER/train_surrogate)
-  OPTION         of train.py, e.g. --steps 100
+  OPTION         options of train.py, e.g. --steps 100
 environment:
   TSUNAMI_MINUTES     size of a cell in arc-minutes: 20 (the default) or 10
-  SURROGATE_RANKS     of the training (2)
+  SURROGATE_RANKS     number of ranks of the training (2)
   SURROGATE_DEADLINE  seconds after which everything is ended (600)
   TREMULA_PYTHON      a Python that has NumPy, PyTorch and matplotlib (/usr/bin/python3)
 END

@@ -28,7 +28,7 @@ from bands import ROWS, Bands
 from network import MARGIN, Surrogate, sea_floor
 
 AHEAD = 5  # steps of the forecast in the picture: the network continues its own predictions
-QUIET = 5e-4  # metres, root mean square: calmer patches are not learned from
+QUIET = 5e-4  # metres, root mean square: the network does not learn from calmer patches
 BATCH = 8  # patches, on each rank
 MEMORY = 64 << 20  # bytes of samples that a rank keeps, out of all that it has seen
 
@@ -36,10 +36,10 @@ MEMORY = 64 << 20  # bytes of samples that a rank keeps, out of all that it has 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("."), help="folder of the picture")
-    parser.add_argument("--summary", type=Path, help="of the producer: every step's hash is compared with it")
+    parser.add_argument("--summary", type=Path, help="summary of the producer: every step's hash is compared with it")
     parser.add_argument("--cell-minutes", type=int, choices=(10, 20), default=20, help="size of the producer's cells")
-    parser.add_argument("--steps", type=int, default=pacific.STEPS, help="how many to take before it leaves the stream")
-    parser.add_argument("--updates", type=int, default=1, help="of the weights for each step from which it learns")
+    parser.add_argument("--steps", type=int, default=pacific.STEPS, help="steps to take before it leaves the stream")
+    parser.add_argument("--updates", type=int, default=1, help="updates of the weights for each step learned from")
     parser.add_argument("--factor", type=float, default=4, help="how many times larger persistence's error must be")
     parser.add_argument("--seed", type=int, default=2011)
     options = parser.parse_args()
@@ -88,7 +88,8 @@ class Training:
             self.memory.add(sample)
 
     def update(self) -> None:
-        """Updates the weights by the gradient averaged over the samples of all ranks; a rank without samples adds 0."""
+        """Updates the weights with the gradient averaged over the samples of all ranks; a rank without samples adds
+        0."""
         self.optimiser.zero_grad()
         loss, count = 0.0, 0
         if self.memory.kept > 0:
@@ -217,7 +218,7 @@ def forecast(network: Surrogate, ocean: Ocean, before: Any, now: Any) -> Any:
 
 def report(options: argparse.Namespace, ocean: Ocean, training: Training, learned: int, found: list[float],
            whole: Any) -> float:
-    """Prints errors, and draws the forecast of the last step. On rank 0.
+    """Prints errors, and draws the forecast of the last step. Only for rank 0.
 
     :param found: result of errors(); whole: result of gathered()
     :return: the error of persistence divided by that of the network

@@ -12,7 +12,7 @@ inline constexpr const char* field_name = "elevation";
 
 inline constexpr Index steps = 300;
 inline constexpr double seconds_per_step = 120;
-/// Returns the model time of a step. Step 0 is the sea one interval after its floor was lifted.
+/// Returns the model time of a step. Step 0 shows the sea one interval after its floor was lifted.
 inline constexpr double seconds_at(Index step) {
   return static_cast<double>(step + 1) * seconds_per_step;
 }

@@ -40,7 +40,7 @@ double okada_uplift(double x, double y, double depth, double dip_degrees, double
 }
 
 double uplift(const Fault& fault, GeoPoint place) {
-  // Flatten the sphere around the fault, true to distance and direction from its centre.
+  // Project the sphere onto a plane that keeps distance and direction from the fault's centre.
   const double there = place.latitude * radians_per_degree;
   const double here = fault.centre.latitude * radians_per_degree;
   const double turn = (place.longitude - fault.centre.longitude) * radians_per_degree;

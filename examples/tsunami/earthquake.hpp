@@ -8,8 +8,8 @@ namespace tsunami {
 
 /// A rectangle that slips straight up its own slope (a thrust, rake 90 degrees), most in the middle
 /// and least at its edges: the slip is the sum of five equal slips on rectangles with 100, 90, 80,
-/// 70 and 60 % of the length and width around the same centre. A single one would lift the sea
-/// floor along its edge like a blade.
+/// 70 and 60 % of the length and width around the same centre. A single rectangle would lift the
+/// sea floor to a sharp ridge along its edge.
 struct Fault {
   GeoPoint centre;        ///< centre of the rectangle, seen from above
   double top_metres;      ///< depth of the upper edge below the sea floor
@@ -44,9 +44,9 @@ inline constexpr double centroid_delay_seconds = 69;
 double okada_uplift(double x, double y, double depth, double dip_degrees, double length,
                     double width, double slip);
 
-/// Returns the vertical displacement in metres of the sea floor at `place`. An elastic half-space
-/// is lifted by centimetres a thousand kilometres away, which a round Earth is not: beyond 250 km
-/// from the fault's centre the displacement fades out; at 500 km it ends.
+/// Returns the vertical displacement in metres of the sea floor at `place`. Unlike the round Earth,
+/// an elastic half-space is lifted by centimetres even a thousand kilometres away. Therefore the
+/// displacement fades out beyond 250 km from the fault's centre, and ends at 500 km.
 double uplift(const Fault& fault, GeoPoint place);
 
 }  // namespace tsunami

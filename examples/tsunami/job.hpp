@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The common frame of both programs: MPI, a command line, and an end that all ranks reach.
+// The common frame of both programs: MPI, a command line, and an exit that never leaves ranks
+// waiting.
 #include <mpi.h>
 
 #include <cstdio>

@@ -13,15 +13,16 @@
 // scheme", IOC Manuals and Guides 35 (1997), part 3 (linear long waves in spherical coordinates),
 // on the staggered grid given there: e in the middle of a cell at whole time steps, M and N on its
 // faces half a step later. Two differences: the Coriolis force is left out (a tsunami's period of
-// well under two hours is short compared with the pendulum day; arrivals do not feel it), and the
-// fluxes are kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which leaves
+// well under two hours is short compared with the pendulum day, so arrival times hardly depend on
+// it), and the fluxes are kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which
+// leaves
 //
 //     m -= cx (e[east] - e)
 //     n -= cy (e[north] - e)
 //     e -= m - m[west] + (n - n[south]) / cos p
 //
-// with cx, cy the squared Courant numbers of a face. A face to land has 0 there: no flux, full
-// reflection. On a face to the outside of the grid the flux is that of a wave that leaves
+// where cx and cy are the squared Courant numbers of a face. A face to land has 0 there: no flux,
+// full reflection. On a face to the outside of the grid the flux is that of a wave that leaves
 // perpendicular to it, M = e sqrt(g h).
 //
 // Stable if dt sqrt(g h) sqrt(1 / dx^2 + 1 / dy^2) <= 1 in every cell.

@@ -18,8 +18,8 @@ inline constexpr const char* default_relief = "/usr/share/ferret-vis/data/etopo5
 std::vector<float> read_relief(const std::string& file, const Grid& grid, Index first_row,
                                Index first_column, Index rows, Index columns);
 
-/// Least depth of the sea. The linear equations lose their meaning where a wave is as high as the
-/// water is deep.
+/// Least depth of the sea. The linear equations are not valid where a wave is as high as the water
+/// is deep.
 inline constexpr float shallowest_metres = 10;
 /// Returns the depth of the still water in metres, 0 on land.
 inline float still_depth(float height) {

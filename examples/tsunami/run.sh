@@ -10,7 +10,7 @@ usage: $0 [BUILD_FOLDER [OUTPUT_FOLDER]]
   BUILD_FOLDER   where Tremula and its examples are built (build/release)
   OUTPUT_FOLDER  where the pictures, summaries and logs go (BUILD_FOLDER/tsunami)
 environment:
-  TREMULA_TRANSPORT  auto (the default), local, ofi or mpi
+  TREMULA_TRANSPORT  auto (the default), local, tcp, ofi or mpi
   TSUNAMI_MINUTES    size of a cell in arc-minutes: 5 (the default), 10 or 20
   TSUNAMI_DEADLINE   seconds after which everything is ended (600)
 EOF
@@ -44,7 +44,7 @@ start "$output/consumer.log" "${launch[@]}" -n 3 "${bin[tsunami_consumer]}" \
   --producer-summary "$output/producer.json"
 consumer=$!
 
-interval=5  # seconds; in a log, where every line stays, few lines are better
+interval=5  # seconds; fewer lines if the output is no terminal, where every line stays
 [[ ! -t 1 ]] || interval=1
 "${bin[tremula]}" status --watch "$interval" &
 watch=$!

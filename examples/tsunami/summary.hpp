@@ -22,7 +22,7 @@ struct Summary {
   std::vector<std::uint64_t> hashes;  ///< hash of every step, over the whole field
 };
 
-/// Returns the summary of all ranks from each rank's statistics and its part of the hashes.
+/// Combines each rank's statistics and its part of the hashes into the summary of all ranks.
 /// Collective.
 Summary summarise(const std::string& job, const tremula::Statistics& statistics,
                   std::vector<std::uint64_t> hashes, double wall_seconds, MPI_Comm comm);

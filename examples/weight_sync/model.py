@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small decoder of characters, as functions of its weights by name; and the shares that two jobs hold of them."""
+"""A small decoder that works on characters, as functions of its weights by name, and how each of two jobs splits the
+weights."""
 import contextlib
 import math
 import threading
@@ -88,13 +89,13 @@ def chunk(tensor, dim, parts, part):
 
 # ---- measurements of both programs ----
 
-WATCHED = 4  # versions during which memory is watched, after the timed ones: samples may miss the maximum of a version
+WATCHED = 4  # versions, after the timed ones, during which memory is watched: one alone may not show the maximum
 
 
 class Memory:
     """The most memory that this process takes, while it is watched, beyond what it had when this object was made. Each
     process counts its share of memory that several processes map (Pss of smaps_rollup), so that the sum over processes
-    is what they take of the machine."""
+    is what they take together."""
 
     def __init__(self):
         self._before, self._most = self._now(), 0
