@@ -54,12 +54,12 @@ void take_metadata(core::BytesView bytes, MessageHeader& header) {
   const bool is_known =
       of_attributes == 0 || of_attributes == has_attributes || of_attributes == has_hash;
   if (is_step ? !is_known : flags != 0)
-    reject("flags", is_step ? "0, 4 or 8, or 1 more" : "0", fmt::format("{}", flags));
+    reject("flags", is_step ? "0, 1, 4, 5, 8 or 9" : "0", fmt::format("{}", flags));
   const auto time = static_cast<std::int64_t>(take<std::uint64_t>(bytes, at::time));
   if (flags & has_time)
     header.time = time;
   else if (time != 0)
-    reject("time", "0, as there is none", fmt::format("{}", time));
+    reject("time", "0, because the flags mark none", fmt::format("{}", time));
   const auto attributes = take<std::uint32_t>(bytes, at::attributes);
   if (of_attributes == has_hash) {
     if (attributes == 0) reject("hash of attributes", "a number above 0", "0");

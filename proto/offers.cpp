@@ -89,7 +89,8 @@ std::string remedy(const std::array<const Offering*, 2>& sides, const std::array
         }))
       texts.push_back(fmt::format(
           "set ofi_bind (TREMULA_OFI_BIND) of {} to the interface or address by which other "
-          "hosts reach '{}', e.g. eth0, or give it the server's address as other hosts do",
+          "hosts reach '{}', e.g. eth0, or give it the address at which other hosts reach the "
+          "server",
           side->name, side->host));
   if (!texts.empty()) return joined(texts, "; ");
   if (std::ranges::any_of(ways[0], is_common_wire))

@@ -51,7 +51,7 @@ program serial
   sum_taux = 0
   sum_tauy = 0
   do today = 0, days - 1
-    ! Each gets what the other computed for the day before.
+    ! Each model gets what the other computed for the day before.
     sst_air = times(to_air, given)
     heat_sea = times(to_sea, sum_heat)
     taux_sea = times(to_sea, sum_taux)

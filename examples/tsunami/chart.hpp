@@ -24,7 +24,7 @@ public:
 
   /// Colours the sea by `values` (shape as relief); NaN and values below the scale's low end stay
   /// pale. Draws the land, the coast lines, the frame with its degrees and the colour bar.
-  /// @param shaded lets the relief of the sea floor shine through
+  /// @param shaded whether the relief of the sea floor shows through
   void paint(const std::vector<float>& values, const ColourScale& scale, bool shaded);
   /// Draws thin lines.
   void lines(const std::vector<Line>& lines);

@@ -62,7 +62,7 @@ template <class Work>
 int run_job(int argc, char** argv, Work work) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE,
-                  &provided);  // Tremula's mpi transport asks for it
+                  &provided);  // Tremula's mpi transport needs it
   int status = 1;
   try {
     status = work();

@@ -144,11 +144,11 @@ TEST(MessageHeader, NamesThePartThatIsWrong) {
       {with(6, 4), "message header, payload bytes: expected 0 with kind 4, found 8589934592"},
       {with(31, 0x80),
        "message header, payload bytes: expected less than 2^63, found 9223372045444710400"},
-      {with(60, 4), "message header, time: expected 0, as there is none, found -2"},
+      {with(60, 4), "message header, time: expected 0, because the flags mark none, found -2"},
       {with(60, 1), "message header, bytes of attributes: expected 0 to 0, found 12345"},
-      {with(60, 3), "message header, flags: expected 0, 4 or 8, or 1 more, found 3"},
-      {with(60, 13), "message header, flags: expected 0, 4 or 8, or 1 more, found 13"},
-      {with(63, 255), "message header, flags: expected 0, 4 or 8, or 1 more, found 4278190085"},
+      {with(60, 3), "message header, flags: expected 0, 1, 4, 5, 8 or 9, found 3"},
+      {with(60, 13), "message header, flags: expected 0, 1, 4, 5, 8 or 9, found 13"},
+      {with(63, 255), "message header, flags: expected 0, 1, 4, 5, 8 or 9, found 4278190085"},
       {with(58, 1), "message header, bytes of attributes: expected 1 to 65536, found 77881"},
       {without_attributes(9),
        "message header, hash of attributes: expected a number above 0, found 0"},
@@ -156,7 +156,7 @@ TEST(MessageHeader, NamesThePartThatIsWrong) {
       {of_kind_2(60, 4), "message header, flags: expected 0, found 4"},
       {of_kind_2(60, 8), "message header, flags: expected 0, found 8"},
       {of_kind_2(56, 1), "message header, bytes of attributes: expected 0 to 0, found 1"},
-      {of_kind_2(48, 1), "message header, time: expected 0, as there is none, found 1"},
+      {of_kind_2(48, 1), "message header, time: expected 0, because the flags mark none, found 1"},
   };
   for (const auto& row : rows) {
     try {

@@ -230,7 +230,7 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcross) {
   const auto bind = [](const std::string& side, const std::string& host) {
     return "set ofi_bind (TREMULA_OFI_BIND) of " + side +
            " to the interface or address by which other hosts reach '" + host +
-           "', e.g. eth0, or give it the server's address as other hosts do";
+           "', e.g. eth0, or give it the address at which other hosts reach the server";
   };
   const struct {
     std::vector<std::string> producer, consumer;
