@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ocean in bands of rows that are distributed to the ranks of a training in turn. A band comes with a margin of its
-neighbours' rows, so that it has everything that a network needs for the band's own cells; patches are cut out of the
-bands."""
+"""The ocean in bands of rows that are distributed to the ranks of a training job in turn. A band comes with a margin of
+its neighbours' rows, so that it has everything that a network needs for the band's own cells; patches are cut out of
+the bands."""
 from __future__ import annotations
 
 from dataclasses import dataclass
