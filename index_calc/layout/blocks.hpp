@@ -18,8 +18,8 @@ inline Index saturating_product(Index a, Index b) noexcept {
   return __builtin_mul_overflow(a, b, &result) ? beyond : result;
 }
 
-/// The position of the walk: the block is [begin, end), and its first element has local index
-/// `local`. begin == extent after the last block.
+/// The position of a walk over the blocks of one coordinate: the block is [begin, end), and its
+/// first element has local index `local`. begin == extent after the last block.
 struct Block {
   Index begin = 0, end = 0, local = 0;
 };

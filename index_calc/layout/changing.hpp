@@ -21,8 +21,8 @@ Layout sized(const Layout& layout, Index extent);
 Layout sized(const Layout& layout, std::span<const Index> counts);
 
 /// Returns the coordinate that takes the rows with `key`: the coordinate of its range or, without
-/// ranges, splitmix64(key) modulo the coordinates (the finaliser of Steele, Lea, Flood 2014; key as
-/// 64 bits).
+/// ranges, splitmix64(key) modulo the number of coordinates (the finaliser of Steele, Lea, Flood
+/// 2014; key as 64 bits).
 /// @pre layout.changing has a key
 Index coordinate_of(const Layout& layout, std::int64_t key) noexcept;
 
@@ -38,7 +38,8 @@ Index slice_elements(const Layout& layout, Rank rank);
 /// Converts counts of the ranks to counts of the coordinates along the dimension. Ranks that differ
 /// only in other dimensions, or are copies, must have equal counts.
 /// @param counts  shape: [rank of the group]; entries of ranks that store nothing are ignored
-/// @throws core::Error mismatch naming two ranks that differ; invalid_argument if the sum exceeds 63 bits
+/// @throws core::Error mismatch naming two ranks that differ; invalid_argument if a count is
+/// negative or the sum exceeds 63 bits
 std::vector<Index> counts_along(const Layout& layout, std::span<const Index> counts);
 
 }  // namespace tremula::index_calc

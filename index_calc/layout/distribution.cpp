@@ -72,7 +72,7 @@ GridCoord owner_in(const BlockCyclic& d, GlobalIndex i) noexcept {
 LocalIndex to_local_in(const BlockCyclic& d, GlobalIndex i) noexcept {
   const Wide dealt(d);
   const std::uint64_t at = dealt.place(i.value), block = at / dealt.block;
-  // It is divided twice, because block * grid may exceed 63 bits.
+  // Two divisions, because block * grid may exceed 63 bits.
   const std::uint64_t round = block / dealt.grid, turn = block - round * dealt.grid;
   return {static_cast<Index>(round * dealt.block + at % dealt.block - dealt.lacking(turn))};
 }

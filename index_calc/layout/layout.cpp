@@ -45,13 +45,14 @@ void validate_changing(const Layout& layout) {
       dealt != nullptr && dealt->extent == 0 && dealt->cut == 0 && (!is_even || dealt->block == 1),
       "changing: expected dimension {} in blocks, with extent 0, cut 0 and, if it is even, block 1",
       d);
-  check(!layout.listing && !layout.skew && layout.mesh.sums.empty() && layout.ghost.empty() &&
-            layout.leading == 0,
-        "shape: expected no lists, owner, sum, ghost or leading, as the extent of dimension {} "
-        "changes with every step",
-        d);
+  check(
+      !layout.listing && !layout.skew && layout.mesh.sums.empty() && layout.ghost.empty() &&
+          layout.leading == 0,
+      "shape: expected no lists, owner, sum, ghost or leading, because the extent of dimension {} "
+      "changes with every step",
+      d);
   check(!key.empty() || (ranges.empty() && !is_sorted),
-        "changing: expected a key with ranges and sorted, found none for dimension {}", d);
+        "changing: expected a key with ranges or sorted, found none for dimension {}", d);
   if (key.empty()) return;
   check(std::ranges::all_of(key, [](char c) { return c > ' ' && c < 0x7f; }),
         "key: expected a name of visible ASCII characters without spaces for dimension {}, found "
@@ -116,9 +117,10 @@ Index validate_mesh(const Layout& layout) {
 }
 
 void validate_skew(const Layout& layout) {
-  check(layout.ghost.empty() && layout.leading == 0 && !layout.listing,
-        "owner: expected no ghost, leading or lists with owners, as the blocks of a rank follow "
-        "each other without gaps");
+  check(
+      layout.ghost.empty() && layout.leading == 0 && !layout.listing,
+      "owner: expected no ghost, leading or lists with owners, because the blocks of a rank follow "
+      "each other without gaps");
   for (std::size_t d = 0; d < layout.dims.size(); ++d) {
     const auto* const cuts = std::get_if<BlockCyclic>(&layout.dims[d]);
     check(cuts != nullptr && cuts->grid == 1 && layout.mesh.axes[d].empty(),
@@ -210,7 +212,8 @@ void validate(const Layout& layout) {
   if (layout.skew) validate_skew(layout);
   check(!layout.listing || (layout.mesh.extents.empty() && layout.ghost.empty() &&
                             layout.leading == 0 && layout.storage_order == Order::row),
-        "lists: expected no mesh, ghost, leading or store, as a list states where each element is");
+        "lists: expected no mesh, ghost, leading or store, because a list states where each "
+        "element is");
   if (layout.changing) validate_changing(layout);
   check(!layout.mesh.extents.empty() || (layout.mesh.axes.empty() && layout.mesh.sums.empty()),
         "mesh: expected extents of the axes, found none");
@@ -435,7 +438,7 @@ void expect_computed(const Layout& layout, std::string_view what) {
   if (layout.changing)
     throw core::Error(core::Errc::unsupported,
                       fmt::format("expected a layout whose extents are known for {}, found \"{}\", "
-                                  "one of which changes with every step",
+                                  "an extent of which changes with every step",
                                   what, to_string(layout)));
   if (!layout.listing && !layout.skew) return;
   throw core::Error(

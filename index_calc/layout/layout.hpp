@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A whole array: one distribution per dimension, how ranks number the grid, and how a rank stores
-// its part.
+// A whole array: one distribution per dimension, how ranks are numbered in the grid, and how a rank
+// stores its part.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -89,17 +89,17 @@ struct Changing {
   friend bool operator==(const Changing&, const Changing&) = default;
 };
 
-/// Which rank owns which element, and how each owner stores its part. A value: compare, copy, send.
-/// It is valid if it comes from parse, from_scalapack, another layout (selected, permuted,
-/// relabeled) or the wire; pass a layout that is filled in by hand to validate(). All other
-/// functions take valid layouts.
+/// States which rank owns which element, and how each owner stores its part. A value, which can be
+/// compared, copied and sent. It is valid if it comes from parse, from_scalapack, another layout
+/// (selected, permuted, relabeled) or the wire; pass a layout that is filled in by hand to
+/// validate(). All other functions take valid layouts.
 ///
 /// Text form (CLI, config, logs, error messages), dimension 0 first:
 ///
 ///     shape=10000x10000 grid=4x4 block=30x50 [source=0x0] [cut=0x0] [ranks=row|column]
 ///                       [store=row|column] [ghost=1x1] [leading=N] [members=0-3/7]
 ///     shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45
-///     shape=4096x1024 mesh=2x4 axes0=1                 4 ranks share dimension 0, in 2 copies
+///     shape=4096x1024 mesh=2x4 axes0=1                 axis 1 splits dimension 0; 2 copies
 ///     shape=4096x1024 mesh=2x4x2 axes0=2/0 axes1=1     axis 2 splits dimension 0, axis 0 its parts
 ///     shape=900x700 mesh=4x4x2 axes0=0 axes1=1 block=32x32 sum=2     2 layers hold partial sums
 ///     shape=900x700 block=32x32 mesh=4x4x2 owner0=b0 owner1=b1 owner2=b0/4+b1/4    skewed: below
@@ -108,13 +108,13 @@ struct Changing {
 ///     shape=*x3 grid=3x1 key=id [ranges=100/200] [sorted=yes]
 ///                                                      the same rows, taken by keys at a sink
 ///
-/// If axes of the mesh have owners, the layout is skewed: the array is cut into blocks along each
-/// dimension, by `block` (not at all without it) or by `equal` into k blocks that begin at floor(n * i / k),
-/// and a block with the numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these axes,
-/// modulo their ranks; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make copies or sums. A rank stores
-/// its blocks one after the other in ascending block number (the last number fastest), each dense in the
-/// order of `store`; a rank with a single block has an ordinary part. Axes, splits, source, ghost and leading
-/// cannot be given together with owners.
+/// If axes of the mesh have owners, the layout is skewed. Each dimension is cut by `block`, or by
+/// `equal` into k blocks that begin at floor(n * i / k), or is a single block. A block with the
+/// numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these axes, modulo the
+/// number of ranks along the axis; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make
+/// copies or sums. A rank stores its blocks one after the other in ascending block number (the last
+/// number fastest), each dense in the order of `store`; a rank with a single block has an ordinary
+/// part. Axes, splits, source, ghost and leading cannot be given together with owners.
 /// `lists` replaces `grid`; the lists themselves are not part of the text.
 /// `mesh` also replaces `grid`: it gives the extents of the axes, and for each dimension that is
 /// split the axes that split it, outermost first. `sum` names axes whose ranks hold partial sums.
@@ -127,7 +127,7 @@ struct Changing {
 struct Layout {
   std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
   Mesh mesh{};                       ///< without extents, axis d of the process grid is dimension d
-  Order rank_order = Order::row;     ///< how ranks number the process grid
+  Order rank_order = Order::row;     ///< how ranks are numbered in the process grid
   Order storage_order = Order::row;  ///< how one rank stores its local part
   std::vector<Index>
       ghost;  ///< cells around the local part on both sides; empty = none; shape: [dimension]
@@ -160,7 +160,7 @@ struct Layout {
 };
 
 /// The reason why a text is not a layout. what() returns it with the text around the mistake, in
-/// one line; its parts are for callers that show the text themselves.
+/// one line; the other functions return its parts, for callers that show the text themselves.
 class LayoutError : public core::Error {
 public:
   LayoutError(std::size_t position, const std::string& complaint, const std::string& around)
@@ -197,11 +197,11 @@ void validate_for_group(const Layout& layout, Rank group_size);
 /// @throws core::Error mismatch naming both; unsupported naming the layout with sums
 void validate_pair(const Layout& mine, const Layout& theirs);
 
-/// Returns the bytes of the whole array.
-/// @throws core::Error invalid_argument if they exceed 63 bits
+/// Returns the size of the whole array in bytes.
+/// @throws core::Error invalid_argument if it exceeds 63 bits
 Index bytes_of(const Layout& layout, std::size_t element_bytes);
 
-/// Returns the memory that the value itself takes: Splits and members can be long.
+/// Returns how many bytes of memory the value itself takes: Splits and members can be long.
 std::size_t memory_bytes(const Layout& layout) noexcept;
 
 /// Returns the number of cells of the process grid, which is the number of ranks that take part.
@@ -248,7 +248,7 @@ LocalPart flattened(const LocalPart& part);
 /// Returns the blocks of a skewed layout. The coordinates of a cell of its process grid are
 /// coordinates on the axes with owners, not along the dimensions.
 /// @pre layout.skew
-/// @throws core::Error unsupported, and cost, as OwnedBlocks
+/// Cost and errors: those of the constructor of OwnedBlocks.
 OwnedBlocks owned_blocks(const Layout& layout);
 
 /// Checks that owners are an outer product of the dimensions and that all extents are known, which
@@ -257,9 +257,9 @@ OwnedBlocks owned_blocks(const Layout& layout);
 /// @throws core::Error unsupported
 void expect_computed(const Layout& layout, std::string_view what);
 
-/// Returns a fingerprint of everything that the other side must know: distributions, both orders,
-/// members; not of ghost and leading, which concern only the owner's memory. Equal layouts have
-/// equal fingerprints on every machine.
+/// Returns a fingerprint of everything that the other side must know: all of the layout except
+/// ghost and leading, which concern only the owner's memory, and the lists of ranks. Equal layouts
+/// have equal fingerprints on every machine.
 std::uint64_t fingerprint(const Layout& layout);
 
 }  // namespace tremula::index_calc

@@ -239,9 +239,9 @@ private:
         fail(of->at, fmt::format("no {}{}= of a dimension whose extent changes", key, d), "one");
     for (const Entry& of : entries_)
       for (const std::string_view key : {"ghost", "leading", "owner", "equal"})
-        if (of.key == key) fail(of.at, fmt::format("no {}=, as an extent changes", key), "one");
+        if (of.key == key) fail(of.at, fmt::format("no {}= because an extent changes", key), "one");
     if (const Entry* lists = find("lists"))
-      fail(lists->at, "grid= or mesh=, as an extent changes", "lists=");
+      fail(lists->at, "grid= or mesh= because an extent changes", "lists=");
     result.changing->is_even = find("block") == nullptr && find("block", d) == nullptr;
     return numbers;
   }
@@ -308,8 +308,8 @@ private:
     std::ranges::sort(mesh.sums);
   }
 
-  /// Reads the owners of blocks, one for each axis of the mesh that has one, and cuts into equal
-  /// blocks.
+  /// Reads the owners of blocks, one for each axis of the mesh that has one, and the cuts into
+  /// equal blocks.
   void skew(Layout& result) const {
     const auto is_one = [](const Entry& e) { return e.key == "owner"; };
     const auto first = std::ranges::find_if(entries_, is_one);
@@ -427,8 +427,7 @@ private:
     return BlockCyclic{.extent = extent.value, .block = block, .grid = grid, .source = 0};
   }
 
-  /// Reads intervals and their owners. Leaves out empty intervals, from which their owners get
-  /// nothing.
+  /// Reads the intervals of a dimension and their owners. Leaves out empty intervals.
   Splits splits(std::size_t d, const Entry& bounds, const Entry* owners, const Number& extent,
                 Index grid) const {
     const std::vector<Number> marks = list(bounds, '/');
@@ -471,7 +470,8 @@ private:
     return result;
   }
 
-  /// Reads `value`, which is below `end`, for the dimensions without splits.
+  /// Reads `key` into `value` of each dimension without splits. Each number must be below the
+  /// `end` of its dimension.
   void begin_of_dealing(std::string_view key, Index BlockCyclic::*value, Index BlockCyclic::*end,
                         Layout& result) const {
     const Entry* e = find(key);

@@ -8,8 +8,8 @@
 namespace tremula::index_calc {
 namespace {
 
-/// An axis that cuts the current dimension; nullopt for chunks that no axis distributes, all of
-/// which go to every rank.
+/// A cut of the current dimension among the ranks of an axis or, without an axis, into chunks of
+/// which every rank gets a part.
 struct Cut {
   std::optional<std::size_t> axis{};
   Index ranks = 1, split_factor = 1;
@@ -37,8 +37,8 @@ std::vector<Cut> nesting_of(std::span<const Cut> cuts) {
   return order;
 }
 
-/// Appends the intervals into which `cuts` divide [begin, end), outermost first, as torch.chunk
-/// does for each in turn.
+/// Appends the intervals into which `cuts` divide [begin, end). The outermost cut is first; each
+/// divides as torch.chunk does.
 void cut(Index begin, Index end, std::span<const Cut> cuts, Index owner, Splits& to) {
   if (begin == end) return;
   if (cuts.empty()) {
@@ -56,8 +56,8 @@ void cut(Index begin, Index end, std::span<const Cut> cuts, Index owner, Splits&
   }
 }
 
-/// Returns whether each interval i belongs to i and has `block` elements, or at most `block` if it
-/// is the last.
+/// Returns whether each interval i belongs to coordinate i and has `block` elements, or at most
+/// `block` if it is the last.
 bool is_plain(const Splits& splits, Index block) {
   for (std::size_t i = 0; i < splits.owner.size(); ++i) {
     const Index length = splits.bounds[i + 1] - splits.bounds[i];
@@ -68,7 +68,7 @@ bool is_plain(const Splits& splits, Index block) {
   return true;
 }
 
-/// Returns the shortest description of a dimension that `order` cuts between `grid` ranks.
+/// Returns the shortest description of a dimension that `order` cuts among `grid` ranks.
 Distribution cut_all(Index extent, Index grid, std::span<const Cut> order) {
   constexpr Index most = Index{1} << 24;
   Index chunks = 1;
@@ -129,7 +129,7 @@ Layout layout_on_mesh(std::span<const Index> shape, std::span<const Index> mesh,
           "placement of axis {}: expected a split factor from 1 to {}, found {}", a, most,
           p.split_factor);
     check(p.dimension || p.split_factor == 1,
-          "placement of axis {}: expected no split factor, as it makes copies, found {}", a,
+          "placement of axis {}: expected no split factor, because it makes copies, found {}", a,
           p.split_factor);
   }
   Layout layout;

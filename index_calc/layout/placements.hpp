@@ -15,17 +15,18 @@ namespace tremula::index_calc {
 ///     {d}            Shard(d)             dimension d is cut into chunks of ceil(n / ranks) elements
 ///     {d, factor}    _StridedShard(d)     the same cut, inside the cuts of later axes
 ///
-/// Axes act one after the other, in the order of the mesh: each cuts what the axes before it have
-/// left to a rank. A strided shard acts after those later axes whose ranks multiply to its factor:
-/// if the factor is the number of ranks of the next axis, that axis cuts first, and this one cuts
-/// its chunks. Uneven extents are cut in these same two steps, as PyTorch's fully sharded data
-/// parallel over tensor parallel holds them, e.g. 6 elements on a mesh of 2 x 2 with {0, 2}, {0}:
+/// Axes act one after the other, in the order of the mesh: each cuts the part that the axes before
+/// it have left to a rank. A strided shard acts after those later axes whose ranks multiply to its
+/// factor: if the factor is the number of ranks of the next axis, that axis cuts first, and this
+/// one cuts its chunks. Uneven extents are cut in these same two steps, as PyTorch's fully sharded
+/// data parallel over tensor parallel holds them, e.g. 6 elements on a mesh of 2 x 2 with {0, 2},
+/// {0}:
 ///
 ///     rank      (0,0)  (0,1)  (1,0)  (1,1)
 ///     elements  0 1    3 4    2      5
 ///
 /// A factor that is a multiple of the product of all later axes means that every rank has a part of
-/// each chunk. It needs even extents: for uneven ones versions of PyTorch disagree (pytorch issue
+/// each chunk. It needs even extents: for uneven ones, versions of PyTorch disagree (pytorch issue
 /// 168134). Any other factor that is not a product of whole axes, e.g. 3 before an axis of 2, is
 /// refused even for even extents.
 /// Source: torch/distributed/tensor/placement_types.py (PyTorch 2.11).
@@ -35,8 +36,10 @@ struct Placement {
 };
 
 /// Returns the row-major layout of an array of `shape` on a mesh whose ranks are numbered last axis
-/// fastest. A layout of even extents takes a few bytes, whatever the mesh; in other layouts each
-/// dimension that several axes cut lists its chunks, at most one per rank.
+/// fastest. A layout takes a few bytes, whatever the mesh, except in two cases, in which a
+/// dimension lists its chunks, at most 2^24: if several axes cut an uneven extent, or if the factor
+/// of an axis is greater than the product of the later axes that cut the dimension, and there is
+/// such an axis.
 /// @param mesh        ranks along each axis
 /// @param placements  shape: [axis]
 /// @throws core::Error invalid_argument naming what is wrong

@@ -18,7 +18,7 @@ using GridCoords = std::array<GridCoord, max_dimensions>;
 /// the same elements.
 struct GridCell {
   GridCoords coords{};
-  Rank copy = 0;  ///< 0 <= copy < copies; numbered as the mesh numbers its axes, the last fastest
+  Rank copy = 0;  ///< 0 <= copy < copies; counts along the axes that make copies, the last fastest
 };
 
 static_assert(max_owner_axes <= max_dimensions && max_block_dimensions == max_dimensions);

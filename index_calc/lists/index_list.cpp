@@ -27,9 +27,9 @@ std::string joined(std::span<const Index> numbers) {
 void expect_inside(std::span<const Index> shape, Index all, Index begin, Index length) {
   if (length >= 0 && begin >= 0 && begin <= all && length <= all - begin) return;
   check(false,
-        "index list: expected element numbers from 0 to {} in an array of {}, found {} beginning "
-        "with number {}: list the elements that this rank has, and leave out entries that stand "
-        "for no element",
+        "index list: expected element numbers from 0 to {} in an array of {}, found a run of {} "
+        "beginning with number {}: list only the elements that this rank has, without placeholders "
+        "such as -1",
         all - 1, joined(shape), length, begin);
 }
 
@@ -50,8 +50,8 @@ std::vector<Stretched> owned_along(const Distribution& d, GridCoord c) {
   return owned;
 }
 
-/// Calls visit(index, place, count) for each piece of a run in a row along the last dimension: `count`
-/// elements, the first at `index` in the array and at `place` in the buffer.
+/// Splits a run where a row along the last dimension ends, and calls visit(index, place, count) for
+/// each piece: `count` elements, the first at `index` in the array and at `place` in the buffer.
 template <class Visit>
 void for_each_row(std::span<const Index> shape, const ListRun& run, Visit&& visit) {
   const std::size_t last = shape.size() - 1;
@@ -119,8 +119,8 @@ void IndexList::finish(std::span<const Index> shape) {
   for (std::size_t i = 1; i < runs_.size(); ++i)
     if (runs_[i - 1].global + runs_[i - 1].length > runs_[i].global)
       check(false,
-            "index list: expected every element once, found element {} at {} and at {} of the "
-            "buffer: a rank lists an element once, even if several ranks have copies of it",
+            "index list: expected every element once, found element {} at places {} and {} of the "
+            "buffer: list an element once on each rank, even if several ranks have copies of it",
             element_text(shape, runs_[i].global),
             runs_[i - 1].local + runs_[i].global - runs_[i - 1].global, runs_[i].local);
 }
@@ -156,7 +156,8 @@ IndexList IndexList::of_boxes(std::span<const Index> shape, std::span<const Inde
   const std::size_t dimensions = shape.size();
   check(
       origins.size() == extents.size() && origins.size() % dimensions == 0,
-      "index list: expected {} numbers for the origin and the extents of each box, found {} and {}",
+      "index list: expected {} numbers for each box, both in origins and in extents, found {} and "
+      "{} numbers in all",
       dimensions, origins.size(), extents.size());
   IndexList list;
   std::vector<Index> at(dimensions);
@@ -236,8 +237,8 @@ IndexList IndexList::selected(std::span<const Index> shape, std::span<const Inde
 
 IndexList IndexList::permuted(std::span<const Index> shape,
                               std::span<const std::size_t> axes) const {
-  std::array<Index, max_dimensions>
-      stride{};  // strides of this array's dimensions in the numbers of the other
+  // stride[d]: by how much the number in the permuted array grows along dimension d of this one
+  std::array<Index, max_dimensions> stride{};
   std::vector<Index> other(shape.size());
   Index step = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {

@@ -53,7 +53,8 @@ public:
   /// Returns the same elements, numbered in the array whose dimension d is dimension axes[d] of
   /// this one. The places in the buffer stay the same.
   /// @pre `axes` has every dimension once
-  /// Cost: as selected if the last dimension stays the last; else O(elements) and a sort of them.
+  /// Cost: that of selected() if the last dimension stays the last; else O(elements) and a sort of
+  /// the elements.
   IndexList permuted(std::span<const Index> shape, std::span<const std::size_t> axes) const;
 
   std::span<const ListRun> runs() const noexcept { return runs_; }

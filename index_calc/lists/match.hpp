@@ -6,7 +6,7 @@
 //
 //     1  every sink sends its runs of slice s to source s mod M, which passes them to sink s
 //     2  every source sends its runs of slice s to sink s
-//     3  sink s merges and checks both, and sends every source the runs that each sink wants of it
+//     3  sink s merges and checks both, and sends every source what each sink wants from it
 //     4  source and sink send each other the places of the runs in their buffers
 //
 // Step 1 takes a detour because the ranks on one side of a link cannot reach each other. All

@@ -4,7 +4,7 @@
 //
 // Definitions. `mine` has blocks of b elements on P coordinates, `theirs` blocks of B on Q
 // coordinates; both cover the same extent n. A *segment* is a maximal run of consecutive elements
-// that one coordinate of mine and one of theirs own: it is inside one block of either side, where
+// that one coordinate of mine and one of theirs own: it is inside one block of each side, where
 // neighbouring blocks (or intervals) of one coordinate count as one block. The pattern of segments
 // repeats with the period lcm(b*P, B*Q): only one period is stored, beginning with element 0. (If
 // both sides have a cut, blocks of both may extend across the border of two periods, which then
@@ -25,7 +25,7 @@
 
 namespace tremula::index_calc {
 
-/// A run along one dimension that is inside one block of either side.
+/// A run along one dimension that is inside one block of each side.
 struct Segment {
   LocalIndex begin;       ///< local index on the rank that made the plan
   LocalIndex peer_begin;  ///< local index on the peer
@@ -33,8 +33,8 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-/// `count` segments of one length at equal distances (the line segments of FALLS). The list has the
-/// distances.
+/// `count` segments of one length at equal distances (the line segments of FALLS). SegmentList
+/// holds the distances.
 struct Family {
   Segment first;
   Index count = 1;
@@ -164,21 +164,21 @@ Algorithm parse_algorithm(std::string_view text);
 /// segments.
 class Overlaps {
 public:
-  /// Peers (coordinates of theirs) with at least one element in common, ascending.
+  /// Returns the peers (coordinates of theirs) with at least one element in common, ascending.
   std::span<const GridCoord> peers() const noexcept { return peers_; }
   std::size_t size() const noexcept { return peers_.size(); }
-  /// Returns the list of peers()[i]. It stays valid as long as this object lives, also if the
-  /// object is moved.
+  /// Returns the list of peers()[i]. It stays valid as long as this object lives or, if it is moved
+  /// from, the object that it is moved to.
   SegmentList operator[](std::size_t i) const noexcept;
-  /// Elements in common with peers()[i].  O(1)
+  /// Returns the number of elements in common with peers()[i].  O(1)
   Index elements(std::size_t i) const noexcept { return lists_[i].elements; }
   std::size_t memory_bytes() const noexcept;
   /// Returns the number of families stored in all lists.
   std::size_t families() const noexcept { return families_.size(); }
   /// Returns the exact number of steps of the algorithm: for aspen the blocks of mine that it
   /// looked at (a family counts as one), N_local of Eq. (4); for falls and classical the pairs of
-  /// blocks that they looked at, over all peers: the pairs of Eqs. (2) and (1) that neither walking
-  /// on from the last pair nor a family makes unnecessary.
+  /// blocks that they looked at, over all peers: those of Eqs. (2) and (1), except pairs that are
+  /// skipped by walking on from the last pair or by treating a family as one.
   Index steps() const noexcept { return steps_; }
 
 private:
@@ -197,12 +197,12 @@ private:
 
 /// Calculates what coordinate `me` of `mine` shares with every coordinate of `theirs`, by any of
 /// the three algorithms. They agree on every segment except those that the border of a period
-/// divides: classical does not use periods. Splits are merged in ascending order, also by falls,
-/// which has no families for them.
+/// divides: classical does not use periods. falls is for two BlockCyclic: if a side is Splits,
+/// aspen is used instead.
 /// @pre both are valid
 /// @throws core::Error invalid_argument if the extents differ or `me` is not a coordinate of mine;
-/// unsupported if there are more than 2^24 families to hold, or if falls or classical had to look
-/// at more than 2^30 pairs of a block and a coordinate
+/// unsupported if there are more than 2^24 families to hold, or if falls or classical would look at
+/// more than 2^30 pairs of a block and a coordinate
 ///
 /// Cost: for aspen, the blocks of mine and the families in one period (plus O(intervals) for
 /// Splits); for falls, the blocks of mine in one period for each coordinate of theirs; for

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ASPEN yields the pieces of all peers mixed. If there are about as many pieces as peers, or more,
-// the pass is made twice: it counts the pieces of each peer, then it writes each piece to its final
-// place. If there are far more peers, the pieces are sorted, so that neither time nor memory
-// depends on how many peers there could be.
+// ASPEN yields the pieces of all peers in mixed order. If there are about as many pieces as peers,
+// or more, the pass is made twice: it counts the pieces of each peer, then it writes each piece to
+// its final place. If there are far more peers, the pieces are sorted, so that neither time nor
+// memory depends on how many peers there could be.
 #include "index_calc/overlap/overlap_builder.hpp"
 
 #include <fmt/format.h>

@@ -43,7 +43,8 @@ inline double blocks_of_all(const BlockCyclic& d) {
 inline double blocks_of_one(const Splits& d) { return static_cast<double>(d.owner.size()); }
 inline double blocks_of_all(const Splits& d) { return static_cast<double>(d.owner.size()); }
 
-/// @throws core::Error unsupported with `why` if there are more than 2^30 pairs, which take seconds
+/// Checks that there are at most 2^30 pairs: more would take seconds.
+/// @throws core::Error unsupported with `why`
 void refuse_pairs(double pairs, std::string_view why);
 
 // The algorithms that go peer by peer. Each appends all pieces of coordinate `me` of `mine`, with
@@ -53,10 +54,10 @@ void refuse_pairs(double pairs, std::string_view why);
 
 /// Intersects the family of my blocks with the family of each peer. O(peers * my blocks), or
 /// O(their blocks) if one of theirs is longer than a round of mine.
-/// @throws core::Error unsupported as refuse_pairs
+/// @throws core::Error unsupported as refuse_pairs does
 Index falls(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, std::vector<Piece>& out);
 /// Compares all my blocks with all blocks of each peer. O(peers * my blocks + their blocks)
-/// @throws core::Error unsupported as refuse_pairs
+/// @throws core::Error unsupported as refuse_pairs does
 Index classical(const Distribution& mine, Index me, const Distribution& theirs,
                 std::vector<Piece>& out);
 
@@ -67,12 +68,12 @@ struct Repetition {
   Index stride = 0, peer_stride = 0;  ///< elements of mine and of each peer in one period
   Index rest = 0;                     ///< my elements after the last whole period
   Index peers = 1;                    ///< coordinates of the other side
-  Index source = 0;                   ///< the other side's, to turn dealing order to coordinates
+  Index source = 0;                   ///< coordinate that owns block 0 of the other side
 };
 
 /// The input of the algorithms, and the repetition to which their pieces refer.
 struct Prepared {
-  Distribution mine, theirs;  ///< in dealing order
+  Distribution mine, theirs;  ///< in round-robin order: their source is 0
   Index me = 0;
   Repetition repetition;
 };
@@ -111,7 +112,7 @@ private:
   Overlaps result_;
   std::vector<Piece> pieces_;
   std::vector<Key> keys_, other_keys_;  ///< sort keys of pieces_, and the buffer to sort into
-  std::vector<std::uint32_t> places_;   ///< shape: [peer in dealing order]
+  std::vector<std::uint32_t> places_;   ///< shape: [peer in round-robin order], or [digit]
 };
 
 }  // namespace tremula::index_calc

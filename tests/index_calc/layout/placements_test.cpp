@@ -174,7 +174,7 @@ TEST(Placements, AreRefusedIfInconsistent) {
   EXPECT_EQ(why({8}, {2}, {{0, 0}}),
             "placement of axis 0: expected a split factor from 1 to 1048576, found 0");
   EXPECT_EQ(why({8}, {2}, {{{}, 2}}),
-            "placement of axis 0: expected no split factor, as it makes copies, found 2");
+            "placement of axis 0: expected no split factor, because it makes copies, found 2");
   EXPECT_EQ(
       why({8}, {3, 3}, {{0, 2}, {0}}),
       "placement of axis 0: expected a split factor that is a product of later axes that cut the "

@@ -197,16 +197,16 @@ TEST(Lists, NameAMissingOrRepeatedElement) {
       error_of([] {
         IndexList::of_points(std::vector<Index>{3, 4}, std::vector<Index>{7, 2, 7});
       }),
-      "invalid_argument: index list: expected every element once, found element (1, 3) at 0 and "
-      "at 2 of the buffer: a rank lists an element once, even if several ranks have copies of "
-      "it");
+      "invalid_argument: index list: expected every element once, found element (1, 3) at places 0 "
+      "and 2 of the buffer: list an element once on each rank, even if several ranks have copies "
+      "of it");
   EXPECT_EQ(
       error_of([] {
         IndexList::of_points(std::vector<Index>{3, 4}, std::vector<Index>{12});
       }),
       "invalid_argument: index list: expected element numbers from 0 to 11 in an array of 3x4, "
-      "found 1 beginning with number 12: list the elements that this rank has, and leave out "
-      "entries that stand for no element");
+      "found a run of 1 beginning with number 12: list only the elements that this rank has, "
+      "without placeholders such as -1");
   Random random;
   const Side partial = two_ranks({0, 1}, {11}, true),
              copies = two_ranks({0, 1, 2, 3, 4, 5, 9}, {11, 10, 9, 8, 7, 6}, false, true);
