@@ -12,8 +12,8 @@ namespace {
 
 #ifdef TREMULA_KNOWS_X86
 
-// Functions of wider stores are compiled for processors that have them; the loop cannot be one
-// template, since such functions are not inlined into others.
+// Functions with wider stores are compiled for processors that have them; the loop cannot be one
+// template, because such functions are not inlined into others.
 // NOLINTBEGIN(bugprone-macro-parentheses): an argument is a type
 #define TREMULA_MOVE_LINES(name, processor, Register, load, store)                                 \
   [[gnu::target(processor)]] void name(std::byte* to, const std::byte* from, std::ptrdiff_t lines, \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two properties of the processor that large copies depend on: the width of its stores and the
-// size of its caches. The processor states both, so nothing is timed. A third one, how far ahead
-// the source is prefetched, was measured to matter little: any distance from 4 to 16 KiB is within
-// 5 % of the best.
+// size of its caches. The processor states both, so nothing is timed. How far ahead the source is
+// prefetched was measured to matter little: any distance from 4 to 16 KiB is within 5 % of the
+// best.
 #include <algorithm>
 #include <array>
 #include <cstddef>

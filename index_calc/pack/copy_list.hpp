@@ -2,7 +2,7 @@
 #pragma once
 // The copies of one message with many small parts, compiled once: gathering or scattering the
 // message is one pass over a list, however many packages and arrays it comes from. pack and unpack
-// would find the runs of a package anew in each call, which takes longer than copying a few of
+// would find the runs of a package again in each call, which takes longer than copying a few of
 // them.
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +32,8 @@ struct CopyList {
 /// @param array          number of the array that `part` describes
 /// @param wire_at        byte offset in the message of the package's first element
 /// @return false, with the list unchanged, if the package has more than `most_runs` runs
-/// @throws core::Error invalid_argument as pack for a buffer of part.allocated elements; gather and
-/// scatter check nothing
+/// @throws core::Error invalid_argument as pack does for a buffer of part.allocated elements;
+/// gather and scatter check nothing
 /// Cost: a few walks over the package's runs.
 bool append(CopyList& list, const Package& package, const LocalPart& part, Order order,
             std::size_t element_bytes, std::uint32_t array, std::size_t wire_at,

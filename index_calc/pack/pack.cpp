@@ -99,8 +99,9 @@ void list_common_runs(const Package& package, const LocalPart& mine, const Local
   if (theirs.allocated < 0 || __builtin_mul_overflow(static_cast<std::size_t>(theirs.allocated),
                                                      element_bytes, &their_bytes))
     throw core::Error(core::Errc::invalid_argument,
-                      fmt::format("pack: expected a peer's buffer of fewer elements, found {}",
-                                  theirs.allocated));
+                      fmt::format("pack: expected a peer's buffer of fewer than 2^64 bytes, found "
+                                  "{} elements of {} bytes",
+                                  theirs.allocated, element_bytes));
   for_each_walk(package, order, stretch, {Whose::peer, &theirs, element_bytes, their_bytes},
                 {Whose::mine, &mine, element_bytes, my_local.size()}, [&](const Walk& walk) {
                   for_each_run(

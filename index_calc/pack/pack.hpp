@@ -73,8 +73,8 @@ void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart
                   std::span<std::byte> their_local);
 
 /// Copy only a stretch, so that several threads can share a package.
-/// @param order  order in which the stretch counts; best is the storage order of the side that is
-/// written
+/// @param order  order in which the elements of the stretch are counted; the storage order of the
+/// side that is written is the fastest
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, std::size_t element_bytes, Stretch stretch,
                     std::span<const std::byte> their_local, std::span<std::byte> my_local,

@@ -139,7 +139,7 @@ private:
 };
 
 /// Moves bars, with prefetches and through a queue if they are not in a cache.
-/// @tparam Mover  as ByteMover
+/// @tparam Mover  ByteMover, or a class with the same functions
 template <class Mover>
 class BarCopier {
 public:
@@ -213,7 +213,7 @@ private:
     return to_step == to_unit() && from_step == from_unit();
   }
 
-  /// Returns the bytes of lines that each unit takes.
+  /// Returns how many bytes of cache lines each unit takes up.
   static std::ptrdiff_t in_lines(std::ptrdiff_t unit, std::ptrdiff_t step) {
     return std::max(unit, std::min(step, cache_line));
   }

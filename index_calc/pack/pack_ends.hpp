@@ -18,7 +18,7 @@ struct End {
   std::size_t element_bytes = 0;
   std::size_t bytes = 0;
 
-  /// Returns the size of a number of elements in bytes.
+  /// Returns how many bytes this many elements take.
   std::ptrdiff_t step(Index elements) const {
     return wrapping_product(elements, static_cast<Index>(element_bytes));
   }
@@ -32,7 +32,7 @@ CacheUse cache_use(const Package& package, Stretch stretch, const End& from, con
                    const CopyTuning& tuning);
 
 /// Calls visit(Walk) for the boxes of a stretch.
-/// @throws as check, before the first call
+/// @throws what check throws, before the first call
 template <class Visit>
 void for_each_walk(const Package& package, Order order, Stretch stretch, const End& from,
                    const End& to, Visit&& visit) {

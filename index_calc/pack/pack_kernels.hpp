@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The moving itself, from one buffer to the other along a walk. If one axis is the closest one in
-// both buffers, its bars are moved one by one; if the buffers differ in their closest axis, tiles
-// of both axes are transposed.
+// Moves elements from one buffer to the other along a walk. If one axis is the closest one in both
+// buffers, its bars are moved one by one; if the buffers differ in their closest axis, tiles of
+// both axes are transposed.
 #include <array>
 #include <cstddef>
 #include <type_traits>
@@ -62,7 +62,7 @@ private:
     });
   }
 
-  /// Moves short rows, all with the combs of the first row: finding combs anew for each row would
+  /// Moves short rows, all with the combs of the first row: finding the combs of each row would
   /// take longer than moving them.
   void rows_alike(const Axis& axis) {
     std::array<Comb, most_kept> kept;
@@ -95,7 +95,7 @@ private:
   std::byte* to_;
 };
 
-/// Moves all elements of the walk by mover_of(unit), with `unit` as in Kernel.
+/// Moves all elements of the walk with mover_of(unit); for `unit` see Kernel.
 template <class MoverOf>
 void move_elements(const Walk& walk, const std::byte* from, std::byte* to, CacheUse use,
                    const MoverOf& mover_of) {

@@ -65,7 +65,7 @@ void transpose(const std::byte* from, std::ptrdiff_t, std::byte* to, std::ptrdif
 }
 #endif
 
-/// Tiles of one width of units.
+/// A tile of units of one width, copied to a contiguous buffer.
 template <std::size_t unit>
 class Tile {
 public:
@@ -119,8 +119,8 @@ template <std::size_t unit, class Mover>
 void copy_tiles(const Bar& near, const Bar& far, const std::byte* from, std::byte* to,
                 const BarCopier<Mover>& copy) {
   constexpr Index side = Tile<unit>::side;
-  constexpr Index band =
-      512;  // pages in use at once: as many as the processor keeps address translations
+  // Pages in use at once: as many as the processor keeps address translations for.
+  constexpr Index band = 512;
   Tile<unit> tile;
   Bar n = near, f = far;
   for (Index begin = 0; begin < far.count; begin += band)

@@ -31,7 +31,8 @@ namespace tremula::index_calc {
 /// Which number of an element determines its position in a buffer.
 enum class Whose { mine, peer, wire };
 
-/// Returns a * b modulo 2^64, as a step that no element takes may be too large to mean anything.
+/// Returns a * b modulo 2^64, because a step that no element takes may be too large to mean
+/// anything.
 constexpr std::ptrdiff_t wrapping_product(Index a, Index b) {
   return static_cast<std::ptrdiff_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
@@ -166,7 +167,7 @@ public:
     });
   }
 
-  /// Returns an upper bound of the calls that for_each_comb makes.
+  /// Returns an upper bound on the number of calls that for_each_comb makes.
   Index most_combs() const {
     constexpr Index of_ends = 4;  // families that begin or end within a segment
     if (is_family_) return 1 + of_ends;
@@ -329,7 +330,7 @@ void for_each_box(std::span<const Axis> axes, Stretch stretch, Visit&& visit) {
   std::array<Axis, max_dimensions> box{};
   const Index end = stretch.first + stretch.count;
   for (Index at = stretch.first; at < end;) {
-    // Take as many whole turns as fit of the slowest axis that is at the beginning of a turn.
+    // Take as many whole turns as fit, of the slowest axis that is at the beginning of a turn.
     std::size_t slowest = axes.size() - 1;
     while (at % weight[slowest] != 0 || weight[slowest] > end - at) --slowest;
     const auto digit = [&](std::size_t k) { return at / weight[k] % axes[k].elements(); };

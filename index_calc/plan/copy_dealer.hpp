@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// shares.hpp for the cells of two process grids; private to this folder.
+// Applies shares.hpp to the cells of two process grids; private to this folder.
 #include <span>
 #include <vector>
 

@@ -24,8 +24,8 @@ Strides between(const Segment& a, const Segment& b) {
   return {b.begin.value - a.begin.value, b.peer_begin.value - a.peer_begin.value};
 }
 
-/// Returns the distances that most neighbours of equal length have, found by a majority vote in one
-/// pass (Boyer and Moore 1981).
+/// Finds the distances that most neighbours of equal length have, by a majority vote in one pass
+/// (Boyer and Moore 1981).
 class UsualStrides {
 public:
   void count(const Segment& s) {
@@ -54,8 +54,9 @@ bool has_rows(std::span<const Segment> segments, std::size_t in_row) {
   return true;
 }
 
-/// Returns the number of segments per row for the rows of one pattern that take the least memory; the number of
-/// all segments if there are no such rows, or if they take no less than `families`.
+/// Returns the number of segments per row for the rows of one pattern that take the least memory;
+/// the number of all segments if there are no such rows, or if they take no less memory than
+/// `families` families.
 /// Cost: O(segments) if there are rows; else one attempt per divisor of their number, most of which
 /// fail at the first pair of segments.
 std::size_t segments_in_row(std::span<const Segment> segments, std::size_t families) {

@@ -23,8 +23,8 @@ std::uint64_t pair_fingerprint(const Layout& a, const Layout& b) {
   return XXH3_64bits(both.data(), sizeof(both));
 }
 
-/// Returns the segments, joined if they are neighbours in the local indices of both sides, as the
-/// border of a period may divide a segment.
+/// Returns the segments, joined if they are neighbours in the local indices of both sides, because
+/// the border of a period may divide a segment.
 std::vector<Segment> joined(const SegmentList& list) {
   std::vector<Segment> result;
   list.for_each([&](const Segment& s) {
@@ -193,7 +193,7 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
     return plan;
   }
   for (const Layout* const layout : {&mine, &theirs})
-    expect_computed(*layout, "a plan that no rank is asked for");
+    expect_computed(*layout, "a plan without communication");
   Plan plan(mine, theirs);
   const ProcessGrid grid(mine);
   const auto coords = grid.coords_of(me);

@@ -14,13 +14,13 @@
 
 namespace tremula::index_calc {
 
-/// The end of the exchange on which the planning rank is.
+/// The side of the exchange that the planning rank is on.
 enum class Role { source, sink };
 
-/// The host of each group rank, as any numbers; empty if not known. Shape: [rank]
+/// The host of each group rank, as an arbitrary number; empty if not known. Shape: [rank]
 struct Hosts {
   std::span<const std::uint32_t> of_mine, of_theirs;
-  bool is_one_job = false;  ///< whether both sides are the same ranks
+  bool is_one_job = false;  ///< whether both sides consist of the same ranks
 };
 
 /// All elements that this rank exchanges with one peer: the outer product of one segment list per
@@ -51,9 +51,10 @@ void for_each_listed_segment(const Package& package, Visit&& visit) {
 ///
 /// If the sink has copies, each of them gets all its elements. If the source has copies, they share
 /// the work of sending: of the elements that go from one cell to all copies of another, each of R
-/// copies sends 1/R, rounded to lines, cut along the dimension in which the cells share the most,
-/// and to copies on its own host first. In one job, a rank that is a copy of both cells keeps its
-/// own elements. With copies on either side, the shares of each pair of cells are written out.
+/// copies sends 1/R, rounded to whole lines, and to copies on its own host first. A line is all
+/// elements at one index along the dimension in which the cells share the most. In one job, a rank
+/// that is a copy of both cells keeps its own elements. With copies on either side, the shares of
+/// each pair of cells are written out.
 class Plan {
 public:
   /// Returns the number of packages: one per peer with which this rank exchanges elements.
@@ -77,7 +78,7 @@ public:
   /// finds by itself.
   bool is_listed() const noexcept { return is_listed_; }
   /// Returns the fingerprint of the pair of layouts, and of the match if there was one. It is the
-  /// same on both sides, as the order of the two layouts does not matter.
+  /// same on both sides, because the order of the two layouts does not matter.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
 private:
@@ -132,13 +133,14 @@ private:
 /// @param role   matters only if a side has copies
 /// @param hosts  matter only if both sides have copies; both sides must pass the same
 /// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
+/// does
 ///
-/// If a side is skewed, packages are as made by make_listed_plan, in parts as returned by
-/// dense_part, and only ASPEN plans them, at the cost of skewed_overlaps() and two walks over the
+/// If a side is skewed, packages have the form of make_listed_plan's and refer to the places of
+/// dense_part(). Only ASPEN plans them, at the cost of skewed_overlaps() and two walks over the
 /// runs of all packages; copies share elements, not lines.
 ///
 /// Cost: proportional to the blocks and segments of one period along each dimension, never to their
-/// product, the extent or the ranks of the other side. With copies also to the pairs of cells that
+/// product, the extent or the ranks of the other side. With copies, also to the pairs of cells that
 /// overlap, times the copies of both sides.
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role = Role::source,
                Algorithm algorithm = Algorithm::aspen, const Hosts& hosts = {});
@@ -157,8 +159,8 @@ Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<Peer
 /// Computes the plan with all three algorithms and compares the results. The classical algorithm
 /// walks all blocks of the extent for each coordinate of the other side: use this function in tests
 /// or when in doubt, not for large arrays.
-/// @throws core::Error as make_plan, unsupported for skewed layouts, and internal naming rank, peer,
-/// dimension and the first segment in which two of them differ
+/// @throws core::Error as make_plan does, unsupported for skewed layouts, and internal naming rank,
+/// peer, dimension and the first segment in which two of them differ
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me,
                          Role role = Role::source, const Hosts& hosts = {});
 

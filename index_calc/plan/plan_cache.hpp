@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plans made before, in which a stream that is opened again with the same layouts finds its plans.
+// A cache of plans: a stream that is opened again with the same layouts finds its plans there.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,7 +17,8 @@ struct PlanOptions {
   friend auto operator<=>(const PlanOptions&, const PlanOptions&) = default;
 };
 
-/// Plans, by the fingerprints of both layouts, the rank and the options. Not thread-safe.
+/// Keeps plans, found by the fingerprints of both layouts, the rank and the options. Not
+/// thread-safe.
 class PlanCache {
 public:
   /// Largest number of bytes that plans which are not in use may hold together; forget_idle() drops
@@ -28,17 +29,17 @@ public:
   /// @param hosts  hosts for which all plans are made, as for make_plan; must outlive this object
   explicit PlanCache(const Hosts& hosts) : hosts_(hosts) {}
 
-  /// Returns the plan of make_plan or make_validated_plan, which the first call with these
-  /// arguments makes. Calls forget_idle() whenever the plans hold twice the bytes that they held
+  /// Returns what make_plan or make_validated_plan returns for these arguments; only the first call
+  /// makes the plan. Calls forget_idle() whenever the plans hold twice the bytes that they held
   /// after its last call, so that making n plans looks at O(n) others.
-  /// @throws core::Error as make_plan and make_validated_plan
+  /// @throws core::Error as make_plan and make_validated_plan do
   /// Cost of a known plan: the fingerprints, a comparison of the layouts and a look-up; no layout
   /// is copied.
   std::shared_ptr<const Plan> get(const Layout& mine, const Layout& theirs, Rank me,
                                   const PlanOptions& options = {});
 
-  /// Drops plans that are not in use, as far as they exceed most_idle_bytes. Call it when plans may
-  /// no longer be in use.  O(plans)
+  /// Drops the plans that have been unused for longest, until all plans that are not in use hold at
+  /// most most_idle_bytes. Call it when plans may no longer be in use.  O(plans)
   void forget_idle();
 
   std::size_t size() const noexcept { return plans_.size(); }

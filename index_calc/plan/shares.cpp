@@ -65,7 +65,7 @@ std::vector<CopyShare> deal_copies(const CopiedPair& pair) {
   std::vector<Wide> left(number(pair.from));  // lines that each copy of the source may still send
   for (Rank k = 0; k < pair.from; ++k) left[number(k)] = cuts[k + 1] - cuts[k];
   // Assigns the lines that copy j of the sink still needs to `sources`, beginning with number `at`;
-  // goes on to the next source when one has its part.
+  // goes on to the next source when one has no lines left.
   const auto fill = [&](Rank j, const std::vector<Rank>& sources, std::size_t& at) {
     Index& first = begun[number(j)];
     while (first < pair.lines && at < sources.size()) {

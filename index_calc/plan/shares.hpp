@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which copy sends which lines to which copy if a source or a sink has copies of its elements.
+// Determines which copy sends which lines to which copy if a source or a sink has copies of its
+// elements.
 #include <cstdint>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct CopyPlaces {
   std::vector<std::uint32_t> hosts;
 };
 
-/// Two cells that share `lines`: every copy of the source has them, every copy of the sink needs them.
+/// Two cells that share `lines` lines: every copy of the source has them, every copy of the sink
+/// needs them.
 struct CopiedPair {
   Index lines = 0;
   Rank from = 1, to = 1;  ///< numbers of copies
@@ -33,16 +35,16 @@ struct CopiedPair {
 };
 
 /// Assigns the lines that the copies of the sink need to the copies of the source. A rank that is a
-/// copy of both keeps its own lines. Each copy of the source sends an equal part of what the others
-/// need, rounded down or up; copies on one host are matched first, then all in turn. Every rank
-/// gets the same result.
+/// copy of both keeps its own lines. Each copy of the source sends an equal part of what the other
+/// copies of the sink need, rounded down or up; copies on one host are matched first, then all in
+/// turn. Every rank gets the same result.
 /// @return shares, ordered by copies of the sink and their lines; none is empty
 /// Cost: proportional to the copies of both sides, times a logarithm.
 std::vector<CopyShare> deal_copies(const CopiedPair& pair);
 
 /// Return the shares of one copy, of the source or of the sink.
-/// Cost: as deal_copies; if no places are known, the shares returned and the logarithm of the
-/// copies.
+/// Cost: that of deal_copies; if no places are known, proportional to the shares returned, times
+/// the logarithm of the number of copies.
 std::vector<CopyShare> shares_of_source(const CopiedPair& pair, Rank copy);
 std::vector<CopyShare> shares_of_sink(const CopiedPair& pair, Rank copy);
 

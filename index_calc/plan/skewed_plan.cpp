@@ -201,7 +201,7 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
   throw core::Error(
       core::Errc::unsupported,
       fmt::format(
-          "expected at most {} boxes for each rank, and {} rows of blocks of all ranks, as a "
+          "expected at most {} boxes for each rank, and {} rows of blocks of all ranks, because a "
           "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": take larger blocks",
           most_boxes, most_rows, boxes, rows, first, second));
 }
@@ -273,9 +273,10 @@ void expect_dense(const Layout& mine, const Layout& theirs) {
     if (!has_gaps) continue;
     throw core::Error(
         core::Errc::unsupported,
-        fmt::format("expected local parts without ghost cells and gaps, as a layout is skewed, "
-                    "found \"{}\" with \"{}\": leave ghost and leading out, or copy the part",
-                    to_string(*layout), to_string(layout == &mine ? theirs : mine)));
+        fmt::format(
+            "expected local parts without ghost cells and gaps, because a layout is "
+            "skewed, found \"{}\" with \"{}\": leave ghost and leading out, or copy the part",
+            to_string(*layout), to_string(layout == &mine ? theirs : mine)));
   }
 }
 
@@ -291,14 +292,15 @@ LocalPart dense_part(const LocalPart& part, Order order) {
   const bool has_gaps = part.allocated != part.elements;
   throw core::Error(
       core::Errc::unsupported,
-      has_gaps ? fmt::format("expected whole local parts without ghost cells and gaps, as a layout "
-                             "is skewed, found {} elements in a buffer of {}: leave ghost and "
-                             "leading out, or copy the part",
-                             part.elements, part.allocated)
-               : fmt::format("expected local parts stored in {} order, as a layout is skewed, "
-                             "found another order of their dimensions: take the array in the order "
-                             "of the other side, and permute its dimensions afterwards",
-                             order == Order::row ? "row" : "column"));
+      has_gaps
+          ? fmt::format("expected whole local parts without ghost cells and gaps, because a "
+                        "layout is skewed, found {} elements in a buffer of {}: leave ghost and "
+                        "leading out, or copy the part",
+                        part.elements, part.allocated)
+          : fmt::format("expected local parts stored in {} order, because a layout is skewed, "
+                        "found another order of their dimensions: take the array in the order "
+                        "of the other side, and permute its dimensions afterwards",
+                        order == Order::row ? "row" : "column"));
 }
 
 }  // namespace tremula::index_calc

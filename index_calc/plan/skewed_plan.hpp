@@ -9,7 +9,7 @@
 // the first piece ends with that block, and every further one belongs to the next block. The outer
 // product of the pieces gives the boxes of my block, and the owner of each box is the sum of the
 // contributions of its block numbers. Only blocks of mine are looked at, and the boxes are written
-// out, as the places of skewed blocks in a rank's buffer are not an outer product.
+// out, because the places of skewed blocks in a rank's buffer are not an outer product.
 //
 // Source: the adjacency shift of ASPEN; owners as sums over the dimensions: CONFLUX and the 2.5D sparse
 // kernels, whose layouts this is to serve.
@@ -98,7 +98,7 @@ private:
 /// Returns the boxes that this rank shares with each cell of theirs, in ascending order of the
 /// cell's position in their grid.
 /// @param me      coordinates of this rank in the grid of mine
-/// @param source  the layout, of the two, that is the source
+/// @param source  `mine` or `theirs` itself, whichever is the source
 /// @throws core::Error unsupported, on all ranks of both sides, if a skewed layout has more than 2^24 blocks
 ///         along a dimension, a rank may share more than 2^21 boxes, or the ranks of a skewed layout have more
 ///         than 2^24 rows of blocks together
@@ -111,8 +111,8 @@ inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
   return mine.skew || theirs.skew;
 }
 
-/// Checks that the ranks of both sides have local parts without ghost cells and gaps, if one side is skewed
-/// and none is listed. Both sides get the same result.
+/// Checks that the ranks of both sides have local parts without ghost cells and gaps, if a side is
+/// skewed and neither is listed. Both sides get the same result.
 /// @throws core::Error unsupported naming the layout that has ghost cells or gaps
 void expect_dense(const Layout& mine, const Layout& theirs);
 

@@ -93,7 +93,7 @@ private:
   Role role_;
   std::optional<Dealing> dealing_;
   std::vector<Factor> factors_;       ///< shape: [dimension]
-  std::vector<std::size_t> slowest_;  ///< the dimensions in the order in which theirs numbers them
+  std::vector<std::size_t> slowest_;  ///< all dimensions, from slowest to fastest in theirs
 };
 
 }  // namespace tremula::index_calc

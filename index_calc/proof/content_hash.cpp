@@ -112,7 +112,7 @@ std::uint64_t ContentHash::total(const Package& package, const std::byte* array,
 
 std::uint64_t ContentHash::of(const Package& package, core::BytesView array) const {
   core::expects(static_cast<Index>(array.size() / element_bytes_) >= part_.allocated,
-                "ContentHash: the array has all elements of the part");
+                "ContentHash: expected an array with all elements of the part");
   switch (element_bytes_) {
     case 1:
       return total(package, array.data(), hash_of<std::uint8_t>);

@@ -26,7 +26,8 @@ public:
   ContentHash(const IndexList& list, const LocalPart& part, std::size_t element_bytes);
 
   /// Returns the hash of the elements of one package. Allocates nothing.
-  /// @pre the package is of a plan from `layout`, and `array` has part.allocated elements
+  /// @pre the package is of a plan that was made with `layout`, and `array` has part.allocated
+  /// elements
   std::uint64_t of(const Package& package, core::BytesView array) const;
   /// Returns the hash of all elements that the rank owns.
   std::uint64_t of(core::BytesView array) const;

@@ -447,7 +447,7 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
         error([&] { make_plan(Layout::parse(few), tiles, 0, Role::source); })
             .find(
                 "expected at most 2097152 boxes for each rank, and 16777216 rows of blocks of all "
-                "ranks, as a layout is skewed; found up to 2230272"),
+                "ranks, because a layout is skewed; found up to 2230272"),
         std::string::npos)
         << few;
   const Layout nothing = Layout::parse("shape=4000000x4000000x0 mesh=2 block=1x1x1 owner0=b2");
