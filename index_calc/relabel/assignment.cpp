@@ -83,7 +83,7 @@ private:
     std::size_t number, column;
     auto operator<=>(const Reached&) const = default;
   };
-  /// The largest value that a column has for a row, and an upper bound of the value of any other
+  /// The largest value that a column has for a row, and an upper bound on the value of any other
   /// column.
   struct Bid {
     Index value = -infinite, second = -infinite;
@@ -156,7 +156,7 @@ private:
   Index small_gain() const {
     if (gains_.gain.empty()) return 1;
     std::vector<Index> some(1000);
-    double place = 0;  // multiples of the golden ratio are evenly spread, and fit no matrix's rows
+    double place = 0;  // multiples of the golden ratio: evenly spread, whatever the rows' lengths
     for (Index& gain : some) {
       gain = gains_.gain[static_cast<std::size_t>(place * static_cast<double>(gains_.gain.size()))];
       place = std::fmod(place + 0.6180339887498949, 1.0);
@@ -296,7 +296,7 @@ private:
   std::vector<std::size_t> first_seat_;  ///< the column's other seats follow; shape: [column + 1]
   std::vector<std::size_t> column_of_, row_at_;  ///< shape: [seat]
   std::vector<std::size_t> taken_;               ///< seats taken; shape: [column]
-  std::priority_queue<Priced, std::vector<Priced>, std::greater<>> cheapest_;  ///< and old prices
+  std::priority_queue<Priced, std::vector<Priced>, std::greater<>> cheapest_;  ///< with old prices
   // The state of one search; empty between two searches.
   std::vector<Index> distance_;       ///< shape: [column]
   std::vector<std::size_t> from_;     ///< row before the column on the path; shape: [column]

@@ -35,9 +35,9 @@ void validate(const Gains& gains);
 /// bits).
 /// @param walks  set, if given, to how often the entries of a row were walked, which measures the
 ///               work
-/// @throws core::Error as validate
-/// Cost: at worst O(rows * entries * log columns * log largest gain); usually, and also if one gain
-/// or one column exceeds all others or columns have several seats, 30 to 200 walks per row. Memory:
+/// @throws core::Error as validate does
+/// Cost: at worst O(rows * entries * log columns * log largest gain); usually, even if one gain or
+/// one column exceeds all others or columns have several seats, 30 to 200 walks per row. Memory:
 /// a few words for each row and column, and three for each increase of a price.
 ///
 /// Source: Jonker & Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse
@@ -49,7 +49,7 @@ std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks = nullp
 /// Returns a column for each row by repeatedly taking the largest gain that is still possible,
 /// which yields at least half of the largest sum. If gains are equal, the lower row comes first,
 /// then the lower column.
-/// @throws core::Error as validate
+/// @throws core::Error as validate does
 /// Cost: O(entries * log entries); memory 16 bytes for each entry.
 std::vector<Rank> greedy_assignment(const Gains& gains);
 

@@ -187,7 +187,7 @@ Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& ta
   for (const auto* side : {&table.at.producers, &table.at.consumers})
     core::expects(
         std::ranges::all_of(*side, [&](Rank place) { return place < table.places; }), [&] {
-          return fmt::format("expected places from 0 to {}, as the table has", table.places - 1);
+          return fmt::format("expected places from 0 to {}, those of the table", table.places - 1);
         });
   Traffic traffic(arrays, table.at);
   const ProcessClasses classes(table.at.consumers);

@@ -31,8 +31,8 @@ struct Transfer {
   Index element_bytes = 1;
 };
 
-/// The places where processes run, as any numbers >= 0: equal numbers mean the same place, which
-/// may be a process or a host.
+/// The places where processes run, as arbitrary numbers >= 0: equal numbers mean the same place,
+/// which may be a process or a host.
 struct Places {
   std::vector<Rank> producers;  ///< shape: [group rank]
   std::vector<Rank> consumers;  ///< shape: [group rank]; idle ranks may also get a label
@@ -60,7 +60,7 @@ template <class Cost>
 struct Relabeling {
   std::vector<Rank> process;  ///< process that takes each label; shape: [label]
   Cost before{},
-      after{};  ///< cost of what plans move, with unchanged labels and relabeled; after <= before
+      after{};  ///< cost of what plans move, before and after relabeling; after <= before
 };
 
 /// Finds the relabeling for which the fewest bytes leave their place. With one_job(n) these are the
@@ -69,17 +69,17 @@ struct Relabeling {
 /// nothing is saved. If places have several ranks and an array has copies at its source, the bytes
 /// that a copy sends to a host depend on all labels: the result saves bytes, but another
 /// relabeling may save more.
-/// @throws core::Error as Volumes; invalid_argument if a rank of a layout has no place, a place is
-/// negative or all arrays together have more than 2^61 - 1 bytes
-/// Cost: as Volumes, plus best_assignment or greedy_assignment with an entry for each label and
-/// place of the consumer that share elements; memory 12 bytes for each entry (28 with greedy).
+/// @throws core::Error as Volumes does; invalid_argument if a rank of a layout has no place, a
+/// place is negative or all arrays together have more than 2^61 - 1 bytes
+/// Cost: that of Volumes, plus best_assignment or greedy_assignment with an entry for each label
+/// and place of the consumer that share elements; memory 12 bytes for each entry (28 with greedy).
 Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places,
                           Method method = Method::exact);
 
 /// Finds the relabeling with the lowest cost according to a table. It is exact up to the rounding
 /// of costs: differences are compared in 60 bits.
-/// @throws core::Error as above, and invalid_argument if the table has another shape or an entry is
-/// not finite
+/// @throws core::Error as the function above does, and invalid_argument if the table has another
+/// shape or an entry is not finite
 /// Cost: two multiplications for each label, place that sends to it and place of the table; then an
 /// assignment with an entry for each label and place of a consumer; memory 20 bytes for each.
 Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& table,
@@ -91,8 +91,8 @@ Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& ta
 /// @throws core::Error invalid_argument if a rank of `layout` is not a label
 Layout relabeled(const Layout& layout, std::span<const Rank> process);
 
-/// Returns the bytes that leave their place.
-/// @throws core::Error as relabel
+/// Returns how many bytes leave their place.
+/// @throws core::Error as relabel does
 Index remote_bytes(std::span<const Transfer> arrays, const Places& places);
 
 }  // namespace tremula::index_calc

@@ -16,7 +16,7 @@ constexpr std::size_t at(Rank rank) noexcept { return static_cast<std::size_t>(r
 /// The bytes that are sent to each label of the consumer, for all arrays together.
 class Traffic {
 public:
-  /// @throws core::Error as relabel
+  /// @throws core::Error as relabel does
   Traffic(std::span<const Transfer> arrays, const Places& places);
   Traffic(const Traffic&) = delete;  // volumes refer to the hosts
 
@@ -29,8 +29,8 @@ public:
     for (const Rank p : senders_) visit(p, std::exchange(bytes_from_[at(p)], 0));
   }
 
-  /// Returns whether the place of a label decides which copies send it how much. The cost of a
-  /// label at another place is then an estimate, which for_each_near_sender() provides.
+  /// Returns whether the place of a label decides which copies send to it, and how much. The cost
+  /// of a label at another place is then an estimate, which for_each_near_sender() provides.
   bool depends_on_labels() const noexcept { return depends_on_labels_; }
   /// Calls visit(producer, bytes) for producers whose place has bytes for `label`; several may be
   /// at one place. If a process there took the label, all other bytes would leave their places, or

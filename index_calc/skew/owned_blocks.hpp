@@ -39,7 +39,7 @@ public:
   std::size_t dimensions() const noexcept { return cuts_.size(); }
   OwnerCoords owner_of(const BlockNumbers& block) const;
   /// Returns the number of elements of each rank at these coordinates.
-  /// Cost: as for_each_block, without the blocks of the last dimension.
+  /// Cost: that of for_each_block, without the blocks of the last dimension.
   Index elements(const OwnerCoords& owner) const;
 
   /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending
@@ -59,7 +59,7 @@ public:
   class Places {
   public:
     /// @param blocks  must outlive this object
-    /// Cost: as elements(); memory 16 bytes for each row of blocks.
+    /// Cost: that of elements(); memory 16 bytes for each row of blocks.
     Places(const OwnedBlocks& blocks, const OwnerCoords& owner);
     /// Returns the place of the block's first element in the buffer. Cost: a logarithm.
     /// @pre the block belongs to these coordinates and is not empty

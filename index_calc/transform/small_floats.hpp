@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The floating types of 16 bits, as bits. Conversion to float is exact; conversion from float and
-// from double rounds once, to nearest even. A NaN stays a NaN, keeps the upper bits of its payload,
-// and is made quiet. There are no branches, so that compilers vectorise loops over these functions.
+// from double rounds once, to nearest, ties to even. A NaN stays a NaN, keeps the upper bits of its
+// payload, and is made quiet. There are no branches, so that compilers can vectorise loops over
+// these functions.
 // Source: IEEE 754-2008, 3.4, 4.3.1 and 6.2.3; round to odd: Boldo and Melquiond 2008.
 #include <bit>
 #include <concepts>
@@ -54,7 +55,7 @@ inline float float_of_bf16(std::uint16_t bits) {
 inline std::uint16_t f16_of(float value) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (all >> 16) & 0x8000, bits = all & 0x7FFFFFFF;
-  // Normal: the exponent has another bias, and the mantissa 13 bits less. A carry beyond 65504
+  // Normal: the exponent has another bias, and the mantissa 13 bits fewer. A carry beyond 65504
   // gives infinity.
   const std::uint32_t normal = (bits - (112U << 23) + 0xFFF + ((bits >> 13) & 1)) >> 13;
   // Below 2^-14: the float adder rounds at the position of the lowest bit.

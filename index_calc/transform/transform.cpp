@@ -41,7 +41,7 @@ void validate_factor(const char* name, std::complex<double> factor, ElementType 
          name, to_string(to), x);
 }
 
-/// The counterpart of BarCopier: transforms the elements of a bar.
+/// A mover for BarCopier, like ByteMover, that transforms the elements.
 class Transformer {
 public:
   Transformer(const Transformation& transformation, const Walk& walk, CacheUse use, Unfit& unfit)
@@ -57,8 +57,8 @@ public:
   std::ptrdiff_t to_width() const { return to_unit_ / run_; }
   std::ptrdiff_t from_unit() const { return from_unit_; }
   std::ptrdiff_t to_unit() const { return to_unit_; }
-  /// Returns false with carries, as streamed elements pass through a buffer, whose addresses would
-  /// be recorded.
+  /// Returns false with carries, because streamed elements pass through a buffer, whose addresses
+  /// would be recorded.
   bool streams() const {
     return use_.streams && !function_.reads_to && transformation_.carries == nullptr;
   }

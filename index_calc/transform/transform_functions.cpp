@@ -26,7 +26,7 @@ constexpr bool reads_to(Formula f) {
 }
 
 using Wide = Carries::Wide;            // holds 2^53 * 2^64 and the sum of two of them
-constexpr double most_wide = 0x1p126;  // bound of a value that fits in addition to one of them
+constexpr double most_wide = 0x1p126;  // bound of a value to which one of them can be added
 
 /// A complex number.
 template <class T>

@@ -11,7 +11,7 @@
 
 namespace tremula::index_calc {
 
-/// A box of an array, whose first element is `origin`, in global indices. Shape of both: [dimension].
+/// A box of an array. Its first element is `origin`, in global indices. Shape of both: [dimension].
 struct Selection {
   std::vector<Index> origin;
   std::vector<Index> extents;  ///< 0 selects nothing
@@ -19,18 +19,20 @@ struct Selection {
 };
 
 /// Returns the layout of the selection as a separate array: its element 0 is the array's element
-/// `origin`, and every rank owns those of its elements that it owns of the array. The layout gives
+/// `origin`, and every rank owns the selected elements that it owns in the array. The layout gives
 /// only the storage order: the storage of a rank is given by selected_part or, if ranks list what
-/// they own, by the new list. O(dimensions + intervals + members), or as IndexList::selected
+/// they own, by the new list. O(dimensions + intervals + members), or the cost of
+/// IndexList::selected
 /// @pre the layout is valid
-/// @throws core::Error invalid_argument if the selection is not inside it, naming the dimension
+/// @throws core::Error invalid_argument if the selection is not inside the array, naming the
+/// dimension
 Layout selected(const Layout& layout, const Selection& selection);
 
 /// Returns where group rank `rank` stores its part of the selection in its buffer of the whole array:
 /// strides and `allocated` are those of local_part(layout, rank), and so is `first` if the rank
 /// owns nothing of the selection. If ranks list what they own, returns
 /// local_part(selected(layout, selection), rank).
-/// @throws core::Error as selected and local_part
+/// @throws core::Error as selected and local_part do
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank);
 
 /// Returns the part of the selection if `rank` stores the whole array differently from
@@ -50,7 +52,7 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
 /// @throws core::Error invalid_argument if `axes` does not have every dimension once
 Layout permuted(const Layout& layout, std::span<const std::size_t> axes);
 
-/// Returns a part in the same memory with its dimensions in another order, as above.
+/// Returns the part with its dimensions in another order, as above, in the same memory.
 /// @throws core::Error invalid_argument if `axes` does not have every dimension once
 LocalPart permuted(const LocalPart& part, std::span<const std::size_t> axes);
 
@@ -58,8 +60,8 @@ LocalPart permuted(const LocalPart& part, std::span<const std::size_t> axes);
 /// @throws core::Error invalid_argument if `axes` does not have each of the dimensions once
 std::vector<std::size_t> inverse(std::span<const std::size_t> axes, std::size_t dimensions);
 
-/// Returns how many ranks have partial sums of an element: the product of the extents of the axes
-/// Mesh::sums; 1 if there are none.
+/// Returns how many layers hold partial sums: the product of the extents of the axes in Mesh::sums;
+/// 1 if there are none.
 Rank layer_count(const Layout& layout) noexcept;
 
 /// Returns the summands of one layer, as an array whose members are the ranks of the layer. Each rank

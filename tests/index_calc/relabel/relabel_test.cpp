@@ -506,7 +506,7 @@ TEST(Relabel, NamesTheValuesThatItRefuses) {
   EXPECT_EQ(complaint([&] {
               relabel(one, CostTable{one_job(4), 2, four, four});
             }),
-            "expected places from 0 to 1, as the table has");
+            "expected places from 0 to 1, those of the table");
   EXPECT_EQ(complaint([&] {
               relabel(one, CostTable{one_job(4), 4, no_numbers, std::vector<double>(16, 1)});
             }),
