@@ -42,12 +42,12 @@ struct Config {
 /// Maps a key to its text as given, e.g. {"port", "0"}. The keys are bind, port, port_file, key_file,
 /// tls_certificate, tls_key, log, heartbeat, hello, connections_per_host, memory.
 using ConfigTexts = std::map<std::string, std::string>;
-/// Returns the value of a variable, as std::getenv; nullptr if it is not set.
+/// Returns the value of a variable, as std::getenv does; nullptr if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
 /// Reads the configuration.
 /// @param arguments    from the command line; only the keys that were given
-/// @param environment  asked for TREMULA_<KEY>, for TREMULA_KEY, a key itself, and for
+/// @param environment  asked for TREMULA_<KEY>, for TREMULA_KEY, which is a key itself, and for
 ///                     XDG_RUNTIME_DIR
 /// @param file         a YAML mapping of the same keys
 /// @throws core::Error invalid_argument naming the key, where it was given, what was expected and

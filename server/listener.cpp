@@ -106,8 +106,8 @@ void check_has_key(const Config& config) {
     return;
   throw Error(
       Errc::invalid_argument,
-      fmt::format("cannot listen on {} without a key: a process of another host proves that "
-                  "it knows it; give --key-file PATH, which is made if it is missing, and "
+      fmt::format("cannot listen on {} without a key: processes of other hosts must prove that "
+                  "they know one; give --key-file PATH, which is made if it is missing, and "
                   "let the jobs have TREMULA_KEY_FILE=PATH; or --key-file none where "
                   "everybody who reaches the port may join",
                   transport::to_string({config.bind, config.port})));
@@ -290,7 +290,7 @@ struct Listener::Impl {
   }
 
   void end_stranger(ConnectionId from, const char* why) {
-    if (!connections.at(from).socket->is_open()) return;  // its answer was a byte too much
+    if (!connections.at(from).socket->is_open()) return;  // its answer exceeded a limit
     report(from, LogLevel::warn,
            fmt::format("refused connection={} host={} why=\"{}\"", from, quotas.host(from), why));
     finish(from);
@@ -397,7 +397,7 @@ struct Listener::Impl {
       report(*heaviest, LogLevel::warn,
              fmt::format("too_much_buffered connection={} host={}", *heaviest,
                          quotas.host(*heaviest)));
-      close(*heaviest, "it had the most bytes of all connections under way, which were too many");
+      close(*heaviest, "too many bytes were under way, and it had the most of all connections");
     }
   }
 
@@ -550,7 +550,7 @@ struct Listener::Impl {
   }
 
   const core::Log& log;
-  std::shared_ptr<transport::TlsContext> tls;  // null: plain
+  std::shared_ptr<transport::TlsContext> tls;  // null: connections do not speak TLS
   Limits limits;
   std::size_t bytes_at_start = memory_bytes();
   Quotas quotas;
@@ -590,7 +590,7 @@ void Listener::stop_on_signals(std::function<void()> before) {
   struct sigaction hangup {};
   if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
     impl_->signals.add(SIGHUP);
-  // They make a job report what it waits for, and must not end a server.
+  // These signals make a job report what it waits for, and must not end a server.
   for (const int number : {SIGUSR1, SIGUSR2}) std::signal(number, SIG_IGN);
   impl_->signals.async_wait(
       [impl = impl_.get(), before = std::move(before)](const error_code& error, int) {
@@ -604,7 +604,7 @@ void Listener::run() {
   while (true) try {
       impl_->io.run();
       return;
-    } catch (const std::bad_alloc&) {  // of a handler that belongs to no connection
+    } catch (const std::bad_alloc&) {  // thrown by a handler that belongs to no connection
       impl_->log.error("server", "out_of_memory");
     } catch (const std::exception& error) {
       impl_->log.error("server", one_line(fmt::format("failed text={}", error.what())));

@@ -25,7 +25,7 @@ public:
   /// @throws core::Error invalid_argument naming the address and what to do: port in use, address
   /// not of this host, port not allowed, not loopback and no key; or naming the files of TLS
   Listener(const Config& config, std::string version, const core::Log& log, Limits limits);
-  /// Returns the keys of a server at that port; called before the first connection can come.
+  /// Returns the keys of a server at that port; called before the first connection can arrive.
   using FindKeys = std::function<std::vector<core::Key>(std::uint16_t port)>;
   /// Opens the port as above, but with the limits of the configuration.
   /// @param find_keys  returns the keys, in place of the configuration's; if it throws, the port is free
@@ -38,7 +38,7 @@ public:
   /// Returns the numeric address at which sessions reach the server. If it listens on all addresses,
   /// this is the one by which other hosts most probably reach this host.
   transport::HostPort address() const;
-  /// Returns whether sessions of other hosts reach it as well.
+  /// Returns whether sessions of other hosts reach the server as well.
   bool is_outward() const;
   /// Makes SIGINT, SIGTERM and SIGHUP call stop(); SIGHUP does not if the process was started to ignore
   /// it (nohup). Makes SIGUSR1 and SIGUSR2 do nothing. At most one listener in a process.

@@ -120,7 +120,7 @@ std::uint32_t random_number() {
   return std::uniform_int_distribution<std::uint32_t>(1, (1u << 20) - 1)(device);
 }
 
-/// Says, for the log, which jobs may join and what they have to set.
+/// Returns a text for the log that states which jobs may join and what they have to set.
 std::string welcome_text(const Listener& listener, const Config& config,
                          const std::vector<core::Key>& keys) {
   const bool is_everywhere = config.bind == "0.0.0.0" || config.bind == "::";

@@ -16,7 +16,8 @@ namespace {
 void check_may_join(const Group& group, const wire::Hello& hello, double now) {
   if (group.job != hello.job())
     refuse(fmt::format(
-        "group '{}': the name is held by another job on host {}, pid {}, since {:.0f} s ago ({} of "
+        "group '{}': the name is held by another job on host {}, pid {}, which joined {:.0f} s ago "
+        "({} of "
         "{} "
         "ranks connected); choose another name or end that job",
         group.name, group.host, group.pid, now - group.since, group.members.size(), group.size));
@@ -29,7 +30,7 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
   if (const auto taken = group.members.find(hello.rank()); taken != group.members.end()) {
     const Member& holder = taken->second;
     const std::string held =
-        fmt::format("group '{}': rank {} is held by host {}, pid {}, since {:.0f} s ago",
+        fmt::format("group '{}': rank {} is held by host {}, pid {}, which joined {:.0f} s ago",
                     group.name, hello.rank(), holder.host, holder.pid, now - holder.since);
     if (holder.host == hello.host() && holder.pid == hello.pid())
       refuse(held +

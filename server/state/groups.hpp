@@ -36,7 +36,7 @@ struct Member {
   double since = 0;
   double last_heard = 0;
   double silence = 0;                ///< seconds that it may be silent; 0: the server's usual limit
-  std::uint64_t agreement = 0;       ///< the one in which it waits for other ranks; 0: none
+  std::uint64_t agreement = 0;       ///< number of the one in which it waits for ranks; 0: none
   std::shared_ptr<RankWait> wait{};  ///< null if it has reported none; shared by all copies
 };
 
@@ -83,7 +83,7 @@ struct Group {
   double since = 0;
   bool is_back = false;     ///< it had joined an earlier server: all its ranks must come back
   bool is_resumed = false;  ///< rank 0 has reported what the group has
-  /// When the newest seal of its name that a rank of it has shown was made; 0 if it has shown none.
+  /// When the newest seal of its name that one of its ranks has shown was made; 0 if none has.
   std::uint64_t shown = 0;
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
@@ -99,7 +99,8 @@ struct Group {
   /// incarnation; empty once the group is resumed.
   std::map<std::uint64_t, GaveUp> gave_up{};
   double empty_since = 0;  ///< when the last of the returned ranks left
-  /// Result of the last Groups::has_missed: a rank that had missed heartbeats, or until when none can have.
+  /// Result of the last Groups::has_missed: a rank that had missed heartbeats, and the time until
+  /// which none can have.
   mutable core::Rank missed_by = 0;
   mutable double none_missed_until = -1;
   std::uint64_t rounds = 0;  ///< number of complete Share rounds
@@ -111,7 +112,7 @@ struct Group {
   bool lacks_counters = false;  ///< there was no room for the counters of some rank
   /// True while all its ranks are in a call that opens links, as rank 0 has reported.
   bool is_present = false;
-  /// The own stream whose next step that call begins; 0 if it begins none.
+  /// Incarnation of its own stream whose next step that call begins; 0 if it begins none.
   std::uint64_t begins = 0;
 
   /// Returns whether some of its ranks are still to come back from an earlier server.
@@ -139,14 +140,14 @@ public:
   /// Returns whether a rank of the group of that name has said goodbye and others have not, so that the name
   /// will soon be free; false for a rank that the group still awaits.
   bool is_leaving(const wire::Hello& hello) const;
-  /// Returns whether a rank because of which `hello` would be refused has missed heartbeats, so
-  /// that it soon sends one or is lost: a rank of another job that holds the name, or in the same
-  /// job the one with that number.
+  /// Returns whether `hello` would be refused because of a rank that has missed heartbeats, and so
+  /// will soon send one or be lost: any rank of another job that holds the name, or the rank of the
+  /// same job with that number.
   /// @param seconds  silence that counts as missed heartbeats
   /// @param usual    as in find_silent
   bool may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const;
-  /// Returns whether a rank of the group has been silent for `seconds`. Looks at all of them at most once in that time
-  /// while none has.
+  /// Returns whether a rank of the group has been silent for `seconds`. While none has, looks at
+  /// all ranks at most once in that time.
   static bool has_missed(const Group& group, double now, double seconds, double usual);
   /// Records that the rank has said goodbye.
   /// @return true if it was the last one connected
@@ -162,7 +163,7 @@ public:
 
   /// Records that bytes of the connection have arrived.
   void record_heard(ConnectionId from, double now);
-  /// Returns one rank that has been silent for longer than it may, of each group that has one.
+  /// Returns, for each group that has one, a rank that has been silent for longer than it may.
   /// @param usual  limit in seconds for ranks that have not said how long they may be silent
   std::vector<Seat> find_silent(double now, double usual);
 

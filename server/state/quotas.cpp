@@ -78,7 +78,7 @@ void Quotas::join(ConnectionId id) {
 void Quotas::buffer(ConnectionId id, std::ptrdiff_t change) {
   const auto it = all_.find(id);
   if (it == all_.end()) return;
-  it->second.buffered += static_cast<std::size_t>(change);  // modulo 2^64: also for less
+  it->second.buffered += static_cast<std::size_t>(change);  // modulo 2^64, so it may shrink
   buffered_ += static_cast<std::size_t>(change);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Bounds what connections and groups may take of the server. Pure: no sockets, no clock; time is an
-// argument, in seconds since any moment. The table of limits is in README.md.
+// Bounds what connections and groups may take. Pure: no sockets, no clock; time is an argument, in
+// seconds since any moment. The table of limits is in README.md.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -65,12 +65,12 @@ private:
     std::swap(of_all_, other.of_all_);
     std::swap(bytes_, other.bytes_);
   }
-  // Shared because the memory may outlive the group, as that of a link to a producer that has left.
+  // Shared because the memory may outlive the group, e.g. that of a link to a producer that left.
   std::shared_ptr<std::size_t> of_group_, of_all_;
   std::size_t bytes_ = 0;
 };
 
-/// Keeps account of the connections of a server, and chooses which of them has to go when there are
+/// Keeps account of the connections of a server, and chooses which of them to close when there are
 /// too many or they make the server buffer too much.
 class Quotas {
 public:
@@ -87,6 +87,7 @@ public:
     const auto it = all_.find(id);
     return it == all_.end() || it->second.has_spoken;
   }
+  /// Checks that the connection may join a group.
   /// @throws core::Error refused if the server, or the host, has as many sessions as it may
   void check_may_join(ConnectionId id) const;
   /// Records that the connection belongs to a group from now on.

@@ -30,7 +30,7 @@ std::string number_of(std::uint32_t server) {
 
 /// The text that a seal, mark or token is made over.
 struct Seals::Text {
-  std::string_view label;  // of its kind
+  std::string_view label;  // names its kind
   std::string text;
 
   static Text of_link(std::string_view label, const Group& group, const wire::Matched& link,

@@ -15,7 +15,7 @@
 // A link belongs to the same two groups for its whole life. With its seal each of them gets the
 // mark of the other group, made under the other's key: the claims of a group with a third key about
 // the link, under the name of either, do not count after a restart. A group can make a mark with
-// its own key, which says that the other side also has that key: it harms its own link.
+// its own key, which says that the other side also has that key: this harms only its own link.
 //
 // A name goes from one group to another, so its seal says when it was made, by the clock of the server, and of two
 // groups that show one, the newer seal holds. A group that takes a name before its holder is back also gets a seal of
@@ -77,14 +77,14 @@ public:
   /// key.
   std::uint64_t time_of(Owner owner, const wire::Hello& hello) const;
 
-  /// Returns the seal of the name of a stream of that group, as of_group.
+  /// Returns the seal of the name of a stream of that group, as of_group does.
   std::string of_stream(const Group& group, const std::string& stream,
                         std::uint64_t sealed_at) const;
   /// Returns when the name of the stream was sealed for that group; 0 if no earlier server has made the seal, with
   /// another key than the group's.
   std::uint64_t time_of(const Group& group, const wire::Announce& announce) const;
 
-  /// A link that a token is for: the consumer had it to the stream in that epoch.
+  /// The link that a token is for, which the consumer had to the stream in that epoch.
   struct LinkInEpoch {
     std::string_view stream;
     std::uint64_t epoch;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Decides which request for a status is served next, and when. A status is the one answer that any client may
-// request again and again and that takes long: statuses get a bounded share of the server's thread, and requests
-// beyond it wait. Pure: no sockets, no clock; time is an argument, in seconds since any moment.
+// Decides which request for a status is served next, and when. A status is the only answer that
+// takes long and that any client may request again and again: statuses get a bounded share of the
+// server's thread, and requests beyond it wait. Pure: no sockets, no clock; time is an argument, in
+// seconds since any moment.
 #include <cstdint>
 #include <map>
 #include <optional>

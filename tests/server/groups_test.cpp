@@ -47,7 +47,8 @@ TEST(Groups, RefuseRanksThatDoNotFit) {
     const char* text;
   } rows[] = {
       {hello("g", 1, 4, "other"),
-       "group 'g': the name is held by another job on host nid1, pid 42, since 30 s ago (1 of 4 "
+       "group 'g': the name is held by another job on host nid1, pid 42, which joined 30 s ago (1 "
+       "of 4 "
        "ranks connected); choose "
        "another name or end that job"},
       {hello("g", 1, 5),
@@ -55,11 +56,13 @@ TEST(Groups, RefuseRanksThatDoNotFit) {
        "found 5; start all ranks with the same size, or choose another name if they belong to "
        "two jobs"},
       {hello("g", 0, 4, "j", "nid1", 42),
-       "group 'g': rank 0 is held by host nid1, pid 42, since 30 s ago; found a second session "
+       "group 'g': rank 0 is held by host nid1, pid 42, which joined 30 s ago; found a second "
+       "session "
        "with the same host and pid; close the first one, which may be of an earlier run of the "
        "same code, or choose another name or rank"},
       {hello("g", 0, 4, "j", "nid2", 43),
-       "group 'g': rank 0 is held by host nid1, pid 42, since 30 s ago; found a second one on host "
+       "group 'g': rank 0 is held by host nid1, pid 42, which joined 30 s ago; found a second one "
+       "on host "
        "nid2, pid 43; end the first one if it is left over, or choose another name for another "
        "job; give every process of a job its own rank, and each job of this group name its own "
        "TREMULA_JOB"},

@@ -62,7 +62,7 @@ TEST(Membership, IsRefusedToASecondGroupOfTheSameName) {
   play.send(7, Play::hello("ocean", 0, 2, "other job"),
             {Play::refused(7, -7,
                            "group 'ocean': the name is held by another job on host node, pid 100, "
-                           "since 90 s ago (2 of 2 "
+                           "which joined 90 s ago (2 of 2 "
                            "ranks connected); choose another name or end that job")});
   play.send(7, Play::hello("ocean 2", 0, 2, "other job"), {Play::welcome(7)});
 }
@@ -70,7 +70,8 @@ TEST(Membership, IsRefusedToASecondGroupOfTheSameName) {
 /// The server may not yet have received the end of their connections.
 TEST(Membership, LetsAJobWaitForTheNameOfASilentGroup) {
   const std::string refusal =
-      "group 'g': the name is held by another job on host node, pid 100, since 3 s ago (2 of 2 "
+      "group 'g': the name is held by another job on host node, pid 100, which joined 3 s ago (2 "
+      "of 2 "
       "ranks connected); choose another name or end that job";
   Play play;
   play.join("g", 2, 1);
@@ -97,12 +98,12 @@ TEST(Membership, LetsARankWaitForTheSeatOfASilentRank) {
   play.join("g", 2, 1);
   play.at(3);
   play.record_heard(1);
-  play.send(
-      3, Play::hello("g", 0, 2),
-      {Play::refused(3, -7,
-                     "group 'g': rank 0 is held by host node, pid 100, since 3 s ago; found a "
-                     "second session with the same host and pid; close the first one, which may "
-                     "be of an earlier run of the same code, or choose another name or rank")});
+  play.send(3, Play::hello("g", 0, 2),
+            {Play::refused(
+                3, -7,
+                "group 'g': rank 0 is held by host node, pid 100, which joined 3 s ago; found a "
+                "second session with the same host and pid; close the first one, which may "
+                "be of an earlier run of the same code, or choose another name or rank")});
   play.send(4, Play::hello("g", 1, 2), {});
   play.at(11);
   play.record_heard(1);
@@ -195,7 +196,7 @@ TEST(Membership, LetsANewcomerOfTheNameWaitUntilAllHaveLeft) {
             {Play::done(2, 2), Play::welcome(3), Play::welcome(4),
              Play::refused(5, -7,
                            "group 'g': the name is held by another job on host node, pid 100, "
-                           "since 0 s ago (2 of 2 ranks "
+                           "which joined 0 s ago (2 of 2 ranks "
                            "connected); choose another name or end that job")});
 }
 
