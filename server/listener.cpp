@@ -108,8 +108,8 @@ void check_has_key(const Config& config) {
       Errc::invalid_argument,
       fmt::format("cannot listen on {} without a key: processes of other hosts must prove that "
                   "they know one; give --key-file PATH, which is made if it is missing, and "
-                  "let the jobs have TREMULA_KEY_FILE=PATH; or --key-file none where "
-                  "everybody who reaches the port may join",
+                  "set TREMULA_KEY_FILE=PATH for the jobs; or --key-file none if every process "
+                  "that reaches the port may join",
                   transport::to_string({config.bind, config.port})));
 }
 

@@ -258,7 +258,7 @@ OwnedBlocks owned_blocks(const Layout& layout);
 void expect_computed(const Layout& layout, std::string_view what);
 
 /// Returns a fingerprint of everything that the other side must know: all of the layout except
-/// ghost and leading, which concern only the owner's memory, and the lists of ranks. Equal layouts
+/// ghost and leading, which concern only the owner's memory, and this rank's list. Equal layouts
 /// have equal fingerprints on every machine.
 std::uint64_t fingerprint(const Layout& layout);
 

@@ -37,9 +37,8 @@ struct Placement {
 
 /// Returns the row-major layout of an array of `shape` on a mesh whose ranks are numbered last axis
 /// fastest. A layout takes a few bytes, whatever the mesh, except in two cases, in which a
-/// dimension lists its chunks, at most 2^24: if several axes cut an uneven extent, or if the factor
-/// of an axis is greater than the product of the later axes that cut the dimension, and there is
-/// such an axis.
+/// dimension lists its chunks, at most 2^24: if several axes cut an uneven extent, or if several
+/// axes cut a dimension and the factor of one is greater than the product of the later ones.
 /// @param mesh        ranks along each axis
 /// @param placements  shape: [axis]
 /// @throws core::Error invalid_argument naming what is wrong

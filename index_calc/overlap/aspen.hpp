@@ -94,7 +94,7 @@ private:
 class SplitsCursor {
 public:
   explicit SplitsCursor(const Splits& d) : d_(d), local_begin_(d.owner.size()) {
-    // The intervals are sorted by owner, not added up per owner, as there may be far more
+    // The intervals are sorted by owner, not added up per owner, because there may be far more
     // coordinates than intervals.
     std::vector<std::size_t> order(d.owner.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
