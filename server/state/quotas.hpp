@@ -30,8 +30,8 @@ struct Limits {
   /// Bytes of answers that a connection has not read, beyond which its next message waits, and
   /// beyond which it is closed.
   std::size_t pause_bytes = std::size_t{1} << 20, unread_bytes = std::size_t{128} << 20;
-  /// Bytes of all connections in frames that have not yet arrived, or not yet been read, completely;
-  /// beyond this, the connection that find_heaviest() returns is closed.
+  /// Bytes of all connections in frames that have not yet arrived, or not yet been read,
+  /// completely; beyond this, the connection that find_heaviest() returns is closed.
   std::size_t buffered_bytes = std::size_t{1} << 30;
   /// Bytes that streams, links, subscriptions, shares and the like take, of one group and of all
   /// groups. A request that would exceed one of them is refused.

@@ -43,7 +43,8 @@
 
 namespace tremula::server {
 
-/// Returns when a name is sealed again: later than the seal that its group has shown, even if the clock was set back.
+/// Returns when a name is sealed again: later than the seal that its group has shown, even if the
+/// clock was set back.
 std::uint64_t newer_than(std::uint64_t shown, std::uint64_t now);
 
 /// The seals, marks and tokens of one server. Making or checking one costs one HMAC.
@@ -62,7 +63,8 @@ public:
   /// Returns whether another key of the server than the group's has made the seal that the link shows.
   bool is_sealed(const Group& group, const wire::Matched& link, bool is_producer) const;
 
-  /// Returns the mark of a link's other side for one of its groups; empty if the server has at most one key.
+  /// Returns the mark of a link's other side for one of its groups; empty if the server has at most
+  /// one key.
   /// @param peer  owner of the other side's key
   std::string mark_of_peer(Owner peer, const Group& group, const wire::Matched& link,
                            bool is_producer) const;
