@@ -22,7 +22,8 @@ constexpr std::size_t bits = 64, words = (std::size_t{1} << 20) / bits;
 constinit std::array<std::atomic<std::uint64_t>, words> marked{};
 constinit std::atomic<std::size_t> used = 0;  // how many words may have a bit set
 
-/// Closes the marked descriptors. Runs in a child; calls only functions that are safe in a signal handler.
+/// Closes the marked descriptors. Runs in a child; calls only functions that are safe in a signal
+/// handler.
 void close_marked() {
   for (std::size_t word = 0, end = used.load(); word < end; ++word)
     for (std::uint64_t rest = marked[word].exchange(0); rest != 0; rest &= rest - 1)

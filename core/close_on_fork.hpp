@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Connections belong to the process that made them. A forked child also holds them open, even after
-// its parent has closed them or has died, so that the other end would not notice the end of the
-// connection.
+// Connections belong to the process that made them. A forked child would hold them open even after
+// its parent has closed them or died, and the other end would not notice that the connection has
+// ended.
 
 namespace tremula::core {
 
 /// Makes every child that is forked later close `descriptor` at once, as FD_CLOFORK does on other
-/// systems. O_CLOEXEC does so only for a child that executes another program. Without effect
-/// on a descriptor of 2^20 or above.
+/// systems. O_CLOEXEC does so only for a child that executes another program. Has no effect on a
+/// descriptor of 2^20 or above.
 void set_close_on_fork(int descriptor) noexcept;
 /// Undoes set_close_on_fork(). Must be called before `descriptor` is closed, since afterwards
 /// another file may get its number.

@@ -60,8 +60,8 @@ constexpr std::string_view to_string(Errc code) noexcept {
   return "unknown";
 }
 
-/// The only exception type. `what()` states what was expected, what was found and what to do;
-/// `where()` is for developers and is not part of the text.
+/// The exception type that the rooms share. `what()` states what was expected, what was found and
+/// what to do; `where()` is for developers and is not part of the text.
 class Error : public std::runtime_error {
 public:
   Error(Errc code, const std::string& text,

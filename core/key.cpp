@@ -73,7 +73,7 @@ void fill_with_secret_bytes(std::span<std::byte> out) {
 Key::Key(std::string_view text, const std::string& from) {
   text = text.substr(0, text.find_last_not_of(white) + 1);
   const std::size_t begin = text.find_first_not_of(white);
-  if (begin != text.npos)  // lines without text in front
+  if (begin != text.npos)  // blank lines before the key
     if (const std::size_t line = text.rfind('\n', begin); line != text.npos)
       text.remove_prefix(line + 1);
   const std::size_t colon = text.find(": ");
@@ -100,7 +100,7 @@ Secret read_secret(const std::filesystem::path& path) {
   if (!file)
     throw file_error(Errc::no_server, path,
                      "expected the key of the server, found no such file; `tremula serve` makes "
-                     "the one that --key-file names; copy it to other hosts, or name it by "
+                     "the one that --key-file names; copy it to other hosts, or name it in "
                      "TREMULA_KEY_FILE");
   Secret secret{std::move(file->text)};
   if (file->owner != ::geteuid())
@@ -180,7 +180,7 @@ std::optional<OwnFile> make_key_file(const std::filesystem::path& path, const Ke
   line.text.reserve(key.bytes().size() + 1);
   line.text.append(reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size());
   line.text += '\n';
-  // If two servers create the file at once, one of them wins.
+  // If two servers create the file at the same time, one of them wins.
   return Draft(key_file, path, line.text, 0600).place();
 }
 
@@ -189,7 +189,7 @@ KeySource key_source(const std::string& file, const char* variable, const char* 
   if (variable == nullptr) return {std::nullopt, file, folder};
   if (!file.empty())
     throw Error(Errc::invalid_argument,
-                "key_file: expected it or TREMULA_KEY in the environment, found both; unset one");
+                "key_file: expected no other key, found TREMULA_KEY in the environment; unset one");
   return {Key(variable, "TREMULA_KEY in the environment"), "", folder};
 }
 

@@ -14,10 +14,11 @@
 
 namespace tremula::core {
 
-/// Fills `out` with unpredictable random bytes of the system.
+/// Fills `out` with unpredictable random bytes from the system.
 void fill_with_secret_bytes(std::span<std::byte> out);
 
-/// A key. Its bytes are overwritten when it is destroyed. No function prints it, and no error shows it.
+/// A key. Its bytes are overwritten when it is destroyed. No function prints it, and no error shows
+/// it.
 class Key {
 public:
   static constexpr std::size_t least_bytes = 16, most_bytes = 1024;
@@ -64,15 +65,16 @@ std::optional<OwnFile> make_key_file(const std::filesystem::path& path, const Ke
 struct KeySource {
   std::optional<Key> key;        ///< TREMULA_KEY
   std::string file{};            ///< key_file; `none`: no key; empty: not set
-  std::string runtime_folder{};  ///< XDG_RUNTIME_DIR: folder of the key if neither is set
+  std::string runtime_folder{};  ///< XDG_RUNTIME_DIR: searched for the key if neither is set
 };
 inline constexpr std::string_view no_key_file = "none";
 
 /// Returns the source of the key from the configuration.
-/// @param file            key_file as given; empty if it was not
+/// @param file            key_file; empty if it is not set
 /// @param variable        TREMULA_KEY; nullptr if it is not set
 /// @param runtime_folder  XDG_RUNTIME_DIR; nullptr if it is not set
-/// @throws Error invalid_argument if both keys are given, or if TREMULA_KEY is not a valid key
+/// @throws Error invalid_argument if both `file` and `variable` are set, or if TREMULA_KEY is not a
+/// valid key
 KeySource key_source(const std::string& file, const char* variable,
                      const char* runtime_folder = nullptr);
 

@@ -95,8 +95,9 @@ private:
   }
 
   void write_until(Clock::time_point until) {
-    // A write to a shared pipe would block where another process has just filled it. Opened anew each time, since the
-    // application may redirect standard error.
+    // A write to a shared pipe would block if another process has just filled it, so the pipe is
+    // opened again, without blocking; anew each time, since the application may redirect standard
+    // error.
     const int again = waits_ && !kept_.empty() && is_pipe() ? open_again() : -1;
     const int file = again >= 0 ? again : own_ >= 0 ? own_ : STDERR_FILENO;
     write_to(file, until);
@@ -113,7 +114,7 @@ private:
       if (written < 0 && may_try_again) continue;
       if (written < 0 && errno == EAGAIN) return;
       const std::size_t done = written < 0 ? line.size() : static_cast<std::size_t>(written);
-      if (written < 0) ++dropped_, ++unreported_;  // it can no longer be read
+      if (written < 0) ++dropped_, ++unreported_;  // the line cannot be written
       kept_bytes_ -= done;
       line.erase(0, done);
       if (line.empty()) kept_.pop_front();
@@ -135,8 +136,9 @@ private:
     struct stat found {};
     return ::fstat(STDERR_FILENO, &found) == 0 && S_ISFIFO(found.st_mode);
   }
-  /// Opens standard error once more, without blocking: a terminal counts as writable when it takes a single byte. The
-  /// flags of the descriptor that other processes share stay as they are.
+  /// Opens standard error once more, non-blocking: poll() reports a terminal as writable even if it
+  /// takes only a single byte. The flags of the descriptor that other processes share stay as they
+  /// are.
   static int open_again() noexcept {
     return ::open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   }
@@ -144,7 +146,7 @@ private:
   const bool waits_;
   bool is_stuck_ = false;  // whether the previous line waited in vain
   /// Separate descriptor of standard error; -1 to use standard error itself, in order with the
-  /// process's other output; then only poll() prevents blocking.
+  /// process's other output: then, except on a pipe, only poll() keeps a write from blocking.
   const int own_;
   std::deque<std::string> kept_;
   std::size_t kept_bytes_ = 0;
@@ -161,7 +163,7 @@ struct Log::Impl {
         logger(std::move(name), dropping
                                     ? spdlog::sink_ptr(dropping)
                                     : std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {}
-  std::shared_ptr<DroppingSink> dropping;  // spdlog's logger shares its sinks; null: a terminal
+  std::shared_ptr<DroppingSink> dropping;  // shared with the logger; null: waits, on a terminal
   spdlog::logger logger;
 };
 

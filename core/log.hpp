@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A log with one line per event: `time level group.rank room event key=value ...` on standard error.
+// A log with one line per event, on standard error: `time level group.rank room event key=value`.
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -12,9 +12,10 @@ namespace tremula::core {
 
 enum class LogLevel { off, error, warn, info, debug };
 
-/// How a log treats a line that standard error does not take at once, e.g. because its pipe is not read. Such lines are
-/// kept until a later write or flush, at most Log::kept_bytes of them; further lines are dropped, and their number is
-/// written when there is room again. With `wait`, the first such line first waits up to a second for room.
+/// How a log treats a line that standard error does not take at once, e.g. because its pipe is not
+/// read. Such lines are kept until a later write or flush, at most Log::kept_bytes of them; further
+/// lines are dropped, and their number is written when there is room again. With `wait`, the first
+/// such line waits up to a second for room.
 enum class LogOverflow { wait, drop };
 
 /// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
@@ -24,9 +25,9 @@ public:
   static constexpr std::size_t kept_bytes = std::size_t{1} << 20;
 
   /// @param name  e.g. "ocean.3" for rank 3 of group ocean; "server" for the server
-  /// @param overflow  `drop` never blocks the caller; lines longer than a pipe takes at once
-  /// (PIPE_BUF) are cut, and SIGPIPE is ignored. Only `wait` uses colours, and only on a terminal,
-  /// where a line waits without a time limit.
+  /// @param overflow  `drop` never blocks the caller, which has to ignore SIGPIPE; lines longer
+  /// than a pipe takes at once (PIPE_BUF) are cut. Only `wait` uses colours, and only on a
+  /// terminal, where a line waits without a time limit.
   Log(std::string name, LogLevel level, LogOverflow overflow = LogOverflow::wait);
   ~Log();
   Log(Log&&) noexcept;
@@ -53,7 +54,8 @@ public:
   void debug(std::string_view room, std::string_view text) const {
     write(LogLevel::debug, room, text);
   }
-  /// Writes a warning from a destructor or other code that must not throw: a line that cannot be made is left out.
+  /// Writes a warning from a destructor or other code that must not throw: a line that cannot be
+  /// made is left out.
   /// @param text  returns the text of the line
   template <std::invocable Text>
   void try_warn(std::string_view room, Text&& text) const noexcept {

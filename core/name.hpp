@@ -12,8 +12,8 @@ inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr std::string_view name_rule =
     "1 to 255 bytes of printable UTF-8 text, not only blanks";
 
-/// Removes the first code point of `text` and returns it; nullopt if the bytes are not UTF-8 (Unicode 15.0, table
-/// 3-7), in which case one byte is removed.
+/// Removes the first code point of `text` and returns it; nullopt if the bytes are not UTF-8
+/// (Unicode 15.0, table 3-7), in which case one byte is removed.
 /// @pre text is not empty
 constexpr std::optional<char32_t> next_code_point(std::string_view& text) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -31,9 +31,9 @@ constexpr std::optional<char32_t> next_code_point(std::string_view& text) noexce
   return is_good ? std::optional(point) : std::nullopt;
 }
 
-/// Returns false for characters that are invisible or change how the text around them is displayed: control and
-/// format characters (Unicode 15.0, categories Cc and Cf, including all that change the direction of writing),
-/// separators of lines and paragraphs, noncharacters.
+/// Returns false for characters that are invisible or change how the text around them is displayed:
+/// control and format characters (Unicode 15.0, categories Cc and Cf, including all that change the
+/// direction of writing), separators of lines and paragraphs, noncharacters.
 constexpr bool is_printable(char32_t point) noexcept {
   constexpr struct {
     char32_t first, last;
@@ -77,7 +77,8 @@ constexpr bool is_name(std::string_view text) noexcept {
   return has_seen;
 }
 
-/// Returns foreign text as one line that is safe to show, with '?' for everything that is_printable() rejects.
+/// Returns foreign text as one line that is safe to show, with '?' for everything that
+/// is_printable() rejects.
 inline std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -7,12 +7,12 @@
 
 namespace tremula::core {
 
-/// Returns how many letters have to be inserted, removed or replaced to turn one text into the other
-/// (Levenshtein).
+/// Returns how many letters have to be inserted, removed or replaced to turn one text into the
+/// other (Levenshtein distance).
 std::size_t letters_between(std::string_view a, std::string_view b);
 
-/// Returns the text of `known` that `text` probably misspells; empty if all of them differ in more
-/// than a third of its letters, and in more than two.
+/// Returns the text of `known` that `text` probably misspells; empty if each of them differs from
+/// it in more than two letters and in more than a third of its letters.
 std::string_view likely_meant(std::string_view text, std::span<const std::string> known);
 
 }  // namespace tremula::core

@@ -63,7 +63,7 @@ bool write_all(int file, std::string_view text) {
 
 std::optional<SmallFile> read_small_file(std::string_view kind, const std::filesystem::path& path,
                                          std::size_t most_bytes) {
-  // A pipe or a device of that name, e.g. of another user, must not block this process.
+  // A pipe or a device of that name, which another user may have made, must not block this process.
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && (errno == ENOENT || errno == ENOTDIR || errno == ESTALE)) return std::nullopt;
   if (!file && errno == ENXIO)

@@ -47,7 +47,7 @@ class Draft {
 public:
   /// @param kind  what the file is, for errors, e.g. "key file"
   /// @param path  the final name
-  /// @param mode  permissions, without those that the process's umask removes
+  /// @param mode  permission bits, from which the process's umask may remove some
   /// @throws Error invalid_argument with the system's text
   Draft(std::string_view kind, std::filesystem::path path, std::string_view text,
         std::uint32_t mode);

@@ -25,7 +25,7 @@ private:
   sigset_t before_;
 };
 
-/// Starts a thread that handles no signals. The library starts threads in no other way.
+/// Starts a thread that handles no signals. The library starts all its threads this way.
 /// @tparam Thread  std::thread or std::jthread
 /// @throws std::system_error if the system cannot create another thread
 template <class Thread = std::thread, class Work>

@@ -94,7 +94,7 @@ TEST_F(ConfigFile, TakesAKeyFromAFileOrTheEnvironment) {
   EXPECT_EQ(error_of([&] {
               load({{"key_file", "a"}}, {{"TREMULA_KEY", "0123456789abcdef"}});
             }),
-            "key_file: expected it or TREMULA_KEY in the environment, found both; unset one");
+            "key_file: expected no other key, found TREMULA_KEY in the environment; unset one");
   EXPECT_EQ(error_of([&] {
               load({{"key_file", ""}});
             }),
