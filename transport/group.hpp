@@ -12,8 +12,8 @@
 namespace tremula::transport {
 
 /// The ranks of one job, which can exchange a few bytes. For set-up and agreement only, never for
-/// the data of a step. All calls but those of notes are collective: every rank makes
-/// the same calls in the same order.
+/// the data of a step. All calls except those for notes are collective: every rank makes the same
+/// calls in the same order.
 class Group {
 public:
   virtual ~Group() = default;
@@ -31,9 +31,9 @@ public:
   virtual std::vector<core::Bytes> finish(core::Deadline deadline) = 0;
 
   /// Longest note, in bytes. Notes travel independently of the collective calls, from rank 0 to
-  /// another rank or back, whichever call the ranks are in: nothing waits. Notes from one rank to
-  /// another arrive in the order in which they were sent; one on its way may be lost when either
-  /// rank destroys its group.
+  /// another rank or back, whichever call the ranks are in: no call waits for them. Notes from one
+  /// rank to another arrive in the order in which they were sent; one on its way may be lost when
+  /// either rank destroys its group.
   static constexpr std::size_t most_note_bytes = 500;
   struct Note {
     core::Rank from = 0;

@@ -6,9 +6,9 @@
 
 namespace tremula::transport {
 
-/// Returns a text that is equal in two processes exactly if both share a loopback interface: the
-/// boot id of the machine, and the number of the network namespace, e.g. "4026531840" of
-/// "net:[4026531840]"; "0" where there is no /proc.
+/// Returns a text that is equal in two processes if and only if they share a loopback interface:
+/// the boot id of the machine and the number of the network namespace, e.g. "4026531840" of
+/// "net:[4026531840]", or "0" if there is no /proc.
 inline std::string loopback_identity() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

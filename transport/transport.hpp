@@ -81,7 +81,8 @@ public:
     std::exchange(operation_, nullptr)->release();
     return true;
   }
-  /// Returns how many bytes a finished operation has moved; a receive may have got fewer than fit.
+  /// Returns how many bytes a finished operation has moved. A receive may get fewer than its buffer
+  /// holds.
   std::size_t bytes() const noexcept { return bytes_; }
   bool is_finished() const noexcept { return operation_ == nullptr; }
   /// Gives up an unfinished operation; the bytes are the caller's again on return.
@@ -99,8 +100,8 @@ private:
 /// Key with which a peer reads a memory region. Opaque to all but the backend.
 using RegionKey = std::array<std::uint64_t, 2>;
 
-/// Memory of this rank that is known to the backend as long as this object exists. Should be
-/// destroyed before its endpoint; of no use after it.
+/// Memory of this rank that is registered with the backend as long as this object exists. Should be
+/// destroyed before its endpoint; it is useless once the endpoint is gone.
 class MemoryRegion {
 public:
   explicit MemoryRegion(const RegionKey& key) : key_(key) {}
@@ -122,16 +123,16 @@ enum class Side { producer, consumer };
 /// rank of the other group. Not thread-safe: one thread at a time. Destroying it gives up
 /// everything in flight and takes at most a second.
 ///
-/// Messages between two ranks with the same tag arrive in the order in which they were sent. A
-/// message is delivered whole or not at all.
+/// Messages with the same tag between the same two ranks arrive in the order in which they were
+/// sent. A message is delivered whole or not at all.
 class Endpoint {
 public:
   virtual ~Endpoint() = default;
 
   /// Returns the address at which ranks of the other side reach this endpoint.
   virtual Address address() const = 0;
-  /// Makes every rank of the other group reachable. Called once, on every rank of both groups,
-  /// before any send or receive; may be collective over both groups. Blocks until then.
+  /// Makes every rank of the other group reachable; blocks until it is. Called once, on every rank
+  /// of both groups, before any send or receive; may be collective over both groups.
   /// @param peers  address of every rank of the other group, index = rank
   /// @throws core::Error timed_out, transport
   virtual void connect(std::span<const Address> peers, Deadline deadline) = 0;
@@ -142,7 +143,7 @@ public:
   virtual void stop_connecting() noexcept {}
 
   /// Declares that this rank exchanges data with these peers only: the endpoint no longer waits for
-  /// others, and an operation started with one of them may end in an error. Lets a backend close
+  /// any other peer, and an operation with another peer may end in an error. Lets a backend close
   /// the port at which it listens. May be called again, with fewer peers.  @pre connected
   virtual void expect_only(std::span<const Rank>) {}
   /// Starts to send `bytes` to `peer`. Never blocks. A finished send means that the bytes may be
@@ -150,28 +151,27 @@ public:
   /// lose them.
   /// @throws core::Error transport
   virtual Request send(Rank peer, Tag tag, BytesView bytes) = 0;
-  /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer one ends in
-  /// Errc::transport, with a text that names the length posted; the length of a shorter one is
-  /// Request::bytes. Never blocks.
+  /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer message ends
+  /// in Errc::transport, with a text that states the size of the buffer; Request::bytes returns the
+  /// length of a shorter one. Never blocks.
   virtual Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) = 0;
-  /// Makes memory known to the backend. Returns null if that is of no use to the backend, as always
-  /// for Access::peers_read where peers cannot read each other's memory (RMA). May take as long
-  /// as a page fault for each page: keep the region if the memory is used again, but no longer than
-  /// the memory.
+  /// Registers memory with the backend. Returns null if the backend has no use for that, e.g. for
+  /// Access::peers_read if peers cannot read each other's memory (RMA). May cost a page fault for
+  /// each page: keep the region if the memory is used again, but never longer than the memory.
   /// @pre connected
   /// @throws core::Error transport if the backend refuses, e.g. because too much memory is locked
   virtual std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte>, Access) {
     return nullptr;
   }
-  /// Starts to read from a region of `peer`, `offset` bytes from its beginning; the bytes move
-  /// while the peer makes progress. Never blocks. If the region is shorter than that, or has
-  /// been destroyed, the read ends in an error, and the link may be lost.
+  /// Starts to read `bytes.size()` bytes from a region of `peer`, beginning at byte `offset` of it;
+  /// they move while the peer makes progress. Never blocks. If the region ends before the last of
+  /// them, or has been destroyed, the read ends in an error, and the link may be lost.
   /// @param region  key of a region with Access::peers_read
   /// @pre the backend has such regions
   virtual Request read(Rank peer, const RegionKey& region, std::size_t offset,
                        std::span<std::byte> bytes);
-  /// Returns the fewest bytes for which a read is worth its cost: shorter runs are better packed
-  /// and sent.
+  /// Returns the length in bytes from which a read pays: it is cheaper to pack and send a shorter
+  /// run.
   virtual std::size_t shortest_read() const noexcept { return std::size_t{16} << 10; }
   /// Gives up everything in flight, including reads by peers, which end in an error. Afterwards the
   /// endpoint can only be destroyed.
@@ -182,13 +182,13 @@ public:
   /// any peer, so that a waiting rank may sleep on it; -1 if the backend has none, or if sleeping
   /// does not pay at the moment.
   virtual int wake_descriptor() const noexcept { return -1; }
-  /// Returns whether operations under way with `peer` move only inside calls of this rank, however
-  /// short they are (the rendezvous of a large message included). @pre connected
+  /// Returns whether operations in flight with `peer` move only inside calls of this rank, as the
+  /// handshake of a large message may. @pre connected
   virtual bool needs_calls(Rank) const noexcept { return true; }
   /// Returns whether this process and that of `peer` can map each other's memory
   /// (local/shared_memory.hpp). @pre connected
   virtual bool is_near(Rank) const noexcept { return false; }
-  /// Returns the address of `peer`, for people, e.g. "10.1.0.2:41233"; empty if it is unknown.
+  /// Returns the address of `peer` in readable form, e.g. "10.1.0.2:41233"; empty if it is unknown.
   /// @pre connected
   virtual std::string address_text(Rank) const { return {}; }
   /// Returns false if sending to a peer that has died may harm this process: callers then send only
@@ -203,7 +203,8 @@ public:
 };
 
 inline Request Endpoint::read(Rank, const RegionKey&, std::size_t, std::span<std::byte>) {
-  throw core::Error(core::Errc::unsupported, "peers cannot read each other's memory this way");
+  throw core::Error(core::Errc::unsupported,
+                    "expected a transport whose peers can read each other's memory, found another");
 }
 
 /// A way of moving bytes: "loopback", "local", "tcp", "ofi", "mpi". Chosen at run time; a process
@@ -213,15 +214,16 @@ public:
   virtual ~Transport() = default;
   /// Returns the name that a user writes in `transport:`, e.g. "ofi".
   virtual std::string_view name() const noexcept = 0;
-  /// Returns texts of which both sides must have one in common for a link, e.g. "ofi:tcp;ofi_rxm"
-  /// or "local@<host identity>": sides with equal texts can talk to each other. Best first.
+  /// Returns the texts that name the ways in which this side can be linked, best first, e.g.
+  /// "ofi:tcp;ofi_rxm" or "local@<host identity>". Two sides can be linked if they have one text in
+  /// common.
   virtual std::vector<std::string> offers() const = 0;
-  /// Returns whether `offer` stands for several choices: both sides take the first of the producer's
-  /// choices() that the consumer also has, and open that.
+  /// Returns whether `offer` stands for several choices: both sides then open the first of the
+  /// producer's choices() that the consumer also has.
   virtual bool has_choices(std::string_view) const { return false; }
   /// Returns the choices that such an offer stands for on this host, best first. May load a library
   /// and take a second.
-  /// @throws core::Error unsupported if there is nothing
+  /// @throws core::Error unsupported if there are none
   virtual std::vector<std::string> choices(std::string_view) { return {}; }
   /// Returns whether an endpoint can connect by itself, in any thread; if not, both groups connect
   /// together, in the thread of the application.

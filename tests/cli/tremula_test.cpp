@@ -293,7 +293,8 @@ TEST_F(Tremula, AdmitsOnlyProgramsThatCanReadTheKey) {
           "that was given neither stores its key where jobs of its user on its host find it "
           "by localhost:PORT\n");
   EXPECT_EQ(wrong.wait(), 1);
-  EXPECT_NE(wrong.errors().find("the server has another key than this process"), std::string::npos)
+  EXPECT_NE(wrong.errors().find("the server has a different key than this process"),
+            std::string::npos)
       << wrong.errors();
   for (Process* one : {&by_file, &by_option, &by_variable, &itself})
     EXPECT_EQ(one->wait(), 0) << one->errors();

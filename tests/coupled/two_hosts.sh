@@ -207,7 +207,7 @@ start stranger b env -u TREMULA_KEY_FILE TREMULA_SERVER=10.1.0.1:7423 "$bin/quic
 expect_refusal stranger "the server asks for a key, and this process has none" TREMULA_KEY_FILE
 start stranger b env -u TREMULA_KEY_FILE TREMULA_KEY="the key of another server" TREMULA_SERVER=10.1.0.1:7423 \
   "$bin/quick_start_consumer"
-expect_refusal stranger "the server has another key than this process"
+expect_refusal stranger "the server has a different key than this process"
 grep -qr "the key of another server" "$work"/*.log && fail "a key is shown"
 grep -qrF "$(cat "$TREMULA_KEY_FILE")" "$work"/*.log && fail "the key is shown"
 start open a env -u TREMULA_KEY_FILE "$bin/tremula" serve --bind 0.0.0.0 --port 0

@@ -364,7 +364,8 @@ TEST(ListenerWithAKey, AdmitsNoStranger) {
   EXPECT_NE(none.refusal().find("the server asks for a key, and this process has none"),
             std::string::npos)
       << none.refusal();
-  EXPECT_NE(other.refusal().find("the server has another key than this process"), std::string::npos)
+  EXPECT_NE(other.refusal().find("the server has a different key than this process"),
+            std::string::npos)
       << other.refusal();
   EXPECT_TRUE(none.answers(0).empty());
   EXPECT_TRUE(other.answers(0).empty());

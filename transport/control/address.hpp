@@ -29,15 +29,15 @@ struct PortFileContents {
 };
 
 /// Reads the line "host:port" that a server wrote when it had opened its port. Does not wait.
-/// @throws core::Error no_server if the file does not exist or holds no address; invalid_argument if
-/// it is not a file, or cannot be read
+/// @throws core::Error no_server if the file does not exist or holds no address; invalid_argument
+/// if it is not a file, or cannot be read
 PortFileContents load_port_file(const std::filesystem::path& path);
 /// Returns only the address of load_port_file.
 HostPort read_port_file(const std::filesystem::path& path);
-/// Replaces the port file of an earlier server of this user in one step: a reader sees the old one,
-/// no file or the whole new one.
-/// @throws core::Error invalid_argument with the system's text, or if there is a file that no server
-/// of this user can have written
+/// Writes a port file in one step, in place of that of an earlier server of this user if there is
+/// one: a reader finds the previous state or the whole new file.
+/// @throws core::Error invalid_argument with the system's text, or if there is a file that no
+/// server of this user can have written
 core::OwnFile write_port_file(const std::filesystem::path& path, const HostPort& address);
 
 }  // namespace tremula::transport

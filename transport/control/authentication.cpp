@@ -131,7 +131,7 @@ Error error_of_refusal(BytesView payload) {
                                       std::string(ways_to_key));
     case RefusalReason::other_key:
       return Error(Errc::refused,
-                   "the server has another key than this process; " + std::string(ways_to_key));
+                   "the server has a different key than this process; " + std::string(ways_to_key));
     case RefusalReason::has_no_key:
       return server_knows_no_key("one that was started with --key-file none");
     case RefusalReason::needs_tls:

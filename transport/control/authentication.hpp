@@ -22,7 +22,7 @@ namespace tremula::transport {
 inline constexpr std::size_t max_unproved_payload_bytes = 1024;
 /// Bytes of every payload of the exchange except a refusal.
 inline constexpr std::size_t exchange_payload_bytes = 41;
-/// Seconds within which the exchange ends, or else the connection.
+/// Seconds after which a connection is closed if the exchange on it has not ended.
 inline constexpr double exchange_seconds = 10;
 
 using Nonce = std::array<std::byte, 32>;
@@ -42,9 +42,9 @@ bool is_of_exchange(core::BytesView payload) noexcept;
 struct ExchangeTurn {
   core::Bytes reply{};   ///< payload to send; empty if there is none
   bool is_done = false;  ///< the other end knows the key: control messages follow
-  /// The exchange has failed; the connection ends after the reply. `refused`: the keys differ or one
-  /// is missing, and another attempt would also fail. `protocol`: the payload is not part of the
-  /// exchange
+  /// The exchange has failed; the connection ends after the reply. `refused`: the keys differ or
+  /// one is missing, and another attempt would also fail. `protocol`: the payload is not part of
+  /// the exchange
   std::optional<core::Error> failure{};
 };
 
@@ -88,8 +88,8 @@ private:
 
 /// Returns the answer of a server without a key to an opening.
 core::Bytes refusal_without_key();
-/// Returns the answer, for a plain frame, of a server that speaks TLS to a connection that does
-/// not.
+/// Returns the answer, to be sent in a plain frame, of a server that speaks TLS to a connection
+/// that does not.
 core::Bytes refusal_without_tls();
 /// Returns why a server has refused a session, e.g. for want of a key or of TLS.
 core::Error error_of_refusal(core::BytesView payload);

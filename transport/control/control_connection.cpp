@@ -117,8 +117,8 @@ struct ControlConnection::Impl {
     thread = core::start_thread([this] { run(); });
   }
 
-  /// Serves the connection until it is closed and everything is sent. Closes it at once if memory
-  /// does not suffice to close it in order.
+  /// Serves the connection until it is closed and everything is sent. Closes it at once if there is
+  /// not enough memory for an orderly close.
   void run() {
     try {
       io.run();
@@ -213,7 +213,7 @@ struct ControlConnection::Impl {
       if (error || !socket->is_open()) return;
       guarded([this] {
         if (handlers.on_timer) handlers.on_timer();
-        // Calls that were missed are not repeated.
+        // Missed calls are not made up for.
         arm(std::max(timer.expiry() + period, std::chrono::steady_clock::now()));
       });
     });
@@ -280,7 +280,7 @@ void ControlConnection::close(core::Deadline deadline) noexcept {
       impl->socket->finish();
     });
     impl_->done.get_future().wait_until(deadline.at());
-  } catch (const std::exception&) {  // no memory to end it in order
+  } catch (const std::exception&) {  // not enough memory for an orderly close
   }
   impl_->io.stop();
   impl_->thread.join();

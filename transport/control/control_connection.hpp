@@ -40,8 +40,8 @@ public:
   /// @param users  users that may run the server at the other end of a connection inside this host;
   ///               unless `all`, nothing is sent before one of them has accepted the connection
   /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
-  /// answer in time, accepted by another user or by none in time. refused: the server is not the one
-  /// that `tls` trusts, or speaks no TLS. invalid_argument: `tls` cannot be used
+  /// answer in time, accepted by another user or by none in time. refused: the server is not the
+  /// one that `tls` trusts, or does not speak TLS. invalid_argument: `tls` cannot be used
   ControlConnection(const HostPort& server, Handlers handlers, core::Deadline deadline,
                     const std::optional<core::Key>& key = std::nullopt, const TlsTrust& tls = {},
                     TrustedUsers users = TrustedUsers::all);
@@ -64,7 +64,7 @@ public:
   /// @pre seconds > 0
   void repeat_timer(double seconds);
   /// Sends the queued frames, shuts the sending direction down, waits until the server has also
-  /// closed or `deadline`, and ends the thread. Idempotent.  @pre called from no handler
+  /// closed or `deadline`, and ends the thread. Idempotent.  @pre not called from a handler
   void close(core::Deadline deadline) noexcept;
 
 private:

@@ -16,7 +16,7 @@ using FramePrefix = std::array<std::byte, frame_prefix_bytes>;
 /// @throws core::Error invalid_argument if the payload is too long for a frame
 FramePrefix frame_prefix(std::size_t payload_bytes);
 /// Returns how many bytes of payload follow the prefix.
-/// @param most  bytes that this frame may have
+/// @param most  bytes that the payload of this frame may have
 /// @throws core::Error protocol if no frame may be that long; refused if it exceeds `most`
 std::size_t frame_payload_bytes(const FramePrefix& prefix,
                                 std::size_t most = max_frame_payload_bytes);

@@ -25,12 +25,12 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-// A peer whose host is gone acknowledges nothing: the kernel gives up after this time instead of 15
-// minutes.
+// A peer whose host is gone acknowledges nothing: the kernel gives up after this time instead of
+// after 15 minutes.
 constexpr int unacknowledged_milliseconds = 20'000;
 // Memory for a frame grows with the bytes that arrive, not with the length that the peer states.
 constexpr std::size_t first_read_bytes = 4 << 10;
-constexpr std::size_t write_bytes = 64 << 10;  // at once
+constexpr std::size_t write_bytes = 64 << 10;  // per write
 }  // namespace
 
 FramedSocket::FramedSocket(Socket socket, Handlers handlers)
@@ -48,10 +48,10 @@ FramedSocket::~FramedSocket() { end_connection(); }
 void FramedSocket::end_connection() noexcept {
   error_code ignored;
   const int socket =
-      socket_.release(ignored);  // out of the reactor's epoll, which close() leaves to the system
+      socket_.release(ignored);  // leaves the reactor's epoll, which close() would not do
   if (ignored) return;           // closed before
   core::clear_close_on_fork(socket);
-  ::shutdown(socket, SHUT_RDWR);  // another process may hold it
+  ::shutdown(socket, SHUT_RDWR);  // another process may hold it open
   ::close(socket);
 }
 
@@ -61,7 +61,7 @@ void FramedSocket::guard(Action&& action) {
     action();
   } catch (const std::bad_alloc&) {
     close("there is no memory for its messages");
-  } catch (const boost::system::system_error& error) {  // OpenSSL could not make what it needs
+  } catch (const boost::system::system_error& error) {  // OpenSSL could not make its objects
     close(error.what());
   }
 }
@@ -240,7 +240,7 @@ void FramedSocket::write_frame(Stream& stream) {
 void FramedSocket::finish() {
   finishing_ = true;
   if (closed_ || !queue_.empty()) return;
-  // A frame states its length: without the closing message of TLS, a cut is still noticed.
+  // A frame states its length, so a truncated one is noticed even without TLS's closing message.
   error_code error;
   socket_.shutdown(Socket::shutdown_send, error);
   if (error) close_after(error);

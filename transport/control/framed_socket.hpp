@@ -21,8 +21,8 @@ namespace tremula::transport {
 class TlsStream;
 
 /// One open TCP connection that carries frames; the common half of client and server. Lives on its
-/// io_context: all calls come from the thread that runs it, all handlers are called there, never
-/// from inside a call.
+/// io_context: all calls come from the thread that runs it, all handlers are called there, and none
+/// but on_buffered from inside a call.
 ///
 /// Held by shared_ptr because the operations that Asio has in flight keep it alive until they have
 /// ended.
@@ -45,7 +45,7 @@ public:
     /// first bytes are taken as a frame.
     std::function<void(bool is_tls)> on_tls_mismatch = {};
   };
-  /// End of a payload, shared by the connections that get it.
+  /// The end of a payload, shared by all connections that send it.
   struct Tail {
     std::shared_ptr<const core::Bytes> bytes;
     std::size_t counted = 0;  ///< how many of its bytes on_buffered reports
@@ -66,7 +66,8 @@ public:
                  std::function<void(const std::optional<core::Error>& failed)> done);
   /// Begins to read.
   void start();
-  /// Makes the socket refuse frames with longer payloads, except one that is already arriving.
+  /// Makes the socket refuse frames whose payloads are longer than this, except one that is already
+  /// arriving.
   void limit_frames(std::size_t payload_bytes) { most_payload_bytes_ = payload_bytes; }
   /// Stops reading while more than `queued_bytes` bytes are queued.
   void pause_beyond(std::size_t queued_bytes) { pause_bytes_ = queued_bytes; }
@@ -104,7 +105,7 @@ private:
     std::size_t tail_bytes() const { return tail.bytes ? tail.bytes->size() : 0; }
     std::size_t counted() const { return prefix.size() + payload.size() + tail.counted; }
   };
-  /// Runs the body of a handler; closes the connection if there is no memory for it.
+  /// Runs the body of a handler; closes the connection if memory runs out or OpenSSL fails.
   template <class Action>
   void guard(Action&& action);
   void count(std::size_t less, std::size_t more);
@@ -121,7 +122,7 @@ private:
   void read_and_discard();
   void write_next();
   void close_after(const boost::system::error_code& error);
-  /// Closes the socket; the other side sees the end even if a child of this process holds it.
+  /// Closes the socket; the other side sees the end even if a child of this process still holds it.
   void end_connection() noexcept;
 
   Socket socket_;

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the runtime folder of this user; empty if there is none, or others can write to it.
+/// Returns the runtime folder of this user; empty if there is none, or other users can write to it.
 fs::path runtime_folder_of(const std::string& given) {
   const fs::path folder = given.empty() ? fmt::format("/run/user/{}", ::geteuid()) : given;
   struct stat found {};
@@ -66,7 +66,7 @@ fs::path find_key_of_port(std::uint16_t port, const std::string& runtime_folder)
 fs::path place_of_key(std::uint16_t port, const std::string& runtime_folder) {
   if (const fs::path found = find_key_of_port(port, runtime_folder); !found.empty()) return found;
   const fs::path folder = folders(runtime_folder).front();
-  ::mkdir(folder.c_str(), 0700);  // fault_of() finds below whether it exists now
+  ::mkdir(folder.c_str(), 0700);  // whether it exists now, fault_of() finds out below
   if (const auto fault = fault_of(folder))
     throw Error(Errc::invalid_argument,
                 fmt::format("folder of keys '{}': expected one of this user, {}, that no other can "

@@ -16,7 +16,7 @@ inline constexpr std::string_view ways_to_key =
     "server by its port file (file:PATH), next to which its key is stored; only a server that was "
     "given neither stores its key where jobs of its user on its host find it by localhost:PORT";
 
-/// Returns the file of that port in a folder that no other user can enter; empty if there is none.
+/// Returns the key file of `port` in a folder that no other user can enter; empty if there is none.
 /// @param runtime_folder  XDG_RUNTIME_DIR; if it is empty, /run/user/UID is used
 std::filesystem::path find_key_of_port(std::uint16_t port, const std::string& runtime_folder);
 

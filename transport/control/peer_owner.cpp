@@ -26,8 +26,8 @@ using Endpoint = boost::asio::ip::tcp::endpoint;
 
 constexpr std::string_view all_users = "0 0 4294967295";
 constexpr double shortest_wait = 0.001, longest_wait = 0.02;  // seconds between two looks
-/// How many looks may miss both ends: the list is not a snapshot, so an end that one look misses
-/// may still exist.
+/// How many looks have to miss both ends before these count as closed: the list is not a snapshot,
+/// so an end that one look misses may still exist.
 constexpr int most_looks_in_vain = 5;
 
 /// One end of a connection, as the system lists it.
@@ -43,8 +43,8 @@ address_v6 as_v6(const boost::asio::ip::address& address) {
              : address.to_v6();
 }
 
-/// Returns an endpoint as the system prints it: the last words of 32 bits of its address, each as
-/// this machine holds it, and the port.
+/// Returns an endpoint as the system prints it: the last `words` 32-bit words of its address, each
+/// in the byte order of this machine, and the port.
 std::string printed(const Endpoint& endpoint, std::size_t words) {
   const address_v6::bytes_type bytes = as_v6(endpoint.address()).to_bytes();
   std::string out;
@@ -101,10 +101,10 @@ bool are_users_those_of_the_host() {
 
 Error objection(std::string_view found) {
   return Error(Errc::no_server,
-               fmt::format("expected one of this user, {}, or of root, as no key is named and none "
-                           "was found; found that {}; set key_file (TREMULA_KEY_FILE, --key-file) "
-                           "to that server's key file, or to 'none' to accept any server, or start "
-                           "a server of your own at another port",
+               fmt::format("expected one of this user, {}, or of root, because no key is named and "
+                           "none was found; found that {}; set key_file (TREMULA_KEY_FILE, "
+                           "--key-file) to that server's key file, or to 'none' to accept any "
+                           "server, or start a server of your own at another port",
                            ::geteuid(), found));
 }
 
@@ -123,14 +123,14 @@ std::optional<Error> objection_to_peer(const Endpoint& own, const Endpoint& othe
   for (int looks_in_vain = 0;;) {
     const std::optional<End> peer = find(other, own, net);
     if (peer && peer->inode != 0) {
-      // An end is listed as root's until it is accepted, and its user is not read in the same moment
-      // as its inode: the next look shows the user that has accepted it.
+      // An end is listed as root's until it is accepted, and its user is not read at the same
+      // moment as its inode: the next look shows the user that has accepted it.
       if (std::exchange(was_accepted, true)) return objection_to_user(peer->owner);
       continue;
     }
     if (peer && has_closed(peer->state)) return std::nullopt;
     // A listener that keeps no state before the first bytes arrive (SYN cookies) has no end that
-    // could be listed: if the list shows only this end, the other end is not accepted either.
+    // could be listed: if the list shows only this end, the other end is not accepted yet either.
     if (!peer && !find(own, other, net) && ++looks_in_vain == most_looks_in_vain)
       return std::nullopt;
     if (deadline.expired())

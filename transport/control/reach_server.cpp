@@ -79,8 +79,8 @@ Reading look_up(const ServerName& server, const std::string& port_file) {
     out.key = core::read_key_file(out.found);
   } else if (contents.owner != ::geteuid() && contents.owner != 0) {
     throw Error(Errc::invalid_argument,
-                fmt::format("port file '{}': expected one of this user, {}, or of root, as no key "
-                            "is named; found one of user {}; set key_file (TREMULA_KEY_FILE, "
+                fmt::format("port file '{}': expected one of this user, {}, or of root, because no "
+                            "key is named; found one of user {}; set key_file (TREMULA_KEY_FILE, "
                             "--key-file) to that server's key file, or to 'none' to accept any "
                             "server",
                             port_file, ::geteuid(), contents.owner));
@@ -99,7 +99,7 @@ bool is_about_user(const Error& e) {
   return std::string_view(e.what()).find(accepted_connection) != std::string_view::npos;
 }
 
-/// Adds which key of a port was refused, if one was.
+/// Adds to the error which key of a port was refused, if one was.
 Error with_key(const Error& e, const std::filesystem::path& of_port) {
   if (of_port.empty()) return e;
   return Error(e.code(), fmt::format("{} (the key that was found is that of '{}': remove it if the "

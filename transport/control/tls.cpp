@@ -41,7 +41,7 @@ std::shared_ptr<TlsContext> make(ssl::context::method method) {
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(native, SSL_MODE_RELEASE_BUFFERS);  // most connections are idle
-  // A session is opened only once, so nothing is kept to reopen it.
+  // TLS sessions are never resumed, so nothing is kept for that.
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(native, SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(native, 0);
@@ -66,11 +66,11 @@ std::shared_ptr<TlsContext> tls_of_server(const std::filesystem::path& certifica
   if (error)
     fail("tls_certificate", certificate,
          fmt::format("expected a certificate in PEM, found: {}", text_of(error)));
-  // A server cannot ask for a passphrase: a key that needs one ends in an error.
+  // A server cannot ask for a passphrase: a key that needs one causes an error.
   context->set_password_callback(
       [](std::size_t, ssl::context::password_purpose) { return std::string(); });
   context->use_private_key_file(key.string(), ssl::context::pem, error);
-  // OpenSSL compares the two when it has both.
+  // OpenSSL compares the key with the certificate once it has both.
   if (error.category() == boost::asio::error::get_ssl_category() &&
       ERR_GET_REASON(static_cast<unsigned long>(error.value())) == X509_R_KEY_VALUES_MISMATCH)
     fail("tls_key", key,
@@ -100,7 +100,7 @@ std::shared_ptr<TlsContext> tls_of_client(const TlsTrust& trust) {
 
 bool is_tls(const FramePrefix& first_bytes) noexcept {
   // The head of a record: a handshake message, of version 3.1 or newer. Read as the length of a
-  // frame, these bytes mean more than 64 KiB.
+  // frame, these bytes are more than 64 Ki.
   return first_bytes[0] == std::byte{22} && first_bytes[1] == std::byte{3} &&
          first_bytes[2] != std::byte{0};
 }

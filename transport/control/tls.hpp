@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// TLS 1.2 or newer under the frames of a control connection, by OpenSSL. The key
+// TLS 1.2 or newer under the frames of a control connection, from OpenSSL. The key
 // (authentication.hpp), which is proved inside TLS, decides which jobs may join: only the server
 // has a certificate.
 #include <filesystem>

@@ -30,7 +30,7 @@ constexpr uid_t another_user = 12345;
 
 std::string text_about(const std::string& found) {
   return "expected one of this user, " + std::to_string(::geteuid()) +
-         ", or of root, as no key is named and none was found; found that " + found +
+         ", or of root, because no key is named and none was found; found that " + found +
          "; set key_file (TREMULA_KEY_FILE, --key-file) to that server's key file, or to 'none' to "
          "accept any server, or start a server of your own at another port";
 }
