@@ -20,13 +20,13 @@ public:
     return sizeof(Head) + slots * slot_bytes;
   }
   ChunkRing() = default;
-  /// @param memory  zeroed when the first end begins; bytes_of(slots, slot_bytes) bytes
+  /// @param memory  bytes_of(slots, slot_bytes) bytes; zeroed before the first end is made
   ChunkRing(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes)
       : head_(reinterpret_cast<Head*>(memory.data())),
         data_(memory.data() + sizeof(Head)),
         slots_(slots),
         slot_bytes_(slot_bytes) {}
-  /// Returns the end that empties; it continues where an earlier reader of the same memory stopped.
+  /// Returns the reading end; it continues where an earlier reader of the same memory stopped.
   static ChunkRing reader(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes) {
     ChunkRing ring(memory, slots, slot_bytes);
     ring.own_ = ring.head_->emptied.count.load(std::memory_order_relaxed);
@@ -60,8 +60,8 @@ public:
   WaitWord wait_for_front() noexcept { return {&head_->filled, own_}; }
   /// Gives the slot from front() back to the writer.
   void pop() noexcept { head_->emptied.show(++own_); }
-  /// Returns whether the writer has closed the ring: no slot follows those that front() shows after
-  /// this call.
+  /// Returns whether the writer has closed the ring. If it has, all the slots that it will ever
+  /// push are there: the ring is at its end when front() is empty after this call.
   bool is_closed() const noexcept { return head_->is_closed.load(std::memory_order_acquire) != 0; }
 
 private:

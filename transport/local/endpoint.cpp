@@ -98,7 +98,7 @@ void Endpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline)
           },
           deadline, connecting_stops_);
     });
-  watched_.reserve(peers_.size());  // so that giving up allocates nothing here
+  watched_.reserve(peers_.size());  // so that giving up an operation allocates nothing here
   for (Peer& peer : peers_) {
     by_rank_[static_cast<std::size_t>(peer.rank())] = &peer;
     if (bells_.empty()) watched_.push_back(&peer);

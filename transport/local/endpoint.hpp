@@ -19,7 +19,7 @@ public:
   Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
   bool is_near(Rank peer) const noexcept override { return find(peer) != nullptr; }
-  bool needs_calls(Rank) const noexcept override { return false; }  // near ranks map large data
+  bool needs_calls(Rank) const noexcept override { return false; }  // large data is mapped instead
   bool has_ended(Rank peer) const noexcept override {
     const auto* found = find(peer);
     return found != nullptr && found->has_died();

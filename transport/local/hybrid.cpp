@@ -67,7 +67,7 @@ Bytes bytes_of(std::string_view text) {
 
 class HybridEndpoint;
 
-/// A request of either transport. Its test moves both transports, so that a caller may wait for
+/// A request of either transport. Its test makes progress on both, so that a caller may wait for
 /// this request only.
 class HybridOperation final : public Operation {
 public:

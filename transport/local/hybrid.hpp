@@ -20,7 +20,7 @@ public:
   bool has_choices(std::string_view offer) const override;
   bool connects_alone() const noexcept override { return far_->connects_alone(); }
   std::vector<std::string> choices(std::string_view offer) override;
-  /// @pre an endpoint does not outlive its transport
+  /// @pre the transport outlives the endpoint
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 
 private:

@@ -70,7 +70,7 @@ struct alignas(4096) Lane {
   std::atomic<std::uint64_t> eager_lines_freed;       ///< of small messages that have been received
   alignas(64) std::atomic<std::uint64_t> data_read;   ///< total bytes
 
-  /// The last lines follow the end of the ring, so that no command is split.
+  /// Lines beyond `command_lines` extend the ring, so that no command is split at its end.
   alignas(64) std::array<CommandLine, command_lines + lines_of(eager_bytes) - 1> commands;
   alignas(4096) std::array<std::byte, data_bytes> data;
 
@@ -81,8 +81,8 @@ struct alignas(4096) Lane {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(CommandLine) == 64);
 static_assert(sizeof(Lane) == (40u << 10) + data_bytes);
 
-/// How many lanes an endpoint polls one by one at most; with more lanes, a peer that has written
-/// also rings a bell.
+/// The most lanes that an endpoint polls one by one; with more lanes, a peer that has written also
+/// rings a bell.
 inline constexpr std::size_t lanes_without_bells = 8;
 
 /// A view of an inbox, the same for its owner and for the peers.
@@ -100,7 +100,8 @@ public:
   std::size_t lanes() const noexcept;
   bool has_bells() const noexcept { return lanes() > lanes_without_bells; }
   Lane& lane(std::size_t index) const noexcept;
-  /// Returns a bit per lane, 64 lanes per word; the peer sets it when it has written a command.
+  /// Returns the bells: one bit per lane, 64 lanes per word. The peer that writes to a lane sets the
+  /// bit when it has written a command.
   std::span<std::atomic<std::uint64_t>> bells() const noexcept;
   /// Returns the lane to which the peer with this locator writes; nullopt if there is none.
   std::optional<std::size_t> lane_of(std::uint64_t owner) const noexcept;

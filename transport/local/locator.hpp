@@ -39,8 +39,8 @@ private:
   Mapping memory_;
 };
 
-/// Checks that the owner of `memory` is there.
-/// @throws core::Error peer_lost if the owner of `memory` has closed its end or has died
+/// Checks that the owner of `memory` is alive and has not closed its end.
+/// @throws core::Error peer_lost otherwise
 void expect_alive(const Mapping& memory);
 
 }  // namespace tremula::transport::local

@@ -8,7 +8,7 @@
 
 namespace tremula::transport::local {
 
-/// Memory of peers, mapped for as long as its owner needs it. Not thread-safe.
+/// Memory of peers, which stays mapped until its owner has abandoned it. Not thread-safe.
 class Mappings {
 public:
   /// Returns `bytes` bytes of a peer at `place`. Valid until forget_abandoned() unmaps them.

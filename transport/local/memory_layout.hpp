@@ -4,8 +4,9 @@
 namespace tremula::transport::local {
 
 /// Version of the layout of the memory that ranks share: locators, inboxes, rings. One digit, to be
-/// changed with each of them. It is part of the identity of the host, so that ranks with different
-/// layouts have no offer of `local` in common, are not near each other, and use a network.
+/// increased whenever one of these changes. It is part of the identity of the host, so that ranks
+/// with different layouts have no offer of `local` in common, are not near each other, and use a
+/// network.
 inline constexpr int memory_layout = 2;
 
 }  // namespace tremula::transport::local

@@ -43,7 +43,7 @@ public:
   Tag tag = 0;
   std::byte* data = nullptr;   // a send only reads it
   std::size_t room = 0;        // bytes posted
-  std::size_t bytes = 0;       // written so far; when ended: moved, or length of one too long
+  std::size_t bytes = 0;       // written so far; once ended: moved, or the length if too long
   std::uint64_t data_end = 0;  // end of a written send in the ring
   Arrival* arrival = nullptr;  // message that a receive is pulling
 
@@ -73,7 +73,7 @@ struct Arrival : Linked {
 /// Makes objects and keeps them for reuse, so that nothing is allocated once there are enough. The
 /// objects never move.
 struct Pool {
-  /// Bytes of capacity of copies of small messages that are kept for reuse.
+  /// The most capacity, in bytes, of copies of small messages that is kept for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
   Operation& operation(Endpoint& endpoint);

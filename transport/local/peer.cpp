@@ -43,7 +43,7 @@ void Peer::progress() {
 
 std::size_t Peer::advance() {
   if (is_lost()) return 0;
-  // Before the commands are read, so that a cut is known before the bytes that follow it are read.
+  // Taken before the commands are read, so that a cut is known before the bytes after it are read.
   const std::size_t available = pulled_.empty() ? 0 : data_in_.available();
   while (const auto command = commands_in_.front()) {
     handle(*command);
@@ -102,7 +102,7 @@ void Peer::give_up(Operation& operation) noexcept {
   try {
     withdraw(operation);
   } catch (const std::bad_alloc&) {
-    mark_lost(core::Errc::transport, "out of memory");  // short enough to need none
+    mark_lost(core::Errc::transport, "out of memory");  // short enough to need no memory
   }
   operation.number = 0;  // commands of the peer no longer find it
   operation.state = State::finished;

@@ -13,8 +13,8 @@ namespace tremula::transport::local {
 ///   sender   announce ────────┐                  ┌─> writes bytes ──┐         finished when all
 ///   receiver                  └─> receive, pull ─┘                  └─> reads  bytes are read
 ///
-/// A side that gives an operation up while its bytes are on their way sends their number (cut,
-/// revoke); the other side skips them, and nothing else is affected.
+/// If an operation is given up while its bytes are on their way, the sender reports how many it has
+/// written (cut, revoke); the receiver skips these, and nothing else is affected.
 class Peer {
 public:
   /// Bytes of small messages that the receiver may have to keep for one peer; beyond that, messages
@@ -47,10 +47,10 @@ public:
   bool has_died() const noexcept { return !inbox_.is_held(); }
   /// Returns whether the peer's process is stopped; costs system calls.
   bool is_stopped() const noexcept { return inbox_.is_stopped(); }
-  /// Stops sending to the peer and taking from it; messages that have arrived can still be
+  /// Stops sending to the peer and reading from it; messages that have arrived can still be
   /// received.
   void mark_lost(core::Errc code, std::string reason) noexcept;
-  /// Returns the error in which an unfinished operation of a lost peer ends, or a failed receive.
+  /// Returns the error of a failed receive, or of an unfinished operation with a lost peer.
   core::Error error_of(const Operation& operation) const;
 
   bool is_watched = false;  ///< kept by the endpoint

@@ -87,8 +87,8 @@ private:
 /// Bytes that are shown to the other side at a time, so that both sides copy simultaneously.
 inline constexpr std::size_t data_portion = std::size_t{16} << 10;
 
-/// Calls `copy(part of the ring, bytes before it)` in portions, for `bytes`
-/// bytes beginning at `position`.
+/// Calls `copy(part of the ring, bytes before it)` for each portion of the `bytes` bytes that begin
+/// at `position`.
 template <class Copy>
 void for_each_portion(Lane& lane, std::uint64_t position, std::size_t bytes, Copy copy) {
   for (std::size_t done = 0; done < bytes;) {

@@ -29,7 +29,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Bytes of the head that precedes the bytes, a whole page so that the bytes begin on a page.
+/// Bytes of the head, which precedes the contents: a whole page, so that these begin on a page.
 constexpr std::size_t head_bytes = 4096;
 struct Head {
   std::uint64_t region;
@@ -83,7 +83,7 @@ Allocations& allocations() {
 /// @pre the mutex is held
 SharedMemory* find(core::BytesView bytes) {
   const auto& memory = allocations().memory;
-  const auto found = memory.lower_bound(bytes.data());  // descending: begins at or before
+  const auto found = memory.lower_bound(bytes.data());  // descending: the last at or before them
   if (found == memory.end()) return nullptr;
   const auto all = found->second->bytes();
   const auto offset = static_cast<std::size_t>(bytes.data() - all.data());
@@ -94,8 +94,8 @@ SharedMemory* find(core::BytesView bytes) {
 }  // namespace
 
 std::string host_identity() {
-  // Conditions of the kernel for a process that opens /proc/<pid>/fd/<n> of another (ptrace(2),
-  // "access mode checking").
+  // The kernel's conditions for opening /proc/<pid>/fd/<n> of another process (ptrace(2), "access
+  // mode checking").
   if (prctl(PR_GET_DUMPABLE) != 1) return fmt::format("alone.{:016x}", random_number());
   std::string boot, line, capabilities;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -165,9 +165,9 @@ void SharedMemory::renew() {
     std::memcpy(copy.bytes().data() + begin, old.data() + begin,
                 static_cast<std::size_t>(end - begin));
   }
-  if (errno != ENXIO)  // not the end of the written pages: some systems cannot find them
+  if (errno != ENXIO)  // lseek failed before the last of them: some systems cannot list them
     std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes, old.size() - head_bytes);
-  Pages(file->file(), old.size(), true, old.data()).release();  // pages_ owns the address as before
+  Pages(file->file(), old.size(), true, old.data()).release();  // pages_ still owns this range
   file_ = file;
 }
 

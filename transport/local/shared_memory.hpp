@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Memory that other processes of this user on this machine can map. It has no name: a file
-// descriptor holds it (memfd), so no other process can open it and nothing is left when its
-// processes end, however they end. It is not part of /dev/shm and not bounded by its size.
+// descriptor holds it (memfd), so no process of another user can open it, and nothing is left when
+// its processes end, however they end. It is not part of /dev/shm and not bounded by its size.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +28,8 @@ struct MemoryPlace {
 
 /// Returns a text that is equal in two processes only if they can map each other's memory: same
 /// boot of the same machine (whatever name a container gives it), same process numbers, same user,
-/// group and capabilities. A process that others may not inspect (PR_SET_DUMPABLE) has an identity
-/// that no other has.
+/// group and capabilities. A process that other processes may not inspect (PR_SET_DUMPABLE) has an
+/// identity that no other process has, and a new one in each call.
 std::string host_identity();
 
 struct FileTraits {
@@ -115,7 +115,7 @@ public:
   /// memory
   Mapping(const MemoryPlace& place, bool is_writable);
 
-  /// Returns all of the memory, from its beginning, also if the place has an offset.
+  /// Returns all of the memory, from its beginning, even if the place has an offset.
   std::span<std::byte> bytes() const noexcept;
   std::uint64_t region() const noexcept { return region_; }
   /// Returns whether the owner has abandoned the memory.

@@ -29,7 +29,7 @@ struct Waiter {
 };
 constexpr std::size_t most_words = 128;
 
-/// Returns the half of the counter that changes.
+/// Returns the lower half of the counter, which changes with every count.
 std::uint32_t* word_of(std::atomic<std::uint64_t>& count) noexcept {
   constexpr std::size_t low = std::endian::native == std::endian::little ? 0 : 1;
   return reinterpret_cast<std::uint32_t*>(&count) + low;

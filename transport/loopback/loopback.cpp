@@ -35,7 +35,7 @@ std::optional<std::size_t> LoopbackOperation::test() {
 
 void LoopbackOperation::cancel() noexcept { network_.withdraw(*this); }
 
-/// Memory that peers of a network read.
+/// Memory that peers in the network can read.
 class LoopbackRegion final : public MemoryRegion {
 public:
   LoopbackRegion(Network& network, Network::Id owner, BytesView bytes)
@@ -97,7 +97,7 @@ public:
     return request;
   }
   void give_up() noexcept override { network_.close(me_); }
-  void progress() override {}  // the network works in every send, receive and test
+  void progress() override {}  // the network delivers in every send, receive and test
 
 private:
   Network::Id id_of(Rank peer) const {

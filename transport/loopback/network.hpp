@@ -28,7 +28,7 @@ public:
   struct Fault {
     bool drop = false;         ///< never arrives; its send finishes
     bool fail = false;         ///< its send ends in Errc::transport
-    double delay_seconds = 0;  ///< arrives this much later, and so do later ones with its tag
+    double delay_seconds = 0;  ///< arrives this much later, as do later ones from it with its tag
     std::optional<std::size_t>
         arrives_as{};  ///< length that the receiver finds; zeros beyond the bytes sent
     std::optional<std::size_t>
@@ -47,7 +47,7 @@ public:
 
   /// @param eager_bytes  a send of at most this many bytes is copied and finishes at once; a longer
   ///                     one finishes when it is received. 0 is the strictest: code that works
-  ///                     then works with every transport.
+  ///                     with it works with every transport.
   explicit Network(std::size_t eager_bytes = 8192) : eager_bytes_(eager_bytes) {}
 
   void inject_faults(FaultInjector injector);
@@ -102,7 +102,7 @@ private:
   void withdraw(LoopbackOperation& operation);
   std::uint64_t add_region(Id owner, BytesView bytes);
   void remove_region(std::uint64_t number);
-  /// Reads at once.
+  /// Completes the read at once, unless its peer was lost silently.
   void read(LoopbackOperation& operation, const RegionKey& region, std::size_t offset);
 
   mutable std::mutex mutex_;  ///< guards everything below and the state of every operation
