@@ -100,8 +100,8 @@ public:
   std::size_t lanes() const noexcept;
   bool has_bells() const noexcept { return lanes() > lanes_without_bells; }
   Lane& lane(std::size_t index) const noexcept;
-  /// Returns the bells: one bit per lane, 64 lanes per word. The peer that writes to a lane sets the
-  /// bit when it has written a command.
+  /// Returns the bells: one bit per lane, 64 lanes per word. The peer that writes to a lane sets
+  /// the bit when it has written a command.
   std::span<std::atomic<std::uint64_t>> bells() const noexcept;
   /// Returns the lane to which the peer with this locator writes; nullopt if there is none.
   std::optional<std::size_t> lane_of(std::uint64_t owner) const noexcept;

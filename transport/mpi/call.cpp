@@ -53,7 +53,7 @@ void expect_running() {
     return std::string("expected a running MPI, found it ") +
            (is_over != 0 ? "finalised: close streams and sessions, and end redistributions, before "
                            "MPI_Finalize"
-                         : "not initialised: call MPI_Init before");
+                         : "not initialised: call MPI_Init first");
   });
 }
 

@@ -42,15 +42,15 @@ void free_at_finalize(MPI_Comm comm) noexcept;
 /// Prepares has_finalize_begun(), which is valid only after this call.
 /// @throws core::Error transport
 void watch_finalize();
-/// Returns true inside MPI_Finalize, while communicators of the application are taken down: their
-/// MPI objects may no longer be freed.
+/// Returns true inside MPI_Finalize, while communicators of the application are taken down: MPI
+/// objects that are kept with them may no longer be freed.
 bool has_finalize_begun() noexcept;
 
 /// Returns a duplicate of `comm` whose errors are returned as codes. Collective.
 /// @param timeout  seconds to wait for the other ranks
 /// @throws core::Error invalid_argument if MPI is not running or comm is not a group of ranks,
-/// transport, timed_out if not all ranks have joined: the barrier cannot be taken back, so that no
-/// later collective call over `comm` is correct
+/// transport, timed_out if not all ranks have joined: the barrier cannot be taken back, so no later
+/// collective call over `comm` is correct
 Comm duplicate(MPI_Comm comm, double timeout);
 
 }  // namespace tremula::transport::mpi

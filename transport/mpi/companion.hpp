@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An object that Tremula keeps with a communicator of the application, so that set-up is done once:
-// it is made at the first call and ends with the communicator.
+// it is made in the first call and destroyed with the communicator.
 #include <mpi.h>
 
 #include <memory>
@@ -11,8 +11,8 @@
 namespace tremula::transport::mpi {
 
 /// Returns the T that is kept with `comm`; makes it with T(comm) if there is none. Collective if
-/// T's constructor is. The T ends when `comm` is freed, or with the process.
-/// @throws core::Error transport, and as the constructor
+/// T's constructor is. The T is destroyed when `comm` is freed, or else ends with the process.
+/// @throws core::Error transport, or as the constructor
 template <class T>
 T& companion(MPI_Comm comm) {
   static const int key = [] {

@@ -46,11 +46,12 @@ MPI_Comm connect_groups(MPI_Comm local, Side side, const std::string& port, Dead
   const bool accepts = side == Side::producer;
   const std::string call = accepts ? "MPI_Comm_accept" : "MPI_Comm_connect";
   if (!connecting.try_acquire_until(deadline.at()))
-    throw Error(Errc::timed_out, "expected to begin " + call + ", but has waited " +
+    throw Error(Errc::timed_out, "expected to begin " + call +
+                                     ", but another such call of this process, which MPI cannot "
+                                     "interrupt, has not ended after " +
                                      seconds_since(began) +
-                                     " for another such call of this process, whose group does not "
-                                     "join and which MPI cannot interrupt: restart this job, or "
-                                     "choose another transport");
+                                     ", because the other group does not join: restart this job, "
+                                     "or choose another transport");
   ignore_broken_pipes();
   // Refers to nothing of the caller, because it may outlive the caller.
   std::packaged_task<Outcome()> task([=] {

@@ -281,7 +281,7 @@ Request Endpoint::send(Rank peer, Tag tag, core::BytesView bytes) {
   std::uint32_t& announced = partner(peer).announced;
   Transfer& transfer = idle_transfer();
   Request request(&transfer);
-  // A send only reads, but both directions share one description.
+  // A send only reads, but transfers in both directions are of one type.
   transfer.begin(true, peer, tag, {const_cast<std::byte*>(bytes.data()), bytes.size()});
   if (bytes.size() <= Postbox::short_bytes) {
     transfer.post(post_->send(
@@ -354,8 +354,8 @@ void Endpoint::handle(const Postbox::Mail& mail) {
       sender.has_left = true;
       return;
   }
-  throw Error(Errc::protocol, "expected an envelope from rank " + std::to_string(peer) +
-                                  ", found one of kind " +
+  throw Error(Errc::protocol, "expected an envelope of a known kind from rank " +
+                                  std::to_string(peer) + ", found one of kind " +
                                   std::to_string(static_cast<std::uint32_t>(envelope.kind)) +
                                   ": both jobs must use the same version of Tremula");
 }

@@ -22,7 +22,7 @@ constexpr int note_tag = 1;
 
 int narrow(std::int64_t bytes) {
   core::expects(bytes <= most_bytes, "expected less than 2 GiB for one collective call, found " +
-                                         std::to_string(bytes) + " bytes: send it in parts");
+                                         std::to_string(bytes) + " bytes: send them in parts");
   return static_cast<int>(bytes);
 }
 

@@ -24,7 +24,7 @@ public:
   /// @throws core::Error timed_out; MPI cannot take a collective call back
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
   /// Returns the bytes of every rank.
-  /// @pre less than 2 GiB together
+  /// @pre less than 2 GiB in all
   /// @throws core::Error as broadcast
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> finish(core::Deadline deadline) override;

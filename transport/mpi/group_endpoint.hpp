@@ -12,8 +12,8 @@ namespace tremula::transport::mpi {
 /// Connects the ranks of one communicator: every message is an MPI message, straight from and into
 /// the memory of the caller. Unlike an endpoint between two jobs it cannot abandon a peer that
 /// does not respond: MPI cannot take back an operation that it has begun. The endpoint waits for
-/// operations that are given up, half a second for all together; after that MPI may still touch
-/// their bytes.
+/// operations that are given up, for half a second in all; after that MPI may still touch their
+/// bytes.
 class GroupEndpoint final : public transport::Endpoint {
 public:
   /// Duplicates `comm` as duplicate(comm, timeout) does.
