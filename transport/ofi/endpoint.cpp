@@ -36,8 +36,8 @@ bool means_a_loss(int error) {
   }
 }
 
-/// Returns a sink; empty if the system does not grant that much address space, or if it had to be
-/// registered.
+/// Returns a sink; empty if the system does not grant that much address space, or if the provider
+/// demands that it is registered.
 Sink make_sink(const Provider& provider) {
   if ((provider.info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) return {};
   void* at = mmap(nullptr, SinkTraits::bytes, PROT_READ | PROT_WRITE,
@@ -206,7 +206,7 @@ void Endpoint::read_completions() {
 bool Endpoint::read_error() {
   fi_cq_err_entry entry{};
   if (fi_cq_readerr(port_->completions(), &entry, 0) <= 0) return false;
-  if (entry.op_context == nullptr) return true;  // of a connection; each operation has its own
+  if (entry.op_context == nullptr) return true;  // of a connection; its operations get their own
   auto& operation = *static_cast<Operation::Context*>(entry.op_context)->owner;
   operation.bytes_ = operation.room_ + entry.olen;
   fail(operation, entry.err);
@@ -278,7 +278,8 @@ void Endpoint::give_up(Operation& operation) noexcept {
 
 // If the peer's processor has to answer, as over sockets, a read costs both sides as much as a
 // message: over tcp;ofi_rxm a step read in runs of 128 KiB takes 1.6 times as long as a packed one,
-// of 256 KiB 1.4 times, of 512 KiB or more as long (two producers, one consumer, two cores).
+// in runs of 256 KiB 1.4 times as long, and in runs of 512 KiB or more just as long (two producers,
+// one consumer, two cores).
 std::size_t Endpoint::shortest_read() const noexcept {
   const bool is_offloaded = port_ && port_->is_offloaded();
   return is_offloaded ? transport::Endpoint::shortest_read() : std::size_t{512} << 10;

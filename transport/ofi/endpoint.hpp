@@ -51,8 +51,8 @@ private:
   std::size_t bytes_ = 0;       // bytes moved; of a failed receive, the bytes found
   int error_ = 0;               // positive error number of libfabric
   Operation* next_ = nullptr;   // in its queue
-  void* descriptor_ = nullptr;  // libfabric's descriptor of the memory of its bytes
-  Registration registration_;   // of its bytes, if the provider needs one and there is none
+  void* descriptor_ = nullptr;  // libfabric's descriptor of the memory that holds its bytes
+  Registration registration_;   // of its bytes, if the provider needs one and no region holds them
 };
 
 /// Memory that takes the end of a message that is longer than its receive, so that every provider
@@ -100,7 +100,7 @@ private:
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
     std::string text{};            ///< address, for people
-    int lost_by = 0;               ///< error of libfabric that means that the peer is gone
+    int lost_by = 0;               ///< error of libfabric that means that the peer is gone; 0: none
     std::array<Fifo, 3> queues{};  ///< index = Kind
   };
 

@@ -41,7 +41,7 @@ fs::path own_file() {
 }
 
 /// Returns the file of the module, which is in the folder of libtremula.so or, for programs that
-/// contain its code, in the folder of libraries that belongs to theirs; empty if it is in neither.
+/// contain its code, in theirs or in the folder of libraries beside it; empty if it is in none.
 fs::path module_file() {
   const fs::path folder = own_file().parent_path();
   for (const char* subfolder : {".", "../lib", TREMULA_LIBRARIES_FROM_PROGRAMS}) {
@@ -77,10 +77,10 @@ private:
   core::SignalsBlocked blocked_;  // last: signals wait until the handlers are back
 };
 
-/// Sets defaults of variables that libfabric reads when it is first asked, and only then. Variables
-/// that the user has set stay. The defaults are in a separate list, which replaces the
-/// environment for a moment: setenv would change the application's environment while another thread
-/// may read it.
+/// Sets defaults of variables that libfabric reads in its first call, and never again. Variables
+/// that the user has set stay. The defaults are in a separate list, which replaces the environment
+/// for a moment: setenv would change the application's environment while another thread may read
+/// it.
 class DefaultsSet {
 public:
   DefaultsSet() : before_(environ) {
@@ -100,15 +100,15 @@ public:
       return;
     }
     // A provider has called setenv, which made a new list from ours and may have freed the old one:
-    // that list stays, without the variables that the application has not set.
+    // the new list stays, without the variables that the application has not set.
     for (const std::string& name : added_) unsetenv(name.c_str());
   }
   DefaultsSet(const DefaultsSet&) = delete;
   DefaultsSet& operator=(const DefaultsSet&) = delete;
 
 private:
-  // An endpoint of tcp;ofi_rxm opens four times as fast, and takes 12 MiB instead of more than 70: a
-  // rank has one endpoint per stream, and one for its group.
+  // With these, an endpoint of tcp;ofi_rxm opens four times as fast, and takes 12 MiB instead of
+  // more than 70: a rank has one endpoint per stream, and one for its group.
   static inline std::array rx_size = std::to_array("FI_OFI_RXM_MSG_RX_SIZE=128");
   static inline std::array buffer_bytes = std::to_array("FI_OFI_RXM_BUFFER_SIZE=4096");
   // psm2 and verbs set these variables when they are asked whether such a network exists.
@@ -164,7 +164,7 @@ const Module& load() {
 bool is_installed() { return !module_file().empty(); }
 
 std::unique_ptr<Providers> find(const OfiOptions& options) {
-  static std::mutex one_at_a_time;  // each call restores the state of the process that it has found
+  static std::mutex one_at_a_time;  // each call restores the state of the process that it found
   const std::scoped_lock lock(one_at_a_time);
   const SignalHandlersKept handlers;
   const DefaultsSet defaults;

@@ -9,9 +9,10 @@ namespace tremula::transport::ofi {
 /// it.
 bool is_installed();
 
-/// Loads libtremula_ofi.so, which stays in the process, and asks libfabric. Signal handlers, signal
-/// mask and environment are the same afterwards, whatever libfabric and its libraries have done.
-/// @throws core::Error unsupported if the module cannot be loaded or is of another version; as
+/// Loads libtremula_ofi.so, which stays in the process, and asks libfabric for its providers.
+/// Signal handlers, signal mask and environment are the same afterwards, whatever libfabric and its
+/// libraries have done.
+/// @throws core::Error unsupported if the module cannot be loaded or is of another version, or as
 /// Module::find
 std::unique_ptr<Providers> find(const OfiOptions& options);
 

@@ -8,7 +8,7 @@ namespace tremula::transport::ofi {
 namespace {
 
 constexpr std::uint64_t own_access = FI_SEND | FI_RECV | FI_READ;
-/// How often to try another key if one is taken: keys are random where we choose them.
+/// How many other keys to try if one is taken. Keys are random unless the provider chooses them.
 constexpr int tries = 8;
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace tremula::transport::ofi {
 
-/// The providers of libfabric that fit some options. Thread-safe.
+/// The providers of libfabric that fit the options of a session. Thread-safe.
 class Providers {
 public:
   virtual ~Providers() = default;

@@ -12,7 +12,7 @@ class Providers;
 }
 
 /// libfabric: reliable datagram endpoints and tagged messages. libfabric is loaded when it is first
-/// asked: by load(), choices() or open(). Thread-safe; its endpoints are not, and are independent
+/// needed: by load(), choices() or open(). Thread-safe; its endpoints are not, and are independent
 /// of each other.
 class Ofi final : public Transport {
 public:
@@ -47,7 +47,7 @@ private:
 
   OfiOptions options_;
   std::mutex mutex_;
-  std::unique_ptr<const ofi::Providers> providers_;  // null until libfabric was asked
+  std::unique_ptr<const ofi::Providers> providers_;  // null until libfabric is loaded
 };
 
 }  // namespace tremula::transport

@@ -28,9 +28,9 @@ constexpr std::array<std::string_view, 4> avoided{"sockets", "udp;ofi_rxd", "ofi
                                                   "net;ofi_rxm"};
 
 /// A provider over which peers do not read memory. On contended cores one step in some thousands
-/// hung while it was read: no further read or message arrived, in libfabric 1.17. This costs
-/// nothing: over sockets a read takes as long as a message, because the processor of the peer has
-/// to answer it.
+/// hung while it was read: no further read or message arrived, in libfabric 1.17. Doing without
+/// reads costs nothing: over sockets a read takes as long as a message, because the processor of
+/// the peer has to answer it.
 constexpr std::string_view reads_nothing = "tcp;ofi_rxm";
 
 std::string_view provider_of(const fi_info& info) { return info.fabric_attr->prov_name; }
@@ -97,7 +97,7 @@ Info everything(std::uint64_t capabilities) {
   hints->ep_attr->type = FI_EP_RDM;
   hints->caps = FI_TAGGED | FI_DIRECTED_RECV | capabilities;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
-  hints->domain_attr->mr_mode = memory_modes;  // libfabric returns those that it needs
+  hints->domain_attr->mr_mode = memory_modes;  // libfabric returns those that the provider needs
   hints->domain_attr->threading =
       FI_THREAD_DOMAIN;  // an endpoint has its own domain, one thread at a time
   hints->domain_attr->av_type = FI_AV_TABLE;
@@ -143,7 +143,8 @@ std::vector<Provider> find_providers(const OfiOptions& options) {
     if (!options.bind.empty() && (place == options.bind || ip == options.bind))
       offer(*info, "ofi:" + provider);
   };
-  // Providers over which peers can read memory come first: an offer is taken once.
+  // Providers over which peers can read memory come first: only the first one of each offer is
+  // taken.
   for (const Info* found : {&readers, &others})
     for (const fi_info* info = found->get(); info != nullptr; info = info->next) consider(info);
   if (usable.empty())
