@@ -12,7 +12,7 @@ namespace tremula::transport {
 class BestWire final : public Transport {
 public:
   /// @param other      a transport whose offers stand for several choices
-  /// @param is_better  whether a choice of `other` goes before TCP
+  /// @param is_better  whether a choice of `other` is better than TCP
   /// @param may_have_better  whether `other` may have a better wire, so that its offers go first
   BestWire(Tcp tcp, std::unique_ptr<Transport> other,
            std::function<bool(std::string_view)> is_better, bool may_have_better);

@@ -15,7 +15,8 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// How often test() polls at most: a caller that tests many requests in turn pays for one poll.
+/// Shortest time between two polls by test(): a caller that tests many requests in turn pays for
+/// one poll only.
 constexpr auto look_every = std::chrono::microseconds(1);
 constexpr auto shortest_pause = std::chrono::milliseconds(5),
                longest_pause = std::chrono::milliseconds(500);

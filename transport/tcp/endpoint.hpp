@@ -40,7 +40,8 @@ public:
   std::string address_text(Rank peer) const override {
     return connections_[static_cast<std::size_t>(peer)].peer.text();
   }
-  /// Returns how many connections were closed because they did not prove to be a rank of the link.
+  /// Returns how many connections were closed because they did not prove that they come from a rank
+  /// of the link.
   std::uint64_t rejected() const noexcept {
     return rejected_ + (listener_ ? listener_->rejected() : 0);
   }

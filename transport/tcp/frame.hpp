@@ -34,8 +34,8 @@ static_assert(sizeof(Frame) == 48 && std::is_trivially_copyable_v<Frame>);
 
 /// Bytes of the longest message that is sent without being announced.
 inline constexpr std::size_t longest_eager = std::size_t{64} << 10;
-/// Bytes of the longest message that is copied together with others; longer ones are written out of
-/// the caller's bytes.
+/// Bytes of the longest message that is copied together with others; longer ones are written
+/// straight from the caller's bytes.
 inline constexpr std::size_t longest_copied = std::size_t{8} << 10;
 /// Bytes of messages without a receive that an end keeps for one peer.
 inline constexpr std::uint64_t window_bytes = std::uint64_t{256} << 10;

@@ -17,7 +17,7 @@ namespace {
 // Process-wide, like descriptors: no object sees all listeners.
 std::atomic<std::size_t> slots_taken = 0;
 
-/// Connections that are accepted per turn; the link continues between two turns.
+/// The most connections that are accepted per turn; the link continues between two turns.
 constexpr int most_accepted = 16;
 
 ConnectionSlot take_slot() noexcept {

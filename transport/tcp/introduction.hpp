@@ -8,7 +8,7 @@
 //                     proof                              ──>
 //                                                        <──  proof
 //
-// The exchange is that of transport/control; its key is made of both ranks' secrets, which travel
+// The exchange is that of transport/control; its key is made from both ranks' secrets, which travel
 // only through the server, and only to the ranks of the link.
 #include <array>
 #include <chrono>
@@ -63,7 +63,7 @@ public:
   State move();
   /// Returns the errno of an attempt that was refused.
   int error() const noexcept { return error_; }
-  /// Takes the connection of an attempt that is proved; epoll no longer reports events of it.
+  /// Takes the connection of an attempt that has succeeded; epoll no longer reports events of it.
   Descriptor take();
 
 private:
@@ -77,8 +77,8 @@ private:
   std::uint64_t event_;
 };
 
-/// Room for a connection that has proved nothing yet. All listeners of the process take theirs from
-/// one store, because descriptors belong to the process.
+/// Room for a connection that has proved nothing yet. All listeners of the process share
+/// slots_of_process of them, because descriptors belong to the process.
 struct SlotTraits {
   using Handle = bool;
   static Handle none() { return false; }
@@ -86,7 +86,7 @@ struct SlotTraits {
 };
 using ConnectionSlot = core::UniqueHandle<SlotTraits>;
 
-/// Slots in the store, and further slots of each listener, so that no listener waits for another.
+/// Slots that all listeners share, and further slots of each, so that none waits for another.
 inline constexpr std::size_t slots_of_process = 128, slots_of_listener = 4;
 
 /// The accepting end: the listening socket, and connections that have proved nothing yet.
@@ -133,7 +133,7 @@ private:
     Descriptor socket;
     ConnectionSlot slot;  // empty if it takes one of the listener's own
     PayloadReader reader{};
-    std::optional<Rank> rank{};  // that it claims to be
+    std::optional<Rank> rank{};  // the rank that it claims to come from
     std::optional<ServerExchange> exchange{};
   };
   using PendingConnections = std::vector<PendingConnection>;

@@ -18,8 +18,8 @@ class Peer;
 ///   send     queued ──> finished                                            copied
 ///              ├──────> writing ──> finished                                up to longest_eager
 ///              └──────> announced ──> streaming ──> sent ──> finished       longer, or no credit
-///                           ^─────────────┴───────────┘   the receive was given up; another pulls
-///                                        └──> ending ──> finished          or is too short for it
+///                                      │     ^────────┘   the receive was given up; another pulls
+///                                      └──> ending ──> finished            or is too short for it
 ///   receive  posted ──> arriving ──> finished | failed                      eager
 ///              └──────> pulling ──> finished | failed                       announced
 ///   read     pulling ──> finished | failed
@@ -46,7 +46,8 @@ public:
   void cancel() noexcept override;
   void release() noexcept override;
 
-  /// Returns the number by which the peer refers to it: never the same for two that were in flight.
+  /// Returns the number by which the peer refers to this operation, and to no other of the
+  /// endpoint, not even an earlier one of this object.
   std::uint64_t id() const noexcept { return std::uint64_t{generation} << 32 | index_; }
   bool has_ended() const noexcept { return state == State::finished || state == State::failed; }
   void finish(std::size_t moved) noexcept {
@@ -66,7 +67,7 @@ public:
   std::uint64_t theirs = 0;   // the peer's number for its end; for a read, the offset
   std::uint64_t number = 0;   // number of the arrival that a receive pulls
   std::uint64_t region = 0;   // for a serve, the first word of the key; for a read, the second
-  std::string_view why{};     // reason of a failure other than one of lengths
+  std::string_view why{};     // reason for a failure; empty if a message was too long
   Operation* next = nullptr;
 
 private:
@@ -74,7 +75,7 @@ private:
   std::uint32_t index_;
 };
 
-/// A message of a peer that has no receive yet. `number` counts the messages of one peer.
+/// A message from a peer that has no receive yet. `number` counts the messages of one peer.
 struct Arrival {
   std::uint64_t number = 0;
   Tag tag = 0;
@@ -100,7 +101,7 @@ public:
   std::deque<Operation>& operations() noexcept { return operations_; }
 
 private:
-  /// Bytes of capacity of copies that are kept for reuse.
+  /// The most capacity, in bytes, of copies that is kept for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
   Endpoint& endpoint_;

@@ -140,7 +140,7 @@ void Peer::lose(Errc code, std::string_view why) noexcept {
   try {
     lost_why_ = why.empty() ? "unknown" : why;
   } catch (const std::bad_alloc&) {
-    lost_why_ = "out of memory";  // short enough to need none
+    lost_why_ = "out of memory";  // short enough to need no memory
   }
   forget(epoll_, socket_);
   socket_.reset();

@@ -15,8 +15,8 @@ namespace tremula::transport::tcp {
 /// Bytes moved in one direction for one peer before other peers have their turn.
 inline constexpr std::size_t most_bytes_per_turn = std::size_t{4} << 20;
 
-/// Sends, receives and reads with one rank of the other side. They wait until there is a connection,
-/// and end with it.
+/// Sends, receives and reads with one rank of the other side. They wait until there is a
+/// connection, and end with it.
 class Peer {
 public:
   Peer(Rank rank, std::string text, int epoll, Pool& pool, const Regions& regions,
@@ -35,7 +35,7 @@ public:
   void start(Operation& operation) noexcept;
   /// Gives an operation up: the caller may use its bytes again.
   void give_up(Operation& operation) noexcept;
-  /// Reads and writes, where epoll reports that the socket can do so.
+  /// Reads, if epoll has reported that the socket can, and writes as much as the socket takes.
   void move(bool can_read, bool can_write) noexcept;
   /// Stops sending bytes of this region.
   void end_serving(std::uint64_t region) noexcept;
@@ -91,7 +91,7 @@ private:
   /// Keeps the place of an announced message whose receive is given up after the peer was lost: its
   /// bytes never arrive, and no later message of its tag overtakes it.
   void keep_announced(const Operation& receive);
-  /// Keeps the message of a receive that is given up for the next receive.
+  /// Keeps, for the next receive, the message of one that is given up.
   void detach(Operation& receive, bool is_eager);
 
   Rank rank_;
@@ -100,7 +100,7 @@ private:
   Pool& pool_;
   const Regions& regions_;
   const PeerLimits& limits_;
-  Descriptor socket_;  // none before the peer is connected and once it is lost
+  Descriptor socket_;  // empty before the peer is connected, and again once it is lost
   core::Errc lost_code_{};
   std::string lost_why_;
 
@@ -110,7 +110,7 @@ private:
   std::size_t written_ = 0;    // bytes of before_ that are written
   Chunk chunk_;
   std::uint64_t credit_ = window_bytes;
-  std::size_t serves_ = 0;    // reads under way
+  std::size_t serves_ = 0;    // reads by the peer that are being served
   bool awaits_room_ = false;  // the socket takes no more for now
   bool is_armed_ = false;     // epoll reports when it takes more
   bool is_broken_ = false;    // the socket takes no more bytes; those it still holds are read

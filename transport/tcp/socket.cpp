@@ -38,7 +38,7 @@ void set(const Descriptor& socket, int level, int option, int value) noexcept {
 
 void DescriptorTraits::close(Handle handle) noexcept {
   core::clear_close_on_fork(handle);
-  ::shutdown(handle, SHUT_RDWR);  // has no effect on other descriptors
+  ::shutdown(handle, SHUT_RDWR);  // has no effect on a descriptor that is not a socket
   ::close(handle);
 }
 

@@ -25,15 +25,15 @@ using Descriptor = core::UniqueHandle<DescriptorTraits>;
 Descriptor own_socket(int handle) noexcept;
 /// Lets an epoll report events of a socket.  @throws core::Error transport
 void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events);
-/// Stops the reports of watch(). Must be called before the socket is closed: its events would be
-/// reported for as long as another process holds it.
+/// Stops the reports of watch(). Must be called before the socket is closed: otherwise its events
+/// are reported for as long as another process holds it.
 void forget(int epoll, const Descriptor& socket) noexcept;
 
 /// Returns the system's text for an error number.
 std::string system_text(int error);
 [[noreturn]] void throw_system(const std::string& what);
 
-/// An address and port of this or another host.
+/// An IP address and a port, of this or another host.
 class HostPort {
 public:
   HostPort() = default;
