@@ -34,8 +34,8 @@ struct PortFileContents {
 PortFileContents load_port_file(const std::filesystem::path& path);
 /// Returns only the address of load_port_file.
 HostPort read_port_file(const std::filesystem::path& path);
-/// Writes a port file in one step, in place of that of an earlier server of this user if there is
-/// one: a reader finds the previous state or the whole new file.
+/// Writes a port file in one step, in place of any that an earlier server of this user left: a
+/// reader finds the previous state or the whole new file.
 /// @throws core::Error invalid_argument with the system's text, or if there is a file that no
 /// server of this user can have written
 core::OwnFile write_port_file(const std::filesystem::path& path, const HostPort& address);

@@ -47,9 +47,9 @@ FramedSocket::~FramedSocket() { end_connection(); }
 
 void FramedSocket::end_connection() noexcept {
   error_code ignored;
-  const int socket =
-      socket_.release(ignored);  // leaves the reactor's epoll, which close() would not do
-  if (ignored) return;           // closed before
+  // release() takes the socket out of the reactor's epoll; close() leaves that to the system.
+  const int socket = socket_.release(ignored);
+  if (ignored) return;  // closed before
   core::clear_close_on_fork(socket);
   ::shutdown(socket, SHUT_RDWR);  // another process may hold it open
   ::close(socket);

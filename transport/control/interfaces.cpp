@@ -19,7 +19,7 @@ namespace tremula::transport {
 
 namespace {
 
-/// Returns e.g. "10.0.0.5"; empty if it is not an IP address, or is a link-local one of IPv6.
+/// Returns e.g. "10.0.0.5"; empty if it is not an IP address, or is an IPv6 link-local one.
 std::string numeric(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const void* bytes = nullptr;

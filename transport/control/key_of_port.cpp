@@ -66,7 +66,7 @@ fs::path find_key_of_port(std::uint16_t port, const std::string& runtime_folder)
 fs::path place_of_key(std::uint16_t port, const std::string& runtime_folder) {
   if (const fs::path found = find_key_of_port(port, runtime_folder); !found.empty()) return found;
   const fs::path folder = folders(runtime_folder).front();
-  ::mkdir(folder.c_str(), 0700);  // whether it exists now, fault_of() finds out below
+  ::mkdir(folder.c_str(), 0700);  // fault_of() checks below whether it exists now
   if (const auto fault = fault_of(folder))
     throw Error(Errc::invalid_argument,
                 fmt::format("folder of keys '{}': expected one of this user, {}, that no other can "

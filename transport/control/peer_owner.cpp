@@ -130,7 +130,7 @@ std::optional<Error> objection_to_peer(const Endpoint& own, const Endpoint& othe
     }
     if (peer && has_closed(peer->state)) return std::nullopt;
     // A listener that keeps no state before the first bytes arrive (SYN cookies) has no end that
-    // could be listed: if the list shows only this end, the other end is not accepted yet either.
+    // could be listed: if the list shows only this end, the other end has not been accepted yet.
     if (!peer && !find(own, other, net) && ++looks_in_vain == most_looks_in_vain)
       return std::nullopt;
     if (deadline.expired())

@@ -100,7 +100,7 @@ std::shared_ptr<TlsContext> tls_of_client(const TlsTrust& trust) {
 
 bool is_tls(const FramePrefix& first_bytes) noexcept {
   // The head of a record: a handshake message, of version 3.1 or newer. Read as the length of a
-  // frame, these bytes are more than 64 Ki.
+  // frame, these bytes are more than 64 KiB.
   return first_bytes[0] == std::byte{22} && first_bytes[1] == std::byte{3} &&
          first_bytes[2] != std::byte{0};
 }
