@@ -64,8 +64,7 @@ private:
   };
   /// Receives with one tag that wait for the other rank, or messages that wait for their receives.
   struct Lane {
-    std::deque<Transfer*>
-        receives;  // in the order in which they began; empty if there are arrivals
+    std::deque<Transfer*> receives;  // in the order they began; empty if there are arrivals
     struct Arrival {
       Envelope envelope;
       core::Bytes payload;
