@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * application LIBRARY producer|consumer STEPS OPTIONS: one rank of an application that sets handlers, a signal mask,
  * limits and so on, loads Tremula, opens a session, moves steps and closes it. After each of these it compares its
- * settings with the original ones. Prints the libraries that Tremula has loaded; exits with 1 if a setting has
- * changed. TREMULA_TEST_ALONE: this rank shares no memory with others, as if it were alone on its host. */
+ * settings with the original ones. Prints whether libfabric and libinfinipath are loaded; exits with 1 if a setting
+ * has changed. TREMULA_TEST_ALONE: this rank shares no memory with others, as if it were alone on its host. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -44,7 +44,8 @@ static void write_dump(int number, siginfo_t* info, void* context) {
   _exit(3);
 }
 
-/* Installs every kind of disposition: default (SIGINT), ignored, handlers with flags and masks. */
+/* Gives the process settings of its own. Signals get every kind of disposition: default (SIGINT), ignored, handlers
+ * with flags and masks. */
 static void settle_in(void) {
   struct sigaction action;
   memset(&action, 0, sizeof action);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""application.py LIBRARY STEPS OPTIONS: the consumer of application.c in Python. Checks that the interpreter's state,
-signal handlers included, is afterwards as it was before Tremula was loaded."""
+"""application.py LIBRARY STEPS OPTIONS: the consumer of application.c, in Python. Checks that Tremula leaves the
+settings of the process, including its signal handlers, as they were before the library was loaded."""
 import ctypes
 import locale
 import os
@@ -13,7 +13,8 @@ libc = ctypes.CDLL(None)
 
 
 def handler_of(number):
-    """Returns handler, mask and flags from glibc's struct sigaction; SA_RESTORER belongs to libc."""
+    """Returns the handler with its mask, and the flags, from glibc's struct sigaction; None if it cannot be read.
+    The flags lack SA_RESTORER, which libc sets."""
     raw = (ctypes.c_char * 256)()
     if libc.sigaction(number, None, raw) != 0:
         return None
@@ -52,7 +53,7 @@ def verify(when):
     now = inventory()
     if when in ("opened", "moved"):  # the one documented change: SIGUSR1 reports what a session waits for
         if now["handlers"][signal.SIGUSR1] == before["handlers"][signal.SIGUSR1]:
-            sys.exit(f"FAILED: {when}: expected an action for SIGUSR1, as the application has none")
+            sys.exit(f"FAILED: {when}: expected Tremula's action for SIGUSR1, found no change")
         now["handlers"][signal.SIGUSR1] = before["handlers"][signal.SIGUSR1]
     for name, was in before.items():
         if now[name] == was:
@@ -75,7 +76,7 @@ def call(name, *arguments):
 
 F64, END_OF_STREAM, ELEMENTS = 10, 1, 300000
 if os.environ.get("TREMULA_TEST_SIGINT") == "default":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own handler runs only between two of its instructions
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own handler runs only between two bytecode instructions
 signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(3))
 locale.setlocale(locale.LC_ALL, "C.UTF-8")
 if "TREMULA_TEST_ALONE" in os.environ:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process belongs to the application: its own settings are the same before Tremula is loaded,
-// with a session, after steps, and when the session is closed. libfabric is loaded only where a
+// The process belongs to the application: its settings are the same before Tremula is loaded, while
+// it has a session, after its steps, and once the session is closed. libfabric is loaded only if a
 // link needs it.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ struct Libfabric {
 struct Case {
   std::string name, transport;
   int producers, consumers;
-  bool is_alone;  // no rank shares memory with another, as on a host of its own
+  bool is_alone;  // no rank shares memory with another, as if each were alone on its host
   Libfabric producer, consumer;
   std::string provider{};  // provider of libfabric that the user names; empty if none
 };
@@ -70,7 +70,7 @@ std::string line(const std::string& when, bool has_libfabric) {
   return when + " libfabric=" + is + " libinfinipath=" + is + "\n";
 }
 
-/// Removes the state of libinfinipath: Debian's libfabric brings it; others may not.
+/// Removes what `text` says of libinfinipath: Debian's libfabric loads it; others may not.
 std::string without_infinipath(std::string text) {
   const std::string name = " libinfinipath=";
   for (auto at = text.find(name); at != text.npos; at = text.find(name, at))
@@ -119,7 +119,7 @@ TEST_P(Application, KeepsItsProcessInPython) {
   expect_report(consumer, c.consumer, 1);
 }
 
-// SIGINT keeps its default action: it ends the process in a call that would wait for ten minutes.
+// SIGINT keeps its default action: it ends the process even in a call that would wait ten minutes.
 TEST_P(Application, IsEndedByAnInterruptInAWaitingCall) {
   const Case& c = GetParam();
   Environment patient = environment_of(c);
@@ -134,7 +134,7 @@ TEST_P(Application, IsEndedByAnInterruptInAWaitingCall) {
       ASSERT_FALSE(deadline.expired()) << consumer.output();
       ASSERT_FALSE(consumer.wait(Deadline::after(0.01))) << consumer.output();
     }
-    EXPECT_FALSE(consumer.wait(Deadline::after(0.3))) << "it waits for a producer";
+    EXPECT_FALSE(consumer.wait(Deadline::after(0.3))) << "it must wait for a producer";
     consumer.process(0).signal(SIGINT);
     EXPECT_EQ(consumer.wait(Deadline::after(60)), 128 + SIGINT) << consumer.output();
   }
