@@ -101,8 +101,9 @@ testing::AssertionResult is_pattern(BytesView found, std::uint64_t seed) {
     const std::uint64_t word = word_at(at / 8, seed);
     const std::size_t bytes = std::min<std::size_t>(8, found.size() - at);
     if (std::memcmp(found.data() + at, &word, bytes) != 0)
-      return testing::AssertionFailure() << "of " << found.size() << " bytes those from " << at
-                                         << " on are not the pattern with seed " << seed;
+      return testing::AssertionFailure()
+             << "expected the pattern with seed " << seed << " in all " << found.size()
+             << " bytes, found other values in the 8 bytes from byte " << at;
   }
   return testing::AssertionSuccess();
 }

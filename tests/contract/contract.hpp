@@ -6,8 +6,8 @@
 //   make_strict_rig}));
 //
 // A test is a body that every rank of a link runs, producers and consumers alike. A backend inside
-// one process runs one thread per rank; a program that is started once per rank runs the body for
-// only for its own rank, and gives every rank the same tests in the same order.
+// one process runs one thread per rank. A program that is started once per rank runs the body for
+// its own rank only; all of them run the same tests in the same order.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -30,8 +30,8 @@ using Link = std::unique_ptr<Endpoint>;
 /// Longest wait of the suite for any event, in seconds.
 inline constexpr double patience_seconds = 30;
 
-/// Pauses between two polls for an event: yields the processor at first, and naps for longer later,
-/// so that hundreds of waiting participants leave room for the one that works.
+/// Pauses between two polls for an event: yields the processor at first, then sleeps for longer and
+/// longer, so that hundreds of waiting participants leave the processor to the one that works.
 class Patience {
 public:
   explicit Patience(double seconds = patience_seconds, int longest_nap_us = 5000)
@@ -93,7 +93,7 @@ void run_traffic(Traffic traffic, Endpoint& link, const std::function<bool()>& s
 class Victim {
 public:
   virtual ~Victim() = default;  ///< ends the process if it still runs
-  /// Returns the survivor's end, connected with the victim. Called once.
+  /// Returns the survivor's end, connected to the victim. Called once.
   virtual std::unique_ptr<Endpoint> link() = 0;
   /// Ends the process as SIGKILL does: no goodbye, no clean-up. Returns when it is gone.
   virtual void kill() = 0;
@@ -111,7 +111,7 @@ public:
   /// text that names the participant.
   virtual void run(Rank producers, Rank consumers,
                    const std::function<void(Participant&)>& body) = 0;
-  /// Returns whether peers can read each other's memory; the suite checks that this is true.
+  /// Returns whether peers can read each other's memory; the suite checks the answer.
   virtual bool is_readable() const { return false; }
   /// Returns a peer to lose; null if the backend cannot make one (the test is then skipped).
   virtual std::unique_ptr<Victim> victim(Side survivor, Traffic traffic) = 0;
@@ -136,12 +136,12 @@ protected:
                const std::function<void(Participant&, Link&)>& body);
   /// Memory of the producer that the consumer may read.
   struct Readable {
-    Bytes bytes;  // of the producer: pattern(bytes, 11)
+    Bytes bytes;  // on the producer: pattern(bytes, 11); empty on the consumer
     std::unique_ptr<transport::MemoryRegion> region;
     transport::RegionKey key{};  // on both sides
   };
-  /// Runs `body` on a link of one producer and one consumer; where the rig says that peers cannot
-  /// read memory, only checks that no region is given.
+  /// Runs `body` on a link of one producer and one consumer. If the rig says that peers cannot read
+  /// memory, only checks that no region is given.
   void on_readable(std::size_t bytes,
                    const std::function<void(Participant&, Link&, Readable&)>& body);
   Rig& rig() { return *rig_; }
@@ -152,8 +152,7 @@ private:
 };
 
 /// Calls progress and test until all of `requests` have finished.
-/// @throws core::Error as Request::test; timed_out after `patience_seconds`, saying how many are
-/// unfinished
+/// @throws core::Error as Request::test; timed_out when `patience` runs out
 void finish(Endpoint& link, std::span<Request> requests, Patience patience = Patience());
 inline void finish(Endpoint& link, Request& request) { finish(link, std::span(&request, 1)); }
 
@@ -161,11 +160,11 @@ inline void finish(Endpoint& link, Request& request) { finish(link, std::span(&r
 /// is set.
 std::uint64_t random_seed();
 
-/// Returns bytes that depend on their position and on `seed`, so that none can be mistaken for
-/// another.
+/// Returns bytes that depend on their position and on `seed`, so that a message in which bytes are
+/// misplaced, or belong to another message, can be recognized.
 Bytes pattern(std::size_t bytes, std::uint64_t seed);
 /// Returns success if `found` is pattern(found.size(), seed), else a failure that names the first
-/// byte that is not.
+/// 8 bytes that differ.
 testing::AssertionResult is_pattern(BytesView found, std::uint64_t seed);
 
 }  // namespace tremula::contract

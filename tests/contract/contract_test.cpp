@@ -197,7 +197,7 @@ TEST_P(TransportContract, KeepsPeersApart) {
       std::vector<Bytes> out, in(static_cast<std::size_t>(self.peers), Bytes(bytes));
       std::vector<Request> requests;
       for (Rank p = self.peers - 1; p >= 0;
-           --p)  // receives in a different order than sends, equal tags
+           --p)  // in the opposite order of the sends, with equal tags
         requests.push_back(link->receive(p, 77, in[static_cast<std::size_t>(p)]));
       for (Rank p = 0; p < self.peers; ++p)
         out.push_back(pattern(bytes, seed_of(self.side, self.rank, p)));
@@ -283,7 +283,7 @@ TEST_P(TransportContract, LargeMessageOfMoreThan2GiBArrives) {
     Request request =
         self.side == Side::producer ? link->send(0, 2, message) : link->receive(0, 2, message);
     finish(*link, std::span(&request, 1),
-           Patience(240, 100));  // while its bytes arrive in small parts
+           Patience(240, 100));  // polls often, because the bytes arrive in small parts
     EXPECT_EQ(request.bytes(), bytes);
     if (self.side == Side::consumer) {
       EXPECT_TRUE(is_pattern(message, 2));

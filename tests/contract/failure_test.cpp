@@ -14,8 +14,8 @@ namespace tremula::contract {
 namespace {
 
 constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
-/// Seconds after which a cancel or a destructor is taken to wait for its peer: it needs no such
-/// time, but the machine may be busy.
+/// If a cancel or a destructor takes longer, it is assumed to wait for its peer. It needs far less,
+/// but the machine may be busy.
 constexpr double give_up_seconds = 40;
 
 double seconds_of(const std::function<void()>& action) {
@@ -24,8 +24,8 @@ double seconds_of(const std::function<void()>& action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Tests `request` for at most `seconds`. Returns the error in which it ended; nullopt if it did
-/// not.
+/// Tests `request` for at most `seconds`. Returns the error in which it ended; nullopt if it ended
+/// without an error, or has not ended.
 std::optional<core::Error> error_of(Endpoint& link, Request& request, double seconds) {
   const auto deadline = Deadline::after(seconds);
   try {
@@ -72,7 +72,7 @@ TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
               << error->what();
           for (std::size_t i = posted; i < room.size(); ++i) ASSERT_EQ(room[i], std::byte{42});
         }
-        // The next message is not harmed.
+        // The next message must arrive unharmed.
         Bytes next = self.side == Side::producer ? pattern(500, 2) : Bytes(500);
         Request after =
             self.side == Side::producer ? link->send(0, 2, next) : link->receive(0, 2, next);
@@ -265,7 +265,7 @@ TEST_P(TransportContract, OutlivesALostPeer) {
 }
 
 TEST_P(TransportContract, OutlivesAPeerThatIsLostAtAnyMoment) {
-  // In the middle of a message, of a call, of a lock.
+  // The peer may be in the middle of a message or a call, or hold a lock.
   std::mt19937_64 random(random_seed());
   for (int round = 0; round < 5; ++round) {
     const auto victim = rig().victim(Side::producer, Traffic::chatting);

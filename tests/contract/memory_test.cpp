@@ -51,7 +51,7 @@ TEST_P(TransportContract, ReadsPiecesOfAPeersMemory) {
       std::vector<Bytes> pieces;
       std::vector<Request> requests;
       for (const std::size_t size : sizes) pieces.emplace_back(size + 2, std::byte{42});
-      for (std::size_t i = 0; i < sizes.size(); ++i)  // ends at the last byte
+      for (std::size_t i = 0; i < sizes.size(); ++i)  // each piece ends at the last byte
         requests.push_back(link->read(0, readable.key, whole.size() - sizes[i],
                                       std::span(pieces[i]).subspan(1, sizes[i])));
       finish(*link, requests);
@@ -138,7 +138,7 @@ TEST_P(TransportContract, ReadIsWholeOrFailsWhenThePeerGivesUp) {
         } catch (const core::Error&) {
         }
         if (is_whole) {
-          EXPECT_TRUE(is_pattern(room, 11)) << "after " << looks << " looks";
+          EXPECT_TRUE(is_pattern(room, 11)) << "after " << looks << " calls of progress()";
         }
         read.reset();
       } else {
@@ -166,7 +166,7 @@ TEST_P(TransportContract, AbandonedReadLeavesTheBytesUnchanged) {
       self.meet(nullptr);
       try {
         for (int i = 0; i < 1000; ++i) link->progress();
-      } catch (const core::Error&) {  // the reset may have cost the link
+      } catch (const core::Error&) {  // the reset may have broken the link
       }
       EXPECT_EQ(room, Bytes(32 * mebi, std::byte{42}));
     } else {

@@ -47,7 +47,7 @@ std::string read_line(int file) {
   std::string line;
   for (char byte = 0; byte != '\n';) {
     if (!has_input(file, static_cast<int>(1000 * patience_seconds)) || read(file, &byte, 1) != 1)
-      throw core::Error(core::Errc::internal, "the other process of the test says nothing");
+      throw core::Error(core::Errc::internal, "the other process of the test sends nothing");
     if (byte != '\n') line += byte;
   }
   return line;
@@ -55,7 +55,7 @@ std::string read_line(int file) {
 
 void write_line(int file, const std::string& line) {
   if (write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    throw core::Error(core::Errc::internal, "the other process of the test does not listen");
+    throw core::Error(core::Errc::internal, "the other process of the test does not read");
 }
 
 class Process final : public Victim {
@@ -128,7 +128,7 @@ std::optional<int> be_a_victim(const MakeTransport& make, std::span<char*> argum
                   Deadline::after(patience_seconds));
     write_line(STDOUT_FILENO, "connected\n");
     const auto deadline = Deadline::after(2 * patience_seconds);
-    // Its input ends when the survivor does.
+    // The input of this process ends when the survivor does.
     run_traffic(static_cast<Traffic>(std::stoi(arguments[2])), *link,
                 [&] { return deadline.expired() || has_input(STDIN_FILENO, 0); });
     return 0;

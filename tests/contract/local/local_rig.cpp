@@ -31,7 +31,7 @@ std::unique_ptr<Rig> make_rig() {
       [](Side survivor, Traffic traffic) { return start_victim(make_local, survivor, traffic); });
 }
 
-/// Returns a rig of local together with loopback.
+/// Returns a factory for rigs of local together with loopback.
 /// @param machines  number of machines among which the participants are distributed
 RigFactory rig_of(std::string name, int machines) {
   return {std::move(name), [machines]() -> std::unique_ptr<Rig> {

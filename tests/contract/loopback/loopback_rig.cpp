@@ -10,7 +10,7 @@ namespace {
 
 using transport::Loopback, transport::Network;
 
-/// A thread that the network loses: it continues, but its messages reach no other thread.
+/// A thread in place of a process. kill() makes the network lose its messages, then ends it.
 class LostThread final : public Victim {
 public:
   LostThread(Network& network, Side survivor, Traffic traffic) : network_(network) {
@@ -41,8 +41,8 @@ private:
   std::jthread thread_;
 };
 
-/// Returns a rig of loopback.
-/// @param eager_bytes  as for Network
+/// Returns a factory for rigs of loopback.
+/// @param eager_bytes  as in Network
 RigFactory rig(std::string name, std::size_t eager_bytes) {
   return {std::move(name), [eager_bytes]() -> std::unique_ptr<Rig> {
             auto network =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every test of the transport contract in two separate jobs, so that a connect that MPI cannot
-// interrupt does not affect any other test.
+// Runs every test of the transport contract in two jobs of its own, so that a connect that MPI
+// cannot interrupt does not affect any other test.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -18,10 +18,10 @@ using coupled::Arguments, coupled::Deadline, coupled::Job, coupled::Launcher, co
 
 constexpr double test_seconds = 60;
 /// Open MPI 4.1 may itself end or hold the survivor of a lost peer (transport/mpi/README.md). Such
-/// a run says nothing about Tremula and is repeated, at most this often.
+/// a run says nothing about Tremula and is repeated, at most this many times.
 constexpr int most_stopped_by_mpi = 5;
 
-/// Starts jobs that die: a rank that wants to lose a peer leaves a note (mpi_rank.cpp).
+/// Starts jobs that are to be killed: a rank that is to lose a peer leaves a note (mpi_rank.cpp).
 class VictimStarter {
 public:
   explicit VictimStarter(Stage& stage) : stage_(stage) {}
@@ -53,7 +53,7 @@ public:
 
   void TestBody() override {
     for (int stopped_by_mpi = 0; !is_judged(); ++stopped_by_mpi) {
-      std::printf("[     NOTE ] Open MPI stopped the survivor of a lost peer; once more\n");
+      std::printf("[     NOTE ] Open MPI stopped the survivor of a lost peer; trying again\n");
       ASSERT_LT(stopped_by_mpi, most_stopped_by_mpi) << "Open MPI stops every survivor";
     }
   }
@@ -99,7 +99,7 @@ private:
   std::string name_;
 };
 
-/// Returns "Suite/Prefix.Test/parameter" for every test of the suite.
+/// Returns "Prefix/Suite.Test/parameter" for every test of the suite.
 std::vector<std::string> suite() {
   std::unique_ptr<FILE, int (*)(FILE*)> list(popen(RANK_PROGRAM " --gtest_list_tests", "r"),
                                              pclose);

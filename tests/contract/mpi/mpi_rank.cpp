@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of one of the two jobs that run the contract suite: mpi_rank SIDE DIRECTORY PRODUCERS
-// CONSUMERS. With DIRECTORY the jobs meet; a third job, the peer to lose, is `mpi_rank victim
-// DIRECTORY NUMBER SIDE TRAFFIC`.
+// CONSUMERS. The jobs exchange notes in DIRECTORY. A third job, the peer to lose, is `mpi_rank
+// victim DIRECTORY NUMBER SIDE TRAFFIC`.
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives up operations while others with the same tag are queued after them, or when half of their
-// bytes have arrived.
+// Gives up operations while others with the same tag are queued after them, or when only some of
+// their bytes have arrived, and closes links whose peer has left or makes no progress.
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -132,7 +132,7 @@ TEST_P(TransportContract, FreesAnUnusedLinkWithoutItsPeer) {
     const int before = freed_communicators;
     if (self.side == Side::producer) link.reset();  // the consumer makes no progress meanwhile
     EXPECT_EQ(freed_communicators - before, self.side == Side::producer ? 1 : 0)
-        << "a link whose peer has not said goodbye is kept until MPI_Finalize";
+        << "an unused link must be freed, even if its peer has not said goodbye";
     self.meet(nullptr);
   });
 }

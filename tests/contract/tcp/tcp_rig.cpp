@@ -17,8 +17,8 @@ using transport::HybridTransport, transport::Tcp;
 
 std::unique_ptr<transport::Transport> make_tcp() { return std::make_unique<Tcp>(); }
 
-/// Returns the largest number of participants: each takes two descriptors, and two for its
-/// connection with the other side.
+/// Returns the largest number of participants: each takes two descriptors, and two more for its
+/// connection to the other side.
 Rank participants() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -34,7 +34,7 @@ std::unique_ptr<Rig> make_rig() {
 
 /// Returns a rig of tcp together with shared memory.
 std::unique_ptr<Rig> make_hybrid_rig() {
-  const auto dealt = std::make_shared<std::atomic<int>>(0);  // among two machines
+  const auto dealt = std::make_shared<std::atomic<int>>(0);  // alternately to two machines
   return std::make_unique<ThreadRig>(
       participants() / 2, "local+" + first_way(*make_tcp()),
       [dealt] {
