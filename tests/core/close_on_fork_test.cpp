@@ -46,7 +46,7 @@ TEST(CloseOnFork, ClosesInAChildAndNotInTheParent) {
   char byte = 0;
   EXPECT_EQ(read(pipe.reads(), &byte, 1), 1);
   pipe.close_writes();
-  EXPECT_TRUE(pipe.has_ended(30'000)) << "the child holds it";
+  EXPECT_TRUE(pipe.has_ended(30'000)) << "the child must not hold it open";
 }
 
 TEST(CloseOnFork, KeepsClearedAndUnmarkedDescriptorsOpen) {
@@ -56,7 +56,7 @@ TEST(CloseOnFork, KeepsClearedAndUnmarkedDescriptorsOpen) {
   const testing_only::SleepingChild child;
   for (Pipe* const pipe : {&cleared, &never}) {
     pipe->close_writes();
-    EXPECT_FALSE(pipe->has_ended(0)) << "the child has it as ever";
+    EXPECT_FALSE(pipe->has_ended(0)) << "the child must still have it open";
   }
 }
 

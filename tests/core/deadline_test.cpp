@@ -28,7 +28,7 @@ TEST(Deadline, CountsDown) {
   EXPECT_FALSE(deadline.expired());
 }
 
-TEST(Deadline, HasExpiredAfterNoTimeOrLess) {
+TEST(Deadline, ExpiresAtOnceIfTheTimeIsNotPositive) {
   for (const double seconds :
        {0.0, -1.0, -1e300, -std::numeric_limits<double>::infinity(), std::nan("")}) {
     const Deadline deadline = Deadline::after(seconds);

@@ -115,7 +115,7 @@ TEST_F(KeyFile, IsRefusedIfItHoldsNoKey) {
   EXPECT_NE(refusal().find("expected a key of 16 to 1024 bytes"), std::string::npos);
   fs::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_NE(refusal().find("found a pipe"), std::string::npos) << "and nothing waits";
+  EXPECT_NE(refusal().find("found a pipe"), std::string::npos) << "a pipe must be refused";
 }
 
 TEST_F(KeyFile, MayHoldSeveralKeysForAServer) {
@@ -132,7 +132,7 @@ TEST_F(KeyFile, MayHoldSeveralKeysForAServer) {
   EXPECT_EQ(keys[1].name(), "bob");
   EXPECT_EQ(text_of(keys[1]), "fedcba9876543210");
   EXPECT_NE(refusal().find("expected the one key of this job, found 2"), std::string::npos);
-  // A job has its own line, with or without the name.
+  // The key file of a job has the job's line only, with or without the name.
   for (const char* own : {"bob: fedcba9876543210\n", "fedcba9876543210"}) {
     write(own);
     EXPECT_EQ(text_of(read_key_file(path)), "fedcba9876543210");

@@ -35,13 +35,13 @@ TEST(Name, HasNoControlOrFormatCharacter) {
         U'\x2060', U'\x2066', U'\x2067', U'\x2068',  U'\x2069',  U'\xfeff',  U'\xfff9',
         U'\xfffe', U'\xffff', U'\xfdd0', U'\x1d173', U'\x1ffff', U'\xe0001', U'\xe0041'})
     EXPECT_FALSE(is_name("abc" + utf8(c) + "def")) << std::hex << static_cast<unsigned>(c);
-  // Their neighbours are names.
+  // Their neighbours are allowed.
   for (const char32_t c : {U' ', U'~', U'\xa0', U'\xac', U'\xae', U'\x0606', U'\x2010', U'\x202f',
                            U'\x2070', U'\xfefe', U'\xfffd', U'\x1d172', U'\xe0100'})
     EXPECT_TRUE(is_name("abc" + utf8(c) + "def")) << std::hex << static_cast<unsigned>(c);
 }
 
-TEST(Name, HasACharacterThatIsSeen) {
+TEST(Name, HasAVisibleCharacter) {
   for (const char32_t c : {U' ', U'\xa0', U'\x34f', U'\x115f', U'\x1680', U'\x180b', U'\x2003',
                            U'\x202f', U'\x2800', U'\x3000', U'\x3164', U'\xe000', U'\xf8ff',
                            U'\xfe0f', U'\xffa0', U'\xe0100', U'\xf0000', U'\x10fffd'}) {
@@ -49,13 +49,13 @@ TEST(Name, HasACharacterThatIsSeen) {
     EXPECT_FALSE(is_name(utf8(c) + " " + utf8(c))) << std::hex << static_cast<unsigned>(c);
     EXPECT_TRUE(is_name(utf8(c) + "a")) << std::hex << static_cast<unsigned>(c);
   }
-  // Their neighbours are names by themselves.
+  // A neighbour of theirs is a name by itself.
   for (const char32_t c : {U'!', U'\xa1', U'\x34e', U'\x115e', U'\x1161', U'\x2010', U'\x2801',
                            U'\x3001', U'\x3163', U'\x3165', U'\xf900', U'\xffa1'})
     EXPECT_TRUE(is_name(utf8(c))) << std::hex << static_cast<unsigned>(c);
 }
 
-TEST(Name, IsWholeUtf8) {
+TEST(Name, IsValidUtf8) {
   for (const std::string bytes :
        {"\x80", "\xc3", "\xc3(", "\xc0\xaf", "\xc1\xbf", "\xe2\x82", "\xe0\x80\xaf", "\xed\xa0\x80",
         "\xf0\x80\x80\xaf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {

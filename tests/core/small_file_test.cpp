@@ -58,7 +58,7 @@ TEST_F(Small, RefusesPipesFoldersAndDevices) {
 TEST_F(Small, IsMadeWithoutFollowingLinks) {
   const fs::path precious = folder / "precious";
   write(precious, "precious");
-  // A draft with that name would be an attacker's first guess to redirect it.
+  // An attacker who wants to redirect a draft would first guess that it has this name.
   fs::create_symlink(precious, file.string() + "." + std::to_string(::getpid()));
   fs::create_symlink(precious, file);
   EXPECT_FALSE(Draft("port file", file, "new", 0666).place());
@@ -89,16 +89,16 @@ TEST_F(Small, IsRemovedOnlyIfItIsUnchanged) {
   write(folder / "other", "own");
   fs::rename(folder / "other", file);
   own.remove();
-  EXPECT_TRUE(fs::exists(file)) << "another file has its name";
+  EXPECT_TRUE(fs::exists(file)) << "another file with its name must be kept";
 
   own = Draft("port file", file, "own", 0666).replace();
-  // Written again later, however coarse the clock of the file system is.
+  // The later time shows that it was written again, however coarse the file system's clock is.
   write(file, "own");
   const timespec later[]{{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
                          {.tv_sec = 4'000'000'000, .tv_nsec = 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), later, 0), 0);
   own.remove();
-  EXPECT_TRUE(fs::exists(file)) << "another process has written it";
+  EXPECT_TRUE(fs::exists(file)) << "a file that was written again must be kept";
 }
 
 }  // namespace
