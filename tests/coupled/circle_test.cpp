@@ -23,7 +23,7 @@ protected:
          "--stream-options", options, "--in-options", in_options, "--session",
          "{transport: " + GetParam() + ", timeout: 600, step_timeout: 600, silence: 60}"});
   }
-  /// Checks that all `jobs` end with the same deadlock error, which names all its waits.
+  /// Checks that all `jobs` end with a deadlock error whose text contains all of `parts`.
   void expect_deadlock(const std::vector<Job*>& jobs, const std::vector<std::string>& parts) {
     for (Job* const job : jobs) {
       EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 1);
@@ -83,7 +83,7 @@ TEST_P(CoupledCircle, IsReportedForARingOfThree) {
   Job& a = play({"a", 1}, "get ca put ab", "put ab");
   Job& b = play({"b", 2}, "get ab put bc", "put bc");
   Job& c = play({"c", 1}, "get bc put ca", "put ca");
-  // Each job waits for a step, or for a call that opens the link.
+  // Each job waits for a step, or for the next job to reach a call that opens the link.
   expect_deadlock({&a, &b, &c}, {"of group 'a' waits in begin_step of stream 'ca', step 0, for ",
                                  "of group 'b' wait", " in begin_step of stream 'ab', step 0, for ",
                                  "of group 'c' waits in begin_step of stream 'bc', step 0, for "});
@@ -146,7 +146,7 @@ TEST_P(CoupledCircle, WaitOfARankIsVisible) {
   b.process(1).signal(SIGUSR1);
   wait_for(b, "tremula: rank 1 of 2 of group 'b', pid ");
   wait_for(b, ": waits " + wait);
-  EXPECT_EQ(b.output().find("tremula: rank 0"), std::string::npos) << "it was sent to rank 1";
+  EXPECT_EQ(b.output().find("tremula: rank 0"), std::string::npos) << "only rank 1 got the signal";
   Job& maker = play({"maker", 1}, "make " + go);
   for (Job* const job : {&a, &b, &maker})
     EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 0) << job->output();

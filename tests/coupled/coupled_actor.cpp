@@ -12,13 +12,13 @@
 //     --steps N             to produce
 //     --pause SECONDS       in every step
 //     --pause-until FILE    ... that begins before the file exists
-//     --rest-file FILE --rest-step S   a producer waits until FILE.r exists after step S (default 0),
+//     --rest-file FILE --rest-step S   after step S (default 0), a producer waits until FILE.r exists,
 //                           as if it computed
 //     --buffer BYTES        more than the layout needs, on all ranks
 //     --buffer-rank R       ... or on this one only
 //     --leave-after N       steps, then close
 //     --abandon-after N     steps, then free without close
-//     --abandon-rank R      ... on this rank only; it stays in its group for three more seconds
+//     --abandon-rank R      ... on this rank only; all ranks stay in the group for three more seconds
 //     --die-rank R --die-step S --die-signal N   in the middle of the step; default SIGKILL
 //     --die-after-fork 1    ... after forking a child that stays
 //     --wait-file FILE      waits for it before it opens the stream
@@ -124,7 +124,7 @@ private:
     return Layout(layout);
   }
 
-  /// Returns a buffer with room for a type of 8 bytes. All elements of step s are s.
+  /// Returns a buffer with room for a type of 8 bytes, and sets `bytes_`. All elements of step s are s.
   std::vector<double> buffer() {
     std::int64_t allocated = 0;
     act("local", [&] {

@@ -3,12 +3,12 @@
 // [--steps N] [--die-rank R --die-step N --die-when FILE] [--await FILE] [--touch FILE] [--until FILE]
 // [--skips 1]: one rank of a job that produces a stream, or consumes it through all its epochs. Every
 // element carries its global number and its step. A producer puts the steps from --first up to --steps.
-// With --until it naps after each step until FILE exists, then puts --steps more: rank 0 writes the number
-// of the end to FILE.end for the other ranks, and prints "put" with that number. A rank dies in the middle
-// of --die-step, or of a later step once the file of --die-when exists. A consumer starts when the file of
-// --await exists, creates the file of --touch after its first step, and prints "took FIRST COUNT" at the
-// end, with "| FIRST COUNT" for each further epoch. With --skips it may miss steps, prints LAST instead of
-// COUNT, and "from GROUP" when its source changes.
+// With --until it naps after each step until FILE exists, then puts --steps more: rank 0 writes how many
+// steps there are to FILE.end for the other ranks, and prints "put" with that number. Rank R dies in the
+// middle of --die-step, or of a later step once the file of --die-when exists. A consumer starts when the
+// file of --await exists, creates the file of --touch after its first step, and prints "took FIRST COUNT"
+// at the end, with "| FIRST COUNT" for each further epoch. With --skips it may miss steps, prints LAST
+// instead of COUNT, and "from GROUP" when its source changes.
 #include <signal.h>
 
 #include <chrono>
@@ -155,8 +155,8 @@ public:
 
 private:
   /// Returns the step at which the producer ends; nullopt until `file` exists. Rank 0 sees the file and
-  /// announces the end to the other ranks by another file, so that ranks can be any number of steps apart.
-  /// No rank begins a step that rank 0 has not begun.
+  /// announces the end to the other ranks with another file, which they may see any number of steps later: no
+  /// rank begins a step that rank 0 has not begun.
   std::optional<std::uint64_t> last_after(const std::string& file, std::uint64_t end) const {
     const std::string end_file = file + ".end";
     if (tremula_session_rank(session_) == 0) {

@@ -4,7 +4,7 @@
 //
 //     --misuse finalized      continues after MPI_Finalize; there are two ranks
 //     --misuse one_more       puts 3 steps and closes; rank --longer puts more
-//     --misuse consumer       takes all steps until an error
+//     --misuse consumer       takes steps until an error
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -111,7 +111,7 @@ private:
   std::unique_ptr<MaybeMpi> mpi_;
   Session session_;
   Layout layout_;
-  OutStream out_;  // last: destroyed before its session
+  OutStream out_;  // after session_, so that it is destroyed first
   std::vector<double> data_ = std::vector<double>(4, 1.5);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_particles --group simulation|tracks|columns --steps S --transport T: one rank of a job whose
-// particles move from rank to rank, with some particles missing in some steps, and all in others; of a job
+// particles move from rank to rank, with some of them missing in some steps, and all in others; of a job
 // that follows them by their ids; or of a job that divides them evenly. Checks every particle of every
 // step, all bytes and messages, and that no memory is allocated after the largest step: the second half of
 // the steps has the counts of the first half.
@@ -90,7 +90,7 @@ void simulate(Session& session, std::uint64_t steps) {
   expect_equal(statistics.bytes, 2 * rows * row_bytes, "bytes sent");
   expect(statistics.packages <= steps * (trackers + 2),
          "at most one message for each peer and step");
-  expect_equal(statistics.growths, growths, "times that memory was made");
+  expect_equal(statistics.growths, growths, "growths of its memory");
   out.close();
 }
 
@@ -123,7 +123,7 @@ void follow(Session& session, std::uint64_t steps) {
                  std::to_string(step));
   }
   expect_equal(step, steps, "steps");
-  expect_equal(in.statistics().growths, growths, "times that memory was made");
+  expect_equal(in.statistics().growths, growths, "growths of its memory");
   in.close();
 }
 
@@ -157,7 +157,7 @@ void divide(Session& session, std::uint64_t steps) {
     }
   }
   expect_equal(step, steps, "steps");
-  expect_equal(in.statistics().growths, growths, "times that memory was made");
+  expect_equal(in.statistics().growths, growths, "growths of its memory");
   in.close();
 }
 

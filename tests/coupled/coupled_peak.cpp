@@ -4,8 +4,8 @@
 //     rank=0 part=B baseline=B peak=B array=N mapped=N:B mapped=N:B ...
 //
 // part: bytes of its array. baseline: bytes of memory when the array was filled, before the session
-// was opened; peak: most bytes of memory at any time. array: number of the file that holds the array;
-// 0 if none. mapped: bytes of a file in the memory of this process.
+// was opened; peak: the most bytes of memory at any time. array: number of the file that holds the array;
+// 0 if none. mapped: number of a file, and its bytes in the memory of this process.
 //
 //     --side out|in  --layout  --steps  --queue-depth  --memory ordinary|allocated  --transport
 //
@@ -187,7 +187,7 @@ private:
   const MaybeMpi& mpi_;
   Layout layout_;
   Part part_;
-  std::vector<double> ordinary_;  // the array, or
+  std::vector<double> ordinary_;  // holds the array unless memory_ does
   std::unique_ptr<void, Freer<tremula_deallocate>> memory_;
   std::span<double> data_;
   Session session_;

@@ -25,7 +25,7 @@ void produce(tremula_session* session, const Scenario& scenario) {
   }
   set_attributes(out.get(), scenario);
   std::uint64_t bytes = 0, request = 0;
-  bool is_shared = false;  // whether copies share the bytes, so that only their sum is known
+  bool is_shared = false;  // whether ranks with copies share the bytes: only their sum is known
   for (int step = 0; step < scenario.steps; ++step) {
     expect_ok(tremula_out_begin_step(out.get()), "begin step " + std::to_string(step));
     for (std::size_t f = 0; f < fields.size(); ++f) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_queue --group G --role producer|consumer --steps S --options YAML --transport T --nap MICROSECONDS
-// --consumers K: one rank of a stream whose steps may be dropped. It naps at random, each consumer rank
-// at its own pace, checks every element, which carries its step and its global number, and prints "saw
-// STEPS dropped COUNT" at the end; a consumer lists the number of each step.
+// --seed N: one rank of a stream whose steps may be dropped. It naps at random, at a pace of its own. A
+// consumer checks every element, which carries its step and its global number. At the end it prints "saw
+// STEPS dropped COUNT" with the number of each step, and a producer prints "saw dropped COUNT".
 #include <algorithm>
 #include <chrono>
 #include <iostream>

@@ -44,8 +44,8 @@ struct Part {
   std::vector<Cell> cells;
 };
 
-/// Returns a part of a mesh: tiles of 12 x 10 cells, some cut in four, distributed at random; in one mesh
-/// rank 2 has no cells.
+/// Returns a part of a mesh: tiles of 12 x 10 cells, some cut in four, distributed at random; in every fifth
+/// mesh, rank 2 has no cells.
 Part mesh_of(int rank, std::uint64_t mesh) {
   std::vector<Index> origins, extents;
   std::vector<Cell> cells;
@@ -168,9 +168,9 @@ void take(Session& session, std::uint64_t steps, const BothOf& both_of) {
     both.push_back(std::move(next));
   }
   expect(step == steps, std::to_string(steps) + " steps, found " + std::to_string(step));
-  expect(both.size() - 1 - in.redeclarations() <= 2,  // layouts requested with the last steps
-         "nearly all of " + std::to_string(both.size() - 1) + " redeclarations to hold, found " +
-             std::to_string(in.redeclarations()));
+  expect(both.size() - 1 - in.redeclarations() <= 2,  // those with the last steps may come too late
+         "nearly all of " + std::to_string(both.size() - 1) +
+             " redeclarations to take effect, found " + std::to_string(in.redeclarations()));
   expect(in.statistics().bytes == bytes,
          std::to_string(bytes) + " bytes, found " + std::to_string(in.statistics().bytes));
   expect(in.statistics().steps == steps, "all steps to be counted");

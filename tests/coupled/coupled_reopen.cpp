@@ -34,7 +34,7 @@ public:
   }
 
   void turn(long round) {
-    // All ranks of a job make the same collective calls: they draw the same numbers.
+    // All ranks of a job make the same collective calls, because they draw the same numbers.
     const bool gets_first = puts_ != 0 && random_() % 2 == 0, closes_in_first = random_() % 2 == 0;
     OutStream out;
     InStream in;
@@ -47,10 +47,10 @@ public:
       if (!gets_first) get(in.get(), round, step);
     }
     drift();
-    if (closes_in_first) expect_ok(tremula_in_close(in.get()), "close what it gets");
+    if (closes_in_first) expect_ok(tremula_in_close(in.get()), "close the in stream");
     drift();
-    expect_ok(tremula_out_close(out.get()), "close what it puts");
-    if (!closes_in_first) expect_ok(tremula_in_close(in.get()), "close what it gets");
+    expect_ok(tremula_out_close(out.get()), "close the out stream");
+    if (!closes_in_first) expect_ok(tremula_in_close(in.get()), "close the in stream");
   }
 
 private:

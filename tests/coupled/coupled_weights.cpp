@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_weights --group trained|served --to tensor_parallel|sharded --versions V --transport T: one rank
 // of a job of 4 that holds the parameters of a small transformer in f32, or of a job of 4 that takes them.
-// To tensor_parallel: from shards along dimension 0 on 4 ranks to 2 x 2 ranks as bf16. To sharded: the same
-// backwards, as f32. Checks every element of every version, and the bytes and messages that the layouts
+// To tensor_parallel: from shards along dimension 0 on 4 ranks to 2 x 2 ranks as bf16. To sharded: the
+// reverse, as f32. Checks every element of every version, and the bytes and messages that the layouts
 // require.
 #include "tests/coupled/program.hpp"
 #include "tests/coupled/weights.hpp"
@@ -107,7 +107,7 @@ void consume(Session& session, const Holding& held, std::uint64_t versions) {
   }
   expect(v, versions, "versions");
   check_messages(in, versions);
-  expect(in.statistics().bytes / sizeof(float), versions * elements, "elements got");
+  expect(in.statistics().bytes / sizeof(float), versions * elements, "elements received");
   in.close();
 }
 

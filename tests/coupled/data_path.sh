@@ -44,8 +44,8 @@ for name in a b; do
   host[$name]=$!
 done
 is_apart() { [ "$(readlink "/proc/${host[$1]}/ns/net")" != "$(readlink /proc/self/ns/net)" ]; }
-await 30 "to make network namespaces, which takes root" is_apart a
-await 30 "to make network namespaces, which takes root" is_apart b
+await 30 "to make network namespaces, which requires root" is_apart a
+await 30 "to make network namespaces, which requires root" is_apart b
 for cable in 0 1; do  # eth0: 10.1.0, to the server; eth1: 10.2.0, for data
   ip link add "eth$cable" netns "${host[a]}" type veth peer name "eth$cable" netns "${host[b]}"
   for end in a:1 b:2; do
@@ -99,7 +99,7 @@ expect_words() {  # expect_words NAME TEXT...
   local name=$1
   shift
   for text in "$@"; do
-    grep -qF -- "$text" "$work/$name.0" || fail "expected that $name says: $text"
+    grep -qF -- "$text" "$work/$name.0" || fail "expected $name to report: $text"
   done
 }
 
@@ -114,7 +114,7 @@ for name in producer consumer; do
 done
 mend_cable 1
 
-echo "== a data path that is cut while the server vouches for both sides"
+echo "== a data path that is cut while the server reports that both sides are alive"
 start_both "silence: 2" 100000
 await 60 "a step" test -e "$work/consumer.steps"
 cut_cable 1
@@ -124,7 +124,7 @@ for name in producer consumer; do
 done
 mend_cable 1
 
-echo "== a way to the server that is cut for 6 s"
+echo "== a path to the server that is cut for 6 s"
 start_both "timeout: 60" 1000
 await 60 "a step" test -e "$work/consumer.steps"
 cut_cable 0

@@ -60,7 +60,7 @@ protected:
         {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"},
          {"TREMULA_SERVER", "file:" + (stage.directory() / "server.port").string()}});
   }
-  /// Waits for the job to end by the death of a rank.
+  /// Waits until the job ends because a rank has died.
   /// @param step  receives the step in which the rank died; may be null
   static void expect_death(Job& job, Deadline deadline, std::uint64_t* step = nullptr) {
     const auto status = job.wait(deadline);
@@ -110,7 +110,7 @@ TEST_P(CoupledEpoch, RestartedProducerContinuesTheStream) {
                        die("1", std::to_string(dies_in)), "0");
   ASSERT_NO_FATAL_FAILURE(expect_death(first, deadline));
   // The second job starts from a checkpoint, with other ranks and another layout: rank 1 of `other` needs
-  // nothing of the rank that dies, and has the step.
+  // nothing from the rank that dies, and gets the step.
   Job& second = produce({"ocean", 2}, "shape=60x84 grid=1x2 store=column", die("0", "12"), "5");
   ASSERT_NO_FATAL_FAILURE(expect_death(second, deadline));
   stage.stop_server(SIGKILL);
@@ -121,7 +121,7 @@ TEST_P(CoupledEpoch, RestartedProducerContinuesTheStream) {
     const auto taken = taken_by(*job);
     ASSERT_EQ(taken.size(), job == &consumer ? 3u : 2u) << job->output();
     for (const Taken& of_rank : taken) {
-      EXPECT_EQ(of_rank, taken[0]) << "a step counts on all ranks or on none";
+      EXPECT_EQ(of_rank, taken[0]) << "a step must count on all ranks or on none";
       ASSERT_EQ(of_rank.size(), 6u) << job->output();
       EXPECT_EQ(of_rank[0], 0u);
       // Producer ranks may be at different steps; the step in which a rank died does not count.
@@ -136,7 +136,7 @@ TEST_P(CoupledEpoch, RestartedProducerContinuesTheStream) {
   }
 }
 
-TEST_P(CoupledEpoch, RestartedConsumerContinuesAtTheProducer) {
+TEST_P(CoupledEpoch, RestartedConsumerRejoinsTheProducer) {
   constexpr std::uint64_t kept = 6;
   for (const std::string begins : {"next", "oldest"}) {
     SCOPED_TRACE(begins);
@@ -167,7 +167,7 @@ TEST_P(CoupledEpoch, RestartedConsumerContinuesAtTheProducer) {
     EXPECT_EQ(taken[0], taken[1]);
     ASSERT_EQ(taken[0].size(), 2u);
     EXPECT_GT(taken[0][0] + (begins == "oldest" ? kept : 0), died_in);
-    EXPECT_EQ(taken[0][0] + taken[0][1], steps) << "to the end, without a gap";
+    EXPECT_EQ(taken[0][0] + taken[0][1], steps) << "it must get all later steps";
     stage.stop_server(SIGTERM);
   }
 }

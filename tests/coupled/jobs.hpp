@@ -53,7 +53,7 @@ private:
 /// How the ranks of a job are started.
 enum class Launcher {
   mpirun,  ///< one mpirun
-  plain,   ///< one process per rank, with RANK and WORLD_SIZE in its environment as by torchrun
+  plain,  ///< one process per rank, with RANK and WORLD_SIZE in its environment, as torchrun sets them
 };
 
 /// The role of a group of ranks, and its size: Roles{{"producer", 3}, {"consumer", 2}}.

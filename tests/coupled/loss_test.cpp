@@ -14,7 +14,7 @@ namespace tremula::coupled {
 namespace {
 
 constexpr int fatal_step = 3;
-/// How many steps a rank that needs nothing of the lost rank may be ahead: the default queue depth.
+/// How many steps a rank that needs nothing from the lost rank may be ahead: the default queue depth.
 constexpr int queue_depth = 2;
 
 struct Loss {
@@ -35,7 +35,7 @@ protected:
     stage.start_server();
     if (GetParam().transport == "mpi") stage.start_ompi_server();
   }
-  /// Starts a job whose packages are some hundred kibibytes long, so that a step has a middle.
+  /// Starts a job whose packages are several hundred kibibytes long, so that a step has a middle.
   Actors act(const Role& role, const std::string& side, const Arguments& more = {}) {
     const std::string layout = "shape=300000 grid=" + std::to_string(role.ranks);
     return play(role, GetParam().launcher,
@@ -45,10 +45,10 @@ protected:
   }
   std::string silence_ = "3";
   bool has_child_ = false;  // whether the lost rank has forked a child that survives it
-  /// Sends `signal` to `rank` of one side and checks that every rank of the other side gets an error.
+  /// Makes `rank` of one side raise `signal`, and checks that every rank of the other side gets an error.
   void lose(const std::string& lost_side, int rank, int signal = SIGKILL) {
     for (int stopped_by_mpi = 0; !is_lost_and_judged(lost_side, rank, signal); ++stopped_by_mpi) {
-      std::cout << "[     NOTE ] Open MPI stopped the survivor; once more\n";
+      std::cout << "[     NOTE ] Open MPI stopped the survivor; trying again\n";
       ASSERT_LT(stopped_by_mpi, 5) << "Open MPI stops every survivor";
     }
   }
@@ -111,7 +111,7 @@ TEST_P(CoupledLoss, IsReportedForConsumerRankZero) { lose("in", 0); }
 
 TEST_P(CoupledLoss, IsReportedForTheLastConsumerRank) { lose("in", GetParam().roles[1].ranks - 1); }
 
-// The silence limit exceeds the test's patience, so that the loss is not found by silence.
+// The silence limit exceeds the test's patience, so that silence cannot reveal the loss.
 TEST_P(CoupledLoss, IsReportedAtOnceIfTheRankHasForked) {
   if (GetParam().launcher == Launcher::mpirun) GTEST_SKIP() << "mpirun ends the rest of the job";
   silence_ = "600";
@@ -137,7 +137,7 @@ TEST_P(CoupledLoss, OfOneConsumerAffectsNoOther) {
                              "--die-rank", "0", "--die-step", "320"});
   expect_end(steady);
   expect_end(out);
-  EXPECT_GT(mortal.event_of(0, "first_step").step, 0) << "it came first";
+  EXPECT_GT(mortal.event_of(0, "first_step").step, 0) << "it must come later";
   EXPECT_EQ(mortal.event_of(0, "die").step, 320);
   for (int r = 0; r < consumer.ranks; ++r) {
     EXPECT_EQ(steady.error_of(r).status, 0) << testing::PrintToString(steady.error_of(r));

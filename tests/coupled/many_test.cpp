@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three producer jobs own boxes of one array, three consumer jobs take the whole array: one leaves
+// Three producer jobs own boxes of one array, and three consumer jobs take the whole array: one leaves
 // early, one is killed, one starts late. Each consumer gets successive whole steps as long as it stays,
 // and the producers continue to the end (coupled_many checks every element).
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST_P(CoupledMany, ProducersAndConsumersShareOneArray) {
   EXPECT_EQ(taken_by(leaving), std::vector<Taken>(3, {0, leaves_after})) << leaving.output();
   const auto taken = taken_by(late);
   ASSERT_EQ(taken.size(), 4u) << late.output();
-  EXPECT_GT(taken[0].first, 0u) << "it came first";
+  EXPECT_GT(taken[0].first, 0u) << "it must come later";
   EXPECT_EQ(taken, std::vector<Taken>(4, {taken[0].first, steps - taken[0].first}));
 }
 

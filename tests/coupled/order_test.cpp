@@ -118,7 +118,7 @@ TEST_P(CoupledOrder, MistakeOfOneRankFailsOnAllRanks) {
 }
 
 TEST_P(CoupledOrder, RankThatGivesUpLateDelaysNoOther) {
-  // Rank 0 of the producer has seen the consumer leave in order, and rank 0 decides.
+  // Rank 0 of the producer has seen the consumer leave in order, and it decides for all ranks.
   const Actors out = act(producer, "out", {"--steps", "200", "--pause", "0.01"});
   const Actors in =
       act(consumer, "in", {"--leave-after", "2", "--abandon-after", "20", "--abandon-rank", "1"});
@@ -142,7 +142,7 @@ TEST_P(CoupledOrder, StepMovesWhileTheProducerComputes) {
     expect_no_error(actors);
   }
   for (int r = 0; r < producer.ranks; ++r)
-    EXPECT_EQ(out.event_of(r, "rested").rank, r) << "the step moved when its producer called again";
+    EXPECT_EQ(out.event_of(r, "rested").rank, r) << "the step must move before the next call";
 }
 
 TEST_P(CoupledOrder, StreamContinuesWithoutTheServer) {

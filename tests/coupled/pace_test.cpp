@@ -41,8 +41,8 @@ std::vector<Taken> taken_by(const Job& job) {
   return all;
 }
 
-/// Returns, by the definition, how many of the times 0, 20, ... are needed at 0, dt, ..., and how many are
-/// not, until all have ended.
+/// Returns how many of the producer's steps at 0, 20, ... a consumer needs, by definition, at its times 0, dt,
+/// ... until the stream ends, how many it passes, and the time of the last one.
 Taken expected(long steps, long dt, bool is_around) {
   std::set<long> needed;
   const long last = producer_dt * (steps - 1);
@@ -120,7 +120,7 @@ TEST_P(CoupledPace, RestartedConsumerContinuesWithTheNextStep) {
   EXPECT_EQ(second[0].last, producer_dt * (steps - 1));
 }
 
-// Ranks leave a collective call since the producer is dead, and one rank makes that call late or never:
+// Ranks leave a collective call because the producer is dead, and one rank makes that call late or never:
 // all ranks still continue together with the other stream of the session.
 TEST_P(CoupledPace, DeadProducerAffectsNoOtherStream) {
   constexpr long steps = 51;

@@ -71,7 +71,7 @@ void PrintTo(const PeakCase& peak, std::ostream* out) { *out << peak.name(); }
 
 class CoupledPeak : public testing::TestWithParam<PeakCase> {
 protected:
-  /// @param memory  kind of memory of both sides
+  /// @param memory  where both sides have their arrays: ordinary or allocated
   void run(int queue_depth, const std::string& memory, bool is_transposed) {
     const auto& [roles, transport] = GetParam();
     const std::string shape = "shape=12288x1024 ";  // 96 MiB

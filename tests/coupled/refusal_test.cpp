@@ -47,7 +47,7 @@ TEST_P(CoupledRefusal, NamesAStalePortFile) {
   stage.start_server();
   stage.stop_server(SIGKILL);
   const auto port_file = stage.directory() / "server.port";
-  ASSERT_TRUE(std::filesystem::exists(port_file)) << "SIGKILL leaves the port file";
+  ASSERT_TRUE(std::filesystem::exists(port_file)) << "SIGKILL must leave it behind";
   const Actors job = play({"lonely", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam(), 3)),
                           {{"TREMULA_SERVER", "file:" + port_file.string()}});
   expect_end(job);
@@ -157,7 +157,7 @@ TEST_P(CoupledRefusal, NamesAGridThatDoesNotMatchTheGroup) {
   }
 }
 
-/// The side with ghost cells gets the reason: a consumer by `unsupported`, a producer by `peer_lost`.
+/// The side with ghost cells gets the reason: a consumer with `unsupported`, a producer with `peer_lost`.
 TEST_P(CoupledRefusal, NamesGhostCellsWithASkewedLayout) {
   stage.start_server();
   const std::string skewed = "shape=10 mesh=2 block=2 owner0=b0+1",

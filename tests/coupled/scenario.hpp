@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Joint scenarios of a producer and a consumer, derived from a seed so that two jobs that know
-// nothing of each other agree on them; and the place of every element, only from the definition:
-// blocks are dealt to the coordinates in turn, like cards, and each coordinate keeps its blocks in
-// the order in which they were dealt. Shares no code with index_calc.
+// nothing of each other agree on them; and the place of every element, computed from the definition
+// alone: blocks are dealt to the coordinates in turn, like cards, and each coordinate keeps its
+// blocks in the order in which they were dealt. Shares no code with index_calc.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -92,8 +92,8 @@ struct Scenario {
 Scenario make_scenario(std::uint64_t seed, int number, int producers, int consumers);
 
 std::size_t element_bytes(tremula_type type);
-/// Writes the value of element `global` of field `field` in step `step`. Neither rounding nor a
-/// narrow type changes it from run to run.
+/// Writes the value of element `global` of field `field` in step `step`. It is the same in every
+/// run, even in a narrow type, where it wraps around or is rounded.
 void write_value(std::byte* at, tremula_type type, std::int64_t global, std::uint64_t step,
                  std::size_t field);
 

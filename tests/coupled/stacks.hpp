@@ -14,6 +14,6 @@ void answer_with_stacks();
 /// to its standard error soon, followed by `stack_end`. Threads that cannot answer are left alone.
 /// @return the number of threads that will answer
 int ask_for_stacks(pid_t process);
-inline constexpr std::string_view stack_end = "---- so far this thread\n";
+inline constexpr std::string_view stack_end = "---- end of this thread\n";
 
 }  // namespace tremula::coupled

@@ -111,8 +111,9 @@ TEST_P(CoupledStart, RestartedServerLearnsOfTheJobs) {
   const auto says = [&](const std::string& text) {
     return server.output().find(text) != std::string::npos;
   };
-  until([&] { return says("group_back group=producer streams=1 links=1"); }, "the producer");
-  until([&] { return says("group_back group=steady streams=0 links=1"); }, "the consumer");
+  until([&] { return says("group_back group=producer streams=1 links=1"); },
+        "no producer came back");
+  until([&] { return says("group_back group=steady streams=0 links=1"); }, "no consumer came back");
   for (const Actors& actors : {late, steady, out}) expect_order(actors);
   for (int r = 0; r < 2; ++r) {
     EXPECT_GT(late.event_of(r, "first_step").step, 0);
@@ -120,7 +121,7 @@ TEST_P(CoupledStart, RestartedServerLearnsOfTheJobs) {
     EXPECT_EQ(steady.event_of(r, "end_of_stream").step, 399);
   }
   EXPECT_TRUE(says("stream_closed stream=s producer=producer"))
-      << "the server learns of the end as well";
+      << "the server must learn of the end as well";
 }
 
 TEST_P(CoupledStart, RankStoppedForSixSecondsIsNotLost) {

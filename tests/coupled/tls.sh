@@ -52,10 +52,10 @@ expect_refusal() {  # expect_refusal NAME TEXT: the job fails, and its log conta
   local status=0
   wait "${job[$1]}" || status=$?
   [ "$status" != 0 ] || fail "$1 was not refused"
-  grep -qF -- "$2" "$work/$1.log" || fail "$1 does not say: $2"
+  grep -qF -- "$2" "$work/$1.log" || fail "expected $1 to report: $2"
 }
 
-bash -c "$(command_of 'openssl req')" 2>"$work/openssl.log" || fail "openssl makes no certificate"
+bash -c "$(command_of 'openssl req')" 2>"$work/openssl.log" || fail "openssl made no certificate"
 serve server "$(command_of 'tremula serve')"
 server=127.0.0.1:$(sed 's/.*://' "$work/server.port")
 
@@ -85,7 +85,7 @@ grep -q "connection" "$work/middle.log" && fail "the wrong server received somet
 echo "== several users"
 unset TREMULA_TLS_CA
 code=$(/usr/bin/python3 "$blocks" "$page" coupled.tls 2)
-[ "$(grep -c . <<<"$code")" = 3 ] || fail "expected three commands in the second block of the page, of several users"
+[ "$(grep -c . <<<"$code")" = 3 ] || fail "expected three commands in the second block of the page, on several users"
 bash -c "$(head -n 2 <<<"$code")" || fail "no keys"
 serve users "$(tail -n 1 <<<"$code" | sed "s|~/tremula/bin|$bin|")"
 server=127.0.0.1:$(sed 's/.*://' "$work/users.port")

@@ -35,7 +35,7 @@ start_host() {  # start_host NAME
     kill -0 "${host_of_process[$1]}" 2>/dev/null || break
     sleep 0.1
   done
-  [ -e "$work/$1.up" ] || fail "expected to make a host of namespaces (unshare --net --pid --uts), which takes root"
+  [ -e "$work/$1.up" ] || fail "expected to make a host of namespaces (unshare --net --pid --uts), which requires root"
   init[$1]=$(cat "/proc/${host_of_process[$1]}/task/${host_of_process[$1]}/children")
   init[$1]=${init[$1]// /}
 }
@@ -143,7 +143,7 @@ for order in "${orders[@]}"; do
   # The mean of 0 1 2 ... 799999 is 399999.5; a step adds a million.
   for step in $(seq 0 9); do
     echo "step $step: mean $((step * 1000000 + 399999)).5"
-  done | diff - <(grep '^step' "$work/consumer.log") || fail "the consumer has other numbers than the producer"
+  done | diff - <(grep '^step' "$work/consumer.log") || fail "the consumer's numbers differ from the producer's"
   grep -q 'TREMULA_SERVER=10.1.0.1:7423' "$work/serve.log" || fail "the server's first line does not name its address"
   stop_hosts
 done
@@ -152,7 +152,7 @@ done
 export TREMULA_KEY_FILE=$work/tremula.key
 walk=(--seed "${TREMULA_TEST_SEED:-7}" --scenarios 12 --transport auto)
 
-echo "== every element, the producer beside the server with nothing set"
+echo "== every element, the producer on the server's host, without TREMULA_SERVER"
 start_hosts
 start_server "$TREMULA_KEY_FILE"
 start producer a env TREMULA_LOG=info "$mpiexec" -n 2 "$bin/coupled_producer" "${walk[@]}" --peers 3
@@ -177,14 +177,14 @@ rank_of consumer 1 3 a 2
 rank_of consumer 2 3 b 2
 expect_success producer.0 producer.1 consumer.0 consumer.1 consumer.2
 
-echo "== what is wrong is named"
+echo "== errors name their cause"
 expect_refusal() {  # expect_refusal NAME TEXT...
   local name=$1 status=0
   shift
   wait "${job[$name]}" || status=$?
   [ "$status" != 0 ] || fail "$name was not refused"
   for text in "$@"; do
-    grep -qF -- "$text" "$work/$name.log" || fail "$name does not say: $text"
+    grep -qF -- "$text" "$work/$name.log" || fail "expected $name to report: $text"
   done
 }
 start consumer b env TREMULA_SERVER=10.1.0.1:7423 TREMULA_OFI_BIND=eth9 "$bin/quick_start_consumer"

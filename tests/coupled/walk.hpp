@@ -34,7 +34,7 @@ struct LocalField {
   unsigned char spoiler = 0x5a;
 
 private:
-  std::vector<std::byte> ordinary_;  // the buffer, or
+  std::vector<std::byte> ordinary_;  // holds the buffer unless memory_ does
   std::unique_ptr<void, Freer<tremula_deallocate>> memory_;
 };
 

@@ -76,7 +76,7 @@ inline float weight(std::size_t tensor, Index index, std::uint64_t version) {
 }
 
 /// Returns the nearer of the two numbers of bf16 around a finite `value`, or the even one if both are equally
-/// near, by the definition.
+/// near. Computed from the definition.
 inline BF16 rounded(float value) {
   std::uint32_t below = 0;
   std::memcpy(&below, &value, sizeof below);
