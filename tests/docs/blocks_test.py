@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that each code block of the manual names its use, and that a test makes that use."""
+"""Checks that each code block of the manual names its use, and that a test puts it to that use."""
 import os
 import re
 import subprocess

@@ -41,7 +41,7 @@ await() {  # await FILE
 echo "== docs/howto/plan.md: the page shows what the commands print, except for times"
 for number in 1 2; do
   bash -ec "$(block howto/plan $number)" >"$work/plan.log" || fail "tremula plan of the page"
-  /usr/bin/python3 - "$source" $number "$work/plan.log" <<'PYTHON' || fail "tremula plan prints something else than the page says"
+  /usr/bin/python3 - "$source" $number "$work/plan.log" <<'PYTHON' || fail "tremula plan does not print what the page shows"
 import re
 import sys
 from pathlib import Path
@@ -101,14 +101,14 @@ mapfile -t run < <(block reference/configuration 1)
 start ompi "exec ${run[0]% &}"
 await ompi.uri
 export TREMULA_TRANSPORT=mpi
-# Programs that initialise MPI for several threads, as the page says: mpi4py does.
+# The programs must initialise MPI for several threads, as the page says; mpi4py does.
 export PYTHONPATH=$source/bindings/python PYTHONDONTWRITEBYTECODE=1 TREMULA_LIBRARY=$library
 programs=$source/examples/00_quick_start
 start producer "${run[1]/.../--bind-to none -n 2 /usr/bin/python3 $programs/producer.py}"; producer=$last
 start consumer "${run[1]/.../--bind-to none -n 3 /usr/bin/python3 $programs/consumer.py}"; consumer=$last
 wait "$consumer" || fail "the consumer over mpi"
 wait "$producer" || fail "the producer over mpi"
-grep -q '^step 9: mean 9399999.5$' "$work/consumer.log" || fail "the consumer over mpi has other numbers"
+grep -q '^step 9: mean 9399999.5$' "$work/consumer.log" || fail "the consumer over mpi has wrong numbers"
 kill "$server"
 wait "$server" || true
 echo "== the commands of the manual run"

@@ -67,7 +67,7 @@ start ocean "${run[1]}"; ocean=$last
 start atmosphere "${run[2]}"; atmosphere=$last
 finished ocean "$ocean"
 finished atmosphere "$atmosphere"
-/usr/bin/python3 - "$source" <<'PYTHON' | diff - ocean.log || fail "the ocean prints something else than the page says"
+/usr/bin/python3 - "$source" <<'PYTHON' | diff - ocean.log || fail "the ocean does not print what the page shows"
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1] + "/docs/site")
@@ -91,7 +91,7 @@ start simulation "${run[1]}"$'\nwait'; simulation=$last
 start train "${run[2]}"$'\nwait'; train=$last
 finished simulation "$simulation"
 finished train "$train"
-# Each of the 24 steps was on one of two ranks, once. Both ranks write to one log, so that words of lines may be mixed.
+# Each of the 24 steps reached one of the two ranks, once. Both ranks write to one log, so their words may be mixed.
 steps=$(grep -oE '\[[0-9]+(, [0-9]+)*\]' train.log | tr -d '[] ' | tr ',' '\n' | sort -n | xargs)
 [ -s checkpoint.0 ] && [ -s checkpoint.1 ] || fail "the training has left no checkpoints"
 [ "$steps" = "$(seq 0 23 | xargs)" ] || fail "expected the steps 0 to 23, each once, found $steps"
