@@ -5,7 +5,7 @@
 
 namespace tremula::fuzz {
 
-/// Checks fields of a message that was accepted: decode() judges their layouts.
+/// Checks fields of a message that was accepted. decode() may still refuse their layouts.
 inline void check_fields(const proto::WireFields& fields) {
   std::vector<proto::Field> decoded;
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the frames of a control connection from pieces of any size. The first byte is the size of
-// each of the first pieces; the rest arrives at once.
+// Reads the frames of a control connection from pieces of any size. The first byte determines the
+// size of each of the first pieces; the rest arrives at once.
 #include <sys/socket.h>
 
 #include "core/error.hpp"
@@ -70,6 +70,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = fuzz::view(data + 1, size - 1);
   fuzz::require(over_a_socket(bytes, 1 + std::size_t{data[0]}) == by_definition(bytes),
-                "the frames that were sent arrive, and no other");
+                "the frames that were sent arrive, and no others");
   return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions with several keys send the server any messages in any order, connect, fall silent and
-// leave. The bytes choose. The server is restarted at times; sessions show it seals of earlier
-// servers, their own and others. Every message passes through proto, and the server sends nothing
-// that a session would reject.
+// leave, as the bytes choose. The server is restarted at times; sessions show it seals of earlier
+// servers, their own and those of others. Every message passes through proto, and the server sends
+// nothing that a session would reject.
 #include <array>
 #include <map>
 #include <memory>
@@ -437,7 +437,7 @@ private:
   std::uint64_t link_ = 1;                                    // id of the link matched last
   std::vector<wire::Matched> links_;                          // links matched last, by any server
   std::map<std::string, Sealed> group_seals_, stream_seals_;  // by their names
-  std::map<std::string, std::string> tokens_;                 // of consumers, by the stream
+  std::map<std::string, std::string> tokens_;                 // of consumers, by stream
   double now_ = 0;
 };
 

@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     server::load_config(
         {}, [](const char*) { return nullptr; }, path);
   } catch (const core::Error& error) {
-    fuzz::require(error.code() == core::Errc::invalid_argument, "a bad file is the operator's");
+    fuzz::require(error.code() == core::Errc::invalid_argument,
+                  "a bad file is a mistake of the operator");
   }
   return 0;
 }

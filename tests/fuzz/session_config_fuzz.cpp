@@ -13,7 +13,8 @@ void load(Load&& load_options, const std::string& options) {
   try {
     load_options(options);
   } catch (const core::Error& error) {
-    fuzz::require(error.code() == core::Errc::invalid_argument, "a bad option is the caller's");
+    fuzz::require(error.code() == core::Errc::invalid_argument,
+                  "a bad option is a mistake of the caller");
   }
 }
 
