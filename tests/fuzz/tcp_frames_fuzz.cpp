@@ -161,7 +161,7 @@ private:
     peer_->start(operation);
   }
 
-  /// Writes a frame with any contents in the way of an honest peer.
+  /// Writes a frame with any contents, in the way in which an honest peer writes it.
   void write_frame() {
     Frame frame{.kind = static_cast<FrameKind>(in_.below(10))};
     frame.tag = static_cast<Tag>(in_.below(4));
