@@ -20,7 +20,7 @@ inline std::vector<Index> random_shape(Random& random, std::size_t dimensions) {
   return shape;
 }
 
-/// Writes an element that carries a number, and shows when only a part of it was moved.
+/// Writes an element that carries a number, so that a move of only a part of it is noticed.
 inline void put_number(std::byte* at, std::size_t element_bytes, Index number) {
   for (std::size_t i = 0; i < element_bytes; ++i)
     at[i] = static_cast<std::byte>(static_cast<std::uint64_t>(number) >> (8 * (i % 8)) ^ (i / 8));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The definition, element by element: blocks are dealt like cards. It reads the fields of
-// distributions and layouts as data and calls nothing of the room.
+// distributions and layouts as data, and only large_numbers calls functions of the room.
 #include <map>
 #include <vector>
 
@@ -45,7 +45,7 @@ inline Dealt deal(const Distribution& d) {
   return dealt;
 }
 
-/// Returns the maximal runs of elements that each coordinate of theirs shares with `me`; none for
+/// Returns the maximal runs of elements that each coordinate of `theirs` shares with `me`; none for
 /// coordinates that share nothing.
 inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
                                                     const Dealt& theirs) {
@@ -135,7 +135,7 @@ struct World {
     });
   }
 
-  /// Returns the global numbers of the elements that `me` owns here and `peer` there, in wire
+  /// Returns the global numbers of the elements that `me` owns here and `peer` owns there, in wire
   /// order.
   std::vector<Index> common(const World& there, Rank me, Rank peer, Order order) const {
     std::vector<Index> result;

@@ -108,8 +108,8 @@ private:
   Index most_, least_;
 };
 
-/// Returns whether the definition gives `result` for these elements: up to rounding, exactly where
-/// nothing is rounded.
+/// Returns whether the definition gives `result` for these elements: up to rounding, and exactly
+/// where nothing is rounded.
 inline bool is_right(const Transformation& t, const std::byte* from, const std::byte* to,
                      const std::byte* result) {
   if (t.is_copy()) return std::memcmp(from, result, core::element_bytes(t.to)) == 0;

@@ -14,7 +14,7 @@ namespace {
 
 using testing::deal, testing::Dealt, testing::Random;
 
-// Values returned by ScaLAPACK 2.2.1 (numroc_, indxg2p_, indxg2l_), indices made 0-based.
+// Values returned by ScaLAPACK 2.2.1 (numroc_, indxg2p_, indxg2l_), converted to 0-based indices.
 
 TEST(Distribution, LocalExtentEqualsNumroc) {
   const struct {
@@ -119,7 +119,7 @@ TEST(Distribution, EqualsDefinitionForRandomSplits) {
   }
 }
 
-TEST(Distribution, HoldsAtTheEndOf63Bits) {
+TEST(Distribution, IsExactAtTheLargestExtent) {
   constexpr Index n = std::numeric_limits<Index>::max();
   for (const BlockCyclic d :
        {BlockCyclic{.extent = n, .block = 1, .grid = 1000, .source = 999},

@@ -38,7 +38,7 @@ Numbers held(Index extent, const std::vector<Index>& mesh, const std::vector<std
   return left;
 }
 
-/// Returns the split factor of an axis: it states which axes after it have cut before it.
+/// Returns the split factor of an axis: the product of the later axes of the mesh that cut before it.
 Index factor_of(std::size_t axis, const std::vector<Index>& mesh,
                 const std::vector<std::size_t>& order) {
   Index factor = 1;
@@ -141,7 +141,7 @@ TEST(Placements, DistributeStridedChunksOfAnEvenExtent) {
   const Index shape[] = {24}, mesh[] = {2, 2};
   const Placement one[] = {{0, 3}, {}};
   EXPECT_EQ(to_string(layout_on_mesh(shape, mesh, one)), "shape=24 mesh=2x2 axes0=0 block=4");
-  // Axis 1 makes chunks of 12; each has chunks of 6, and axis 0 cuts each of these.
+  // Axis 1 makes chunks of 12; each of them has two chunks of 6, and axis 0 cuts each of these.
   const Placement both[] = {{0, 4}, {0}};
   EXPECT_EQ(to_string(layout_on_mesh(shape, mesh, both)),
             "shape=24 mesh=2x2 axes0=1/0 splits0=0/3/6/9/12/15/18/21/24 "

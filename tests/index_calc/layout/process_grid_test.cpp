@@ -65,7 +65,7 @@ TEST(ProcessGrid, RankAtIsInverseOfCoordsOf) {
   }
 }
 
-TEST(ProcessGrid, FindsMembersWithoutALookAtEveryRange) {
+TEST(ProcessGrid, FindsMembersWithoutSearchingEveryRange) {
   // Looking at every range for each of the questions would take 2^41 looks.
   constexpr Rank ranks = 1 << 20;
   Layout layout = Layout::parse("shape=1048576 grid=1048576");

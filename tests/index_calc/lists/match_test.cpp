@@ -216,8 +216,8 @@ TEST(Lists, NameAMissingOrRepeatedElement) {
   expect_moves_all(random, good, copies);
 }
 
-/// A rank owns every second one of many intervals. Walking from the first interval for each element would take
-/// 10^11 steps.
+/// A rank owns every second interval of many. Walking from the first interval for each element would take 10^11
+/// steps.
 TEST(Lists, TakeOnePassOverManySplits) {
   constexpr Index intervals = 200'000, length = 10;
   Splits splits{.bounds = {0}, .owner = {}, .grid = 2};
@@ -278,7 +278,7 @@ std::size_t segments_in(const SegmentList& list) {
   return count;
 }
 
-/// Blocks given as points make two short lists for each pair, as they do given as layouts.
+/// Blocks given as points make two short lists for each pair, as they do when given as layouts.
 TEST(Lists, KeepOnePatternForTheRowsOfBlocks) {
   const Layout from = Layout::parse("shape=400x400 grid=2x2 block=32x32"),
                to = Layout::parse("shape=400x400 grid=1x3 block=48x48");
@@ -391,7 +391,7 @@ TEST(Lists, HaveFingerprintsThatDependOnTheMatch) {
   EXPECT_NE(fingerprint(1), fingerprint(2));
 }
 
-/// Bytes that no rank has written end in an error, and those that a rank has written are read unchanged.
+/// Runs that a rank has written are read unchanged; foreign bytes end in an error, or in runs in order.
 TEST(Lists, ReadOrRefuseForeignBytes) {
   Random random;
   for (int i = 0; i < testing_only::rounds(2000); ++i) {

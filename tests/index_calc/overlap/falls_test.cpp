@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FALLS plans everything that ASPEN plans: the same lists at a different cost.
+// FALLS makes the same lists as ASPEN at a different cost, and refuses plans that are too large for it.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -44,7 +44,7 @@ std::vector<Family> joined(const SegmentList& list, Index turns) {
   return result;
 }
 
-/// Returns the first fact in which two lists differ; empty if there is none.
+/// Returns the first property in which two overlaps differ; empty if there is none.
 std::string difference(const Overlaps& a, const Overlaps& b) {
   if (a.size() != b.size()) return "number of peers";
   for (std::size_t i = 0; i < a.size(); ++i) {

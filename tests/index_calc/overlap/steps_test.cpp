@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The equations of the ASPEN paper by exact counters, with blocks counted from the definition.
+// Checks the equations of the ASPEN paper with exact counters; blocks are counted from the definition.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -33,7 +33,7 @@ Index period_of(const BlockCyclic& a, const BlockCyclic& b) {
   return std::lcm(a.block * a.grid, b.block * b.grid);
 }
 
-/// A pair without source, blocks that make no families, and at least one whole period.
+/// A pair without source, whose blocks make no families, with at least one whole period.
 struct Pair {
   BlockCyclic mine, theirs;
   Index periods;
@@ -50,7 +50,7 @@ Pair random_pair(Random& random) {
 }
 
 TEST(Steps, FollowEquationFourWithAspen) {
-  // D * L * N_local, for each dimension; without boundary terms if the extent is whole periods.
+  // D * L * N_local, for each dimension; without boundary terms, because all periods are whole.
   Random random;
   for (int round = 0; round < 2000; ++round) {
     const auto [mine, theirs, periods] = random_pair(random);
@@ -116,12 +116,12 @@ TEST(Steps, StayWithinEquationTwoWithFalls) {
     longer.extent = others.extent = periods * period;
     for (Index me = 0; me < mine.grid; ++me)
       of_more_periods += overlaps(longer, {me}, others, Algorithm::falls).steps();
-    ASSERT_EQ(in_one_period, of_more_periods) << "falls looks only at one period";
+    ASSERT_EQ(in_one_period, of_more_periods) << "falls must look at one period only";
   }
 }
 
-TEST(Steps, StayWithinEquationOneWithTheClassicalOne) {
-  // L * R * N_local + R * N_remote over the whole extent, because both lists are walked onward.
+TEST(Steps, StayWithinEquationOneWithClassical) {
+  // L * R * N_local + R * N_remote over the whole extent, because both lists are only walked forward.
   Random random;
   for (int round = 0; round < 300; ++round) {
     auto [mine, theirs, periods] = random_pair(random);

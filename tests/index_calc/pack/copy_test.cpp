@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pack.hpp: packages in stretches, and directly from one local buffer to the other.
+// Tests pack.hpp: packages move in stretches, and directly from one local buffer to the other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -121,7 +121,7 @@ struct Redistribution {
           if (i == 0) continue;
           const bool is_joined = runs[i - 1].theirs + runs[i - 1].bytes == from_byte &&
                                  runs[i - 1].mine + runs[i - 1].bytes == to_byte;
-          ASSERT_FALSE(is_joined) << "two runs are one";
+          ASSERT_FALSE(is_joined) << "two adjacent runs must be one";
         }
         ASSERT_EQ(bytes, static_cast<std::size_t>(s.count) * width);
       }
@@ -177,11 +177,11 @@ Buffers large_buffers(const Layout& layout, std::size_t width) {
   return result;
 }
 
-TEST(Copy, IsTheSameByEveryKernel) {
+TEST(Copy, IsTheSameWithEveryKernel) {
   Random random;
   for (int round = 0; round < testing_only::rounds(300) && !::testing::Test::HasFailure();
        ++round) {
-    // Rows of all lengths, from a part of a line to several pieces of a long run.
+    // Rows of all lengths, from a part of a cache line to several pieces of a long run.
     const std::string shape = "shape=" + std::to_string(random.in(1, 40)) + "x" +
                               std::to_string(random.in(1, random.one_in(4) ? 4000 : 300)) + " ";
     const auto layout = [&] {
@@ -282,7 +282,7 @@ TEST_F(FalseClaim, IsRefusedBeforeAnythingIsTouched) {
     expect_refused(claimed,
                    outside + "30 of the peer's part, found first " + std::to_string(first));
   }
-  claimed.first = 12;  // the last element is the last cell
+  claimed.first = 12;  // the last element is in the last cell
   EXPECT_NO_THROW(copy_from_peer(plan_[1], mine_, claimed, 8, their_local_, my_local_));
   for (const std::size_t d : {0U, 1U})
     for (const Index stride : {Index{0}, Index{-1}, Index{12}, most / 2, most, -most - 1}) {
@@ -305,7 +305,7 @@ TEST_F(FalseClaim, IsRefusedBeforeAnythingIsTouched) {
   expect_refused(LocalPart{}, "expected a peer's part of 2 dimensions, found 0");
 }
 
-TEST_F(FalseClaim, MayHaveAnyStrideThatNoElementTakes) {
+TEST_F(FalseClaim, MayHaveAnyStrideThatNoElementUses) {
   const Layout line = Layout::parse("shape=1x6 grid=1x1");
   const LocalPart mine = local_part(line, 0);
   LocalPart theirs = mine;

@@ -16,7 +16,7 @@ namespace {
 
 using testing::Random, testing::World, testing::buffer_of, testing::random_shape;
 
-/// Returns the runs of these elements, counted one by one.
+/// Returns the runs that `elements` form in the buffer, found by comparing neighbouring elements.
 Runs runs_of(const World& world, const std::vector<Index>& elements) {
   std::vector<Index> lengths;
   Index previous = -2;
@@ -66,7 +66,7 @@ TEST(Pack, MovesEveryElementToItsPlaceInAgreedWireOrder) {
   }
 }
 
-TEST(Pack, TransposesLargerThanATile) {
+TEST(Pack, TransposesArraysLargerThanATile) {
   for (const char* shape :
        {"shape=140x137 grid=1x1", "shape=67x3x83 grid=1x1x1", "shape=2x65x3x69 grid=1x1x1x1"}) {
     Layout rows = Layout::parse(shape), columns = rows;
@@ -100,7 +100,7 @@ TEST(Pack, WalksContiguousMemoryAsOneRun) {
   EXPECT_EQ(runs_of("shape=40x30 grid=1x1", "shape=40x30 grid=1x2 block1=1", Order::row), 600);
 }
 
-TEST(Pack, CountsARunOf62Bits) {
+TEST(Pack, CountsARunOf2ToThe62Elements) {
   const Layout all = Layout::parse("shape=4611686018427387904 grid=1");
   EXPECT_EQ(runs(make_plan(all, all, 0)[0], local_part(all, 0), Order::row),
             (Runs{.count = 1, .longest = Index{1} << 62, .shortest = Index{1} << 62}));

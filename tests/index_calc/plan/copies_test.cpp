@@ -73,7 +73,7 @@ TEST(Copies, GiveEveryCopyOfTheSinkEveryElementOnce) {
         const auto bytes = static_cast<std::size_t>(package.elements) * width;
         std::vector<std::byte> wire(bytes), piece;
         pack(package, part, order, width, sent[me], wire);
-        // Also in two stretches.
+        // Two stretches must give the same bytes.
         const Index cut = random.in(0, package.elements);
         for (const Stretch s : {Stretch{0, cut}, Stretch{cut, package.elements - cut}}) {
           piece.resize(static_cast<std::size_t>(s.count) * width);
@@ -215,8 +215,8 @@ TEST(Copies, AreSharedEvenlyAndNearOnesFirst) {
 }
 
 TEST(Copies, ShareTheRemainderAtRandom) {
-  // Each pair of cells shares one line of 4 elements; it must not always be the same copy of 4 that
-  // sends it.
+  // Each pair of cells shares one line of 4 elements, which must not always be sent by the same one
+  // of the 4 copies.
   const Layout from = Layout::parse("shape=64x4 mesh=4x4 axes1=1"),
                to = Layout::parse("shape=64x4 grid=64x4");
   for (Rank r = 0; r < rank_count(from); ++r) {

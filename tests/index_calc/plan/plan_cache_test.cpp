@@ -40,7 +40,7 @@ TEST(PlanCache, DistinguishesDifferentRequests) {
   EXPECT_EQ(cache.hits(), 0U);
 }
 
-TEST(PlanCache, DoesNotCareHowARankStoresItsPart) {
+TEST(PlanCache, IgnoresHowARankStoresItsPart) {
   PlanCache cache;
   const Layout ghosts = Layout::parse("shape=40x30 grid=4x1 ghost=1x2 leading=50");
   EXPECT_EQ(cache.get(rows, columns, 1), cache.get(ghosts, columns, 1));

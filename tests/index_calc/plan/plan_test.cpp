@@ -176,7 +176,7 @@ TEST(Plan, IsOrderedByGridCoordinatesOfPeers) {
   EXPECT_EQ(peers, (std::vector<Rank>{10, 12, 14, 11, 13, 15}));
 }
 
-TEST(Plan, VisitsPeersWithoutALookAtEveryRange) {
+TEST(Plan, VisitsPeersWithoutSearchingEveryRange) {
   // Looking at every range of members for each package would take 2^39 looks.
   constexpr Rank ranks = 1 << 20;
   Layout theirs = Layout::parse("shape=1048576 grid=1048576");
@@ -293,7 +293,7 @@ std::size_t exact_bytes(const Distribution& mine, GridCoord me, const Distributi
 }
 constexpr Index most = std::numeric_limits<Index>::max();
 
-TEST(Plan, CostsNeitherExtentNorRemoteCoordinates) {
+TEST(Plan, SizeDependsOnNeitherExtentNorRemoteGrid) {
   constexpr Index n = 1'000'000'000'000;
   const BlockCyclic plain{.extent = n, .block = n / 7 + 1, .grid = 7, .source = 3};
   const BlockCyclic cyclic{.extent = n, .block = 1, .grid = 5, .source = 2};
@@ -303,13 +303,13 @@ TEST(Plan, CostsNeitherExtentNorRemoteCoordinates) {
       .bounds = {0, 10, n / 3, n / 2, n}, .owner = {999'999, 0, 999'999, 5}, .grid = 1'000'000};
   EXPECT_LT(exact_bytes(cyclic, {1}, bands), 2000U);
   EXPECT_LT(exact_bytes(bands, {999'999}, cyclic), 3000U);
-  // One block of mine meets two of a million coordinates.
+  // One block of mine meets two of a billion coordinates.
   const BlockCyclic far{.extent = n, .block = 1000, .grid = 1'000'000'000, .source = 999'999'999};
   EXPECT_LT(exact_bytes(BlockCyclic{.extent = n, .block = 1500, .grid = 1'000'000'000}, {77}, far),
             1000U);
 }
 
-// Neither the round block * grid nor the period fits 63 bits.
+// Neither the round block * grid nor the period fits into 63 bits.
 const BlockCyclic huge{.extent = most, .block = (Index{1} << 61) + 1, .grid = 5, .source = 1};
 
 TEST(Plan, IsSmallIfARoundIsBeyond63Bits) {
@@ -361,7 +361,7 @@ TEST(Plan, IsSmallIfOnlyTheSecondRoundExceeds63Bits) {
   EXPECT_LT(exact_bytes(huge, {1}, half), 1000U);
 }
 
-TEST(Plan, HoldsAtTheEndOf63Bits) {
+TEST(Plan, IsExactAtTheLargestExtent) {
   Random random;
   for (int round = 0; round < 3000; ++round) {
     const Index extent = most - random.in(0, 4);

@@ -169,14 +169,14 @@ struct TableRow {
   std::function<std::vector<Box>(const Cell&)> boxes;  ///< of a rank, in ascending block number
 };
 
-/// Returns [cut_b, cut_{b+1}) of k parts, with cut_i = floor(n * i / k).
+/// Returns the begin and the length of [cut_b, cut_{b+1}), with cut_i = floor(n * i / k).
 std::pair<Index, Index> part(Index n, Index k, Index b) {
   return {n * b / k, n * (b + 1) / k - n * b / k};
 }
 Box box(std::pair<Index, Index> rows, std::pair<Index, Index> columns) {
   return {rows.first, rows.second, columns.first, columns.second};
 }
-/// Returns tile t of v elements, of n elements in all.
+/// Returns the begin and the length of tile t, where n elements are cut into tiles of v.
 std::pair<Index, Index> tile(Index n, Index v, Index t) { return {t * v, std::min(v, n - t * v)}; }
 Index tiles(Index n, Index v) { return (n + v - 1) / v; }
 
@@ -364,7 +364,7 @@ TEST(SkewedPlan, PlacesEveryRowOfTheTableAsTheKernelsDo) {
 
 /// One hop from ScaLAPACK's layout into the spread input of a factorization: every rank gets N^2 / P
 /// elements, and one message from each producer that owns an element of its tiles.
-TEST(SkewedPlan, MovesTheClosedFormForASpreadFeed) {
+TEST(SkewedPlan, MatchesTheClosedFormForASpreadFeed) {
   constexpr Index n = 1024, v = 16, nb = 64, rows = 3, columns = 2;
   const Layout producer = Layout::parse("shape=1024x1024 grid=3x2 block=64x64");
   const Layout consumer =
@@ -382,12 +382,12 @@ TEST(SkewedPlan, MovesTheClosedFormForASpreadFeed) {
     plan.for_each_package(
         [&](const Package& p) { families += p.along[0].period.size() + p.along[1].period.size(); });
     EXPECT_LE(families, static_cast<std::size_t>(n / v * n / v / 32) + plan.size())
-        << "one for each tile, and for each package one of rows";
+        << "at most one family for each tile, and one of rows for each package";
   }
 }
 
-/// All-gathered blocks: each copy of the sink gets all, each copy of the source sends an equal part.
-TEST(SkewedPlan, MovesTheClosedFormForCopies) {
+/// All-gathered blocks: each copy of the sink gets all of them, and each copy of the source sends an equal part.
+TEST(SkewedPlan, MatchesTheClosedFormForCopies) {
   const Layout source = Layout::parse("shape=96x64 mesh=4x2 equal0=4 owner0=b0");
   const Layout sink =
       Layout::parse("shape=96x64 mesh=2x2x2 equal=4x2 owner0=b0/2-b1 owner1=b1 owner2=b0");
@@ -437,7 +437,7 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
               "unsupported: expected at most 2097152 boxes for each rank, a");
     EXPECT_EQ(mine_says, error([&] { make_plan(*theirs, *mine, 3, Role::sink); }));
   }
-  // Copies, and ranks that own nothing, do not raise the bound of the others: 2^22 boxes are on 2
+  // Copies, and ranks that own nothing, do not raise the bound for the others: 2^22 boxes are on 2
   // of 4096 ranks.
   const Layout tiles = Layout::parse("shape=2048x2048 grid=64x64");
   for (const char* few : {"shape=2048x2048 mesh=2x2048 block=1x1 owner0=b0 owner1=0",
@@ -465,7 +465,7 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
       "is validated, f");
 }
 
-/// A descriptor is a few bytes, and planning one rank of many costs its own blocks.
+/// A descriptor takes a few bytes, and a plan for one rank of many costs only that rank's blocks.
 TEST(SkewedPlan, CostsOnlyItsOwnBlocksOfManyRanks) {
   const Layout consumer = Layout::parse(
       "shape=100000x100000 mesh=64x64x16 block=128x128 owner0=b0 owner1=b1 owner2=b0/64+b1/64");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrays are dealt by the definition, and every element carries its own global number.
+// The arrays are distributed by the oracle, and every element carries its own global number.
 #include "index_calc/proof/content_hash.hpp"
 
 #include <gtest/gtest.h>

@@ -37,7 +37,7 @@ Gains sparse(const Problem& problem) {
   return gains;
 }
 
-/// Returns the sum of the gains; fails if the numbers of rows and seats of a column differ.
+/// Returns the sum of the gains; fails unless every column gets as many rows as it has seats.
 Wide sum_of(const Problem& problem, const std::vector<Rank>& columns) {
   Wide sum = 0;
   std::vector<Rank> rows(problem.seats.size());

@@ -426,7 +426,7 @@ TEST(Relabel, KeepsLabelsIfNothingIsSaved) {
 }
 
 TEST(Relabel, LetsProcessesKeepTheirLabelWithinAHost) {
-  // Labels 0 and 2 belong to host 1, where 1 and 2 are.
+  // Labels 0 and 2 belong to host 1, where processes 1 and 2 are.
   const Transfer transfer = transfer_of({{5, 0, 5}, {0, 5, 0}});
   const auto found = relabel({&transfer, 1}, Places{{1, 0}, {0, 1, 1}});
   EXPECT_EQ(found.process, (std::vector<Rank>{1, 0, 2}));

@@ -101,7 +101,7 @@ TEST(Skew, NamesTheFaultOfAText) {
   }
 }
 
-/// Every rank finds its blocks in ascending number, and the place of any other rank's block.
+/// Every rank finds its blocks in the order of their numbers, with their places and their owner.
 TEST(Skew, FindsTheBlocksOfEveryRankAndTheirPlaces) {
   Random random;
   for (int i = 0; i < 1000; ++i) {
@@ -132,7 +132,7 @@ TEST(Skew, FindsTheBlocksOfEveryRankAndTheirPlaces) {
   }
 }
 
-/// The block of an element is found at once, also where numbers are near 2^63.
+/// The block of an element is found without a search, even in an extent of up to 2^62.
 TEST(Skew, FindsTheBlockOfAnElement) {
   Random random;
   for (int i = 0; i < 20000; ++i) {

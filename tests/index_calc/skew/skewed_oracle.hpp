@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Skewed layouts by the definition, element by element, and random ones. It reads the fields of layouts
-// as data and calls nothing of the room.
+// Skewed layouts by the definition, element by element, and random ones. The oracle reads the fields of
+// layouts as data and calls no function of the room.
 #include <algorithm>
 #include <map>
 #include <tuple>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result does not depend on the processor: products and sums are rounded separately, also where
+// A result does not depend on the processor: products and sums are rounded separately, even where
 // the processor could do both at once. transform_functions.cpp is built a second time here, for a
 // processor that can, with the options of its room.
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(Contraction, DoesNotHappenInTheRoom) {
 }
 
 TEST(Contraction, DoesNotHappenWithFusedInstructions) {
-  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor cannot";
+  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no FMA";
   expect_each_rounded(transform_function_for_fma);
   expect_each_part_rounded(transform_function_for_fma);
 }

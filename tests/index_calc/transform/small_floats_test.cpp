@@ -245,7 +245,7 @@ TEST(Bool, IsAnIntegerOfZeroOrOne) {
     }
 }
 
-TEST(Opaque, IsMovedAsItIsAndNothingElse) {
+TEST(Opaque, IsMovedUnchangedAndNeverConverted) {
   EXPECT_NO_THROW(validate({.from = core::opaque(24), .to = core::opaque(24)}));
   for (const Transformation& t :
        {Transformation{.from = core::opaque(24), .to = core::opaque(25)},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transform.hpp: single values, those that fit and those that are refused.
+// Tests transform.hpp with single values: those that fit, and those that are refused.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 using core::Errc;
 using enum core::ElementType;
 
-/// Returns successive elements, transformed without a layout.
+/// Returns successive elements, transformed in one stretch.
 template <class To, class From>
 std::vector<To> transformed(const Transformation& t, const std::vector<From>& from,
                             std::vector<To> to = {}) {
@@ -49,7 +49,7 @@ using Integers =
                      std::pair<std::uint64_t, std::integral_constant<core::ElementType, u64>>>;
 TYPED_TEST_SUITE(Borders, Integers);
 
-TYPED_TEST(Borders, AreTheLastThatFit) {
+TYPED_TEST(Borders, AreTheLastValuesThatFit) {
   using T = typename TypeParam::first_type;
   using Limits = std::numeric_limits<T>;
   constexpr core::ElementType type = TypeParam::second_type::value;
@@ -112,11 +112,11 @@ TEST(Transform, FollowsIeeeWhereNothingIsChecked) {
   EXPECT_TRUE(std::isnan(floats[2]));
   EXPECT_EQ(floats[3], 0.1F);
   EXPECT_EQ(floats[4], 0.F);
-  // In double, not in float: 2^24 + 1 is kept until the sum is rounded.
+  // Computed in double, not in float: 2^24 + 1 is kept until the sum is rounded.
   EXPECT_EQ(transformed<float>({.from = i32, .to = f32, .alpha = 2, .beta = 1},
                                std::vector{(1 << 24) + 1}, {-33554432.F})[0],
             2.F);
-  // Real factors do not mix the parts.
+  // Real factors do not mix real and imaginary parts.
   using C = std::complex<double>;
   const auto kept = transformed<C>({.from = c128, .to = c128, .alpha = 2, .beta = 3},
                                    std::vector<C>{{HUGE_VAL, 1}}, {{1, HUGE_VAL}});

@@ -67,7 +67,7 @@ struct Viewed {
   std::map<Rank, Index> elements;  ///< of each rank
 };
 
-/// @param in_array  returns the element of the array for one of the view
+/// @param in_array  returns the element of the array for an element of the view
 /// @param part_of   returns the part of a rank
 template <class InArray, class PartOf>
 Viewed viewed(const Layout& view, const Numbers& array_shape, InArray&& in_array,
@@ -180,7 +180,7 @@ TEST(Selected, MatchesTheTableOfCases) {
               to_string(Layout::parse(row.expected)));
 }
 
-TEST(Selected, HoldsAtTheEndOf63Bits) {
+TEST(Selected, IsExactAtTheLargestExtent) {
   constexpr Index most = std::numeric_limits<Index>::max();
   Layout layout;
   layout.dims = {
