@@ -5,8 +5,8 @@
 
 namespace tremula::testing_only {
 
-/// Moves both requests on and returns whether both are complete. With && the second one would stand
-/// still until the first one is complete.
+/// Advances both requests and returns whether both are complete. With && alone, the second request
+/// would not advance until the first one is complete.
 inline bool both_complete(transport::Request& first, transport::Request& second) {
   const bool first_is_complete = first.test();
   return second.test() && first_is_complete;

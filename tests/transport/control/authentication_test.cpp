@@ -56,7 +56,7 @@ TEST(Authentication, BothEndsProveThatTheyKnowTheKey) {
     EXPECT_TRUE(is_of_exchange(*one));
     EXPECT_LE(one->size(), max_unproved_payload_bytes);
     const std::string text(reinterpret_cast<const char*>(one->data()), one->size());
-    EXPECT_EQ(text.find("0123456789"), std::string::npos) << "the key itself is never sent";
+    EXPECT_EQ(text.find("0123456789"), std::string::npos) << "the key itself must not be sent";
   }
   EXPECT_NE(recorded.client_proof, recorded.server_proof);
 }
@@ -120,7 +120,7 @@ TEST(Authentication, AProofOfAnotherSessionProvesNothing) {
 }
 
 TEST(Authentication, ProofOfAClientIsNotOneOfAServer) {
-  // A stranger that hands the client's own proof back to it.
+  // A stranger hands the client's own proof back to it.
   ClientExchange client(key());
   ServerExchange server(key());
   Bytes mine = client.receive(server.receive(client.opening()).reply).reply;

@@ -162,7 +162,7 @@ TEST(ControlConnection, EndsAtAServerThatDoesNotKnowTheKey) {
     server.write(answer);
     EXPECT_EQ(record.closed(1).size(), 1u);
     ASSERT_TRUE(connection.refusal());
-    EXPECT_EQ(server.read(1), "") << "it sends nothing to a stranger";
+    EXPECT_EQ(server.read(1), "") << "nothing must be sent to a stranger";
     EXPECT_TRUE(record.frames(0).empty());
     server.drop();
   }
@@ -302,7 +302,7 @@ TEST(ControlConnection, EndsWithItsProcessThoughAChildLives) {
   ASSERT_EQ(read(up[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
   kill(rank, SIGKILL);
   waitpid(rank, nullptr, 0);
-  EXPECT_TRUE(server.has_bytes_within(30)) << "the child holds the connection";
+  EXPECT_TRUE(server.has_bytes_within(30)) << "the child must not hold the connection";
   EXPECT_EQ(server.read(1), "");
   kill(grandchild, SIGKILL);
   for (const int end : up) close(end);
@@ -318,7 +318,7 @@ TEST(ControlConnection, EndsThoughAnotherProcessHoldsIt) {
   const testing_only::SleepingChild child(testing_only::SleepingChild::Made::behind_our_back);
   server.write(std::string("\x01\0\0\0a", 5));
   EXPECT_EQ(record.closed(1), std::vector<std::string>{"cannot read this"});
-  EXPECT_TRUE(server.has_bytes_within(30)) << "the other process holds the connection";
+  EXPECT_TRUE(server.has_bytes_within(30)) << "the other process must not hold the connection";
   EXPECT_EQ(server.read(1), "");
 }
 

@@ -36,7 +36,7 @@ TEST_F(KeyOfPort, IsInAFolderThatOnlyItsUserCanEnter) {
   struct stat found {};
   ASSERT_EQ(::stat(folder.c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 07777u, 0700u);
-  EXPECT_EQ(find_key_of_port(7423, runtime), fs::path()) << "the server makes the file";
+  EXPECT_EQ(find_key_of_port(7423, runtime), fs::path()) << "the server has yet to make the file";
   std::ofstream(folder / "7423.key") << "key";
   EXPECT_EQ(find_key_of_port(7423, runtime), folder / "7423.key");
   EXPECT_EQ(place_of_key(7423, runtime), folder / "7423.key");

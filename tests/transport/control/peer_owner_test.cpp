@@ -73,7 +73,7 @@ protected:
 };
 
 TEST_F(ListedPeer, IsJudgedByTheUserThatHasAcceptedIt) {
-  for (const char* state : {"01", "05", "08"}) {  // also an end that sends no more
+  for (const char* state : {"01", "05", "08"}) {  // also ends that send no more
     list("tcp", "nonsense\n" + socket(other, own, state, another_user, 7));
     EXPECT_EQ(found(), of_another_user) << state;
   }
@@ -179,7 +179,7 @@ public:
     EXPECT_EQ(::pipe(to_it_.data()) + ::pipe(from_it_.data()), 0);
     pid_ = ::fork();
     if (pid_ != 0) return;
-    ::alarm(60);  // at the latest
+    ::alarm(60);  // ends it at the latest
     if (::setuid(another_user) == 0) run(*this);
     ::_exit(0);
   }

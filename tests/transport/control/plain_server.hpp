@@ -51,11 +51,11 @@ public:
     return peer_ >= 0;
   }
   void write(std::string_view raw) { EXPECT_TRUE(write_if_there(raw)); }
-  /// Returns whether the other side was there.
+  /// Writes unless the other side has gone. Returns whether it was there.
   bool write_if_there(std::string_view raw) {
     return ::send(peer_, raw.data(), raw.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(raw.size());
   }
-  /// Returns exactly `bytes` bytes, fewer only if the other side closed.
+  /// Returns exactly `bytes` bytes; fewer only if the other side closes, or sends nothing for 30 s.
   std::string read(std::size_t bytes) {
     std::string out(bytes, '\0');
     std::size_t have = 0;

@@ -169,7 +169,7 @@ TEST_F(KeyOfAPort, IsFoundOnlyByLoopbackAddresses) {
   named.key.file = "none";
   EXPECT_EQ(key_at(named), "none");
   std::ofstream(file) << "localhost:7000\n";
-  EXPECT_EQ(key_at(at(by_file.text)), "none") << "it is beside the port file, or nowhere";
+  EXPECT_EQ(key_at(at(by_file.text)), "none") << "it must be beside the port file";
 }
 
 TEST_F(KeyOfAPort, MayBeMadeAfterItWasLookedFor) {

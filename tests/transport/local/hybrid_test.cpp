@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transport that a pair of ranks uses, and that a transport that is not used is not called.
+// Checks which transport a pair of ranks uses, and that a transport that is not used is not called.
 #include "transport/local/hybrid.hpp"
 
 #include <gtest/gtest.h>
@@ -139,14 +139,14 @@ TEST(HybridTransport, AdvancesBothWaysWhileOneIsTested) {
   Bytes in(8);
   Request near = link.producer->receive(0, 1, in), far = link.producer->receive(1, 1, in);
   EXPECT_FALSE(near.test());
-  EXPECT_GT(link.progress_of_far, 0) << "asked for a near one";
+  EXPECT_GT(link.progress_of_far, 0) << "test() of a near one must advance it";
   const Bytes large = filled(mebi, 1);
   Bytes arrived(mebi);
   Request send = link.producer->send(0, 2, large),
           receive = link.consumers[0]->receive(0, 2, arrived);
   for (const auto deadline = Deadline::after(10); !receive.test() && !deadline.expired();)
     EXPECT_FALSE(far.test());
-  EXPECT_EQ(arrived, large) << "asked for a far one";
+  EXPECT_EQ(arrived, large) << "test() of a far one must advance it";
 }
 
 TEST(HybridTransport, RefusesMalformedAddresses) {

@@ -151,7 +151,7 @@ TEST(LocalGivingUp, HarmsNoOtherMessageStepByStep) {
 
 TEST(LocalGivingUp, HarmsNoOtherMessageAtTheSameTime) {
   BothEnds ends;
-  // Runs for a second, on a slow machine until both sides have given up enough operations.
+  // Runs for a second; on a slow machine, until both sides have given up enough operations.
   const auto second = Deadline::after(1), limit = Deadline::after(30);
   std::atomic<int> unsatisfied = 2;
   const auto run = [&](RandomUser& user) {

@@ -10,7 +10,7 @@
 
 namespace tremula::transport {
 
-TEST(LocalOutOfMemory, GivingUpEndsTheLinkAtMost) {
+TEST(LocalOutOfMemory, GivingUpEndsAtMostTheLink) {
   if (!testing_only::counts_allocations()) GTEST_SKIP() << "a sanitizer allocates here";
   for (long number = 1; number <= 4; ++number) {
     SCOPED_TRACE(number);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rings by themselves, in memory at a single address, so that a thread sanitizer sees both
-// sides.
+// The rings by themselves, in memory at a single address, so that ThreadSanitizer sees both sides.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +53,7 @@ std::size_t length_of(std::uint64_t number) {
   return random() % 2 == 0 ? special[random() % std::size(special)] : random() % 300;
 }
 
-TEST(LocalRings, GiveEveryCommandOnceAndInOrder) {
+TEST(LocalRings, DeliverEveryCommandOnceAndInOrder) {
   constexpr std::uint64_t count = 40000;
   const Memory memory(1);
   std::thread writing([&] {
@@ -89,7 +88,7 @@ TEST(LocalRings, TakeNoMoreCommandsThanTheyHaveRoomFor) {
   for (int round = 0; round < 1000; ++round) {
     std::size_t written = 0;
     while (writer.write(CommandKind::eager, written, Bytes())) ++written;
-    ASSERT_EQ(written, command_lines - 1) << "one is kept clear";
+    ASSERT_EQ(written, command_lines - 1) << "one line is kept clear";
     for (std::size_t i = 0; i < written; ++i) {
       const auto command = reader.front();
       if (!command) FAIL() << "command " << i << " is lost";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviour of local beyond the contract: bounds, foreign addresses, giving up at any moment.
+// Behaviour of local beyond the contract: bounds, foreign addresses, dead and stopped peers.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -164,7 +164,7 @@ TEST(Local, LeavesNothingBehind) {
     const Bytes out = filled(2 * mebi, i);
     Request receive = pair.consumer->receive(0, 1, in), send = pair.producer->send(0, 1, out);
     if (i % 2 == 0) pair.finish(receive);
-    EXPECT_EQ(open_files(), files + 2) << "one for each endpoint";
+    EXPECT_EQ(open_files(), files + 2) << "one file for each endpoint";
   }
   EXPECT_EQ(open_files(), files);
   EXPECT_EQ(mappings(), maps);
@@ -238,8 +238,8 @@ TEST(Local, KeepsNoMoreOfAPeerThanItsBound) {
   }
 }
 
-/// A child of the test that connects as consumer, has sent a message when it is constructed, and
-/// sends another.
+/// A child of the test that connects as consumer and sends two messages. The first one has been sent
+/// when the constructor returns.
 class Child {
 public:
   Child() {
@@ -311,7 +311,7 @@ TEST(Local, IsNotDelayedByAStoppedPeer) {
     requests.push_back(child.link->receive(0, 2, in));
     for (int i = 0; i < 100; ++i) child.link->progress();
   }
-  child.link.reset();  // returns at once
+  child.link.reset();  // must return at once
 }
 
 }  // namespace tremula::transport

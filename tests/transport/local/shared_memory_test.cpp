@@ -164,13 +164,13 @@ TEST(SharedMemory, IsOutOfReachOfPeersOnceTakenBack) {
   const auto before = loan->place;
   const Mapping peer(before, true);
   take_back(*loan);
-  take_back(*loan);  // has been done
+  take_back(*loan);  // does nothing
   EXPECT_EQ(mine[4999], std::byte{1});
   peer.bytes()[0] = std::byte{2};
   mine[1] = std::byte{3};
   EXPECT_EQ(mine[0], std::byte{1});
   EXPECT_EQ(peer.bytes()[1], std::byte{1});
-  EXPECT_FALSE(peer.is_abandoned()) << "it is lent";
+  EXPECT_FALSE(peer.is_abandoned()) << "it is still lent";
   EXPECT_EQ(Mapping(before, false).bytes()[1], std::byte{1}) << "other processes may map it late";
   const auto now = lend({mine, 5000})->place;
   EXPECT_NE(now.region, before.region);
@@ -191,7 +191,7 @@ TEST(SharedMemory, CopiesOnlyWrittenPagesWhenTakenBack) {
     EXPECT_EQ(fstat(lend({mine, 1})->file->file().get(), &found), 0);
     return static_cast<std::size_t>(found.st_blocks) * 512 / page;
   };
-  if (pages_of() > 4) GTEST_SKIP() << "this system gives memory by huge pages";
+  if (pages_of() > 4) GTEST_SKIP() << "this system gives memory in huge pages";
   const auto before = lend({mine, bytes});
   take_back(*before);
   EXPECT_LE(pages_of(), 4u);
@@ -248,7 +248,7 @@ TEST(SharedMemory, CannotBeCutOffUnderAPeer) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // they need more than the limit
+    !defined(__SANITIZE_THREAD__)  // sanitizers need more than the limit
 TEST(SharedMemory, NamesTheMissingBytesAndTheRemedy) {
   EXPECT_EQ(in_child([] {
               std::ifstream statm("/proc/self/statm");

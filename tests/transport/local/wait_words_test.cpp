@@ -62,7 +62,7 @@ TEST(WaitWords, ReportNoSleepIfTheSystemForbidsIt) {
     int status = -1;
     waitpid(child, &status, 0);
     ASSERT_TRUE(WIFEXITED(status)) << status;
-    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system takes no filter of system calls";
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system accepts no filter of system calls";
     EXPECT_EQ(WEXITSTATUS(status), 0) << "error " << error;
   }
 }
@@ -87,7 +87,7 @@ TEST(WaitWords, WakeASleeperEachTime) {
 
 // A count that is shown after a sleeper has announced its sleep wakes it, even if the previous
 // count cleared the mark of an earlier sleep.
-TEST(WaitWords, AreWokenByACountAfterAnEarlierSleep) {
+TEST(WaitWords, WakeASleeperAfterAnEarlierSleep) {
   WaitCounter counter;
   counter.is_slept_on = 1;  // left by a sleep that has timed out
   counter.show(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Abilities of loopback beyond the contract: to count, and to behave badly on demand.
+// Abilities of loopback beyond the contract: it counts, and misbehaves on demand.
 #include "transport/loopback/loopback.hpp"
 
 #include <gtest/gtest.h>

@@ -115,7 +115,7 @@ TEST(MpiGroup, GivesUpAtTheDeadlineAndNamesItsWait) {
   if (group.rank() != group.size() - 1) {  // the last rank does not join
     try {
       group.allgather(bytes_of(group.rank(), 3), Deadline::after(0.3));
-      ADD_FAILURE() << "no rank was missed";
+      ADD_FAILURE() << "the missing rank was not noticed";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Errc::timed_out);
       for (const char* part : {"MPI_Iallgather", "rank", " s for the others"})
@@ -123,7 +123,7 @@ TEST(MpiGroup, GivesUpAtTheDeadlineAndNamesItsWait) {
     }
     EXPECT_THROW(group.broadcast({}, soon()), Error) << "a group that is stuck stays so";
   }
-  MPI_Barrier(MPI_COMM_WORLD);  // MPI itself is well
+  MPI_Barrier(MPI_COMM_WORLD);  // MPI itself still works
 }
 
 TEST(MpiGroup, ResumesACallThatItsRanksHaveLeft) {
@@ -156,15 +156,15 @@ TEST(MpiGroup, DoesNotWaitForeverForALateRank) {
   int rank = 0, size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Comm comm = MPI_COMM_NULL;  // cannot be used for this again
+  MPI_Comm comm = MPI_COMM_NULL;  // is not usable after the failed duplication
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  // Nor does the late one wait forever for those that have given up.
+  // Nor does the late rank wait forever for those that have given up.
   constexpr int gave_up = 1;
   for (int other = 0; rank == size - 1 && other < size - 1; ++other)
     MPI_Recv(nullptr, 0, MPI_BYTE, other, gave_up, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   try {
     Group group(comm, 0.3);
-    ADD_FAILURE() << "no rank was missed";
+    ADD_FAILURE() << "the missing rank was not noticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::timed_out);
     EXPECT_NE(std::string(error.what()).find("duplication"), std::string::npos) << error.what();
@@ -183,7 +183,7 @@ TEST(MpiGroupEndpoint, GivesUpAllSendsTogether) {
     sends.clear();
     endpoint.give_up();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    EXPECT_LT(took.count(), 45) << "half a second for all; for each of them it would be 50 s";
+    EXPECT_LT(took.count(), 45) << "expected half a second for all, not for each";
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

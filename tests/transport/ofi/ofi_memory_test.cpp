@@ -14,7 +14,7 @@ namespace tremula::transport {
 namespace {
 
 /// Two ends over tcp;ofi_rxm, treated as if it needed the registration of every buffer, and as if
-/// peers could read over it: it supports both where it is asked to.
+/// peers could read over it: it supports both if asked to.
 struct RegisteredPair {
   RegisteredPair() {
     auto providers = ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}});

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child process holds copies of the sockets of this one: a link still ends when its owner ends
-// it.
+// A child process holds copies of this process's sockets: a link still ends when its owner ends it.
 #include <poll.h>
 
 #include <array>

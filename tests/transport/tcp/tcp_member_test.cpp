@@ -48,7 +48,7 @@ void expect_breach(Request& request, const std::string& words = "broke the proto
   try {
     for (const auto deadline = Deadline::after(20); !request.test();)
       if (deadline.expired()) break;
-    ADD_FAILURE() << "was not lost";
+    ADD_FAILURE() << "the peer was not lost";
   } catch (const core::Error& error) {
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   }
@@ -223,7 +223,7 @@ TEST(TcpMember, LosesItsConnectionIfItDoesNotRead) {
                       .bytes = region_bytes.size(),
                       .tag = region->key()[0],
                       .send = is_there ? region->key()[1] : 0};
-    // And as much as the buffers of the system take.
+    // Exceeds the limit even though the buffers of the system take a part.
     const std::size_t count =
         is_there ? part.serves + 100 : part.unwritten / sizeof fetch + 1'000'000;
     Bytes in(5);

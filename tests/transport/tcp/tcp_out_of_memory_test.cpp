@@ -64,7 +64,7 @@ void move_all(TcpPair& pair, std::span<Transfer> transfers) {
     const auto send = [&](Transfer& t) { return pair.producer->send(0, tag, t.out()); };
     const auto receive = [&](Transfer& t) { return pair.consumer->receive(0, tag, t.in()); };
     transfer.begin(&Transfer::send, send);
-    if (i % 2 == 0) {  // it comes before its receive
+    if (i % 2 == 0) {  // the message comes before its receive
       for (int turn = 0; turn < 20; ++turn) pair.producer->progress(), pair.consumer->progress();
     }
     transfer.begin(&Transfer::receive, receive);
@@ -80,7 +80,7 @@ void move_all(TcpPair& pair, std::span<Transfer> transfers) {
 
 }  // namespace
 
-TEST(TcpOutOfMemory, EndsOneConnectionAtMost) {
+TEST(TcpOutOfMemory, EndsAtMostOneConnection) {
   if (!testing_only::counts_allocations()) GTEST_SKIP() << "a sanitizer allocates here";
   long failed = 0;
   for (long number = 1;; ++number) {

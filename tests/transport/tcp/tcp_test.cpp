@@ -103,7 +103,7 @@ TEST(Tcp, LetsNoMessageOvertakeOneThatIsLost) {
       EXPECT_THROW(receive.test(), core::Error) << is_pulled << i;
     }
     Request receive = pair.consumer->receive(0, 8, room);
-    EXPECT_TRUE(receive.test()) << "it came whole";
+    EXPECT_TRUE(receive.test()) << "it has arrived whole";
   }
 }
 

@@ -55,7 +55,7 @@ Bytes opening_of(const RankAddress& rank, const ClientExchange& exchange) {
   return out;
 }
 
-/// The most connections that have proved nothing, at a listener that has the store to itself.
+/// How many connections that have proved nothing a listener keeps if no other listener has any.
 constexpr std::size_t most_unproved = slots_of_process + slots_of_listener;
 
 std::int64_t resident_bytes() {
@@ -135,7 +135,7 @@ TEST(TcpUnauthenticatedPeer, TakesNoPlaceOfARankEvenInACrowd) {
   std::vector<std::unique_ptr<Client>> clients;
   for (std::size_t i = 0; i < count; ++i) {
     clients.push_back(std::make_unique<Client>(pair.producer_address().host_port));
-    if (i % 3 == 0) clients.back()->send(bytes_of(20, 1));  // half of what is expected
+    if (i % 3 == 0) clients.back()->send(bytes_of(20, 1));  // fewer than are expected
     pair.producer->progress();
   }
   expect_exchange(pair);
@@ -204,7 +204,7 @@ TEST(TcpUnauthenticatedPeer, CanOnlyMakeARankTryAgain) {
   Request send = pair.producer->send(1, 1, out);
   pair.finish(send, receive);
   EXPECT_EQ(in, out);
-  EXPECT_EQ(pair.producer->rejected(), 2u) << "one more made room for it";
+  EXPECT_EQ(pair.producer->rejected(), 2u) << "a client must make room for the rank";
 }
 
 TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllRanksAreConnected) {
@@ -253,7 +253,7 @@ TEST(TcpUnauthenticatedPeer, IsDetectedAtThePortOfARank) {
   try {
     for (const auto deadline = Deadline::after(20); !other_receive.test();)
       if (deadline.expired()) break;
-    ADD_FAILURE() << "found nothing";
+    ADD_FAILURE() << "the other program was not detected";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.code(), core::Errc::peer_lost);
     EXPECT_NE(std::string(error.what()).find("another program listening on its port"),
