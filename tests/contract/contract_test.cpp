@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that a transport delivers. failure_test.cpp tests what it does when things go wrong.
+// Tests the messages that a transport delivers. failure_test.cpp tests what it does when things go
+// wrong.
 #include "tests/contract/contract.hpp"
 
 #include <algorithm>
