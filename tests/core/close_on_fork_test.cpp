@@ -42,7 +42,7 @@ TEST(CloseOnFork, ClosesInAChildAndNotInTheParent) {
   Pipe pipe;
   set_close_on_fork(pipe.writes());
   const testing_only::SleepingChild child;
-  EXPECT_EQ(write(pipe.writes(), "x", 1), 1) << "the parent's own end is open";
+  EXPECT_EQ(write(pipe.writes(), "x", 1), 1) << "the parent's own end must be open";
   char byte = 0;
   EXPECT_EQ(read(pipe.reads(), &byte, 1), 1);
   pipe.close_writes();

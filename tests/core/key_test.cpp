@@ -59,7 +59,7 @@ TEST_F(KeyFile, IsMadeOnceAndOnlyItsOwnerCanReadIt) {
   fs::remove(path);
   EXPECT_TRUE(make_key_file(path));
   EXPECT_NE(text_of(read_key_file(path)), key);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1) << "drafts are left";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1) << "drafts are left behind";
 }
 
 TEST_F(KeyFile, HoldsTheKeyThatItIsMadeWithAndIsNeverReplaced) {

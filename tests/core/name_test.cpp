@@ -49,7 +49,7 @@ TEST(Name, HasAVisibleCharacter) {
     EXPECT_FALSE(is_name(utf8(c) + " " + utf8(c))) << std::hex << static_cast<unsigned>(c);
     EXPECT_TRUE(is_name(utf8(c) + "a")) << std::hex << static_cast<unsigned>(c);
   }
-  // A neighbour of theirs is a name by itself.
+  // Each of their neighbours is a name by itself.
   for (const char32_t c : {U'!', U'\xa1', U'\x34e', U'\x115e', U'\x1161', U'\x2010', U'\x2801',
                            U'\x3001', U'\x3163', U'\x3165', U'\xf900', U'\xffa1'})
     EXPECT_TRUE(is_name(utf8(c))) << std::hex << static_cast<unsigned>(c);

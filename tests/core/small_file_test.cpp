@@ -67,7 +67,7 @@ TEST_F(Small, IsMadeWithoutFollowingLinks) {
   EXPECT_FALSE(fs::is_symlink(file));
   std::ifstream in(precious);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "precious");
-  EXPECT_EQ(entries(), 3) << "drafts are left";
+  EXPECT_EQ(entries(), 3) << "drafts are left behind";
 }
 
 TEST_F(Small, ReplacesAnotherFileOnlyIfAskedTo) {
@@ -76,7 +76,7 @@ TEST_F(Small, ReplacesAnotherFileOnlyIfAskedTo) {
   EXPECT_EQ(text(), "one");
   Draft("key file", file, "two", 0600).replace();
   EXPECT_EQ(text(), "two");
-  EXPECT_EQ(entries(), 1) << "drafts are left";
+  EXPECT_EQ(entries(), 1) << "drafts are left behind";
 }
 
 TEST_F(Small, IsRemovedOnlyIfItIsUnchanged) {
