@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs that call in an order in which none can continue get an error that names the whole circle, long
-// before any deadline; slow jobs do not. People can see what a rank waits for.
+// before any deadline; slow jobs do not. `tremula status` and SIGUSR1 show what a rank waits for.
 #include <signal.h>
 
 #include "tests/coupled/actors.hpp"

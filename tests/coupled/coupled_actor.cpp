@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that meets trouble, or makes it. Writes a line for each event and each error, and
+// One rank of a job that suffers a failure, or causes one. Writes a line for each event and error, and
 // ends with status 0 in either case, so that no mpirun ends the other ranks:
 //
 //     rank=0 doing=begin_step step=3 status=-5 seconds=0.321 text=...
@@ -20,10 +20,10 @@
 //     --abandon-after N     steps, then free without close
 //     --abandon-rank R      ... on this rank only; all ranks stay in the group for three more seconds
 //     --die-rank R --die-step S --die-signal N   in the middle of the step; default SIGKILL
-//     --die-after-fork 1    ... after forking a child that stays
-//     --wait-file FILE      waits for it before it opens the stream
-//     --hold-file FILE      waits for it in its first step, as a consumer
-//     --step-file FILE      rank 0 creates it when step 1 is complete
+//     --die-after-fork 1    ... after forking a child that lives on
+//     --wait-file FILE      waits for the file before it opens the stream
+//     --hold-file FILE      a consumer waits for the file in its first step
+//     --step-file FILE      rank 0 creates the file when step 1 is complete
 //     --first-file FILE     rank r creates FILE.r when its first step is complete
 #include <signal.h>
 #include <unistd.h>

@@ -167,7 +167,7 @@ TEST_P(CoupledEpoch, RestartedConsumerRejoinsTheProducer) {
     EXPECT_EQ(taken[0], taken[1]);
     ASSERT_EQ(taken[0].size(), 2u);
     EXPECT_GT(taken[0][0] + (begins == "oldest" ? kept : 0), died_in);
-    EXPECT_EQ(taken[0][0] + taken[0][1], steps) << "it must get all later steps";
+    EXPECT_EQ(taken[0][0] + taken[0][1], steps) << "all later steps must arrive";
     stage.stop_server(SIGTERM);
   }
 }

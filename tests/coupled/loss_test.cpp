@@ -137,7 +137,7 @@ TEST_P(CoupledLoss, OfOneConsumerAffectsNoOther) {
                              "--die-rank", "0", "--die-step", "320"});
   expect_end(steady);
   expect_end(out);
-  EXPECT_GT(mortal.event_of(0, "first_step").step, 0) << "it must come later";
+  EXPECT_GT(mortal.event_of(0, "first_step").step, 0) << "mortal must join later";
   EXPECT_EQ(mortal.event_of(0, "die").step, 320);
   for (int r = 0; r < consumer.ranks; ++r) {
     EXPECT_EQ(steady.error_of(r).status, 0) << testing::PrintToString(steady.error_of(r));

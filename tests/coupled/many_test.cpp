@@ -78,7 +78,7 @@ TEST_P(CoupledMany, ProducersAndConsumersShareOneArray) {
   EXPECT_EQ(taken_by(leaving), std::vector<Taken>(3, {0, leaves_after})) << leaving.output();
   const auto taken = taken_by(late);
   ASSERT_EQ(taken.size(), 4u) << late.output();
-  EXPECT_GT(taken[0].first, 0u) << "it must come later";
+  EXPECT_GT(taken[0].first, 0u) << "the late job must join later";
   EXPECT_EQ(taken, std::vector<Taken>(4, {taken[0].first, steps - taken[0].first}));
 }
 

@@ -47,7 +47,7 @@ TEST_P(CoupledRefusal, NamesAStalePortFile) {
   stage.start_server();
   stage.stop_server(SIGKILL);
   const auto port_file = stage.directory() / "server.port";
-  ASSERT_TRUE(std::filesystem::exists(port_file)) << "SIGKILL must leave it behind";
+  ASSERT_TRUE(std::filesystem::exists(port_file)) << "SIGKILL must leave the file";
   const Actors job = play({"lonely", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam(), 3)),
                           {{"TREMULA_SERVER", "file:" + port_file.string()}});
   expect_end(job);

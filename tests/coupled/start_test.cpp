@@ -25,7 +25,7 @@ protected:
         {{"TREMULA_SERVER", "file:" + port_file()}});
   }
   std::string port_file() const { return (stage.directory() / "server.port").string(); }
-  /// Waits until `is_so` returns true; `what` names it in the failure.
+  /// Waits until `is_so` returns true; `what` is the text of the failure.
   static void until(const std::function<bool()>& is_so, const std::string& what) {
     const auto deadline = Deadline::after(patience_seconds);
     while (!is_so() && !deadline.expired()) usleep(5000);

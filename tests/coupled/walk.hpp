@@ -38,10 +38,10 @@ private:
   std::unique_ptr<void, Freer<tremula_deallocate>> memory_;
 };
 
-/// Sets attributes of the stream and of its fields, which derive from their names, so that a consumer
+/// Sets attributes of the stream and of its fields. Their values derive from names, so that a consumer
 /// can compare them.
 void set_attributes(tremula_out_stream* out, const Scenario& scenario);
-/// Sets the metadata of a step, 64 KiB in some steps, which derive from the step number.
+/// Sets the metadata of a step, which derive from its number; in some steps they take 64 KiB.
 void set_metadata(tremula_out_stream* out, std::uint64_t step);
 /// @throws std::runtime_error naming the difference
 void verify_attributes(const tremula_in_stream* in, const Scenario& scenario);
