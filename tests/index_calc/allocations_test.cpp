@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that succeed make no text: they allocate nothing, or only what their result needs.
+// Calls that succeed build no error text: they allocate nothing, or only what their result needs.
 #include <gtest/gtest.h>
 
 #include "index_calc/plan/plan_cache.hpp"

@@ -55,7 +55,7 @@ TEST(Changing, NeedsEqualCountsAtOnePlace) {
   }
 }
 
-TEST(Changing, CannotBePlannedNorSelected) {
+TEST(Changing, CanBeNeitherPlannedNorSelected) {
   const auto layout = Layout::parse("shape=*x3 grid=2x1"),
              fixed = Layout::parse("shape=0x3 grid=2x1");
   EXPECT_THROW(expect_computed(layout, "a selection"), core::Error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts from placements, judged by torch's chunks of a list of numbers.
+// Layouts from placements, checked against torch's chunks of a list of numbers.
 #include "index_calc/layout/placements.hpp"
 
 #include <gtest/gtest.h>

@@ -71,7 +71,7 @@ inline Side random_segments(Random& random, const std::vector<Index>& shape, Ran
   return side;
 }
 
-/// Returns the array cut in two again and again, with the boxes dealt at random.
+/// Returns the array cut in two repeatedly, with the boxes distributed at random.
 inline Side random_boxes(Random& random, const std::vector<Index>& shape, Rank ranks) {
   using Box = std::pair<std::vector<Index>, std::vector<Index>>;  // origin, extents
   std::vector<Box> boxes{{std::vector<Index>(shape.size()), shape}};

@@ -96,7 +96,7 @@ TEST(Steps, AreFewerForNestedBlocksWithAspen) {
 
 TEST(Steps, StayWithinEquationTwoWithFalls) {
   // L * R * N_local blocks are looked for within one period, for each dimension, instead of
-  // L * R * N_local * N_remote pairs: each block found, and at most one that ends the search.
+  // L * R * N_local * N_remote pairs. A step is a block that is found, or one that ends a search.
   Random random;
   for (int round = 0; round < 300; ++round) {
     auto [mine, theirs, periods] = random_pair(random);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of layouts with copies, judged by the definition: every copy of a sink gets every element
-// once, and no copy of a source sends more than its share.
+// Plans of layouts with copies, checked against the definition: every copy of a sink gets every
+// element once, and no copy of a source sends more than its share.
 #include <gtest/gtest.h>
 
 #include <iterator>

@@ -166,17 +166,17 @@ using Cell = std::array<Index, 3>;
 struct TableRow {
   std::string name, layout;
   std::vector<Index> mesh;
-  std::function<std::vector<Box>(const Cell&)> boxes;  ///< of a rank, in ascending block number
+  std::function<std::vector<Box>(const Cell&)> boxes;  ///< of a rank, in the order of block numbers
 };
 
-/// Returns the begin and the length of [cut_b, cut_{b+1}), with cut_i = floor(n * i / k).
+/// Returns the first index and the length of [cut_b, cut_{b+1}), with cut_i = floor(n * i / k).
 std::pair<Index, Index> part(Index n, Index k, Index b) {
   return {n * b / k, n * (b + 1) / k - n * b / k};
 }
 Box box(std::pair<Index, Index> rows, std::pair<Index, Index> columns) {
   return {rows.first, rows.second, columns.first, columns.second};
 }
-/// Returns the begin and the length of tile t, where n elements are cut into tiles of v.
+/// Returns the first index and the length of tile t, where n elements are cut into tiles of v.
 std::pair<Index, Index> tile(Index n, Index v, Index t) { return {t * v, std::min(v, n - t * v)}; }
 Index tiles(Index n, Index v) { return (n + v - 1) / v; }
 

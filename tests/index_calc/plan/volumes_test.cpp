@@ -14,7 +14,7 @@ namespace {
 
 using testing::Random, testing::World;
 
-/// Numbers of elements that a rank of mine and a rank of theirs both own, by group ranks; no zeros.
+/// How many elements a rank of mine and a rank of theirs both own, by their group ranks; no zeros.
 using Matrix = std::map<std::pair<Rank, Rank>, Index>;
 
 Matrix counted(const Layout& mine, const Layout& theirs) {

@@ -116,7 +116,8 @@ std::vector<Rank> random_places(Random& random, Rank count, Rank places) {
 }
 
 /// Checks that the relabelings are permutations, that their costs are those of the definition, that
-/// the exact one is the best of all, and that the greedy one saves at least half as much.
+/// the exact one is the best of all, and that the greedy one saves at least half as much, compared
+/// with the worst one.
 template <class Cost, class W>
 void expect_right(const Bytes& bytes, Rank consumers, const Relabeling<Cost>& exact,
                   const Relabeling<Cost>& greedy, W&& w) {
@@ -147,7 +148,8 @@ Index moved_bytes(const Case& c, const Places& places, const std::vector<Rank>& 
   return moved;
 }
 
-/// Checks relabelings by places: also that greedy keeps at least half of what the best one keeps.
+/// Checks relabelings by places, and that with the greedy one at least half as many bytes stay in
+/// their places as with the exact one.
 void expect_right(const Bytes& bytes, const Places& places, const Relabeling<Index>& exact,
                   const Relabeling<Index>& greedy) {
   const auto w = [&](Rank p, Rank j, Index sent) {
@@ -174,7 +176,7 @@ void expect_right(const Case& c, const Places& places) {
   }
 }
 
-TEST(Relabel, MovesTheLeastBytesInOneJob) {
+TEST(Relabel, MovesTheFewestBytesInOneJob) {
   Random random;
   for (int round = 0; round < 300; ++round) {
     Case c = random_case(random);
@@ -186,7 +188,7 @@ TEST(Relabel, MovesTheLeastBytesInOneJob) {
   }
 }
 
-TEST(Relabel, MovesTheLeastBytesBetweenHosts) {
+TEST(Relabel, MovesTheFewestBytesBetweenHosts) {
   Random random;
   for (int round = 0; round < 300; ++round) {
     const Case c = random_case(random);
@@ -199,7 +201,7 @@ TEST(Relabel, MovesTheLeastBytesBetweenHosts) {
 }
 
 // Costs are whole numbers and quarters, so that all sums are exact.
-TEST(Relabel, CostsTheLeastByATable) {
+TEST(Relabel, FindsTheLeastCostByATable) {
   Random random;
   for (int round = 0; round < 300; ++round) {
     const Case c = random_case(random);
@@ -386,7 +388,8 @@ TEST(Relabel, CountsIn61Bits) {
   EXPECT_EQ(relabel({&close, 1}, one_job(2)).after, huge);
 }
 
-/// Returns 10^5 x 10^5 elements on a 10 x 10 grid, from rows to columns: COSTA, Fig. 3.
+/// Returns a transfer of 10^5 x 10^5 elements on a 10 x 10 grid, from ranks in row order to ranks in
+/// column order: COSTA, Fig. 3.
 Transfer figure_3(Index block) {
   const std::string text = "shape=100000x100000 grid=10x10 block=";
   return {Layout::parse(text + std::to_string(block) + "x" + std::to_string(block)),

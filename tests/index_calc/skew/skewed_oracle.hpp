@@ -27,7 +27,7 @@ inline Index counted_block(const BlockCyclic& cuts, Index equal, Index i) {
   return block;
 }
 
-/// Returns a modulo n as in mathematics: not negative.
+/// Returns a modulo n as in mathematics: never negative.
 inline Index modulo(Index a, Index n) {
   while (a < 0) a += n;
   return a % n;

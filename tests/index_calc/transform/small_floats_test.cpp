@@ -58,7 +58,8 @@ struct Format {
 };
 constexpr Format formats[] = {{f16, 5, 10}, {bf16, 8, 7}};
 
-/// Returns converted elements: side by side, and from every second element to every third.
+/// Returns converted elements, side by side. Checks that they are the same when only every third
+/// place gets one.
 template <class To, class From>
 std::vector<To> converted(core::ElementType from_type, core::ElementType to_type,
                           const std::vector<From>& from) {
@@ -86,7 +87,7 @@ std::vector<Bits> all_bits() {
   return all;
 }
 
-TEST(SmallFloats, BecomeWiderExactly) {
+TEST(SmallFloats, AreExactInWiderTypes) {
   const auto all = all_bits();
   for (const Format& format : formats) {
     const auto floats = converted<float>(format.type, f32, all);
@@ -121,7 +122,7 @@ TEST(SmallFloats, RoundTripThroughWiderTypes) {
   }
 }
 
-/// Values around which rounding changes, and any others.
+/// Values around which rounding changes, and random others.
 template <class Float>
 std::vector<Float> hard_values(const Format& format, Random& random) {
   std::vector<Float> values;

@@ -305,7 +305,7 @@ TEST(Permuted, MatchesTheTableOfCases) {
       {"shape=4x6 grid=2x3 ghost=1x2 leading=9 members=3-8",
        {0, 1},
        "shape=4x6 grid=2x3 ghost=1x2 leading=9 members=3-8"},
-      // Only dimensions 0 and 2 of the grid count.
+      // Only dimensions 0 and 2 of the grid have more than one coordinate.
       {"shape=4x6x6 grid=2x1x3 ghost=1x1x1 leading=20",
        {2, 0, 1},
        "shape=6x4x6 grid=3x2x1 ranks=column"},
@@ -354,7 +354,7 @@ struct View {
   LocalPart part(Rank rank) const { return permuted(selected_part(array, selection, rank), axes); }
 };
 
-/// Returns a view of this shape of any array.
+/// Returns a view with this shape, of a random array.
 View random_view(Random& random, const Numbers& shape) {
   View view;
   view.axes = random_axes(random, shape.size());
