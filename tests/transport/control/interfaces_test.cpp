@@ -40,9 +40,9 @@ TEST(Interfaces, AreChosenBySettingThenByRoute) {
     std::string chosen;  ///< empty: loopback
   } rows[] = {
       {"", "", "", ""},                          // a server for this host only
-      {"", "10.9.0.5", "10.9.0.1", "10.9.0.5"},  // a server of another host
-      {"", "", "10.0.0.5", "10.0.0.5"},          // the server of this host, also for others
-      {"", "", "10.0.0.1", ""},                  // a tunnel to the server of another host
+      {"", "10.9.0.5", "10.9.0.1", "10.9.0.5"},  // a server on another host
+      {"", "", "10.0.0.5", "10.0.0.5"},          // a server on this host, also for other hosts
+      {"", "", "10.0.0.1", ""},                  // a tunnel to a server on another host
       {"ib0", "10.0.0.5", "10.0.0.1", "10.9.0.5"},
       {"10.9.0.5", "", "", "10.9.0.5"},
       {"lo", "10.0.0.5", "10.0.0.1", ""},

@@ -179,7 +179,7 @@ public:
     EXPECT_EQ(::pipe(to_it_.data()) + ::pipe(from_it_.data()), 0);
     pid_ = ::fork();
     if (pid_ != 0) return;
-    ::alarm(60);  // ends it at the latest
+    ::alarm(60);  // ends this process if the test does not
     if (::setuid(another_user) == 0) run(*this);
     ::_exit(0);
   }

@@ -139,14 +139,14 @@ TEST(HybridTransport, AdvancesBothWaysWhileOneIsTested) {
   Bytes in(8);
   Request near = link.producer->receive(0, 1, in), far = link.producer->receive(1, 1, in);
   EXPECT_FALSE(near.test());
-  EXPECT_GT(link.progress_of_far, 0) << "test() of a near one must advance it";
+  EXPECT_GT(link.progress_of_far, 0) << "testing a near request must advance the far one";
   const Bytes large = filled(mebi, 1);
   Bytes arrived(mebi);
   Request send = link.producer->send(0, 2, large),
           receive = link.consumers[0]->receive(0, 2, arrived);
   for (const auto deadline = Deadline::after(10); !receive.test() && !deadline.expired();)
     EXPECT_FALSE(far.test());
-  EXPECT_EQ(arrived, large) << "test() of a far one must advance it";
+  EXPECT_EQ(arrived, large) << "testing a far request must advance the near one";
 }
 
 TEST(HybridTransport, RefusesMalformedAddresses) {

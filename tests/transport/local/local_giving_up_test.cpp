@@ -175,13 +175,13 @@ TEST(LocalGivingUp, LeavesAnUnreadMessageToTheNextReceive) {
   Bytes given_up(out.size()), in(out.size());
   Request send = pair.producer->send(0, 1, out);
   Request receive = pair.consumer->receive(0, 1, given_up);
-  pair.consumer->progress();  // asks for it
-  pair.producer->progress();  // writes it
+  pair.consumer->progress();  // asks for the message
+  pair.producer->progress();  // writes the message
   std::vector<Request> crowd;
   for (int i = 0; i < 600; ++i) crowd.push_back(pair.consumer->send(0, 2, small));
   receive.reset();
   for (int i = 0; i < 3; ++i) pair.consumer->progress();
-  ASSERT_FALSE(crowd.back().test()) << "there is still room";
+  ASSERT_FALSE(crowd.back().test()) << "the ring still has room";
   for (int i = 0; i < 3; ++i) pair.producer->progress();
   receive = pair.consumer->receive(0, 1, in);
   pair.finish(receive);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory between two processes: a child of the test acts as the peer.
+// Memory shared by two processes: a child of the test acts as the peer.
 #include "transport/local/shared_memory.hpp"
 
 #include <fcntl.h>
@@ -154,7 +154,7 @@ TEST(SharedMemory, ShowsThatItsOwnerHasFreedIt) {
   EXPECT_FALSE(mapping.is_abandoned());
   deallocate(mine);
   EXPECT_TRUE(mapping.is_abandoned());
-  EXPECT_EQ(mapping.bytes()[0], std::byte{0});  // still there for a process that copies
+  EXPECT_EQ(mapping.bytes()[0], std::byte{0});  // still there for a process that is copying it
 }
 
 TEST(SharedMemory, IsOutOfReachOfPeersOnceTakenBack) {
@@ -240,7 +240,7 @@ TEST(SharedMemory, IsNotMistakenForAnOrdinaryFile) {
   }
 }
 
-TEST(SharedMemory, CannotBeCutOffUnderAPeer) {
+TEST(SharedMemory, CannotBeTruncatedUnderAPeer) {
   Owner owner;
   const auto path =
       "/proc/" + std::to_string(owner.place.process) + "/fd/" + std::to_string(owner.place.file);

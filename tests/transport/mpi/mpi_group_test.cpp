@@ -57,7 +57,7 @@ TEST(MpiGroup, ReceivesNotesDuringItsCalls) {
   const auto take = [&] {
     for (const Deadline until = soon(); !until.expired();)
       if (auto note = group.take_note()) return *note;
-    ADD_FAILURE() << "rank " << group.rank() << " has got no note";
+    ADD_FAILURE() << "rank " << group.rank() << " received no note";
     return Group::Note{};
   };
   if (group.rank() != 0) group.send_note(0, bytes_of(group.rank(), Group::most_note_bytes));
@@ -121,7 +121,7 @@ TEST(MpiGroup, GivesUpAtTheDeadlineAndNamesItsWait) {
       for (const char* part : {"MPI_Iallgather", "rank", " s for the others"})
         EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
-    EXPECT_THROW(group.broadcast({}, soon()), Error) << "a group that is stuck stays so";
+    EXPECT_THROW(group.broadcast({}, soon()), Error) << "a group that is stuck stays stuck";
   }
   MPI_Barrier(MPI_COMM_WORLD);  // MPI itself still works
 }

@@ -40,7 +40,7 @@ TEST(MpiTransport, SaysHowToStartAMissingOmpiServer) {
       << text;
   try {
     transport.open("mpi:any", Side::producer);
-    ADD_FAILURE() << "it has opened";
+    ADD_FAILURE() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::unsupported);
     EXPECT_EQ(error.what(), text);
@@ -69,7 +69,7 @@ TEST(MpiTransport, RefusesAnOfferThatIsNotItsOwn) {
   unsetenv(server_variable);
   try {
     transport.open("mpi:Open MPI@77.0", Side::consumer);
-    ADD_FAILURE() << "it has opened";
+    ADD_FAILURE() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::unsupported);
     EXPECT_TRUE(has(error.what(), "1234.0") && has(error.what(), "77.0")) << error.what();

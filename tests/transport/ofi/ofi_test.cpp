@@ -191,7 +191,7 @@ TEST(Ofi, KeepsTheEnvironmentThatOthersMayRead) {
 // libfabric obeys the variable, which another library may have set.
 TEST(OfiDeathTest, NamesTheVariableThatLeavesProvidersOut) {
   testing::FLAGS_gtest_death_test_style =
-      "threadsafe";  // in a process that has not asked libfabric yet
+      "threadsafe";  // in a process that has not queried libfabric yet
   EXPECT_EXIT(
       {
         setenv("FI_PROVIDER", "nonsense", 1);

@@ -17,7 +17,7 @@ Descriptor member(TcpPair& pair) {
   Attempt attempt(RankAddress::decode(pair.others[0]->address(), 0), pair.producer_address(),
                   *pair.producer);
   if (attempt.state == ConnectionAttempt::State::proved) return attempt.connection.take();
-  ADD_FAILURE() << "a member is not let in";
+  ADD_FAILURE() << "a member was not admitted";
   return {};
 }
 

@@ -75,7 +75,7 @@ void move_all(TcpPair& pair, std::span<Transfer> transfers) {
     for (Transfer& transfer : transfers) is_over = transfer.has_ended() && is_over;
   }
   for (Transfer& transfer : transfers)
-    ASSERT_TRUE(transfer.has_ended()) << "it neither continues nor ends";
+    ASSERT_TRUE(transfer.has_ended()) << "a transfer neither continues nor ends";
 }
 
 }  // namespace

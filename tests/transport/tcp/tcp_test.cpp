@@ -103,7 +103,7 @@ TEST(Tcp, LetsNoMessageOvertakeOneThatIsLost) {
       EXPECT_THROW(receive.test(), core::Error) << is_pulled << i;
     }
     Request receive = pair.consumer->receive(0, 8, room);
-    EXPECT_TRUE(receive.test()) << "it has arrived whole";
+    EXPECT_TRUE(receive.test()) << "this message has arrived whole";
   }
 }
 
@@ -118,7 +118,7 @@ TEST(Tcp, RefusesALongMessageAfterAGivenUpReceive) {
   {
     Request receive = pair.consumer->receive(0, 9, room);
     for (int i = 0; i < 10; ++i) pair.producer->progress(), pair.consumer->progress();
-    ASSERT_FALSE(receive.test()) << "too quick for this test";
+    ASSERT_FALSE(receive.test()) << "the receive ended too early for this test";
   }
   Request receive = pair.consumer->receive(0, 9, small);
   EXPECT_THROW(receive.test(), core::Error);
