@@ -15,8 +15,8 @@ static void check(int ok, const char *what) {
   fprintf(stderr, "failed: %s\n  tremula_last_error: %s\n", what, tremula_last_error());
 }
 
-/* Checks that a 10 x 7 array has one hash: over two ranks by rows, on one rank column by column, and as points in
- * descending order. */
+/* Checks that a 10 x 7 array has the same hash in three layouts: rows split over two ranks, columns
+ * on one rank, and points in descending order. */
 static void check_hashes(void) {
   static double rows[2][5 * 7], whole[70];
   tremula_layout *two = NULL, *one = NULL;
@@ -48,29 +48,29 @@ static void check_hashes(void) {
             tremula_layout_hash(listed, 0, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
                 TREMULA_OK &&
             of_points == of_all,
-        "so is that of points");
+        "points have the same hash");
   check(tremula_layout_hash(listed, 7, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
                 TREMULA_OK &&
             of_points == of_all,
-        "which is that of the rank that has made the layout, whatever rank is named");
+        "points have the hash of the rank that made the layout, whichever rank is named");
   check(
       tremula_layout_hash(listed, 7, TREMULA_F64, NULL, 0, &of_points) == TREMULA_INVALID_ARGUMENT,
-      "a buffer that is none is refused");
+      "a null buffer is refused");
   check(tremula_layout_hash(copies, 0, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
             TREMULA_UNSUPPORTED,
-        "of listed copies none is the first");
+        "listed copies have no hash: none of them is the first copy");
   tremula_layout *sums = NULL;
   check(tremula_layout_parse("shape=10x7 mesh=2 sum=0", &sums) == TREMULA_OK &&
             tremula_layout_hash(sums, 0, TREMULA_F64, whole, sizeof whole, &of_points) ==
                 TREMULA_UNSUPPORTED,
-        "partial sums are no elements");
+        "partial sums have no hash: they are not elements");
   tremula_layout_free(sums);
   tremula_layout_free(listed);
   tremula_layout_free(copies);
   whole[69] += 1;
   check(tremula_layout_hash(one, 0, TREMULA_F64, whole, sizeof whole, &of_all) == TREMULA_OK &&
             of_rank[0] + of_rank[1] != of_all,
-        "an element that differs changes it");
+        "a different element changes the hash");
   check(
       tremula_layout_hash(one, 0, TREMULA_F64, whole, 69 * 8, &of_all) == TREMULA_INVALID_ARGUMENT,
       "a buffer that is too short is refused");
@@ -90,20 +90,20 @@ int main(void) {
 
   check(tremula_layout_parse("shape=10x7 grid=2x1 block=3x7", &layout) == TREMULA_OK,
         "a layout parses");
-  check(tremula_layout_dimensions(layout) == 2, "it has two dimensions");
+  check(tremula_layout_dimensions(layout) == 2, "the layout has two dimensions");
   check(tremula_layout_shape(layout, shape) == TREMULA_OK && shape[0] == 10 && shape[1] == 7,
-        "it has its shape");
-  /* blocks of 3 rows dealt to two ranks: rank 1 has rows 3 4 5 and 9 */
+        "the layout returns its shape");
+  /* blocks of 3 rows on two ranks: rank 1 has rows 3, 4, 5 and 9 */
   check(tremula_layout_local(layout, 1, extents, NULL, NULL, &allocated) == TREMULA_OK &&
             extents[0] == 4 && extents[1] == 7 && allocated == 28,
         "rank 1 holds four rows");
   check_hashes();
   check(tremula_layout_global_index(layout, 1, 0, 3, &global) == TREMULA_OK && global == 9,
-        "the last of them is row 9");
+        "the last row of rank 1 is row 9");
   tremula_layout_free(layout);
   tremula_layout_free(NULL);
 
-  /* row-major blocks of 2x2 ranks to column-major ones: ranks 1 and 2 change places */
+  /* row-major blocks of 2x2 ranks to column-major ones: ranks 1 and 2 swap */
   {
     tremula_layout *from = NULL, *to = NULL, *kept = NULL;
     tremula_update update;
@@ -119,13 +119,13 @@ int main(void) {
               before == 32 && after == 0,
           "relabeling keeps everything where it is");
     check(tremula_relabel(&update, 1, sizeof update, 4, NULL, 0, process, NULL, NULL) == TREMULA_OK,
-          "and its savings need not be asked for");
+          "and the pointers to the bytes before and after may be null");
     check(tremula_layout_relabeled(to, process, 4, &kept) == TREMULA_OK &&
               strcmp(tremula_layout_text(kept),
                      "shape=4x4 grid=2x2 ranks=column members=0/2/1/3") == 0,
           "the relabeled layout names its members");
 
-    /* a struct that was never initialised, and an array whose stride is not that of its struct */
+    /* a struct that was never initialised, and an array with a stride below its struct's size */
     {
       const size_t wrong[] = {0, sizeof update - 1, ~(size_t)0};
       size_t k;
@@ -152,7 +152,7 @@ int main(void) {
   check(tremula_layout_parse("shape=10x7 grid=2", &layout) == TREMULA_INVALID_ARGUMENT,
         "a bad layout is refused");
   check(layout == NULL, "and nothing is returned");
-  check(strlen(tremula_last_error()) > 0, "and the error has words");
+  check(strlen(tremula_last_error()) > 0, "and the error has a text");
 
   if (failures == 0) printf("C interface: all checks passed\n");
   return failures == 0 ? 0 : 1;

@@ -13,7 +13,7 @@ from tree import SOURCE
 
 INCLUDES = "tests/architecture/include_test.cpp"
 REGISTERED = "tests/architecture/registered_test.py"
-# Words of a rule that no law of laws_of_*.py checks; the file that does, and words of it.
+# Words of a rule that no law of laws_of_*.py checks: the file that checks it, and words of that file.
 CHECKED = {
     "It may include only the rooms below it in the picture": (INCLUDES, "IncludesFollowTheRulesOfTheRooms"),
     "names the check of each": ("tests/architecture/contributing_test.py", "CHECKED"),
@@ -53,7 +53,7 @@ def plain(text: str) -> str:
 
 
 def clauses(text: str) -> Iterator[str]:
-    """Returns the sentences of all paragraphs and list items, cut at semicolons outside of parentheses."""
+    """Returns the sentences of all paragraphs and list items, split at semicolons outside parentheses."""
     text = re.sub(r"^```.*?^```\n", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^(#|\|).*\n", "", text, flags=re.MULTILINE)
     for paragraph in re.split(r"\n\s*\n|\n(?=\d+\. )", text):
@@ -63,7 +63,7 @@ def clauses(text: str) -> Iterator[str]:
             for place, letter in enumerate(sentence + ";"):
                 depth += {"(": 1, ")": -1}.get(letter, 0)
                 if letter == ";" and depth == 0:
-                    if len(plain(sentence[begin:place])) > 15:  # no mere heading
+                    if len(plain(sentence[begin:place])) > 15:  # not a mere heading
                         yield plain(sentence[begin:place])
                     begin = place + 1
 
@@ -89,7 +89,7 @@ class ContributingTest(unittest.TestCase):
         text = "## Law\n\n**Cats.** Cats see (by review). Their tails are\nlong; no `get_`.\n\n1. Dogs bark by night.\n"
         self.assertEqual(unchecked(text), ["Their tails are long", "Dogs bark by night."])
 
-    def test_what_checks_a_rule_is_there(self) -> None:
+    def test_files_that_check_rules_exist(self) -> None:
         page = plain(self.page)
         for words, (path, part) in CHECKED.items():
             self.assertIn(words, page)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists what the tree may keep although a law of laws_of_code.py or laws_of_files.py forbids it, with the reason. New
-entries need one as good."""
+entries need an equally good one."""
 
 SOURCES_OF_FOLDERS = {  # how many sources a folder may have, if more than 16
     "cli": (20, "one command, with what belongs to it, per file"),
@@ -19,19 +19,19 @@ MACROS = {
     "transport/local/wait_words.cpp SYS_futex_waitv": "a name of the kernel that Debian's headers lack",
 }
 
-_LOCKS = "locks the mutex of the session's connection, which is no mutable member"
+_LOCKS = "locks the mutex of the session's connection, which is not a mutable member"
 _ASKS = "also asks the server, or a group, for what it needs to answer"
 NOT_CONST = {
     "client/session/control.hpp has_doubt": _LOCKS,
     "client/session/control.hpp has_key": _LOCKS,
     "client/session/control.hpp is_served": _LOCKS,
-    "client/session/session.hpp has_choices": "asks a transport, which is loaded when it is first asked for",
-    "client/session/set_up.hpp has_lost_links": "looks for the end of the stream among the messages that have come",
+    "client/session/session.hpp has_choices": "asks a transport, which is loaded on first use",
+    "client/session/set_up.hpp has_lost_links": "looks for the end of the stream in the messages that have arrived",
     "client/session/set_up.hpp is_late": _ASKS,
     "client/session/set_up.hpp is_late_or_over": _ASKS,
-    "client/stream/in_stream.hpp has_lost_links": "looks for the end of the stream among the messages that have come",
+    "client/stream/in_stream.hpp has_lost_links": "looks for the end of the stream in the messages that have arrived",
     "server/rendezvous/rendezvous.hpp are_choices_known": _ASKS,
-    "server/rendezvous/rendezvous.hpp is_choosing": "calls functions that return groups which may be changed",
+    "server/rendezvous/rendezvous.hpp is_choosing": "calls functions that return groups that are not const",
     "server/rendezvous/rendezvous.hpp is_matched": "also links what can be linked",
     "server/rendezvous/rendezvous.hpp is_refused": "also refuses the subscription",
     "transport/ofi/endpoint.hpp has_stuck_receive": "also cancels the receives",
@@ -53,14 +53,14 @@ EXITS = {
     "transport/tcp/operation.cpp assert": _NOEXCEPT,
 }
 
-_HANDLE = "a handle of C, which the caller has owned"
+_HANDLE = "a handle of C, which the caller owned"
 OWNED_BY_HAND = {
-    "coupling/oasis/oasis.cpp delete": "a handle of Fortran, which the caller has owned",
+    "coupling/oasis/oasis.cpp delete": "a handle of Fortran, which the caller owned",
     "coupling/weights/weights_api.cpp delete": _HANDLE,
-    "transport/mpi/companion.hpp delete": "an attribute of a communicator, which MPI has owned",
+    "transport/mpi/companion.hpp delete": "an attribute of a communicator, which MPI owned",
 }
 
-_INTERFACE = "one interface, whose functions stand in the order of the manual"
+_INTERFACE = "one interface, whose functions are in the order of the manual"
 _MACHINE = "a state machine whose transitions are read together"
 _PARSER = "a parser: one function for each word of the format"
 _ENDPOINT = "a whole backend: one function for each word of transport.hpp"
@@ -124,7 +124,7 @@ GLOBALS = {
     "client/exchange/memory/staging.cpp mutex": _KEPT,
     "client/redistribute/redistribution.cpp kept": _KEPT,
     "client/redistribute/redistribution.cpp mutex": _KEPT,
-    "client/session/session.cpp once": "the environment is one for all sessions: its faults are logged once",
+    "client/session/session.cpp once": "all sessions share the environment: its faults are logged once",
     "client/waiting/dump.cpp all": "a process has one action for a signal",
     "client/waiting/dump.cpp event": "a process has one action for a signal",
     "client/waiting/dump.cpp home": "a process has one action for a signal",
@@ -134,9 +134,9 @@ GLOBALS = {
     "coupling/oasis/tremula_oasis.f90.in debug_level": "OASIS3-MCT has one component in a process, and no handle",
     "coupling/oasis/tremula_oasis.f90.in has_left_out_grid": "OASIS3-MCT has one component in a process, and no handle",
     "coupling/weights/weights_api.cpp mutex": "the NetCDF library keeps its state for the process",
-    "transport/local/shared_memory.cpp all": "tremula_allocate, as malloc, has no handle: addresses are looked up",
+    "transport/local/shared_memory.cpp all": "tremula_allocate, like malloc, has no handle: addresses are looked up",
     "transport/mpi/call.cpp is_finalizing": "MPI is initialised and finalised once in a process",
-    "transport/mpi/connect.cpp connecting": "MPI is one library in a process; one thread at a time connects",
+    "transport/mpi/connect.cpp connecting": "a process has one MPI library; one thread at a time connects",
     "transport/ofi/load.cpp buffer_bytes": _OF_PROCESS + ": a text that becomes part of the environment",
     "transport/ofi/load.cpp lists": _OF_PROCESS + ": the environment",
     "transport/ofi/load.cpp one_at_a_time": _OF_PROCESS + ": the environment",

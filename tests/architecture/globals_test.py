@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rooms have no variable that outlives a call, but for those that `exceptions.GLOBALS` lists, with the reason.
-Reads the symbols of object files, so no static variable escapes."""
+"""The rooms have no variable that outlives a call, except those that `exceptions.GLOBALS` lists, with the reason. Reads
+the symbols of object files, so no static variable escapes."""
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ from typing import Iterator
 import exceptions
 from tree import CPP, ROOMS, SOURCE
 
-# Made by compilers, or of libraries whose headers define variables.
+# Symbols made by compilers, and those of libraries whose headers define variables.
 FOREIGN = re.compile(
     r"(guard variable for |TLS \w+ function for |__tls_guard|DW\.ref\.|_*gcov|__dso_handle|_?\.|_F\."
     r"|std::|__gnu_cxx::|boost::|fmt::|CLI::|google::|spdlog::|YAML::)"
@@ -22,19 +22,19 @@ FOREIGN = re.compile(
 
 
 def sources_of(obj: str) -> list[Path]:
-    """Returns the files from which CMake has made the object room/CMakeFiles/target.dir/file.cpp.o; all of the folder
-    and below if it is a unity build; none if they are gone, or were generated."""
+    """Returns the files from which CMake has made the object room/CMakeFiles/target.dir/file.cpp.o; all sources in and
+    below the folder if it is a unity build; none if they are gone, or were generated."""
     folder, _, name = re.sub(r"\.dir/", "\0", obj.replace("CMakeFiles/", "", 1), count=1).partition("\0")
     folder = folder.rpartition("/")[0]
     if "/Unity/" in "/" + name:
         return [path for path in (SOURCE / folder).rglob("*") if path.suffix in CPP]
     path = Path(os.path.normpath(SOURCE / folder / name.removesuffix(".o").replace("__/", "../")))
-    found = [p for p in (path, Path(f"{path}.in")) if p.exists()]  # the second is what CMake makes the first from
+    found = [p for p in (path, Path(f"{path}.in")) if p.exists()]  # the second: a template of the first
     return found if path.is_relative_to(SOURCE) else []
 
 
 def writable(objects: list[str], nm: str) -> Iterator[tuple[str, str]]:
-    """Returns each object with the names, not demangled, of its writable memory."""
+    """Returns the symbols in writable memory, not demangled, each with its object."""
     done = subprocess.run([nm, "--format=sysv", *objects], capture_output=True, text=True)
     obj = ""
     for line in done.stdout.splitlines():
@@ -46,13 +46,14 @@ def writable(objects: list[str], nm: str) -> Iterator[tuple[str, str]]:
 
 
 def declarations(name: str, text: str) -> Iterator[re.Match[str]]:
-    """Returns what may declare the variable outside of functions, or as static inside, up to its name."""
+    """Returns what may declare the variable, outside functions or as static in one; group 1 is the text before its
+    name."""
     pattern = rf"^((?=\S| *(?:static|inline|thread_local)\b).*\b){re.escape(name)}\b\s*(?:\[[^\]]*\]\s*)*[{{=(;]"
     return re.finditer(pattern, text, re.MULTILINE)
 
 
 def is_constant(name: str, text: str) -> bool:
-    """Returns whether the text declares the variable as constant; compilers put constants that are made at the start
+    """Returns whether the text declares the variable as constant; compilers put constants that are computed at run time
     into writable memory."""
     for declared in declarations(name, text):
         before = re.sub(r"<[^<>]*>", "", re.sub(r"<[^<>]*>", "", declared[1]))
@@ -62,9 +63,9 @@ def is_constant(name: str, text: str) -> bool:
 
 
 def declaring(obj: str, symbol: str, name: str) -> list[Path]:
-    """Returns the files that may declare the variable: of the sources of the object, and otherwise of all headers,
-    those that contain the name. If the symbol names its room, only files of that room: a template of one room is
-    instantiated in the objects of others."""
+    """Returns the files that may declare the variable: the sources of the object that contain its name; if none does,
+    the headers that do. If the symbol names its room, only files of that room: a template of one room is instantiated
+    in the objects of others."""
     match = re.match(r"tremula::(\w+)::", symbol)
     rooms = [match[1]] if match and match[1] in ROOMS else ROOMS
     headers = [path for room in rooms for path in (SOURCE / room).rglob("*.hpp")]
@@ -114,7 +115,7 @@ class GlobalsTest(unittest.TestCase):
             self.assertRegex((SOURCE / path).read_text(), rf"\b{name}\b", place)
             self.assertGreater(len(reason), 10, place)
 
-    def test_constants_are_told_from_variables(self) -> None:
+    def test_distinguishes_constants_from_variables(self) -> None:
         for text in (
             "constexpr std::array<char, 2> a{};",
             "  static const int a = f();",

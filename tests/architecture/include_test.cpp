@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks which rooms know which others, by the #include lines of the whole tree.
+// Checks which rooms know which other rooms, by the #include lines of the whole tree.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using Words = std::vector<std::string_view>;
 
 struct Room {
   std::string_view name;
-  Words may_know;  // rooms of which it may include headers, besides itself
+  Words may_know;  // rooms whose headers it may include, besides its own
 };
 const std::array rooms{
     Room{"core", {}},
@@ -217,8 +217,8 @@ TEST(Architecture, IncludesFollowTheRulesOfTheRooms) {
   EXPECT_GT(seen, 50u) << "hardly any #include found: is " TREMULA_SOURCE_DIR " the tree?";
 }
 
-// Every header compiles alone, which in a development build the source of the same name proves, or else a generated
-// source (CMakeLists.txt). Its guard lets it be included twice.
+// Every header compiles alone, which a development build proves by the source of the same name, or
+// else by a generated source (CMakeLists.txt). Its guard lets it be included twice.
 TEST(Architecture, AHeaderHasAGuardAndItsSourceIncludesItFirst) {
   const std::regex include(R"re(\s*#\s*include\s*[<"]([^>"]+)[>"].*)re");
   const std::regex guard(R"re(#pragma once|#ifndef TREMULA_\w+)re");

@@ -55,7 +55,8 @@ def getters(files: Sequence[File]) -> Iterator[Complaint]:
 
 
 def bool_members(file: File) -> Iterator[re.Match[str]]:
-    """Returns the declarations of functions `bool is_...` that stand directly in a class, with what is before them."""
+    """Returns the declarations of functions `bool is_...`, `has_...` and `are_...` directly in a class, not in a
+    function."""
     stack: list[bool] = []
     for match in re.finditer(r"[{}]|\bbool\s+((?:is|has|are)_\w+)\s*\(", file.code):
         before = file.code[max(0, match.start() - 1000) : match.start()]
@@ -79,7 +80,7 @@ def bool_members(file: File) -> Iterator[re.Match[str]]:
 )
 def predicates(files: Sequence[File]) -> Iterator[Complaint]:
     for file in among(files, ROOMS, (".hpp",)):
-        if "/include/" in file.path:  # the public skins
+        if "/include/" in file.path:  # the public interfaces
             continue
         for match in bool_members(file):
             end, depth = match.end(), 1

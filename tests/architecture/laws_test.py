@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree obeys the laws of laws_of_code.py and laws_of_files.py, but for what exceptions.py lists; each law can be
+"""The tree obeys the laws of laws_of_code.py and laws_of_files.py, except for what exceptions.py lists; each law can be
 broken."""
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LawsTest(unittest.TestCase):
         for law in LAWS:
             name = law.check.__name__
             bad = [[File(path, text)] for path, text in law.bad.items()]
-            if name == "folders":  # breaks the law as a whole
+            if name == "folders":  # only all files together break it
                 bad = [sum(bad, [])]
             for files_of_one in bad:
                 complaints = list(law.check(files_of_one))

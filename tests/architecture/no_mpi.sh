@@ -4,7 +4,7 @@
 set -euo pipefail
 needed=$(ldd "$1")
 if ! grep -q 'libc\.so' <<<"$needed" || grep -E 'libmpi|open-rte|open-pal|mpich' <<<"$needed"; then
-  echo "FAILED: $1: expected no MPI among what it needs; found:" >&2
+  echo "FAILED: $1: expected no MPI library among those that it needs; found:" >&2
   echo "$needed" >&2
   exit 1
 fi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages are true: code blocks equal the files they show, links lead somewhere.
+// The pages are true: code blocks equal the files they show, links lead to files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ TEST(Manual, ShowsTheProgramsAsTheyAre) {
       const std::string program = block.words.substr(is.size());
       const std::string code = contents(root / program);
       EXPECT_FALSE(code.empty()) << page << " shows " << program << ", which does not exist";
-      EXPECT_EQ(block.code, code) << page << " shows another program than " << program;
+      EXPECT_EQ(block.code, code) << page << " shows a program that differs from " << program;
       shown.insert(program);
     }
   }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every test that this build has registered with ctest has a name, labels and a timeout as CONTRIBUTING.md asks."""
+"""Every test that this build has registered with ctest has a name, labels and a timeout as CONTRIBUTING.md requires."""
 from __future__ import annotations
 
 import dataclasses
@@ -21,12 +21,12 @@ class Registered:
     command: str
     labels: list[str]
     timeout: float
-    place: str  # of the add_test, or of the function of ours that has called it
+    place: str  # of the call of add_test, or of our function that calls it
 
 
 def registered(folder: Path) -> list[Registered]:
-    """Returns the tests of a build folder and of those below it, from what CMake has written for ctest. Running ctest
-    would overwrite its log of the tests that run now."""
+    """Returns the tests of a build folder and of those below it, from the files that CMake has written for ctest.
+    Running ctest would overwrite the log of the tests that are running."""
     path = folder / "CTestTestfile.cmake"
     text = path.read_text() if path.exists() else ""  # a folder without tests has none
     word = r"(?:\[=*\[)?\"?([\w.]+)\"?(?:\]=*\])?"  # older versions of CMake write names without brackets
@@ -82,7 +82,7 @@ class RegisteredTest(unittest.TestCase):
         unknown = [name for name in names if name not in known and not name.startswith(optional)]
         self.assertEqual(unknown, [], "tests/long_tests.txt: expected names of tests")
 
-    def test_what_is_wrong_is_found(self) -> None:
+    def test_mistakes_are_found(self) -> None:
         good = Registered("core.key", "core_key_test", ["unit", "fast", "core"], 900, "here:1")
         self.assertEqual(complaints(good), [])
         changes: list[dict[str, Any]] = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source tree as its laws see it: every file of text, and C++ whose comments and strings are blank."""
+"""The source tree as its laws see it: every text file, and C++ whose comments and strings are blanked."""
 from __future__ import annotations
 
 import functools
@@ -11,13 +11,13 @@ SOURCE = Path(os.environ.get("TREMULA_TEST_SOURCE", Path(__file__).resolve().par
 ROOMS = ("core", "index_calc", "transport", "proto", "client", "server", "cli", "bindings", "coupling")
 CPP = (".cpp", ".hpp", ".c", ".h")
 FORTRAN = (".f90", ".F90")
-# Folders that hold no sources: what builds and tools write, and the bytes of the fuzz targets.
+# Folders that hold no sources: what builds and tools write, and the inputs of the fuzz targets.
 LEFT_OUT = {"build", "demo", "__pycache__", "tests/fuzz/corpus"}
 
 TOKEN = re.compile(
     r'R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"'  # a raw string
     r'|"(?:\\.|[^"\\\n])*"'
-    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"  # no separator of digits, as in 1'000
+    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"  # not a digit separator, as in 1'000
     r"|//[^\n]*|/\*.*?\*/",
     re.DOTALL,
 )
@@ -32,7 +32,7 @@ class File:
         self.path, self.text = path, text
         self.lines = text.splitlines()
         self.name = path.rpartition("/")[2]
-        self.suffix = "." + self.name.removesuffix(".in").rpartition(".")[2]  # of templates: that of what is made
+        self.suffix = "." + self.name.removesuffix(".in").rpartition(".")[2]  # of a template: its product's
         self.room = path.partition("/")[0]
 
     def line_of(self, place: int) -> int:
@@ -57,7 +57,7 @@ class File:
 
 
 def files() -> list[File]:
-    """Returns all files of text. Nothing asks git, so an unpacked archive has the same ones."""
+    """Returns all text files. Does not ask git, so they are the same in an unpacked archive."""
     found = []
     for folder, folders, names in os.walk(SOURCE):
         here = Path(folder).relative_to(SOURCE).as_posix()

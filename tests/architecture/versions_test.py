@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All files that name the version of the tree agree, and deploy/versions.py finds each that does not."""
+"""All files that name the version of the tree agree, and deploy/versions.py finds each one that disagrees."""
 from __future__ import annotations
 
 import re
@@ -20,7 +20,7 @@ class VersionsTest(unittest.TestCase):
         if problems:
             self.fail("\n" + "\n".join(problems))
 
-    def test_each_that_does_not_is_named(self) -> None:
+    def test_each_disagreement_is_named(self) -> None:
         paths = {path for path, _, _ in versions.NAMED} | {"CMakeLists.txt", "CHANGELOG.md", "proto/convert.hpp"}
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
