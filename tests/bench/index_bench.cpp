@@ -13,7 +13,7 @@
 //     grouped  as bare, but peer by peer for all: ASPEN runs twice, to count and to write
 //     lists    the lists that plans are made of: checks, tails, repetition; in reused memory
 //     fresh    such lists in newly allocated memory
-//     limit    writing as many pieces whose values are all known
+//     limit    writing as many pieces whose values are known beforehand
 //
 // ScaLAPACK's intervals hold one side's indices, the pieces of the others both sides'.
 #include <fmt/format.h>
@@ -226,7 +226,7 @@ private:
           });
         if (!is_equal || interval != intervals_.data() + count)
           throw std::runtime_error(
-              "expected the same intervals of ScaLAPACK and ASPEN, found others");
+              "expected the same intervals from ScaLAPACK and ASPEN, found others");
       }
     }
   }
@@ -393,7 +393,7 @@ int main(int argc, char** argv) {
     fmt::print(
         "\nThe paper's experiment, {} lines, ASPEN and the fastest of FALLS, classical{}: "
         "bare, it takes at least {:.2f} times as long as ASPEN; with ASPEN's pieces grouped "
-        "by peer at least {:.2f} times, and on {} lines less long than ASPEN.\n",
+        "by peer at least {:.2f} times, and on {} lines less time than ASPEN.\n",
         least.lines, bench.has_scalapack() ? " and ScaLAPACK" : " (no ScaLAPACK here)", least.bare,
         least.grouped, least.slower);
   } catch (const std::exception& error) {

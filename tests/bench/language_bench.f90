@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! language_bench produce|consume BYTES STEPS QUEUE_DEPTH: the twin in Fortran of language_bench.cpp.
+! language_bench produce|consume BYTES STEPS QUEUE_DEPTH: the Fortran twin of language_bench.cpp.
 program language_bench
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, real64

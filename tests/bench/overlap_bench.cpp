@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the overlaps of coordinate 0 by the three algorithms for the same pairs of
-// distributions, and a whole plan.
+// Measures how long the three algorithms take to find the overlaps of coordinate 0, for the same
+// pairs of distributions, and to make a whole plan.
 #include <benchmark/benchmark.h>
 
 #include <string>

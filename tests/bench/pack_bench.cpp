@@ -93,7 +93,7 @@ public:
     });
   }
 
-  /// @param t  to a type that is no wider
+  /// @param t  converts to a type that is no wider
   void unpack(const Transformation& t) {
     for_each_package([&](const Package& package, std::span<std::byte> wire) {
       tremula::index_calc::unpack(package, part_, order_, t, {0, package.elements}, wire,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does the work of a stream inside one job by the distribution's ScaLAPACK: pdgemr2d from one
+// Does the work of a stream inside one job with the distribution's ScaLAPACK: pdgemr2d from one
 // block-cyclic layout of a matrix of doubles to another. Every element is verified in every round.
 //
 //   mpirun -n P tremula_pdgemr2d_bench ROWS COLUMNS  MB NB P Q  MB NB P Q  APART ROUNDS
 //
 // APART 1: the second grid begins after the processes of the first, as in two jobs; 0: both grids
-// share processes. Prints the median seconds of a round, from the begin of the first process to
-// the end of the last.
+// share processes. Prints the median seconds of a round, from the start of the first process to the
+// end of the last.
 #include <dlfcn.h>
 #include <mpi.h>
 

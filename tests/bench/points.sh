@@ -29,7 +29,7 @@ open(sys.argv[2], "wb").write(data[begin:begin + wanted])
 PYTHON
   cases=("ocean 10 $folder/heights" "${cases[@]}")
 else
-  printf 'No ocean: %s is not here; apt install ferret-datasets\n' "$heights"
+  printf 'No ocean: %s is missing; apt install ferret-datasets\n' "$heights"
 fi
 csv=$out/points.csv
 echo "case,elements,memcpy_s,hand_least_s,hand_s,stream_least_s,stream_s,redistribution_least_s,redistribution_s,make_s,first_step_s,hand_prepare_s" >"$csv"

@@ -5,7 +5,7 @@
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 7 tremula_points_bench CASE ROUNDS [FILE]
 //
-//   ocean        4,000,000 points of sea, dealt in their order, to boxes of longitudes; FILE holds the
+//   ocean        4,000,000 points of sea, split in their order, to boxes of longitudes; FILE holds the
 //                heights, 2161 x 4320 of 4 bytes, big-endian
 //   permutation  4,000,000 points from one random order to another
 //   blocks       2000 x 2000 in blocks of 32 on 2 x 2 to blocks of 48 on 1 x 3, both as points; and, by turns in
@@ -42,7 +42,7 @@ using Numbers = std::vector<Index>;
 
 constexpr int sources = 4, sinks = 3;
 
-/// Numbers of the elements in each place of the buffers.
+/// The number of the element at each place of the buffers.
 struct Problem {
   std::vector<Index> shape;
   std::vector<Numbers> source{sources}, sink{sinks};

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev bench redistribute: redistributions inside one job compared with the distribution's pdgemr2d and pdtran, turn by
-# turn in the same processes; every element of every round is verified. Prints a table, writes BIN's figures to OUT as
+# turn in the same processes; every element of every round is verified. Prints a table and writes the figures to OUT as
 # CSV.
 #
 #   redistribute.sh BIN OUT [MOST]     MOST: largest extent, default 8192
@@ -12,7 +12,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yi
 csv=$out/redistribute.csv table=$out/redistribute.txt
 echo "op,extent,from_block,to_block,processes,leading,first_s,kept_s,bare_s,stand_in_s,scalapack_s,memcpy_s" >"$csv"
 
-# grid PROCESSES: rows and columns of a grid that is as square as can be.
+# grid PROCESSES: prints the rows and columns of a grid that is as square as possible.
 grid() { case $1 in 2) echo "2 1" ;; 4) echo "2 2" ;; 16) echo "4 4" ;; esac; }
 
 # measure OP EXTENT FROM_BLOCK TO_BLOCK PROCESSES LEADING ROUNDS; blocks as 32x32
@@ -31,9 +31,10 @@ measure() {
 }
 
 {
-  echo "Seconds from the first process's begin to the last one's end, medians. ratio: ScaLAPACK's time by Tremula's, with a"
-  echo "kept plan, with one made for the call (no plan) and by tremula_pdgemr2d or _pdtran (stand-in); memcpy: part of the"
-  echo "speed of copying the local parts; first: first call of a process, its plan and all set-up included, by a later one."
+  echo "Times from the first process's start to the last one's end, medians. ratio: ScaLAPACK's time divided by Tremula's,"
+  echo "with a kept plan, with one made for the call (no plan) and with tremula_pdgemr2d or _pdtran (stand-in); memcpy:"
+  echo "fraction of the speed of copying the local parts; first: time of a process's first call, which includes its plan and"
+  echo "all set-up, divided by that of a later one."
   printf '%-58s %12s %12s %6s %8s %8s %8s %8s\n' "" "Tremula" "ScaLAPACK" "ratio" "no plan" "stand-in" "memcpy" "first"
 } | tee "$table"
 

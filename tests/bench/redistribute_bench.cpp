@@ -6,8 +6,8 @@
 //
 // copy: pdgemr2d; tran: pdtran, alpha 1, beta 0; copy3: three matrices, in one round by Tremula, in
 // three calls by ScaLAPACK. LEADING: leading dimension of the local matrices; 0 if as small as
-// possible. Prints one line: seconds of the first call and medians of later calls, from the begin of
-// the first process to the end of the last.
+// possible. Prints one line: seconds of the first call and medians of later calls, from the start
+// of the first process to the end of the last.
 #include <dlfcn.h>
 #include <tremula/tremula_mpi.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of one length, copied straight from the buffers of two peers, packed and unpacked, compared
 // with their limits: a memcpy of as many bytes, and plain loops over the same runs with a memcpy or
-// with streaming stores for each. Each turn moves a random slab of the array by each of them, a
-// different slab each time, so that none finds data of another in the cache. Counters
-// are ratios of median times: `of_memcpy` is the fraction of memcpy's speed reached, and so on.
+// with streaming stores for each. Each turn moves a slab of the array by each of them, chosen anew
+// at random, so that hardly any finds the data of another in the cache. Counters are ratios of
+// median times: `of_memcpy` is the fraction of memcpy's speed reached, and so on.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -50,8 +50,8 @@ void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
   copy_tuning().stream_lines(to, from, static_cast<std::ptrdiff_t>(bytes) / cache_line, from);
 }
 
-/// A square array: blocks of 32 rows dealt to two ranks with whole rows, and blocks of columns
-/// dealt to two ranks with whole columns. Runs are as long as a block of columns is wide.
+/// A square array in two layouts on two ranks: blocks of 32 whole rows, and blocks of whole
+/// columns. Runs are as long as a block of columns is wide.
 class Reblock {
 public:
   Reblock(Index extent, Index run)

@@ -6,8 +6,8 @@
 //
 // The fields have SIGNATURES different pairs of layouts in turn, blocks of rows to blocks of columns.
 // Prints: fields, signatures, then seconds of the stream's declarations, of its first begin_step (of the
-// producer), and of making the redistribution, each from the begin of the first process to the end of the
-// last.
+// producer), and of making the redistribution, each from the start of the first process to the end
+// of the last.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 

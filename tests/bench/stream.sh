@@ -44,8 +44,8 @@ line() {
   echo "$name,$arrays,$depth,$(value transport),$(value step_bytes),$step,$memcpy,$(value ratio_to_memcpy),$(value ratio_to_raw),$(value copies_per_byte),$latencies,$lost,$faster" >>"$csv"
 }
 
-# rival ROWS COLUMNS  MB NB P Q  MB NB P Q: the fewer seconds of pdgemr2d with the two grids on the
-# same processes and on processes of their own.
+# rival ROWS COLUMNS  MB NB P Q  MB NB P Q: prints the seconds of pdgemr2d: the fewer of two runs, with both grids on the
+# same processes and with each on its own.
 rival() {
   [ -x "$programs/tremula_pdgemr2d_bench" ] || return 0
   local same=$(($5 * $6 > $9 * ${10} ? $5 * $6 : $9 * ${10})) apart=$(($5 * $6 + $9 * ${10}))
@@ -56,11 +56,11 @@ rival() {
   done | sort -g | sed -n 1p
 }
 
-echo "Medians; every element of every step verified. memcpy, raw: part that is reached of memcpy by as"
-echo "many processes and of the transport's own bandwidth. copies: of each byte. latencies: a whole step,"
-echo "one after the other, in one-way latencies. lost: share of its time that a producer loses which"
-echo "computes as long as a step takes. pdgemr2d: times as fast as ScaLAPACK's, the better of one job of"
-echo "as many processes and one with a process for each rank."
+echo "Medians; every element of every step verified. memcpy, raw: fraction of the speed of memcpy by as many"
+echo "processes, and of the transport's own bandwidth. copies: of each byte. latencies: duration of a step, one"
+echo "after the other, in one-way latencies. lost: share of its time that a producer loses if it computes as long"
+echo "as a step takes. pdgemr2d: how many times as fast as ScaLAPACK's, in the better of two jobs: the two grids"
+echo "share processes, or each rank has its own."
 
 heading "One host"
 one="grid=1x1" two="grid=2x1"

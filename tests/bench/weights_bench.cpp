@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of facebook/opt-350m from 4 ranks that hold them in f32, cut along dimension 0, to 2 x 2
-// ranks that hold them in bf16, tensor-parallel and copied. Every element of every version is checked.
+// The parameters of facebook/opt-350m from 4 ranks that hold them in f32, split along dimension 0,
+// to 2 x 2 ranks that hold them in bf16, tensor-parallel and copied. Every element of every version
+// is checked.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 4 tremula_weights_bench producer ARRAYS VERSIONS
 //   TREMULA_SERVER=HOST:PORT mpirun -n 4 tremula_weights_bench consumer ARRAYS VERSIONS
 //   mpirun -n 8 tremula_weights_bench by_hand VERSIONS
 //
-// The first two are jobs that meet in a stream of kind state. ARRAYS: lent (the producer's are in memory
-// that peers map, and are not copied: versions: lend), snapshot (they are copied when they are put), or
-// ordinary (a stream of steps with queue_depth 0, no array in memory that peers map). The third does the same by
-// hand in one job: it gathers each tensor on rank 0, as bf16, broadcasts it, and each rank takes its slice.
+// The first two are jobs that share a stream, of kind state unless ARRAYS is ordinary. ARRAYS: lent
+// (the producer's are in memory that peers map, and are not copied: versions: lend), snapshot (they
+// are copied when they are put), or ordinary (a stream of steps with queue_depth 0, no array in
+// memory that peers map). The third does the same by hand in one job: it gathers each tensor on
+// rank 0, as bf16, and broadcasts it; each rank takes its slice.
 //
 // Version 0 touches the memory and is not timed. Rank 0 prints lines of a name and a number: for each version
-// "put" and "got", when the first rank began to put it and when the last rank had it, and "memcpy", which copies
-// as many bytes as a consumer rank writes on all ranks at once; "set-up", from the first declaration to the end
-// of the first begin_step; "by_hand". All numbers are seconds of the clock that the processes of a host share.
+// "put" and "got", when the first rank began to put it and when the last rank had it, and "memcpy",
+// in which all ranks at once copy as many bytes as a consumer rank writes; "set-up", from the first
+// declaration to the end of the first begin_step; "by_hand". All numbers are seconds of the clock
+// that the processes of a host share.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
