@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tremula bench` as its user runs it: a server and two jobs of processes.
+// `tremula bench` as a user runs it: a server and two jobs of processes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -115,7 +115,7 @@ TEST(Bench, LeavesNothingBehindWhenInterrupted) {
   fs::create_directory(folder);
   const struct {
     int signal;
-    const char *transport, *last;  ///< last: file that is there when everything has been started
+    const char *transport, *last;  ///< last: file that exists once everything has been started
   } rows[] = {{SIGINT, "local", "port"},
 #ifdef TREMULA_HAS_MPI
               {SIGINT, "mpi", "mpirun-consumer.out"},
@@ -139,7 +139,7 @@ TEST(Bench, LeavesNothingBehindWhenInterrupted) {
     EXPECT_TRUE(fs::is_empty(folder)) << row.transport;
     int left = 0;
     while ((left = waitpid(-1, nullptr, WNOHANG)) >= 0 && !deadline.expired()) usleep(1000);
-    EXPECT_EQ(left, -1) << row.transport << ": a process runs on";
+    EXPECT_EQ(left, -1) << row.transport << ": a process still runs";
   }
   fs::remove_all(folder);
 }

@@ -6,7 +6,7 @@
 namespace tremula::cli {
 namespace {
 
-TEST(FindServer, TakesTheFirstThatSpeaks) {
+TEST(FindServer, TakesTheFirstNameGiven) {
   transport::ServerName name = find_server("a:1", std::nullopt, "b:2");
   EXPECT_EQ(name.text, "a:1");
   EXPECT_EQ(name.from, "--server");

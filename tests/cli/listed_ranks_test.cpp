@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans where ranks list what they own, against what every place of every buffer holds.
+// Plans whose ranks list what they own, compared with what every place of every buffer holds.
 #include "cli/plan/listed_ranks.hpp"
 
 #include <gtest/gtest.h>

@@ -22,7 +22,7 @@ protected:
     std::ofstream(file_) << text;
     return read_lists("--to-lists", file_, Layout::parse(layout));
   }
-  /// Returns the complaint after the name of the file.
+  /// Returns the part of the complaint that follows the name of the file.
   std::string complaint_about(const std::string& text,
                               const std::string& layout = "shape=4x6 lists=2 partial=yes") {
     try {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# manual.sh TREMULA FOLDER PAGE: each command and option that --help shows is in the man page and is completed, and so
-# are values from a list of choices. man, mandoc and zsh, if installed, report no problem.
+# manual.sh TREMULA FOLDER PAGE: each command and option that --help shows is in the man page and is completed by bash
+# and zsh; bash also completes values from a list of choices. man, mandoc and zsh, if installed, report no problem.
 set -euo pipefail  # so no grep -q after a pipe: it ends early, and the command before it fails
 tremula=$1 folder=$2 page_of_manual=$3
 fail() { echo "FAILED: $*" >&2; exit 1; }

@@ -90,7 +90,7 @@ Indices along(const Json& dimension, const Dealt& mine, Index me, const Dealt& t
         const Index local = number(s, "begin") + i * number(s, "stride") + k;
         const Index remote = number(s, "peer_begin") + i * number(s, "peer_stride") + k;
         const Index element = global(mine, me, local);
-        EXPECT_GE(element, 0) << local << " is none of mine";
+        EXPECT_GE(element, 0) << local << " is not an element of this rank";
         EXPECT_EQ(element, global(theirs, peer, remote));
         result.push_back(local);
       }
@@ -230,7 +230,7 @@ TEST(Flattened, TakesTheShorterOfSegmentsAndTurns) {
   using Entries = std::vector<Indices>;
   EXPECT_EQ(entries("shape=24 grid=2 block=1", "shape=24 grid=2 block=6", 0),
             (Entries{{0, 0, 1, 3, 1, 2}, {6, 6, 1, 3, 1, 2}}));
-  // Four turns of it, and two segments more.
+  // Four turns of the family, and two more segments.
   EXPECT_EQ(
       entries("shape=52 grid=2 block=1", "shape=52 grid=2 block=6", 0),
       (Entries{{0, 0, 1, 4, 6, 6}, {1, 2, 1, 4, 6, 6}, {2, 4, 1, 4, 6, 6}, {24, 24, 1, 2, 1, 2}}));

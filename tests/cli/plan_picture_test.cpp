@@ -180,7 +180,7 @@ TEST(PlanPicture, StripesElementsOfSeveralRanks) {
                          "8 elements, 64 B, 2 runs for the producer", "the package: a share",
                          "Volumes: 512 B in 8 packages", "largest 64 B, smallest 64 B"});
   const double half = 340.0 * 340 / 2, key = 12 * 12;
-  // Half is in the producer's plot, half is consumer 0's.
+  // One half is in the producer's plot, the other is consumer 0's.
   EXPECT_NEAR(area(picture, viridis(0)), half + half, 1e-6);
   EXPECT_NEAR(striped_area(picture, viridis(2.0 / 3)), half / 2, half / 20);
   EXPECT_NEAR(striped_area(picture, viridis(1)), half / 2, half / 20);

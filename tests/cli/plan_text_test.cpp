@@ -79,8 +79,8 @@ TEST(PlanText, CallsAPackageOfOneRunDirect) {
                 "  validated: aspen, falls and classical agree on every segment of consumer 0\n");
 }
 
-// The wire order is the producer's: a column-major producer makes the rows of the consumer runs
-// of 1.
+// The wire order is the producer's: with a column-major producer, the rows of the consumer become
+// runs of 1.
 TEST(PlanText, CountsRunsInTheOrderOfTheWire) {
   const auto r =
       redistribution("shape=4x6 grid=1x1 store=column", "shape=4x6 grid=2x1", Side::consumer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of random layouts, against what every place of every buffer holds by the definition.
+// Tiles of random layouts, compared with what every place of every buffer holds by the definition.
 #include "cli/plan/picture/tiles.hpp"
 
 #include <gtest/gtest.h>
@@ -81,7 +81,8 @@ Numbers numbers_of(const index_calc::testing::Side& side) {
   return numbers;
 }
 
-/// Every element that is on a rank is in one tile; no two tiles of the same ranks could be one row.
+/// Every element that is on a rank is in one tile, with all its ranks; a square has only elements
+/// of its ranks.
 TEST(HeldTiles, NameTheRanksThatListTheElements) {
   Random random;
   for (int i = 0; i < 200; ++i) {
@@ -113,7 +114,7 @@ TEST(HeldTiles, HaveTheLargestSquareOfListedElements) {
   Redistribution r{.from = Layout::parse("shape=4x6 lists=2"),
                    .to = Layout::parse("shape=4x6 grid=1x1")};
   const std::vector<Index> shape{4, 6};
-  // 0 0 0 0 1 0      1 is an L, of which the lower right is a square of 3.
+  // 0 0 0 0 1 0      1 is an L; its lower right is a square of 3.
   // 0 0 0 1 1 1
   // 0 0 0 1 1 1
   // 1 1 1 1 1 1
@@ -152,7 +153,7 @@ TEST(HeldTiles, CoverTheShownCorner) {
 }
 
 /// Checks that all packages of a consumer together cover the elements that it shares with any
-/// producer, and each of them those of its producer.
+/// producer, and that each package has only elements of its producer.
 void expect_packages_are_what_consumers_get(const Redistribution& r, const Numbers& sent_numbers,
                                             const Numbers& wanted_numbers) {
   SCOPED_TRACE(to_string(r.from) + " to " + to_string(r.to) + " by " +
@@ -169,7 +170,7 @@ void expect_packages_are_what_consumers_get(const Redistribution& r, const Numbe
       for (const Tile& tile : package_tiles(r, plan, package, part))
         for_each_element(tile, part, [&](Index number) {
           EXPECT_TRUE(std::ranges::binary_search(sent.at(number), producer));
-          EXPECT_TRUE(got.emplace(number, consumer).second) << number << " comes twice";
+          EXPECT_TRUE(got.emplace(number, consumer).second) << number << " arrives twice";
         });
     });
   }

@@ -493,7 +493,7 @@ TEST_F(QuickStart, TakesTheKeyThatAKilledServerHasLeft) {
   EXPECT_EQ(status.wait(), 0) << status.errors();
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
-  EXPECT_EQ(contents(key_file), key) << "this server has not made it";
+  EXPECT_EQ(contents(key_file), key) << "this server did not make the key";
 
   // A job with that key refuses a server without one.
   server = std::make_unique<Process>(
@@ -571,7 +571,8 @@ TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
       << watch.errors();
   late.send("request: 3 goodbye {}");
   EXPECT_EQ(watch.wait(), 0) << watch.errors();
-  EXPECT_EQ(watch.output().find("no streams yet", 1), std::string::npos) << "it is said once";
+  EXPECT_EQ(watch.output().find("no streams yet", 1), std::string::npos)
+      << "the line is printed once";
 }
 
 TEST_F(Tremula, RedrawsItsLinesOnATerminal) {

@@ -55,8 +55,8 @@ std::map<Rank, std::set<Index>> sets_of(const Layout& layout) {
   return sets;
 }
 
-// With copies: a consumer gets what it has, each pair shares at most what both have, and a copy of a
-// producer sends as much as another copy, except for a remainder.
+// With copies: a consumer gets every element that it has, and each pair shares at most the elements
+// that both have.
 TEST(Volumes, GiveEveryConsumerItsPart) {
   Random random;
   for (int i = 0; i < 100; ++i) {
