@@ -44,8 +44,8 @@ line() {
   echo "$name,$arrays,$depth,$(value transport),$(value step_bytes),$step,$memcpy,$(value ratio_to_memcpy),$(value ratio_to_raw),$(value copies_per_byte),$latencies,$lost,$faster" >>"$csv"
 }
 
-# rival ROWS COLUMNS  MB NB P Q  MB NB P Q: prints the seconds of pdgemr2d: the fewer of two runs, with both grids on the
-# same processes and with each on its own.
+# rival ROWS COLUMNS  MB NB P Q  MB NB P Q: prints the seconds of pdgemr2d, the fewer of two runs: with both grids on
+# the same processes, and with each on its own.
 rival() {
   [ -x "$programs/tremula_pdgemr2d_bench" ] || return 0
   local same=$(($5 * $6 > $9 * ${10} ? $5 * $6 : $9 * ${10})) apart=$(($5 * $6 + $9 * ${10}))

@@ -59,7 +59,7 @@ program fortran_job
     call out%end_step()
     call out%close()
   else
-    rank = rank - 1  ! the number in the group
+    rank = rank - 1  ! the rank in the group
     call fill(tiles, to, .false.)
     to = -1
     call in%open(session, 'matrix')
@@ -81,7 +81,7 @@ program fortran_job
 
 contains
 
-  !> Element (i, j) of the 12 x 18 matrix, of which `layout` may be that of the transposed one.
+  !> Returns element (i, j) of the part that `layout` gives this rank of the 12 x 18 matrix or of its transpose.
   real(c_double) function value(layout, i, j, is_transposed)
     type(tremula_layout), intent(in) :: layout
     integer, intent(in) :: i, j
@@ -115,7 +115,7 @@ contains
     do j = 1, size(array, 2)
       do i = 1, size(array, 1)
         if (abs(array(i, j) - factor*value(layout, i, j, is_transposed)) > 0) then
-          print '(a, 3i4, f10.2)', 'another element at ', rank, i, j, array(i, j)
+          print '(a, 3i4, f10.2)', 'wrong element at ', rank, i, j, array(i, j)
           call MPI_Abort(MPI_COMM_WORLD, 1)
         end if
       end do

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! fortran_kinds produce|consume: every kind of elements, and arrays of 0 to 7 dimensions, from 2 ranks to 3. The last
-! dimension is dealt. Element k of an array in Fortran's order, all ranks together, is k and the step; of logicals:
+! fortran_kinds produce|consume: every kind of element, and arrays of 0 to 7 dimensions, from 2 ranks to 3. The last
+! dimension is distributed. Element k of a global array, in Fortran's order, is (k + step) modulo 120; a logical states
 ! whether that is odd.
 program fortran_kinds
   use, intrinsic :: iso_c_binding
@@ -11,7 +11,7 @@ program fortran_kinds
   integer, parameter :: steps = 3, kinds = 10
   integer(c_int), parameter :: types(kinds) = [tremula_i8, tremula_i16, tremula_i32, tremula_i64, tremula_f32, tremula_c64, &
     tremula_c128, tremula_bool, tremula_u16, tremula_f64]
-  integer, parameter :: ranks_of(kinds) = [1, 2, 3, 4, 5, 6, 7, 2, 1, 0]  ! dimensions; of a scalar: one on each of 6 ranks
+  integer, parameter :: ranks_of(kinds) = [1, 2, 3, 4, 5, 6, 7, 2, 1, 0]  ! numbers of dimensions; 0: a scalar
   character(10) :: role
   type(tremula_session) :: session
   type(tremula_layout) :: layouts(kinds)
@@ -34,7 +34,7 @@ program fortran_kinds
   call session%open(role)
   do k = 1, kinds
     d = max(ranks_of(k), 1)
-    if (k == kinds) then  ! one element on each rank of the producer, which the first rank of the consumer has
+    if (k == kinds) then  ! one element, on rank 0 of each group
       call layouts(k)%parse('shape=1 grid=1 members=0')
     else
       call layouts(k)%block([(2, step=1, d - 1), 6], [(1, step=1, d - 1), session%size()])
@@ -81,7 +81,7 @@ program fortran_kinds
       step = step + 1
     end do
     call in%close()
-    if (step /= steps) error stop 'expected another number of steps'
+    if (step /= steps) error stop 'found a wrong number of steps'
   end if
   call session%close()
 
@@ -129,11 +129,11 @@ contains
     call in%attribute('none', reals)
     if (size(reals) /= 0) error stop 'expected no value'
     call in%attribute('none', real_value, ierr=ierr)
-    if (ierr /= tremula_invalid_argument) error stop 'expected that none of one value is refused'
+    if (ierr /= tremula_invalid_argument) error stop 'expected an error for one value of an attribute without any'
     call in%attribute('two', integers)
     if (size(integers) /= 2 .or. any(integers /= [3, -4])) error stop 'expected two values'
     call in%attribute('two', integer_value, ierr=ierr)
-    if (ierr /= tremula_invalid_argument) error stop 'expected that two values for one are refused'
+    if (ierr /= tremula_invalid_argument) error stop 'expected an error for one value of an attribute with two'
   end subroutine
 
   subroutine fill()
@@ -206,7 +206,7 @@ contains
     logical, intent(in) :: is_so
     character(*), intent(in) :: what
     if (is_so) return
-    print '(a, i0, 2a)', 'step ', step, ': expected other ', what
+    print '(a, i0, 2a)', 'step ', step, ': found wrong ', what
     error stop 1
   end subroutine
 

@@ -87,18 +87,18 @@ contains
       call in%step_attribute('iterations', iterations)
       call in%attribute('units', units, field)
       if (in%step() /= step .or. in%time() /= 3600*step .or. any(iterations /= [step, 2]) .or. units /= 'K') &
-        error stop 'expected another number, time or attribute of the step'
+        error stop 'found a wrong number, time or attribute of the step'
       call in%get(field, data)
       call in%end_step()
       do j = 1, extents(2)
         do i = 1, extents(1)
-          if (abs(data(place(i, j)) - value(step, i, j)) > 0) error stop 'expected another element'
+          if (abs(data(place(i, j)) - value(step, i, j)) > 0) error stop 'found a wrong element'
         end do
       end do
       step = step + 1
     end do
     call in%close()
-    if (step /= steps) error stop 'expected another number of steps'
+    if (step /= steps) error stop 'found a wrong number of steps'
   end subroutine
 
 end program

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The modules for Fortran: every kind of elements and number of dimensions, refusals, MPI.
+// The modules for Fortran: every kind of element and number of dimensions, refusals, MPI.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,8 +33,8 @@ TEST(Fortran, RefusesMisuseWithAText) {
   EXPECT_EQ(job.wait(Deadline::after(60)), 0);
   const std::string text = job.output();
   for (const char* part :
-       {"a layout without grid: layout", "a dimension too many: ", "an index from 0 on: ",
-        "a number from 0 on: points: expected element numbers from 1 to 24; found 0",
+       {"a layout without grid: layout", "a dimension too many: ", "an index counted from 0: ",
+        "a number counted from 0: points: expected element numbers from 1 to 24; found 0",
         "a stream that is not open: out: expected a pointer; found NULL", "an unknown option: ",
         "an origin without a whole: field value: expected both origin and whole",
         "extents of one dimension: local: expected extents with room for 2 numbers",

@@ -13,7 +13,7 @@ static void check(tremula_status status) {
 
 static void expect(int is_so, const char* what, int64_t at) {
   if (is_so) return;
-  fprintf(stderr, "matrix_peer: expected %s, found another at %lld\n", what, (long long)at);
+  fprintf(stderr, "matrix_peer: wrong %s: %lld\n", what, (long long)at);
   exit(1);
 }
 
@@ -35,7 +35,7 @@ static void each(const struct part* p, double* data, int step, int is_set) {
       if (is_set)
         *element = 1e6 * step + (double)number;
       else
-        expect(*element == 1e6 * step + (double)number, "the element", number);
+        expect(*element == 1e6 * step + (double)number, "element", number);
     }
 }
 
@@ -80,12 +80,12 @@ static void consume(tremula_session* session, const struct part* p, int steps) {
     size_t count;
     const void* values;
     check(tremula_in_time(in, &time));
-    expect(time == 3600 * step, "the time of the step", time);
+    expect(time == 3600 * step, "time of the step", time);
     check(tremula_in_attributes(in, TREMULA_OF_STEP, &attributes));
     check(tremula_attributes_find(attributes, "iterations", &number));
     check(tremula_attributes_at(attributes, number, &name, &type, &count, &values));
     expect(type == TREMULA_INTEGER && count == 2 && ((const int64_t*)values)[0] == step,
-           "the attribute iterations", step);
+           "attribute iterations", step);
     tremula_attributes_free(attributes);
     check(tremula_in_attributes(in, field, &attributes));
     check(tremula_attributes_find(attributes, "units", &number));
@@ -98,7 +98,7 @@ static void consume(tremula_session* session, const struct part* p, int steps) {
     each(p, data, step, 0);
   }
   check(status);
-  expect(step == steps, "as many steps", step);
+  expect(step == steps, "number of steps", step);
   check(tremula_in_close(in));
   tremula_in_free(in);
   free(data);

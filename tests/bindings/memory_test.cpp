@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job in Fortran and one in Python with NumPy: if one of their arrays is in memory of
+// A job in Fortran and one in Python with NumPy: if one of their arrays is in memory from
 // tremula_allocate, each byte is copied once.
 #include <gtest/gtest.h>
 

@@ -116,7 +116,7 @@ class World:
         keeps_server = not any("server" in fault or fault == "stranger_on_port" for fault in [*faults, end])
         self.round.deals = keeps_server and self.dice.random() < 2 / 3
         self.note(f"round: {self.round.producers} ranks to {self.round.consumers}, {self.round.transport}"
-                  f"{', dealt anew' if self.round.deals else ''}")
+                  f"{', parts exchanged' if self.round.deals else ''}")
         self.proxy = Proxy(self)
         self.server_before = self.server_descriptors()
         self.producer = Group(self, "producer", "out", self.round.producers, self.round, self.server_address)
@@ -322,9 +322,9 @@ class World:
         self.all_are_back()
 
     def links_report_loss(self, group, producer=None, consumer=None):
-        """Returns whether all ranks of a consumer notice the loss of that rank without the server: through memory that
-        they share, or from rank to rank of both sides. A rank that needs nothing of a step learns of the loss from a
-        producer rank."""
+        """Returns whether all ranks of a consumer notice the loss of the rank `producer` or `consumer` without the
+        server: through memory that they share, or from rank to rank of both sides. A rank that needs nothing of a step
+        learns of the loss from a producer rank."""
         if self.round.transport == "ofi":
             return False
         if self.round.transport != "tcp":
@@ -373,7 +373,7 @@ class World:
         self.all_are_back()
 
     def cut_connection(self):
-        """Cuts the connection of a session, which continues, or whose group ends with errors."""
+        """Cuts the connection of a session. The session continues, or its group ends with errors."""
         self.proxy.is_cut = True
         time.sleep(self.dice.uniform(0.1, 1))
         self.proxy.is_cut = False
@@ -441,7 +441,8 @@ class World:
             self.start_server()
 
     def trouble_mid_step(self, order, rank=None):
-        """Sends a producer rank an order in the middle of a step, which no consumer rank that needs it may take."""
+        """Sends a producer rank an order in the middle of a step. No consumer rank that needs the rank may take that
+        step."""
         if rank is None:
             rank = self.dice.randrange(len(self.producer.ranks))
         culprit = self.producer.ranks[rank]

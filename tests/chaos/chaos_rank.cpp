@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that chaos.py starts, troubles and judges. It reports events as lines on standard output:
+// One rank of a job that chaos.py starts, disturbs and checks. It reports events as lines on
+// standard output:
 //
 //     joined | needs R...     the producer ranks that own elements that this rank gets
-//     step N                  step N is ended, or is taken with every element right
+//     step N                  step N has ended, or was taken with every element right
 //     dealt N                 number of times the ranks of this consumer have got other parts
 //     trouble N WORD          the rank is about to obey an order in the middle of step N
 //     wrong TEXT              an element, or the order of steps, is wrong
-//     error TEXT | closed | over
+//     end_of_stream | error TEXT | closed | over
 //
 // It obeys lines on standard input, in the middle of its next step: `sleep SECONDS`, `throw`, `die`; or
 // before a step: `end N` closes the stream before step N.

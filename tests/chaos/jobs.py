@@ -13,7 +13,7 @@ TIMED_OUT = -2  # TREMULA_TIMED_OUT
 
 
 class Failure(Exception):
-    """Raised if a statement of the suite does not hold."""
+    """Raised if an expectation of the suite is not met."""
 
 
 def require(holds, text):
@@ -96,10 +96,11 @@ class Rank:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def judge_end(self):
-        """Checks that it ended in order or reported an error, and that only a signal of this suite has killed it."""
+        """Checks that the rank ended in order or reported an error, and that only a signal of this suite has killed
+        it."""
         code = self.process.returncode
         require(code == 0 or (code == -signal.SIGKILL and self.is_killed), f"{self.name} ended with {code}")
-        require(self.is_killed or "over" in self.words, f"{self.name} ended without a word")
+        require(self.is_killed or "over" in self.words, f"{self.name} did not report its end")
         require(self.error is None or f"status {TIMED_OUT}:" not in self.error,
                 f"{self.name} did not learn of the fault, but timed out: {self.error}")
 
@@ -110,7 +111,7 @@ class MpiRank(Rank):
     def __init__(self, name, side, mpirun, file):
         self.name, self.side, self.file = name, side, file
         self.process, self.own_pid = mpirun, None
-        self.orders = open(f"{file}.orders", "r+b", buffering=0)  # read as well: waits for no reader
+        self.orders = open(f"{file}.orders", "r+b", buffering=0)  # opens at once, without a reader
         self.is_killed = False
         self.steps, self.needs, self.troubles, self.dealt = [], set(), [], 0
         self.error = self.wrong = None
@@ -146,7 +147,7 @@ class Group:
     """The ranks of one job."""
 
     def __init__(self, world, name, side, ranks, round_, server, silence=None, transport=None, host=(), mpirun=False):
-        """host: words that run the command after them on another host."""
+        """host: words before the command that run it on another host."""
         world.jobs += 1
         self.name, self.side = name, side
         session = (f"{{transport: {transport or round_.transport}, timeout: {PATIENCE / 2:g}, step_timeout: "
