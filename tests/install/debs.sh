@@ -6,7 +6,7 @@ set -euo pipefail
 source=$1 folder=$2 mirror=${3:-http://deb.debian.org/debian}
 fail() { echo "FAILED: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || fail "expected root, for chroot; found user $(id -un): run it as root, or with sudo"
-ls "$folder"/tremula_*.deb >/dev/null || fail "expected packages in $folder, found none: make them by ./dev deb"
+ls "$folder"/tremula_*.deb >/dev/null || fail "expected packages in $folder, found none: make them with ./dev deb"
 version=$(dpkg-deb --field "$folder"/tremula_*.deb Version)
 interface=${version%.*}
 root=$(mktemp -d /tmp/tremula_debs.XXXXXX)
@@ -21,7 +21,7 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
-inside() {  # inside COMMAND...: runs it in the folder, with no variable of the caller's
+inside() {  # inside COMMAND...: runs it inside that Debian, without the variables of the caller
   exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
     DEBIAN_FRONTEND=noninteractive TREMULA_SERVER=file:/trial/port TREMULA_TIMEOUT=60 \
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 "$@"
@@ -55,7 +55,7 @@ if command -v lintian >/dev/null; then
     lacks-ldconfig-trigger,maintscript-calls-ldconfig,initial-upload-closes-no-bugs "$folder"/*.deb || fail "lintian"
 fi
 
-echo "== a Debian of its own, by debootstrap"
+echo "== a separate Debian, made with debootstrap"
 debootstrap --variant=minbase bookworm "$root" "$mirror" >"$root.log" 2>&1 || { tail "$root.log"; fail "debootstrap"; }
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"  # where Open MPI finds the cores
@@ -66,7 +66,7 @@ cp "$folder"/*.deb "$root/debs"
 echo "== Python, the server and the command line need no -dev"
 # shellcheck disable=SC2046
 install $(ours "libtremula$interface" tremula python3-tremula)
-[ ! -e "$root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)/libtremula.so" ] || fail "libtremula.so is there without -dev"
+[ ! -e "$root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)/libtremula.so" ] || fail "libtremula.so is installed without -dev"
 ! run dpkg-query --show libopenmpi3 >/dev/null 2>&1 || fail "the library, the tools or the Python package need MPI"
 run tremula version
 for page in tremula tremula-bench tremula-plan tremula-serve tremula-status tremula-version; do
@@ -115,7 +115,7 @@ install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" "libt
 cp -r "$source/examples/00_quick_start" "$root/trial/quick_start"
 run cmake -S /trial/quick_start -B /trial/quick_start/build >"$root.log" || { cat "$root.log"; fail "the quick start does not configure"; }
 run cmake --build /trial/quick_start/build >"$root.log" 2>&1 || { cat "$root.log"; fail "the quick start does not build"; }
-job() {  # job NAME RANKS COMMAND...: starts it by mpirun, with its own TMPDIR
+job() {  # job NAME RANKS COMMAND...: starts it with mpirun, with its own TMPDIR
   local name=$1 ranks=$2
   shift 2
   mkdir -p "$root/trial/$name.tmp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh SOURCE BUILD MPIEXEC: checks that programs in C++ and Fortran find an installed Tremula by pkg-config, by
-# CMake and by the manual's link line, and start, and that the pages that Tremula's texts name are installed.
+# packages.sh SOURCE BUILD MPIEXEC: checks that programs in C++ and Fortran find an installed Tremula through
+# pkg-config, CMake and the manual's link line, and start; and that the pages that Tremula's texts name are installed.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -54,8 +54,8 @@ CPP
 export PKG_CONFIG_PATH=$libraries/pkgconfig
 # shellcheck disable=SC2046
 c++ "$work/cpp/program.cpp" -o "$work/cpp/program" $(pkg-config --cflags --libs tremula_cpp) -Wl,-rpath,"$libraries" ||
-  fail "a C++ program does not build by pkg-config tremula_cpp"
-[ "$("$work/cpp/program")" = "shape=4 grid=2" ] || fail "the program by pkg-config does not run"
+  fail "a C++ program does not build with pkg-config tremula_cpp"
+[ "$("$work/cpp/program")" = "shape=4 grid=2" ] || fail "the program built with pkg-config does not run"
 cat >"$work/cpp/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(cpp LANGUAGES CXX)
@@ -65,7 +65,7 @@ add_executable(program program.cpp)
 target_link_libraries(program PRIVATE tremula::tremula)
 CMAKE
 built "$work/cpp"
-"$work/cpp/build/program" || fail "the program by CMake does not run"
+"$work/cpp/build/program" || fail "the program built with CMake does not run"
 
 echo "== a project in Fortran alone"
 mkdir "$work/fortran"
@@ -116,8 +116,8 @@ int main(void) {
 C
 # shellcheck disable=SC2046
 cc -std=c99 "$work/regrid.c" -o "$work/regrid" $(pkg-config --cflags --libs tremula_weights) -Wl,-rpath,"$libraries" ||
-  fail "a C program does not build by pkg-config tremula_weights"
-said=$("$work/regrid") || fail "the program by tremula_weights: $said"
+  fail "a C program does not build with pkg-config tremula_weights"
+said=$("$work/regrid") || fail "the program with tremula_weights: $said"
 [[ "$said" == *"session: expected a pointer; found NULL"* ]] ||
   fail "an error of libtremula_weights.so has no text: $said"
 
@@ -138,9 +138,9 @@ int main(int argc, char** argv) {
 C
 # shellcheck disable=SC2046
 "$mpicc" "$work/one_job.c" -o "$work/one_job" $(pkg-config --cflags --libs tremula_mpi) -Wl,-rpath,"$libraries" ||
-  fail "a C program with MPI does not build by pkg-config tremula_mpi"
+  fail "a C program with MPI does not build with pkg-config tremula_mpi"
 said=$(timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 1 "$work/one_job") ||
-  fail "the program by tremula_mpi: $said"
+  fail "the program with tremula_mpi: $said"
 [[ "$said" == *"updates: expected a pointer; found NULL"* ]] || fail "an error of libtremula_mpi.so has no text: $said"
 
 echo "== a libtremula.so of another version"
@@ -204,4 +204,4 @@ page=$source/docs/howto/scalapack.md
 line=$(/usr/bin/python3 "$source/docs/site/blocks.py" "$page" install.packages | grep '^mpif90 program.o ') ||
   fail "$page has no link line that begins with mpif90 program.o"
 HOME=$work LIBRARY_PATH=$PWD bash -xc "$mpif90 ${line#mpif90 } -ltremula" || fail "the manual's line does not link"
-timeout 120 "$mpiexec" --oversubscribe --bind-to none -n 4 ./a.out || fail "what the manual's line makes does not run"
+timeout 120 "$mpiexec" --oversubscribe --bind-to none -n 4 ./a.out || fail "the program that it links does not run"

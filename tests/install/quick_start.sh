@@ -34,7 +34,7 @@ cp -r "$source/examples/00_quick_start" examples/00_quick_start
 
 echo "== install"
 command=$(command_of 1 'cmake --install')
-[[ "$command" == "./dev build release && cmake --install build/release "* ]] || fail "the page installs by: $command"
+[[ "$command" == "./dev build release && cmake --install build/release "* ]] || fail "the page installs with: $command"
 command=${command#./dev build release && }
 bash -c "${command/build\/release/$build}" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 # The tree can be moved: no file in it may depend on the folder of its installation.
@@ -43,7 +43,7 @@ mv "$work/made/tremula" "$work/tremula"
 rmdir "$work/made"
 prefix=$work/tremula
 
-echo "== only the C interface and its skins are seen"
+echo "== only the C interface and its wrappers are installed"
 find "$prefix/include" -type f | sed "s#$prefix/include/##" | sort | tee "$work/headers"
 grep -vE '^tremula/tremula(_mpi|_scalapack|_weights)?\.(h|hpp)$|^tremula/fortran/tremula(_[a-z]+)?\.(mod|[fF]90)$' "$work/headers" && fail "internal headers are installed"
 library=$(find "$prefix" -name libtremula.so)
@@ -54,7 +54,7 @@ echo "== the programs, in C, C++ and Fortran"
 bash -c "$(command_of 1 'examples/00_quick_start')" >"$work/configure.log" 2>&1 ||
   { cat "$work/configure.log"; fail "the quick start does not compile"; }
 
-echo "== find_package, in a project of one's own"
+echo "== find_package, in a user's project"
 mkdir "$work/own"
 cp examples/00_quick_start/producer.cpp "$work/own/my_program.cpp"
 {
@@ -63,7 +63,7 @@ cp examples/00_quick_start/producer.cpp "$work/own/my_program.cpp"
 } >"$work/own/CMakeLists.txt"
 cmake -G Ninja -S "$work/own" -B "$work/own/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" 2>&1 ||
   { cat "$work/configure.log"; exit 1; }
-cmake --build "$work/own/build" || fail "a project of one's own does not compile"
+cmake --build "$work/own/build" || fail "a user's project does not compile"
 
 echo "== pkg-config, a C program"
 cat >"$work/version.c" <<'C'
@@ -168,7 +168,7 @@ commands_of 5 >analysis.py
 start producer "$(job producer cpp)"; producer=$!
 timeout 120 bash -c "$(command_of 6 analysis.py); wait" >"$work/analysis.log" 2>&1 || { cat "$work/analysis.log"; fail "analysis.py"; }
 wait "$producer" || fail "the producer of analysis.py"
-# Both ranks write to one log, so that words of their lines may be mixed.
+# Both ranks write to one log, so words of their lines may be interleaved.
 means=$(grep -oE '9(399|400)[0-9]{3}\.[0-9]' "$work/analysis.log" | cut -c1-4 | sort | xargs)
 [ "$means" = "9399 9400" ] ||
   { cat "$work/analysis.log"; fail "expected the means of step 9, 9399... of rank 0 and 9400... of rank 1, found $means"; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# without_mpi_and_libfabric.sh SOURCE BUILD [COMPILER_LAUNCHER]: checks that library and program build, install and
-# start without MPI and libfabric. BUILD is kept, except for the cache of CMake, so that the next run compiles only
+# without_mpi_and_libfabric.sh SOURCE BUILD [COMPILER_LAUNCHER]: checks that the library and the program build, install
+# and start without MPI and libfabric. BUILD is kept, except for the cache of CMake, so that the next run compiles only
 # files that have changed.
 set -euo pipefail
 source=$1 build=$2 launcher=${3:-}
