@@ -130,10 +130,10 @@ TEST(Attributes, RefuseValuesOutsideTheBounds) {
   EXPECT_EQ(refused("t", Reals(8192)),
             "attribute 't': expected at most 65536 bytes of names and values together, found "
             "65565; put long values into a field");
-  EXPECT_NE(refused("t", Texts(1 << 14)), "") << "short texts count, too";
+  EXPECT_NE(refused("t", Texts(1 << 14)), "") << "short texts count too";
   EXPECT_EQ(encode(attributes).size(), 20u);
 
-  attributes.set("t", Reals(8188, 0.5));  // 65536 - 20 - 9, in whole numbers
+  attributes.set("t", Reals(8188, 0.5));  // as many as fit into 65536 - 20 - 9 bytes
   attributes.set("t", Reals(8187));       // replaced: only the new value counts
   Attributes many;
   for (std::size_t i = 0; i < max_attributes; ++i) many.set(std::to_string(i), Integers{});
@@ -213,7 +213,7 @@ TEST(Attributes, AreComparedByNameTypeAndBitsInAnyOrder) {
     EXPECT_EQ(first_difference(row.other, some), row.name);
     EXPECT_NE(hash(some), hash(row.other)) << row.name;
   }
-  // Values that change places.
+  // Values that are swapped.
   EXPECT_NE(hash(made({{"a", Texts{"x"}}, {"b", Texts{"y"}}})),
             hash(made({{"a", Texts{"y"}}, {"b", Texts{"x"}}})));
 }

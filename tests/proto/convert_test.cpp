@@ -173,8 +173,8 @@ void for_each_set_text(google::protobuf::Message& part, const Look& look) {
   }
 }
 
-/// Checks each text of the samples with one byte more than a text for people may have. The samples must hold
-/// every text that there is.
+/// Checks each text of the samples with one byte more than a text for people may have. The samples
+/// must contain every text field of the messages.
 template <class Message>
 void expect_long_texts_are_cut(std::span<const std::string> samples,
                                Message (*parse)(core::BytesView)) {
@@ -293,7 +293,7 @@ TEST(Convert, NamesThePartOfAHello) {
   });
 }
 
-// Each seal is kept, and shown again.
+// Receivers keep each seal and present it again.
 TEST(Convert, NamesASealThatIsTooLong) {
   const std::string seal = "'" + std::string(65, 's') + "'",
                     found = ": expected at most 64 bytes, found 65";
@@ -689,7 +689,7 @@ TEST(Convert, BoundsAMessageByItsKindBeforeItIsParsed) {
   for (int i = 0; i < 1'100'000; ++i) message.mutable_link_addresses()->add_addresses();
   EXPECT_EQ(refusal_of(message.SerializeAsString()),
             "LinkAddresses: expected at most 1048576 parts, i.e. fields that are set, found more");
-  // Nested, and numbers of one byte each that take eight.
+  // Nested fields, and numbers of one byte each that take eight bytes in memory.
   message.Clear();
   message.set_request(1);
   wire::Announce& stream = *message.mutable_resume()->add_streams();

@@ -40,7 +40,7 @@ TEST(Parts, NameTheMissingBoxes) {
   for (const auto& row : rows) EXPECT_EQ(listed(missing(shape, row.parts)), row.missing);
 }
 
-// Each part is compared with the boxes missing so far.
+// Each part is compared with the boxes missing so far, so their number is bounded.
 TEST(Parts, NameABoundedNumberOfMissingBoxes) {
   constexpr Index parts = 5000;
   std::vector<Box> every_other;
