@@ -238,7 +238,7 @@ class ArraysTest(unittest.TestCase):
             with self.assertRaisesRegex(tremula.InvalidArgument, "expected elements of type opaque of 8 bytes"):
                 self.taken(layout, np.zeros(4, other), struct)
 
-    def test_shared_memory_is_zeroed_and_freed_at_last(self):
+    def test_shared_memory_is_zeroed_and_later_freed(self):
         before, files = mapped_bytes(), len(os.listdir("/proc/self/fd"))
         a = tremula.empty(Layout.block((1 << 20,), (1,)), 0, "f64")
         self.assertFalse(a.any())

@@ -52,7 +52,7 @@ void consume(tremula::Session& session, const tremula::Layout& layout, int steps
     if (in.time() != 3600 * step ||
         in.step_attributes().values<std::int64_t>("iterations").at(0) != step ||
         in.attributes(field).value<std::string>("units") != "K")
-      throw std::runtime_error("step " + std::to_string(step) + ": another time or attribute");
+      throw std::runtime_error("step " + std::to_string(step) + ": wrong time or attribute");
     in.get(field, data);
     in.end_step();
     for_each_element(layout, session.rank(), [&](std::size_t at, Index number) {

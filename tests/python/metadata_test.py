@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks metadata of streams: times, attributes, descriptions, counters, datasets of xarray."""
+"""Checks metadata of streams: times, attributes, descriptions, counters, xarray datasets."""
 import builtins
 import unittest
 from unittest import mock
@@ -125,7 +125,7 @@ class MetadataTest(unittest.TestCase):
 
     def attributes_on_both_sides(self, producers, consumers, transport, set_by):
         """Runs a stream of three steps in which every rank sets the attributes set_by(rank, producers) in step 1.
-        Between equal numbers of ranks each rank receives from a single one; between others a field changes its extent.
+        With equal numbers of ranks each rank receives from a single one; otherwise the extent of a field changes.
 
         :return: the text of the error of each rank and the attributes of the steps that it has taken
         """
@@ -214,7 +214,7 @@ class MetadataTest(unittest.TestCase):
 
         support.run(("asker", 1, ask))
 
-    def test_describe_does_not_wait_with_0(self):
+    def test_describe_with_0_does_not_wait(self):
         def ask(session):
             with self.assertRaisesRegex(tremula.TimedOut, "nothing_of_the_kind"):
                 session.describe("nothing_of_the_kind", 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that mistakes are reported by a helpful text and a fitting exception, and do no harm to the session."""
+"""Checks that mistakes are reported with a helpful text and a fitting exception, and do no harm to the session."""
 import contextlib
 import importlib.util
 import multiprocessing
@@ -68,7 +68,7 @@ class MisuseTest(unittest.TestCase):
         session.close()
 
     @alone
-    def test_exception_gives_the_stream_up(self, session):
+    def test_exception_gives_up_the_stream(self, session):
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
             with session.out_stream("s", wait_for_consumers=0) as out:
                 out.field("value", "f64", LINE)
@@ -366,7 +366,7 @@ class MisuseTest(unittest.TestCase):
                 for number in range(4):
                     with out.step() as step:
                         step[value] = filled(number)
-                        clutter = [np.full(1 << 17, -1.0) for _ in range(4)]  # would use freed memory again
+                        clutter = [np.full(1 << 17, -1.0) for _ in range(4)]  # would reuse freed memory
                     with later.step() as step:
                         step.put_async(other, filled(number))
                     clutter += [np.full(1 << 17, -1.0) for _ in range(4)]
@@ -448,7 +448,7 @@ class MisuseTest(unittest.TestCase):
                     for step in stream:
                         step[value]
 
-        with self.assertRaisesRegex(AssertionError, r"^producer.0: ended with -9 and said nothing$"):
+        with self.assertRaisesRegex(AssertionError, r"^producer.0: ended with -9 and reported nothing$"):
             support.run(("producer", 1, produce), ("consumer", 1, consume))
 
 

@@ -17,8 +17,7 @@ PAGE = (SOURCE / "bindings" / "python" / "TEN_MINUTES.md").read_text()
 
 
 def blocks(page):
-    """Returns name, code and output of every block of Python; None for a name or an output that the page does not
-    have."""
+    """Returns the name, code and output of every Python block; None for a missing name or output."""
     found = re.findall(r"(?:`(\w+\.py)`\n)?```python\n(.*?)```\n(?:```\n(.*?)```\n)?", page, re.DOTALL)
     return [(name or None, code, printed or None) for name, code, printed in found]
 

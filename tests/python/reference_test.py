@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual's page of Python shows every exported name, with its docstring as it is."""
+"""The manual's page about Python shows every exported name with its docstring, unchanged."""
 import importlib.util
 import os
 import unittest
@@ -13,8 +13,8 @@ specification.loader.exec_module(reference)
 
 
 class ReferenceTest(unittest.TestCase):
-    def test_the_page_is_that_of_the_sources(self):
-        remedy = "the docstrings have changed: python3 docs/site/python_reference.py makes the page anew"
+    def test_page_agrees_with_the_sources(self):
+        remedy = "the docstrings have changed: python3 docs/site/python_reference.py updates the page"
         self.assertEqual(reference.PAGE.read_text(), reference.page(), remedy)
 
     def test_every_exported_name_is_on_the_page_once(self):

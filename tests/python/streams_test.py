@@ -29,7 +29,7 @@ def values(step, numbers, dtype="f64"):
 
 
 def exchange(make_from, make_to, dtype="f64", to_dtype=None, ranks=(2, 3), steps=3, expected=values, **field):
-    """Runs a producer of make_from(ranks) and a consumer of make_to(ranks), each rank of which checks all its
+    """Runs a producer of make_from(ranks) and a consumer of make_to(ranks). Each consumer rank checks all its
     elements."""
 
     def produce(session):
@@ -122,7 +122,7 @@ class StreamsTest(unittest.TestCase):
         _, found = support.run(("producer", 1, produce), ("consumer", 2, consume))
         self.assertEqual(found, [["int8", "u64", "f32", "bf16", "bool", "opaque of 8 bytes"]] * 2)
 
-    def test_a_field_without_a_layout_is_the_whole(self):
+    def test_field_without_layout_is_the_whole_array(self):
         shares = {"rows": Layout.block((4, 6), (2, 1)), "columns": Layout("shape=4x6 grid=1x2 store=column ghost=1x1")}
 
         def produce(session):

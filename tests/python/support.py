@@ -73,7 +73,7 @@ class Job:
             chunks.append(chunk)
         status = self._end(None)
         if not chunks:
-            return f"{self.name}: ended with {status} and said nothing"
+            return f"{self.name}: ended with {status} and reported nothing"
         kind, self.result = pickle.loads(b"".join(chunks))
         return None if kind == "done" else f"{self.name}: {self.result}"
 

@@ -136,7 +136,7 @@ class Once(unittest.TestCase):
         self.assertEqual(sorted(seen), [(n, (0, 1, 10, 11)[n % 4]) for n in range(1000)])
 
     def kill_and_resume(self, resume):
-        """Kills two ranks of two workers that save their states after each batch, together with their workers."""
+        """Kills two ranks, which save their states after each batch, together with their two workers each."""
         with tempfile.TemporaryDirectory() as folder, torch_support.Server(), torch_support.Jobs() as jobs:
             released = torch_support.Hold()
             counters = [multiprocessing.Value(ctypes.c_long, 0) for _ in range(2)]
@@ -271,7 +271,7 @@ class Errors(unittest.TestCase):
             started = multiprocessing.Value(ctypes.c_long, 0)
             producers = jobs.start(produce, 20, 2, 0, 15, torch_support.Hold(), ranks=2)
             training, = jobs.start(loop, started)
-            # DataLoader takes from its workers in turn, for any sharing of the steps.
+            # DataLoader takes samples from its workers in turn, however the steps are shared.
             torch_support.wait_until(lambda: started.value >= 8, [training, *producers])
             os.killpg(training.pid, signal.SIGINT)  # as a terminal does, while the workers wait for a step
             jobs.join([training], 60, expected=7)

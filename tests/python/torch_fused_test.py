@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that one side holds in one tensor and the other in several, and errors of a follower."""
+"""Weights that one side holds in one tensor and the other in several; errors of followers and publishers."""
 import multiprocessing
 import sys
 import time
@@ -15,7 +15,7 @@ import torch_support
 from tremula import Replicate, Shard
 
 publish_module = sys.modules["tremula.torch.publish"]  # tt.publish is the function
-STEP = 16384  # more than any tensor has elements; version * STEP + number is exact in f32
+STEP = 16384  # greater than the number of elements of any tensor; version * STEP + number is exact in f32
 HIDDEN = 12
 APART = {f"{of}.weight": (HIDDEN, 8) for of in "qkv"}
 
@@ -25,7 +25,7 @@ def numbers(shape, begin, version):
 
 
 def write_apart(rank, versions):
-    """Writes q, k and v, each cut along dimension 0 over 3 ranks; their elements are numbered consecutively."""
+    """Writes q, k and v, each split along dimension 0 across 3 ranks; their elements are numbered consecutively."""
     session = tremula.Session("writer", rank, 3)
     tensors = {name: torch.zeros(HIDDEN // 3, 8) for name in APART}
     layouts = {name: ((3,), [Shard(0)]) for name in APART}
@@ -39,7 +39,7 @@ def write_apart(rank, versions):
 
 
 def write_fused(rank, versions):
-    """Writes one tensor of q, k, v, cut along dimension 1 over 2 ranks."""
+    """Writes one tensor of q, k and v, split along dimension 1 across 2 ranks."""
     session = tremula.Session("writer", rank, 2)
     tensor = torch.zeros(3 * HIDDEN, 4)
     with session, tt.publish({"qkv.weight": tensor}, "qkv", session=session, hashes=["own", "bf16"],
@@ -67,7 +67,8 @@ def read_fused(rank, group, placement, fused, dtype, expected, buffers="copy"):
 
 
 def read_apart(rank, group, dtype, buffers):
-    """Reads q, k and v, whole on the one rank of the group, or each cut along dimension 0 over 2 ranks."""
+    """Reads q, k and v: whole if the group is "whole", which has one rank; otherwise each split along dimension 0
+    across 2 ranks."""
     size = 1 if group == "whole" else 2
     session = tremula.Session(group, rank, size)
     tensors = {name: torch.zeros(shape[0] // size, shape[1], dtype=dtype) for name, shape in APART.items()}
@@ -99,7 +100,7 @@ def until_end(follower, check):
 
 
 def interleaved(version):
-    """Returns rows in the order of attention heads of 3 rows: 3 of q, 3 of k, 3 of v, and so on."""
+    """Returns the rows sorted by attention head. Each head has 3 rows of q, 3 of k and 3 of v."""
     q, k, v = (numbers((HIDDEN, 8), i * HIDDEN * 8, version) for i in range(3))
     return torch.cat([part[h:h + 3] for h in range(0, HIDDEN, 3) for part in (q, k, v)])
 
@@ -132,9 +133,10 @@ def serve_until(publisher, event):
 
 
 def write_plain(rank, kind, begun, ended):
-    """Writes two versions of one tensor, in one process; with kind "wrong" the second sends a hash of other numbers.
+    """Writes two versions of a tensor and a scalar, in one process. With kind "lend" there are three, all lent; with kind
+    "wrong" the last one has wrong hashes.
 
-    begun: set when the reader has begun the first version; ended: set when the reader has ended
+    begun: set when the reader has begun the first version; ended: set when the reader is done
     """
     session = tremula.Session("writer", 0, 1)
     tensor, count = torch.zeros(6, 4), 0
@@ -145,7 +147,7 @@ def write_plain(rank, kind, begun, ended):
             publisher.version()
             try:
                 publisher.version()
-                raise AssertionError("a lent version was published again without take_back")
+                raise AssertionError("a version was published while the previous one was still lent")
             except RuntimeError as error:
                 assert "expected take_back() before the tensors of a lent version" in str(error), error
             serve_until(publisher, begun)
@@ -172,7 +174,7 @@ def read_wrong(rank, buffers, begun, ended):
         begun.set()
         try:
             follower.update()
-            raise AssertionError("wrong numbers were taken")
+            raise AssertionError("wrong numbers were accepted")
         except tt.WrongNumbers as error:
             assert "version 1: expected the numbers that the writer has hashed, found others in 'fc.weight'" in str(error)
         if buffers == "direct":
@@ -183,8 +185,8 @@ def read_wrong(rank, buffers, begun, ended):
 
 
 def write_what_does_not_fit(rank, taken):
-    """Writes versions of which version 1 has a value that does not fit the type of the readers, on one of their
-    ranks."""
+    """Writes one version for each event in `taken`. In version 1, one element is 1000, which does not fit into the int8
+    of read_what_does_not_fit on rank 1."""
     session = tremula.Session("writer", 0, 1)
     tensor = torch.zeros(8, 2)
     with session, tt.publish({"w": tensor}, "plain", session=session, wait_for_readers=1) as publisher:
@@ -257,7 +259,7 @@ def read_what_one_rank_cannot_wait_for(rank, taken):
         assert follower.number == 0 and follower.is_whole and (tensor == 0).all()
         torch.distributed.barrier()
         taken[2].set()
-        number = follower.update(60)  # in turns, the first of which ends the pending step
+        number = follower.update(60)  # polls in turns; the first turn ends the step that is still open
         assert number == 3 and (tensor == 3).all(), (number, tensor)
         torch.distributed.barrier()
         taken[3].set()
@@ -279,7 +281,7 @@ def read_too_long(rank, begun, ended):
         follower._take = slowly
         try:
             follower.update()
-            raise AssertionError("a version was taken that had been taken back")
+            raise AssertionError("a version was accepted although the writer had taken it back")
         except tremula.PeerLost as error:
             assert not follower.is_whole and (tensor == 0).all(), tensor
             print("taken back:", error, flush=True)
@@ -320,7 +322,7 @@ def read_errors(rank, begun, ended):
     refused("expected buffers of copy, swap, direct", {"fc.weight": good}, buffers="both")
     try:
         tt.publish({"w": good}, "sums", session=session, layouts={"w": "shape=6x4 mesh=1 sum=0"}, hashes=["own"])
-        raise AssertionError("expected no hash of parts of a sum")
+        raise AssertionError("hashes were accepted for a tensor whose ranks have parts of a sum")
     except ValueError as error:
         assert "whose ranks have parts of a sum: publish without hashes" in str(error), error
     with session, tt.follow({"fc.weight": good, "scale": torch.tensor(0.0)}, "plain", session=session) as follower:
@@ -330,7 +332,7 @@ def read_errors(rank, begun, ended):
 
 
 class ClosesBadly:
-    """The context of a step whose end fails."""
+    """A context manager for a step: leaving it raises PeerLost."""
 
     def __init__(self, out):
         self.step = out.step()
@@ -369,7 +371,7 @@ class Errors(unittest.TestCase):
             jobs.start(write_plain, kind, *events)
             jobs.start(reader, *args, *events)
 
-    def test_wrong_numbers_do_not_reach_the_model(self):
+    def test_wrong_numbers_raise_an_error(self):
         for buffers in ("copy", "swap", "direct"):
             self.meet("wrong", read_wrong, buffers)
 
@@ -385,7 +387,7 @@ class Errors(unittest.TestCase):
             jobs.start(write_what_does_not_fit, taken)
             jobs.start(read_what_one_rank_cannot_wait_for, taken, ranks=2, gloo=True)
 
-    def test_version_that_is_taken_back_is_an_error(self):
+    def test_reading_a_version_that_is_taken_back_fails(self):
         self.meet("lend", read_too_long)
 
     def test_wrong_names_shapes_and_options_are_refused(self):

@@ -32,7 +32,8 @@ def publishes(tensors_of_rank, readers=1, **options):
 
 
 def follows(wanted, **options):
-    """Returns the work of a reader that returns the tensors by name, which were filled with -1 before, or the error."""
+    """Returns the work of a reader that returns the tensors by name, which are filled with -1 at first, or the
+    error."""
     def work(session):
         tensors = {name: torch.full(shape, -1.0) for name, shape in wanted.items()}
         try:
@@ -322,7 +323,8 @@ def produce_to_the_end(rank, ranks, outlives, lost, is_closing):
 
 
 def produce_for_two(rank, is_first_dead):
-    """Puts a step after the loss of the first consumer, while the second consumer keeps the room that it needs."""
+    """Puts a step after the loss of the first consumer, while the second consumer occupies the room that the step
+    needs."""
     with tremula.Session("simulation", 0, 1, step_timeout=3) as session:
         out = session.out_stream("field", queue_depth=1, wait_for_consumers=2, outlives_consumers=True)
         u = out.field("u", "f64", tremula.Layout.parse("shape=4 grid=1"))
@@ -386,7 +388,7 @@ class Loss(unittest.TestCase):
 
 class Rounding(unittest.TestCase):
     def test_hashes_of_16_bits_round_once(self):
-        """For float64 and int64 next to ties, the numbers of the reader equal the conversion of Tremula."""
+        """The hashes of float64 and int64 values next to ties agree with the conversion by Tremula."""
         rng = np.random.default_rng(38)
         ties = 1 + rng.integers(0, 2 ** 9, 4000) * 2.0 ** -9 + rng.choice([-1, 0, 1], 4000) * 2.0 ** -40
         wide = torch.from_numpy(ties * rng.choice([-1, 1], 4000) * 2.0 ** rng.integers(-30, 14, 4000))
@@ -401,8 +403,8 @@ class Rounding(unittest.TestCase):
         rng = np.random.default_rng(41)
 
         def nans(bits, exponent, count):
-            """Returns patterns whose exponent is all ones: of both signs, quiet and signalling, with every bit of the
-            payload."""
+            """Returns bit patterns whose exponent is all ones: of both signs, quiet and signalling, with each bit of
+            the payload set in one of them."""
             alone = [sign << (bits - 1) | exponent | 1 << bit for sign in (0, 1)
                      for bit in range(bits - 1) if not exponent >> bit & 1]
             payloads = rng.integers(1, 2 ** 52, count, np.int64).astype(np.uint64) & np.uint64((exponent & -exponent) - 1)

@@ -202,7 +202,7 @@ class Dealing(unittest.TestCase):
             for step in range(30):
                 self.assertEqual(turns.round_from(step), next(begin for begin in begins if begin >= step))
 
-    def test_state_that_lacks_something_is_refused(self):
+    def test_incomplete_state_is_refused(self):
         whole = Turns(4).state()
         partial = [{key: whole[key] for key in whole if key != lacking} for lacking in ("total", "first", "next")]
         for state in [{}, {"by": "share"}, {"by": "turns"}, {**whole, "total": None}, {**whole, "next": [1]}, *partial]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provides helpers of the tests of tremula.torch."""
+"""Provides helpers for the tests of tremula.torch."""
 import dataclasses
 import importlib
 import multiprocessing
@@ -56,7 +56,7 @@ def sharding_spec():
 
 
 class Server:
-    """A server of this test only, as a context; jobs that are started inside find it."""
+    """A server for one test, as a context manager; jobs that are started inside find it."""
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -80,8 +80,8 @@ def program():
 
 
 class Jobs:
-    """Processes of several jobs, forked from this process, which has no session. As a context it ends the remaining
-    ones, and reports failures."""
+    """Processes of several jobs, forked from this process, which has no session. As a context manager, it ends those
+    that remain, and reports failures."""
 
     def __enter__(self):
         self._processes = []
@@ -136,7 +136,7 @@ def wait_until(is_so, processes=(), seconds=60):
             if process.exitcode is not None and not is_so():
                 raise AssertionError(f"{process.name}: expected to continue, has ended with {process.exitcode}")
         if time.monotonic() > until:
-            raise AssertionError(f"expected a condition within {seconds} s, which does not hold")
+            raise AssertionError(f"expected a condition to hold within {seconds} s")
         time.sleep(0.005)
 
 
@@ -154,7 +154,7 @@ class Hold:
         self._event.set()
 
     def serve(self, rank, serve):
-        """Serves until the event; called once in each process. serve: collective, returns after a moment"""
+        """Serves until the event; called once in each process. serve: collective, returns soon"""
         calls = 0
         while True:
             if rank > 0:

@@ -15,12 +15,12 @@ import tremula.torch as tt
 import torch_support
 from tremula import Replicate, Shard
 
-STEP = 16384  # more than any tensor has elements; version * STEP + number is exact in f32 up to version 1023
+STEP = 16384  # more than the elements of any tensor; version * STEP + number is exact in f32 up to version 1023
 
 
 def decoder(layers=2, hidden=24, feed_forward=36, vocabulary=50, positions=13):
     """Returns names and shapes, and the dimension that tensor parallelism splits, as in Megatron-LM (arXiv:1909.08053,
-    section 3); None if it splits none. The vocabulary and positions are no multiples of 4."""
+    section 3); None if it splits none. The vocabulary and positions are not multiples of 4."""
     found = {"embed_tokens.weight": ((vocabulary, hidden), 0), "embed_positions.weight": ((positions, hidden), None)}
     for i in range(layers):
         for of in ("q", "k", "v"):
@@ -40,7 +40,7 @@ def whole(shape, version, dtype=torch.float32):
 
 
 def cut(tensor, dim, parts, part):
-    """Cuts by the definition: returns a chunk of torch.chunk; empty for a rank beyond its chunks."""
+    """Splits by the definition: returns the chunk of torch.chunk for a rank, empty if there are fewer chunks."""
     if dim is None or tensor.dim() == 0:
         return tensor.clone()
     chunks = torch.chunk(tensor, parts, dim)
@@ -58,7 +58,7 @@ def fsdp(shapes):
 
 
 def on_mesh(shapes, dims, mesh, axis):
-    """Returns layouts that cut along one axis of a mesh."""
+    """Returns layouts that split along one axis of a mesh."""
     return {name: (mesh, [Shard(dims[name]) if a == axis and dims[name] is not None else Replicate()
                           for a in range(len(mesh))], shape or (1,)) for name, shape in shapes.items()}
 
@@ -107,7 +107,7 @@ def reader(rank, mesh, buffers, dtype, least, last, options, report=None, group=
     session = tremula.Session(group, rank, size)
     follower = tt.follow(tensors, "weights", session=session, layouts=on_mesh(shapes, dims, mesh, 1),
                          buffers=buffers, verify="all", **options)
-    seen, rng = [], random.Random(SEED)  # equal on all ranks, which wait equally long
+    seen, rng = [], random.Random(SEED)  # the same on all ranks, so they wait equally long
     try:
         while True:
             version = follower.update(rng.choice([None, 0.002, 0.0]))
@@ -148,7 +148,7 @@ class Versions(unittest.TestCase):
     def test_lent_versions_fill_every_kind_of_buffer(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(trainer, 2, 100, 0.005, {"wait_for_readers": 3, "versions": "lend"}, ranks=2)
-            for buffers in ("copy", "swap", "direct"):  # the ranks of one have nothing but their session to agree by
+            for buffers in ("copy", "swap", "direct"):  # ranks without gloo agree through their session
                 gloo = buffers != "swap"
                 jobs.start(reader, (1, 2), buffers, torch.float32, 3, 99, {}, None, buffers, ranks=2, gloo=gloo)
 

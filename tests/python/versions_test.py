@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(os.environ["TREMULA_TEST_SOURCE"])
 OLDEST = (3, 9)
 # Removed in 3.10 to 3.14, or deprecated there; get_type_hints, since it evaluates annotations. A name with a dot in
-# front is an attribute of anything.
+# front is an attribute of any object.
 REMOVED = set(
     """
     aifc asynchat asyncore audioop binhex cgi cgitb chunk crypt distutils formatter imghdr imp lib2to3 mailcap msilib
@@ -42,7 +42,7 @@ TYPES = {"None", "int", "str", "float", "bool", "bytes", "list", "dict", "tuple"
 
 
 def used_names(tree):
-    """Returns each module and attribute that is named, in full as far as imports give it, with its line."""
+    """Returns each module and attribute that is named, with its line; the name is as full as the imports make it."""
     aliases = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -64,8 +64,8 @@ def used_names(tree):
 
 
 def unions_at_run_time(tree):
-    """Returns the lines of unions `int | None` that Python 3.9 evaluates: outside of annotations, or in annotations
-    unless they are kept as texts."""
+    """Returns the lines of unions `int | None` that Python 3.9 evaluates: outside annotations, and in annotations
+    unless their evaluation is postponed."""
     annotations = set()
     if any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body):
         for node in ast.walk(tree):
@@ -108,7 +108,7 @@ class VersionsTest(unittest.TestCase):
         if said:
             self.fail("\n" + "\n".join(said))
 
-    def test_what_is_wrong_is_found(self):
+    def test_mistakes_are_found(self):
         for bad in (
             "match x:\n    case 1:\n        pass\n",
             "try:\n    pass\nexcept* ValueError:\n    pass\n",
@@ -132,7 +132,7 @@ class VersionsTest(unittest.TestCase):
         )
         self.assertEqual(complaints("a.py", good), [])
 
-    def test_the_oldest_version_is_stated_alike(self):
+    def test_files_agree_on_the_oldest_version(self):
         stated = ">=" + ".".join(map(str, OLDEST))
         self.assertIn(f'requires-python = "{stated}"', (SOURCE / "pyproject.toml").read_text())
         self.assertIn(f"Requires-Python: {stated}", (SOURCE / "bindings" / "python" / "wheel_backend.py").read_text())

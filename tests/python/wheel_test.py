@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the wheel into a new environment without the source tree, and exchanges arrays with the libraries in the
-wheel, which needs no others than its tag promises."""
+"""Installs the wheel into a new environment without the source tree, and exchanges arrays through the libraries in the
+wheel. The wheel needs no other libraries than its tag promises."""
 import json
 import os
 import re
@@ -82,7 +82,7 @@ class WheelTest(unittest.TestCase):
     def test_pip_knows_what_it_installs_before_it_compiles(self):
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.json"
-            nothing = ["--config-settings", f"build={Path(folder) / 'no_build'}"]  # making a wheel of that would fail
+            nothing = ["--config-settings", f"build={Path(folder) / 'no_build'}"]  # making a wheel from that would fail
             run("/usr/bin/python3", "-m", "pip", "install", SOURCE, "--dry-run", "--report", report, "--target",
                 Path(folder) / "target", "--no-build-isolation", "--no-deps", "--no-index", *nothing)  # fmt: skip
             (found,) = json.loads(report.read_text())["install"]
@@ -116,7 +116,8 @@ class WheelTest(unittest.TestCase):
                 self.assertTrue(any(package in n and files.getinfo(n).file_size > 100 for n in licences), licences)
 
     def judge_library(self, file, native):
-        """A file of the wheel needs other files of the wheel, and what every system of its tag has."""
+        """Checks that a file of the wheel needs only other files of the wheel and libraries that every system of its
+        tag has."""
         output = run("readelf", "--dynamic", file)
         self.assertNotIn(str(BUILD), output)
         self.assertEqual(re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", output), ["$ORIGIN"], file)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Loads the distribution's ScaLAPACK and Tremula's stand-in into one process, although they share
-// names: the symbols of the first are global, so that its own calls and the BLACS functions of the
-// second are found in it; the symbols of the second are local.
+// names: the symbols of the first are global, so its own calls, and calls of BLACS functions by the
+// second, are resolved to it; the symbols of the second are local.
 #include <dlfcn.h>
 
 #include <stdexcept>

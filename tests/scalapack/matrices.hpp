@@ -50,7 +50,7 @@ inline std::vector<int> some_of(Random& random, std::vector<int> ranks, int coun
   return ranks;
 }
 
-/// A grid of any shape on some of `ranks`.
+/// A grid of random shape on some of the given ranks.
 struct GridShape {
   GridShape(Random& random, const std::vector<int>& from) {
     const int size = static_cast<int>(from.size());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An existing code that was only linked again, with -ltremula_scalapack before its ScaLAPACK:
+/* An existing program that was only linked again, with -ltremula_scalapack before its ScaLAPACK:
  *
  *   relink          checks that it calls the functions of Tremula, and their results
  *   relink wrong    passes a 0-based ia
@@ -50,7 +50,7 @@ static int is_from(const char* library, const char* name) {
   Dl_info info;
   void* const address = dlsym(RTLD_DEFAULT, name);
   if (dladdr(address, &info) != 0 && strstr(info.dli_fname, library) != NULL) return 1;
-  fprintf(stderr, "expected %s in %s, found another\n", name, library);
+  fprintf(stderr, "expected %s in %s, found it elsewhere\n", name, library);
   return 0;
 }
 
@@ -83,7 +83,8 @@ int main(int argc, char** argv) {
     const int i = b.global[k] % order, j = b.global[k] / order;
     if (b.cells[k] != i + j * order || c.cells[k] != 2.0 * (j + i * order)) is_right = 0;
   }
-  if (!is_right) fprintf(stderr, "expected the matrix and twice its transpose, found others\n");
+  if (!is_right)
+    fprintf(stderr, "expected the matrix and twice its transpose, found other elements\n");
   Cblacs_gridexit(tall);
   if (b.my_row >= 0) Cblacs_gridexit(wide);
   MPI_Finalize();

@@ -51,7 +51,7 @@ double difference(const Case<T>& x, const std::vector<T>& found, const std::vect
   double worst = found.size() == expected.size() ? 0 : HUGE_VAL;
   for (std::size_t k = 0; k < found.size() && worst < HUGE_VAL; ++k) {
     if (found[k] == expected[k]) continue;
-    // Numbers of elements are below 20000.
+    // Values of cells are below 20000.
     const double allowed = 20000 * 2 * (std::abs(x.alpha) + std::abs(x.beta)) *
                            static_cast<double>(std::numeric_limits<Real<T>>::epsilon());
     const double off = std::abs(found[k] - expected[k]) / allowed;
