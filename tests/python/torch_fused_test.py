@@ -133,8 +133,8 @@ def serve_until(publisher, event):
 
 
 def write_plain(rank, kind, begun, ended):
-    """Writes two versions of a tensor and a scalar, in one process. With kind "lend" there are three, all lent; with kind
-    "wrong" the last one has wrong hashes.
+    """Writes two versions of a tensor and a scalar, in one process. With kind "lend" there are three, all lent; with
+    kind "wrong" the last one has wrong hashes.
 
     begun: set when the reader has begun the first version; ended: set when the reader is done
     """

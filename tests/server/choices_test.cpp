@@ -94,7 +94,7 @@ TEST_F(Choices, LinkNoGroupWhileOneSideLacksThem) {
   play.send(1, "request: 7 presence { is_present: true }", {Play::done(1, 7), to_viewer, to_ocean});
 }
 
-// The call of its producer may be short, so the consumer is asked before that call begins.
+// The call of the producer may be short, so the consumer is asked before that call begins.
 TEST(EarlyChoices, AreRequestedFromAWaitingConsumer) {
   Play play;
   play.join("ocean", 2, 1);
@@ -108,7 +108,7 @@ TEST(EarlyChoices, AreRequestedFromAWaitingConsumer) {
 }
 
 // A call that could return stays open for links that lack only choices, whichever side is asked.
-TEST_F(Choices, HoldACallForBothSidesUntilTheyAreHere) {
+TEST_F(Choices, HoldACallForBothSidesUntilTheyArrive) {
   const std::string end = "request: 4 presence { unless_choosing: true }";
   const std::string choosing = "request: 4 done { is_choosing: true }";
   play.send(11, of_viewer, {Play::done(11, 3)});

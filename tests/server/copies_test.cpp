@@ -98,7 +98,7 @@ protected:
   std::vector<ConnectionId> awaited;
 };
 
-TEST_F(Copies, GetANewReaderByFewestLinks) {
+TEST_F(Copies, GetANewReaderIfTheyHaveTheFewestLinks) {
   announce(trainer, allows);
   serve(one);
   subscribe(reader);  // the trainer has a link, the copy none
@@ -278,7 +278,7 @@ TEST_F(Copies, AreAnnouncedOnlyByServingReaders) {
   subscribe(one);
   be_present(trainer);
   EXPECT_EQ(source_of(one), "trainer");
-  EXPECT_EQ(refusal(one, copy), none);  // it has not said that it serves
+  EXPECT_EQ(refusal(one, copy), none);  // the reader has not stated that it serves
   be_absent(trainer);
   serve(two);
   EXPECT_EQ(refusal(two, copy), "stream 's': group 'two' already serves a copy of it");

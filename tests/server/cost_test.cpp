@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's work for a stream of many parts, and for many ranks that join or wait, grows no faster than the
-// messages that it receives. Counted are bytes that are allocated, bytes that are kept, comparisons of names, and
+// messages that it receives. The tests count bytes allocated, bytes kept, comparisons of names, and
 // steps from one entry of a std::map or std::set to the next.
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -92,7 +92,7 @@ Cost cost_of_joining(int ranks) {
   });
   const auto another = Play::parsed(Play::hello("many", ranks, ranks + 1, "another job"));
   EXPECT_GE(cost_of([&] { say_hello(another); }).steps, static_cast<std::size_t>(ranks) - 1)
-      << "it counts";
+      << "steps are not counted";
   return cost;
 }
 
@@ -100,8 +100,8 @@ TEST(Cost, GrowsLinearlyForAJobThatJoins) {
   expect_near_linear(cost_of_joining(500), cost_of_joining(2000));
 }
 
-/// Returns the cost of answering all ranks of a second job of a name, or of letting them wait, and of looking at
-/// them once more.
+/// Returns the cost of answering all ranks of a second job with the same name, or of letting them
+/// wait, and of one check for silent ranks.
 /// @param is_one_silent  the last rank that holds the name has missed heartbeats
 Cost cost_of_second_job(int ranks, bool is_one_silent) {
   Play play;
@@ -130,7 +130,7 @@ TEST(Cost, GrowsLinearlyForASecondJobOfAName) {
 }
 
 /// Returns how many bytes the server keeps of a Hello that waits for its name.
-/// @param unknown  fields of a later version, or of none
+/// @param unknown  how many fields the Hello has that this version does not know
 std::size_t kept_of_waiting_hello(int unknown) {
   Play play;
   play.join("g", 2, 1);
@@ -148,7 +148,7 @@ TEST(Cost, IgnoresUnknownFieldsOfAWaitingHello) {
   EXPECT_LT(kept_of_waiting_hello(20'000), kept_of_waiting_hello(0) + 1000);
 }
 
-/// Returns the cost of a presence of a group that has nothing to do with a state, which `readers`
+/// Returns the cost of a Presence from a group that has nothing to do with a state that `readers`
 /// readers serve.
 Cost cost_of_presence_of_others(int readers) {
   Play play;
@@ -190,7 +190,8 @@ TEST(Cost, DoesNotGrowWithReadersThatServe) {
   EXPECT_LE(four_times.bytes, 2 * once.bytes + (8 << 10));
 }
 
-/// Returns the cost of announcing a stream while another group is subscribed to `streams` others of the group.
+/// Returns the cost of announcing a stream while another group is subscribed to `streams` other
+/// streams of the producer.
 Cost cost_of_announcing(int streams) {
   Play play;
   const std::string field = Play::field("u", 10, "shape=8 grid=1") + Play::offers({"t"}) + "}";
@@ -243,11 +244,12 @@ Cost cost_of_gaps(int fields) {
 
 TEST(Cost, GrowsLinearlyForExplainingGaps) {
   const Cost once = cost_of_gaps(256);
-  EXPECT_GT(once.comparisons, 256u) << "it counts";
+  EXPECT_GT(once.comparisons, 256u) << "comparisons are not counted";
   expect_near_linear(once, cost_of_gaps(1024));
 }
 
-/// Returns the cost of a search for circles where all ranks of 'a' wait for 'b' to come, of which no rank is stuck.
+/// Returns the cost of a search for circles if all ranks of 'a' wait for 'b' to come, no rank of
+/// which is stuck.
 Cost cost_of_search(core::Rank ranks, int& questions) {
   Groups groups;
   ConnectionId last = 0;
@@ -279,12 +281,13 @@ TEST(Cost, GrowsLinearlyForASearchForCircles) {
   const Cost once = cost_of_search(250, questions);
   EXPECT_EQ(questions, 1);
   const Cost four_times = cost_of_search(1000, questions);
-  EXPECT_EQ(questions, 1) << "all ranks of a group wait for the same";
+  EXPECT_EQ(questions, 1) << "all ranks of a group wait for the same group";
   expect_near_linear(once, four_times);
 }
 
-/// Returns the cost of a look at the ranks of one group, each of which waits for words of all ranks about its own
-/// subject, and has said words about `said` subjects that no rank waits for.
+/// Returns the cost of a search for circles in one group, each rank of which waits for words from
+/// all ranks about its own subject, and has sent words about `said` subjects that no rank waits
+/// for.
 Cost cost_of_words(core::Rank ranks, int said) {
   Groups groups;
   for (core::Rank rank = 0; rank < ranks; ++rank) {

@@ -51,7 +51,7 @@ protected:
         "incarnation: 7 outlives: true {} }} ",
         number, consumer, fields());
   }
-  /// Lets a producer that has continued return from another server.
+  /// Lets a producer that has continued return from an earlier server.
   void resume_producer(ConnectionId from, const std::string& links) {
     join("ocean", from);
     const auto announced = announcement();
@@ -69,7 +69,7 @@ protected:
     message.mutable_subscribe()->set_token(shown);
     return play.receive(from, message).messages.at(0).message.refused().text();
   }
-  /// Lets viewer return from another server.
+  /// Lets viewer return from an earlier server.
   Output resume(const std::string& more) {
     auto message = Play::parsed("request: 2 resume { subscriptions { " + subscription(more) +
                                 "} presence {} }");
@@ -136,7 +136,7 @@ TEST_F(Epochs, LinkASurvivingConsumerToTheNextProducer) {
   start_producer(13);
   expect_matched(2, 1);
   EXPECT_EQ(shown_epoch(), 1u);
-  // The producer gives the stream up.
+  // The producer gives up the stream.
   play.receive(13, "request: 3 close_stream { stream: 's' gave_up: true incarnation: 7 }");
   subscribe("outlives: true least_epoch: 2 ");
   play.receive(13, "request: 4 goodbye {}");
@@ -234,7 +234,7 @@ TEST_F(LostProducer, IsRememberedAfterAServerRestart) {
   start_producer(13);
   expect_matched((std::uint64_t{7} << 32) + 1, 1);
 
-  // The producer is quicker, and the file names the keys in another order.
+  // The producer comes back first, and the file names the keys in another order.
   start_server(8, {"bob", "operator", "alice"});
   start_producer(13);
   EXPECT_EQ(shown_epoch(), 0u);
@@ -261,7 +261,7 @@ TEST_F(LostProducer, IsNotFollowedByAFastStrangerAfterARestart) {
 
 TEST_F(LostProducer, IsForgottenWithItsKey) {
   start_server(7, {"operator", "bob"});
-  for (ConnectionId id = 10; id < 20; ++id) play.own(id, 1);  // viewer has bob's now
+  for (ConnectionId id = 10; id < 20; ++id) play.own(id, 1);  // viewer has bob's key now
   join("bob", 20);
   join("viewer", viewer);
   const auto messages = resume(again).messages;
@@ -291,7 +291,8 @@ TEST_F(LostProducer, IsAwaitedOnlyWithATokenOfIt) {
   EXPECT_EQ(refusal_of_subscription(20, again, ""), found("bob", 0));
   EXPECT_EQ(refusal_of_subscription(20, again, std::string(32, 'x')), found("bob", 0));
   EXPECT_EQ(refusal_of_subscription(20, again, token), found("bob", 0));
-  EXPECT_EQ(refusal_of_subscription(15, again, token), found("other", 0)) << "it is viewer's";
+  EXPECT_EQ(refusal_of_subscription(15, again, token), found("other", 0))
+      << "the token is viewer's";
   const std::string later = "outlives: true least_epoch: 4294967295 ";
   EXPECT_EQ(refusal_of_subscription(viewer, later, token), found("viewer", 4294967294));
   EXPECT_EQ(play.held_bytes(), before);
@@ -302,7 +303,7 @@ TEST_F(LostProducer, IsAwaitedOnlyWithATokenOfIt) {
 TEST_F(LostProducer, IsFollowedForAConsumerThatMayReadTheNext) {
   start_server(7, {"operator", "alice", "bob"});
   start_producer(13);
-  play.own(viewer, 2);  // bob's, and the stream is not for all to read
+  play.own(viewer, 2);  // bob's key, and the stream is not readable by all
   join("viewer", viewer);
   EXPECT_EQ(refusal_of_subscription(viewer, again, token), "");
   EXPECT_EQ(shown_epoch(), 0u) << "a subscription that is refused changes nothing";
@@ -375,7 +376,8 @@ TEST_F(Epochs, StayTheSameWhileTheProducerContinues) {
   }
 }
 
-// A rank of the producer has dropped the link of viewer before the server ended; other still has its link.
+// A rank of the producer dropped the link of viewer before the server ended; group "other" still
+// has its link.
 TEST_F(Epochs, StayTheSameIfTheProducerHasOtherLinks) {
   join("viewer", viewer);
   subscribe(outlives);
@@ -397,7 +399,8 @@ TEST_F(Epochs, StayTheSameIfTheProducerHasOtherLinks) {
   }
 }
 
-// viewer had epoch 1 of an earlier producer; other is linked to the present one before viewer comes back.
+// viewer had epoch 1 of an earlier producer; group "other" is linked to the present one before
+// viewer comes back.
 TEST_F(Epochs, AreNotChangedByAnEarlierConsumer) {
   play = Play();  // without keys there are no tokens to show
   constexpr ConnectionId other = 15;

@@ -32,7 +32,7 @@ protected:
   Play play;
 };
 
-TEST_F(Explaining, SaysNothingOfAStreamThatItDoesNotKnow) { expect(1, ""); }
+TEST_F(Explaining, SaysNothingAboutAnUnknownStream) { expect(1, ""); }
 
 TEST_F(Explaining, NamesTheStreamsOfOtherNames) {
   play.send(1, announce("s", 4), {Play::done(1, 2)});

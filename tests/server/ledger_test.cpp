@@ -132,7 +132,7 @@ TEST(Account, ListsReportedRanksWhileThereIsRoom) {
   wire::StepStatus all, some;
   std::size_t room = 1000;
   account.list(all, room);
-  ASSERT_EQ(all.ranks_size(), 3);  // rank 3 has said nothing
+  ASSERT_EQ(all.ranks_size(), 3);  // rank 3 has reported nothing
   EXPECT_EQ(all.ranks_left_out(), 0);
   EXPECT_EQ(all.ranks(0).ShortDebugString(), "");
   EXPECT_EQ(all.ranks(1).ShortDebugString(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory and time that claims cost, played to the pure Rendezvous.
+// How much memory and time claims cost, tested on the pure Rendezvous.
 #include "play.hpp"
 
 namespace tremula::server {
@@ -97,7 +97,7 @@ TEST(Limits, SubscriptionsAndSharesAreHeldUntilTheyAreOver) {
   EXPECT_TRUE(play.receive(2, "request: 4 " + share).messages.at(0).message.has_refused());
   const Output shared = play.receive(2, "request: 5 share { round: 1 bytes: 'y' }");
   ASSERT_EQ(shared.messages.size(), 2u);
-  EXPECT_EQ(shared.messages[0].common, shared.messages[1].common);  // once for all ranks
+  EXPECT_EQ(shared.messages[0].common, shared.messages[1].common);  // one message for all ranks
   EXPECT_EQ(play.held_bytes(), 0u);
 }
 
@@ -212,8 +212,8 @@ TEST(Limits, HeartbeatTakesTimeOnlyForItsCounters) {
   play.join("g", 1, 1);
   for (int i = 0; i < streams; ++i)
     play.receive(1, announce(fmt::format("s{}", i), "shape=8 grid=1"));
-  // Linear in counters and in streams, this takes a moment; as their product, 32 heartbeats take
-  // minutes.
+  // If the cost is linear in counters and in streams, this takes a moment; if it is their product,
+  // 32 heartbeats take minutes.
   const std::string text = heartbeat(20'000);
   const wire::ToServer message = Play::parsed(text);
   for (int i = 0; i < 32; ++i) play.receive(1, message);

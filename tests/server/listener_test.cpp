@@ -543,7 +543,8 @@ TEST(Listener, StopsServingAClientThatDoesNotRead) {
   });
   EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() > (32 << 10); }));
   EXPECT_LT(load_of(server).buffered_bytes(), 200u << 10);
-  sender.join();  // the server has closed the connection, which reads nothing
+  // Ends when the server has closed the connection of this client, which does not read.
+  sender.join();
   ::close(fd);
   EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() < (32 << 10); }));
 }
@@ -724,7 +725,7 @@ TEST(Listener, RefusesSessionsBeyondTheLimitOfAHost) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // sanitizers end a process without memory
+    !defined(__SANITIZE_THREAD__)  // sanitizers end a process that has no memory left
 /// Runs a server in a separate process that gets 100 MiB more than it has at its start; the server must
 /// still run afterwards.
 TEST(Listener, EndsOnlyAConnectionIfMemoryRunsOut) {

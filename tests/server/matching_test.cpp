@@ -45,7 +45,7 @@ protected:
     play.be_present(1);
     play.be_present(11);
   }
-  /// Links them by link 1.
+  /// Links the two groups by link 1.
   void link() {
     play.send(1, announce("s"), {Play::done(1, 2)});
     play.send(11, subscribe("s"), {Play::done(11, 2), to_viewer, to_ocean});
@@ -184,13 +184,13 @@ TEST_F(Matching, GivesEveryConsumerItsOwnLink) {
                  "offer: 'local' queue_depth: 3 " + second_why + "}",
              numbered(to_viewer, 2), numbered(to_ocean, 2)});
   // Addresses go to the right group: those of a consumer to all ranks of the producer, each of which may
-  // set the link up on its own.
+  // set up the link on its own.
   play.send(21, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
             {Play::done(21, 3), "1: link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
              "2: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
   play.send(1, "request: 3 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
             {Play::done(1, 3), "11: link_addresses { link: 2 addresses: 'c' addresses: 'd' }"});
-  // One leaves, the other stays.
+  // One consumer leaves, the other stays.
   const std::string closed = "link_closed { link: 1 why: \"group 'second' closed the link\" }";
   play.send(21, "request: 4 close_link { link: 1 }",
             {Play::done(21, 4), "1: " + closed, "2: " + closed});
@@ -224,7 +224,7 @@ TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
   }
 }
 
-/// The end of the text of a refusal, after the lists of offers that have none in common.
+/// `why` is the end of the text of a refusal, after the lists of offers that have none in common.
 TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcross) {
   const std::string machine_a(64, 'a'), machine_b(64, 'b'), tcp = "ofi:tcp;ofi_rxm";
   const auto bind = [](const std::string& side, const std::string& host) {
@@ -331,7 +331,7 @@ TEST_F(Matching, RefusesAWaitingConsumerOnceTheStreamExists) {
       {Play::done(1, 2), Play::stream_refused(11, -8, text), Play::stream_refused(1, -8, text)});
 }
 
-TEST_F(Matching, RefusesAlsoWhileASideIsAbsent) {
+TEST_F(Matching, RefusesEvenWhileASideIsAbsent) {
   play.be_absent(1);
   play.be_absent(11);
   play.send(1, announce("s", two + "incarnation: 7 "), {Play::done(1, 2)});
@@ -524,7 +524,7 @@ TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
   play.send(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
   play.send(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
             {Play::refused(11, -5, "link 1 was closed by the other side: no disk left", 4)});
-  EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // others may still come
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // other consumers may still come
 }
 
 TEST_F(Matching, SaysWhyALinkClosedOnlyToItsSides) {
@@ -774,7 +774,7 @@ TEST_F(Matching, ReportsALostProducerToEveryLinkedRank) {
       "group_lost { group: 'ocean' rank: 1 why: \"rank 1 of group 'ocean' on host node, pid 101, "
       "closed "
       "its connection without goodbye (reset)\" ";
-  // The order of the notices is not promised.
+  // The order of the notices is not specified.
   play.at(1);
   for (const ConnectionId alive : {1u, 2u, 11u, 12u, 13u, 21u, 22u, 31u}) play.record_heard(alive);
   play.close_in_any_order(2, {"1: " + lost + "}", "11: " + lost + "links: 1 }",

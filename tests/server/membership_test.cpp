@@ -36,7 +36,7 @@ TEST(Membership, IsAnsweredWithWelcome) {
 
 /// docs/reference/compatibility.md shows the error.
 TEST(Membership, NeedsTheSameProtocol) {
-  // No number, those of the last release and of the next.
+  // No number, and those of the last and of the next release.
   for (const std::uint32_t other :
        {std::uint32_t{0}, proto::protocol_version - 1, proto::protocol_version + 1}) {
     Play play;
@@ -67,7 +67,7 @@ TEST(Membership, IsRefusedToASecondGroupOfTheSameName) {
   play.send(7, Play::hello("ocean 2", 0, 2, "other job"), {Play::welcome(7)});
 }
 
-/// The server may not yet have received the end of their connections.
+/// The server may not yet have noticed that the connections of the earlier job have ended.
 TEST(Membership, LetsAJobWaitForTheNameOfASilentGroup) {
   const std::string refusal =
       "group 'g': the name is held by another job on host node, pid 100, which joined 3 s ago (2 "
@@ -76,7 +76,7 @@ TEST(Membership, LetsAJobWaitForTheNameOfASilentGroup) {
   Play play;
   play.join("g", 2, 1);
   play.at(2.6);
-  play.record_heard(1);  // a sign of life of rank 0, but none of rank 1
+  play.record_heard(1);  // a sign of life from rank 0, but none from rank 1
   play.send(3, Play::hello("g", 0, 1, "next job"), {});
   play.check_silence({});
   play.record_heard(2);
@@ -113,7 +113,7 @@ TEST(Membership, LetsARankWaitForTheSeatOfASilentRank) {
   EXPECT_EQ(messages.back().to, 4u);
 }
 
-TEST(Membership, ReachesThroughShareRounds) {
+TEST(Membership, LetsRanksShareBytesInRounds) {
   Play play;
   play.join("g", 3, 1);
   play.send(2, "request: 5 share { round: 1 bytes: 'b' }", {});

@@ -49,7 +49,7 @@ TEST_F(Owners, NameAndSeatsOfAGroupBelongToItsKey) {
                                  "group \\'pair\\': the name is held by a job with another key; "
                                  "choose another name")};
   };
-  // A second key, though the job claims to be the same and the rank is free.
+  // A job with another key is refused, though it claims to be the same job and the rank is free.
   play.send(12, Play::hello("pair", 0, 2), {Play::welcome(12)});
   play.send(20, Play::hello("pair", 1, 2), held(20));
   play.send(1, Play::hello("pair", 1, 2), held(1));
@@ -156,7 +156,7 @@ TEST_F(Owners, StatusShowsOnlyItsKeyExceptToTheOperator) {
       EXPECT_EQ(shown_to(owner).find(words[i]) != std::string::npos, is_shown)
           << owner << words[i] << shown_to(owner);
     }
-  // Over a connection it shows what belongs to the key that the connection has proved.
+  // Over a connection, the status shows what belongs to the key that the connection has proved.
   const Output output = play.receive(20, "request: 5 status {}");
   EXPECT_EQ(output.messages.at(0).message.status().streams_size(), 1);
 }
@@ -190,8 +190,8 @@ TEST_F(Owners, WaitsOfAnotherKeyEndNoCall) {
   }
 }
 
-// There is no circle either if it really waits for the other group's next action: a consumer with the producer's
-// own key may still come.
+// There is no circle either if the consumer really waits for the other group's next action: a
+// consumer with the producer's own key may still come.
 TEST_F(Owners, WaitingConsumerOfAnotherKeyMakesNoCircle) {
   const auto of = [](const std::string& stream, int incarnation) {
     return fmt::format("stream: '{}' incarnation: {} {}{}", stream, incarnation,
@@ -237,8 +237,8 @@ TEST_F(Owners, ExplanationsOmitNamesOfOtherKeys) {
   EXPECT_EQ(explained(20), "no stream of another group; 1 of 2 ranks of group 'half' have joined");
 }
 
-// Explanations also omit the streams and groups that a group with another key waits for, though all may
-// read one of its streams.
+// Explanations also omit the streams and groups that a group with another key waits for, even if
+// one of its streams is readable by all.
 TEST_F(Owners, ExplanationsOmitWaitsOfOtherKeys) {
   const auto announced = [](const std::string& stream, const std::string& more) {
     return "request: 1 announce { queue_depth: 1 stream: '" + stream + "' incarnation: 9 " +
@@ -378,7 +378,8 @@ protected:
   static void start(Play& play, std::array<Owner, 3> owners) {
     play.own(ocean, owners[0]), play.own(viewer, owners[1]), play.own(squatter, owners[2]);
   }
-  /// Returns a Hello that shows the seal that the connection got from the earlier server, if it was there.
+  /// Returns a Hello that shows the seal that the connection got from the earlier server, if it was
+  /// connected there.
   wire::ToServer hello(ConnectionId from, const std::string& group, int left_server) {
     wire::ToServer message = Play::parsed(
         fmt::format("request: 1 hello {{ protocol: 2 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
@@ -473,7 +474,7 @@ protected:
       link.clear_seal(), link.clear_peer_mark();
     take(after, squatter, claim);
   }
-  /// Gives the link up, which the server may refuse if the link is not of the group.
+  /// Gives up the link; the server may refuse this if the link does not belong to the group.
   void give_up(ConnectionId from) {
     const std::string message = fmt::format(
         "request: 5 close_link {{ link: {} gave_up: true why: 'w' }}", matched.at(ocean).link());
@@ -611,7 +612,8 @@ TEST_F(SealedLinks, HelpOnlyTheKeyThatTheyWereMadeFor) {
   expect_link("the seal of a link");
 }
 
-// A job that takes a name also gets a seal of it, but it does not hold at the server that has made it.
+// A job that takes a name also gets a seal for it, but that seal is not valid at the server that
+// made it.
 TEST_F(SealedLinks, MustHaveSealsOfTheServerBefore) {
   for (const bool is_by_second_rank : {true, false}) {
     after = Play(5, {}, keys);
@@ -641,7 +643,7 @@ TEST_F(SealedLinks, MustHaveSealsOfTheServerBefore) {
   resume(squatter, {taken});
   ocean_comes_back();
   EXPECT_EQ(producers("sst"), "ocean ");
-  // Nor does it get the name back for a group that has closed the stream.
+  // Nor does such a seal bring the name back to a group that has closed the stream.
   after = Play(5, {}, keys);
   start(after, {1, 2, 3});
   say_hello(after, squatter, "squatter", 0);
@@ -677,7 +679,7 @@ TEST_F(SealedLinks, GoWithTheNewestSealOfAGroupName) {
   }
 }
 
-// The server after the next one also knows which group has the name of a group.
+// The server after the next one also knows which group has regained a group name.
 TEST_F(SealedLinks, FollowARegainedNameToTheNextServer) {
   say_hello(after, squatter, "viewer", 0);
   const wire::Welcome of_squatter = *welcome;
@@ -693,7 +695,7 @@ TEST_F(SealedLinks, FollowARegainedNameToTheNextServer) {
 
 // The clock of a server may be set back.
 TEST_F(SealedLinks, GetSealsThatAreNewerThanShownOnes) {
-  after = Play(1, {}, keys);  // its clock is earlier than that of the earlier server
+  after = Play(1, {}, keys);  // its clock is behind that of the earlier server
   start(after, {1, 2, 3});
   ocean_comes_back();
   EXPECT_EQ(welcome->sealed_at(), welcomed[ocean].sealed_at() + 1);
@@ -733,7 +735,7 @@ TEST_F(SealedLinks, ReturnAStreamNameToItsProducer) {
   }
 }
 
-// A name that another group has had for longer than groups may take to come back is its own.
+// A name stays with a group that has had it for longer than groups may take to come back.
 TEST_F(SealedLinks, LeaveAStreamNameToALongTimeHolder) {
   say_hello(after, squatter, "squatter", 0);
   take(after, squatter, "request: 2 announce { " + announced + "}");
@@ -930,7 +932,7 @@ TEST_F(SealedLinks, HoldIfAnotherKeyGivesThemUp) {
                    matched.at(ocean).link()));
   take(after, squatter, "request: 6 goodbye {}");
   both_come_back(true);
-  expect_link("given up by another");
+  expect_link("given up by a group with another key");
 }
 
 // The consumer of a link is the group that comes back with it, not a group that has its name meanwhile.
@@ -1015,7 +1017,8 @@ TEST_F(SealedLinks, MakeNoCircleThroughAGroupOfTheSameName) {
   EXPECT_FALSE(is_circle({viewer, "ocean", link}, {squatter, "viewer", link}));
 }
 
-// A rank of the consumer that gives a link up before rank 0 is back is believed as soon as rank 0 is back.
+// If a rank of the consumer gives up a link before rank 0 is back, this takes effect as soon as
+// rank 0 is back.
 TEST_F(SealedLinks, EndForBothSidesIfTheConsumerGaveThemUp) {
   const std::uint64_t link = matched.at(ocean).link();
   matched.at(ocean).clear_peer_mark();
@@ -1062,7 +1065,8 @@ TEST_F(SealedLinks, EndWhenAllConsumerRanksHaveFinished) {
   }
 }
 
-// A group that takes the name of a producer that has closed its stream and left cannot give its links up.
+// A group that takes the name of a producer that has closed its stream and left cannot give up its
+// links.
 TEST_F(SealedLinks, HoldAfterTheirProducerHasLeftInOrder) {
   ocean_comes_back();
   take(after, ocean, "request: 8 close_stream { stream: 'sst' }");
@@ -1097,7 +1101,7 @@ TEST_F(SealedLinks, StayPrivateEvenWithoutSeals) {
     }
 }
 
-// Links do so whether the other side is back or not, and whichever side comes back first.
+// Links return whether the other side is back or not, and whichever side comes back first.
 TEST_F(SealedLinks, ReturnToTheirGroupsDespiteTakenNames) {
   ASSERT_EQ(matched.at(ocean).peer_mark().size(), 48u);
   ASSERT_NE(matched.at(ocean).peer_mark(), matched.at(viewer).peer_mark());
@@ -1121,7 +1125,8 @@ TEST_F(SealedLinks, ReturnToTheirGroupsDespiteTakenNames) {
       }
 }
 
-// A rank gives a link up as soon as it is back, whether rank 0 of its group or the other side is back or not.
+// A rank gives up a link as soon as it is back, whether rank 0 of its group or the other side is
+// back or not.
 TEST_F(SealedLinks, EndWhenEitherSideGivesThemUpBeforeItsResume) {
   const std::uint64_t link = matched.at(ocean).link();
   for (const bool is_by_ocean : {false, true})
@@ -1163,7 +1168,7 @@ TEST_F(SealedLinks, AreRestoredWithoutMarksAndSeals) {
   }
 }
 
-TEST_F(SealedLinks, HoldWhenKeysAreAddedAndChangePlaces) {
+TEST_F(SealedLinks, HoldWhenKeysAreAddedAndReordered) {
   std::vector<std::string> others(keys.rbegin(), keys.rend());
   others.insert(others.begin(), "carol: another key that belongs to carol");
   after = Play(5, {}, others);

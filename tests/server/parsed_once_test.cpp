@@ -14,7 +14,7 @@ namespace {
 
 using testing_only::parsed_layouts, testing_only::printed_layouts;
 
-/// Lets the server receive the message as it comes over a connection.
+/// Lets the server receive the message as it would arrive over a connection.
 void receive(Rendezvous& rendezvous, ConnectionId from, const std::string& text) {
   wire::ToServer message;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plays events to a Rendezvous and compares its answers. Messages are Protobuf text, e.g.
-// `request: 1 goodbye {}`; the answer "3: request: 1 done {}" goes to connection 3.
+// Sends events to a Rendezvous and checks its answers. Messages are Protobuf text, e.g. `request: 1
+// goodbye {}`; the answer "3: request: 1 done {}" goes to connection 3.
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>

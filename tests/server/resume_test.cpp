@@ -47,7 +47,7 @@ protected:
     play.send(11, hello_again("viewer", 0, 1), {welcome(11)});
     play.send(11, "request: 2 resume { " + link("ocean", 2, fields) + " }", {Play::done(11, 2)});
   }
-  /// Lets the time pass without a message, while all ranks stay alive.
+  /// Lets time pass without messages, while all ranks stay alive.
   void live_until(double seconds) {
     play.at(seconds);
     for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
@@ -153,7 +153,7 @@ std::string matched(ConnectionId to, const std::string& peer, int size, const st
 }
 const std::string subscribed = "stream: 's' incarnation: 6 " + wanted + Play::offers({"tcp"});
 
-/// Rank 1 of ocean has given its link up while no server was running.
+/// Rank 1 of ocean has given up its link while no server was running.
 class GivenUp : public Resume {
 protected:
   static std::string closed(ConnectionId to) {
@@ -171,7 +171,8 @@ protected:
         answers);
   }
   /// Lets rank 0 of a group come back and resume.
-  /// @param missed  notices that the ranks of the group that were back earlier have received
+  /// @param missed  notices that the ranks of the group that were back earlier have received, and
+  ///                that this rank gets now
   void resume(ConnectionId from, const std::string& group, int size, const std::string& what,
               Answers answers, const Answers& missed = {}) {
     Answers welcomed{welcome(from)};
@@ -298,14 +299,15 @@ TEST_F(Resume, EndsAGroupWhoseReturnedRanksHaveLeft) {
   play.send(11, "request: 4 goodbye {}", {Play::done(11, 4)});
   play.send(11, hello_again("another", 0, 2),
             {Play::refused(11, -7, "Hello: expected once per connection, found a second one", 1)});
+  // These ranks are from the next job, so they do not come back.
   play.send(31, Play::hello("viewer", 0, 2), {});
-  play.send(32, Play::hello("viewer", 1, 2), {});  // from the next job: no rank that comes back
+  play.send(32, Play::hello("viewer", 1, 2), {});
   play.at(10.5);
   play.check_silence({welcome(31), welcome(32)});
 }
 
 // A rank of a producer that has left has closed its streams together with rank 0, or is lost.
-TEST_F(Resume, LosesAProducerOfWhichARankHasLeft) {
+TEST_F(Resume, LosesAProducerIfARankHasLeft) {
   viewer_comes_back();
   play.send(2, hello_again("ocean", 1, 2), {welcome(2)});
   play.send(2, "request: 4 goodbye {}", {Play::done(2, 4)});
@@ -423,7 +425,7 @@ TEST_F(Resume, LosesAConsumerReplacedByANewJob) {
   expect_loss_of_viewer();
 }
 
-// The new job has left no stream, so any call of the producer that opens links links it.
+// The new job has left no stream, so any call of the producer that opens links will link it.
 TEST_F(Resume, LinksANewJobAfterALostConsumer) {
   ocean_comes_back();
   play.send(11, Play::hello("viewer", 0, 1), {welcome(11)});
@@ -468,7 +470,7 @@ TEST_F(Resume, RefusesALinkWithFieldsThatAStatusCouldNotShow) {
   play.send(1,
             resume("fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' origin: [4, 4] }"),
             {Play::refused(1, -4, "fields[0].origin: expected none or 1 numbers, found 2", 2)});
-  EXPECT_EQ(play.status().streams_size(), 0) << "all of it is refused";
+  EXPECT_EQ(play.status().streams_size(), 0) << "the whole Resume is refused";
 }
 
 TEST_F(Resume, RefusesAStreamWhoseNameWasTaken) {

@@ -102,7 +102,7 @@ TEST_F(Status, ShowsTheMostThatAnyRankHasDroppedAndQueued) {
   EXPECT_EQ(stream.consumers(0).consumed().dropped(), 3u);
 }
 
-TEST_F(Status, NamesTheConsumerThatHeldItsProducerUp) {
+TEST_F(Status, NamesTheConsumerThatHeldUpItsProducer) {
   const auto report = [this](ConnectionId rank, int steps, double seconds) {
     play.send(rank,
               fmt::format("heartbeat {{ counters {{ stream: 's' lags {{ link: 1 steps: {} "
@@ -112,7 +112,7 @@ TEST_F(Status, NamesTheConsumerThatHeldItsProducerUp) {
   };
   report(1, 2, 0);
   EXPECT_EQ(play.status().streams(0).slowest(), "")
-      << "it is the only one, and did not hold the producer up";
+      << "viewer is the only consumer, and has not held up the producer";
   report(2, 3, 0.5);
   report(1, 2, 0.25);
   const wire::StreamStatus stream = play.status().streams(0);

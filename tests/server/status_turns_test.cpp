@@ -15,7 +15,7 @@ std::optional<ConnectionId> next_of(StatusTurns& turns, double now) {
   return request ? std::optional(request->from) : std::nullopt;
 }
 
-/// Serves waiting requests, each as early as it may be and for a second, until none waits. Returns
+/// Serves waiting requests, each as early as allowed and for one second, until none waits; returns
 /// their order.
 std::vector<ConnectionId> served(StatusTurns& turns) {
   std::vector<ConnectionId> order;
@@ -52,7 +52,7 @@ TEST(StatusTurns, TakeAQuarterOfTheTime) {
   EXPECT_EQ(busy, 992. / 4);
 }
 
-TEST(StatusTurns, AreOfOwnersInTurnAndOfConnectionsInTheirOrder) {
+TEST(StatusTurns, GoToOwnersInTurnAndToConnectionsInOrder) {
   StatusTurns turns(3);
   for (const ConnectionId id : {5u, 3u, 4u, 1u}) add(turns, 7, id);
   add(turns, 0, 20);
@@ -68,7 +68,7 @@ TEST(StatusTurns, EndWithTheirConnections) {
   EXPECT_TRUE(turns.is_empty());
 }
 
-// The unknown fields may be of a later version, or of none.
+// Unknown fields may be those of a later version, or of no version.
 TEST(StatusTurns, DropUnknownFieldsOfARequest) {
   StatusTurns turns(3);
   wire::ToServer message;

@@ -336,7 +336,7 @@ TEST_F(Tls, NamesTheFaultOfAFile) {
         "tls_ca '" + files.path(file + std::string(".crt")));
 }
 
-TEST_F(Tls, IsOfVersion12AtLeast) {
+TEST_F(Tls, IsAtLeastVersion12) {
   Running server(files.config("server"));
   for (const int version : {TLS1_1_VERSION, TLS1_2_VERSION, TLS1_3_VERSION}) {
     const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(

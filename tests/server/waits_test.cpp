@@ -110,7 +110,7 @@ TEST_F(Waiting, StepInFlightMakesNoCircle) {
 }
 
 TEST_F(Waiting, LaterReportOfAWaitClosesACircle) {
-  // The link of what b needs is opened while a waits already.
+  // The link that b needs is opened while a already waits.
   const auto of_b = needs(1, "a", 0, turns(4, 0) + turns(1, 0));
   EXPECT_TRUE(report_for(8, {{1, needs(4, "b", 0, "")}, {11, of_b}}).messages.empty());
   EXPECT_EQ(notified(report_for(2, {{1, needs(4, "b", 0, turns(1, 0))}, {11, of_b}})),
@@ -134,7 +134,8 @@ TEST_F(Waiting, SuccessiveWaitsMakeNoCircle) {
 }
 
 TEST_F(Waiting, OtherRanksOfAGroupInACircleAreNotified) {
-  // Rank 0 of a is in the circle, rank 1 waits for it in an agreement; c waits for a, but a not for it.
+  // Rank 0 of a is in the circle, rank 1 waits for it in an agreement; c waits for a, but a does
+  // not wait for c.
   const Output output = report_for(
       4, {{1, "agreement: 4 " + needs(4, "b", 0, "agreements: 4 " + turns(1, 0))},
           {2,
@@ -148,7 +149,7 @@ TEST_F(Waiting, OtherRanksOfAGroupInACircleAreNotified) {
 }
 
 TEST_F(Waiting, SetUpThatWaitsForARankCanBePartOfACircle) {
-  // a offers 'x' to b, which waits for data of c, which waits for data of a.
+  // a offers 'x' to b, which waits for data from c, which waits for data from a.
   play.send(1,
             fmt::format("request: 2 announce {{ stream: 'x' incarnation: 5 {}{} }}",
                         Play::field("u", 10, "shape=8 grid=2"), Play::offers({"t"})),
@@ -167,7 +168,7 @@ TEST_F(Waiting, SetUpThatWaitsForARankCanBePartOfACircle) {
                         Play::field("u", 10, "shape=8 grid=2"), Play::offers({"t"})),
             {Play::done(11, 2)});
   report_for(0, {{1, ""}, {11, ""}, {21, ""}});
-  EXPECT_TRUE(report_for(4, waits(2)).messages.empty()) << "and another one has to";
+  EXPECT_TRUE(report_for(4, waits(2)).messages.empty()) << "and another consumer has to come";
   report_for(0, {{1, ""}, {11, ""}, {21, ""}});
   const Output output = report_for(4, waits(1));
   EXPECT_EQ(notified(output), (std::set<ConnectionId>{1, 11, 21}));
@@ -180,7 +181,8 @@ TEST_F(Waiting, SetUpThatWaitsForARankCanBePartOfACircle) {
 }
 
 TEST_F(Waiting, UndecidedProducerHidesNoOtherCircle) {
-  // a consumes parts of b, which waits for data of a, and of c, which has yet to send its choices of a provider.
+  // a consumes parts from b, which waits for data from a, and from c, which has yet to send its
+  // choices of a provider.
   const std::string of_c = "offers { transport: 'ofi' offer: 'ofi' has_choices: true } ";
   const auto part = [](int origin) {
     return fmt::format(
@@ -206,14 +208,16 @@ TEST_F(Waiting, UndecidedProducerHidesNoOtherCircle) {
 std::string waits(const std::string& more) {
   return "wait { number: 7 seconds: 5 call: 'c' stream: 's' group: 'a' " + more + " }";
 }
-/// Returns a wait for the words of all ranks of the group in that round, where this rank has said its own.
+/// Returns a wait for the words of all ranks of the group in that round, in which this rank has
+/// already sent its own.
 std::string awaits_words(int round, int agreements, const std::string& more = "") {
   return waits(
       fmt::format("is_for_all_ranks: true words {{ subject: 5 count: {} }} said {{ "
                   "subject: 5 count: {} }} agreements: {} {}",
                   round, round + 1, agreements, more));
 }
-/// Returns a wait for all ranks of the group in that agreement, where this rank has said `said` words.
+/// Returns a wait for all ranks of the group in that agreement, before which this rank has sent
+/// `said` words.
 std::string agrees(int agreement, int said, const std::string& more = "") {
   return waits(
       fmt::format("is_for_all_ranks: true count: {} agreements: {} said {{ subject: 5 count: {} }} "
@@ -250,7 +254,7 @@ TEST_F(Waiting, WordsAfterALossAreADeadlock) {
 TEST_F(Waiting, WordsThatWereSaidMakeNoCircle) {
   EXPECT_TRUE(report_for(8, {{1, awaits_words(2, 8)}, {2, agrees(9, 3)}}).messages.empty());
   EXPECT_TRUE(report_for(8, {{1, awaits_words(2, 9)}, {2, agrees(9, 2)}}).messages.empty())
-      << "it has come to the agreement before";
+      << "rank 0 has reached the agreement before";
 }
 
 TEST_F(Waiting, StepAfterAnAwaitedCallIsADifferentCall) {
@@ -259,13 +263,13 @@ TEST_F(Waiting, StepAfterAnAwaitedCallIsADifferentCall) {
   };
   EXPECT_TRUE(
       report_for(8, {{1, waits_for_step(3)}, {2, agrees_between_turns(4)}}).messages.empty())
-      << "it waits for the step before the call";
+      << "rank 0 waits for the step before the call";
   EXPECT_TRUE(
       report_for(8, {{1, waits_for_step(4)}, {2, agrees_between_turns(4, false)}}).messages.empty())
-      << "the other one has also waited for the step";
+      << "the other rank has also waited for the step";
   const auto past = needs(3, "c", 4, "agreements: 9 " + turns(3, 4));
   EXPECT_TRUE(report_for(8, {{1, past}, {2, agrees_between_turns(4)}}).messages.empty())
-      << "it has come to the call before";
+      << "rank 0 has reached the call before";
   for (const int count : {4, 5}) {
     report_for(0, {{1, ""}, {2, ""}});
     const Output output = report_for(4, {{1, waits_for_step(count)}, {2, agrees_between_turns(4)}});
@@ -441,7 +445,8 @@ public:
       turns.set_count(rank_[g][r].done[link]);
     }
   }
-  /// Searches for circles. Their ranks must not have continued since they reported their waits, nor later.
+  /// Searches for circles. Their ranks must not have continued since they reported their waits, and
+  /// must not continue later.
   bool look() {
     const auto circles = find_circles(
         groups_, [](const Group&, const wire::Wait&) { return Awaited{}; },
