@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Both ends of exchanges over the loopback transport, all ranks in one thread, and the expected
-// contents of every rank's part. The oracle deals the blocks like cards.
+// contents of every rank's part. The oracle deals out the blocks like cards.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ namespace tremula::client {
 using index_calc::Layout;
 using transport::Loopback, transport::Network, transport::Side;
 
-/// Returns the global index of each element owned by one coordinate, dealt from the definition.
+/// Returns the global index of each element that grid coordinate `coord` owns, by dealing out the
+/// blocks.
 inline std::vector<Index> dealt(const index_calc::BlockCyclic& d, Index coord) {
   std::vector<Index> mine;
   Index turn = d.source;
@@ -53,7 +54,7 @@ std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) 
 /// Whether two ranks can map each other's memory.
 using IsNear = std::function<bool(Rank producer, Rank consumer)>;
 
-/// A send whose completion is reported `looks` tests late.
+/// A send whose completion is reported `looks` calls of test() late.
 class LateSend final : public transport::Operation {
 public:
   LateSend(transport::Request inner, int looks) : inner_(std::move(inner)), looks_(looks) {}
@@ -104,7 +105,7 @@ public:
 
   bool lets_read = false;  ///< whether it provides memory regions
   bool refuses = false;    ///< whether it refuses to register memory that peers read
-  int registered = 0;      ///< number of registered regions that peers read
+  int registered = 0;      ///< how often memory that peers read was registered
   int late_looks = 0;      ///< see LateSend
 
 private:
@@ -127,7 +128,7 @@ struct Coupling {
            const std::vector<proto::Field>& to, int queue_depth, const IsNear& is_near,
            int copy_threads, Rank m, Rank n,
            const std::function<std::vector<Target>(Rank)>& targets)
-      : threads(copy_threads, 1024) {  // so that the threads also share the small packages of tests
+      : threads(copy_threads, 1024) {  // low, so that threads share even small packages
     Loopback loopback(network);
     std::vector<transport::Address> out_addresses, in_addresses;
     for (Rank r = 0; r < m; ++r)
@@ -150,7 +151,8 @@ struct Coupling {
               plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r), is_proved)),
           *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads, paths));
   }
-  /// Largest array that is inlined: 0, since most tests' arrays are so short that all would be.
+  /// Bytes of the largest array that is inlined: 0, because the arrays of most tests are all so
+  /// short.
   static inline std::size_t inlined_bytes = 0;
   /// Whether the source sends hashes, which the sink compares.
   static inline bool is_proved = false;
@@ -178,7 +180,7 @@ void soon(Poll&& poll) {
   FAIL() << "expected to be ready soon";
 }
 
-/// Repeats `poll` while all ranks advance.
+/// Repeats `poll` until it returns true, while all producer ranks advance.
 template <class Poll>
 void soon(Coupling& k, Poll&& poll) {
   for (int i = 0; i < 10000; ++i) {

@@ -19,7 +19,7 @@ class ThreadRanks {
 public:
   explicit ThreadRanks(core::Rank size) : parts_(static_cast<std::size_t>(size)) {}
 
-  /// Adds the bytes of a rank that has arrived.  @return its round
+  /// Adds the bytes of a rank that has arrived.  @return the round that it has joined
   std::size_t arrive(core::Rank rank, core::Bytes bytes) {
     const std::scoped_lock lock(mutex_);
     const auto round = round_;
@@ -44,9 +44,9 @@ public:
       lock.lock();
       if (deadline.expired())
         throw core::Error(core::Errc::timed_out,
-                          "thread group: expected all ranks to come; they did not");
+                          "thread group: expected all ranks to arrive; some did not");
     }
-    return whole_;  // no rank can begin the round after next before this one has left
+    return whole_;  // stays as it is until this rank has joined the next round
   }
   core::Rank size() const noexcept { return static_cast<core::Rank>(parts_.size()); }
 

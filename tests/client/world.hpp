@@ -59,7 +59,7 @@ private:
 class World {
 public:
   enum class Way { loopback, local };
-  /// @param eager_bytes  of loopback: see transport::Network
+  /// @param eager_bytes  for loopback: see transport::Network
   explicit World(std::size_t eager_bytes = 8192, Way way = Way::loopback)
       : way_(way), network_(eager_bytes) {}
   double step_timeout = 10;
@@ -68,8 +68,8 @@ public:
   bool check_lent = SessionConfig{}.check_lent;
   bool proof = false;
   std::function<std::unique_ptr<transport::Transport>()> other_way;  ///< if set, used instead
-  std::map<std::string, double> step_timeout_of;  ///< by single rank, "group.rank"
-  std::map<std::string, std::string> host_of;     ///< by single rank, likewise
+  std::map<std::string, double> step_timeout_of;  ///< of single ranks, by "group.rank"
+  std::map<std::string, std::string> host_of;     ///< likewise
 
   SessionConfig config(double timeout) const {
     SessionConfig c;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations of a step, through the public header: their number does not grow with its fields.
+// How often a step allocates memory does not depend on how many fields it has. Uses the public
+// header.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,9 +16,9 @@ namespace {
 
 using namespace tremula;
 
-/// Returns the allocations of a step of `fields` fields in both jobs together, once everything that is
-/// kept has been allocated: the least of many steps, since on a busy machine a long wait is reported to
-/// the server, which allocates.
+/// Returns how many allocations a step of `fields` fields makes in both jobs together, once
+/// everything that is kept has been allocated: the minimum of many steps, because on a busy machine
+/// a long wait is reported to the server, which allocates.
 long allocations_of_a_step(int fields, int queue_depth) {
   constexpr int first_steps = 5, counted_steps = 40;
   const auto layout = Layout::block({.shape = {16}, .grid = {1}});
@@ -44,7 +45,7 @@ long allocations_of_a_step(int fields, int queue_depth) {
   jobs.start("viewer", one, [&](Session& session) {
     const long without = testing_only::allocations();
     auto in = session.in_stream("sea");
-    EXPECT_GT(testing_only::allocations(), without) << "the library's are not counted";
+    EXPECT_GT(testing_only::allocations(), without) << "the library's allocations are not counted";
     const auto handles = declare(in);
     std::vector<double> data(16);
     for (int step = 0; step < first_steps + counted_steps; ++step) {
@@ -60,8 +61,8 @@ long allocations_of_a_step(int fields, int queue_depth) {
   EXPECT_EQ(jobs.join(), "");
   std::array<long, counted_steps> steps{};
   for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = counts[i + 1] - counts[i];
-  // Averages over two consecutive steps, so that allocations of every other step count as well. The
-  // smallest pair has no heartbeat in it.
+  // Averages over two consecutive steps, so that allocations made in every other step count as
+  // well. The pair with the fewest has no heartbeat in it.
   long least = steps[0] + steps[1];
   for (std::size_t i = 2; i < steps.size(); ++i) least = std::min(least, steps[i - 1] + steps[i]);
   return least / 2;

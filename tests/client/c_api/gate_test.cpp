@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session refuses calls that cannot be right: from a child of the process that opened it, and from two
-// threads at once. Through the C interface, with a real server and a real fork.
+// A session refuses calls from a child of the process that opened it, and calls from two threads at
+// once. Uses the public headers, a real server and a real fork.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 TEST_F(Misuse,
-       UnknownVariableIsReportedOnce) {  // the first test: later sessions do not warn
+       UnknownVariableIsReportedOnce) {  // must be the first test: later sessions do not warn
   setenv("TREMULA_TIMOUT", "3", 1);
   testing::internal::CaptureStderr();
   open("first"), open("second");
@@ -53,7 +53,7 @@ TEST_F(Misuse,
 
 /// Continues with the parent's stream in a child process.  @return number of the failed check; 0 if none
 int go_on_in_child(tremula_session* session, tremula_out_stream* out, pid_t parent) {
-  alarm(25);  // a call that waits ends the child, and the test with it
+  alarm(25);  // if a call waits, the signal kills the child and the test fails
   std::vector<double> wrong(10, -1);
   const auto refused = [&](tremula_status status) {
     const std::string text = tremula_last_error();
@@ -115,7 +115,7 @@ TEST_F(Misuse, CallInAForkedChildIsRefusedAtOnce) {
   consumer.join();
 }
 
-TEST_F(Misuse, CallOfASecondThreadIsRefused) {
+TEST_F(Misuse, CallFromASecondThreadIsRefused) {
   Session session = open("group", 3);
   InStream waits = session.in_stream("never offered");
   waits.field<double>("f", Layout::parse("shape=10 grid=1"));
@@ -124,7 +124,7 @@ TEST_F(Misuse, CallOfASecondThreadIsRefused) {
   const std::string refusal = "session of group 'group': expected one call at a time";
   std::atomic<bool> has_ended = false;
   std::thread thread([&] {
-    std::string why = refusal;  // this thread may be the second one instead
+    std::string why = refusal;  // the call of this thread may be the refused one instead
     while (has(why, refusal)) try {
         waits.begin_step();
         why = "";
@@ -144,7 +144,7 @@ TEST_F(Misuse, CallOfASecondThreadIsRefused) {
     }
   thread.join();
   EXPECT_TRUE(has(text, refusal)) << text;
-  EXPECT_NO_THROW(other.statistics()) << "the other thread is out";
+  EXPECT_NO_THROW(other.statistics()) << "the call of the other thread has returned";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs and libraries of different versions: a program of the first headers runs with a library
-// whose structs have grown, one of grown headers with the library as it is, and each with its own.
+// Programs and libraries of different versions: a program compiled against the first headers runs
+// with a library whose structs have grown, one compiled against grown headers runs with the current
+// library, and each runs with the library that matches it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,7 +13,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// Parameters: headers of the program, library.
+/// Parameters: the headers that the program was compiled against, and the library.
 class StructGrowth : public testing::TestWithParam<std::tuple<std::string, std::string>> {
 protected:
   static std::string program(const std::string& name) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* struct_user producer|consumer current|grown: a rank of one of two groups of two, which passes every
- * struct of tremula.h to a library of the given kind. */
+/* struct_user producer|consumer current|grown: a rank of one of two groups of two ranks. It passes
+ * every struct of tremula.h to a library of the given kind. */
 #include "tests/client/c_api/struct_user.h"
 
 enum { rows = 8, columns = 6, steps = 2, elements = rows * columns / 2 };
@@ -12,7 +12,7 @@ static tremula_layout* layout_of(const char* text) {
   return layout;
 }
 
-/* Passes an array of structs; the second makes rank 1 keep the part that rank 0 would get. */
+/* Passes two updates in an array; the second makes rank 1 keep the part that rank 0 would get. */
 static void relabel(void) {
   tremula_layout* const from = layout_of("shape=2 grid=2 ranks=row");
   tremula_layout* const to = layout_of("shape=2 grid=2 members=1/0");
@@ -24,7 +24,7 @@ static void relabel(void) {
   expect_ok(tremula_relabel(updates, 2, sizeof updates[0], 2, NULL, 1, process, &before, &after),
             "relabel");
   expect(before == 16 && after == 8 && process[0] == 1 && process[1] == 0,
-         "a relabeling by both updates of the array");
+         "a relabeling that considers both updates of the array");
   tremula_layout_free(from);
   tremula_layout_free(to);
 }
@@ -36,7 +36,7 @@ static void expect_statistics(tremula_status (*get)(const void*, tremula_statist
   SET_ADDED(&held.value);
   set_guard(held.guard);
   expect_ok(get(stream, &held.value), "statistics");
-  expect(held.value.size == sizeof held.value, "a size that stays the application's");
+  expect(held.value.size == sizeof held.value, "the size that the application has set");
   expect(held.value.steps == expected_steps, "all steps in the statistics");
   expect(held.value.bytes == expected_steps * elements * sizeof(double),
          "all bytes in the statistics");
@@ -61,7 +61,7 @@ static void expect_peers(tremula_status (*get)(const void*, tremula_peer_statist
   expect(held.value[0].rank + held.value[1].rank == 1, "the ranks 0 and 1 as peers");
   for (int i = 0; i < 2; ++i) {
     const tremula_peer_statistics* const peer = &held.value[i];
-    expect(peer->size == sizeof *peer, "a size that stays the application's");
+    expect(peer->size == sizeof *peer, "the size that the application has set");
     expect(strcmp(peer->group, group) == 0, "peers of the other group");
     expect(peer->bytes == expected_steps * elements / 2 * sizeof(double), "the bytes of a peer");
     expect(peer->path[0] != '\0', "the last member of the first version");

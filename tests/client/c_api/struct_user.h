@@ -4,7 +4,7 @@
 /*
  * Code shared by the programs struct_user and struct_user_mpi. They are compiled once against the first
  * headers and once against headers in which every struct has one more member, `added_later`
- * (TREMULA_TEST_GROWN), and each runs with the library as it is and with one that knows that member.
+ * (TREMULA_TEST_GROWN), and each runs with the current library and with one that knows that member.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +32,12 @@ static void expect_guard(const unsigned char* guard) {
   for (int i = 0; i < 64; ++i) expect(guard[i] == 0xa5, "untouched memory after a struct");
 }
 
-/* The header's initialiser and a library that knows the member set 42; the application 43. */
+/* The header's initialiser and a library that knows the member set 42; the application sets 43. */
 #ifdef TREMULA_TEST_GROWN
 #define SET_ADDED(value) ((value)->added_later = 43)
 #define EXPECT_ADDED(value)                                      \
   expect((value)->added_later == (library_is_grown ? 42u : 43u), \
-         "a new member is written by a library that knows it, and by no other")
+         "the new member to be written by a library that knows it, and by no other")
 #else
 #define SET_ADDED(value) ((void)(value))
 #define EXPECT_ADDED(value) ((void)(value))

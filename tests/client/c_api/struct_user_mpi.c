@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* struct_user_mpi current|grown: one of two ranks of an MPI job, which passes every struct of
+/* struct_user_mpi current|grown: one of two ranks of an MPI job. It passes every struct of
  * tremula_mpi.h to a library of the given kind. */
 #include <mpi.h>
 
@@ -47,9 +47,9 @@ int main(int argc, char** argv) {
   SET_ADDED(&held.value);
   set_guard(held.guard);
   expect_ok(tremula_redistribution_get_statistics(redistribution, &held.value), "statistics");
-  expect(held.value.size == sizeof held.value, "a size that stays the application's");
+  expect(held.value.size == sizeof held.value, "the size that the application has set");
   expect(held.value.runs == 1 && held.value.bytes_sent == elements / 2 * (8 + 4),
-         "what has been moved, in the statistics");
+         "one run and its bytes in the statistics");
   expect(held.value.plan_seconds > 0, "the last member of the first version");
   EXPECT_ADDED(&held.value);
   expect_guard(held.guard);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of messages between two exchanges, and the messages they refuse. exchange_ways_test.cpp
-// checks that every element reaches its place.
+// The order of messages between both ends, and the messages that they refuse.
+// exchange_ways_test.cpp checks that every element reaches its place.
 #include "core/error.hpp"
 #include "tests/client/coupling.hpp"
 
@@ -21,14 +21,14 @@ TEST(Exchange, KeepsAtMostQueueDepthStepsUnderWay) {
   for (int i = 0; i < 100; ++i) ASSERT_FALSE(k.outs[0]->poll_room());
   soon([&] { return k.ins[0]->poll_finish(); });
   ASSERT_FALSE(k.outs[0]->poll_room())
-      << "a step that has arrived but is not consumed holds its place";
+      << "a step that has arrived keeps its place until it is consumed";
   k.ins[0]->finish_step();
   soon([&] { return k.outs[0]->poll_room(); });
 }
 
 TEST(Exchange, ReportsStepsAndEndToRanksWithoutElements) {
   Network network;
-  // One row on a grid of three: consumer ranks 1 and 2 own nothing.
+  // One row of elements on three rows of ranks: consumer ranks 1 and 2 own nothing.
   Coupling k(network, field("shape=1x4 grid=1x2"), field("shape=1x4 grid=3x1"));
   for (auto& out : k.outs) {
     const std::vector<std::int64_t> data(2);
@@ -54,8 +54,8 @@ TEST(Exchange, StopsWhenTheConsumerLeaves) {
   soon([&] { return k.outs[0]->poll_room() && k.outs[0]->has_left(); });
 }
 
-/// Returns the consumer's error when the network does `fault` to the second message. (The first one
-/// gives a consumer, which may come late, the number of its first step.)
+/// Returns the consumer's error when the network applies `fault` to the second message. (The first
+/// one gives the consumer, which may have joined late, the number of its first step.)
 std::string error_under(const Network::Fault& fault) {
   Network network;
   Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
@@ -125,14 +125,14 @@ TEST(ExchangePlan, BeginsWithTheOppositePeerAndWrapsAround) {
   const auto plan = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
   std::vector<Rank> peers;
   for (const auto& m : plan.messages) peers.push_back(m.peer);
-  // Rank 2 of 4 owns rows 6, 7, 8 = consumer ranks 0, 1, 2, and reports to rank 2 as well: opposite
-  // of it is rank 3.
+  // Rank 2 of 4 owns rows 6, 7, 8, which are on consumer ranks 0, 1, 2, and reports to rank 2 as
+  // well. Rank 3 is opposite.
   EXPECT_EQ(peers, (std::vector<Rank>{0, 1, 2}));
   const auto last = plan_exchange(from, to, Side::producer, 1, 4, 6, plans, {});
   peers.clear();
   for (const auto& m : last.messages) peers.push_back(m.peer);
-  // Rank 1 owns rows 3, 4, 5 = consumer ranks 3, 4, 5, and reports to ranks 1 and 5; it begins at
-  // rank 1.
+  // Rank 1 owns rows 3, 4, 5, which are on consumer ranks 3, 4, 5, and reports to ranks 1 and 5. It
+  // begins with rank 1.
   EXPECT_EQ(peers, (std::vector<Rank>{1, 3, 4, 5}));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields that a consumer requests transposed, scaled, converted or in part, in every way that an
-// exchange has. The oracle is that of redistributions inside one job.
+// Fields that a consumer requests transposed, scaled, converted or in part, moved in every way that
+// an exchange can. The oracle is that of redistributions inside one job.
 #include <fmt/format.h>
 
 #include "client/stream/link/declared_fields.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using testing::Case, testing::Random;
 
-/// An application's bytes, in memory of either kind.
+/// An application's bytes, in ordinary or shared memory.
 class Array {
 public:
   Array(const std::vector<std::byte>& bytes, bool is_shared) : own_(bytes) {
@@ -123,7 +123,7 @@ TEST_P(ExchangeUpdates, MatchTheOracle) {
 }
 
 TEST_P(ExchangeUpdates, WorkInManyPieces) {
-  // Needs more than one piece, slot, segment and thread; element sizes of the two sides differ.
+  // Needs more than one piece, slot, segment and thread; the element sizes of the two sides differ.
   const Update update{.from = index_calc::Layout::parse("shape=520x300 grid=1x1"),
                       .to = index_calc::Layout::parse("shape=300x520 grid=1x1 store=row"),
                       .transformation = {.from = core::ElementType::f64,

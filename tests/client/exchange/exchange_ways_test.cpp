@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole steps in every way that an exchange has. Every element carries its own global number; after
-// each step every consumer rank must hold exactly its own elements, and the counters state how often
-// each was copied.
+// Moves whole steps in every way that an exchange can. Every element carries its own global number;
+// after each step every consumer rank must hold exactly its own elements, and the counters must
+// state how often each was copied.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -52,7 +52,7 @@ struct Way {
   IsNear is_near;
   Memory out, in;
   bool is_async;
-  double copies;  ///< copies per byte, both sides together; negative where it depends on the pair
+  double copies;  ///< copies per byte, both sides together; negative if pairs differ
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"direct_near_and_far", 0, some, ordinary, shared, false, -1}),
     [](const auto& way) { return std::string(way.param.name); });
 
-// Element sizes that no chunk is a multiple of: no element is divided, whichever way it goes.
+// Most of these element sizes divide no chunk: no element is split, whichever way it takes.
 TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
   const Way& way = GetParam();
   for (const std::size_t width :
@@ -198,7 +198,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
         soon(k, [&] { return k.ins[r]->poll_complete(); });
         ASSERT_EQ(k.ins[r]->step(), step);
         for (std::size_t f = 0; f < 2; ++f) {
-          if (c % 4 == 1 && f == 1) continue;  // a rank that does not want a field need not get it
+          if (c % 4 == 1 && f == 1) continue;  // a rank need not get every field
           const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
           for (int again = 0; again < (c % 4 == 2 ? 2 : 1); ++again) {
             Array got(want.size(), way.in);
@@ -327,7 +327,7 @@ TEST(ExchangeSegments, AreNoticedIfLost) {
   const std::vector<std::int64_t> data(900 * 700, 1);
   k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
   k.outs[0]->send(0);
-  EXPECT_THROW(k.ins[0]->poll_complete(), core::Error);  // the shorter last one comes too early
+  EXPECT_THROW(k.ins[0]->poll_complete(), core::Error);  // the short last one comes early
 }
 
 // ---- reading a far producer's memory ----
@@ -449,7 +449,7 @@ TEST(ExchangeReading, ReclaimedMemoryIsNotRead) {
     k.outs[0]->put(0, 0, data.bytes(), false);
     k.outs[0]->send(0);
     soon(k, [&] { return k.ins[0]->poll_complete(); });
-    k.outs[0]->take_back();  // before the consumer has looked
+    k.outs[0]->take_back();  // before the consumer has read any of it
     std::ranges::fill(data.values(), 6);
     std::vector<std::int64_t> got(64 * 6400, -1);
     EXPECT_THROW(k.ins[0]->fetch_some(0, std::as_writable_bytes(std::span(got))), core::Error);
@@ -529,7 +529,7 @@ TEST(ExchangeLending, LentMemoryIsTakenBackWithTheExchange) {
   k.outs[0]->put(0, 0, data.bytes(), false);
   k.outs[0]->send(0);
   soon(k, [&] { return k.ins[0]->poll_complete(); });
-  k.outs[0].reset();  // before the consumer has looked: it must not see what comes next
+  k.outs[0].reset();  // the consumer has not read it, and must not see later contents
   std::ranges::fill(data.values(), 6);
   std::vector<std::int64_t> got(64 * 64);
   ASSERT_TRUE(k.ins[0]->fetch_some(0, std::as_writable_bytes(std::span(got))));
@@ -544,9 +544,9 @@ TEST(ExchangeLending, AbandonedBufferIsNotWritten) {
   k.outs[0]->send(0);
   soon(k, [&] { return k.ins[0]->poll_complete(); });
   Array got(64 * 64, shared);
-  ASSERT_FALSE(k.ins[0]->fetch_some(0, got.bytes()));  // it has asked for it
+  ASSERT_FALSE(k.ins[0]->fetch_some(0, got.bytes()));  // the producer is asked to fill it
   k.ins[0]->give_up_fetching();
-  EXPECT_THROW(for (int i = 0; i < 10; ++i) k.outs[0]->advance(), core::Error);  // no such memory
+  EXPECT_THROW(for (int i = 0; i < 10; ++i) k.outs[0]->advance(), core::Error);  // it is withdrawn
   EXPECT_TRUE(std::ranges::all_of(got.values(), [](auto v) { return v == 0; }));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signs of life with the first step of a source that admits a link late, and those that a sink refuses.
+// Signs of life that carry the first step of a source that admits a link late, and signs of life
+// that a sink refuses.
 #include "client/exchange/signs_of_life.hpp"
 
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ TEST_F(Begin, IsAnnouncedWithTheFirstSignAndSentOnce) {
   EXPECT_EQ(sink.first_step(), std::nullopt);
   one->begin(12);
   look(*one), look(sink);
-  EXPECT_TRUE(sink.awaits_begin()) << "the other rank has not begun";
+  EXPECT_TRUE(sink.awaits_begin()) << "the other rank has not begun yet";
   other->begin(12);
   look(*other), look(sink);
   EXPECT_FALSE(sink.awaits_begin());

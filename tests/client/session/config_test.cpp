@@ -90,7 +90,7 @@ TEST(Config, TakesTheKeyFromAFileOrTheEnvironment) {
   const Variable key("TREMULA_KEY", "0123456789abcdef");
   EXPECT_TRUE(load_session_config("").key.key);
   EXPECT_HAS(error_of([] { load_session_config("{key_file: a}"); }), "found both");
-  // A key among the options would be shown with them.
+  // A key among the options would be printed with them.
   EXPECT_HAS(error_of([] { load_session_config("{key: 0123456789abcdef}"); }), "unknown key 'key'");
   const Variable bad("TREMULA_KEY", "hush");
   const auto text = error_of([] { load_session_config(""); });
@@ -132,7 +132,7 @@ TEST(Config, NamesTheUnknownKeyItsPlaceAndTheKnownOnes) {
              file.path() + ", line 2: unknown key 'queue_dept'");
 }
 
-TEST(Config, NamesExpectedAndFoundOfABadValue) {
+TEST(Config, NamesExpectedAndFoundForABadValue) {
   EXPECT_HAS(error_of([] { load_session_config("{timeout: soon}"); }),
              "seconds from 0.001 to 100000000, or none; found 'soon'");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: -1}"); }), "found '-1'");
@@ -233,7 +233,8 @@ TEST(Config, SuggestsTheNearestVariable) {
   EXPECT_HAS(lines_of(unknown_variables()), "did you mean TREMULA_OFI_PROVIDER?");
 }
 
-/// Returns the table of the page "Configuration" after the line that begins with `begin`: the cells after each key.
+/// Returns the first table after the line that begins with `begin` on the page "Configuration": the
+/// other cells of each row, by its key.
 std::map<std::string, std::vector<std::string>> table_of_manual(const std::string& begin) {
   std::ifstream file(TREMULA_SOURCE_DIR "/docs/reference/configuration.md");
   std::map<std::string, std::vector<std::string>> found;
@@ -264,7 +265,8 @@ std::set<std::string> keys_of(Load load) {
   return keys;
 }
 
-/// Returns the text of a default that is a value, without code marks; "" for words such as "the host's name".
+/// Returns the text of a default that is a value, without code marks; "" for words such as "the
+/// host's name".
 std::string value_of(std::string cell) {
   std::erase(cell, '`');
   return cell.find(' ') == cell.npos && cell.find(';') == cell.npos ? cell : "";

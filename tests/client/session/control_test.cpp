@@ -58,7 +58,7 @@ private:
   std::thread thread_;
 };
 
-/// @return the payload of the next frame; empty if no complete frame comes
+/// Returns the payload of the next frame; empty if none arrives in full.
 std::string read_frame(transport::PlainServer& server) {
   const std::string prefix = server.read(transport::frame_prefix_bytes);
   if (prefix.size() < transport::frame_prefix_bytes) return {};
@@ -123,7 +123,8 @@ public:
   }
   ~ServerThatRecords() { thread_.join(); }
   std::string address() const { return to_string(server_.address()); }
-  /// Waits for the next heartbeat and returns it; nullopt if the session has ended or sent an invalid message.
+  /// Waits for the next heartbeat and returns it; nullopt if the session has ended or sent an
+  /// invalid message.
   std::optional<wire::Heartbeat> next_heartbeat() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_over_ || !heartbeats_.empty(); });
@@ -217,7 +218,7 @@ protected:
   std::unique_ptr<Control> control;
 };
 
-/// docs/reference/compatibility.md states it.
+/// docs/reference/compatibility.md promises this.
 TEST_F(ControlAndServer, RefusesTheLastProtocolAndTheNext) {
   for (const std::uint32_t other : {proto::protocol_version - 1, proto::protocol_version + 1}) {
     wire::Hello hello = hello_of("analysis");
@@ -257,7 +258,7 @@ TEST_F(ControlAndServer, OutlivesReasonsThatAreTooLong) {
 TEST_F(ControlAndServer, OutlivesMoreCountersThanAHeartbeatHolds) {
   wire::Counters counters;
   counters.set_steps(1), counters.set_packages(1), counters.set_bytes(1);
-  for (int stream = 0; stream < 40000; ++stream) {  // 5 parts each
+  for (int stream = 0; stream < 40000; ++stream) {  // 5 parts each: see proto::max_parts
     counters.set_stream(fmt::format("s{}", stream));
     control->report(counters);
   }
@@ -270,7 +271,7 @@ TEST(Counters, ContinueInTheNextHeartbeat) {
   const core::Log log("test", core::LogLevel::off);
   Control control({server.address(), "test"}, hello_of("ocean"), Deadline::after(patience_seconds),
                   log);
-  std::set<std::pair<std::string, std::uint64_t>> left;  // streams and the links of their lags
+  std::set<std::pair<std::string, std::uint64_t>> left;  // streams, and the links in their lags
   wire::Counters counters;
   for (int stream = 0; stream < 9000; ++stream) {
     counters.set_stream(fmt::format("s{}", stream));
@@ -358,11 +359,11 @@ TEST(Control, SeesTheEndOfAServerAfterItsWelcome) {
       std::this_thread::yield();
       is_served = control->is_served();
     }
-    ASSERT_FALSE(is_served) << "it takes a dead connection for a server";
+    ASSERT_FALSE(is_served) << "the session takes a dead connection for a server";
   }
 }
 
-TEST_F(ControlAndServer, ResumesInSeveralMessagesIfOneIsTooShort) {
+TEST_F(ControlAndServer, ResumesInSeveralMessagesIfOneIsTooSmall) {
   const auto until = Deadline::after(patience_seconds);
   for (const char* name : {"first", "second"}) {
     wire::ToServer message = announce(name);
@@ -379,7 +380,7 @@ TEST_F(ControlAndServer, ResumesInSeveralMessagesIfOneIsTooShort) {
   server.reset();
   restart();
   EXPECT_EQ(streams(), (std::vector<std::string>{"first", "second"}));
-  // It is present there: a consumer of the last of its streams is matched.
+  // Its presence is restored as well: a consumer of its last stream is matched.
   Control consumer({to_string(address), "test"}, hello_of("viewer"), until, log);
   consumer.call(subscribe("second", 5), until);
   consumer.begin_presence(0, until);
@@ -398,7 +399,7 @@ TEST_F(ControlAndServer, ReportsALinkGivenUpWithoutAServer) {
   control->call(message, Deadline::after(patience_seconds));
   restart();
   EXPECT_EQ(streams(), std::vector<std::string>{});
-  const auto end = control->link_end(link);  // the server sent it before that answer
+  const auto end = control->link_end(link);  // sent by the server before its answer
   ASSERT_TRUE(end);
   EXPECT_EQ(end->why, "it was silent");
 }
@@ -434,7 +435,7 @@ TEST_F(ControlAndServer, WaitsForAServerAsLongAsACallMay) {
   later.join();
 }
 
-/// Returns another job, whose rank 0 has announced "later" and is in a call that opens links.
+/// Returns rank 0 of another job, which has announced "later" and is in a call that opens links.
 std::unique_ptr<Control> producer(const transport::HostPort& address, const core::Log& log) {
   const auto until = Deadline::after(patience_seconds);
   auto other = std::make_unique<Control>(transport::ServerName{to_string(address), "test"},
@@ -496,8 +497,8 @@ TEST_F(ControlAndServer, LosesALinkThatWasBeingSetUp) {
   lose();
 }
 
-/// Messages that the first server did not forward before it died look to the other side like these, which it has
-/// taken already and requests again.
+/// After the restart each side requests messages again that it has already taken, as if the first
+/// server had died without forwarding them.
 TEST_F(ControlAndServer, ContinuesARepeatedSetUpAtTheNextServer) {
   const auto until = Deadline::after(patience_seconds);
   control->call(subscribe("later", 5), until);
@@ -559,7 +560,7 @@ TEST_F(ControlAndServer, IsRefusedIfAnotherJobHoldsItsName) {
   auto newcomer = hello_of("ocean");
   newcomer.set_job("another job");
   std::unique_ptr<Control> other;
-  try {  // one of the two is first
+  try {  // either of the two jobs may be first
     other = std::make_unique<Control>(transport::ServerName{to_string(address), "test"}, newcomer,
                                       Deadline::after(patience_seconds), log);
   } catch (const Error& e) {
@@ -574,21 +575,22 @@ TEST_F(ControlAndServer, IsRefusedIfAnotherJobHoldsItsName) {
 
 TEST_F(ControlAndServer, LearnsThatItsOwnServerHasCountedItAsLost) {
   server.reset();
-  server.emplace(1, address.port);  // refuses it, as one that saw its connection break
+  server.emplace(1, address.port);  // refuses it, like a server that saw its connection break
   std::optional<Control::LinkEnd> end;
   const auto until = Deadline::after(patience_seconds);
   while (!end && !until.expired()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     end = control->link_end(7);
   }
-  ASSERT_TRUE(end) << "a call that waits for data waits on";
+  ASSERT_TRUE(end) << "a call that waits for data would not end";
   EXPECT_TRUE(end->lost);
   EXPECT_NE(end->why.find("was counted as lost when its connection to this server broke"),
             std::string::npos)
       << end->why;
 }
 
-/// The loss has been reported to all ranks that depend on this one: what it leaves needs no further words.
+/// The loss has been reported to all ranks that depend on this one, so leaving needs no further
+/// report.
 TEST(Control, LeavesWithoutAWarningWhenItsGroupIsLost) {
   const Served server(1, 0);
   testing::internal::CaptureStderr();

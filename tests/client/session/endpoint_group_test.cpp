@@ -83,7 +83,7 @@ TEST(EndpointGroup, ResumesACallThatItsRanksHaveLeft) {
           EXPECT_THROW(call(), core::Error);
           leaves = false;
           ++left;
-          EXPECT_THROW(call(), core::Error) << "the call has not ended";
+          EXPECT_THROW(call(), core::Error) << "the previous call has not ended";
           all = group.finish(Deadline::after(60));
         }
         for (Rank r = 0; r < (gathers ? size : 1); ++r)
@@ -102,7 +102,7 @@ TEST(EndpointGroup, ReceivesNotesDuringItsCalls) {
       const auto take = [&] {
         for (const Deadline until = Deadline::after(30); !until.expired();)
           if (auto note = group.take_note()) return *note;
-        ADD_FAILURE() << "rank " << group.rank() << " has got no note";
+        ADD_FAILURE() << "rank " << group.rank() << " has received no note";
         return EndpointGroup::Note{};
       };
       const Rank rank = group.rank();
@@ -126,14 +126,15 @@ TEST(EndpointGroup, ReceivesNotesDuringItsCalls) {
     });
 }
 
-// A rank sends its last note and closes its session before the others have received the note.
-TEST(EndpointGroup, ReceivesNotesOfARankThatHasLeft) {
+// Rank 1 leaves once its last note has arrived. The others can still exchange notes, and send some
+// to it.
+TEST(EndpointGroup, ReceivesNotesAfterARankHasLeft) {
   std::atomic<bool> has_left = false, is_over = false;
   with_group(3, [&](EndpointGroup& group) {
     const auto take = [&] {
       for (const Deadline until = Deadline::after(30); !until.expired();)
         if (auto note = group.take_note()) return *note;
-      ADD_FAILURE() << "rank " << group.rank() << " has got no note";
+      ADD_FAILURE() << "rank " << group.rank() << " has received no note";
       return EndpointGroup::Note{};
     };
     if (group.rank() == 0) {

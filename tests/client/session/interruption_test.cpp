@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits that an application ends, through the C++ header only.
+// Waits that an application ends, through the public headers only.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,8 +18,8 @@ void await(const std::atomic<int>& counter, int value) {
   while (counter < value) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-/// Returns the text of the error that ends the wait of `call`. `ask` is called three times, or less if another rank
-/// ends the wait.
+/// Returns the text of the error that ends the wait of `call`. The function given to
+/// Session::ask is called three times, or fewer if another rank ends the wait.
 template <class Call>
 std::string interrupted(Session& session, Call&& call) {
   int asked = 0;
@@ -74,7 +74,8 @@ TEST(Interruption, EndsAWaitForAProducer) {
   }
 }
 
-// A producer waits for room, or a consumer waits for a step: the stream continues after an interruption.
+// The stream continues after an interruption, whether its producer waited for room or its consumer
+// for a step.
 TEST(Interruption, EndsWaitsForRoomAndForAStep) {
   Jobs jobs;
   const auto layout = Layout::block({.shape = {6}, .grid = {1}});
@@ -124,7 +125,8 @@ TEST(Interruption, EndsWaitsForRoomAndForAStep) {
   EXPECT_EQ(jobs.join(), "");
 }
 
-// A stream that `ask` frees is released after the call has ended; a session that it closes stays open.
+// A stream that is freed inside the `ask` function is released after the call has ended; a session
+// that is closed there stays open.
 TEST(Interruption, FreesAStreamFromInside) {
   coupled::Stage stage;
   stage.start_server();
@@ -151,10 +153,10 @@ TEST(Interruption, FreesAStreamFromInside) {
   EXPECT_EQ(tremula_in_begin_step(context.in), TREMULA_INTERRUPTED);
   EXPECT_EQ(context.asked, 1);
   EXPECT_EQ(context.closed, TREMULA_INVALID_ARGUMENT);
-  EXPECT_EQ(tremula_session_close(context.session), TREMULA_OK);  // so no stream is open
+  EXPECT_EQ(tremula_session_close(context.session), TREMULA_OK);  // so the stream is released
 }
 
-// Without a server, before the stream is offered to one.
+// The server has ended before the session subscribes to the stream.
 TEST(Interruption, EndsAWaitWithoutAServer) {
   coupled::Stage stage;
   stage.start_server();
@@ -165,7 +167,7 @@ TEST(Interruption, EndsAWaitWithoutAServer) {
   interrupted(session, [&] { in.begin_step(); });
 }
 
-// The server dies while the stream is offered to it.
+// The server dies while the session subscribes to the stream.
 TEST(Interruption, EndsAWaitWhileTheServerDies) {
   coupled::Stage stage;
   auto& server = stage.start_server();
@@ -181,7 +183,8 @@ TEST(Interruption, EndsAWaitWhileTheServerDies) {
   end.join();
 }
 
-// One rank of two is interrupted: its call ends, and the call of the other rank continues, or ends as well.
+// One rank of two is interrupted: its call ends. That of the other rank ends with it, or once it
+// has left.
 TEST(Interruption, EndsTheCallOfASingleRank) {
   Jobs jobs;
   jobs.start("consumer", {"here", "here"}, [&](Session& session) {

@@ -22,7 +22,8 @@ class ServerWithAKey : public testing::Test {
 protected:
   ServerWithAKey() { start(); }
   void start() { stage.start_server({"--key-file", key_file}); }
-  /// Opens and closes a session as the only rank of a group. Returns the status of the opening.
+  /// Opens and closes a session as the only rank of a group. Returns the status of
+  /// tremula_session_open.
   int open(const std::string& group, const std::string& options,
            const std::string& transport = "local") {
     const std::string all = "{server: '" + stage.server() + "', transport: " + transport +
@@ -49,7 +50,7 @@ TEST_F(ServerWithAKey, AdmitsASessionWithItsKey) {
   EXPECT_EQ(open("g", "key_file: '" + key_file + "'"), TREMULA_OK) << tremula_last_error();
 }
 
-// Each fails at once, long before `timeout`: another attempt would fail as well.
+// Each fails at once, although no timeout is set: another attempt would fail as well.
 TEST_F(ServerWithAKey, RefusesASessionWithoutItsKeyAtOnce) {
   expect_refusal(open("g", "timeout: none"), "asks for a key, and this process has none");
   expect_refusal(open("g", "timeout: none, key_file: none"), "asks for a key");
@@ -75,7 +76,7 @@ TEST_F(ServerWithAKey, AllowsLibfabricOnlyOnATrustedNetwork) {
   EXPECT_EQ(open("g", trusted + provider, "auto"), TREMULA_OK) << tremula_last_error();
   stage.start_server();
   EXPECT_EQ(open("g", "", "ofi"), TREMULA_OK)
-      << tremula_last_error();  // no key, nothing to keep out
+      << tremula_last_error();  // no key, so nothing to protect
 }
 #endif
 
@@ -177,7 +178,7 @@ TEST_F(ServerWithAKey, IsNotReplacedByAServerWithoutAKey) {
             std::string::npos)
       << said;
   EXPECT_EQ(said.find("misses_key", said.find("misses_key") + 1), std::string::npos)
-      << "said more than once: " << said;
+      << "logged more than once: " << said;
 }
 
 /// Returns the output of a command, which must end with exit status `status`.
@@ -205,7 +206,7 @@ protected:
     std::filesystem::permissions(path(name), std::filesystem::perms(0600));
     return text;
   }
-  /// @param at  how to find the server; by its address if empty
+  /// @param at  where to find the server; empty: at its address
   int open(const char* group, const std::string& user, tremula_session** session,
            const std::string& at = "") {
     const std::string options = "{server: '" + (at.empty() ? stage.server() : at) +
@@ -282,7 +283,7 @@ TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
         << of_bob;
   }
 
-  // Bob's refusals do not affect alice.
+  // Refusing bob's calls does not affect alice.
   EXPECT_EQ(put_step(own), TREMULA_OK) << tremula_last_error();
   tremula_in_free(in);
   for (tremula_out_stream* out : {own, shared}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks of a group name the rank that left first while they waited for it, although all except rank 0 see that
-// rank 0, which leaves next, is gone as well.
+// All ranks of a group name the rank that left first while they waited for it, although all except
+// rank 0 see that rank 0, which leaves next, is gone as well.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -17,7 +17,7 @@ constexpr Rank size = 4;
 
 class LeftRank : public ::testing::TestWithParam<Rank> {};
 
-/// Returns the ranks of "rank 1 has left" and of "ranks 0 and 2-3 have left".
+/// Returns the ranks in a sentence such as "rank 1 has left" or "ranks 0 and 2-3 have left".
 std::set<Rank> ranks_that_have_left(const std::string& text) {
   static const std::regex sentence("ranks? ([-0-9, and]+) ha(s|ve) left"),
       range("([0-9]+)(-([0-9]+))?");
@@ -32,7 +32,7 @@ std::set<Rank> ranks_that_have_left(const std::string& text) {
   return ranks;
 }
 
-/// Runs a group whose ranks reach each other as those of separate processes do.
+/// Runs a group whose ranks reach each other in the way that separate processes do.
 void play(const World& world, Rank culprit, const std::function<void(Session&)>& take_part) {
   std::mutex mutex;
   std::set<Rank> judged;

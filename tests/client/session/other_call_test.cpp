@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of one group that make different calls get an error that names them, and so does the other side.
+// Ranks of one group that make different calls get an error that names these calls, and so does the
+// other side.
 #include <array>
 #include <atomic>
 #include <optional>
@@ -129,13 +130,13 @@ TEST(OtherCall, IsReportedInEveryKindOfAgreement) {
       if (root_gathers) {
         EXPECT_HAS(error_of([&] { agree(group, true); }).what(), reported);
       } else {
-        agree(group, false);  // it waits for no rank
+        agree(group, false);  // the root of a broadcast waits for no rank
       }
       thread.join();
     }
 }
 
-/// Puts two steps, and those of `more`; then makes no call until the consumer has ended.
+/// Puts two steps and runs `more`; then makes no call until the consumer has ended.
 void produce(World& world, Rank size, const std::atomic<bool>& is_over,
              const std::function<void(Session&, const std::function<void()>& put)>& more) {
   world.start("producer", size, [&is_over, more, size](Session& s) {
@@ -174,8 +175,8 @@ void allgather_numbers(Session& s) {
 }
 
 using Errors = std::array<std::optional<Error>, 2>;
-/// Runs a consumer of two ranks, which reach each other as those of separate processes do, and do `work` after two
-/// steps.
+/// Runs a consumer of two ranks, which reach each other in the way that separate processes do, and
+/// run `work` after two steps.
 Errors consume(const World& world, double restart_timeout,
                const std::function<void(Session&, InStream&)>& work) {
   Errors errors;
@@ -225,7 +226,7 @@ protected:
 };
 INSTANTIATE_TEST_SUITE_P(RestartTimeout, CallDuringAStep, testing::Values(0.0, 60.0));
 
-/// The producer may put that step at any time: the ranks' waits form no circle.
+/// The producer may put the awaited step at any time, so the ranks' waits form no circle.
 TEST_P(CallDuringAStep, IsReportedIfItRedeclaresLayouts) {
   for (const Rank rank : {0, 1}) {
     produce(world, 1, is_over, nothing_more);
@@ -267,7 +268,7 @@ TEST_P(CallDuringAStep, MayBeMadeLate) {
   }));
 }
 
-/// Each rank gives that step up at its own moment.
+/// Each rank gives up waiting for the step at a different time.
 TEST_P(CallDuringAStep, MayFollowAStepThatAllRanksGaveUp) {
   produce(world, 1, is_over, nothing_more);
   expect_none(consume([](Session& s, InStream& in) {
@@ -287,7 +288,7 @@ TEST(CallDuringTheEndOfAStep, IsReported) {
   const std::vector<std::tuple<Rank, std::string, std::function<void(Session&)>>> calls{
       {0, "session_allgather", allgather_numbers},
       {1, "session_allgather", allgather_numbers},
-      {1, "describe", describe_stream}};  // rank 0 waits for no other there
+      {1, "describe", describe_stream}};  // in that call rank 0 waits for no other
   for (const auto& [rank, name, call] : calls) {
     World world(8192, World::Way::local);
     world.step_timeout = 60;

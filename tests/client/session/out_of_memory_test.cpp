@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A single rank runs out of memory, or throws an exception that is not Tremula's own: every rank that
-// depends on it gets an error that names it. Ranks are threads; an allocation fails in a thread that
-// asks for it.
+// depends on it gets an error that names it. Ranks are threads; each thread can make its own
+// allocations fail.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -84,7 +84,7 @@ TEST(OutOfMemory, IsReportedToAllRanksOfACollectiveCall) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The rank continues and keeps its stream: only its report can end the steps of the others.
+// The rank continues and keeps its stream: only its report can end the steps of the other ranks.
 TEST(OutOfMemory, IsReportedToBothSidesByAConsumerRank) {
   constexpr std::size_t large = 50'000;
   World world;
@@ -122,7 +122,7 @@ TEST(OutOfMemory, IsReportedToBothSidesByAConsumerRank) {
             for (; in.begin_step(); in.end_step()) {
               in.get(0, std::as_writable_bytes(std::span(part)));
               if (s.rank() == 1 && !none)
-                none.emplace(large);  // for the attributes of the next step
+                none.emplace(large);  // too little for the attributes of the next step
             }
           }),
           s.rank() == 1);
@@ -168,7 +168,8 @@ TEST(OutOfMemory, IsReportedToBothSidesByAProducerRank) {
   EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
 }
 
-// Polling is local to one rank. A failure in it belongs to the link: the next step reports it to all ranks.
+// Polling is local to one rank. A failure in it belongs to the link: the next step reports it to
+// all ranks.
 TEST(OutOfMemory, IsReportedByTheStepAfterPolling) {
   for (const Steps steps : {Steps::every, Steps::share}) {
     SCOPED_TRACE(static_cast<int>(steps));
@@ -186,7 +187,7 @@ TEST(OutOfMemory, IsReportedByTheStepAfterPolling) {
       put();
       EXPECT_FALSE(out.poll_ready());
       ++looking;
-      // The rank finds the consumer gone, and no memory to store the reason.
+      // The rank finds that the consumer is gone, and has no memory to store the reason.
       for (bool has_room = false; !has_room;) {
         std::optional<NoMemory> none;
         if (s.rank() == 1) none.emplace(1);
@@ -205,7 +206,7 @@ TEST(OutOfMemory, IsReportedByTheStepAfterPolling) {
       in.declare(field(1));
       EXPECT_TRUE(in.begin_step());
       while (looking < 2) std::this_thread::yield();
-    });  // gives the stream up in the step
+    });  // gives up the stream inside the step
     EXPECT_EQ(text_of(world.join()), "");
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that waits, in any call, advances everything in its session. Over a network that completes a
-// send only when it is received, and moves nothing by itself, each of these pairs used to hang.
+// send only when it is received, and moves nothing by itself, each of these pairs of jobs used to
+// hang.
 #include "client/session/progress.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ TEST(ProgressEngine, LooksAtFewIdleStreamsInATurnAndAtAllInTurn) {
   ProgressEngine engine;
   for (Counted& each : all) engine.add(each);
   all[500].is_under_way = true;
-  EXPECT_TRUE(engine.advance());  // no stream is known to be idle
+  EXPECT_TRUE(engine.advance());  // no stream is known to be idle yet
   for (const Counted& each : all) EXPECT_EQ(each.turns, 1);
   for (int turn = 0; turn < turns; ++turn) EXPECT_TRUE(engine.advance());
   std::size_t idle_turns = 0;
@@ -58,7 +59,7 @@ TEST(ProgressEngine, LooksAtFewIdleStreamsInATurnAndAtAllInTurn) {
   for (int turn = 0; turn < 10; ++turn) engine.advance();
   EXPECT_EQ(all[999].turns, found + 10);
   all[999].is_under_way = false;
-  engine.advance(&all[7]);  // this stream moves by itself, and may have begun something
+  engine.advance(&all[7]);  // this stream is advancing itself, and may have begun something
   const int own = all[7].turns;
   engine.advance();
   EXPECT_EQ(all[7].turns, own + 1);
@@ -84,7 +85,8 @@ TEST(ProgressEngine, LooksAtAllIdleStreamsAfterEachNapOfItsThread) {
   for (Counted& each : all) engine.remove(each);
 }
 
-/// Makes no bytes of a send leave before the receive is posted, as on a wire without buffers.
+/// With this limit no bytes of a send leave before the receive is posted, as on a wire without
+/// buffers.
 constexpr std::size_t no_eager_bytes = 0;
 constexpr Index extent = 2500;  // messages longer than those sent with their heads (2 KiB)
 
@@ -159,7 +161,7 @@ private:
   InStream stream_;
 };
 
-// Nothing else synchronises the two threads, so that the thread sanitizer would find a race.
+// Nothing else synchronises the two threads, so the thread sanitizer would find a race.
 TEST(Progress, ThreadAdvancesObjectsAddedBeforeItsStart) {
   struct Mover : Moving {
     std::atomic<bool> has_moved{false};
@@ -251,7 +253,7 @@ TEST(Progress, AgreementAdvancesStreams) {
   world.start("producer", 2, [](Session& s) {
     Out out(s, 0, 2);
     out.put();
-    if (s.rank() == 0) {  // comes to the agreement only after the step was taken
+    if (s.rank() == 0) {  // joins the agreement only after the step has been taken
       out.stream().wait_taken(0);
     }
     s.run_collectively([] {});
@@ -265,7 +267,8 @@ TEST(Progress, AgreementAdvancesStreams) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Each get is short and its data is here, so none of them waits; all of them together take long.
+// Each get is short and its data has arrived, so none of them waits; all of them together take
+// long.
 TEST(Progress, ManyShortGetsAdvanceTheSession) {
   struct Counter : Moving {
     std::atomic<int> looks = 0;
@@ -362,8 +365,8 @@ struct Action {
   int stream = 0;
 };
 
-/// Returns whether both programs reach their ends if a stream holds `queue_depth` steps: simulated step by
-/// step, without any of Tremula's code. Streams 0 .. k-1 go from job a to job b, the others back.
+/// Returns whether both programs reach their ends if each stream holds at most `queue_depth` steps:
+/// a simulation, action by action, without any of Tremula's code.
 bool ends(const std::array<std::vector<Action>, 2>& program, int streams, int queue_depth) {
   std::vector<int> held(static_cast<std::size_t>(streams), 0);
   std::array<std::size_t, 2> at{};

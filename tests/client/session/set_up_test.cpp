@@ -43,7 +43,8 @@ Error error_of(Call&& call) {
   return {Errc::internal, ""};
 }
 
-/// Keeps each of several ranks that wait in vain until all have failed, since others would see a rank leave.
+/// Holds each of several ranks that wait in vain until all have failed: if one left earlier, the
+/// errors of the others would name it.
 class Together {
 public:
   explicit Together(int ranks) : missing_(ranks) {}
@@ -56,7 +57,7 @@ private:
   std::atomic<int> missing_;
 };
 
-/// A timeout that no wait reaches: the errors come long before it, as their texts show.
+/// A timeout that no wait reaches: the errors come long before it.
 constexpr double long_time = 60;
 
 TEST(SetUp, ReportsAMismatchToBothSidesAtOnce) {
@@ -78,7 +79,7 @@ TEST(SetUp, ReportsAMismatchToBothSidesAtOnce) {
       },
       long_time);
   const auto errors = world.join();
-  EXPECT_EQ(errors.size(), 5u) << "every rank of both";
+  EXPECT_EQ(errors.size(), 5u) << "every rank of both groups";
   for (const auto& [who, e] : errors) {
     EXPECT_EQ(e.code(), Errc::mismatch) << who;
     expect_has(e, "consumer 'consumer' wants shape 15, producer 'producer' offers shape 12; make");
@@ -232,7 +233,7 @@ TEST(SetUp, CountsTheRanksOfAGroupThatAreMissing) {
 TEST(SetUp, SaysThatTheOtherSideWaitsToo) {
   World world;
   world.step_timeout = 60;
-  world.step_timeout_of["consumer.0"] = 2;  // the producer is there: it is data that is missing
+  world.step_timeout_of["consumer.0"] = 2;  // the producer is there: only data is missing
   std::atomic<bool> is_linked = false, has_failed = false;
   world.start("first", 1, [&](Session& s) {
     OutStream out(s, "x", {});
@@ -317,7 +318,7 @@ TEST(SetUp, ReportsADeadlockOfTwoJobs) {
             "rank 0 of group 'b' waits in begin_step of stream 'ab', step 0, for rank 0 of group "
             "'a' to send the next step"})
         expect_has(e, part);
-      // A put that comes first ends the other one's wait instead.
+      // A put before the other job has failed would end the wait of that job instead.
       for (++failed; failed < 2;) std::this_thread::yield();
       put(s, out);  // nothing is wrong with the streams
       EXPECT_TRUE(in.begin_step());
@@ -328,7 +329,7 @@ TEST(SetUp, ReportsADeadlockOfTwoJobs) {
 }
 
 /// Ranks without MPI: they agree through the server first, and then over a transport. In a broadcast
-/// the first rank waits for no other.
+/// rank 0 waits for no other.
 class SetUpWithoutMpi : public ::testing::Test {
 protected:
   SetUpWithoutMpi() {
@@ -375,9 +376,10 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
       << texts;
 }
 
-// A producer's ranks may be as far apart as step_timeout allows, longer than the timeout of a set-up.
+// A producer's ranks may be apart for as long as step_timeout, which may exceed the timeout of a
+// set-up.
 TEST_F(SetUpWithoutMpi, LateConsumerWaitsForAllProducerRanks) {
-  const double lag = config.timeout + 11;  // a rank waits 10 s longer for other ranks
+  const double lag = config.timeout + 11;  // a rank waits 10 s longer for the others of its group
   Together first_step(3);
   std::vector<std::future<void>> ranks;
   for (const Rank r : {0, 1})

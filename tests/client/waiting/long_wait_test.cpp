@@ -8,7 +8,7 @@
 namespace tremula::client {
 namespace {
 
-/// Returns the error of a wait that the server has found to be in that circle.
+/// Returns the error of a wait that, according to the server, is in the circle of waits `circle`.
 std::string error_of(const std::string& circle, bool is_of_one_group = false) {
   Waits waits;
   waits.count_by([](wire::Wait&) {});

@@ -51,7 +51,7 @@ TEST_F(Words3, GreatestCountsOnceAllAreSaid) {
     say(0, round, 0);
     EXPECT_EQ(value_of(0, round), -1);
     say(1, round, 0);
-    EXPECT_EQ(value_of(1, round), -1) << "rank 0 has not looked";
+    EXPECT_EQ(value_of(1, round), -1) << "rank 0 has not looked since";
     EXPECT_EQ(value_of(0, round), 1);
     EXPECT_EQ(value_of(1, round), 1);
     EXPECT_EQ(value_of(2, round), 1);
@@ -76,7 +76,7 @@ TEST_F(Words3, AreCountedForEachSubject) {
 TEST_F(Words3, FinalOneCountsAtOnce) {
   say(1, 0, 3, true);
   say(2, 0, 9);
-  EXPECT_EQ(value_of(0, 0), 3) << "also before it has said its own";
+  EXPECT_EQ(value_of(0, 0), 3) << "even before rank 0 has sent its own";
   EXPECT_EQ(value_of(2, 0), 3);
   say(0, 0, 0);
   for (const core::Rank rank : {1, 0, 2}) say(rank, 1, 1);  // rank 1 has not received round 0

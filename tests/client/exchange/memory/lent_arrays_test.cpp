@@ -26,7 +26,7 @@ TEST(LentArrays, NoticeChangesOfOwnedElementsOnly) {
         EXPECT_EQ(changed->step, 3u);
         EXPECT_EQ(changed->field, 1u);
       }
-      EXPECT_FALSE(lent.take_back(3)) << "it is back";
+      EXPECT_FALSE(lent.take_back(3)) << "already taken back";
     }
     EXPECT_EQ(noticed, part.elements) << text;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of paths: with another path that only this file knows, without each of the others in turn, and
-// the paths that are chosen in both cases. Every element carries its own global number.
+// Exchanges with another path in the list, which only this file knows, and without each of the
+// others in turn; which path a part gets. Every element carries its own global number.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using proto::PartPlace;
 
-/// A path of the test's own: it sends each part in one message, every byte inverted.
+/// A path that only this test has: it sends each part in one message, with every byte inverted.
 class Inverting final : public Path {
 public:
   static inline int parts_sent = 0;
@@ -97,7 +97,7 @@ private:
 };
 
 /// Moves three steps of two fields from 2x1 to 1x3 ranks and checks every element.
-/// @return bytes whose hashes were compared
+/// @return how many bytes the compared hashes cover
 std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_readable) {
   const auto fields = [](const std::string& layout) {
     auto both = field(layout);
@@ -158,7 +158,7 @@ std::uint64_t bring_steps_every_way() {
   return proved_bytes;
 }
 
-TEST(Paths, AcceptANewPathByItsEntryInTheList) {
+TEST(Paths, AcceptANewPathThatIsInTheList) {
   std::vector<const Path*> paths{&inverting};
   std::ranges::copy(all_paths(), std::back_inserter(paths));
   const WithPaths with(paths);
@@ -243,7 +243,7 @@ TEST(Paths, HoldManyShortFieldsWithoutInlining) {
   auto* const memory = reinterpret_cast<std::int64_t*>(transport::local::allocate(10 * 8));
   for (std::size_t f = 0; f < 10; ++f) {
     memory[f] = static_cast<std::int64_t>(100 + f);
-    k.outs[0]->put(0, f, std::as_bytes(std::span(memory + f, 1)), false);  // lent: one place each
+    k.outs[0]->put(0, f, std::as_bytes(std::span(memory + f, 1)), false);  // lent: each has a place
   }
   k.outs[0]->send(0);
   soon(k, [&] { return k.ins[0]->poll_complete(); });

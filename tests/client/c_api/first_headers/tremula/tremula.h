@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The structs of tremula.h as applications first saw them, and what struct_user.c calls. Never
- * changed: it is what is compiled into applications that exist. */
+/* The structs of tremula.h as applications first saw them, and the functions that struct_user.c
+ * calls. Never change this file: existing applications were compiled against it. */
 #ifndef TREMULA_H
 #define TREMULA_H
 #include <stddef.h>

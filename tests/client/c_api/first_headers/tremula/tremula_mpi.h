@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The struct of tremula_mpi.h as applications first saw it, and what struct_user_mpi.c calls. Never
- * changed. */
+/* The struct of tremula_mpi.h as applications first saw it, and the functions that
+ * struct_user_mpi.c calls. Never change this file. */
 #ifndef TREMULA_MPI_H
 #define TREMULA_MPI_H
 #include <mpi.h>
