@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A seeded random redistribution, and the expected contents of every rank after it: whole arrays
-// element by element from the definition, distributed by dealing the blocks like cards. All ranks
-// make the same case from the same seed.
+// are computed element by element from the definition, and distributed by dealing out the blocks
+// like cards. All ranks make the same case from the same seed.
 #include <algorithm>
 #include <complex>
 #include <cstring>
@@ -21,7 +21,7 @@ using index_calc::Layout, index_calc::Selection, index_calc::testing::Random,
     index_calc::testing::World;
 using Number = std::complex<double>;
 
-/// Calls action(T{}) with the C++ type.
+/// Calls action(T{}), where T is the C++ type of `type`.
 template <class Action>
 auto with_type(ElementType type, Action&& action) {
   switch (type) {
@@ -73,8 +73,8 @@ inline Number read(const std::byte* at, ElementType type) {
   });
 }
 
-/// Returns the value of element `n`. Its results with any alpha and beta below fit every type of 16
-/// bits or more, and are exact.
+/// Returns the value of element `n`. It fits both types, and so do its results with any alpha and
+/// beta below, which are exact.
 inline Number value_of(Index n, ElementType from, ElementType to) {
   const bool is_short = core::element_bytes(from) == 1 || core::element_bytes(to) == 1;
   const auto real = static_cast<double>((n * 7 + 3) % (is_short ? 31 : 8191));
@@ -116,8 +116,8 @@ public:
 
   std::vector<Update> updates;
 
-  /// Return what rank `me` passes as `from` and `to`, and what `to` must hold afterwards. Before, `to`
-  /// holds other numbers, also in every cell that holds no element.
+  /// Return what rank `me` passes as `from` and `to`, and what `to` must hold afterwards.
+  /// Beforehand `to` holds other numbers, even in cells that hold no element.
   std::vector<std::vector<std::byte>> from(Rank me) const { return parts(me, Which::from); }
   std::vector<std::vector<std::byte>> to_before(Rank me) const { return parts(me, Which::before); }
   std::vector<std::vector<std::byte>> to_after(Rank me) const { return parts(me, Which::after); }
@@ -127,8 +127,8 @@ public:
         updates, [](const Update& u) { return copy_count(u.from) > 1 || copy_count(u.to) > 1; });
   }
 
-  /// Returns the bytes that leave `me` in the types of `from`, by the definition; for layouts without
-  /// copies.
+  /// Returns how many bytes leave `me` in the types of `from`, according to the definition.
+  /// @pre !has_copies()
   std::size_t bytes_sent(Rank me) const {
     std::size_t bytes = 0;
     for (const Whole& whole : wholes_)
@@ -139,9 +139,9 @@ public:
     return bytes;
   }
 
-  /// Returns the bytes from each producer for each part of `to`, by the definition. Shape: [producer,
-  /// part].
-  /// @param of_all  includes updates that do not need them
+  /// Returns how many bytes each producer has for each part of `to`, according to the definition.
+  /// Shape: [producer, part].
+  /// @param of_all  whether the bytes of updates with alpha 0, which need none, count as well
   std::vector<std::vector<Index>> volumes(bool of_all) const {
     std::vector<std::vector<Index>> bytes(static_cast<std::size_t>(producers_),
                                           std::vector<Index>(static_cast<std::size_t>(consumers_)));

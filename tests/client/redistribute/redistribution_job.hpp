@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A job whose ranks are threads that reach each other by loopback.
+// A job whose ranks are threads that reach each other over loopback.
 #include <exception>
 #include <memory>
 #include <string>
@@ -16,7 +16,8 @@ namespace tremula::client::testing {
 using redistribute::NearRings, redistribute::RedistributionPlan;
 using transport::Loopback, transport::Network, transport::Side;
 
-/// An endpoint that sends by one loopback endpoint and receives by another: loopback has two sides.
+/// An endpoint that sends through one loopback endpoint and receives through another: loopback has
+/// two sides.
 class Both final : public transport::Endpoint {
 public:
   explicit Both(Loopback& loopback)
@@ -59,7 +60,7 @@ public:
   }
   Rank size() const { return static_cast<Rank>(endpoints_.size()); }
 
-  /// Returns a rank's rings. Collective.  @param machine  ranks with equal machines are near
+  /// Returns a rank's rings. Collective.  @param machine  ranks on the same machine are near
   NearRings rings(Rank me, const std::string& machine = "here") {
     const auto allgather = [this, me](core::Bytes mine) {
       return ThreadGroup(ranks_, me).allgather(std::move(mine), core::Deadline::after(20));
@@ -69,7 +70,8 @@ public:
     return NearRings(me, RedistributionPlan::longest_chunk_bytes, machines, allgather);
   }
 
-  /// Calls action(rank, endpoint) on all ranks at once. Returns the text that each threw; "" if none.
+  /// Calls action(rank, endpoint) on all ranks at once. Returns the error text of each rank; "" if
+  /// it threw nothing.
   template <class Action>
   std::vector<std::string> run(Action&& action) {
     std::vector<std::string> failures(endpoints_.size());
@@ -93,14 +95,14 @@ private:
   std::vector<std::unique_ptr<Both>> endpoints_;
 };
 
-/// Runs once, with separate staging.
+/// Runs a redistribution once, with staging of its own.
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
                 NearRings& rings, std::span<const ConstMemoryView> from,
                 std::span<const MemoryView> to, core::Deadline deadline) {
   ChunkPool staging;
   redistribution.run(endpoint, rings, staging, from, to, deadline);
 }
-/// Runs once between far ranks only.
+/// Runs a redistribution once between ranks that are all far from each other.
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
                 std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
                 core::Deadline deadline) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Redistributions inside one MPI job, through the public headers only, as an application. The cases
-// and the oracle are those of redistribution_case.hpp.
+// Redistributions inside one MPI job, through the public headers only, as in an application. The
+// cases and the oracle are those of redistribution_case.hpp.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-/// Returns a generator with one seed on all ranks.
+/// Returns a random generator that has the same seed on all ranks.
 Random common_random() {
   const char* given = std::getenv("TREMULA_TEST_SEED");
   unsigned seed =
@@ -114,8 +114,8 @@ TEST(RedistributionByMpi, SendsTheBytesThatRelabelingPredicts) {
   }
 }
 
-/// Returns the numbers of each rank's elements in the order of its buffer: all of `count`, dealt in
-/// runs.
+/// Returns the numbers of each rank's elements in the order of its buffer: 0 to `count` - 1, dealt
+/// out at random, in runs.
 std::vector<std::vector<Index>> dealt_at_random(Random& random, int ranks, Index count) {
   std::vector<std::pair<Index, Index>> runs;
   for (Index at = 0; at < count; at += runs.back().second)
@@ -175,7 +175,7 @@ TEST(RedistributionByMpi, MovesListedElements) {
   }
 }
 
-/// Also without any incoming element (alpha 0), where the chosen elements are only scaled.
+/// With alpha 0 no element arrives, and the chosen elements are only scaled.
 TEST(RedistributionByMpi, MovesPointsInPartsAndTransposed) {
   Random random = common_random();
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
@@ -218,7 +218,7 @@ TEST(RedistributionByMpi, MovesPointsInPartsAndTransposed) {
   }
 }
 
-/// Returns a skewed layout on some of the ranks, or any other without ghost cells and gaps.
+/// Returns a skewed or a block-cyclic layout on some of the ranks, without ghost cells and gaps.
 index_calc::Layout skewed_or_not(Random& random, const std::vector<Index>& shape, int size,
                                  bool is_skewed) {
   index_calc::Layout layout;
@@ -265,8 +265,8 @@ TEST(RedistributionByMpi, MovesSkewedBlocks) {
   }
 }
 
-/// Partial sums on some of the ranks: a mesh of two axes that split dimensions, or own skewed blocks, and
-/// one or two of sums, in any order.
+/// Partial sums on some of the ranks: a mesh with two axes that split dimensions or own skewed
+/// blocks, and one or two axes of sums, in any order.
 struct Summed {
   index_calc::Layout layout;
   std::vector<int> layer_of;  ///< layer of each rank; -1: takes no part
@@ -336,7 +336,7 @@ TEST(RedistributionByMpi, AddsUpPartialSums) {
     const auto from_numbers = numbers_of(from.layout),
                to_numbers = kind == 3 ? dealt_at_random(random, size, shape[0] * shape[1])
                                       : numbers_of(to.layout);
-    // None of these sums is exact: a different order of layers gives different last bits.
+    // These sums are inexact: a different order of layers gives different last bits.
     const auto summand = [](int layer, Index number) {
       return 0.1 * static_cast<double>(number + 1) + 0.7 * layer;
     };
@@ -465,7 +465,8 @@ TEST(RedistributionByMpi, ReportsARepeatedElementToAllRanks) {
   EXPECT_EQ(to, from);
 }
 
-/// Messages between the other ranks may still be in flight: the communicator can no longer be used.
+/// Messages between the other ranks may still be in flight afterwards, so the communicator is a
+/// duplicate that no later test uses.
 TEST(RedistributionByMpi, FailsForListsIfARankStaysAway) {
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   if (size == 1) return;
@@ -493,7 +494,7 @@ TEST(RedistributionByMpi, FailsForListsIfARankStaysAway) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Returns the megabytes that this process has in memory.
+/// Returns the resident memory of this process in MB.
 double resident() {
   long all = 0, pages = 0;
   std::ifstream("/proc/self/statm") >> all >> pages;
@@ -519,7 +520,7 @@ TEST(RedistributionByMpi, LeavesNothingBehind) {
   grow(100, 2000);
   const double before = resident();
   grow(300, 8000);
-  EXPECT_LT(resident() - before, 4.0);  // 300 communicators kept would be some 20 MB
+  EXPECT_LT(resident() - before, 4.0);  // to keep 300 communicators takes some 20 MB
 }
 
 TEST(RedistributionByMpi, OutlivesTheCommunicatorItWasMadeFor) {
@@ -535,7 +536,7 @@ TEST(RedistributionByMpi, OutlivesTheCommunicatorItWasMadeFor) {
   redistribution(from, to);
   EXPECT_EQ(to, (std::vector<int>{me, me + size}));
   std::vector<float> others(2);
-  EXPECT_THROW(redistribution(from, others), Error) << "another type than it was made for";
+  EXPECT_THROW(redistribution(from, others), Error) << "not the type that it was made for";
 }
 
 /// Returns members that rotate parts in a ring: rank r's part goes to the rank before it.
@@ -577,7 +578,7 @@ TEST(RedistributionByMpi, LetsMessagesOfTheApplicationMoveOn) {
   const auto redistribute_them = [&] {
     redistribute(MPI_COMM_WORLD, block, cyclic, std::span<const int>(from), std::span(to));
   };
-  redistribute_them();  // its set-up is MPI's own
+  redistribute_them();  // sets up, by collective calls of MPI
   // Rank 1 sends before it takes part; rank 0 takes part before it waits.
   std::vector<char> message(10 << 20, static_cast<char>(me));
   MPI_Request request = MPI_REQUEST_NULL;
@@ -613,7 +614,7 @@ TEST(RedistributionByMpi, EndsOnAllRanksIfOneRefusesTheCall) {
   MPI_Comm_free(&comm);
 }
 
-/// The error's text exceeds what one gathering takes, so that a second one follows on all ranks.
+/// The error's text is longer than what one gather holds, so a second gather follows on all ranks.
 TEST(RedistributionByMpi, ReportsAConfigErrorOfOneRankToAllRanks) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   const auto rows = Layout::block({.shape = {size, size}, .grid = {size, 1}}),

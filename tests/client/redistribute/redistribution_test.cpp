@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Redistributions inside one job, whose ranks are threads that reach each other by loopback. Every cell
-// of every rank's buffers must match the oracle, bit by bit, and so must the number of bytes sent.
+// Redistributions inside one job, whose ranks are threads that reach each other over loopback.
+// Every cell of every rank's buffers must match the oracle bit by bit, and so must the number of
+// bytes sent.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ namespace {
 using index_calc::Layout, testing::Case, testing::Job, testing::Random, testing::spans,
     testing::views;
 
-/// Runs a random redistribution twice, over some of the paths, and compares it with the oracle.
+/// Runs a random redistribution twice, over `paths`, and compares it with the oracle.
 void expect_right(Random& random, bool are_near, Paths paths) {
   Job job(static_cast<Rank>(random.in(1, 6)));
   const auto machines = static_cast<Rank>(random.in(1, 3));
@@ -140,7 +141,7 @@ TEST(Redistribution, CutsChunksAtTheEndsOfRowsAndPlanes) {
   chunk_and("shape=8000x8000 grid=2x2 block=32x32", "shape=8000x8000 grid=2x2 block=128x128", 1,
             whole);
   chunk_and("shape=100x60x60 grid=4x1x1", "shape=100x60x60 grid=1x2x2", 2, whole);
-  // One row of 160,000 bytes, where a chunk has room for one and a half, would be a short chunk.
+  // A chunk has room for one and a half rows of 160,000 bytes: a single row would be a short chunk.
   chunk_and("shape=400x40000 grid=4x1", "shape=400x40000 grid=2x2 block=20x20000", 1,
             [](std::size_t chunk, std::size_t row) {
               EXPECT_GT(chunk, row);
@@ -155,7 +156,7 @@ TEST(Redistribution, GivesEveryChunkRoomForAnElement) {
     std::vector<Update> updates;
     std::string text;
     for (Index arrays = random.in(2, 4); arrays > 0; --arrays) {
-      // Rows of any length, of 8-byte elements, and few elements of any width.
+      // Either rows of any length of 8-byte elements, or few elements of any width.
       const bool is_wide = random.one_in(2);
       const auto type = is_wide ? core::opaque(static_cast<std::size_t>(
                                       random.in(random.one_in(2) ? widest - 4096 : 1, widest)))
@@ -220,7 +221,7 @@ struct Cut {
   std::size_t segment;
 };
 class CutMessages : public ::testing::TestWithParam<Cut> {};
-// The third: 256 bytes for each of 2500 columns. The last: one slot for each peer.
+// The third case: 256 bytes for each of 2500 columns. The last one: one slot for each peer.
 INSTANTIATE_TEST_SUITE_P(Redistribution, CutMessages,
                          ::testing::Values(Cut{false, 2, 2500, 1000, 1 << 20},
                                            Cut{true, 2, 2500, 1000, 1 << 19},
@@ -338,7 +339,8 @@ TEST(Redistribution, ManyTakeNoMoreStagingThanOne) {
     NearRings none;
     ChunkPool staging;
     std::vector<std::unique_ptr<Redistribution>> kept;
-    // To the other rank goes one segment, in short runs: 1536 of 3072 rows, 64 columns and fewer.
+    // One segment of short runs goes to the other rank: 1536 of 3072 rows, with 64 columns or
+    // fewer.
     constexpr std::size_t segment = std::size_t{1536} * 64 * 8;
     for (Index columns = 64; columns > 48; --columns) {
       const std::string shape = "shape=6144x" + std::to_string(columns);
@@ -355,7 +357,7 @@ TEST(Redistribution, ManyTakeNoMoreStagingThanOne) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-TEST(Redistribution, TakesDataOfARankThatHasLeft) {
+TEST(Redistribution, TakesDataFromARankThatHasLeft) {
   Job job(2);
   const Update update{.from = parse("shape=2 grid=1 members=0"),
                       .to = parse("shape=2 grid=1 members=1")};
@@ -431,7 +433,8 @@ TEST(Redistribution, ContinuesAfterAScaledValueDoesNotFit) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-/// Returns the errors of the two ranks of a job that run updates[rank]; "" for a rank that noticed nothing.
+/// Returns the errors of the two ranks of a job, each of which runs updates[rank]; "" for a rank
+/// that noticed nothing.
 std::vector<std::string> complaints(const std::vector<Update>& updates, bool are_near,
                                     Paths paths) {
   Job job(2);
@@ -516,7 +519,7 @@ TEST(Redistribution, EndsForPeersOfARankThatRefusesItsBuffer) {
         std::vector<double> sums(6);
         std::memcpy(sums.data(), to[1].data(), 48);
         if (me == 0) {
-          EXPECT_EQ(sums, std::vector<double>(6, round + 1.0)) << "added once in each round";
+          EXPECT_EQ(sums, std::vector<double>(6, round + 1.0)) << "added once in each good round";
         }
         for (std::size_t i = 0; i < 96; ++i)  // two columns of each rank's two rows
           ASSERT_EQ(to[0][i], std::byte(16 + static_cast<int>(i) / 32)) << i;
@@ -553,7 +556,7 @@ TEST(Redistribution, UsesSeveralChunksOnTheOtherPath) {
       testing::run(redistribution, endpoint, rings, {&source, 1}, {&sink, 1},
                    core::Deadline::after(20));
       if (to != expected) throw std::runtime_error("wrong elements");
-      EXPECT_GT(redistribution.statistics().messages_sent, 1u) << "chunks";
+      EXPECT_GT(redistribution.statistics().messages_sent, 1u) << "expected several chunks";
     });
     EXPECT_EQ(failures, std::vector<std::string>(2));
   }
@@ -579,7 +582,7 @@ TEST(Redistribution, RefusesInvalidUpdatesAndBuffers) {
   EXPECT_NE(refusal({.from = a, .to = a, .axes = {0, 0}}), "");
   EXPECT_NE(refusal({.from = a, .to = a, .axes = {0}}), "");
   EXPECT_NE(refusal({.from = a, .to = a, .axes = {0, 2}}), "");
-  EXPECT_NE(refusal({.from = a, .to = parse("shape=4x3 grid=1x2")}), "");  // more ranks than one
+  EXPECT_NE(refusal({.from = a, .to = parse("shape=4x3 grid=1x2")}), "");  // more than one rank
   EXPECT_NE(refusal({.from = a, .to = a}, 95), "");
   EXPECT_NE(refusal({.from = a, .to = a}, 96, 95), "");
   EXPECT_NE(refusal({.from = a, .to = a, .of_from = testing::Selection{{2, 0}, {3, 3}}}), "");

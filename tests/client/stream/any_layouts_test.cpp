@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 2,000 random pairs of layouts of all kinds, of 1 to 5 dimensions: half of them streams between two groups, half
-// redistributions inside one. Every element carries its number; its place follows from the definition.
+// 2,000 random pairs of layouts of all kinds, with 1 to 5 dimensions: half of them for streams
+// between two groups, half for redistributions inside one. Every element carries its number; its
+// place follows from the definition.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,7 +20,7 @@ namespace {
 using index_calc::Index, index_calc::Layout;
 using index_calc::testing::Random, index_calc::testing::Side;
 
-const int pairs = testing_only::rounds(1000);  // between two groups, and as many in one
+const int pairs = testing_only::rounds(1000);  // between two groups, and as many inside one
 
 /// Number of times that each kind was drawn; none may be missing.
 using Kinds = std::map<std::string, int>;
@@ -176,8 +177,9 @@ TEST(AnyLayouts, ArriveWholeInsideOneGroup) {
   expect_all(kinds);
 }
 
-/// Two copies on each side, on hosts in any order: each consumer gets everything from its own host, and no copy sends
-/// more than its half. This also holds after the producer has redeclared its layout.
+/// Two copies on each side, in a different order on the two hosts: each consumer rank gets
+/// everything from its own host, and each copy sends its half. This also holds after the producer
+/// has redeclared its layout.
 TEST(AnyLayouts, PreferCopiesOnTheirOwnHost) {
   const Layout copied = Layout::parse("shape=1000 mesh=2");
   World world(8192, World::Way::local);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions that a consumer may ask before it declares anything, through the C++ header only.
+// Questions that a job may ask about a stream: its fields, the steps that a time needs, whether a
+// step or room for one is there. Uses the public headers only.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that a consumer asks for by their time. The definition and all times of the stream determine
-// what it must get. Every element carries its step and its own global number.
+// Steps that a consumer asks for by their time. What it must get follows from the definition and
+// from the times of all steps. Every element carries its step and its own global number.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ using numbered::Numbers;
 using numbered::Part;
 using Texts = std::vector<std::string>;
 
-/// Determines the first step that is needed at a time and is not in `taken`, among those that the consumer
-/// can get.
+/// Determines the first step that is needed at a time and is not in `taken`, among those that the
+/// consumer can get.
 struct Oracle {
   Times times;            ///< of all steps
   std::size_t first = 0;  ///< first step that the consumer can get
@@ -158,11 +158,11 @@ TEST(ByTime, GivesTheStepsAroundATime) {
       return c.steps;
     };
     EXPECT_EQ(steps_around(0, Begun::up_to_date), (Numbers{0}));
-    EXPECT_EQ(steps_around(5, Begun::up_to_date), (Numbers{1})) << "0 has been taken";
+    EXPECT_EQ(steps_around(5, Begun::up_to_date), (Numbers{1})) << "step 0 has been taken";
     EXPECT_EQ(steps_around(10, Begun::up_to_date), (Numbers{}));
     EXPECT_EQ(steps_around(20, Begun::up_to_date), (Numbers{}));
     EXPECT_EQ(steps_around(70, Begun::up_to_date), (Numbers{3, 4}));
-    EXPECT_EQ(steps_around(100, Begun::up_to_date), (Numbers{5})) << "it is enough";
+    EXPECT_EQ(steps_around(100, Begun::up_to_date), (Numbers{5})) << "step 5 is enough";
     EXPECT_EQ(steps_around(101, Begun::end_of_stream), (Numbers{}));
     EXPECT_EQ(c.in.statistics().passed, 1u);
     c.in.close();
@@ -209,7 +209,8 @@ TEST(ByTime, AgreesWithTheDefinitionForRandomTimes) {
   }
 }
 
-// The producer may have ended before its last steps are taken: a sink that looks ahead learns of it.
+// The producer may have ended before its last steps are taken: a sink that looks ahead learns of
+// the end.
 TEST(ByTime, TheEndIsKnownBeforeTheLastStepsAreTaken) {
   for (const std::size_t eager : {std::size_t{8192}, std::size_t{0}}) {
     transport::Network network(eager);
@@ -254,7 +255,7 @@ TEST(ByTime, TheEndIsKnownBeforeTheLastStepsAreTaken) {
   }
 }
 
-// Two models, with step lengths of their own, both put first: neither waits for a step that the other
+// Two models with different step lengths both put first: neither waits for a step that the other
 // can only put later.
 TEST(ByTime, CouplesTwoModelsBothWays) {
   World world;
@@ -294,7 +295,8 @@ TEST(ByTime, CouplesTwoModelsBothWays) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Each would first have to put a step before the other knows its newest step at that time.
+// Each model would have to put another step before the other could know the newest one at that
+// time.
 TEST(ByTime, ModelsThatAskTooFarAheadGetDeadlock) {
   World world;
   world.step_timeout = 60;
@@ -321,7 +323,7 @@ TEST(ByTime, ModelsThatAskTooFarAheadGetDeadlock) {
       EXPECT_NE(std::string(error->what()).find("begin_step_at"), std::string::npos)
           << error->what();
       ++failed;
-      while (failed < 3) std::this_thread::yield();  // the next steps that are put are taken
+      while (failed < 3) std::this_thread::yield();  // an earlier step would end the waits of others
       put(20);
       ASSERT_EQ(in.begin_step_by(Needed::at, 10, "s"), Begun::step) << "both streams continue";
       in.get(0, theirs.bytes());
@@ -384,7 +386,9 @@ TEST(ByTime, LateGroupContinuesFromItsFirstStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A group that asks for a time before its first step gets an error that names that step, and loses nothing.
+// A group that asks for the step at an earlier time than that of its first step gets an error that
+// states the latter, and loses nothing. One that asks for the steps around such a time gets the
+// first step.
 TEST(ByTime, TimeBeforeAllStepsIsAnErrorOrTheFirstStep) {
   World world;
   world.start("producer", 1, [&](Session& s) {
@@ -426,7 +430,7 @@ TEST(ByTime, RanksThatAskForDifferentTimesAreNamed) {
     EXPECT_EQ(std::string(error->what()),
               "stream 's': expected all ranks of group 'consumer' to ask for the same time in "
               "begin_step_at; found 30 on rank 0 and 35 on rank 2");
-    EXPECT_EQ(c.begin(Needed::at, 30), Begun::step) << "nothing has gone by";
+    EXPECT_EQ(c.begin(Needed::at, 30), Begun::step) << "no step has been passed";
     c.take();
     EXPECT_EQ(c.steps, (Numbers{1}));
     c.in.close();
@@ -434,7 +438,7 @@ TEST(ByTime, RanksThatAskForDifferentTimesAreNamed) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// This holds for any other call as well; neither stream is lost.
+// Ranks in any other call would be named as well. Neither stream is lost.
 TEST(ByTime, RanksInDifferentStreamsAreNamed) {
   World world;
   for (const std::string stream : {"s", "t"})
@@ -457,7 +461,7 @@ TEST(ByTime, RanksInDifferentStreamsAreNamed) {
               std::string::npos)
         << error->what();
     for (Consumer* c : {&one, &other}) {
-      ASSERT_EQ(c->begin(Needed::at, 60), Begun::step) << "nothing has gone by";
+      ASSERT_EQ(c->begin(Needed::at, 60), Begun::step) << "no step has been passed";
       c->take();
       EXPECT_EQ(c->begin(Needed::at, 80), Begun::end_of_stream);
       c->in.close();
@@ -517,7 +521,7 @@ TEST(ByTime, RefusesStreamsInWhichItHasNoMeaning) {
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), of.unit == "h" ? Errc::mismatch : Errc::unsupported);
       EXPECT_EQ(std::string(error->what()), of.text);
-      EXPECT_TRUE(c.in.begin_step()) << "the stream is as it was";
+      EXPECT_TRUE(c.in.begin_step()) << "the stream is unchanged";
       c.take();
       EXPECT_FALSE(c.in.begin_step());
       c.in.close();
@@ -590,11 +594,11 @@ struct Loss {
   std::string name;
   Rank rank;           ///< the rank that differs from the others
   bool comes;          ///< true: it makes the call after all; false: it frees the stream
-  bool first = false;  ///< true: it gives the stream up first; the others learn of that
+  bool first = false;  ///< true: it gives up the stream first, and the others learn of that
 };
 class LostByOneRank : public testing::TestWithParam<Loss> {};
 
-// The ranks meet in this call, which some of them leave for good: none of its messages reaches a later call.
+// Some ranks leave this collective call for good: none of its messages reaches a later call.
 TEST_P(LostByOneRank, LeavesOtherStreamsOfTheSessionUnchanged) {
   const Loss& of = GetParam();
   constexpr Rank ranks = 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams of arrays whose extent changes with every step. Every element carries its step and its own
-// global index; owners are determined here from the definition.
+// global index; the owners are computed here from the definition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,13 +21,13 @@ using index_calc::testing::Random;
 
 using Indices = std::vector<Index>;
 
-/// One dimension of one side: blocks dealt in turn, or the dimension that changes.
+/// One dimension of one side: blocks dealt out in turn, or the dimension that changes.
 struct Axis {
   Index extent = 0;           ///< -1: changes
   Index grid = 1, block = 0;  ///< block 0: one block per coordinate
 };
 
-/// One side: a grid of its axes numbered in row order, with `copies` of each of its ranks.
+/// One side: a grid along its axes, with `copies` ranks in each cell, numbered in row order.
 struct Side {
   std::vector<Axis> axes;
   Index copies = 1;
@@ -174,7 +174,7 @@ void consume(Session& s, const Case& c) {
     ASSERT_EQ(index_calc::local_part(now, s.rank()).allocated, static_cast<Index>(expected.size()));
     std::vector<double> buffer(expected.size(), -7);
     in.get(0, std::as_writable_bytes(std::span(buffer)));
-    if (step == 1) {  // a second time, into other memory
+    if (step == 1) {  // a second time
       std::ranges::fill(buffer, -7);
       in.get(0, std::as_writable_bytes(std::span(buffer)));
     }
@@ -328,8 +328,8 @@ TEST(ChangingRows, GoToTheRankThatTheirKeySelects) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// Runs a producer and a consumer of two ranks each, and checks that at least `ranks` of them get the error `why`; a
-/// consumer that is linked meanwhile may get the loss of its peer instead.
+/// Runs a producer and a consumer of two ranks each, and checks that at least `ranks` of them get
+/// the error `why`. A consumer that has been linked by then may get the loss of its peer instead.
 void expect_refused(const std::function<void(Session&)>& producer,
                     const std::function<void(Session&)>& consumer, const std::string& why,
                     int ranks) {
@@ -428,7 +428,8 @@ TEST(ChangingRefusals, NameTheExpectation) {
       "this rank has of \"shape=3 grid=2\" in this step); found 56 bytes", 2);
 }
 
-/// Puts keys and rows in layouts of their own; `keys` and `rows` are their numbers on each producer rank.
+/// Puts keys and rows, each in its own layout.
+/// @param keys, rows  how many each producer rank has
 void put_unlike(Session& s, const std::string& keys_layout, const std::string& rows_layout,
                 std::array<std::size_t, 2> keys, std::array<std::size_t, 2> rows) {
   OutStream out(s, "s", {});
@@ -541,7 +542,7 @@ TEST(ChangingRows, ArriveWhileTheProducerIsInNoCall) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Whatever happens to steps that have no room, each step that arrives is complete.
+// Whatever happens to steps for which there is no room, each step that arrives is complete.
 TEST(ChangingQueue, StepsAreDroppedSharedAndKeptWhole) {
   for (const auto when_full : {WhenFull::drop_oldest, WhenFull::drop_newest, WhenFull::block}) {
     World world;

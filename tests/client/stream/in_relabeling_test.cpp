@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Consumers that let relabel() permute the labels of their layouts before they allocate: a real server,
 // every rank a thread that names its own host. The bytes between hosts are counted, and compared with
-// the least of all permutations, by the definition.
+// the minimum of all permutations, computed from the definition.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Hosts random_hosts(Random& random, Rank ranks, Index hosts) {
   return result;
 }
 
-/// Returns the bytes between hosts if process[label] takes each label.
+/// Returns how many bytes cross hosts if process[label] takes each label.
 Index crossing(const std::vector<std::vector<Index>>& volumes, const Hosts& out, const Hosts& in,
                const std::vector<Rank>& process) {
   Index bytes = 0;
@@ -148,7 +148,7 @@ proto::Field field(const std::string& layout, const std::string& name = "f") {
   return {.name = name, .type = core::ElementType::f64, .layout = Layout::parse(layout)};
 }
 
-/// Four ranks on four hosts, on either side.
+/// Puts the four ranks of each side on four hosts.
 void give_hosts(World& world) {
   for (const char* group : {"producer", "consumer"})
     for (int r = 0; r < 4; ++r)
@@ -281,7 +281,7 @@ TEST(InRelabeling, FailsOnAllRanksAndLeavesTheLabels) {
     unknown.declare(field(rows, "g"));
     expect_has(error_of([&] { unknown.relabel(); }, Errc::mismatch),
                "stream 's': consumer 'consumer' wants field 'g', producer 'producer' offers 'f'");
-    InStream in(s, "s");  // ranks 2 and 3 have no room for the rows of label 0, which is theirs
+    InStream in(s, "s");  // label 0 would go to rank 2 or 3, which lack room for its rows
     in.declare(field("shape=8x3 grid=4x1 splits0=0/1/2/4/8 owners0=3/2/1/0 store=column leading=" +
                      std::string(s.rank() < 2 ? "4" : "3")));
     const auto text = error_of([&] { in.relabel(); }, Errc::invalid_argument);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays that a stream borrows instead of copying them: queue_depth 0 and put_async, between ranks
-// that can map each other's memory.
+// Arrays that a stream borrows instead of copying: queue_depth 0 and put_async, between ranks that
+// can map each other's memory.
 #include <algorithm>
 #include <atomic>
 #include <span>
@@ -159,7 +159,7 @@ TEST(Lending, UntakenStepReturnsToTheProducer) {
     std::ranges::fill(a.values(), 2);
     has_given_up = true;
     EXPECT_TRUE(a.is_all(2));
-    try {  // once; the stream may continue without that consumer
+    try {  // thrown once; the stream may continue without that consumer
       out.begin_step();
       ADD_FAILURE() << "expected an error";
     } catch (const Error& error) {
@@ -192,7 +192,7 @@ TEST(Lending, UntakenStepReturnsToTheProducer) {
 
 TEST(Lending, RankThatReclaimsItsPartEndsTheLinkAtOnce) {
   World world(0, World::Way::local);
-  world.step_timeout = 60;  // no other rank may have to wait for that
+  world.step_timeout = 60;  // no other rank may wait that long
   world.step_timeout_of["producer.1"] = 0.3;
   std::atomic<bool> has_given_up = false, has_consumer_ended = false;
   world.start("producer", 2, [&](Session& s) {
@@ -244,8 +244,9 @@ TEST(Lending, PollingNeverWaitsAfterTheLinkHasFailed) {
       return request;
     };
     out.wait_taken(put());
-    // The server knows nothing of this failure: it might still learn of a consumer that has died. A
-    // sign of life that failed before the step is put would exclude the link from the step.
+    // The server knows nothing of this failure, but for a while it might still report that the
+    // consumer has died. Only steps fail: a sign of life that failed before the step is put would
+    // exclude the link from the step.
     world.network().inject_faults([](const auto& message) {
       return transport::Network::Fault{.fail = message.tag == tags::step};
     });
@@ -269,7 +270,7 @@ TEST(Lending, PollingNeverWaitsAfterTheLinkHasFailed) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// A world in which lent arrays are checked, whatever the build.
+/// A world in which lent arrays are checked, in every kind of build.
 struct Checked : World {
   Checked() : World(0, World::Way::local) { check_lent = true; }
 };

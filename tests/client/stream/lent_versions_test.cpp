@@ -124,7 +124,7 @@ protected:
 };
 
 // The readers read the writer's arrays: nothing is staged, and nothing is kept.
-TEST_P(LentVersions, AreReadWholeWithoutACopyOfTheWriter) {
+TEST_P(LentVersions, AreReadWholeWithoutACopyByTheWriter) {
   constexpr std::uint64_t versions = 50;
   Event are_linked;
   std::atomic<std::uint64_t> read = 0;
@@ -197,8 +197,8 @@ TEST_P(LentVersions, WaitForAReaderWithinItsLease) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// When begin_step has failed, the arrays belong to the writer again: a reader that comes then gets the
-// next version, and never the one whose arrays may have changed.
+// When begin_step has failed, the arrays belong to the writer again: a reader that joins then gets
+// the next version, and never the one whose arrays may have changed.
 TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
   Event has_left, has_failed;
   std::atomic<std::uint64_t> first_after = 0;
@@ -210,10 +210,10 @@ TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
     has_left.wait(1);
     wire::Explain question;
     question.set_agreement(1);
-    s.control().explain(question);  // the server's earlier messages have arrived
+    s.control().explain(question);  // then the server's earlier messages have arrived
     std::uint64_t next = 1;
     try {
-      // A begin_step that learns of it while it waits begins the step; the next one fails.
+      // A begin_step that learns of the loss while it waits begins the step; the next one fails.
       for (; next < 3; ++next) w.put(next);
       ADD_FAILURE() << "two steps without a reader have begun";
     } catch (const Error& e) {
@@ -252,8 +252,9 @@ TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// One rank of a reader never reads: the version is taken back from all its ranks, which get an error
-// that says so, and see no element of a newer version. Another reader continues, and a new one begins.
+// A reader does not read before its lease ends: the version is taken back from all its ranks, which
+// get an error that says so, and see no element of a newer version. Another reader continues, and a
+// new one begins.
 TEST_P(LentVersions, AreTakenBackAfterTheLease) {
   Event has_begun, has_taken, is_overwritten, has_new_one;
   world.start("writer", 2, [&](Session& s) {
@@ -274,12 +275,12 @@ TEST_P(LentVersions, AreTakenBackAfterTheLease) {
     is_overwritten.wait(2);
     wire::Explain question;
     question.set_agreement(1);
-    s.control().explain(question);  // the server's earlier messages have arrived
+    s.control().explain(question);  // then the server's earlier messages have arrived
     try {
       r->in.get(0, r->array.bytes());
       EXPECT_TRUE(r->array.is_all_of(0));  // a mapped array keeps its contents
       r->in.end_step();
-      ADD_FAILURE() << "the step has ended in order";
+      ADD_FAILURE() << "the step has ended without an error";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::peer_lost);
       EXPECT_NE(std::string(e.what()).find("took back version 0, which group 'slow' had held for "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumers that come late begin with a kept step; states; shared steps.
-// Every element carries its step and its own global number.
+// Consumers that join late begin with a kept step; readers of a state; consumers that share the
+// steps. Every element carries its step and its own global number.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -55,7 +55,7 @@ TEST_P(LateConsumer, BeginsWithTheStepThatItAsksFor) {
       while (c.in.statistics().transport.empty())
         is_begun = c.in.begin_step_until(core::Deadline::after(0.1)).value_or(false);
       if (s.rank() == 0) has_begun.set();
-      if (is_begun) {  // another rank was linked in the same call, and was quicker
+      if (is_begun) {  // rank 0, linked in the same call, was quicker
         c.steps.push_back(c.in.step());
         c.take();
       }
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // While a step of one stream is put, another stream's call may link a consumer, which must not get half
 // of that step.
-TEST(KeptStepsOfAnOpenStep, GoWholeToALateConsumer) {
+TEST(OpenStep, GoesWholeToALateConsumerOrNotAtAll) {
   for (const int keep : {0, 1, 2, 3}) {
     World world;
     Event has_put;
@@ -119,7 +119,7 @@ TEST(KeptStepsOfAnOpenStep, GoWholeToALateConsumer) {
       other.begin_step();  // both streams are linked here
       put(other, 0);
       other.end_step();
-      out.wait_taken(2);  // the step that is being put is not waited for
+      out.wait_taken(2);  // must not wait for the step that is being put
       out.end_step();
       out.begin_step();
       put(out, 4);
@@ -150,8 +150,9 @@ TEST(KeptStepsOfAnOpenStep, GoWholeToALateConsumer) {
   }
 }
 
-// A call with a time limit admits the step on all ranks, and finds no room. Then one rank begins it and
-// another has not yet, when another stream's call links a consumer, which must not get half of the step.
+// A call with a time limit admits the step on all ranks, but finds no room. Later only one of the
+// ranks has begun the step when a call of another stream links a consumer, which must not get half
+// of the step.
 TEST(AdmittedStep, GoesToNoLateConsumer) {
   World world;
   Event is_full, has_begun;
@@ -220,8 +221,8 @@ TEST(AdmittedStep, GoesToNoLateConsumer) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A reader of a state gets the newest version when it comes, and never an old one when a newer one is
-// complete; versions that are never read cause no wait.
+// A reader of a state gets the newest version when it joins, and never an older one once a newer
+// one is complete. The writer never waits for a version to be read.
 TEST(State, GivesAReaderTheNewestVersion) {
   World world;
   Event has_five, has_read, is_written, has_read_again, is_late_reader_served;
@@ -270,8 +271,8 @@ TEST(State, GivesAReaderTheNewestVersion) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Each step goes to exactly one of the groups that share the steps, whatever their pace; another
-// consumer gets them all.
+// Each step goes to exactly one of the groups that share the steps, whatever their pace; a consumer
+// that does not share gets them all.
 TEST(Share, GivesEachStepToOneOfTheGroups) {
   for (const int depth : {0, 1, 3}) {
     SCOPED_TRACE(depth);
@@ -318,13 +319,13 @@ TEST(Share, GivesEachStepToOneOfTheGroups) {
   }
 }
 
-// A group that leaves costs the others nothing, and the following steps go to them.
+// When a group leaves, the others lose no step, and get all that follow.
 TEST(Share, ContinuesWithoutAGroupThatLeaves) {
   World world;
   std::mutex mutex;
   Numbers taken;
   Event has_left;
-  std::atomic<std::uint64_t> put_before = 0;  // steps put until the group had left for all ranks
+  std::atomic<std::uint64_t> put_before = 0;  // steps until all ranks knew that the group had left
   world.start("producer", 2, [&](Session& s) {
     Producer p(s, {.queue_depth = 1, .wait_for_consumers = 2});
     std::uint64_t put = 0;
@@ -335,7 +336,7 @@ TEST(Share, ContinuesWithoutAGroupThatLeaves) {
           core::Deadline::after(30));
       return !known.empty();
     };
-    // On a busy machine the other group may take nearly all of some steps.
+    // On a busy machine the other group may take nearly all of the first steps.
     do p.put_to(put += 20);
     while (!all_know());
     put_before = put;
@@ -356,7 +357,7 @@ TEST(Share, ContinuesWithoutAGroupThatLeaves) {
   std::ranges::sort(taken);
   EXPECT_TRUE(std::ranges::adjacent_find(taken) == taken.end());  // none twice
   EXPECT_GE(taken.size(),
-            put_before + 19);  // except one that was on its way to the group that left
+            put_before + 19);  // all but one, which may have been on its way to the group that left
   for (std::uint64_t step = put_before; step < put_before + 20; ++step)
     EXPECT_TRUE(std::ranges::binary_search(taken, step)) << step;
 }
@@ -410,8 +411,8 @@ TEST(Share, GivesNoStepToAGroupThatHasFailed) {
       Consumer c(s, {.steps = Steps::share});
       EXPECT_TRUE(c.begin());
       has_begun.wait();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the producer finds no room
-    }  // it frees the stream in the step
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // lets the producer find no room
+    }  // frees the stream inside the step
     has_failed.set();
   });
   EXPECT_EQ(text_of(world.join()), "");

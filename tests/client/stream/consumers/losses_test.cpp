@@ -69,7 +69,7 @@ TEST(LostConsumer, IsNamedInOneWarningByAStreamThatContinues) {
       << said;
 }
 
-// The stuck consumer is waited for first, until the time limit for both has passed.
+// The producer waits for the stuck consumer first, until the time limit for both has passed.
 TEST(LostConsumer, IsNamedWithItsCauseAfterTheTimeLimit) {
   World world;
   world.step_timeout = 300;

@@ -20,7 +20,7 @@ TEST(Queue, DropNewestSkipsStepsWithoutRoomOnAnyRank) {
   Event is_full;
   world.start("producer", 2, [&](Session& s) {
     Producer p(s, {.queue_depth = 2, .when_full = WhenFull::drop_newest});
-    p.put_to(10);  // consumer rank 1 holds step 0, so that only step 1 has room
+    p.put_to(10);  // consumer rank 1 holds step 0, so the queue has room for step 1 only
     is_full.set();
     EXPECT_EQ(p.out.statistics().dropped, 8u);
     p.out.wait_taken(9);
@@ -57,7 +57,7 @@ TEST(Queue, DropOldestKeepsTheNewestAndBegunSteps) {
     is_begun.wait(2);
     p.put_to(10);  // 0 is being taken; 8 and 9 are kept
     EXPECT_EQ(p.out.statistics().dropped, 7u);
-    EXPECT_TRUE(p.out.poll_ready()) << "the next step waits for no consumer";
+    EXPECT_TRUE(p.out.poll_ready()) << "the next step must not wait for a consumer";
     is_full.set();
     is_second_begun.wait();
     p.put_to(20);  // rank 1 still has 0, and rank 0 has 8, which rank 1 must get as well
@@ -94,7 +94,7 @@ TEST(Queue, DropOldestKeepsTheNewestAtDepthOne) {
     Producer p(s, {.queue_depth = 1, .when_full = WhenFull::drop_oldest});
     p.put_to(1);
     is_begun.wait();
-    p.put_to(5);  // 0 is being taken: the newest has no room
+    p.put_to(5);  // 0 is being taken, so there is no room even for the newest step
     EXPECT_EQ(p.out.statistics().dropped, 4u);
     is_full.set();
     p.out.close();
@@ -106,13 +106,14 @@ TEST(Queue, DropOldestKeepsTheNewestAtDepthOne) {
     is_full.wait();
     c.take();
     EXPECT_FALSE(c.begin());
-    EXPECT_EQ(c.in.statistics().dropped, 4u) << "including those before the end";
+    EXPECT_EQ(c.in.statistics().dropped, 4u) << "steps dropped right before the end must count";
     c.in.close();
   });
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A consumer that wants every step of a blocking producer is delayed by none of the others.
+// A consumer that takes every step of a blocking producer is not delayed by one that takes only the
+// latest step.
 TEST(Queue, ConsumerOfTheLatestStepDelaysNoOtherJob) {
   for (const int queue_depth : {0, 2}) {
     SCOPED_TRACE(queue_depth);
@@ -123,7 +124,7 @@ TEST(Queue, ConsumerOfTheLatestStepDelaysNoOtherJob) {
       p.put_to(1);
       is_begun.wait(2);
       p.put_to(50);
-      has_all.wait();  // waits for the other consumer, which does not need the end for that
+      has_all.wait();  // the group "every" gets all 50 steps before the stream is closed
       p.out.close();
       EXPECT_EQ(p.out.statistics().dropped, 48u);
     });
@@ -155,8 +156,9 @@ TEST(Queue, ConsumerOfTheLatestStepDelaysNoOtherJob) {
   }
 }
 
-// Ranks at different paces can be at different steps, and still get the newest step after these.
-TEST(Queue, LatestStepIsKeptForRanksThatAreApart) {
+// Ranks that run at different paces may be at different steps. A rank that lags first gets the step
+// that the others have taken; then all get the newest one.
+TEST(Queue, LatestStepReachesRanksAtDifferentSteps) {
   for (const bool asks_for_a_third : {false, true}) {
     SCOPED_TRACE(asks_for_a_third);
     World world;
@@ -199,9 +201,9 @@ TEST(Queue, LatestStepIsKeptForRanksThatAreApart) {
   }
 }
 
-// The next step is requested when it is begun, not when the previous one has ended: computing between
-// two steps does not make the next one old.
-TEST(Queue, LatestStepIsTheLatestAtItsBegin) {
+// The next step is requested when it is begun, not when the previous one ends: it is not stale even
+// if the consumer computes between the two.
+TEST(Queue, LatestStepIsTheLatestWhenItBegins) {
   World world;
   Event has_ended, is_full;
   world.start("producer", 1, [&](Session& s) {
@@ -228,8 +230,8 @@ TEST(Queue, LatestStepIsTheLatestAtItsBegin) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Any waiting call of the session announces a kept step, not only the next step: otherwise two jobs that
-// drop steps would wait for each other.
+// Every call of the session that waits announces kept steps, not only a call that begins the next
+// step of their stream: otherwise two jobs whose queues drop steps would wait for each other.
 TEST(Queue, KeptStepArrivesDuringAnotherWait) {
   World world;
   for (const bool is_a : {true, false})
@@ -288,14 +290,14 @@ TEST(Queue, BytesBoundItsSteps) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Each producer rank learns of a failure at a different moment: a step that only some ranks put over the
-// link would go to no group.
+// Producer ranks learn of a failure at different moments. They must agree on the group that gets a
+// step: no group would get all of a step that only some ranks sent over the failed link.
 TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
   World world;
   Event are_put, failing_has_taken, is_next_begun;
   std::atomic<int> messages = 0;
   world.network().inject_faults([&](const transport::Network::MessageView& message) {
-    // The first four steps are two messages each, none of which fails.
+    // The first four steps take two messages each, and none of these fails.
     return transport::Network::Fault{.fail = message.tag == tags::step && ++messages == 9};
   });
   world.start("producer", 2, [&](Session& s) {
@@ -307,7 +309,7 @@ TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
                   .empty();
     };
     while (!has_both()) p.out.serve(core::Deadline::after(0.05));
-    p.put_to(4);  // two steps for each group, as neither takes one
+    p.put_to(4);  // two steps for each group: neither has taken any yet
     are_put.set();
     failing_has_taken.wait();
     p.put_to(5);  // fails on one rank
@@ -325,7 +327,7 @@ TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
     failing_has_taken.set();
     try {
       c.begin();
-      ADD_FAILURE() << "an incomplete step was given: " << c.in.step();
+      ADD_FAILURE() << "an incomplete step was delivered: " << c.in.step();
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
     }
@@ -335,7 +337,8 @@ TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
     Consumer c(s, {.steps = Steps::share});
     ASSERT_TRUE(c.begin());
     is_next_begun.wait(2);
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // its queue is full
+    // Gives the producer time to find the queue of this group full.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     do c.take();
     while (c.begin());
     ASSERT_EQ(c.steps.size(), 7u);
@@ -345,14 +348,16 @@ TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The steps that all ranks of each group have seen.
+/// The steps that each rank of each group saw, and how many it did not get.
 class Seen {
 public:
   void add(const std::string& group, const Numbers& steps, std::uint64_t dropped) {
     const std::scoped_lock lock(mutex_);
     all_[group].emplace_back(steps, dropped);
   }
-  /// Checks that all ranks of the group saw the same steps.  @return number of steps that the group did not get
+  /// Checks that all ranks of the group saw the same steps.
+  /// @param steps  how many steps the producer put
+  /// @return how many of them the group did not get
   std::uint64_t check(const std::string& group, std::uint64_t steps) {
     const auto& ranks = all_[group];
     if (ranks.empty()) return 0;
@@ -369,7 +374,7 @@ private:
   std::map<std::string, std::vector<std::pair<Numbers, std::uint64_t>>> all_;
 };
 
-// At any pace of each rank, all ranks of one consumer see the same complete steps.
+// All ranks of a consumer see the same complete steps, whatever the pace of each rank.
 TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
   const char* given = std::getenv("TREMULA_TEST_SEED");
   const auto seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
@@ -408,7 +413,8 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
           std::mt19937_64 random(seed + 100 * group.size() + static_cast<unsigned>(s.rank()));
           Consumer c(s, {.steps = group == "latest" ? Steps::latest : Steps::every});
           while (c.begin()) {
-            // However slow the producer is, the steps of its first half that exceed the queue have no room.
+            // Waits until half of the steps are put: they overflow the queue even if the producer
+            // is slow.
             if (group != "quick" && s.rank() == 1 && c.steps.size() == 1) is_half_put.wait(2);
             c.take();
             if (group != "quick") nap(random, s.rank() == 1 ? 10000 : 5000);
@@ -419,7 +425,7 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
       EXPECT_EQ(text_of(world.join()), "");
       const auto quick = seen.check("quick", steps), slow = seen.check("slow", steps),
                  latest = seen.check("latest", steps);
-      EXPECT_EQ(dropped.load(), quick + slow + latest) << "both sides count alike";
+      EXPECT_EQ(dropped.load(), quick + slow + latest) << "both sides must count the same drops";
       EXPECT_GT(slow, 0u);
       EXPECT_GT(latest, 0u);
     }
