@@ -40,7 +40,7 @@ void produce(Session& s, const Side& side) {
   out.close();
 }
 
-/// @param offered  whether the producer has each element
+/// @param offered  for each element, whether the producer has it
 void consume(Session& s, const Side& side, const std::vector<bool>& offered) {
   InStream in(s, "s");
   in.declare(field_of(side, s.rank(), core::ElementType::f64),
@@ -69,7 +69,7 @@ void consume(Session& s, const Side& side, const std::vector<bool>& offered) {
 
 class ListedArrays : public testing::TestWithParam<World::Way> {};
 
-/// Returns a random side of at most 16 ranks, since each is a thread with its own session.
+/// Returns a random side of at most 16 ranks, because each is a thread with its own session.
 Side few_ranks(Random& random, const std::vector<Index>& shape, bool may_compute) {
   for (;;)
     if (Side side = index_calc::testing::random_side(random, shape, may_compute);

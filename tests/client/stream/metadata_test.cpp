@@ -18,7 +18,7 @@ using proto::AttributeValues;
 
 std::int64_t time_of(std::uint64_t step) { return 100 * static_cast<std::int64_t>(step) - 7; }
 
-/// Returns the attributes of a step: none, few, or as many as there may be.
+/// Returns the attributes of a step: none, a few, or nearly as many as are allowed.
 std::map<std::string, AttributeValues> attributes_of(std::uint64_t step) {
   if (step % 3 == 0) return {};
   std::map<std::string, AttributeValues> out{
@@ -35,7 +35,7 @@ std::map<std::string, AttributeValues> as_map(const proto::Attributes& attribute
   return out;
 }
 
-/// A rank's part of an array whose blocks are dealt to the ranks.
+/// A rank's part of an array whose blocks are dealt out to the ranks.
 class Part {
 public:
   Part(const Session& session, core::Index extent, core::Index block)
@@ -146,7 +146,7 @@ TEST(Metadata, ReachesEveryRankWithItsStep) {
     }
 }
 
-// A queue that drops keeps time and attributes with their step.
+// A queue that drops steps keeps the time and the attributes with their step.
 TEST(Metadata, BelongsToTheStepThatIsTaken) {
   for (const auto policy : {WhenFull::drop_newest, WhenFull::drop_oldest}) {
     World world;
@@ -491,7 +491,7 @@ TEST(Metadata, EndsTheStreamOnBothSidesIfItDiffers) {
       }
 }
 
-// No step follows, and the consumer's ranks cannot compare.
+// No step follows, and each rank of the consumer has only one source, so it cannot compare.
 TEST(Metadata, IsComparedForTheLastStepBeforeTheEnd) {
   for (const int depth : {0, 2}) {
     SCOPED_TRACE(depth);
@@ -575,7 +575,7 @@ TEST(Metadata, MayBeSetInAnyOrderOnEveryRank) {
   EXPECT_EQ(seen, 8);
 }
 
-// Returns the number of messages by tag between two producer and five consumer ranks.
+/// Returns how many messages two producer and five consumer ranks exchange, by tag.
 std::map<transport::Tag, int> messages_of_a_step(const StepMetadata& metadata) {
   Network network;
   Coupling k(network, field("shape=4x4 grid=2x1"), field("shape=4x4 grid=1x5"));

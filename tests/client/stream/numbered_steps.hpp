@@ -98,7 +98,7 @@ class Event {
 public:
   void set() { count_.fetch_add(1); }
   bool has_occurred(int count = 1) const { return count_.load() >= count; }
-  /// @throws core::Error timed_out  after 120 s, so that a test ends whose event does not occur
+  /// @throws core::Error timed_out  after 120 s, so that a test ends even if its event never occurs
   void wait(int count = 1) const {
     const auto deadline = core::Deadline::after(120);
     while (!has_occurred(count)) {

@@ -65,7 +65,7 @@ TEST_P(Proof, CountsBytesThatArriveUnchanged) {
   });
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_EQ(proved, steps * extent * 8);
-  EXPECT_EQ(converted, 0u) << "has other bytes than the producer";
+  EXPECT_EQ(converted, 0u) << "its bytes differ from those of the producer";
 }
 
 TEST(ProofOfLoans, NoticesAnArrayThatIsChangedWhileItIsLent) {

@@ -61,7 +61,7 @@ void redeclare(Stream& stream, const Side& side, Rank rank) {
   stream.redeclare(std::span(&layout, 1));
 }
 
-/// Returns why field 0 cannot be named twice in one redeclare of an array of 4x4 on two ranks.
+/// Returns the error of a redeclare that names field 0, an array of 4x4 on two ranks, twice.
 template <class Stream>
 std::string complaint_of_repeated_field(Stream& stream) {
   const Layout columns = Layout::parse("shape=4x4 grid=1x2");

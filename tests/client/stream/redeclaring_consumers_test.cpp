@@ -39,7 +39,7 @@ struct Producing {
 };
 
 /// A consumer that asks for the next of its layouts after every `pause` steps, and takes all steps.
-/// @param holds  called once on rank 0, when the last layout holds
+/// @param holds  called once on rank 0, when the last layout has taken effect
 void consume(Session& s, const std::vector<Side>& sides, std::uint64_t pause,
              const Producing& producer, const InConfig& config, Index volume,
              const std::function<void()>& holds) {
@@ -372,7 +372,8 @@ TEST(RedeclaringConsumersAlone, HoldsAfterAServerRestart) {
   EXPECT_TRUE(holds);
 }
 
-/// Servers die in the middle of redeclarations of both sides; no step, redeclaration or link is lost.
+/// Servers die in the middle of redeclarations by both sides; no step, redeclaration or link is
+/// lost.
 TEST(RedeclaringConsumersAlone, ContinuesWhileServersDie) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
@@ -445,7 +446,7 @@ TEST(RedeclaringConsumersAlone, ContinuesWhileServersDie) {
     return is_so();
   };
   EXPECT_TRUE(is_soon([&] { return linked == ranks; }))
-      << "a link that is set up first needs its server";
+      << "the first set-up of a link needs its server";
   for (int server = 0; server < servers && ended == 0; ++server) {
     const std::uint64_t before = taken;
     std::this_thread::sleep_for(std::chrono::microseconds(100'000 + random() % 100'000));

@@ -47,7 +47,7 @@ void produce(Session& s, const Course& course, const OutConfig& config) {
   EXPECT_EQ(out.statistics().steps, course.steps());
 }
 
-/// @return steps that it got
+/// Takes all steps and checks every element. Returns how many there were.
 std::uint64_t consume(Session& s, const Side& side, const Course& course, const InConfig& config,
                       Index volume) {
   InStream in(s, "s", config);
@@ -203,7 +203,7 @@ TEST(RedeclaringAlone, OnlyConsumerMayLeaveInstead) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// A loopback transport that reports each endpoint that this rank opens to the test.
+/// A loopback transport that reports to the test each endpoint that this rank opens.
 class Watched final : public transport::Transport {
 public:
   /// @param look  called before an endpoint is opened, with its number, counted from 1; it may throw
@@ -265,14 +265,14 @@ TEST(RedeclaringAlone, FailedLinkIsReportedWithStepAndProducer) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// From the repeated set-up of the second of two links, the server is away for longer than a stream that has other
-/// consumers waits for one, and longer than another rank then waits for rank 0.
+/// The server goes away at the repeated set-up of the second of two links, for longer than a stream
+/// that has other consumers waits for one, and longer than another rank then waits for rank 0.
 TEST(RedeclaringAlone, SetsUpAllLinksWhileTheServerIsAway) {
   transport::Network network(8192);
   World world;
   world.step_timeout = 60;
   world.stop_server();
-  world.start_server();  // with a number, as above
+  world.start_server();  // the first one has no number: its sessions bring nothing to the next
   std::once_flag has_gone;
   std::thread comes_back;
   world.other_way = [&] {
@@ -308,7 +308,7 @@ TEST(RedeclaringAlone, SetsUpAllLinksWhileTheServerIsAway) {
   comes_back.join();
 }
 
-/// The extent changes with every step, and the ranks between steps.
+/// The extent changes with every step; the order of the ranks changes between two steps.
 TEST(RedeclaringAlone, ChangingArraysMayReorderTheirRanks) {
   World world;
   const std::string forward = "shape=*x2 grid=2x1", back = "shape=*x2 grid=2x1 members=1/0";
@@ -393,8 +393,7 @@ TEST(RedeclaringAlone, RefusalLeavesTheStreamUnchanged) {
 TEST(RedeclaringAlone, ContinuesAfterAServerRestart) {
   World world(8192, World::Way::local);
   world.stop_server();
-  world
-      .start_server();  // with a number: the first one has none, and its sessions bring nothing to the next
+  world.start_server();  // the first one has no number: its sessions bring nothing to the next
   const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
   std::atomic<bool> is_again = false, has_step = false;
   const auto is_soon = [](const std::atomic<bool>& what) {
@@ -439,7 +438,8 @@ TEST(RedeclaringAlone, ContinuesAfterAServerRestart) {
   EXPECT_EQ(steps, 5u);
 }
 
-/// Each waits for the other one's next begin_step, which comes after its own redeclare.
+/// Each group waits in redeclare for the other one's next begin_step, which follows the other's
+/// redeclare.
 TEST(RedeclaringAlone, TwoGroupsThatRedeclareAtOnceGetDeadlock) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
@@ -470,7 +470,7 @@ TEST(RedeclaringAlone, TwoGroupsThatRedeclareAtOnceGetDeadlock) {
   std::cout << "reported within " << seconds.count() << " s\n";
 }
 
-/// Every pair of ranks that shares elements has one message a step; bytes are those of the array.
+/// Every pair of ranks that shares elements has one message per step; bytes are those of the array.
 TEST(RedeclaringAlone, CountersContinue) {
   World world;
   const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");

@@ -28,7 +28,7 @@ std::vector<Rank> unchanged(Rank ranks) {
   return process;
 }
 
-/// Returns the bytes that leave their place if process[label] takes each label.
+/// Returns how many bytes leave their place if process[label] takes each label.
 Index leaving(const std::vector<std::vector<Index>>& volumes, const std::vector<Rank>& places,
               const std::vector<Rank>& process) {
   Index bytes = 0;

@@ -79,7 +79,7 @@ public:
   Reader(Session& session, const InConfig& config) : in(session, "s", config), part_(session) {
     in.declare(part_.field());
   }
-  /// @return false at the end
+  /// Takes the next version. Returns false at the end.
   bool take_next() { return take(std::nullopt) != Begun::end_of_stream; }
   void take_all() {
     while (take_next()) {
@@ -336,7 +336,7 @@ INSTANTIATE_TEST_SUITE_P(In, Serving, testing::Values(World::Way::local, World::
                                                                              : "loopback");
                          });
 
-TEST(ServingReader, NeedsThatItsProducerAllowsIt) {
+TEST(ServingReader, MayServeOnlyIfItsProducerAllowsIt) {
   World world;
   Event is_over;
   const auto expect_refusal = [&](const std::string& group, core::ElementType type,
@@ -348,7 +348,7 @@ TEST(ServingReader, NeedsThatItsProducerAllowsIt) {
       in.declare(std::move(field));
       try {
         in.begin(std::nullopt);
-        ADD_FAILURE() << "begun";
+        ADD_FAILURE() << "the step has begun";
       } catch (const Error& e) {
         EXPECT_EQ(e.code(), Errc::unsupported);
         EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();

@@ -50,8 +50,8 @@ void put_steps(Session& session, std::uint64_t first, std::uint64_t count, OutSt
   }
 }
 
-/// Takes steps until the end and checks every element. Returns the number of the first step and how
-/// many steps there were.
+/// Takes at most `at_most` steps and checks every element. Returns the number of the first step and
+/// how many steps there were.
 std::pair<std::uint64_t, std::uint64_t> take_steps(Session& session, InStream& in,
                                                    const Layout& layout,
                                                    std::uint64_t at_most = ~0ull) {
@@ -98,7 +98,7 @@ TEST(Stream, BringsStepsFromAnyGroupSizeToAny) {
       const auto field = row_field(s.size(), "block=3");
       in.declare(field);
       EXPECT_EQ(take_steps(s, in, field.layout), std::pair(std::uint64_t{0}, std::uint64_t{20}));
-      EXPECT_FALSE(in.begin_step()) << "the end stays the end";
+      EXPECT_FALSE(in.begin_step()) << "the end is final";
       in.close();
     });
     EXPECT_EQ(text_of(world.join()), "");
@@ -272,10 +272,10 @@ TEST(Stream, ConvertsAPartAndSurvivesAnOverflow) {
       std::vector<std::int8_t> data(6, 9);
       const auto get = [&] { in.get(field, std::as_writable_bytes(std::span(data))); };
       const auto at = [&](int i) { return static_cast<std::int8_t>(-100 * step - i); };
-      if (step == 2) {  // -202 is no i8
+      if (step == 2) {  // -202 does not fit into i8
         try {
           get();
-          ADD_FAILURE() << "a value that does not fit was taken";
+          ADD_FAILURE() << "a value that does not fit was accepted";
         } catch (const Error& e) {
           EXPECT_EQ(e.code(), Errc::mismatch);
           EXPECT_NE(std::string(e.what()).find("stream 's', step 2, field 'f'"), std::string::npos)
@@ -297,7 +297,7 @@ TEST(Stream, RefusesAnArrayOfADeviceAndContinues) {
   const auto refused = [](const std::function<void()>& call) {
     try {
       call();
-      ADD_FAILURE() << "an array of a device was taken";
+      ADD_FAILURE() << "an array in device memory was accepted";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::unsupported);
       EXPECT_NE(std::string(e.what()).find("device 3"), std::string::npos) << e.what();
@@ -347,7 +347,7 @@ TEST(Stream, AddsIncomingElementsToOneLayerOfSums) {
       out.declare({.name = "sums",
                    .type = core::ElementType::f64,
                    .layout = Layout::parse("shape=8 mesh=2 sum=0")});
-      ADD_FAILURE() << "partial sums were taken";
+      ADD_FAILURE() << "partial sums were accepted";
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::unsupported);
       EXPECT_NE(std::string(e.what()).find("stream 's', field 'sums': expected a producer whose"),
@@ -397,7 +397,8 @@ struct PassingConsumer {
   ~PassingConsumer() { ++all.left; }
   PassingConsumers& all;
 };
-/// Runs a producer of one rank that puts a step without consumers and stays until `count` of them left.
+/// Runs a producer of one rank that puts a step without consumers and stays until `count` of them
+/// have left.
 void produce_for(Session& s, PassingConsumers& consumers, int count) {
   OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
   const auto field = row_field(1);

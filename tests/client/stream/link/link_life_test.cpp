@@ -30,7 +30,7 @@ proto::Field field(Rank size) {
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
 }
-/// Leaves a choice to both sides, as libfabric leaves that of a provider.
+/// Leaves a choice to both sides, as libfabric leaves the choice of a provider.
 class Choosing final : public transport::Transport {
 public:
   using Look = std::function<void()>;
@@ -63,7 +63,7 @@ template <class IsSo>
 void await(const IsSo& is_so) {
   EXPECT_TRUE(wait_for(is_so, core::Deadline::after(60), [] {}).second);
 }
-/// Element i of a step is 100 * i + step.
+/// Returns this rank's part of a step, in which element i is 100 * i + step.
 std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
   const core::Index each = extent / s.size();
   std::vector<std::int64_t> data(static_cast<std::size_t>(each));
@@ -78,7 +78,7 @@ void put(Session& s, OutStream& out) {
   out.put(0, std::as_bytes(std::span(data)));
   out.end_step();
 }
-/// @return steps taken, of which every element is right
+/// Takes all steps that are left and checks every element. Returns how many there were.
 std::uint64_t take_all(Session& s, InStream& in) {
   std::uint64_t count = 0;
   std::vector<std::int64_t> data(static_cast<std::size_t>(extent / s.size()));
@@ -90,8 +90,8 @@ std::uint64_t take_all(Session& s, InStream& in) {
   return count;
 }
 
-/// A consumer of one rank that speaks to the server itself, and answers the producer as far as a test
-/// wants.
+/// A consumer of one rank that talks to the server without a session, and answers the producer only
+/// as far as a test wants.
 class Stranger {
 public:
   Stranger(const World& world, Network& network, const std::string& group, Rank producers)
@@ -193,8 +193,8 @@ private:
   std::uint64_t link_ = 0;
 };
 
-/// A stream of two producer ranks with a healthy consumer of three. Strangers come while it runs; it
-/// ends when they have been sent away, and the healthy consumer has every step.
+/// A stream of two producer ranks with a healthy consumer of three. Strangers come while it runs.
+/// It ends once the test has done with them, and the healthy consumer must have every step.
 class LinkLife : public ::testing::Test {
 protected:
   LinkLife() { world.step_timeout = far_too_long; }
@@ -245,7 +245,7 @@ protected:
     EXPECT_EQ(text_of(world.join()), "");
     EXPECT_EQ(taken, 3 * put_steps);
   }
-  /// @param subscribe  called for each stranger
+  /// Returns `count` strangers, after calling `subscribe` with each of them.
   std::vector<std::unique_ptr<Stranger>> strangers(
       int count, const std::function<void(Stranger&)>& subscribe) {
     std::vector<std::unique_ptr<Stranger>> mute;
@@ -256,7 +256,7 @@ protected:
     }
     return mute;
   }
-  /// Checks that a consumer that comes after strangers is linked, and that no step takes long.
+  /// Checks that a consumer that comes after the strangers is linked, and that no step takes long.
   void come_late() {
     std::atomic<int> late = 0;
     world.start(
@@ -312,7 +312,7 @@ TEST_F(LinkLife, DropsOnlyAConsumerThatNeverAnswers) {
     EXPECT_NE(why.find("expected the other side's addresses in time"), std::string::npos) << why;
     Stranger mute(world, world.network(), "mute", 2);
     mute.subscribe();
-    mute.send_address();  // and nothing is ever sent from there
+    mute.send_address();  // and sends nothing after that
     const auto unproved = mute.await_end();
     EXPECT_NE(unproved.find("expected a first sign of life from rank 0 of group 'mute'"),
               std::string::npos)
@@ -325,7 +325,7 @@ TEST_F(LinkLife, IsNotDelayedByManyThatNeverConnect) {
   run([&] {  // more than are linked at a time
     const auto mute = strangers(66, [](Stranger& each) {
       each.subscribe();
-      each.send_address();  // and nothing is ever sent from there
+      each.send_address();  // and sends nothing after that
     });
     expect_end(mute, "expected a first sign of life from rank 0");
   });
@@ -350,8 +350,8 @@ TEST_F(LinkLife, IsNotDelayedByManyConsumersOfParts) {
   });
 }
 
-// Either the server asks both sides during the producer's last call, or the consumer is still looking for its choices
-// when that call begins.
+// Either the server asks both sides for their choices during the producer's last call, or the
+// consumer is still looking for its own when that call begins.
 TEST(LinkLifeAtItsEnd, DeliversKeptStepsOverAnOfferWithAChoice) {
   for (const double seconds : {0.0, 1.0}) {
     SCOPED_TRACE(fmt::format("the consumer takes {} s to find its choices", seconds));
@@ -371,7 +371,7 @@ TEST(LinkLifeAtItsEnd, DeliversKeptStepsOverAnOfferWithAChoice) {
           out.declare(field(2));
           for (int step = 0; step < 3; ++step) put(s, out);
           await([&] { return is_there.load(); });
-          sleep_for(0.2);  // it waits
+          sleep_for(0.2);  // until the consumer waits
           out.close();
         },
         far_too_long);
@@ -390,8 +390,9 @@ TEST(LinkLifeAtItsEnd, DeliversKeptStepsOverAnOfferWithAChoice) {
   }
 }
 
-// A consumer has waited for its producer for longer than step_timeout when a reader of the consumer still looks for its
-// choices. The producer sends its step once that reader is linked.
+// The group in the middle, a consumer that has a reader of its own, has waited for its producer for
+// longer than step_timeout while that reader is still looking for its choices. The producer sends
+// its step once the reader is linked.
 TEST(LinkLifeLate, HoldsALongCallForChoices) {
   World world;
   world.step_timeout = far_too_long;
@@ -399,13 +400,12 @@ TEST(LinkLifeLate, HoldsALongCallForChoices) {
   std::atomic<bool> waits = false, is_asked = false, is_producer_linked = false, is_linked = false;
   std::atomic<int> made = 0, seen = 0;
   world.other_way = [&] {
-    const int number =
-        made++;  // after those of the two ranks in the middle: the producer's, the reader's
+    const int number = made++;  // 0 and 1: middle, 2: producer, 3: reader
     const auto looks = [&, number] {
       if (number != 3) return;
       is_asked = true;
       await([&] { return is_producer_linked.load(); });
-      sleep_for(0.3);  // the call could return
+      sleep_for(0.3);  // meanwhile the call could return
     };
     const auto opens = [&, number] {
       if (number == 2) is_producer_linked = true;
@@ -471,11 +471,10 @@ TEST(LinkLifeLate, GivesANeededConsumerWithListsMoreTime) {
   std::atomic<bool> is_first_linked = false;
   std::atomic<int> made = 0;
   world.other_way = [&] {
-    const int number =
-        made++;  // after those of the producer's two ranks: the first consumer's, the second one's
+    const int number = made++;  // 0 and 1: producer, 2: first consumer, 3: second consumer
     return std::make_unique<Choosing>(world.network(), Choosing::Look(), [&, number] {
       if (number == 2) is_first_linked = true;
-      if (number == 3) sleep_for(11);  // longer than consumers of a stream that is under way have
+      if (number == 3) sleep_for(11);  // longer than a stream that runs waits
     });
   };
   world.start(
@@ -511,19 +510,19 @@ TEST(LinkLifeLate, GivesANeededConsumerWithListsMoreTime) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Rank 1 begins a step while the first consumer is there, rank 0 after it has left: no other consumer is there, so the
-// next one has the full `timeout`, as rank 0 sees it.
+// Rank 1 begins a step while the first consumer is there, rank 0 after it has left: no other
+// consumer is there, so rank 0 gives the next one the full `timeout`.
 TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
   World world;
   world.step_timeout = far_too_long;
   std::atomic<bool> is_begun = false, is_asked = false, has_left = false;
   std::atomic<int> made = 0;
   world.other_way = [&] {
-    const int number =
-        made++;  // after those of the producer's two ranks: the first consumer's, the second one's
+    const int number = made++;  // 0 and 1: producer, 2: first consumer, 3: second consumer
     const auto looks = [&, number] { is_asked = is_asked || number == 3; };
     const auto opens = [number] {
-      // Longer than consumers of a stream that has others have, and than another rank then waits for rank 0.
+      // Longer than a stream that has other consumers waits for one, and than another rank then
+      // waits for rank 0.
       if (number == 3) sleep_for(22);
     };
     return std::make_unique<Choosing>(world.network(), looks, opens);
@@ -571,8 +570,8 @@ TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The stream that the second group reads is linked during a call of the first one, which then waits for data of the
-// second one.
+// The stream that the second group reads is linked during a call of the first one, which then waits
+// for data from the second one.
 TEST(LinkLifeBothWays, MeetsOverAnOfferWithAChoice) {
   World world;
   world.step_timeout = far_too_long;
@@ -653,8 +652,8 @@ TEST_F(LinkLife, DropsOnlyAConsumerThatTakesNoStep) {
   });
 }
 
-/// The rank that throws in the middle of a step: it continues, and so does its session, so that only
-/// the stream shows it.
+/// The rank that throws in the middle of a step: it continues, and so does its session, so only the
+/// stream shows the failure.
 struct Culprit {
   std::string group;
   Rank rank;
@@ -719,7 +718,7 @@ TEST_P(InAStep, ExceptionOfOneRankEndsItOnBothSides) {
               in.end_step();
               last = in.step();
             }
-          } catch (const Error& e) {  // the steps of the stream count, not those that it has taken
+          } catch (const Error& e) {  // the stream's number of the step, not how many were taken
             const auto place = last ? fmt::format("step {}: ", *last + 1) : "first step: ";
             if (!is_culprit) {
               EXPECT_TRUE(std::string(e.what()).starts_with("stream 's', " + place)) << e.what();
@@ -737,8 +736,8 @@ INSTANTIATE_TEST_SUITE_P(Of, InAStep,
                                            Culprit{"producer", 0, 0}, Culprit{"producer", 1, 0},
                                            Culprit{"consumer", 0, 1}, Culprit{"consumer", 1, 1}));
 
-/// Rank 0 is a step ahead: it began step 1 before the consumer was lost, and gave the stream up after
-/// that. Rank 1 begins step 1 after all of this.
+/// Rank 0 is a step ahead: it began step 1 before the consumer was lost, and gave up the stream
+/// after that. Rank 1 begins step 1 after all of this.
 TEST(InAStepOfTheRoot, LateRankLearnsWhyTheRootGaveUp) {
   World world;
   std::atomic<bool> has_begun = false, has_left = false, has_given_up = false;
@@ -829,7 +828,7 @@ TEST(DataPath, IsNotSuspectedWhileTheProducerComputes) {
           OutStream out(s, "s", {.progress = progress});
           out.declare(field(1));
           put(s, out);
-          std::this_thread::sleep_for(std::chrono::seconds(5));  // it may be silent for 3
+          std::this_thread::sleep_for(std::chrono::seconds(5));  // it may be silent for 3 s
           put(s, out);
           out.close();
         },

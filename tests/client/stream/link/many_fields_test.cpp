@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of ten thousand fields, of all sizes and types, including fields without elements on a rank,
-// and its cost in plans, packages and messages.
+// A stream of thousands of fields, of many sizes and several types, including fields without
+// elements on a rank, and its cost in plans, packages and messages.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,7 +23,8 @@ core::ElementType type_of(int f) {
   constexpr std::array types{core::ElementType::f64, core::ElementType::i32, core::ElementType::u8};
   return types[static_cast<std::size_t>(f) % types.size()];
 }
-/// Returns the extent of field `f`: 1 to 4096 bytes in total, except one field of a mebibyte.
+/// Returns the extent of field `f`: one element or more, at most 4096 bytes except for one field of
+/// a mebibyte.
 std::size_t extent(int f) {
   const std::size_t bytes = f == fields / 2 ? 1 << 20 : std::size_t{1} << (f % 13);
   return std::max<std::size_t>(1, bytes / core::element_bytes(type_of(f)));
@@ -42,7 +43,7 @@ std::byte byte_of(int step, int f, std::size_t i) {
   return std::byte((static_cast<std::size_t>(7 * step + 13 * f) + 3 * i) & 0xff);
 }
 
-/// Calls `visit(field, bytes of this rank's part, their offset in the whole field)`.
+/// Calls `visit(field, bytes of this rank's part, their offset in the whole field)` for each field.
 void for_each_part(std::size_t ranks, std::size_t rank, std::vector<std::byte>& memory,
                    const auto& visit) {
   for (int f = 0; f < fields; ++f) {
@@ -74,7 +75,7 @@ TEST(StreamOfManyFields, HasAllSizes) {
           out.end_step();
         }
         EXPECT_EQ(out.statistics().traffic.packages, 2u * steps)
-            << "one message a step to each rank with which it has elements in common";
+            << "one message per step to each rank with which it has elements in common";
         EXPECT_EQ(s.plans().size(), extents().size());
         out.close();
       },
@@ -108,7 +109,7 @@ TEST(StreamOfManyFields, HasAllSizes) {
   EXPECT_EQ(bytes, steps * whole);
 }
 
-/// The cost of `fields` fields that have `signatures` pairs of layouts in turn.
+/// The cost of an exchange plan.
 struct Costs {
   std::size_t plans = 0, packages = 0, messages = 0, parts = 0;
   friend bool operator==(const Costs&, const Costs&) = default;

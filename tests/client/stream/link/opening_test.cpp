@@ -37,7 +37,7 @@ proto::Field field_of(Rank size) {
               fmt::format("shape={} grid={} block={}", numbered::extent, size, 7 * size))};
 }
 
-/// Waits until a process is stopped, or runs.
+/// Waits until a process is stopped, or until it runs.
 void await_state(pid_t pid, bool is_stopped) {
   const auto limit = soon();
   for (;;) {
@@ -206,9 +206,10 @@ INSTANTIATE_TEST_SUITE_P(, StoppedConsumer,
                          testing::Values(Stopped::before_it_sends_its_address,
                                          Stopped::before_it_connects, Stopped::for_ever),
                          [](const auto& when) {
-                           return when.param == Stopped::for_ever             ? "for_ever"
-                                  : when.param == Stopped::before_it_connects ? "before_it_connects"
-                                                                              : "before_it_tells";
+                           return when.param == Stopped::for_ever ? "for_ever"
+                                  : when.param == Stopped::before_it_connects
+                                      ? "before_it_connects"
+                                      : "before_it_sends_its_address";
                          });
 
 }  // namespace

@@ -21,7 +21,8 @@ void take(InStream& in, Part& part) {
   part.expect(in.step());
 }
 
-/// Puts the steps from `first` up to `end`, then gives the stream up, or closes it.
+/// Puts the steps from `first` to `end` - 1. Then closes the stream if `taken` is null; otherwise
+/// gives it up once `taken` has occurred `takers` times.
 void produce(Session& s, int first, std::uint64_t end, const Event* taken, int takers) {
   OutStream out(s, "s", {.first_step = first});
   Part part(s);

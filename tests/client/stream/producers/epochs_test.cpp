@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumers that outlive their producer, and the cost to the others of a consumer that comes or goes.
+// Consumers that outlive their producer, and what a consumer that joins or leaves costs the others.
 // Every element carries its step and its own global number.
 #include <mutex>
 
@@ -288,7 +288,8 @@ TEST(FirstStep, NumbersKeptSteps) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// Returns the packages that one rank exchanged with each rank of `group` since their link was opened.
+/// Returns how many packages one rank has exchanged with each rank of `group` since their link was
+/// opened.
 Numbers packages_with(const std::vector<PeerStatistics>& peers, const std::string& group) {
   Numbers packages;
   for (const PeerStatistics& peer : peers)
@@ -296,7 +297,7 @@ Numbers packages_with(const std::vector<PeerStatistics>& peers, const std::strin
   return packages;
 }
 
-// A consumer is lost, and another joins: only the plan and the link of that consumer are made.
+// A consumer is lost, and another joins: only the plan and the link of the new consumer are made.
 TEST(Membership, ChangeKeepsOtherPlansAndLinks) {
   World world;
   world.step_timeout = 60;
@@ -313,7 +314,7 @@ TEST(Membership, ChangeKeepsOtherPlansAndLinks) {
     p.put_to(p.step() + 3);
     // A request for any other plan would be a hit, or add one more plan.
     EXPECT_EQ(s.plans().hits(), 0u);
-    EXPECT_EQ(s.plans().size(), 3u);  // the plan of the group that is gone is idle
+    EXPECT_EQ(s.plans().size(), 3u);  // with that of the lost group, which is idle
     EXPECT_EQ(packages_with(p.out.peer_statistics(), "steady"), Numbers(3, p.step()));
     EXPECT_EQ(packages_with(p.out.peer_statistics(), "late").size(), 1u);
     p.out.close();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A producer has sent whole steps before it gives up its stream or is gone: a consumer that lags gets each
-// of them, over every transport, on every rank.
+// of them on every rank, over TCP and in shared memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct Case {
   std::string name;
   Rank producers = 1, consumers = 1;
   bool is_moved =
-      false;  ///< data moves between the consumer's calls, as by its thread or another stream
+      false;  ///< data moves between the consumer's calls, as if by a thread or another stream
   bool is_local = false;
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };

@@ -239,7 +239,8 @@ TEST(Parts, OverflowSpoilsNoOtherFieldOrStep) {
 }
 
 // East is a step ahead of west when the late consumer comes. East waits for the first consumer, which waits
-// for west, which waits for the late one unless that lets steps pass, however short its calls are.
+// for west, which waits for the late one unless the late one lets steps pass, however short its
+// calls are.
 TEST(Parts, MeetAtOneStepForALateConsumer) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
                                {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
@@ -320,7 +321,7 @@ TEST(Parts, AnswerRanksOfALateConsumerAlike) {
     InStream in(s, "s");
     Piece piece("shape=12x20 grid=1x2", 0, 0, s.rank());
     in.declare({.name = "u", .type = core::ElementType::i64, .layout = piece.layout});
-    std::vector<core::Bytes> have;  // the step; once linked, each rank gets it when it is here
+    std::vector<core::Bytes> have;  // for each rank, whether it has its first step
     for (bool has = false; std::ranges::find(have, core::Bytes{std::byte{1}}) == have.end() ||
                            std::ranges::find(have, core::Bytes{std::byte{0}}) != have.end();) {
       has = has || in.begin(core::Deadline::after(0.01 * (1 + s.rank()))) == Begun::step;
@@ -330,7 +331,7 @@ TEST(Parts, AnswerRanksOfALateConsumerAlike) {
     piece.check(in.step());
     in.end_step();
     in.close();
-    s.run_collectively([] {});  // both ranks are done before the producers end, which do not close
+    s.run_collectively([] {});  // both ranks are done before the producers leave
     is_late_done = true;
   });
   const std::string errors = text_of(world.join());
@@ -392,7 +393,8 @@ TEST(Parts, AreAllLinkedAfterAServerRestart) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The late consumer would put the step that west waits for once it has a step of west, which puts none before.
+// West waits for a step of the late consumer, which would put it only once it has a step of west.
+// West puts none before.
 TEST(Parts, GetDeadlockIfTheyWaitForALateConsumer) {
   World world(8192, World::Way::local);
   world.step_timeout = 300;  // far longer than this takes
@@ -449,7 +451,7 @@ TEST(Parts, GetDeadlockIfTheyWaitForALateConsumer) {
 /// A late consumer, and the reason why one of its producers does not admit it.
 struct BadFirstStep {
   Rank late;         // ranks of the late consumer
-  bool is_east_far;  // east has not come to a call that links the consumer
+  bool is_east_far;  // east makes no call that links the consumer
   friend std::ostream& operator<<(std::ostream& out, const BadFirstStep& c) {
     return out << c.late << " ranks, east " << (c.is_east_far ? "is not linked" : "has not begun");
   }
@@ -491,7 +493,7 @@ TEST_P(UnequalFirstStep, EndsTheWaitForOtherGroupsOnAllRanks) {
     out.end_step();
     has_east_put = true;
     await([&] { return is_late_there || is_east_far; });
-    InStream other(s, "t");  // links the consumer as well
+    InStream other(s, "t");  // its calls link the consumer as well
     other.declare(
         {.name = "v", .type = core::ElementType::i64, .layout = Layout::parse("shape=1 grid=1")});
     await([&] {
@@ -568,7 +570,7 @@ TEST(Parts, HaveTheFullTimeToAdmitAConsumer) {
     out.put(0, piece.bytes());
     out.end_step();
     has_east_put = true;
-    InStream other(s, "t");  // links the consumer in addition to the stream
+    InStream other(s, "t");  // its calls link the consumer as well
     other.declare(
         {.name = "v", .type = core::ElementType::i64, .layout = Layout::parse("shape=1 grid=1")});
     while (!has_timed_out) other.begin(core::Deadline::after(0.1));
@@ -691,7 +693,7 @@ TEST(Parts, AreNamedIfTheyOverlapOrLeaveAGap) {
               produce(s, owner, 1, {});
             } catch (const Error& error) {
               const std::string text = error.what();
-              if (error.code() == Errc::timed_out) return;  // the other one; no consumer
+              if (error.code() == Errc::timed_out) return;  // the other group found no consumer
               EXPECT_EQ(error.code(), Errc::mismatch);
               EXPECT_NE(text.find("[0, 12) x [0, 7)"), std::string::npos) << text;
               EXPECT_NE(text.find("[0, 12) x [6, 20)"), std::string::npos) << text;
