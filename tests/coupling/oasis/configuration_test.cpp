@@ -128,8 +128,8 @@ bool has_warning(const Configuration& c, const std::string& words) {
       c.warnings, [&](const std::string& text) { return text.find(words) != text.npos; });
 }
 
-/// OASIS3-MCT User Guide, 3.3: a field with IGNOUT or EXPOUT is exchanged as with EXPORTED; a field with OUTPUT is
-/// only written to a file.
+/// OASIS3-MCT User Guide, 3.3: a field with IGNOUT or EXPOUT is exchanged as with EXPORTED; a field
+/// with OUTPUT is only written to a file.
 TEST(OasisNamcouple, WritesNoFilesForOutputFields) {
   for (const char* status : {"EXPOUT", "IGNOUT"}) {
     Configuration c = parse_namcouple(replaced(complete, "EXPORTED", status), "namcouple");
@@ -196,8 +196,9 @@ TEST(OasisNamcouple, ReadsListsOfAnyLength) {
   EXPECT_EQ(name_of(c.entries.back()), "S399->T399");
 }
 
-/// User Guide, 4.2 to 4.4: CHECKIN and CHECKOUT have a line and change nothing, BLASOLD changes the field before it is
-/// regridded, BLASNEW after it, by a factor and at most one constant.
+/// User Guide, 4.2 to 4.4: CHECKIN and CHECKOUT have a line each and change nothing. BLASOLD
+/// changes the field before it is regridded, BLASNEW afterwards, by a factor and at most one
+/// constant.
 TEST(OasisNamcouple, ReadsChangesOfValues) {
   const auto with = [](const std::string& count, const std::string& text) {
     Configuration c = parse_namcouple(
@@ -238,7 +239,7 @@ TEST(OasisNamcouple, ReadsChangesOfValues) {
 }
 
 /// User Guide, 4.3: the file rmp_SOURCE_to_TARGET_METHOD.nc, with the normalisation of CONSERV, is used if it exists.
-TEST(OasisNamcouple, TakesTheWeightsOfScriprThatAreThere) {
+TEST(OasisNamcouple, UsesTheWeightsOfScriprIfTheyExist) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / ("oasis_scripr_" + std::to_string(getpid()));
   fs::create_directories(folder);

@@ -124,7 +124,8 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
   }
 }
 
-/// Many models write their grids without calling oasis_start_grids_writing.
+/// Many models write their grids although oasis_start_grids_writing returns that there is nothing
+/// to write.
 TEST_F(OasisMisuse, ContinuesWithoutTheGridsOfAModel) {
   Job& job = start("grid", 2, namcouple(entry("SST SST_A")));
   EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0) << job.output();

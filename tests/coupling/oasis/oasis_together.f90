@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-!> oasis_together NAME: one of three components of one job. 'giver' and 'taker' leave out their rank 1, 'clerk' is not coupled.
+!> oasis_together NAME: one of three components of one job. 'giver' and 'taker' couple all ranks but 1, 'clerk' none.
 !> Each component prints that it is right, or names the fault.
 program oasis_together
   use mpi
@@ -55,9 +55,9 @@ contains
     end if
     call oasis_enddef(ierr)
     call oasis_get_ncpl(var, ncpl, kinfo)
-    call expect(ncpl == 1, 'one coupling')
+    call expect(ncpl == 1, 'there is one coupling')
     call oasis_get_freqs(var, merge(OASIS_Out, OASIS_In, name == 'giver'), ncpl, freqs, kinfo)
-    call expect(freqs(1) == 600, 'a coupling period of 600 s')
+    call expect(freqs(1) == 600, 'the coupling period is 600 s')
     do date = 0, 1800, 300
       if (name == 'giver') then
         call oasis_put_inquire(var, date, kinfo)
@@ -71,7 +71,7 @@ contains
         if (mod(date, 600) == 0) call expect(kinfo == OASIS_Recvd .and. all(nint(field) == numbers + date), &
           'the field is right')
         if (mod(date, 600) /= 0) call expect(kinfo == OASIS_Ok .and. all(nint(field) == -1), &
-          'the field is left alone')
+          'the field is unchanged')
       end if
     end do
   end subroutine

@@ -2,7 +2,8 @@
 !> oasis_toy PLAN: a component with the sequence of calls of the toys of OASIS3-MCT. The plan lists partitions and variables.
 !> Point g (from 0) of field f (from 1) of the variable in slot s is put, in time step i, as
 !>   g + 1024*mod(5*i + s, 8) + 8192*mod(s, 16) + (f - 1)/4
-!> which real(4) also represents exactly. kinfo and the arrays of each call are written to the file OUTPUT.rank.
+!> which real(4) also represents exactly. kinfo of each call, and the array that each get returns, are written to the
+!> file OUTPUT.RANK.
 program oasis_toy
   use mpi
   use tremula_oasis
@@ -114,7 +115,8 @@ contains
     end associate
   end subroutine
 
-  !> Puts by the specific procedure for v%bytes and v%dimensions. The last dimension of a bundle numbers its fields.
+  !> Puts through the specific procedure for v%bytes and v%dimensions. The last dimension of a bundle numbers its
+  !> fields.
   subroutine put(v, values, kinfo)
     type(variable), intent(in) :: v
     real(ip_double_p), intent(in) :: values(:, :)

@@ -59,7 +59,7 @@ TEST(OasisPartition, RefusesInvalidPartitions) {
       {{4, 3, 1, 2}, "ig_paral, points partition: expected at least 5 elements; found 4"}};
   for (const auto& [ig_paral, words] : rows) try {
       make_partition("p", ig_paral);
-      ADD_FAILURE() << "taken: " << words;
+      ADD_FAILURE() << "accepted: " << words;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
     }

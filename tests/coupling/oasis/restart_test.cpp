@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two runs, of which the second continues from the restart files of the first on other ranks, give
-// the bits of one long run: lagged fields, and transformations that the end of a run interrupts.
+// the same bits as one long run, for lagged fields and for transformations that the end of a run
+// interrupts.
 #include <gtest/gtest.h>
 
 #include "tests/coupling/oasis/toy.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Distributes the same fields to other ranks. Points that no rank of a source holds stay so.
+/// Distributes the same fields to another number of ranks; each point is on one of them.
 void deal_again(Random& random, Scene& scene) {
   for (Component& component : scene.components) component.ranks = component.ranks % 3 + 1;
   for (Case& c : scene.cases) {

@@ -79,7 +79,7 @@ TEST(OasisClock, RefusesImpossibleDates) {
   EXPECT_NE(text_of(clock, 0, 0).find("expected one call for the coupling time 0 s"),
             std::string::npos);
   EXPECT_EQ(text_of(clock, 1800, 1800), "");
-  EXPECT_EQ(text_of(clock, 1800, 1800), "");  // not a coupling time, which OASIS allows
+  EXPECT_EQ(text_of(clock, 1800, 1800), "");  // OASIS allows this except at coupling times
   EXPECT_NE(text_of(clock, 900, 900).find("expected at least 1800 s"), std::string::npos);
   EXPECT_NE(
       text_of(clock, 5400, 5400).find("expected an earlier call for the coupling time 3600 s"),

@@ -74,7 +74,7 @@ void deal_points(Random& random, Decomposition& d, int size) {
   std::vector<int> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), 0);
   std::ranges::shuffle(order, random);
-  const int masked = between(random, 0, 2) == 0 ? size / 4 : 0;  // as the land of an ocean model
+  const int masked = between(random, 0, 2) == 0 ? size / 4 : 0;  // like the land of an ocean model
   if (masked > 0) d.ig_size = size;
   for (const int point : std::span(order).subspan(static_cast<std::size_t>(masked)))
     d.points[static_cast<std::size_t>(between(random, 0, static_cast<int>(d.points.size()) - 1))]
@@ -268,7 +268,7 @@ std::string plan_of(const Scene& scene, int component) {
   return text;
 }
 
-/// Returns the value of time 0 in the restart file.
+/// Returns the value for time 0 in the restart file.
 double restart_value(const Case& c, int point, int field) {
   return 0.5 + point + 2048.0 * c.slot + 0.25 * field;
 }

@@ -86,8 +86,9 @@ bool play(const Scene& scene, coupled::Stage& stage, const std::filesystem::path
 /// @param component  0 or 1
 std::vector<Note> notes_of(const Scene& scene, const std::filesystem::path& folder, int component,
                            int rank);
-/// Returns the values that the target got for each slot at each date, on the clock that determines
-/// the values: by field of the bundle and point; 0 at points that no rank of the target has.
+/// Returns the values that the target got, by slot and date on the clock that determines the
+/// values. They are ordered by field of the bundle, then by point, and 0 at points that no rank of
+/// the target has.
 std::map<std::pair<int, int>, std::vector<double>> got_fields(const Scene& scene,
                                                               const std::filesystem::path& folder);
 /// Compares all notes with the oracle.

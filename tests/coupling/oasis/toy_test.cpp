@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sequence of calls of a toy of OASIS3-MCT, in both directions: all pairs of partitions, random
-// decompositions, periods, lags and transformations, 500 fields against the oracle.
+// decompositions, periods, lags and transformations; 500 fields are compared with the oracle.
 #include "tests/coupling/oasis/toy.hpp"
 
 #include <gtest/gtest.h>

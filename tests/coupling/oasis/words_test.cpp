@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a namcouple change values as the definitions of the OASIS3-MCT User Guide say.
+// The words of a namcouple change values as the OASIS3-MCT User Guide defines.
 #include <gtest/gtest.h>
 #include <netcdf.h>
 
@@ -24,8 +24,8 @@ class OasisWords : public testing::Test {
 protected:
   OasisWords() { stage_.start_server(); }
 
-  /// Writes weights of 0.5 from each of the first three elements to the same target; the fourth target has
-  /// none. All areas are 1.
+  /// Writes weights of 0.5 from each of the first three elements to the target with the same
+  /// number; the fourth target has none. All areas are 1.
   void write_weights(const std::string& name) const {
     int file = 0, links = 0, sources = 0, targets = 0, row = 0, column = 0, weight = 0, a = 0,
         b = 0;
@@ -49,7 +49,7 @@ protected:
     ASSERT_EQ(nc_close(file), NC_NOERR);
   }
 
-  /// Writes a restart file in the form of programs other than OASIS.
+  /// Writes a restart file as programs other than OASIS do.
   void write_restart(const std::vector<float>& values) const {
     int file = 0, points = 0, variable = 0;
     ASSERT_EQ(nc_create((stage_.directory() / "rst.nc").c_str(), NC_CLOBBER, &file), NC_NOERR);
@@ -60,7 +60,8 @@ protected:
     ASSERT_EQ(nc_close(file), NC_NOERR);
   }
 
-  /// Runs both components, and compares the fields that the target got at the dates 0 and 60.
+  /// Runs both components, and compares the fields that the target got at dates 0 and 60 with
+  /// `expected`.
   void expect(const std::string& status, const std::string& lag, const std::string& rest,
               const std::array<Field, 2>& expected) {
     write_namcouple(status, lag, rest);
@@ -111,8 +112,8 @@ protected:
   Stage stage_;
 };
 
-/// The field is changed to sst * 2 + 1 before the weights, then by GLOBAL over all targets, and by * -1 + 100
-/// at the end.
+/// The field is changed to sst * 2 + 1 before the weights, then by GLOBAL over all targets, and
+/// multiplied by -1 and increased by 100 at the end.
 TEST_F(OasisWords, ChangeTheFieldInTheOrderOfTheGuide) {
   write_weights("w.nc");
   std::array<Field, 2> expected{};
@@ -133,8 +134,8 @@ TEST_F(OasisWords, ChangeTheFieldInTheOrderOfTheGuide) {
          expected);
 }
 
-/// The file holds the field before BLASOLD, which changes it when it is sent. The field of the next run has
-/// double precision.
+/// The file holds the field before BLASOLD, which changes it when it is sent. The field for the
+/// next run is written in double precision.
 TEST_F(OasisWords, ChangeAFieldOfARestartFile) {
   write_restart({1.5f, 2.25f, 3.125f, 280.1f});
   const Field first{-3, -4.5, -6.25, -560.2}, second{0, -2, -8, -18};
@@ -149,9 +150,9 @@ TEST_F(OasisWords, TakeTheWeightsOfScripr) {
          {Field{0, 0.5, 2, 0}, Field{30, 30.5, 32, 0}});
 }
 
-/// Only rank 1 has the field, e.g. a number without dimension; other ranks define and call nothing for it.
-/// Every rank has the second field.
-TEST_F(OasisWords, NeedNoCallsOfRanksThatDefineNothing) {
+/// Only rank 1 has the field, e.g. a scalar; the other ranks define nothing and make no calls for
+/// it. Every rank has the second field.
+TEST_F(OasisWords, NeedNoCallsFromRanksThatDefineNothing) {
   const std::string second =
       "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n3 1 3 1 hgrd hgrd\nP 0 P 0\n";
   const std::array<Field, 2> expected{Field{0, 1, 4, 9}, Field{60, 61, 64, 69}};
@@ -164,8 +165,8 @@ TEST_F(OasisWords, NeedNoCallsOfRanksThatDefineNothing) {
   }
 }
 
-/// Two fields of one partition are regridded by one file, but only rank 1 defines the first field, and all
-/// ranks the second.
+/// Two fields on one partition are regridded with one file of weights. Only rank 1 defines the
+/// first field, all ranks define the second.
 TEST_F(OasisWords, RegridFieldsDefinedOnDifferentRanks) {
   write_weights("w.nc");
   write_namcouple(

@@ -92,7 +92,7 @@ class Maker:
         self.add("floating", source, expected, "{source_shape: [60]}")
 
     def zero_weights(self):
-        """Links of weight 0 lead to points that no rank has; row 0 has only such links."""
+        """Links of weight 0 come from points that no rank has; row 0 has only such links."""
         row, column, weight = links_of(self.rng, np.arange(1, M))
         wet = np.zeros(N, bool)
         wet[column] = True

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Some ranks put a field, column-major, and others get it by weights; refusals have a text.
+! One group puts a field in column-major order, and another gets it by weights; refusals have a text.
 program fortran_regrid
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64
@@ -29,7 +29,7 @@ program fortran_regrid
   call weights%open(session, '/nowhere.nc', layout, ierr=ierr)
   if (ierr /= tremula_invalid_argument .or. index(tremula_error_text(), 'expected a NetCDF file') == 0) error stop 'no text'
   call weights%open(session, path, layout, '{order: c}', ierr)
-  if (ierr /= tremula_invalid_argument) error stop 'an order that is none'
+  if (ierr /= tremula_invalid_argument) error stop 'an invalid order was accepted'
   call weights%open(session, path, layout, '{fill: -1}')
   call weights%count(rows, links, points)
   if (links /= 4*rows .or. points < 1 .or. points > 24*16) error stop 'count'
@@ -41,12 +41,12 @@ program fortran_regrid
   steps = 0
   do while (in%next_step())
     call weights%get(in, field, data(1:size(data, 1):2, :), ierr)
-    if (ierr /= tremula_invalid_argument) error stop 'a section with gaps was taken'
+    if (ierr /= tremula_invalid_argument) error stop 'a section with gaps was accepted'
     data = -7
     call weights%get(in, field, data)
     do j = 1, size(data, 2)
       do i = 1, size(data, 1)
-        ! of the file, made for this test: element (i, j) of the destination lies in the middle of source elements
+        ! the file was made for this test: element (i, j) of the destination lies in the middle of source elements
         ! (i, j), (i + 1, j), (i, j + 1), (i + 1, j + 1)
         x = real(layout%global_index(session%rank(), 1, int(i, int64)), c_double) + 0.5
         y = real(layout%global_index(session%rank(), 2, int(j, int64)), c_double) + 0.5

@@ -31,7 +31,7 @@ def linear(x, y):
 
 
 def bilinear(folder, rng):
-    """SCRIP: points inside the source grid, four weights each, some of them zero rows."""
+    """SCRIP: points inside the source grid with four weights each, except that some points have none."""
     links, points = [], []
     for row in range(MX * MY):
         x, y = rng.uniform(0, lon(NX - 1)), rng.uniform(lat(0), lat(NY - 1))
@@ -91,7 +91,7 @@ def esmf(f, links, areas):
 
 
 def cells(nx, ny):
-    """Yields west, east, sine of south, sine of north of each cell."""
+    """Yields the west and east bounds of each cell, and the sines of its south and north bounds."""
     for j in range(ny):
         for i in range(nx):
             yield (2 * math.pi * i / nx, 2 * math.pi * (i + 1) / nx,
@@ -99,7 +99,7 @@ def cells(nx, ny):
 
 
 def conservative(folder, rng):
-    """Overlaps of the cells of two grids of the sphere; the source has land without values."""
+    """Overlaps of the cells of two grids on the sphere; the source has land without values."""
     source, destination = list(cells(NX, NY)), list(cells(MX, MY))
     mask = [0 if rng.random() < 0.3 else 1 for _ in source]
     mask[5 * NX: 8 * NX] = [0] * (3 * NX)  # whole destination cells are on land
@@ -256,7 +256,7 @@ class Judge:
         size = math.fsum(area_a[i] * abs(value("", i, step)) for i in range(NX * NY) if mask_a[i])
         there = math.fsum(area_b[i] * values[i] for i in range(MX * MY) if mask_b[i])
         if abs(source - there) > 1e-13 * size:
-            self.fail(f"{name}: integrals {source} and {there}, they differ by {abs(source - there) / size} of it")
+            self.fail(f"{name}: integrals {source} and {there}, a relative difference of {abs(source - there) / size}")
         return abs(source - there) / size
 
 
@@ -294,7 +294,7 @@ def check(folder, consumers):
             # The bits are equal in every decomposition of either side.
             bits = [struct.pack("<d", found[a]) for a in range(MX * MY)]
             if first.setdefault((kind, step), bits) != bits:
-                judge.fail(f"{name}, step {step}: other bits than in another decomposition")
+                judge.fail(f"{name}, step {step}: the bits differ from those of another decomposition")
             if kind in ("destarea", "global", "positive", "nonedest"):
                 worst = max(worst, judge.check_integral(name, found, step))
             if kind == "linear":

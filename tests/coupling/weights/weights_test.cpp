@@ -76,9 +76,9 @@ struct File {
   std::size_t destinations = 4;
   bool has_areas = false;  // the area of each element is 1
   nc_type type_of_addresses = NC_INT;
-  bool has_sizes = true, has_dimensions = true;  // of ESMF: n_a and n_b; src_grid_dims
+  bool has_sizes = true, has_dimensions = true;  // dimensions n_a and n_b; src_grid_dims
   bool has_strings = false;                      // attributes of type NC_STRING
-  std::string group = {};                        // the group of all data; empty for the file itself
+  std::string group = {};                        // the group that has all data; empty: none
 
   void write(const std::string& path) const {
     int file = 0, id = 0;
@@ -195,7 +195,7 @@ protected:
   tremula_layout* layout_ = nullptr;
 };
 
-/// Ranks exchange their integrals by tremula_session_allgather.
+/// Ranks exchange their integrals through tremula_session_allgather.
 TEST_F(RefusedWeights, NoByteIsCopiedIfSizesOfRanksDiffer) {
   for (const auto& sizes : {std::array<std::size_t, 2>{4096, 8}, {8, 4096}, {8, 0}, {8, 8}}) {
     std::vector<std::thread> ranks;
