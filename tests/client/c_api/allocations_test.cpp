@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often a step allocates memory does not depend on how many fields it has. Uses the public
+// The number of allocations of a step does not grow with the number of its fields. Uses the public
 // header.
 #include <gtest/gtest.h>
 

@@ -144,7 +144,7 @@ TEST_F(Misuse, CallFromASecondThreadIsRefused) {
     }
   thread.join();
   EXPECT_TRUE(has(text, refusal)) << text;
-  EXPECT_NO_THROW(other.statistics()) << "the call of the other thread has returned";
+  EXPECT_NO_THROW(other.statistics()) << "a call was refused although the other thread was done";
 }
 
 }  // namespace

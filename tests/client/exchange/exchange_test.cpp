@@ -86,7 +86,7 @@ TEST(Exchange, RefusesAnUnexpectedMessage) {
   EXPECT_EQ(error_under({}), "no error");
   EXPECT_NE(arrives_as(100).find("128 bytes"), std::string::npos) << arrives_as(100);
   EXPECT_NE(arrives_as(10).find("64"), std::string::npos) << arrives_as(10);
-  for (std::size_t byte = 0; byte < proto::message_header_bytes; ++byte) {  // each of them matters
+  for (std::size_t byte = 0; byte < proto::message_header_bytes; ++byte) {  // each is checked
     Network::Fault fault;
     fault.flipped_byte = byte;
     EXPECT_NE(error_under(fault), "no error") << "byte " << byte;

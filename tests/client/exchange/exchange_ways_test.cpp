@@ -395,7 +395,7 @@ TEST(ExchangeReading, LongRunsGoFromArrayToArray) {
     for (std::uint64_t step = 0; step < 3; ++step) one_step(k, step, from, to, memory, given);
     const auto bytes = static_cast<std::uint64_t>(rows * columns) * 8;
     const auto read = static_cast<std::uint64_t>(network.counters().bytes_read);
-    EXPECT_GT(read, 3 * bytes / 2);  // all except pairs that share only short ends of rows
+    EXPECT_GT(read, 3 * bytes / 2);  // all but pairs with only short ends in common
     EXPECT_LE(2 * read + copied_bytes(k), 3 * 2 * bytes);
   }
 }

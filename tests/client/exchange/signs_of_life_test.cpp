@@ -20,9 +20,9 @@ constexpr std::uint64_t link = 7;
 constexpr double forever = std::numeric_limits<double>::infinity();
 
 /// Two ranks of a source and one rank of a sink, in one thread.
-class Begin : public ::testing::Test {
+class FirstStep : public ::testing::Test {
 protected:
-  Begin() {
+  FirstStep() {
     std::vector<transport::Address> sources;
     for (auto& end : sources_) {
       end = loopback_.open("loopback", Side::producer);
@@ -64,7 +64,7 @@ protected:
   transport::Request request_;
 };
 
-TEST_F(Begin, IsAnnouncedWithTheFirstSignAndSentOnce) {
+TEST_F(FirstStep, IsAnnouncedWithTheFirstSignAndSentOnce) {
   SignsOfLife sink(plan_with(2), *sink_, link, forever);
   const auto one = source(0, true), other = source(1, true);
   look(sink);
@@ -82,7 +82,7 @@ TEST_F(Begin, IsAnnouncedWithTheFirstSignAndSentOnce) {
   EXPECT_EQ(sink.first_step(), 12u);
 }
 
-TEST_F(Begin, IsNotSentByASourceThatHasNotAnnouncedIt) {
+TEST_F(FirstStep, IsNotSentByASourceThatHasNotAnnouncedIt) {
   SignsOfLife sink(plan_with(2), *sink_, link, forever);
   const auto one = source(0, false), other = source(1, false);
   look(sink);
@@ -93,7 +93,7 @@ TEST_F(Begin, IsNotSentByASourceThatHasNotAnnouncedIt) {
   EXPECT_EQ(sink.first_step(), std::nullopt);
 }
 
-TEST_F(Begin, WaitsUntilTheFirstSignIsSent) {
+TEST_F(FirstStep, WaitsUntilTheFirstSignIsSent) {
   const auto one = source(0, true);
   one->begin(3);  // the first sign may be on its way
   SignsOfLife sink(plan_with(1), *sink_, link, forever);
@@ -101,7 +101,7 @@ TEST_F(Begin, WaitsUntilTheFirstSignIsSent) {
   EXPECT_EQ(sink.first_step(), 3u);
 }
 
-TEST_F(Begin, IsRefusedForTwoStepsOrIfUnannounced) {
+TEST_F(FirstStep, IsRefusedIfItDiffersOrIsUnannounced) {
   {
     SignsOfLife sink(plan_with(2), *sink_, link, forever);
     const auto one = source(0, true), other = source(1, true);

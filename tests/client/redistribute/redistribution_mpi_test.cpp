@@ -520,7 +520,7 @@ TEST(RedistributionByMpi, LeavesNothingBehind) {
   grow(100, 2000);
   const double before = resident();
   grow(300, 8000);
-  EXPECT_LT(resident() - before, 4.0);  // to keep 300 communicators takes some 20 MB
+  EXPECT_LT(resident() - before, 4.0);  // keeping 300 communicators would take some 20 MB
 }
 
 TEST(RedistributionByMpi, OutlivesTheCommunicatorItWasMadeFor) {
@@ -569,7 +569,7 @@ TEST(RedistributionByMpi, UsesSharedMemoryOnlyIfThereIsSome) {
   EXPECT_EQ(s.copied_bytes, is_alone ? 0 : 2 * bytes);  // alone: straight from and to the arrays
 }
 
-TEST(RedistributionByMpi, LetsMessagesOfTheApplicationMoveOn) {
+TEST(RedistributionByMpi, LetsMessagesOfTheApplicationProgress) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   if (size == 1) return;
   const auto block = Layout::block({.shape = {2 * size}, .grid = {size}}),
@@ -578,7 +578,7 @@ TEST(RedistributionByMpi, LetsMessagesOfTheApplicationMoveOn) {
   const auto redistribute_them = [&] {
     redistribute(MPI_COMM_WORLD, block, cyclic, std::span<const int>(from), std::span(to));
   };
-  redistribute_them();  // sets up, by collective calls of MPI
+  redistribute_them();  // does the set-up by collective calls of MPI
   // Rank 1 sends before it takes part; rank 0 takes part before it waits.
   std::vector<char> message(10 << 20, static_cast<char>(me));
   MPI_Request request = MPI_REQUEST_NULL;

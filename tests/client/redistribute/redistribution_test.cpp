@@ -519,7 +519,7 @@ TEST(Redistribution, EndsForPeersOfARankThatRefusesItsBuffer) {
         std::vector<double> sums(6);
         std::memcpy(sums.data(), to[1].data(), 48);
         if (me == 0) {
-          EXPECT_EQ(sums, std::vector<double>(6, round + 1.0)) << "added once in each good round";
+          EXPECT_EQ(sums, std::vector<double>(6, round + 1.0)) << "expected one sum per good round";
         }
         for (std::size_t i = 0; i < 96; ++i)  // two columns of each rank's two rows
           ASSERT_EQ(to[0][i], std::byte(16 + static_cast<int>(i) / 32)) << i;

@@ -97,7 +97,7 @@ TEST(Config, TakesTheKeyFromAFileOrTheEnvironment) {
   EXPECT_EQ(text.find("hush"), std::string::npos) << text;
 }
 
-TEST(Config, KnowsTimesWithoutLimit) {
+TEST(Config, AcceptsTimesWithoutLimit) {
   EXPECT_EQ(load_session_config("").silence, 0);
   const Variable timeout("TREMULA_TIMEOUT", "none"), silence("TREMULA_SILENCE", "30");
   const auto config = load_session_config("{step_timeout: none}");
@@ -112,7 +112,7 @@ TEST(Config, KnowsTimesWithoutLimit) {
   EXPECT_HAS(error_of([] { load_session_config("{silence: 0}"); }), "or none; found '0'");
 }
 
-TEST(Config, KnowsHowToRelabelAndTheHost) {
+TEST(Config, ReadsTheRelabelingMethodAndTheHost) {
   EXPECT_EQ(load_relabel_config("").method, index_calc::Method::exact);
   EXPECT_EQ(load_relabel_config("{method: greedy}").method, index_calc::Method::greedy);
   EXPECT_EQ(load_session_config("").host, "");

@@ -219,7 +219,7 @@ protected:
 };
 
 /// docs/reference/compatibility.md promises this.
-TEST_F(ControlAndServer, RefusesTheLastProtocolAndTheNext) {
+TEST_F(ControlAndServer, RefusesThePreviousProtocolAndTheNext) {
   for (const std::uint32_t other : {proto::protocol_version - 1, proto::protocol_version + 1}) {
     wire::Hello hello = hello_of("analysis");
     hello.set_protocol(other);
@@ -537,7 +537,7 @@ TEST_F(ControlAndServer, ContinuesARepeatedSetUpAtTheNextServer) {
     expect(*control, "producer, again", 1);
     expect(*other, "consumer, again", 1);
   }
-  // The error names a server that stays away as the cause, not a late other side.
+  // The error names the missing server as the cause, not a late other side.
   control->set_up_again(link);
   server.reset();
   std::optional<Error> error;  // timed_out until the session knows that the server is gone

@@ -106,7 +106,7 @@ TEST_F(ServerWithAKey, ShowsAKeyNeitherInALogNorInAnError) {
     EXPECT_EQ(said.find(secret), std::string::npos) << said;
 }
 
-TEST_F(ServerWithAKey, IsAwaitedUntilItHasMadeItsKeyFile) {
+TEST_F(ServerWithAKey, IsAwaitedWhileItsKeyFileIsMissing) {
   stage.stop_server(SIGTERM);
   std::filesystem::remove(key_file);
   EXPECT_EQ(open("g", "timeout: 0.3, key_file: '" + key_file + "'"), TREMULA_NO_SERVER);
@@ -305,7 +305,7 @@ TEST_F(ServerWithSeveralKeys, ReturnsAStreamNameAfterARestart) {
   ASSERT_EQ(open("ocean", "alice", &alice, "file:" + port.string()), TREMULA_OK)
       << tremula_last_error();
   tremula_out_stream* const own = announce(alice, "sst", "{wait_for_consumers: 0}");
-  for (const char* group : {"one", "two"}) {  // alice shows the second server the seal of the first
+  for (const char* group : {"one", "two"}) {  // each server gets the seal of the one before it
     std::filesystem::remove(port);
     stage.stop_server(SIGKILL);
     start();

@@ -222,7 +222,7 @@ TEST(Progress, StreamsCanBeTakenInAnotherOrder) {
   });
   world.start("consumer", 3, [](Session& s) {
     In first(s, 0), second(s, 1);
-    first.get(), second.get();  // both are linked
+    first.get(), second.get();  // now both are linked
     for (int i = 1; i < rounds; ++i) second.get(), first.get();
     second.stream().close(), first.stream().close();
   });
@@ -305,7 +305,7 @@ TEST(Progress, ManyShortGetsAdvanceTheSession) {
     s.progress().add(counter);
     for (int f = 0; f < fields; ++f) in.get(f, std::as_writable_bytes(std::span(part)));
     s.progress().remove(counter);
-    EXPECT_GE(counter.looks, fields / 64) << "once for each 64 KiB";
+    EXPECT_GE(counter.looks, fields / 64) << "expected one look per 64 KiB";
     in.end_step();
     in.close();
   });
@@ -324,7 +324,7 @@ TEST(Progress, StepArrivesWhileTheProducerComputes) {
     out.put(0, std::as_bytes(std::span(part)));
     out.end_step();
     const auto deadline = core::Deadline::after(20);
-    while (!is_taken && !deadline.expired()) std::this_thread::yield();  // e.g. computes
+    while (!is_taken && !deadline.expired()) std::this_thread::yield();  // as if it computed
     EXPECT_TRUE(is_taken);
     out.close();
   });

@@ -191,7 +191,7 @@ TEST(Asking, NamesTheStreamThatExists) {
     while (!is_announced) std::this_thread::yield();
     try {
       session.describe("see", 0);
-      ADD_FAILURE() << "expected no stream of that name";
+      ADD_FAILURE() << "expected an error, because no stream has that name";
     } catch (const Error& e) {
       EXPECT_EQ(e.status(), TREMULA_TIMED_OUT);
       EXPECT_NE(std::string(e.what()).find("found only 'sea'"), std::string::npos) << e.what();

@@ -170,7 +170,7 @@ TEST(ByTime, GivesTheStepsAroundATime) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Random step lengths on both sides, in all modes and queue depths.
+// Random step lengths on both sides, in all modes, at several queue depths.
 TEST(ByTime, AgreesWithTheDefinitionForRandomTimes) {
   const char* const given = std::getenv("TREMULA_TEST_SEED");
   const unsigned seed = given != nullptr ? static_cast<unsigned>(std::stoul(given))
@@ -325,7 +325,7 @@ TEST(ByTime, ModelsThatAskTooFarAheadGetDeadlock) {
       ++failed;
       while (failed < 3) std::this_thread::yield();  // an earlier step would end their waits
       put(20);
-      ASSERT_EQ(in.begin_step_by(Needed::at, 10, "s"), Begun::step) << "both streams continue";
+      ASSERT_EQ(in.begin_step_by(Needed::at, 10, "s"), Begun::step) << "both streams must continue";
       in.get(0, theirs.bytes());
       theirs.expect(0);
       in.end_step();
@@ -430,7 +430,7 @@ TEST(ByTime, RanksThatAskForDifferentTimesAreNamed) {
     EXPECT_EQ(std::string(error->what()),
               "stream 's': expected all ranks of group 'consumer' to ask for the same time in "
               "begin_step_at; found 30 on rank 0 and 35 on rank 2");
-    EXPECT_EQ(c.begin(Needed::at, 30), Begun::step) << "no step has been passed";
+    EXPECT_EQ(c.begin(Needed::at, 30), Begun::step) << "the error must pass no step";
     c.take();
     EXPECT_EQ(c.steps, (Numbers{1}));
     c.in.close();
@@ -461,7 +461,7 @@ TEST(ByTime, RanksInDifferentStreamsAreNamed) {
               std::string::npos)
         << error->what();
     for (Consumer* c : {&one, &other}) {
-      ASSERT_EQ(c->begin(Needed::at, 60), Begun::step) << "no step has been passed";
+      ASSERT_EQ(c->begin(Needed::at, 60), Begun::step) << "the error must pass no step";
       c->take();
       EXPECT_EQ(c->begin(Needed::at, 80), Begun::end_of_stream);
       c->in.close();
@@ -470,7 +470,7 @@ TEST(ByTime, RanksInDifferentStreamsAreNamed) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(ByTime, RefusesStreamsInWhichItHasNoMeaning) {
+TEST(ByTime, RefusesStreamsWithoutStepsByTime) {
   struct Case {
     OutConfig out;
     InConfig in;
@@ -521,7 +521,7 @@ TEST(ByTime, RefusesStreamsInWhichItHasNoMeaning) {
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), of.unit == "h" ? Errc::mismatch : Errc::unsupported);
       EXPECT_EQ(std::string(error->what()), of.text);
-      EXPECT_TRUE(c.in.begin_step()) << "the stream is unchanged";
+      EXPECT_TRUE(c.in.begin_step()) << "the error must not change the stream";
       c.take();
       EXPECT_FALSE(c.in.begin_step());
       c.in.close();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Consumers that let relabel() permute the labels of their layouts before they allocate: a real server,
 // every rank a thread that names its own host. The bytes between hosts are counted, and compared with
-// the minimum of all permutations, computed from the definition.
+// the minimum over all permutations, computed from the definition.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Hosts random_hosts(Random& random, Rank ranks, Index hosts) {
   return result;
 }
 
-/// Returns how many bytes cross hosts if process[label] takes each label.
+/// Returns how many bytes go between hosts if process[label] takes each label.
 Index crossing(const std::vector<std::vector<Index>>& volumes, const Hosts& out, const Hosts& in,
                const std::vector<Rank>& process) {
   Index bytes = 0;
@@ -110,7 +110,7 @@ Outcome play(const Case& wanted, const Hosts& out_hosts, const Hosts& in_hosts, 
   return outcome;
 }
 
-TEST(InRelabeling, MovesTheLeastBetweenHosts) {
+TEST(InRelabeling, MovesTheFewestBytesBetweenHosts) {
   Random random;
   int won = 0;
   for (int c = 0; c < testing_only::rounds(40); ++c) {
@@ -272,7 +272,7 @@ TEST(InRelabeling, NeedsTheWholeProducer) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(InRelabeling, FailsOnAllRanksAndLeavesTheLabels) {
+TEST(InRelabeling, FailsOnAllRanksAndKeepsTheLabels) {
   World world;
   give_hosts(world);
   world.start("producer", 4, [](Session& s) { produce(s); });

@@ -258,7 +258,7 @@ TEST(Lending, PollingNeverWaitsAfterTheLinkHasFailed) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Errc::transport) << error.what();
     }
-    EXPECT_GT(answers, 1) << "it returned `not yet` until the failure was certain";
+    EXPECT_GT(answers, 1) << "it must answer `not yet` until the failure is certain";
   });
   world.start("consumer", 1, [](Session& s) {
     InStream in(s, "s");

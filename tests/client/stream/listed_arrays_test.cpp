@@ -310,7 +310,7 @@ TEST(ListedArraysAlone, SumsOfOpaqueElementsAreRefused) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The ranks of the producer list their points; a consumer in blocks joins while the stream runs.
+/// The ranks of the producer list their points; a consumer with blocks joins while the stream runs.
 TEST(ListedArraysAlone, ReachALateConsumer) {
   const std::vector<Index> shape{2, 4};
   const Side source = of_points(shape, {{0, 5, 2, 3}, {7, 6, 1, 4}});

@@ -43,7 +43,7 @@ std::vector<Update> relabeled(std::vector<Update> updates, const std::vector<Ran
   return updates;
 }
 
-TEST(Relabeling, IsTheLeastOfAllPermutations) {
+TEST(Relabeling, IsTheBestOfAllPermutations) {
   Random random;
   for (int c = 0; c < 300; ++c) {
     const auto ranks = static_cast<Rank>(random.in(1, 5));

@@ -420,7 +420,7 @@ TEST(ServingReader, RankThatHasFailedNeedNotWaitForOthers) {
   });
   EXPECT_EQ(text_of(world.join()), "");
   const core::Deadline::Seconds took = core::Deadline::Clock::now() - start;
-  EXPECT_LT(took.count(), 50) << "within step_timeout";
+  EXPECT_LT(took.count(), 50) << "expected less than step_timeout";
 }
 
 /// Runs in a separate process: a reader that serves until it is killed.

@@ -216,7 +216,7 @@ TEST(Stream, WithdrawsAStreamWithoutConsumers) {
     OutStream out(s, "s", {});
     out.declare(row_field(s.size()));
     EXPECT_THROW(out.begin_step(), Error);
-    EXPECT_THROW(out.begin_step(), Error) << "may be tried again";
+    EXPECT_THROW(out.begin_step(), Error) << "begin_step may be tried again";
     out.close();
     produce(s, 1, {.queue_depth = 1, .wait_for_consumers = 0});  // the name is free
   });

@@ -181,7 +181,7 @@ TEST(Paths, ProveEveryByteThatTheyMove) {
     proved_bytes += bring_steps_every_way();
   }
   Coupling::inlined_bytes = 0;
-  EXPECT_EQ(proved_bytes, 2u * 12 * 3 * 2 * 31 * 40 * 8) << "every byte of every step";
+  EXPECT_EQ(proved_bytes, 2u * 12 * 3 * 2 * 31 * 40 * 8) << "every byte must be proved";
 }
 
 TEST(Paths, NoticeABitThatFlipsInTransit) {
@@ -201,7 +201,7 @@ TEST(Paths, NoticeABitThatFlipsInTransit) {
   soon(k, [&] { return k.ins[1]->fetch_some(0, std::as_writable_bytes(std::span(got))); });
   try {
     k.ins[1]->tell_mismatch();
-    FAIL() << "no error";
+    FAIL() << "expected an error";
   } catch (const core::Error& e) {
     EXPECT_EQ(e.code(), core::Errc::mismatch);
     const std::string text = e.what();
@@ -260,7 +260,7 @@ TEST(Paths, FailWithAnErrorIfThereIsNone) {
   try {
     bring_steps(
         2, [](Rank, Rank) { return true; }, false, false);
-    FAIL() << "no error";
+    FAIL() << "expected an error";
   } catch (const core::Error& e) {
     EXPECT_EQ(e.code(), core::Errc::unsupported);
     EXPECT_NE(std::string(e.what()).find("found none among the 0"), std::string::npos) << e.what();

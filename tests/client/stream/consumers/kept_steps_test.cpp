@@ -319,7 +319,7 @@ TEST(Share, GivesEachStepToOneOfTheGroups) {
   }
 }
 
-// When a group leaves, the others lose no step, and get all that follow.
+// When a group leaves, at most one step is lost with it, and the others get all that follow.
 TEST(Share, ContinuesWithoutAGroupThatLeaves) {
   World world;
   std::mutex mutex;
@@ -355,7 +355,7 @@ TEST(Share, ContinuesWithoutAGroupThatLeaves) {
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_TRUE(has_left.has_occurred());
   std::ranges::sort(taken);
-  EXPECT_TRUE(std::ranges::adjacent_find(taken) == taken.end());  // none twice
+  EXPECT_TRUE(std::ranges::adjacent_find(taken) == taken.end());  // no step twice
   EXPECT_GE(taken.size(),
             put_before + 19);  // all but one, which may have been on its way to the group that left
   for (std::uint64_t step = put_before; step < put_before + 20; ++step)

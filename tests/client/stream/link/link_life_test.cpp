@@ -220,7 +220,7 @@ protected:
             put(s, out);
             const core::Deadline::Seconds seconds = core::Deadline::Clock::now() - start;
             longest_step = std::max(longest_step.load(), seconds.count());
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));  // computes
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));  // as if it computed
           }
           out.close();
           if (s.rank() == 0) put_steps = out.statistics().steps;
@@ -474,7 +474,7 @@ TEST(LinkLifeLate, GivesANeededConsumerWithListsMoreTime) {
     const int number = made++;  // 0 and 1: producer, 2: first consumer, 3: second consumer
     return std::make_unique<Choosing>(world.network(), Choosing::Look(), [&, number] {
       if (number == 2) is_first_linked = true;
-      if (number == 3) sleep_for(11);  // longer than a stream that runs waits
+      if (number == 3) sleep_for(11);  // longer than a running stream waits for a consumer
     });
   };
   world.start(

@@ -55,7 +55,7 @@ void for_each_part(std::size_t ranks, std::size_t rank, std::vector<std::byte>& 
   }
 }
 
-TEST(StreamOfManyFields, HasAllSizes) {
+TEST(StreamOfManyFields, HasManySizes) {
   World world(8192, World::Way::local);
   world.step_timeout = 120;
   world.start(

@@ -50,8 +50,8 @@ void await_state(pid_t pid, bool is_stopped) {
   }
 }
 
-/// Runs in a separate process: a consumer that speaks to the server itself, and stops itself before it
-/// sends its address, or before it connects.
+/// Runs in a separate process: a consumer that talks to the server without a session, and stops
+/// itself before it sends its address, or before it connects.
 TEST(Stopping, DISABLED_Consumer) {
   const bool sends_address = std::getenv("TREMULA_TEST_SENDS") != nullptr;
   const core::Log log("stopping", core::LogLevel::off);

@@ -64,7 +64,7 @@ TEST(EndOfStream, IsSeenByEachRankForItself) {
   });
   EXPECT_EQ(text_of(world.join()), "");
   const core::Deadline::Seconds took = core::Deadline::Clock::now() - start;
-  EXPECT_LT(took.count(), 50) << "within step_timeout";
+  EXPECT_LT(took.count(), 50) << "expected less than step_timeout";
 }
 
 // The ranks make other agreements meanwhile.
@@ -158,7 +158,7 @@ TEST(Failure, IsReportedToTheOtherRanks) {
   });
   EXPECT_EQ(text_of(world.join()), "");
   const core::Deadline::Seconds took = core::Deadline::Clock::now() - start;
-  EXPECT_LT(took.count(), 50) << "within step_timeout";
+  EXPECT_LT(took.count(), 50) << "expected less than step_timeout";
 }
 
 TEST(Failure, IsReportedIfARankFreesTheStreamInAStep) {
@@ -204,7 +204,7 @@ TEST(Failure, IsReportedIfARankFreesTheStreamInAStep) {
   });
   EXPECT_EQ(text_of(world.join()), "");
   const core::Deadline::Seconds took = core::Deadline::Clock::now() - start;
-  EXPECT_LT(took.count(), 50) << "within step_timeout";
+  EXPECT_LT(took.count(), 50) << "expected less than step_timeout";
 }
 
 // The server is away for longer than the session's timeout.
@@ -291,7 +291,7 @@ TEST(Link, LossDuringTheLifeOfItsProducerBeginsNoEpoch) {
     }
     for (;;) try {
         const Begun begun = in.begin(std::nullopt);
-        EXPECT_EQ(begun, Begun::step) << "steps are missing";
+        EXPECT_EQ(begun, Begun::step) << "an epoch or the end would hide missing steps";
         if (begun != Begun::step) break;
         in.end_step();
       } catch (const Error& e) {

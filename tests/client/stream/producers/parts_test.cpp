@@ -280,7 +280,7 @@ TEST(Parts, MeetAtOneStepForALateConsumer) {
       first[s.rank()] = taken.first;
     });
     EXPECT_EQ(text_of(world.join()), "");
-    EXPECT_EQ(first[0], first[1]) << "all ranks begin with the same step";
+    EXPECT_EQ(first[0], first[1]) << "all ranks must begin with the same step";
   }
 }
 
