@@ -51,6 +51,7 @@ program fortran_kinds
     do step = 0, steps - 1
       call fill()
       call out%begin_step()
+      call out%step_attribute('cells', 2_int64**40 + step)
       call out%put(fields(1), a1)
       call out%put(fields(2), a2)
       call out%put(fields(3), a3)
@@ -124,6 +125,8 @@ contains
     real(c_double) :: real_value
     integer(int64) :: integer_value
     integer :: ierr
+    call in%step_attribute('cells', integer_value)
+    if (integer_value /= 2_int64**40 + step) error stop 'found a wrong attribute of the step'
     call in%attribute('padded', text)
     if (len(text) /= 1 .or. text /= 's') error stop 'expected a text without trailing blanks'
     call in%attribute('none', reals)

@@ -188,7 +188,7 @@ class Follower:
         failure: Optional[BaseException] = None
         try:
             act()
-        except tremula.Error as error:
+        except Exception as error:
             failure = error
         if self._session.size == 1 or self._sum is None:
             if failure is not None:

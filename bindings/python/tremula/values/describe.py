@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,7 +63,7 @@ def described(session: int | None, stream: str, timeout: float, is_interruptible
             break
         left -= SLICE_SECONDS
     else:
-        status = lib.tremula_describe(session, name, left if math.isfinite(left) else -1.0, ctypes.byref(handle))
+        status = lib.tremula_describe(session, name, left, ctypes.byref(handle))
     try:
         check(status)
     except TimedOut as error:  # its text names the length of the last slice
