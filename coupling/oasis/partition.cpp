@@ -19,8 +19,8 @@ public:
 
   void expect(const std::string& kind, std::int64_t size) const {
     if (static_cast<std::int64_t>(values_.size()) < size)
-      fail(fmt::format("ig_paral, {} partition: expected at least {} elements; found {}", kind,
-                       size, values_.size()));
+      fail(fmt::format("ig_paral, {} partition: expected at least {} element{}; found {}", kind,
+                       size, size == 1 ? "" : "s", values_.size()));
   }
   /// Returns element `place`, counted from 1 as in the manual of OASIS3-MCT.
   std::int64_t at(std::int64_t place, const char* what) const {

@@ -314,6 +314,8 @@ std::size_t memory_bytes(const Layout& layout) noexcept {
     for (const auto& owner : layout.skew->owners)
       bytes += sizeof(owner) + (owner ? owner->terms.capacity() * sizeof(OwnerTerm) : 0);
   }
+  if (layout.changing)
+    bytes += layout.changing->key.capacity() + layout.changing->ranges.capacity() * sizeof(Index);
   for (const Distribution& d : layout.dims)
     if (const auto* splits = std::get_if<Splits>(&d))
       bytes += (splits->bounds.capacity() + splits->owner.capacity()) * sizeof(Index);
@@ -390,7 +392,7 @@ LocalPart local_part(const Layout& layout, Rank rank) {
           to_string(layout));
     part.dimensions = 1;
     part.extent[0] = part.elements = layout.listing->elements;
-    part.stride[0] = 1;
+    part.stride[0] = part.elements > 0 ? 1 : 0;
     part.allocated = layout.listing->allocated;
     return part;
   }

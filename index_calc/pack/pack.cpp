@@ -99,7 +99,7 @@ void list_common_runs(const Package& package, const LocalPart& mine, const Local
   if (theirs.allocated < 0 || __builtin_mul_overflow(static_cast<std::size_t>(theirs.allocated),
                                                      element_bytes, &their_bytes))
     throw core::Error(core::Errc::invalid_argument,
-                      fmt::format("pack: expected a peer's buffer of fewer than 2^64 bytes, found "
+                      fmt::format("pack: expected a peer's buffer of 0 to 2^64 - 1 bytes, found "
                                   "{} elements of {} bytes",
                                   theirs.allocated, element_bytes));
   for_each_walk(package, order, stretch, {Whose::peer, &theirs, element_bytes, their_bytes},

@@ -75,8 +75,6 @@ program oasis_misuse
     call oasis_get(var, 900, field, kinfo)
   case ('no_variable')
     call oasis_put(17, 900, field, kinfo)
-  case ('uncoupled')
-    call oasis_def_var(var_b, 'NOTHING', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
   case ('put_uncoupled')
     call oasis_put(OASIS_Var_Uncpl, 900, field, kinfo)
   case ('after_the_end')

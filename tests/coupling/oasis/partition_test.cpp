@@ -45,7 +45,7 @@ TEST(OasisPartition, HasThePointsOfTheManual) {
 
 TEST(OasisPartition, RefusesInvalidPartitions) {
   const std::pair<std::vector<int>, const char*> rows[] = {
-      {{}, "ig_paral, any partition: expected at least 1 elements; found 0"},
+      {{}, "ig_paral, any partition: expected at least 1 element; found 0"},
       {{9, 0, 6},
        "ig_paral(1): expected 0 (serial), 1 (apple), 2 (box), 3 (orange) or 4 (points); found 9"},
       {{5, 0, 1, 1, 1, 1, 1}, "ig_paral(1) = 5, the cube partition, is not supported"},
