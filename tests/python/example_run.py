@@ -51,5 +51,5 @@ class ExampleTest(unittest.TestCase):
         data = Path(path).read_bytes()
         self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
         found = struct.unpack(">II", data[16:24])
-        self.assertGreaterEqual(found, (width, height))
+        self.assertTrue(found[0] >= width and found[1] >= height, f"expected {width} x {height} pixels, found {found}")
         self.assertGreater(len(data), 20_000)
