@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""lint_units.py COMPILE_COMMANDS: reads names of files, one per line, and prints the sources to compile in order to
-check them: the file itself, or the unit of a unity build that includes it. For a header these are all sources in its
-folder, or all sources if the folder has none."""
+"""lint_units.py COMPILE_COMMANDS: reads names of files, one per line, and prints the sources that a compiler is given
+for them: the file itself, or the unit of a unity build that includes it. For a header these are the sources of its
+folder, or all if the folder has none."""
 
 import json
 import pathlib
@@ -11,10 +11,12 @@ import sys
 
 
 def units(commands: str) -> dict[pathlib.Path, str]:
-    """Returns the unit in which each source is compiled."""
+    """Returns the unit that each source is compiled in."""
     unit_of = {}
     for command in json.loads(pathlib.Path(commands).read_text()):
         unit = pathlib.Path(command["file"])
+        if unit.suffix not in (".c", ".cpp", ".cxx") or unit.stem.startswith("cmake_pch"):
+            continue  # Fortran, precompiled headers
         if "/Unity/" not in command["file"]:
             unit_of[unit] = str(unit)
             continue
