@@ -4,23 +4,23 @@
 /*
  * The C interface of Tremula. Handles are opaque. Every function that can fail returns a status,
  * which is negative for an error; tremula_last_error() then returns its text. "Collective" means that
- * every rank of the group makes the same calls in the same order. A rank that is in another call than
+ * every rank of the group makes the same calls in the same order. A rank whose call is not that of
  * rank 0 gets TREMULA_MISMATCH, and rank 0 gets TREMULA_MISMATCH or TREMULA_PEER_LOST; the text names
  * both calls.
  *
- * A session runs one call at a time, counting the calls of all its streams. If a second thread calls
- * while the first is inside, it gets TREMULA_INVALID_ARGUMENT; a call that closes a session or frees
+ * A session runs one call at a time, including the calls of all its streams. A second thread that
+ * calls while the first is inside gets TREMULA_INVALID_ARGUMENT; a call that closes a session or frees
  * a stream waits instead. A thread that is to work concurrently opens its own session.
  * A session belongs to the process that opened it: in a child made by fork every call gets
  * TREMULA_INVALID_ARGUMENT, except those that close a session or free a handle, which do nothing.
  * After MPI_Finalize the calls of a session that was opened with a communicator get
  * TREMULA_INVALID_ARGUMENT, except those same calls, which still work.
  *
- * A struct begins with its size as the application was compiled. Its function tremula_..._init,
- * which is compiled into the application, sets the size and all defaults; other languages set `size`
- * to the bytes of their struct, and the members to the values that this function sets. Later versions
- * add members at the end, and a library reads and writes only the members that both sides know, so an
- * application runs with libraries of versions other than that of its headers. An array of structs is
+ * A struct begins with the size that it had when the application was compiled. Its function
+ * tremula_..._init, which is compiled into the application, sets the size and all defaults; other
+ * languages set `size` to the size of their struct in bytes, and the members to the values that this
+ * function sets. Later versions add members at the end, and a library reads and writes only the
+ * members that both sides know, so the versions of library and headers may differ. An array of structs is
  * passed with its stride, the bytes from one element to the next (in C the sizeof of an element).
  */
 #include <stddef.h>
@@ -77,7 +77,7 @@ typedef enum tremula_type {
   TREMULA_BF16, /* the upper half of an f32 */
   TREMULA_BOOL, /* a byte that is 0 or 1 */
   TREMULA_OPAQUE_NONE = 0x10000,
-  TREMULA_OPAQUE_MOST = 0x1FFFF /* leaves room for larger elements than there are now */
+  TREMULA_OPAQUE_MOST = 0x1FFFF /* leaves room for larger elements in later versions */
 } tremula_type;
 /* The type of elements of 1 to 16384 bytes that are moved unchanged, e.g. structs. */
 #define TREMULA_OPAQUE(bytes) ((tremula_type)(TREMULA_OPAQUE_NONE + (int)(bytes)))
@@ -90,7 +90,7 @@ typedef enum tremula_attribute_type {
   TREMULA_TEXT /* const char*: UTF-8 without control and format characters except \n and \t */
 } tremula_attribute_type;
 
-/* Owners of an attribute other than a field, passed in place of a field's number. */
+/* Owners of attributes other than fields; passed in place of a field's number. */
 enum { TREMULA_OF_STREAM = -1, TREMULA_OF_STEP = -2 };
 
 typedef struct tremula_session tremula_session;
@@ -112,7 +112,8 @@ TREMULA_API tremula_status tremula_fail(tremula_status status, const char* text)
 /* ---- session ---- */
 
 /* Joins rank `rank` of the `size` ranks of the group `group` to a server. Collective; blocks until
- * the server has answered. rank = size = -1: taken from RANK and WORLD_SIZE, as torchrun sets them.
+ * the server has answered. rank = size = -1: both are taken from RANK and WORLD_SIZE in the
+ * environment, which torchrun sets.
  * For a group that has an MPI communicator see tremula_mpi.h.
  * options: NULL or a YAML mapping, e.g. "{server: localhost:7423, transport: auto, timeout: 60}";
  * the manual lists the keys. Precedence: options, TREMULA_* environment, YAML file TREMULA_CONFIG,
@@ -128,19 +129,19 @@ TREMULA_API tremula_status tremula_session_close(tremula_session* session);
  * thread of the call, unless the call has a time limit of its own. If `ask` returns a value other than
  * 0, the call ends with TREMULA_INTERRUPTED. An interrupted begin_step may be called again; after any
  * other call the stream is as after TREMULA_TIMED_OUT. If rank 0 interrupts a begin_step that waits for
- * the other side, it ends on all ranks; otherwise the other ranks of the group go on waiting for this
- * one. `ask` must not call the session, but may free handles of its streams: they are released after
+ * the other side, the call ends on all ranks; otherwise the other ranks of the group go on waiting for
+ * this one. `ask` must not call the session, but may free handles of its streams: they are released after
  * the call has ended. ask: NULL removes the function. */
 typedef int (*tremula_ask)(void* context);
 TREMULA_API tremula_status tremula_session_ask(tremula_session* session, tremula_ask ask,
                                                void* context);
-/* Returns this rank's number in the group, counted from 0; tremula_session_size the number of ranks of the
- * group. -1 for NULL. */
+/* Returns this rank's number in the group, counted from 0; tremula_session_size returns the number of
+ * ranks of the group. Both return -1 for NULL. */
 TREMULA_API int tremula_session_rank(const tremula_session* session);
 TREMULA_API int tremula_session_size(const tremula_session* session);
 /* Gives every rank of the group the `bytes` bytes that each rank passes, for decisions that depend on
  * a few numbers. Shape of `all`: [size of the group][bytes]. Collective; waits at most the session's
- * timeout. TREMULA_MISMATCH on all ranks if a rank passes another number of bytes. */
+ * timeout. TREMULA_MISMATCH on all ranks if they pass different numbers of bytes. */
 TREMULA_API tremula_status tremula_session_allgather(tremula_session* session, const void* mine,
                                                      size_t bytes, void* all);
 
@@ -153,7 +154,7 @@ TREMULA_API tremula_status tremula_session_allgather(tremula_session* session, c
  * memory of its arrays is replaced by a copy at the same address, and writes by other threads at that
  * moment may be lost. Thread-safe. A child made by fork shares the memory with its parent. */
 TREMULA_API tremula_status tremula_allocate(size_t bytes, void** memory);
-/* Frees memory of tremula_allocate, which no stream may still be using: see tremula_out_put_async and
+/* Frees memory from tremula_allocate, which no stream may still be using: see tremula_out_put_async and
  * queue_depth. NULL is allowed. */
 TREMULA_API tremula_status tremula_deallocate(void* memory);
 
@@ -173,14 +174,15 @@ TREMULA_API tremula_status tremula_layout_from_scalapack(const int desc[9], int 
  * split_factor[a] is the split factor of _StridedShard, or 1 for Shard; NULL if all are 1. With a larger
  * factor, axis a cuts only after those later axes of the same dimension whose ranks multiply to the
  * factor. Each cut makes chunks of ceil(n / ranks) elements, as torch.chunk does. A factor that is not
- * the product of whole axes is refused, also for even extents, except that a multiple of the product
- * of all those later axes is accepted where the extent divides evenly. */
+ * the product of whole axes is refused even if the extent divides evenly, with one exception: a multiple
+ * of the product of all those later axes is accepted if it does. */
 TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int axes,
                                                   const int64_t* mesh, const int* dimension_of,
                                                   const int64_t* split_factor,
                                                   tremula_layout** layout);
-/* Options, which may be added up, of a layout whose ranks list the elements that they own. */
-#define TREMULA_PARTIAL 1u /* elements may be on no rank: a consumer's array keeps them */
+/* Options of a layout whose ranks list the elements that they own; combined with |. */
+#define TREMULA_PARTIAL \
+  1u /* elements may be on no rank: a consumer's array keeps its values there */
 #define TREMULA_COPIES \
   2u /* elements may be on several ranks: in a consumer each of them gets the
                               element, in a producer one of them sends it */
@@ -228,10 +230,10 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
                                                        int64_t* global);
 /* Lists the elements that `rank` owns as runs: run i is the lengths[i] elements of the array that begin
  * with number numbers[i], counted in row-major order from 0, stored contiguously in the local buffer of
- * `rank` from offset places[i], in elements. The runs ascend by their numbers.
+ * `rank` from offset places[i], in elements. The numbers of the runs ascend.
  * *count: on return the number of runs. On entry the three arrays have room for *count runs each, or all
  * three are NULL. Where ranks list their elements, the runs are those of the rank that made the layout,
- * whatever `rank` is. Costs a pass over the runs and over the intervals of splits. */
+ * whatever `rank` is. Costs a pass over the runs and, in a layout with `splits`, over its intervals. */
 TREMULA_API tremula_status tremula_layout_runs(const tremula_layout* layout, int rank,
                                                int64_t* count, int64_t* numbers, int64_t* places,
                                                int64_t* lengths);
@@ -267,7 +269,7 @@ typedef struct tremula_update {
   const int64_t* to_origin;   /* global index where it begins in `to`; NULL: 0 */
 } tremula_update;
 
-/* Returns the update that copies elements of one type unchanged; then change the members that differ. */
+/* Returns the update that copies elements of one type unchanged; the caller may then change members. */
 static inline tremula_update tremula_update_init(const tremula_layout* from,
                                                  const tremula_layout* to, tremula_type type) {
   tremula_update update;
@@ -285,7 +287,7 @@ static inline tremula_update tremula_update_init(const tremula_layout* from,
 /* Computes which rank should take which part of the arrays `to`, so that the fewest bytes move.
  *   updates        shape [count], `stride` bytes apart
  *   process        result, shape [ranks]: process[label] is the rank that takes the part which `to`
- *                  gives to rank `label`; process[label] == label where nothing is saved
+ *                  gives to rank `label`; process[label] == label for all if that saves nothing
  *   places         NULL or shape [ranks]: ranks with equal numbers, counted from 0, are near each other,
  *                  and bytes between them cost nothing; NULL: every rank has its own place
  *   exact          0 for the greedy method, which is faster for many thousand places and may leave
@@ -322,12 +324,12 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       block (default)  begin_step waits;
  *                       drop_newest      the step is left out for that consumer;
  *                       drop_oldest      the oldest step that no rank of that consumer has asked for
- *                                        yet is withdrawn; if all have been asked for, as drop_newest.
- *                                        One of the queue_depth steps is the one that the consumer is
- *                                        taking; the others, at least 1, are kept until it begins
- *                                        them (a thread of the session answers it, unless
- *                                        `progress` is calls).
- *                       All ranks together decide when the step begins, for each consumer: all ranks
+ *                                        yet is withdrawn; if all have been asked for, this is
+ *                                        drop_newest. One of the queue_depth steps is the one that the
+ *                                        consumer is taking; the others, at least 1, are kept until it
+ *                                        begins them (a thread of the session answers the consumer,
+ *                                        unless `progress` is calls).
+ *                       When a step begins, all ranks together decide for each consumer. So all ranks
  *                       of a consumer get the same steps, and see from their numbers which were dropped.
  *                       Steps that are kept at the end are delivered by close.
  *   keep_steps          how many of the newest steps are kept for consumers that join later and ask for
@@ -345,7 +347,7 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       Consumers read the arrays themselves, which must stay as they were put until the
  *                       next begin_step, or close, has returned or failed; tremula_out_test reports this,
  *                       and tremula_out_wait cannot be used. begin_step waits for consumers that are in
- *                       a step, each as long as its lease, and then takes the version back: such a
+ *                       a step, for each until its lease ends, and then takes the version back: such a
  *                       consumer loses the stream, with TREMULA_PEER_LOST at its end_step at the latest,
  *                       and may open it again. close waits until all have taken the newest version.
  *   lease               how many seconds a consumer may read a version that is lent, counted from when
@@ -358,8 +360,8 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       0: the stream needs no consumer; those that are there get the steps.
  *   readable_by         own (default): groups with the server key of this one may subscribe;
  *                       all: groups with any of the server's keys
- *   progress            auto (default): as thread where a wire moves bytes only inside calls (between
- *                       hosts, and over mpi), else as calls;
+ *   progress            auto (default): like thread where a wire moves bytes only inside calls (between
+ *                       hosts, and over mpi), else like calls;
  *                       calls: data under way moves in the calls of the session that may wait, and in
  *                       tremula_out_test;
  *                       thread: a thread of the session also moves it between the calls */
@@ -398,20 +400,20 @@ TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
 TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
 /* Waits for `seconds`; consumers that join meanwhile are linked and get the steps that the stream keeps
  * for them (keep_steps, kind). For a producer that computes for a long time between two steps: consumers
- * are linked only while it is in a call that can link them. Between two steps; collective. */
+ * are linked only while it is in a call that can link them. Called between two steps; collective. */
 TREMULA_API tremula_status tremula_out_serve(tremula_out_stream* out, double seconds);
 /* Checks whether tremula_out_begin_step would return without waiting for a consumer. is_ready: 1 if so,
  * else 0; 0 as long as the stream lacks consumers, which only a begin_step links. Never blocks; not
  * collective. */
 TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready);
 /* Sets an attribute: a name, and `count` values of one type. of: a field's number or
- * TREMULA_OF_STREAM, before the first begin_step of any stream of the session, as fields are declared; or
+ * TREMULA_OF_STREAM, before the first begin_step of any stream of the session; or
  * TREMULA_OF_STEP, between begin_step and end_step, for that step only. Every rank sets the same
  * attributes, in any order. If a rank sets another value, or none, the stream ends on all ranks of both
  * sides with an error that names two ranks (TREMULA_MISMATCH; TREMULA_PEER_LOST on ranks that learn of it
  * from another rank). Ranks of a consumer that receive from several ranks of the producer get the error
- * with the step. Others may take the step and get the error in one of their next calls, before the end of
- * the stream at the latest. A name that is set again gets the new values. Limits: 64 KiB, names included,
+ * with the step. Other ranks may take the step and get the error in one of their next calls, before the end
+ * of the stream at the latest. A name that is set again gets the new values. Limits: 64 KiB, names included,
  * and 1024 attributes per step, per stream and per field; 1 MiB for all fields together.
  * By convention fields have "units", "long_name", "fill_value" and "coordinates" (names of other
  * fields). "time_unit", one text such as "s" or "day", is the unit of the stream's time: if it is set,
@@ -528,9 +530,9 @@ TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* att
  * options: NULL or YAML with the keys
  *   steps  every (default): all steps, except those that the producer's when_full drops;
  *          latest: each begin_step gives the newest step that is complete when the first rank of the
- *          group calls it, or the next one. The producer never waits for this consumer: it keeps
- *          the newest step for it, and the steps, at most two, that its ranks are taking, whatever
- *          queue_depth is;
+ *          group calls it, or the next one if none is new. The producer never waits for this consumer:
+ *          it keeps the newest step for it, and the steps, at most two, that its ranks are taking,
+ *          whatever queue_depth is;
  *          share: each step goes to one of the groups that share the steps of the stream, the one
  *          with the fewest steps under way. The producer waits when each of them has queue_depth steps
  *          under way, and drops none, whatever its when_full says. Steps on their way to a group that
@@ -547,13 +549,13 @@ TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* att
  *          as `start` says; the new producer numbers its steps from its first_step. If several groups
  *          produce the stream (tremula_out_part), all of them are started again.
  *          With a restart_timeout tremula_in_end_step is collective, and a step counts once it has
- *          returned TREMULA_OK, on all ranks or on none: what the ranks do together belongs after it. A
- *          step that is cut short by the loss of the producer ends with TREMULA_PEER_LOST from
- *          tremula_in_get or tremula_in_end_step; the next call is then begin_step, which returns no
- *          TREMULA_PEER_LOST unless only the link was lost and the producer goes on: steps of it are
- *          missing. TREMULA_TIMED_OUT, or what the last attempt found, such as TREMULA_NO_SERVER: no
- *          producer came in time. Any other error of the stream on one rank is reported to the others,
- *          which get it with the number of that rank.
+ *          returned TREMULA_OK, on all ranks or on none: work that all ranks or none must do with a step
+ *          belongs after it. A step that is cut short by the loss of the producer ends with
+ *          TREMULA_PEER_LOST from tremula_in_get or tremula_in_end_step; the next call is then
+ *          begin_step. That returns TREMULA_PEER_LOST only if the link was lost while the producer goes
+ *          on, so that steps are missing. TREMULA_TIMED_OUT, or the error of the last attempt, such as
+ *          TREMULA_NO_SERVER: no producer came in time. Any other error of the stream on one rank is
+ *          reported to the others, which get it with the number of that rank.
  *          A state whose readers serve may be read from one of them: when that reader leaves or is lost,
  *          the next begin_step links this group to another group that has the state, in the same epoch; no
  *          version is delivered twice, and none that is older.
@@ -581,7 +583,7 @@ TREMULA_API tremula_status tremula_in_update(tremula_in_stream* in, const char* 
 /* Decides which rank of the consumer takes which part, so that over all fields together the fewest
  * bytes come from other hosts, i.e. from ranks whose sessions have a different `host`.
  * label: from now on this rank takes, of every field, the part that its layout gives to rank
- * `label` (tremula_layout_local(layout, label, ...)); the rank's own number where nothing is saved.
+ * `label` (tremula_layout_local(layout, label, ...)); the rank's own number if relabeling saves nothing.
  * Called once, between the last tremula_in_field and the first begin_step of any stream of the session,
  * and before buffers are allocated.
  * options: NULL or YAML with the key
@@ -595,8 +597,8 @@ TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
 /* Begins a step as tremula_in_begin_step does, but waits at most `seconds` for it, and then returns
  * TREMULA_NOT_READY. 0 does not wait; the stream is then first linked when its producer waits for
  * consumers. Collective until the stream is linked, and with restart_timeout from the loss of the producer
- * until TREMULA_EPOCH_CHANGED: TREMULA_NOT_READY until all ranks have found the loss, and then until
- * another producer is linked. Otherwise ranks may get different answers. */
+ * until TREMULA_EPOCH_CHANGED: it returns TREMULA_NOT_READY until all ranks have found the loss, and then
+ * until another producer is linked. At other times ranks may get different answers. */
 TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
 /* Begins the newest step at or before `time`, for a group with time steps of its own; older steps are skipped
  * (`passed`). TREMULA_OK, or TREMULA_UP_TO_DATE if this group has already begun that step: no step is
@@ -643,7 +645,7 @@ TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int fi
  * producer applies the new layouts when it begins its next step. It then waits, at most step_timeout, until
  * this group has taken all earlier steps, which arrive in the layouts for which they were put, and begins that
  * step; its other consumers notice only the delay. So the producer must be able to reach that step before
- * this group has got it, as with queue_depth 0: TREMULA_DEADLOCK otherwise. For each step
+ * this group has got it, as it must with queue_depth 0: TREMULA_DEADLOCK otherwise. For each step
  * tremula_in_redeclarations gives the number of calls that hold for it, and tremula_in_layout gives its
  * layouts. The stream continues, also after the server has been started again. Not available for a stream of
  * several producer groups, for a state, or with steps that are asked for by their time. Refused arguments
@@ -660,15 +662,15 @@ TREMULA_API tremula_status tremula_in_redeclarations(const tremula_in_stream* in
  * TREMULA_MISMATCH: a value did not fit the declared type; the stream continues. */
 TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data,
                                           size_t bytes);
-/* Checks whether tremula_in_get of the step begun last sets every element of this rank's part, whatever it
- * held. *fills: 1 if so, else 0: an update has a beta other than 0 or writes only a box of the part, or an
+/* Checks whether tremula_in_get of the step begun last sets every element of this rank's part, whatever the
+ * buffer held. *fills: 1 if so, else 0: an update has a beta other than 0 or writes only a box of the part, or an
  * element of the part is on no rank of a producer whose ranks list their elements (TREMULA_PARTIAL). Memory
  * that was never set would keep arbitrary values there: set it before get. Called after the first begin_step.
  * Waits for nothing. */
 TREMULA_API tremula_status tremula_in_fills(const tremula_in_stream* in, int field, int* fills);
 /* Ends the step and returns its room in the queue to the producer. Collective with restart_timeout. */
 TREMULA_API tremula_status tremula_in_end_step(tremula_in_stream* in);
-/* Leaves the stream, also before its end. Every rank of the group calls it, at any time. */
+/* Leaves the stream, even before its end. Every rank of the group calls it, at any time. */
 TREMULA_API tremula_status tremula_in_close(tremula_in_stream* in);
 /* Frees the handle. If a rank frees a stream without closing it, the stream is abandoned for the whole
  * group, and the producer counts that group as lost. NULL is allowed. */
@@ -713,13 +715,13 @@ static inline tremula_statistics tremula_statistics_init(void) {
 
 /* Gives the counters of this rank since the stream was opened. Set statistics->size first, as
  * tremula_statistics_init does: at most that many bytes are written. TREMULA_INVALID_ARGUMENT for NULL and
- * for a size of 0. */
+ * for a size that no version of the struct has. */
 TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                                   tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in,
                                                  tremula_statistics* statistics);
 /* Gives the counters of this rank for the step ended last. wire_seconds: for the messages that were found
- * to be sent since the end of the step before. */
+ * to have been sent since the end of the step before. */
 TREMULA_API tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
                                                        tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_step_statistics(const tremula_in_stream* in,

@@ -84,10 +84,11 @@ constexpr tremula_type type_of() {
   else if constexpr (std::is_same_v<U, bool>)
     return TREMULA_BOOL;
   else if constexpr (std::is_class_v<U>) {
-    static_assert(std::is_trivially_copyable_v<U> && sizeof(U) <= 16384, "no element of Tremula");
+    static_assert(std::is_trivially_copyable_v<U> && sizeof(U) <= 16384,
+                  "elements must be trivially copyable and have at most 16384 bytes");
     return TREMULA_OPAQUE(sizeof(U));
   } else {
-    static_assert(std::is_integral_v<U> && sizeof(U) <= 8, "no element type of Tremula");
+    static_assert(std::is_integral_v<U> && sizeof(U) <= 8, "not an element type of Tremula");
     constexpr int log2_bytes = sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3;
     return static_cast<tremula_type>((std::is_signed_v<U> ? TREMULA_I8 : TREMULA_U8) + log2_bytes);
   }
@@ -158,7 +159,7 @@ public:
                  " block=" + detail::joined(b.block) +
                  (b.source.empty() ? "" : " source=" + detail::joined(b.source)) + " " + b.more);
   }
-  /// Returns the layout of an array on a mesh, of which every dimension may be split by any axes.
+  /// Returns the layout of an array on a mesh; any axes of the mesh may split a dimension of the array.
   static Layout on_mesh(const Mesh& m) {
     std::string text = "shape=" + detail::joined(m.shape) + " mesh=" + detail::joined(m.mesh);
     for (std::size_t d = 0; d < m.axes.size(); ++d) {
@@ -364,7 +365,7 @@ struct Redistributed {
   }
 };
 
-/// A decision which rank takes which part of the arrays `to`.
+/// A decision about which rank takes which part of the arrays `to`.
 struct Relabeling {
   std::vector<int> process;  ///< rank that takes each label, for Layout::relabeled; shape: [label]
   Index before = 0, after = 0;  ///< bytes that leave their place without and with the relabeling
@@ -443,7 +444,6 @@ struct OutOptions {
   bool readers_serve = false;  ///< for a state: readers may serve others
 
   /// Returns all options as the YAML mapping that the C interface takes.
-
   std::string text() const {
     const char* const policy = when_full == WhenFull::block         ? "block"
                                : when_full == WhenFull::drop_oldest ? "drop_oldest"
@@ -469,11 +469,10 @@ enum class Start { next, latest, oldest };
 struct InOptions {
   Steps steps = Steps::every;
   Start start = Start::next;
-  double restart_timeout = 0;  ///< seconds to wait for a producer that is lost: see tremula_in_open
+  double restart_timeout = 0;  ///< seconds to wait for another producer after one is lost
   bool serve = false;          ///< for a state: other readers may get the versions from this group
 
   /// Returns all options as the YAML mapping that the C interface takes.
-
   std::string text() const {
     const char* const which = steps == Steps::every    ? "every"
                               : steps == Steps::latest ? "latest"
@@ -636,10 +635,10 @@ public:
       if (found.type == TREMULA_INTEGER)
         return copy_of(static_cast<const std::int64_t*>(found.values));
     }
-    throw Error(TREMULA_MISMATCH, "attribute '" + name + "': expected type " +
-                                      std::to_string(wanted) + ", found " +
-                                      std::to_string(found.type) +
-                                      " (1 integers, 2 reals, 3 texts); ask for what was set");
+    throw Error(TREMULA_MISMATCH,
+                "attribute '" + name + "': expected type " + std::to_string(wanted) + ", found " +
+                    std::to_string(found.type) +
+                    " (1 integers, 2 reals, 3 texts); ask for the type that was set");
   }
   /// Returns the only value of the attribute.
   /// @throws Error as values() does, and if the attribute has more values or none
@@ -809,7 +808,7 @@ public:
   void redeclare(Field<T> field, const Layout& layout) {
     redeclare(std::span(&field.number, 1), std::span(&layout, 1));
   }
-  /// Gives several fields new layouts at once, which costs as much as for one field.
+  /// Gives several fields new layouts at once, at the cost of one field.
   /// @param fields   numbers of the fields (Field::number)
   /// @param layouts  one for each of `fields`, in their order
   void redeclare(std::span<const int> fields, std::span<const Layout> layouts) {
@@ -966,7 +965,7 @@ public:
   }
   /// Ends the step and returns its room in the queue to the producer.
   void end_step() { detail::check(tremula_in_end_step(handle_.get())); }
-  /// Leaves the stream, also before its end.
+  /// Leaves the stream, even before its end.
   void close() { detail::check(tremula_in_close(handle_.get())); }
   /// Returns the counters of this rank since the stream was opened.
   Statistics statistics() const {

@@ -11,11 +11,11 @@ extern "C" {
 
 /* Joins a group whose ranks are those of `comm` to a server, as tremula_session_open does. Collective
  * over comm, which is duplicated. MPI must be initialised; the transport `mpi` needs
- * MPI_THREAD_MULTIPLE, the others work with any level. */
+ * MPI_THREAD_MULTIPLE, the others work with any thread level. */
 TREMULA_API tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm,
                                                     const char* options, tremula_session** session);
 
-/* Does what tremula_session_open_mpi does, for an integer handle of Fortran. */
+/* Does what tremula_session_open_mpi does, for a communicator as Fortran's integer handle. */
 TREMULA_API tremula_status tremula_session_open_mpi_f(const char* group, MPI_Fint comm,
                                                       const char* options,
                                                       tremula_session** session);
@@ -25,7 +25,7 @@ TREMULA_API tremula_status tremula_session_open_mpi_f(const char* group, MPI_Fin
 typedef struct tremula_redistribution tremula_redistribution;
 
 /* Makes the plan of a redistribution, which can be run any number of times: it moves `count` arrays in
- * one round, with one message between two ranks for all of them (a long message goes in chunks;
+ * one round, all of them in one message from one rank to another (a long message goes in chunks;
  * between machines a header of 24 bytes precedes it). Shape of `updates`: [count], `stride` bytes apart.
  * Collective over comm; all ranks pass the same updates. The first call over comm sets up state that
  * stays with comm until comm is freed. Waits for the other ranks at most twice the TREMULA_TIMEOUT;
@@ -74,15 +74,14 @@ static inline tremula_redistribution_statistics tremula_redistribution_statistic
 TREMULA_API tremula_status tremula_redistribution_get_statistics(
     const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics);
 
-/* Moves one array once: makes, runs and frees a redistribution. The plans of the last calls stay with
- * comm, so that a call with an update that was used before makes no plan. An update that cannot be
- * read, e.g. of another length, gives TREMULA_INVALID_ARGUMENT on its rank only: the other ranks wait
- * TREMULA_STEP_TIMEOUT for that rank. */
+/* Moves one array once. The plans of the last calls stay with comm, so that a call with an update that
+ * was used before makes no plan. An update that cannot be read, e.g. because its size is not set, gives
+ * TREMULA_INVALID_ARGUMENT on its rank only: the other ranks wait TREMULA_STEP_TIMEOUT for that rank. */
 TREMULA_API tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
                                                 const void* from, size_t from_bytes, void* to,
                                                 size_t to_bytes);
 
-/* Does what tremula_redistribute does, for an integer handle of Fortran. */
+/* Does what tremula_redistribute does, for a communicator as Fortran's integer handle. */
 TREMULA_API tremula_status tremula_redistribute_f(MPI_Fint comm, const tremula_update* update,
                                                   const void* from, size_t from_bytes, void* to,
                                                   size_t to_bytes);

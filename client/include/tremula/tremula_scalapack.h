@@ -16,9 +16,9 @@
  *
  * The functions return nothing: as in ScaLAPACK, an error writes to standard error which argument
  * is wrong, what was expected and what was found, and ends the job with MPI_Abort. A process that
- * is missing from the exchange for longer than TREMULA_STEP_TIMEOUT (an hour) has the same effect.
- * While the processes agree on what to do (p?gemr2d, and the first call in a context) they wait for
- * each other as MPI does.
+ * is missing from the exchange for longer than TREMULA_STEP_TIMEOUT (default: an hour) has the same
+ * effect. While the processes agree on what to do (p?gemr2d, and the first call in a context) they wait
+ * for each other without a limit, as in MPI.
  *
  * The first call in a context duplicates its communicator; blacs_gridexit frees the duplicate and
  * the plans of the last calls. Not thread-safe.
