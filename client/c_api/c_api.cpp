@@ -160,8 +160,8 @@ tremula_status tremula_session_close(tremula_session* session) {
     if (session == nullptr || !session->gate->is_at_home()) return TREMULA_OK;
     core::expects(!session->gate->is_inside(), [&] {
       return fmt::format(
-          "session of group '{}': expected to be closed between its calls; found one that asks "
-          "whether to go on: let it end first",
+          "session of group '{}': expected to be closed between its calls; found it closed by its "
+          "`ask` function, inside a call: let that call end first",
           session->session->name());
     });
     {

@@ -205,7 +205,7 @@ tremula_status tremula_layout_runs(const tremula_layout* layout, int rank, int64
       expects_pointer(places, "places");
       expects_pointer(lengths, "lengths");
       core::expects(*count >= found, [&] {
-        return fmt::format("count: expected room for {} runs; found it for {}", found, *count);
+        return fmt::format("count: expected room for {} runs; found room for {}", found, *count);
       });
       for (std::size_t i = 0; i < runs.size(); ++i) {
         numbers[i] = runs[i].global;
@@ -224,7 +224,8 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
     expects_pointer(hash, "hash");
     const std::size_t width = core::element_bytes(client::type_from(type));
     const auto& listing = layout->layout.listing;
-    // Whichever member it is asked for, local_part gives the list of the rank that made the layout.
+    // Where ranks list their elements, local_part returns the part of the rank that made the
+    // layout, whichever member is passed.
     const auto part = index_calc::local_part(
         layout->layout, listing ? index_calc::ranks_of(layout->layout).front() : rank);
     const std::size_t needed = static_cast<std::size_t>(part.allocated) * width;
@@ -236,7 +237,7 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
     });
     if (!layout->layout.mesh.sums.empty())
       throw core::Error(core::Errc::unsupported,
-                        fmt::format("expected a layout whose ranks hold elements for a hash, found "
+                        fmt::format("hash: expected a layout whose ranks hold whole values, found "
                                     "\"{}\", whose ranks hold partial sums: add them up first",
                                     to_string(layout->layout)));
     if (layout->layout.changing || (listing && listing->has_copies))

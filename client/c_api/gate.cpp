@@ -43,14 +43,15 @@ Gate::Gate(std::string owner, std::function<void()> check)
 Gate::Entry Gate::enter() {
   core::expects(is_at_home(), [this] {
     return fmt::format(
-        "{}: expected a call of process {}, which opened it; found one of process {}, a child that "
-        "was forked later: fork before a session is opened, or open another session in the child",
+        "{}: expected a call from process {}, which opened it; found one from process {}, a child "
+        "that was forked later: fork before a session is opened, or open another session in the "
+        "child",
         owner_, home_.pid(), getpid());
   });
   core::expects(!is_taken_.exchange(true, std::memory_order_acquire), [this] {
     return fmt::format(
-        "{}: expected one call at a time, of all its streams together; found a second one before "
-        "the first has returned: let one thread make the calls, put a lock around them, or open a "
+        "{}: expected one call at a time, over all its streams; found a second one before the "
+        "first has returned: let one thread make the calls, put a lock around them, or open a "
         "session of another group for the other thread",
         owner_);
   });

@@ -10,7 +10,7 @@
 
 namespace tremula::client {
 
-/// Distinguishes the process that made it from the children of that process. A check costs one load.
+/// Distinguishes the process that made this object from its children. A check costs one load.
 class HomeProcess {
 public:
   HomeProcess();
@@ -23,7 +23,7 @@ public:
 private:
   int pid_;
   const volatile char* mark_ =
-      nullptr;  // a page that is zero in a child; null if this system cannot do that
+      nullptr;  // a page that is zero in a child; null if the system has no such pages
 };
 
 /// Admits one call at a time: of a session with all its streams, or of a communicator with all its
@@ -52,8 +52,8 @@ public:
   /// @throws core::Error invalid_argument in a child of the process that opened the owner, or if another call
   /// is inside; and whatever `check` throws
   Entry enter();
-  /// Returns whether this is the process that opened the owner. A child of it may free nothing, because the
-  /// parent still uses the handles.
+  /// Returns whether this is the process that opened the owner. A child process must free nothing,
+  /// because the parent still uses the handles.
   bool is_at_home() const noexcept { return home_.is_here(); }
   /// Returns whether this thread is inside a call, e.g. in a function by which the application ends a wait.
   bool is_inside() const noexcept {

@@ -11,11 +11,11 @@
 
 namespace tremula::client {
 
-/// The communicator of a group, as its session needs it.
+/// The communicator of a group, with the functions that a session needs.
 class Communicator {
 public:
   virtual ~Communicator() = default;
-  /// Returns the group of the communicator's ranks, by which they exchange messages. Collective.
+  /// Returns the group of the communicator's ranks, over which they exchange messages. Collective.
   /// @throws core::Error, on all ranks
   virtual std::unique_ptr<transport::Group> group(double timeout) = 0;
   /// A transport to other jobs.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The structs of the C interface grow at their end, and begin with their size in bytes as the application
-// was compiled. Only the members that both sides know are read and written.
+// The structs of the C interface grow at their end, and begin with the size in bytes that they had
+// when the application was compiled. Only the members that both sides know are read and written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,8 +48,8 @@ std::size_t known_bytes(const Struct* given) {
   constexpr std::size_t most_bytes = 1 << 16;  // a larger size is uninitialised memory
   core::expects(given->size >= First::bytes && given->size <= most_bytes, [&] {
     return fmt::format(
-        "{0}.size: expected the bytes of the struct, at least {1}; found {2}: set every {0} to "
-        "{0}_init(...) first (in another language than C and C++: set its size)",
+        "{0}.size: expected the size of the struct in bytes, at least {1}; found {2}: set every "
+        "{0} to {0}_init(...) first (in languages other than C and C++: set its size)",
         First::name, First::bytes, given->size);
   });
   return std::min(given->size, sizeof(Struct));
@@ -74,7 +74,7 @@ void write_struct(const Struct& from, Struct* to) {
 
 /// Returns element i of an array of the application.
 /// @param stride  bytes from one element to the next
-/// @throws core::Error invalid_argument if the element is longer
+/// @throws core::Error invalid_argument if the element is longer, or as known_bytes() does
 template <class Struct>
 Struct* element(Struct* array, std::size_t i, std::size_t stride) {
   using Byte = std::conditional_t<std::is_const_v<Struct>, const std::byte, std::byte>;

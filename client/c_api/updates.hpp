@@ -22,7 +22,8 @@ namespace tremula::client {
 /// Returns the element type.
 /// @throws core::Error invalid_argument
 core::ElementType type_from(tremula_type type);
-/// Returns the members that the application knows; the others as tremula_update_init sets them.
+/// Returns the update with the members that the application knows; the others are as
+/// tremula_update_init sets them.
 /// @throws core::Error invalid_argument
 tremula_update read_update(const tremula_update* given);
 /// Returns the update of a field; ignores the layouts and types of `update`.

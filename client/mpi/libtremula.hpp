@@ -4,8 +4,8 @@
 
 namespace tremula::client::mpi {
 
-/// Functions of the libtremula.so that is loaded in this process.
-/// @throws core::Error unsupported if it is of another version than this library
+/// Returns the functions of the libtremula.so that is loaded in this process.
+/// @throws core::Error unsupported if its version is not that of this library
 const PrivateInterface& libtremula();
 
 }  // namespace tremula::client::mpi

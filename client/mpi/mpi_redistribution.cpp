@@ -17,7 +17,7 @@ namespace {
 using namespace tremula;
 using client::redistribute::Job, client::redistribute::Redistribution;
 
-/// The job of a communicator, and what every call over it passes.
+/// The job of a communicator, and the gate that every call over it passes.
 struct GatedJob {
   explicit GatedJob(MPI_Comm comm) : job(comm) {}
   Job job;
@@ -31,7 +31,7 @@ struct SharedJob {
 };
 
 std::shared_ptr<GatedJob> job_of(MPI_Comm comm) {
-  client::mpi::libtremula();  // whose layouts are read here
+  client::mpi::libtremula();  // checks its version: its layouts are read here
   transport::mpi::expect_running();
   core::expects(comm != MPI_COMM_NULL,
                 "redistribution: expected a communicator; found MPI_COMM_NULL");
@@ -50,7 +50,7 @@ struct Buffers {
     from.emplace_back(core::BytesView{static_cast<const std::byte*>(from_data), from_bytes});
     to.emplace_back(std::span{static_cast<std::byte*>(to_data), to_bytes});
   }
-  /// Calls add(), which may refuse: the call then has no buffers.
+  /// Runs `add`, which calls add() and may refuse: the call then has no buffers.
   template <class Add>
   void fill(Add&& add) {
     try {
@@ -60,7 +60,7 @@ struct Buffers {
       from.clear(), to.clear();
     }
   }
-  /// Takes part also without buffers, so that no other rank waits for this one.
+  /// Takes part even without buffers, so that no other rank waits for this one.
   void run(Job& job, Redistribution& redistribution) const {
     try {
       job.run(redistribution, from, to);
@@ -121,7 +121,7 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
 
 void tremula_redistribution_free(tremula_redistribution* redistribution) {
   if (redistribution == nullptr || !redistribution->job->gate.is_at_home()) return;
-  const auto job = redistribution->job;  // whose gate this is inside
+  const auto job = redistribution->job;  // outlives `entry`, which the handle does not
   const auto entry = job->gate.enter_to_free();
   delete redistribution;
 }

@@ -23,7 +23,7 @@ public:
   void check() const override { transport::mpi::expect_running(); }
 
 private:
-  MPI_Comm comm_;  // used while a session is opened, and not later: the application may free it
+  MPI_Comm comm_;  // used only while a session is opened: the application may free it later
 };
 
 }  // namespace

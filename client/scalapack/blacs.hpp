@@ -5,7 +5,7 @@
 
 namespace tremula::client::scalapack {
 
-/// A process grid, and this process in it.
+/// A process grid, and the position of this process in it.
 struct Grid {
   int rows = -1, columns = -1, my_row = -1, my_column = -1;
   bool has_me() const noexcept { return my_row >= 0; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of the global context agree in one reduction on the values that only those of a grid know: its
-// matrix, and which rank has which cell. The reduction takes the lowest value, so any value wins over "unknown". Values
-// are also sent negated: the lowest and the highest show whether all processes of the grid agree.
+// The processes of the common context agree in one reduction on the values that only those of a
+// grid know: its matrix, and which rank has which cell. The reduction takes the lowest value, so
+// any value wins over "unknown". Values are also sent negated: the lowest and the highest show
+// whether all processes of the grid agree.
 #include <fmt/format.h>
 
 #include <array>
@@ -89,8 +90,8 @@ public:
           std::exchange(ranks[static_cast<std::size_t>(value[rank])], static_cast<Rank>(rank));
       core::expects(before < 0, [&] {
         return fmt::format(
-            "desc{}[1] (CTXT_): expected that of one grid, or -1; found processes {} and {} of the "
-            "common context in one place of two grids",
+            "desc{}[1] (CTXT_): expected the context of one grid, or -1; found processes {} and {} "
+            "of the common context in the same cell of two grids",
             matrix.name, before, rank);
       });
     }
@@ -98,7 +99,7 @@ public:
       core::expects(ranks[cell] >= 0, [&] {
         return fmt::format(
             "context: expected one that has all processes of the grid of desc{}; found that the "
-            "one in row {} and column {} is missing",
+            "process in row {} and column {} is missing",
             matrix.name, cell / static_cast<std::size_t>(matrix.grid.columns),
             cell % static_cast<std::size_t>(matrix.grid.columns));
       });

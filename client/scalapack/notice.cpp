@@ -23,8 +23,8 @@ std::string library_of(const void* address) {
 }
 std::string own_library() { return library_of(reinterpret_cast<const void*>(&own_library)); }
 
-/// Returns whether this is the first process of its job. Relies on the variables that launchers set, as MPI does not
-/// run yet; true for a process that no launcher has started.
+/// Returns whether this is the first process of its job. Relies on the variables that launchers
+/// set, because MPI is not initialised yet; true for a process that no launcher has started.
 bool is_first_of_its_job() {
   constexpr std::array ranks{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
   return std::ranges::all_of(ranks, [](const char* name) {

@@ -21,10 +21,10 @@ namespace {
 
 /// How much longer a rank waits for the outcome of another rank than that rank has for its work.
 constexpr double grace_seconds = 10;
-/// How long it takes at most until the server knows of a rank that has left.
+/// The longest time until the server knows of a rank that has left.
 constexpr double known_within_seconds = 2;
-/// Pause after the first question to the server for such a rank; it doubles after each. All ranks of a group may
-/// ask, so each asks only half a dozen times in all.
+/// Pause after the first question to the server about such a rank; it doubles after each. All ranks
+/// of a group may ask, so each asks only half a dozen times in all.
 constexpr std::chrono::milliseconds first_between_questions{50};
 /// Pause between two looks at notices of the server.
 constexpr std::chrono::milliseconds between_looks{20};
@@ -69,10 +69,10 @@ core::Bytes decode_outcome(core::BytesView bytes) {
 
 /// Meaning of the bytes that follow a head.
 enum class PayloadKind : std::uint8_t {
-  from_root,        ///< bytes of rank 0, for all ranks
-  part_of_all,      ///< bytes of every rank, for all ranks
-  part_of_stream,   ///< the same about a stream; a rank that has lost the stream does not take part
-  of_another_call,  ///< unused bytes: the sender is in another call than rank 0
+  from_root,       ///< bytes of rank 0, for all ranks
+  part_of_all,     ///< bytes of every rank, for all ranks
+  part_of_stream,  ///< likewise, about a stream; a rank that has lost the stream does not take part
+  of_another_call,  ///< unused bytes: the sender's call is not that of rank 0
   of_lost_stream,   ///< no bytes, in answer to part_of_stream: the sender has lost the stream
 };
 

@@ -61,7 +61,7 @@ public:
   std::optional<Note> take_note() override { return group_->take_note(); }
 
 private:
-  /// Counts a call that begins.
+  /// Counts the call that begins.
   void count();
   /// Runs the call that was counted last, while the server knows of it.
   /// @param is_of_root  the call waits only for rank 0, and rank 0 waits for no rank
@@ -82,8 +82,8 @@ private:
   LongWait* wait_ = nullptr;  // the wait of the agreement that is under way; null if none is
 };
 
-/// The point at which a rank has left an agreement of a stream that is lost. Other ranks may still join that
-/// agreement: the next one, of whatever call, begins by completing it.
+/// The point at which a rank has left an agreement about a stream that is lost. Other ranks may
+/// still join it, so this rank completes it at the start of its next agreement, in whatever call.
 struct Left {
   enum class At : std::uint8_t {
     nothing,
@@ -95,7 +95,7 @@ struct Left {
   core::Bytes head;  ///< head of a later agreement of this rank, if it has arrived; empty if not
 };
 
-/// The ranks of a group, and the call in which this rank is.
+/// The ranks of a group, and the call that this rank is in.
 struct AgreementContext {
   transport::Group& group;
   const std::string& name;  ///< name of the group
@@ -107,7 +107,7 @@ struct AgreementContext {
 };
 
 /// Returns the bytes of every rank on every rank. Collective. Shape of the result: [rank].
-/// @throws core::Error mismatch on every rank if any is in another call than rank 0
+/// @throws core::Error mismatch on every rank if the call of any is not that of rank 0
 std::vector<core::Bytes> allgather(const AgreementContext& context, core::Bytes bytes,
                                    core::Deadline deadline);
 
@@ -127,7 +127,7 @@ using Gather = std::function<std::vector<core::Bytes>(core::Bytes mine, core::De
 /// Runs `work` on rank 0 and returns its bytes on all ranks; if it throws, all ranks throw that error.
 /// Collective. Rank 0 waits for no rank.
 /// @param deadline  deadline of `work`; the other ranks wait a little longer for its outcome
-/// @throws core::Error mismatch on a rank that is in another call than rank 0; rank 0 does not notice
+/// @throws core::Error mismatch on a rank whose call is not that of rank 0; rank 0 does not notice
 core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         core::Deadline deadline);
 /// Runs `work` on rank 0 as above, but uses `gather` to agree. Rank 0 may wait in it.
@@ -143,7 +143,7 @@ void run_collectively(const AgreementContext& context, const std::function<void(
 void run_collectively(const AgreementContext& context, const std::function<void()>& work,
                       const Gather& gather, core::Deadline deadline);
 
-/// Runs `work` on every rank as above, without a call to compare: for the time before there are streams.
+/// Runs `work` on every rank as above, without comparing calls: used before there are streams.
 inline void run_collectively(transport::Group& group, const std::string& name,
                              const std::function<void()>& work, core::Deadline deadline) {
   run_collectively({group, name, CollectiveCall{}}, work, deadline);

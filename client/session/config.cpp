@@ -286,12 +286,12 @@ OutConfig load_out_config(const std::string& options) {
        {"readers_serve", flag("readers_serve", c.readers_serve)}});
   core::expects(
       c.is_state || !c.readers_serve,
-      "readers_serve (from stream options): expected kind: state, of which readers have a "
-      "newest version to serve; found kind: steps: leave readers_serve out, or set kind");
+      "readers_serve (from stream options): expected kind: state, because readers serve its "
+      "newest version; found kind: steps: leave readers_serve out, or set kind");
   core::expects(!c.lends || (c.is_state && c.keep_steps <= 1),
                 "versions (from stream options): expected kind: state and keep_steps of at most 1 "
-                "where versions are lent, as only the newest one can be; found others: leave "
-                "versions out, or set both");
+                "where versions are lent, because only the newest one can be lent; found others: "
+                "leave versions out, or set both");
   if (c.is_state) c.keep_steps = std::max(c.keep_steps, 1);
   if (c.is_state) c.queue_depth = c.lends ? 0 : std::max(c.queue_depth, 1);
   core::expects(c.when_full == WhenFull::block || c.queue_depth > 0,
@@ -314,9 +314,9 @@ InConfig load_in_config(const std::string& options) {
        {"restart_timeout", seconds("restart_timeout", c.restart_timeout, 0)},
        {"serve", flag("serve", c.serves)}});
   core::expects(!c.serves || (c.restart_timeout > 0 && c.steps != Steps::share),
-                "serve (from stream options): expected a restart_timeout, as the ranks of a group "
-                "that serves agree in end_step, and steps other than share; found none, or share: "
-                "leave serve out, or set both");
+                "serve (from stream options): expected a restart_timeout, because the ranks of a "
+                "group that serves agree in end_step, and steps other than share; found none, or "
+                "share: leave serve out, or set both");
   core::expects(c.steps != Steps::share || c.start == Start::next,
                 "start (from stream options): expected next where consumers share the steps; found "
                 "another value, whose steps may already have gone to another consumer: leave start "

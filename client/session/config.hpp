@@ -38,7 +38,7 @@ struct SessionConfig {
 #else
   bool check_lent = true;
 #endif
-  bool dump = true;      ///< SIGUSR1 prints what this rank waits for, unless it has an action
+  bool dump = true;  ///< SIGUSR1 prints what this rank waits for, unless it already has an action
   int copy_threads = 1;  ///< how many threads copy large packages, including the rank's own
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty: the best that both sides have

@@ -489,7 +489,7 @@ wire::Explained Control::explain(const wire::Explain& question) noexcept {
     wire::ToServer message;
     *message.mutable_explain() = question;
     return call(std::move(message), core::Deadline::after(1)).explained();
-  } catch (const std::exception& e) {  // the caller does without it
+  } catch (const std::exception& e) {  // the caller can do without an answer
     log_.debug("client", fmt::format("explain error=\"{}\"", e.what()));
     return {};
   }

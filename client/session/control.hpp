@@ -25,11 +25,12 @@
 
 namespace tremula::client {
 
-/// The connection of one rank to the server. Thread-safe. A background thread (of the connection) receives
-/// replies and notices and sends heartbeats; all functions are called from the application's thread, except
-/// find_addresses and link_end, which any thread calls. When the server goes away, existing links stay as they
-/// are: their data does not pass through the server. Another thread then looks for the server until it is there
-/// again, and reports to it what the group has; calls wait for that.
+/// The connection of one rank to the server. Thread-safe. A background thread (of the connection)
+/// receives replies and notices and sends heartbeats; all functions are called from the
+/// application's thread, except find_addresses and link_end, which any thread may call. When the
+/// server goes away, existing links stay as they are: their data does not pass through the server.
+/// Another thread then looks for the server until it is there again, and reports to it what the
+/// group has; calls wait for that.
 class Control {
 public:
   /// Connects and sends Hello. Waits for a server that is not there yet, and logs that it waits.
@@ -82,19 +83,21 @@ public:
   /// Returns whether find_addresses() would return addresses.
   /// @throws core::Error as take_addresses() does, except timed_out
   bool poll_addresses(std::uint64_t link);
-  /// Records on a consumer that its producer has ended the link in its old layouts, and that the link is set up
-  /// anew. (A producer records that when it sends Redeclare.) Notices for such a link come from whatever server
-  /// there is by then; each side sends that server what it has sent to the one before.
+  /// Records on a consumer that its producer has ended the link in its old layouts, and that the
+  /// link is set up anew. (A producer records that when it sends Redeclare.) Notices for such a
+  /// link come from whichever server is there by then; each side sends that server what it has sent
+  /// to the one before.
   void set_up_again(std::uint64_t link);
   /// Records that the other side has this side's addresses, which need not be sent to another server.
   void note_opened(std::uint64_t link);
   /// Returns how often the link was set up anew. Called on rank 0.
   std::uint64_t times_again(std::uint64_t link);
-  /// Waits for the fields that the producer of such a link has declared again, and returns them.
+  /// Waits for the fields that the producer of a link that is set up anew has declared again, and
+  /// returns them.
   /// @throws core::Error as take_addresses() does
   wire::Redeclared take_redeclared(std::uint64_t link, core::Deadline deadline);
   /// Returns whether the consumer of the link wants other layouts, and this group has not itself asked that group
-  /// for layouts that go first. Costs one atomic load while no consumer does.
+  /// for layouts that go first. Costs one atomic load while no consumer wants any.
   bool wants_redeclared(std::uint64_t link);
   /// Returns the layouts that the consumer of the link wants, until the server has agreed to them; nullopt if it
   /// wants none.
@@ -133,7 +136,7 @@ public:
   struct LinkEnd {
     bool lost = false;
     std::string why;
-    std::uint64_t order = ~std::uint64_t{0};  ///< in which the server reported the ends of links
+    std::uint64_t order = ~std::uint64_t{0};  ///< number of the report, in the server's order
   };
   /// Returns the end of the link; nullopt while the server has reported none. Costs one atomic load while no link
   /// has ended.
@@ -166,7 +169,7 @@ private:
   /// Checks that there is still a key if this session has joined with one: without it another program may answer.
   /// @throws core::Error no_server
   void check_key(const transport::HostPort& address, const std::optional<core::Key>& key);
-  /// Connects, sends Hello and, after an earlier server, what the group has.
+  /// Connects, sends Hello and, after an earlier server, reports what the group has.
   void join(const transport::HostPort& address, const std::optional<core::Key>& key,
             core::Deadline connected, core::Deadline answered);
   /// Sends one message over the present connection and waits for the answer.
@@ -177,8 +180,9 @@ private:
   /// Runs in its own thread: joins a server again whenever there is none, until the session ends.
   void come_back();
   bool has_left() const { return is_over_ || own_group_lost_ || refused_; }
-  /// Returns what the next server must know, as far as the one before knew it: a message for each part, in the
-  /// order in which they are sent. A stream is in no later part than its links; the presence is in the last part.
+  /// Returns what the next server must know, as far as the one before knew it: one message for each
+  /// part, in the order of sending. A stream is in no later part than its links; the presence is in
+  /// the last part.
   std::vector<wire::Resume> resume() const;
   /// Adds the latest counters, as many as a heartbeat may hold; the next heartbeat begins with the rest. Called with
   /// the lock held.
@@ -190,7 +194,7 @@ private:
   /// Sends presence_ to the server. Returns whether the answer says is_choosing.
   bool send_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
   /// Waits until `is_ready`, called with the lock held, returns true.
-  /// @return false if the deadline has passed before
+  /// @return false if the deadline passes first
   bool wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,
             const std::function<bool()>& is_ready);
   void on_frame(core::BytesView frame);
@@ -231,16 +235,16 @@ private:
   /// The state of a link that is not forgotten, as the server has reported it.
   struct KnownLink {
     std::optional<wire::Matched> matched;  // on rank 0
-    bool has_sent_addresses = false;       // the server has this side's: it is open, or about to be
-    /// How often the link was set up anew. On the producer it counts the Redeclare that it has sent, on the
-    /// consumer the ends of old layouts that it has seen.
+    bool has_sent_addresses = false;       // to the server: the link is open, or about to be
+    /// How often the link was set up anew. The producer counts the Redeclare messages that it has
+    /// sent, the consumer the ends of old layouts that it has seen.
     std::uint64_t again = 0;
     std::optional<wire::LinkAddresses> addresses;
     /// Addresses of this side, sent when the link was last set up anew, until the other side has them.
     std::optional<wire::LinkAddresses> sent_addresses;
     std::optional<wire::Redeclared> redeclared;
-    /// Layouts that the consumer wants: `wanted` as reported to this producer; `asked` as this consumer has asked
-    /// for them, until they hold.
+    /// Layouts that the consumer wants: `wanted` as reported to this producer; `asked` as requested
+    /// by this consumer, until they hold.
     std::optional<wire::RedeclareLink> wanted, asked;
     std::optional<wire::RedeclareLink> in_doubt;  // see postpone_wanted()
     core::Deadline wanted_from = core::Deadline::after(0);
@@ -252,7 +256,8 @@ private:
   template <class Notice>
   Notice take(std::uint64_t link, std::optional<Notice> KnownLink::*notice, std::string_view what,
               core::Deadline deadline);
-  /// Returns whether the server of the link is gone and no other one knows it: it can no longer be set up.
+  /// Returns whether the server of the link is gone and no other one knows the link: it can no
+  /// longer be set up.
   bool is_of_earlier_server(std::uint64_t link, const KnownLink& entry) const;
   /// Checks that a notice which has not arrived may still come. Called with the lock held.
   /// @throws core::Error why it will not come
@@ -266,7 +271,7 @@ private:
   std::optional<Notice> find(std::uint64_t link, std::optional<Notice> KnownLink::*notice);
   /// Returns the state of a link, which it makes if necessary; null if `link` was forgotten.
   KnownLink* known(std::uint64_t link);
-  static constexpr std::size_t most_forgotten = 256;  // notices about a forgotten link follow soon
+  static constexpr std::size_t most_forgotten = 256;  // late notices about a link come soon
   std::map<std::uint64_t, KnownLink> links_;
   std::uint64_t ends_reported_ = 0;
   std::deque<std::uint64_t> forgotten_;  // the links forgotten last
@@ -280,7 +285,8 @@ private:
   };
   std::map<std::uint64_t, GivenUp> given_up_;  // the latest, by the incarnation of the stream
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
-  /// Keys of counters_ whose steps were reported; of the others only what they wait for is known.
+  /// Keys of counters_ whose steps were reported; the others have only the group that this rank
+  /// waits for.
   std::set<std::pair<std::string, std::uint64_t>> counted_;
   std::pair<std::string, std::uint64_t> next_counters_;  // the first counters of the next heartbeat
   int first_lag_ = 0;  // their first lag, if a stream has too many links for one heartbeat
@@ -295,7 +301,7 @@ private:
       connection_;  // last: its thread calls into this object; may be null while there is no server
 };
 
-/// Reports to the server, as long as it exists, that this rank waits for `group` in `stream`.
+/// While it exists, reports to the server that this rank waits for `group` in `stream`.
 class Waiting {
 public:
   Waiting(Control& control, const std::string& stream, const std::string& group)

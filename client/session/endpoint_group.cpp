@@ -102,7 +102,7 @@ void EndpointGroup::wait(Round& round, core::Deadline deadline) {
     throw core::Error(
         core::Errc::timed_out,
         fmt::format("rank {} of {}: expected {} in time; found none; is a rank of this "
-                    "group stuck, or has it taken another turn?",
+                    "group stuck, or in another call?",
                     rank_, size_, round.what));
 }
 
@@ -124,8 +124,8 @@ void EndpointGroup::begin(Round& round) {
   }
   const auto incoming = round.incoming(peers_.size());
   const bool are_lengths = step == Round::Step::take_lengths;
-  round.what =
-      are_lengths ? "a message of every other rank" : "the rest of a message of every other rank";
+  round.what = are_lengths ? "a message from every other rank"
+                           : "the rest of a message from every other rank";
   if (are_lengths) round.lengths.assign(peers_.size(), 0);
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (are_lengths) {

@@ -77,7 +77,7 @@ std::vector<LinkTurns> ProgressEngine::turns() {
 }
 
 void ProgressEngine::start_thread() {
-  const std::scoped_lock lock(mutex_);  // it begins when thread_, at which it looks, is set
+  const std::scoped_lock lock(mutex_);  // the thread reads thread_, so it waits until that is set
   if (!thread_.joinable()) thread_ = core::start_thread([this] { run(); });
 }
 

@@ -34,7 +34,7 @@ public:
       all.emplace_back(view.begin(), view.end());
     }
     core::expects(all.size() == static_cast<std::size_t>(size_),
-                  "server: expected one part a rank");
+                  "server: expected one part per rank");
     return all;
   }
 

@@ -69,7 +69,7 @@ std::string environment(const char* variable) {
 
 /// Returns a text that the ranks of one job without MPI share with no other job, as far as their launcher
 /// provides one. torchrun's run id is "none" for every job unless one is given. The address where its ranks
-/// meet distinguishes jobs, provided that the host replaces a loopback address.
+/// meet distinguishes jobs, provided that the name of the host replaces a loopback address.
 /// @throws core::Error invalid_argument if torchrun names neither
 std::string job_from_environment(const std::string& host) {
   if (const std::string job = environment("TREMULA_JOB"); !job.empty()) return job;
@@ -92,8 +92,8 @@ std::string job_from_environment(const std::string& host) {
   return "unnamed";
 }
 
-/// The offers by which a rank can be reached, as it sends them to the others: its host, then the name of a
-/// transport and an offer of it in turn, a line each.
+/// The offers by which a rank can be reached, as it sends them to the others: its host, then
+/// alternately the name of a transport and one of its offers, each on its own line.
 struct RankOffers {
   std::string host;
   std::vector<std::string> transports, offers;  // of equal length
@@ -422,8 +422,8 @@ std::vector<std::string> Session::choices(const std::string& offer) {
   }
   if (common.empty())
     throw Error(Errc::unsupported,
-                fmt::format("group '{}': expected a way over {} that all its {} ranks have; found "
-                            "none, here {}; set ofi_provider to one that all have",
+                fmt::format("group '{}': expected a provider of {} that all its {} ranks have; "
+                            "found none, here {}; set ofi_provider to one that all have",
                             name_, transport_of(offer).name(), size(), fmt::join(mine, ", ")));
   return common;
 }

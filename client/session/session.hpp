@@ -92,7 +92,7 @@ public:
   SetUp& set_up() noexcept { return set_up_; }
 
   /// Repeats `poll` until it is true, and moves all streams meanwhile.
-  /// @return false if the deadline has passed before
+  /// @return false if the deadline passes first
   template <class Poll>
   bool waits_for(Poll&& poll, core::Deadline deadline) {
     const auto moving_poll = [&] {
@@ -114,8 +114,8 @@ public:
   void make_call_between_steps() noexcept { call_.is_between_turns = true; }
   /// Marks the current call as one that waits for the group because this rank has lost a producer.
   void make_call_after_loss() noexcept { call_.is_after_loss = true; }
-  /// Marks the current call as one of a stream that this group produces: it ends if another rank leaves the
-  /// stream before its end.
+  /// Marks the current call as one of a stream that this group produces: the call ends if another
+  /// rank leaves the stream before its end.
   /// @param incarnation  incarnation of the stream; 0: it has none yet
   void end_call_with(std::uint64_t incarnation) noexcept { in_call_of_ = incarnation; }
   /// Returns the bytes of every rank on every rank. Collective, as are the functions below; see agreement.hpp.
@@ -163,8 +163,8 @@ private:
   Transports transports_;
   std::unique_ptr<transport::Group> group_;  // after the members that it may use
   CollectiveCall call_;                      // the latest collective call
-  std::uint64_t in_call_of_ = 0;             // incarnation of the stream that the call produces
-  std::vector<std::uint64_t> over_;          // links whose end ends the agreement that is under way
+  std::uint64_t in_call_of_ = 0;     // incarnation of the produced stream of that call; 0: none
+  std::vector<std::uint64_t> over_;  // links whose end ends the agreement that is under way
   Left left_;
   std::vector<wire::Offer> offers_;
   WordExchange words_;

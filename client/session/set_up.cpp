@@ -20,13 +20,13 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Seconds between two questions to the server why no link comes.
+/// Seconds between two questions to the server about why no link comes.
 constexpr double turn_seconds = 0.4;
-/// Seconds that one turn waits until a linked producer admits a consumer: no notice of the server ends that wait.
+/// Seconds that one turn waits for a linked producer to admit a consumer: no notice ends that wait.
 constexpr double begin_turn_seconds = 0.02;
-/// Seconds between two questions of a call that could return whether choices of a provider are still missing.
+/// Seconds after which a call that could return asks again whether choices are still missing.
 constexpr double choice_turn_seconds = 0.05;
-/// Seconds that the server has to answer in any case.
+/// Seconds that the server always has to answer, however short the time limit is.
 constexpr double least_wait_seconds = 1;
 /// How many warnings one call that waits logs at most.
 constexpr std::size_t most_warnings = 3;
@@ -57,9 +57,9 @@ struct SetUp::Wait {
   bool begins;
   const std::function<bool()>& is_done;
   std::optional<core::Deadline> until;
-  core::Deadline none_came;                     // for the other side to come
-  std::optional<core::Deadline> is_busy{};      // set when the other side arrives, to open the link
-  std::optional<core::Deadline> is_kept_out{};  // set when all links are open, to be admitted
+  core::Deadline none_came;                     // deadline of the other side: to come
+  std::optional<core::Deadline> is_busy{};      // to open the link; set when it comes
+  std::optional<core::Deadline> is_kept_out{};  // to admit this side; set when all links are open
   /// When to warn that a producer does not admit a consumer.
   core::Deadline is_said = core::Deadline::after(least_wait_seconds);
   bool is_present = false, has_left = false;
@@ -193,7 +193,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .until = until,
             .none_came = core::Deadline::after(own.most_wait_seconds(session_.config().timeout)),
             .chosen_by = chosen_by ? chosen_by : until};
-  // All ranks are in this call, and return when rank 0 does: so they all wait for the same.
+  // All ranks are in this call, and return when rank 0 does: so they all wait for the same event.
   const auto describe = [&] {
     if (own.has_awaited_begin())
       if (auto begin = own.awaited_begin()) return *std::move(begin);
@@ -218,7 +218,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     try {
       if (wait.is_present && !wait.has_left)
         session_.control().end_presence(core::Deadline::after(1));
-    } catch (const Error& error) {  // the first one counts
+    } catch (const Error& error) {  // the first error counts
       session_.log().debug("client", fmt::format("end_presence error=\"{}\"", error.what()));
     }
     throw;
@@ -282,7 +282,8 @@ bool SetUp::is_late(Wait& wait) {
   const bool is_served = control.wait_for_server(core::Deadline::after(turn_until(wait.until)));
   if (!is_served && (wait.until || !wait.none_came.expired())) return false;
   const wire::Explained explained = explain(wait, is_served);
-  // The cause that one look finds may be gone at the next, e.g. of a group whose ranks come one after another.
+  // The cause that one look finds may be gone at the next, e.g. if the ranks of a group come one
+  // after another.
   const bool lasts = std::exchange(wait.found, explained.text()) == explained.text();
   wait.has_come = explained.has_come();
   wait.has_begun = explained.has_begun();
@@ -363,7 +364,7 @@ void SetUp::join_without_end(const wire::Matched& matched) {
   std::string why;
   try {
     session_.run_collectively(
-        [&] {  // with which a consumer's open_link begins; a producer asks opening_terms first
+        [&] {  // a consumer's open_link begins so as well; a producer agrees on opening_terms first
           throw Error(Errc::cancelled,
                       fmt::format("stream '{}' was closed before it was linked", matched.stream()));
         });

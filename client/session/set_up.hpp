@@ -45,10 +45,9 @@ public:
   /// @param have_begun  the producers that a consumer is not linked to yet have already begun the stream
   virtual void end_turn([[maybe_unused]] bool have_begun) {}
   /// Returns the wait of a consumer whose links are all open, while one of its producers has yet to admit it; nullopt
-  /// if it does not wait so. Moves the session's data.
+  /// if it waits for none. Moves the session's data.
   virtual std::optional<wire::Wait> awaited_begin() { return std::nullopt; }
-  /// Returns whether that wait has lasted so long that the producer must have begun the stream as
-  /// well.
+  /// Returns whether that wait has lasted so long that the producer must have begun the stream.
   virtual bool has_awaited_begin() const { return false; }
   /// Returns whether a consumer takes no further steps over the links that it has had.
   virtual bool has_lost_links() { return true; }
@@ -86,7 +85,7 @@ public:
   struct Outcome {
     bool is_done = false;
     std::string found;  ///< if not done: what the server knows instead, for people
-    /// If not done: the other side is known, but has opened no link for step_timeout.
+    /// If not done: the other side is known, but has not opened the link in time.
     bool has_come = false;
   };
   /// Announces to the server all ends that all ranks have declared alike, and opens links until is_done().
@@ -123,8 +122,8 @@ private:
   bool is_late(Wait& wait);
   /// Returns whether the wait for a producer that is linked has lasted too long. Does not ask the server.
   bool is_late(Wait& wait, const wire::Wait& begin);
-  /// Returns what the server knows of missing links; empty if no answer comes. Once the call's time is over, it waits
-  /// at most one more second.
+  /// Returns what the server knows of missing links. Once the call's time is over, it waits at most
+  /// one more second, and returns an empty answer if none comes.
   wire::Explained explain(const Wait& wait, bool is_served);
   /// Returns whether the time limit of a step has passed since the first call with `until`, which it sets.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;

@@ -25,14 +25,16 @@ namespace tremula::client {
 
 namespace {
 
-// A process has one action for a signal, however many sessions it has. The variables that the handler reads are
-// set before the handler is, and are kept: it may still run on another thread when it is removed.
+// A process has one action for a signal, however many sessions it has. The variables that the
+// handler reads are set before the handler is installed, and kept: it may still run on another
+// thread when it is removed.
 int event = -1;
 pid_t home = -1;
 
 void write_event() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(event, &one, sizeof one);  // full: a dump is due
+  // If the write fails because the counter is full, a dump is due in any case.
+  [[maybe_unused]] const auto written = write(event, &one, sizeof one);
 }
 
 extern "C" void tremula_on_dump_signal(int number) {
@@ -92,7 +94,7 @@ public:
     is_over_ = false;
     try {
       thread_ = core::start_thread([this] { run(); });
-    } catch (const std::system_error&) {  // no further thread: the signal keeps its action
+    } catch (const std::system_error&) {  // no thread can be started: the signal keeps its action
       return;
     }
     struct sigaction action {};
@@ -128,8 +130,8 @@ private:
     }
   }
 
-  /// Returns the texts of all sessions if they are asked for, else an empty text; nullopt once the dump has
-  /// ended.
+  /// Returns the texts of all sessions if they are asked for, else an empty text; nullopt once the
+  /// thread must end.
   std::optional<std::string> gather(bool is_asked) {
     const std::scoped_lock lock(mutex_);
     if (is_over_) return std::nullopt;

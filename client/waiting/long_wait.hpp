@@ -33,13 +33,13 @@ public:
   /// Sets the function by which the application can end a wait.
   /// @param is_over  called now and then during a long wait, by the application's thread; returns true to end it
   void ask_by(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
-  /// Asks the application whether to end a wait for the server, which cannot be reported to it.
+  /// Asks the application whether to end a wait for the server, which no heartbeat can report.
   /// @throws core::Error interrupted if the application does not want to wait
   void ask_whether_to_wait(const std::string& stream) const;
-  /// Counts an agreement of the ranks of the group that begins. Called by the application's thread.
+  /// Counts the agreement of the group's ranks that now begins. Called by the application's thread.
   /// @return how many agreements have begun, including this one; equal on all ranks
   std::uint64_t begin_agreement() noexcept { return ++agreements_; }
-  /// Returns what the rank waits for; nullopt if it does not wait, or not for long yet.
+  /// Returns what the rank waits for; nullopt if it does not wait, or has not waited long.
   std::optional<wire::Wait> present() const;
   /// Records that the server has found the wait in a circle.
   void take(const wire::Deadlock& deadlock);
@@ -52,8 +52,9 @@ private:
   /// @throws core::Error deadlock; mismatch if all ranks of the circle are of one group
   void check() const;
   /// Asks the application whether to end the present wait.
-  /// @param is_agreement  the wait ends only a second after that: another rank may end it for all, and a rank that
-  ///                      leaves an agreement on its own can take part in no other
+  /// @param is_agreement  the wait ends only a second after the application's answer: another rank
+  ///                      may end it for all, and a rank that leaves an agreement on its own can
+  ///                      take part in no other
   /// @throws core::Error interrupted if the application has ended the present wait
   void ask(bool is_agreement, Clock::time_point now);
   void end() noexcept;

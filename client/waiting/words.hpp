@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the ranks of a group agree when no rank may wait for another inside a call. Each rank says its word of a
-// round once, in whatever call it is, and gets the result later, the same as all other ranks:
+// round once, whatever call it is in, and gets the result later, the same as all other ranks:
 //
 //     rank 1   says 'lost'        goes on, comes back: nothing yet         gets 'lost'
 //     rank 2          says 'whole', waits                                  gets 'lost'
@@ -28,17 +28,17 @@ struct Word {
   bool is_final = false;
   core::Rank from = 0;
   core::Errc code{};
-  std::string why{};  ///< cut off where it does not fit into a note
+  std::string why{};  ///< cut off if it does not fit into a note
 };
 
 /// One rank's side of all such agreements. Belongs to the application's thread.
 class WordExchange {
 public:
-  /// Keeps words of that subject from now on. Its number is equal on all ranks, and not used again.
+  /// Keeps the words of a subject from now on. Its number is equal on all ranks and used only once.
   void open(std::uint64_t subject) { subjects_[subject]; }
   void close(std::uint64_t subject) noexcept { subjects_.erase(subject); }
   /// Says this rank's word of a round.
-  /// @pre `subject` is open, and rounds are said in their order, each once
+  /// @pre `subject` is open, and this rank has said its words of all earlier rounds
   void say(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word);
   /// Returns the result of a round, once; nullopt if it is not known yet. Forgets earlier rounds.
   std::optional<Word> receive(transport::Group& group, std::uint64_t subject, std::uint64_t round);

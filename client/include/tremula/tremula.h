@@ -181,8 +181,7 @@ TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t*
                                                   const int64_t* split_factor,
                                                   tremula_layout** layout);
 /* Options of a layout whose ranks list the elements that they own; combined with |. */
-#define TREMULA_PARTIAL \
-  1u /* elements may be on no rank: a consumer's array keeps its values there */
+#define TREMULA_PARTIAL 1u /* elements may be on no rank: a consumer's array is unchanged there */
 #define TREMULA_COPIES \
   2u /* elements may be on several ranks: in a consumer each of them gets the
                               element, in a producer one of them sends it */
