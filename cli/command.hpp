@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The commands of `tremula`. Each is in a file of its name, adds itself to the command line, and
-// runs if it is chosen; it fails by throwing core::Error.
+// The commands of `tremula`. Each is in a file that is named after it, adds itself to the command
+// line, and runs if it is chosen; it fails by throwing core::Error.
 #include <CLI/App.hpp>
 #include <string>
 

@@ -32,7 +32,7 @@ void add_serve(CLI::App& app) {
   add("--port", "port", "Port; 0 = any free one (default 7423)");
   add("--port-file", "port_file", "Write host:port into this file while the server listens");
   add("--key-file", "key_file",
-      "File with the key that jobs must prove to know, made if it is missing; needed with --bind "
+      "File with the key that jobs must prove they know, made if it is missing; needed with --bind "
       "beyond this host; none = no key (default: PORT_FILE.key if there is a port file, else a "
       "file that jobs of this user on this host find by the port)");
   add("--tls-certificate", "tls_certificate",
@@ -44,10 +44,10 @@ void add_serve(CLI::App& app) {
       "it has been silent for 10 s, unless the key 'silence' of its session says otherwise "
       "(default 1)");
   add("--hello", "hello",
-      "Seconds that a new connection may take to its first message before it is closed (default "
-      "10)");
+      "Seconds after which a new connection is closed if it has not sent its first message "
+      "(default 10)");
   add("--connections-per-host", "connections_per_host",
-      "Highest number of sessions of one host (default: three quarters of what the limit of open "
+      "Highest number of sessions from one host (default: three quarters of what the limit of open "
       "files allows)");
   add("--memory", "memory",
       "MiB for messages on their way and for what the server holds for groups (default 2048)");

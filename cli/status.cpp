@@ -97,7 +97,7 @@ void show_stuck(StatusClient& client, const StatusOptions& options, double secon
   std::fflush(stdout);
   throw core::Error(core::Errc::timed_out,
                     fmt::format("expected no rank to wait for {:g} s or longer, found {}; the line "
-                                "of each says what it waits for, and of which rank",
+                                "of each says what it waits for, and from which rank",
                                 options.stuck_seconds, stuck.waits_size()));
 }
 
@@ -145,8 +145,9 @@ void add_status(CLI::App& app) {
       command.add_flag("--ranks", options->ranks, "Show the counters of every rank");
   CLI::Option* stuck = command
                            .add_option("--stuck", options->stuck_seconds,
-                                       "Show what each rank waits for that has waited at least "
-                                       "this many seconds; exit code 0 if there is none")
+                                       "Show the ranks that have waited at least this many "
+                                       "seconds, and what they wait for; exit code 0 if there are "
+                                       "none")
                            ->expected(0, 1)
                            ->check(CLI::Range(0.05, 1e8))
                            ->type_name("[SECONDS=10]")

@@ -19,7 +19,8 @@ using google::protobuf::FieldDescriptor, google::protobuf::Message;
 
 void append(std::string& out, const Message& message, int depth);
 
-/// Returns one value of a field.  @param at  index in a repeated field; -1 for a single field
+/// Appends one value of a field.
+/// @param at  index in a repeated field; -1 for a single field
 void append(std::string& out, const Message& message, const FieldDescriptor& field, int at,
             int depth) {
   const google::protobuf::Reflection& of = *message.GetReflection();

@@ -50,7 +50,8 @@ void append_waits(std::string& out, const std::string& group, const wire::StepSt
     out += fmt::format("  {} more ranks of {} are not shown\n", of.ranks_left_out(), group);
 }
 
-/// Returns where the part begins that a group gives or takes, e.g. ", from (0, 3) of 8x9"; empty for a whole array.
+/// Returns where the part of an array that a group gives or takes begins, e.g.
+/// ", from (0, 3) of 8x9"; empty for a whole array.
 std::string place_of(const wire::Field& field) {
   if (field.origin().empty()) return "";
   const std::string whole = field.whole().empty()

@@ -38,7 +38,7 @@ sigset_t watch_signals() {
   return signals;
 }
 
-/// Returns whether SIGINT or SIGTERM is pending.
+/// Sleeps for `seconds`, or until SIGINT or SIGTERM arrives. Returns whether one has arrived.
 bool sleep_until_signal(double seconds) {
   const sigset_t signals = watch_signals();
   timespec time{};

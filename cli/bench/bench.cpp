@@ -48,7 +48,8 @@ void run(BenchOptions options, const Texts& texts, const RunRank& run_rank) {
   if (core::is_opaque(*type))
     throw Error(
         Errc::unsupported,
-        fmt::format("--type: expected numbers, found '{}': numbers of the same size move as fast",
+        fmt::format("--type: expected numbers, found '{}': numbers of the same size move just as "
+                    "fast",
                     texts.type));
   options.type = *type;
   options.allocates_producers = texts.allocate == "producers" || texts.allocate == "both";
@@ -105,9 +106,9 @@ void add_bench(CLI::App& app, const RunRank& run_rank) {
                   "both (default none)")
       ->check(CLI::IsMember({"none", "producers", "consumers", "both"}));
   command.add_flag("--async", options->is_async, "Use put_async instead of put");
-  command.add_flag(
-      "--compute", options->computes,
-      "Also measure how much time a producer loses that computes for as long as a step takes");
+  command.add_flag("--compute", options->computes,
+                   "Also measure how much time the stream costs a producer that computes as long "
+                   "as a step takes");
   command.add_option("--timeout", options->timeout, "Seconds that any wait may take (default 60)")
       ->check(CLI::Range(1.0, 86400.0));
   command.add_flag("--json", texts->is_json, "Print JSON");

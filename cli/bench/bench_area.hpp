@@ -22,7 +22,8 @@ struct RankReport {
   std::uint64_t bytes = 0;      ///< payload of all steps measured
   std::uint64_t copied_bytes = 0;
   double lost_share = 0;  ///< share of its time that a computing producer spends in the stream
-  std::array<double, 400> moments{};  ///< serial steps: begins on a producer, ends on a consumer
+  /// When each serial step began on a producer, or ended on a consumer.
+  std::array<double, 400> moments{};
   char transport[64] = {};
   char error[1024] = {};
   std::byte address[4096] = {};  ///< endpoint for raw bandwidth
@@ -32,7 +33,7 @@ struct RankReport {
 /// A file that all processes map. A file of zeros is a new area, so any process may be the first.
 class BenchArea {
 public:
-  /// @param ranks  number of ranks, without the process that starts them, which joins every meeting
+  /// @param ranks  number of ranks; the process that starts them joins every meeting as well
   BenchArea(const std::filesystem::path& file, std::size_t ranks);
   ~BenchArea();
   BenchArea(const BenchArea&) = delete;

@@ -60,7 +60,7 @@ void prepare(const BenchOptions::Site& site, const std::filesystem::path& scratc
   }
   set("OMPI_MCA_orte_tmpdir_base", scratch);
   set("OMPI_MCA_mpi_yield_when_idle", "1");
-  set("OMPI_ALLOW_RUN_AS_ROOT", "1");  // harmless, as it runs only this program
+  set("OMPI_ALLOW_RUN_AS_ROOT", "1");  // harmless, because it runs only this program
   set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 }
 

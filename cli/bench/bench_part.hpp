@@ -12,7 +12,7 @@
 
 namespace tremula::cli {
 
-/// One rank's part of an array in which every element holds its global number and its step.
+/// One rank's part of an array whose elements are determined by their global numbers and the step.
 class BenchPart {
 public:
   /// @param is_allocated  whether the part is in memory that peers can map

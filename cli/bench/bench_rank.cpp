@@ -26,7 +26,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Binds this process to a core, as spinning processes might otherwise share one by chance.
+/// Binds this process to a core, because spinning processes might otherwise share one by chance.
 void bind_to_core(std::size_t number) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -85,7 +85,7 @@ private:
     return {
         .name = "f", .type = options_.type, .layout = is_producer_ ? options_.from : options_.to};
   }
-  /// Measures `work` between two meetings: all ranks begin together, and none goes on before the
+  /// Measures `work` between two meetings: all ranks begin together, and none goes on until the
   /// reports have been read.
   /// @param after  work that is not timed and lets a peer finish
   template <class Work, class After>
@@ -194,7 +194,7 @@ private:
   Index step_bytes() const {
     return index_calc::bytes_of(options_.from, core::element_bytes(options_.type));
   }
-  /// Copies the bytes of a step, in as many processes at once as the larger side has.
+  /// Copies the bytes of a step, in as many processes at once as the larger side has ranks.
   void measure_memcpy() {
     const Rank copying = std::max(options_.producers, options_.consumers);
     const bool copies = side_size() == copying && (is_producer_ || options_.producers != copying);

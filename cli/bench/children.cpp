@@ -35,7 +35,7 @@ sigset_t ending_signals() {
   return set;
 }
 
-/// Returns the first lines of a file.
+/// Returns at most the first 2000 characters of a file.
 std::string beginning_of(const fs::path& file) {
   std::ifstream stream(file);
   std::string text(std::istreambuf_iterator<char>(stream), {});

@@ -8,8 +8,8 @@ namespace tremula::cli::manual {
 
 namespace {
 
-/// Returns names of options, sorted, as CLI11 orders the options by address, which varies from run
-/// to run.
+/// Returns names of options, sorted because CLI11 orders the options by address, which varies from
+/// run to run.
 std::string names_of(const std::set<CLI::Option*>& options) {
   std::set<std::string> names;
   for (const CLI::Option* option : options) names.insert(option->get_name());

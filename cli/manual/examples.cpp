@@ -33,7 +33,7 @@ constexpr Example of_status[] = {
     {"tremula status temperature --server login1:7423",
      "Shows one stream of a server on another host: fields, types, shapes and layouts."},
     {"tremula status --watch 2", "Shows a line for each stream, every two seconds."},
-    {R"(tremula status --stuck 600 || echo "a rank waits for ten minutes")",
+    {R"(tremula status --stuck 600 || echo "a rank has waited for ten minutes")",
      "Shows the ranks that have waited for 600 s or longer, and fails if there is one."}};
 
 constexpr Example of_version[] = {

@@ -77,7 +77,7 @@ std::string examples_text(std::span<const Example> all) {
   return out;
 }
 
-/// Returns the section that names the pages of all commands except `own`.
+/// Returns the section that names all pages except that of `own`.
 std::string see_also(const Program& program, const Command& own) {
   std::string out = ".SH SEE ALSO\n";
   if (&own != &program.itself) out += fmt::format(".BR {} (1),\n", text(program.itself.name));

@@ -51,7 +51,7 @@ PlannedField field_of(const YAML::Node& node) {
   const auto known = core::parse_element_type(type);
   if (!known)
     throw std::invalid_argument(
-        fmt::format("expected as type {}, found '{}'", core::all_element_types, type));
+        fmt::format("type: expected {}, found '{}'", core::all_element_types, type));
   field.type = *known;
   Layout &from = field.arrays.from, &to = field.arrays.to;
   from = Layout::parse(text("from"));

@@ -51,15 +51,16 @@ void size_by_counts(Layout& from, Layout& to, const std::vector<Index>& counts) 
   }
   validate_pair(from, to);
   const auto coordinates = static_cast<std::size_t>(grid(from.dims[from.changing->dimension]));
-  core::expects(counts.size() == coordinates &&
-                    std::ranges::none_of(counts, [](Index count) { return count < 0; }),
-                [&] {
-                  return fmt::format(
-                      "--counts: expected {} numbers of at least 0, one for how many elements each "
-                      "coordinate of --from has along dimension {} in a step, found {}",
-                      coordinates, from.changing->dimension,
-                      counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
-                });
+  core::expects(
+      counts.size() == coordinates &&
+          std::ranges::none_of(counts, [](Index count) { return count < 0; }),
+      [&] {
+        return fmt::format(
+            "--counts: expected {} numbers of at least 0, the numbers of elements that the "
+            "coordinates of --from have along dimension {} in a step, found {}",
+            coordinates, from.changing->dimension,
+            counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
+      });
   if (!to.changing->key.empty())
     throw core::Error(core::Errc::unsupported,
                       fmt::format("--to: expected a layout without keys, found key={}: which rank "

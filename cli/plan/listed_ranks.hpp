@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// All ranks of both sides if at least one side lists what its ranks own. Jobs match them by
-// messages; here all lists are known.
+// The match of all ranks of both sides, at least one of which lists what its ranks own. Jobs match
+// their ranks by messages; here all lists are known.
 #include <optional>
 #include <vector>
 

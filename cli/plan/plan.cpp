@@ -206,7 +206,8 @@ void add_plan(CLI::App& app) {
                          "For --from \"shape=... lists=RANKS\": a file that lists what each rank "
                          "owns: boxes, segments or points");
   from_lists->needs(from)->type_name("FILE.yaml");
-  CLI::Option* to_lists = command.add_option("--to-lists", options->to_lists, "The same for --to");
+  CLI::Option* to_lists =
+      command.add_option("--to-lists", options->to_lists, "Like --from-lists, for --to");
   to_lists->needs(to)->type_name("FILE.yaml");
   command
       .add_option(
@@ -252,13 +253,13 @@ void add_plan(CLI::App& app) {
                    "Print JSON; its form is documented in share/doc/tremula/cli/plan/README.md");
   CLI::Option* draw = command
                           .add_option("--draw", options->picture,
-                                      "Also draw blocks, common elements and volumes in a file")
+                                      "Also draw blocks, common elements and volumes into a file")
                           ->check(picture_complaint)
                           ->type_name("FILE.svg|FILE.png");
   command
       .add_option("--peer", options->peer,
-                  "Rank of the other side whose common elements with the rank to draw (default: "
-                  "the one with the largest package)")
+                  "Rank of the other side: draw the elements that it and the rank have in common "
+                  "(default: the one with the largest package)")
       ->needs(draw)
       ->type_name("RANK");
   add_relabeling(command, *options,

@@ -52,21 +52,22 @@ std::vector<RepeatedSegment> flattened(const SegmentList& list) {
          .stride = is_one ? 0 : stride,
          .peer_stride = is_one ? 0 : peer_stride});
   };
-  if (list.skip > 0) {  // a slice of a list is written out
+  if (list.skip > 0) {  // a slice may begin inside a turn: add its families one by one
     list.for_each_family([&](const Family& f) {
       add(f, 0, 0, f.count, list.family_stride, list.family_peer_stride);
     });
     return result;
   }
   for (const Family& f : list.period) {
-    if (list.repeat == 0) break;  // the period holds the tail only
+    if (list.repeat == 0) break;  // the period holds only the tail
     if (f.count < list.repeat)
       for (Index i = 0; i < f.count; ++i) add(f, i, 0, list.repeat, list.stride, list.peer_stride);
     else
       for (Index turn = 0; turn < list.repeat; ++turn)
         add(f, 0, turn, f.count, list.family_stride, list.family_peer_stride);
   }
-  // The tail is a list that is walked for less than one turn, placed after the turns.
+  // The tail is an incomplete turn after the others: walk it as a list without complete turns, and
+  // place it at turn `repeat`.
   SegmentList tail = list;
   tail.repeat = 0;
   tail.for_each_family([&](const Family& f) {

@@ -19,7 +19,7 @@ std::string counted(Index count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
-/// Returns e.g. "7.2 us" or "0.31 ms", as a plan takes less time than seconds_text can show.
+/// Returns e.g. "7.2 us" or "0.31 ms": a plan takes less time than seconds_text can show.
 std::string plan_seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
   return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : seconds_text(seconds);

@@ -77,12 +77,12 @@ void expect_rank(const Redistribution& redistribution, Side side, Index rank,
 /// @throws core::Error invalid_argument if it takes no part
 index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank rank);
 
-/// Returns whether packages have one dimension, which is that of the buffers of both ranks,
-/// whatever the shape of the array: a side is skewed, or lists what its ranks own.
+/// Returns whether packages are described in the buffers of both ranks, whatever the dimensions of
+/// the array: a side is skewed, or lists what its ranks own.
 bool has_flat_plans(const Redistribution& redistribution) noexcept;
 
-/// Return what `rank` of a side exchanges with all ranks of the other side, and its part in the
-/// dimensions of the packages.
+/// Return what `rank` of a side exchanges with all ranks of the other side, and its part as the
+/// packages refer to it.
 /// @throws core::Error as index_calc::make_plan and dense_part
 /// Cost: as index_calc::make_plan; with lists, proportional to the segments of the rank
 index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank);

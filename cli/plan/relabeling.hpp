@@ -10,7 +10,7 @@
 
 namespace tremula::cli {
 
-/// One way to take the labels.
+/// An assignment of the labels to processes.
 struct Labels {
   Index remote_bytes = 0;       ///< bytes that leave their place
   std::optional<double> cost;   ///< cost according to a table; nullopt without one
@@ -24,7 +24,7 @@ struct RelabelingResult {
   Labels given, greedy, optimal;
 };
 
-/// Finds the labels with the lowest cost.
+/// Finds the assignments with the lowest cost, greedily and exactly.
 /// @param cost   "volume": producer r and consumer r are one process; "hosts"; or a file with a
 /// table; empty: "hosts" if hosts are given, else "volume"
 /// @param hosts  see parse_hosts_option; empty: each process is a place of its own

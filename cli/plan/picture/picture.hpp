@@ -32,7 +32,7 @@ Colour interpolated(const std::array<unsigned, Stops>& colours, double at) {
           a.blue + t * (b.blue - a.blue)};
 }
 
-// Both are perceptually ordered, also for people who are red-blind or green-blind.
+// Both colour scales are perceptually ordered, even for people who are red-blind or green-blind.
 
 /// Colours for ranks: dark violet at 0, yellow at 1.  Source: viridis of Matplotlib.
 inline Colour viridis(double at) {

@@ -15,7 +15,7 @@ struct ShownAxis {
   bool is_whole() const noexcept { return shown == extent; }
 };
 
-/// Blocks along a dimension, numbered from 0.
+/// Returns the blocks along a dimension, numbered from 0.
 /// @param layout  outlives the result
 index_calc::BlockCuts block_cuts(const index_calc::Layout& layout, std::size_t dimension);
 

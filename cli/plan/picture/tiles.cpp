@@ -91,7 +91,7 @@ void add_shown(Index number, Index length, const ShownPart& part, std::vector<Ti
   }
 }
 
-/// Returns the shown tiles of a package whose only dimension is the dimension of the buffers.
+/// Returns the shown tiles of a package that is described in the buffers (has_flat_plans).
 std::vector<Tile> tiles_of_buffer(const IndexList& mine, const Package& package,
                                   const ShownPart& part) {
   std::vector<ListRun> runs(mine.runs().begin(), mine.runs().end());

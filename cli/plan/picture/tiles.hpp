@@ -29,8 +29,8 @@ std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side sid
                                   const ShownPart& part);
 
 /// Returns the tiles of the part that are in a package of `plan`.
-/// Cost: proportional to the segments shown; if packages have the dimension of the buffers (lists
-/// and skewed layouts), to the runs of the package and of the rank.
+/// Cost: proportional to the segments shown; if packages are described in the buffers (lists and
+/// skewed layouts), to the runs of the package and of the rank.
 std::vector<Tile> package_tiles(const Redistribution& redistribution, const RankPlan& plan,
                                 const index_calc::Package& package, const ShownPart& part);
 

@@ -12,7 +12,8 @@ struct Volumes {
   Index total = 0, largest = 0;            ///< elements of all packages, and of the largest one
   Index smallest = 0;                      ///< elements of the smallest package; 0 if there is none
   Index packages = 0;
-  /// Many ranks share a cell: `cells` holds the mean elements of the pairs in each, row by row.
+  /// If there are many ranks, several share a cell: `cells` holds the mean number of elements of
+  /// the pairs in each, row by row.
   std::size_t producers_per_cell = 1, consumers_per_cell = 1;
   std::size_t rows = 0, columns = 0;
   std::vector<double> cells;  ///< shape: [rows, columns]
