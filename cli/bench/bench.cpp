@@ -119,10 +119,9 @@ void add_bench(CLI::App& app, const RunRank& run_rank) {
   command.footer(
       "Each step is measured separately, from the first rank's begin_step to the last consumer's "
       "end_step.\n"
-      "Ranks are bound to cores in turn. memcpy: as many processes as the larger side has copy "
-      "the\n"
-      "bytes of a step at the same time. Raw transport: pairs of ranks send them as one message "
-      "each.\n"
+      "Ranks are bound to cores in turn. memcpy: as many processes as the larger side has ranks\n"
+      "copy the bytes of a step at the same time. Raw transport: pairs of ranks send them as one\n"
+      "message each.\n"
       "mpi: mpirun starts each job, and an ompi-server connects them (Open MPI).");
   command.callback([options, texts, run_rank] { run(*options, *texts, run_rank); });
 }

@@ -26,8 +26,7 @@ template <class Message>
 Message from_bytes(core::BytesView bytes) {
   Message message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    throw core::Error(core::Errc::internal,
-                      "a message from rank 0 of the own group cannot be read");
+    throw core::Error(core::Errc::internal, "a message from rank 0 of this group cannot be read");
   return message;
 }
 
@@ -107,7 +106,7 @@ struct AgreementContext {
 };
 
 /// Returns the bytes of every rank on every rank. Collective. Shape of the result: [rank].
-/// @throws core::Error mismatch on every rank if the call of any is not that of rank 0
+/// @throws core::Error mismatch on every rank if the call of any rank differs from that of rank 0
 std::vector<core::Bytes> allgather(const AgreementContext& context, core::Bytes bytes,
                                    core::Deadline deadline);
 

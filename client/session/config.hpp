@@ -42,7 +42,7 @@ struct SessionConfig {
   int copy_threads = 1;  ///< how many threads copy large packages, including the rank's own
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty: the best that both sides have
-  /// Interface or address that a rank listens on; empty: the one by which the server is reached.
+  /// Interface or address that a rank listens on; empty: the one used to reach the server.
   std::string ofi_bind;
   /// Use libfabric, which authenticates no peer, even where jobs have a key.
   bool trust_network = false;

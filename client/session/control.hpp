@@ -67,7 +67,7 @@ public:
   bool is_awaited() const noexcept { return is_awaited_.load(std::memory_order_acquire); }
   /// Reports that all ranks of the group are in a call that opens links. Called on rank 0. Does not wait for a
   /// server: one that starts later also receives the report.
-  /// @param begins  incarnation of the own stream whose next step the call begins; 0: none
+  /// @param begins  incarnation of the stream whose next step the call begins; 0: none
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
   /// Ends the presence: after that there are no events except those that have arrived.
   /// @param unless_choosing  the server may keep it open while a link waits for choices of a provider
@@ -118,10 +118,10 @@ public:
   /// @param move  called repeatedly while a call waits: moves the data under way, and returns whether there is any
   void while_waiting(std::function<bool()> move) { move_ = std::move(move); }
 
-  /// @throws core::Error peer_lost if a rank of the own group is gone
+  /// @throws core::Error peer_lost if a rank of this group is gone
   void check_own_group();
-  /// Returns why another rank of the own group has left the own stream `incarnation` before its end; empty if
-  /// none has, or if it has done so less than `seconds` ago.
+  /// Returns why another rank of this group has left this group's stream `incarnation` before its
+  /// end; empty if none has, or if it has done so less than `seconds` ago.
   std::string given_up(std::uint64_t incarnation, double seconds = 0);
 
   /// Waits until the server is there.

@@ -37,10 +37,10 @@ std::vector<core::Bytes> split(core::BytesView all) {
   std::vector<core::Bytes> parts;
   while (!all.empty()) {
     std::uint64_t length = 0;
-    core::expects(all.size() >= sizeof length, "a rank of the own group sent part of a length");
+    core::expects(all.size() >= sizeof length, "a rank of this group sent part of a length");
     std::memcpy(&length, all.data(), sizeof length);
     all = all.subspan(sizeof length);
-    core::expects(all.size() >= length, "a rank of the own group sent less than it announced");
+    core::expects(all.size() >= length, "a rank of this group sent less than it announced");
     parts.emplace_back(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(length));
     all = all.subspan(length);
   }
@@ -134,8 +134,7 @@ void EndpointGroup::begin(Round& round) {
                 endpoint_->receive(peers_[i], length_tag, std::as_writable_bytes(length)));
       continue;
     }
-    core::expects(round.lengths[i] < max_bytes,
-                  "a rank of the own group announced more than 4 GiB");
+    core::expects(round.lengths[i] < max_bytes, "a rank of this group announced more than 4 GiB");
     incoming[i].assign(round.lengths[i], std::byte{});
     if (!incoming[i].empty())
       round.add(first + peers_[i], endpoint_->receive(peers_[i], bytes_tag, incoming[i]));

@@ -94,8 +94,8 @@ public:
   /// @param own      the stream whose call this is
   /// @param begins   the call begins a step of `own`
   /// @param is_done  asked on rank 0
-  /// @param until    when the call stops waiting, also for a server, by rank 0's clock; may be in the past;
-  ///                 nullopt: its own limits apply
+  /// @param until    when the call stops waiting, even for a server, by rank 0's clock; may be in
+  ///                 the past; nullopt: its own limits apply
   /// @param chosen_by  until when the server may hold the call for missing choices of a provider; nullopt:
   ///                   `until`, or else one step_timeout from when the call could return
   Outcome run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,

@@ -19,8 +19,8 @@ enum class Polled {
 constexpr Polled polled(bool is_done) { return is_done ? Polled::done : Polled::nothing; }
 constexpr Polled polled(Polled p) { return p; }
 
-/// How long a rank stays awake after data has moved: about the time in which a peer copies a chunk or two, and
-/// less than it costs to fall asleep and wake up.
+/// How long a rank stays awake after data has moved: about the time that a peer takes to copy a
+/// chunk or two, and less than it costs to fall asleep and wake up.
 inline constexpr std::chrono::microseconds awake_after_move{50};
 /// How often to poll sources that cannot wake this rank.
 inline constexpr std::chrono::microseconds longest_sleep{200};

@@ -14,7 +14,7 @@ namespace {
 constexpr double room_for_ticks = 38, room_for_bar = 92;
 constexpr Colour frame_colour = Colour::rgb(0xb9c2bc);
 
-/// Returns the distance of labels, 1, 2, 5, 10, ..., for which at most `most` labels are needed.
+/// Returns the distance between labels, 1, 2, 5, 10, ..., that needs at most `most` labels.
 std::size_t tick_step(std::size_t count, std::size_t most) {
   std::size_t step = 1;
   for (std::size_t k = 0; (count - 1) / step + 1 > most; ++k)

@@ -185,8 +185,8 @@ TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t*
 #define TREMULA_COPIES \
   2u /* elements may be on several ranks: in a consumer each of them gets the
                               element, in a producer one of them sends it */
-/* Makes the layout of an array of which each of `ranks` ranks lists the elements that it owns, as
- * points. This rank lists `count` of them: element i of its buffer is element number points[i] of the
+/* Makes the layout of an array that `ranks` ranks hold, each of which lists the elements that it owns,
+ * as points. This rank lists `count` of them: element i of its buffer is element number points[i] of the
  * array, counted in row-major order from 0. The list is copied. Every rank passes its own list, and
  * the same values of all other arguments; the ranks find each other's elements when they are linked. Such
  * an array cannot be declared by tremula_out_part and cannot be relabeled. */
@@ -558,9 +558,9 @@ TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* att
  *          A state whose readers serve may be read from one of them: when that reader leaves or is lost,
  *          the next begin_step links this group to another group that has the state, in the same epoch; no
  *          version is delivered twice, and none that is older.
- *   serve  for a state whose producer sets readers_serve, default false. true: when all ranks have ended
- *          a version of which they have got all fields, other readers may get it from this group, if
- *          they have a restart_timeout. They get no newer version than this group has ended. This group
+ *   serve  for a state whose producer sets readers_serve, default false. true: when all ranks have got
+ *          all fields of a version and ended it, other readers may get it from this group, if they
+ *          have a restart_timeout. They get no newer version than this group has ended. This group
  *          needs its own restart_timeout, and fields as the producer has put them: of the same type,
  *          without tremula_in_update. tremula_in_get copies what it gets; the group keeps two copies,
  *          and two more for each of its readers, which it links in begin_step and end_step.
@@ -630,8 +630,8 @@ TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t
 TREMULA_API tremula_status tremula_in_time(const tremula_in_stream* in, int64_t* time);
 /* Gives a copy of the attributes that the producer has set, which the caller frees. of: a field that this
  * side has declared or TREMULA_OF_STREAM, after the first begin_step; or TREMULA_OF_STEP, between begin_step
- * and end_step. All ranks get the same attributes, as all ranks of the producer set the same; where they do
- * not, see tremula_out_attribute. */
+ * and end_step. All ranks get the same attributes, because all ranks of the producer set the same; if they
+ * do not, see tremula_out_attribute. */
 TREMULA_API tremula_status tremula_in_attributes(const tremula_in_stream* in, int of,
                                                  tremula_attributes** attributes);
 /* Gives the layout of a field's array, which the caller frees: as declared or, if its extent changes with
@@ -646,7 +646,7 @@ TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int fi
  * step; its other consumers notice only the delay. So the producer must be able to reach that step before
  * this group has got it, as it must with queue_depth 0: TREMULA_DEADLOCK otherwise. For each step
  * tremula_in_redeclarations gives the number of calls that hold for it, and tremula_in_layout gives its
- * layouts. The stream continues, also after the server has been started again. Not available for a stream of
+ * layouts. The stream continues, even after the server has been started again. Not available for a stream of
  * several producer groups, for a state, or with steps that are asked for by their time. Refused arguments
  * leave the stream as it was. Waits for the server, but not for the producer: if that has ended the stream,
  * or is lost, the next begin_step reports it.

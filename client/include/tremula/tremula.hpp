@@ -188,7 +188,7 @@ public:
                                          dimension_of.data(), split_factor.data(), &handle));
     return Layout(handle);
   }
-  /// An array of which each rank lists the elements that it owns.
+  /// An array whose ranks each list the elements that they own.
   struct Listed {
     std::vector<Index> shape;
     int ranks = 1;
