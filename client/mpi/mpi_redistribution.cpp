@@ -31,7 +31,7 @@ struct SharedJob {
 };
 
 std::shared_ptr<GatedJob> job_of(MPI_Comm comm) {
-  client::mpi::libtremula();  // checks its version: its layouts are read here
+  client::mpi::libtremula();  // checks its version, because its layouts are read here
   transport::mpi::expect_running();
   core::expects(comm != MPI_COMM_NULL,
                 "redistribution: expected a communicator; found MPI_COMM_NULL");

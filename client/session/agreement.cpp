@@ -19,7 +19,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// How much longer a rank waits for the outcome of another rank than that rank has for its work.
+/// How much longer a rank waits for another rank's outcome than that rank may take for its work.
 constexpr double grace_seconds = 10;
 /// The longest time until the server knows of a rank that has left.
 constexpr double known_within_seconds = 2;

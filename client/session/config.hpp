@@ -29,7 +29,7 @@ struct SessionConfig {
   double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
   double step_timeout = 3600;  ///< seconds for the data of one step
   double silence = 0;  ///< seconds of silence after which the server and the peers count this rank
-                       ///< as lost; 0: 10, or 4 heartbeats of the server if that is longer
+                       ///< as lost; 0: 10 s, or 4 heartbeats of the server if that is longer
   index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
   bool validate_plans = false;
   bool proof = false;  ///< as a producer: every step carries hashes, which consumers compare

@@ -221,7 +221,7 @@ void Control::come_back() {
     lock.lock();
     if (refused) {
       refused_ = refused;
-      if (is_lost) {  // the server has also reported it to the other side: what calls wait for will not come
+      if (is_lost) {  // the other side knows it from the server: nothing that calls wait for will come
         own_group_lost_ = refused;
         any_end_.store(true, std::memory_order_release);
       }

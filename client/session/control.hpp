@@ -41,19 +41,19 @@ public:
   ~Control();
   Control(const Control&) = delete;
 
-  /// Returns the address of this end of the connection; server_outward_address() returns the address by which
-  /// other hosts reach the server. Both are numeric; empty: only loopback. The address of the server is foreign
-  /// text, from its Welcome.
+  /// Returns the address of this end of the connection; server_outward_address() returns the
+  /// address by which other hosts reach the server. Both are numeric; empty: only loopback. The
+  /// latter is untrusted text from the server's Welcome.
   std::string own_outward_address();
   std::string server_outward_address();
   /// Returns whether the server asked for a key, which both ends have then proved to each other.
   bool has_key();
 
   /// Sends `message` and waits for its reply; sends it again to a server that was started again.
-  /// Without a server, a message fails at once if the next server will not know its subject: if it leaves
-  /// a link, a stream or the server, or if a link is being set up. A message that gives a link up is answered
-  /// at once, and kept for the next server. Once this group is lost, a message that only reports that the rank
-  /// leaves something is answered at once, and not sent.
+  /// Without a server, a message fails at once if the next server will not know its subject: if it
+  /// leaves a link, a stream or the server, or is part of setting a link up. A message that gives a
+  /// link up is answered at once, and kept for the next server. Once this group is lost, a message
+  /// that only reports that the rank leaves something is answered at once, and not sent.
   /// @param look  called ten times a second while there is no server; may throw to end the wait
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline,
@@ -147,7 +147,7 @@ public:
   void report(const wire::Counters& counters);
   /// Returns the waits of this rank, which heartbeats report.
   Waits& waits() noexcept { return waits_; }
-  /// Returns what this rank waits for, and how far it has come: several lines, for people.
+  /// Returns what this rank waits for, and how far it has come: several lines, for people to read.
   std::string dump() const;
   /// Sets the number of the agreement in which this rank waits for others of its group; 0: none.
   void report_agreement(std::uint64_t number) noexcept { agreement_ = number; }
@@ -160,7 +160,7 @@ public:
   void send_counters();
   /// Stops sending counters of `stream` and `link`.
   void forget(const std::string& stream, std::uint64_t link);
-  /// Drops all that is known of a link; later notices of the server about it are ignored.
+  /// Drops all that is known of a link; later notices from the server about it are ignored.
   void forget_link(std::uint64_t link);
   /// Returns how many links are known.
   std::size_t known_links();

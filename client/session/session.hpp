@@ -36,7 +36,8 @@ public:
 
   /// Opens the session of a group with its own channel and transports (MPI, or a test's).
   /// Collective over `channel`.
-  /// @param make  called when the rank has joined the server, which determines the address it listens on
+  /// @param make  called when the rank has joined the server, which determines where the rank
+  /// listens
   static std::unique_ptr<Session> open(const std::string& group,
                                        std::unique_ptr<transport::Group> channel,
                                        const MakeTransports& make, const SessionConfig& config);
@@ -139,8 +140,8 @@ private:
   /// Adds to the configuration what depends on the server: the address to bind to, and whether there is a key.
   /// @pre this rank has joined
   void complete_config();
-  /// Replaces `ofi_bind` by an address: the one by which the server is reached if nothing else is configured;
-  /// empty: loopback.
+  /// Replaces `ofi_bind` by an address: the one used to reach the server if nothing else is
+  /// configured; empty: loopback.
   /// @pre this rank has joined
   void choose_bind_address();
   void agree_on_offers();

@@ -84,7 +84,7 @@ public:
 
   struct Outcome {
     bool is_done = false;
-    std::string found;  ///< if not done: what the server knows instead, for people
+    std::string found;  ///< if not done: what the server knows instead, in words
     /// If not done: the other side is known, but has not opened the link in time.
     bool has_come = false;
   };
