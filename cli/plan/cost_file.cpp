@@ -61,10 +61,10 @@ private:
     }
     const auto found = places_.find(word);
     if (found == places_.end())
-      fail(
-          fmt::format("expected a place, which is a host of --hosts or without --hosts a rank, or "
-                      "*, found \"{}\"",
-                      word));
+      fail(fmt::format(
+          "expected a place (a host of --hosts or, without --hosts, a rank) or *, found "
+          "\"{}\"",
+          word));
     return {found->second};
   }
   double number(const std::string& word) const {

@@ -75,7 +75,7 @@ private:
       for (std::size_t d = 0; d < shape_.size(); ++d) {
         if (first[d] < 0 || first[d] > last[d] || last[d] > shape_[d])
           throw std::invalid_argument(
-              fmt::format("expected a begin and an end in an array of {}, found {} and {}",
+              fmt::format("expected a beginning and an end in an array of {}, found {} and {}",
                           fmt::join(shape_, "x"), first, last));
         origins.push_back(first[d]);
         extents.push_back(last[d] - first[d]);
@@ -90,8 +90,9 @@ private:
       const auto [begin, end] = begin_and_end(segment, "[24, 30]");
       const Index first = whole_number(begin), last = whole_number(end);
       if (first < 0 || first > last || last > elements_)
-        throw std::invalid_argument(fmt::format(
-            "expected a begin and an end from 0 to {}, found {} and {}", elements_, first, last));
+        throw std::invalid_argument(
+            fmt::format("expected a beginning and an end from 0 to {}, found {} and {}", elements_,
+                        first, last));
       begins.push_back(first);
       lengths.push_back(last - first);
     });
@@ -123,8 +124,8 @@ private:
   static std::pair<YAML::Node, YAML::Node> begin_and_end(const YAML::Node& node,
                                                          const char* example) {
     if (!node.IsSequence() || node.size() != 2)
-      throw std::invalid_argument(
-          fmt::format("expected a begin and an end, as {}, found '{}'", example, YAML::Dump(node)));
+      throw std::invalid_argument(fmt::format(
+          "expected a beginning and an end, such as {}, found '{}'", example, YAML::Dump(node)));
     return {node[0], node[1]};
   }
 
@@ -185,7 +186,7 @@ std::optional<std::vector<IndexList>> lists_beside(const std::string& option,
     throw core::Error(
         core::Errc::invalid_argument,
         file.empty()
-            ? fmt::format("{0}: expected also a file that lists what each rank owns under \"{1}\", "
+            ? fmt::format("{0}: expected a file that lists what each rank owns under \"{1}\", "
                           "found none: give one with {0}-lists",
                           option, to_string(layout))
             : fmt::format("{0}-lists: expected lists=RANKS in {0}, found \"{1}\": give {0} "

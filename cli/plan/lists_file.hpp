@@ -12,8 +12,8 @@ namespace tremula::cli {
 /// Reads a list in YAML (or JSON) with one entry for each rank, in the order of the ranks, or of
 /// members=:
 ///
-///     - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]   begin and end of each, the end exclusive
-///     - segments: [[24, 30], [36, 60]]                begin and end of each, as element numbers
+///     - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]   beginning and end of each, the end exclusive
+///     - segments: [[24, 30], [36, 60]]                beginning and end of each, as element numbers
 ///     - points: [70, 71, [9, 3]]                      element numbers, or indices
 ///
 /// Elements are numbered from 0 in row-major order. A rank stores its elements in the order of its entry,

@@ -186,7 +186,7 @@ void refuse_beside_fields(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0 && option->get_name() != "--fields")
       throw core::Error(core::Errc::invalid_argument,
-                        fmt::format("expected --fields without other options, found also {}: it "
+                        fmt::format("expected --fields without other options, found {} as well: it "
                                     "belongs to --from and --to, so leave one of the two out",
                                     option->get_name()));
 }

@@ -45,7 +45,7 @@ Row row_of(const PackageFacts& package) {
 std::string stream_text(const client::Prospect& stream) {
   return fmt::format("{}, with queue_depth {} and {} arrays{}",
                      stream.is_near ? "on one host" : "between hosts", stream.queue_depth,
-                     stream.is_allocated ? "tremula_allocate's" : "ordinary",
+                     stream.is_allocated ? "allocated" : "ordinary",
                      stream.is_lent ? " that are put by put_async" : "");
 }
 

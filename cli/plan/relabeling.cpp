@@ -66,8 +66,8 @@ RelabelingResult relabel(const Redistribution& redistribution, const std::string
   const bool has_hosts = !hosts.empty();
   if (cost == "hosts" && !has_hosts)
     throw core::Error(core::Errc::invalid_argument,
-                      "--cost hosts: expected also --hosts, found none; say where the ranks run, "
-                      "for instance --hosts a:4,b:4");
+                      "--cost hosts: expected --hosts as well, found none; say where the ranks "
+                      "run, for instance --hosts a:4,b:4");
   if (cost == "volume" && has_hosts)
     throw core::Error(core::Errc::invalid_argument,
                       "--cost volume: expected no --hosts, since every process counts for itself; "

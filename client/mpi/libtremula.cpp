@@ -17,7 +17,7 @@ const PrivateInterface& mpi::libtremula() {
   if (std::string_view(found.version) != version || found.number != private_interface_number)
     throw core::Error(core::Errc::unsupported,
                       std::string("libtremula_mpi.so of Tremula ") + version +
-                          ": expected libtremula.so of the same version, found it of " +
+                          ": expected libtremula.so of the same version, found version " +
                           found.version + "; install both together");
   return found;
 }

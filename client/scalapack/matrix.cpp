@@ -21,7 +21,8 @@ namespace {
 void check_range(std::string_view argument, int first, int count, int extent) {
   core::expects(first >= 1 && first - 1 <= extent - count, [&] {
     return fmt::format(
-        "{}: expected {} elements beginning with it, 1-based, among the {} of the matrix; found {}",
+        "{}: expected a 1-based index from which {} elements fit into the {} of the matrix; found "
+        "{}",
         argument, count, extent, first);
   });
 }

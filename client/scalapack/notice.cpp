@@ -40,7 +40,7 @@ void report_if_not_in_use() {
   if (!log.is_on(core::LogLevel::info)) return;
   const void* const called = dlsym(RTLD_DEFAULT, "pdgemr2d_");
   if (called == nullptr || library_of(called) == own_library()) return;
-  log.info("client", fmt::format("not_in_use library={0} why=pdgemr2d_ is that of {1}: link "
+  log.info("client", fmt::format("not_in_use library={0} why=pdgemr2d_ comes from {1}: link "
                                  "-ltremula_scalapack before it, or run with LD_PRELOAD={0}",
                                  own_library(), library_of(called)));
 }

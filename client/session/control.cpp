@@ -80,8 +80,8 @@ Control::Control(const transport::ServerName& server, const wire::Hello& hello,
 void Control::check_key(const transport::HostPort& address, const std::optional<core::Key>& key) {
   if (key || !has_key_) return;
   const std::string text = fmt::format(
-      "server {}: expected the key file with whose key this session has joined, found "
-      "none; a server that is started again as before makes one",
+      "server {}: expected the key file that this session has joined with, found none; "
+      "a server that is started again in the same way makes one",
       transport::to_string(address));
   if (!std::exchange(misses_key_, true))
     log_.warn("client", fmt::format("misses_key why=\"{}\"", text));

@@ -309,7 +309,7 @@ void Session::complete_config() {
     log_->warn(
         "client",
         "wire_left_out wire=libfabric why=\"it authenticates no peer, and this job has a "
-        "key; tcp is taken\" remedy=\"trust_network: true where the network keeps strangers out\"");
+        "key; tcp is used\" remedy=\"trust_network: true where the network keeps strangers out\"");
 #endif
 }
 

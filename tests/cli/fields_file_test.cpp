@@ -70,7 +70,7 @@ TEST_F(FieldsFile, TakesSkewedAndListedLayouts) {
             "         1  20 B  24 B   44 B\n"
             "     total  40 B  40 B   80 B\n");
   EXPECT_NE(complaint_about("- {name: b, from: shape=4 lists=2, to: shape=4 grid=2}")
-                .find("field 0, line 1: from: expected also a file that lists what each rank owns"),
+                .find("field 0, line 1: from: expected a file that lists what each rank owns"),
             std::string::npos);
 }
 

@@ -90,12 +90,12 @@ TEST_F(ListsFile, NamesTheRankAndTheItemThatIsWrong) {
   EXPECT_EQ(second("points: [[0]]"),
             rank + "point 0: expected 2 numbers, one for each dimension of 4x6, found '[0]'");
   EXPECT_EQ(second("segments: [[0, 2], [5, 4]]"),
-            rank + "segment 1: expected a begin and an end from 0 to 24, found 5 and 4");
+            rank + "segment 1: expected a beginning and an end from 0 to 24, found 5 and 4");
   EXPECT_EQ(second("segments: [7]"),
-            rank + "segment 0: expected a begin and an end, as [24, 30], found '7'");
+            rank + "segment 0: expected a beginning and an end, such as [24, 30], found '7'");
   EXPECT_EQ(
       second("boxes: [[[0, 0], [1, 1]], [[2, 2], [5, 3]]]"),
-      rank + "box 1: expected a begin and an end in an array of 4x6, found [2, 2] and [5, 3]");
+      rank + "box 1: expected a beginning and an end in an array of 4x6, found [2, 2] and [5, 3]");
   EXPECT_EQ(second("boxes: [[0, 0]]"),
             rank + "box 0: expected 2 numbers, one for each dimension of 4x6, found '0'");
   EXPECT_NE(second("points: [3, 4, 3]").find(rank + "index list: "), std::string::npos);

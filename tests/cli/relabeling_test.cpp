@@ -93,8 +93,8 @@ TEST(Costs, NameTheTextThatTheyRefuse) {
   };
   EXPECT_EQ(of("a b 1"), "f, line 2: expected FROM TO LATENCY PER_BYTE, found 3 words");
   EXPECT_EQ(of("a d 1 1"),
-            "f, line 2: expected a place, which is a host of --hosts or without --hosts a rank, or "
-            "*, found \"d\"");
+            "f, line 2: expected a place (a host of --hosts or, without --hosts, a rank) or *, "
+            "found \"d\"");
   EXPECT_EQ(of("a b 1 x"), "f, line 2: expected a number, found \"x\"");
   EXPECT_EQ(of("a b inf 1"), "f, line 2: expected a number, found \"inf\"");
   EXPECT_EQ(complaint([] { parse_costs("", "f", std::vector<std::string>(8193), {}); }),
@@ -172,7 +172,7 @@ TEST(Relabeling, SavesNothingForAnEmptyArray) {
 
 TEST(Relabeling, RefusesHostsThatDoNotFitTheCost) {
   EXPECT_EQ(complaint([] { relabel(turned, "hosts", {}); }),
-            "--cost hosts: expected also --hosts, found none; say where the ranks run, for "
+            "--cost hosts: expected --hosts as well, found none; say where the ranks run, for "
             "instance --hosts a:4,b:4");
   EXPECT_EQ(complaint([] { relabel(turned, "volume", {"3"}); }),
             "--cost volume: expected no --hosts, since every process counts for itself; "

@@ -151,7 +151,7 @@ TEST_F(Tremula, RefusesOptionsOfOneArrayWithFields) {
   Process json({"plan", "--fields", "fields.yaml", "--json"});
   EXPECT_NE(json.wait(), 0);
   EXPECT_EQ(json.output(), "");
-  EXPECT_NE(json.errors().find("expected --fields without other options, found also --json"),
+  EXPECT_NE(json.errors().find("expected --fields without other options, found --json as well"),
             std::string::npos)
       << json.errors();
 }

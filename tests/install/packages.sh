@@ -152,7 +152,7 @@ const void* tremula_private_interface(void) { return &other; }
 C
 cc -shared -fPIC "$work/other.c" -o "$work/other.so"
 said=$(timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 1 -x LD_PRELOAD="$work/other.so" "$work/one_job" || true)
-[[ "$said" == *"expected libtremula.so of the same version, found it of 9.9.9"* ]] ||
+[[ "$said" == *"expected libtremula.so of the same version, found version 9.9.9"* ]] ||
   fail "libtremula_mpi.so works with another version: $said"
 
 echo "== no MPI: find_package says why"
