@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,8 +42,9 @@ std::vector<std::string> names_of_options(const CLI::App& command) {
   return out;
 }
 
-}  // namespace
-
+/// Returns a text that names the word of the command line that no command takes and the command or
+/// option that was probably meant; empty if there is no such word.
+/// @param app  the app that has parsed the command line
 std::string complaint(const CLI::App& app) {
   const std::vector<std::string> left = app.remaining(true);
   if (left.empty()) return "";
@@ -68,6 +70,25 @@ std::string complaint(const CLI::App& app) {
       is_option || is_command ? core::likely_meant(found, known) : std::string_view();
   if (!meant.empty()) text += fmt::format("; did you mean {}?", meant);
   return text + fmt::format("\nRun '{} --help' for a list.\n", name);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  CLI::App app;
+  add_commands(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = error.get_exit_code();
+    const bool has_words_left = code == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
+                                code == static_cast<int>(CLI::ExitCodes::RequiredError);
+    const std::string text = has_words_left ? complaint(app) : "";
+    if (text.empty()) return app.exit(error) == 0 ? 0 : 2;
+    std::fprintf(stderr, "%s", text.c_str());
+    return 2;
+  }
+  return 0;
 }
 
 }  // namespace tremula::cli

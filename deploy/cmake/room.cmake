@@ -51,9 +51,9 @@ function(tremula_precompile target)
   endif()
 endfunction()
 
-# With CMAKE_UNITY_BUILD each folder of the target is compiled as one source, which takes half the time. Therefore a
-# name may be defined only once in a folder, even in unnamed namespaces. Mistakes that this hides, such as a missing
-# include, are found by builds without it.
+# With CMAKE_UNITY_BUILD each folder of a room is compiled as one source, together with the folders in it, which takes
+# half the time. Therefore a name may be defined only once there, even in unnamed namespaces. Mistakes that this hides (a
+# missing include) are found by other builds.
 function(tremula_unite_folders target)
   if(NOT CMAKE_UNITY_BUILD)
     return()
@@ -62,6 +62,7 @@ function(tremula_unite_folders target)
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     cmake_path(GET source PARENT_PATH folder)
+    string(REGEX REPLACE "/.*" "" folder "${folder}")
     string(MAKE_C_IDENTIFIER "in_${folder}" group)
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
   endforeach()
