@@ -195,7 +195,6 @@ LONG_LINES = {
     "tests/cli/plan_json_test.cpp": 2,
     "tests/cli/relabeling_test.cpp": 2,
     "tests/coupled/two_hosts.sh": 4,
-    "tests/coupling/oasis/oasis_together.f90": 1,
     "tests/coupling/oasis/oasis_toy.f90": 2,
     "tests/coupling/weights/fortran_regrid.f90": 1,
     "tests/coupling/weights/oracle.py": 4,

@@ -236,7 +236,7 @@ TEST_F(Tls, HasTheExchangeOfTheKeyInside) {
   none.send(hello("none"));
   other.send(hello("other"));
   expect_has(none.refusal(), "asks for a key");
-  expect_has(other.refusal(), "another key");
+  expect_has(other.refusal(), "a different key");
 }
 
 TEST_F(Tls, IsNeededByEveryConnectionToThatServer) {

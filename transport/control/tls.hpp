@@ -40,6 +40,6 @@ bool is_tls(const FramePrefix& first_bytes) noexcept;
 /// Bytes of a server's memory that TLS and its certificates take per connection: while it is being
 /// set up, and later.
 inline constexpr std::size_t tls_set_up_bytes = std::size_t{192} << 10,
-                             tls_connection_bytes = std::size_t{96} << 10;
+                             tls_connection_bytes = std::size_t{104} << 10;
 
 }  // namespace tremula::transport

@@ -17,10 +17,10 @@ extern const Path& ring_path;
 extern const Path& on_demand_path;
 
 Paths all_paths() {
-  static const std::array<const Path*, 7> list{&inlined_path,  &lent_path,   &rma_path,
-                                               &shared_path,   &staged_path, &ring_path,
-                                               &on_demand_path};
-  return list;
+  static const std::array<const Path*, 7> in_order{&inlined_path,  &lent_path,   &rma_path,
+                                                   &shared_path,   &staged_path, &ring_path,
+                                                   &on_demand_path};
+  return in_order;
 }
 
 const Path& choose(Paths paths, const PartFacts& facts) {

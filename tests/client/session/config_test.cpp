@@ -89,7 +89,7 @@ TEST(Config, TakesTheKeyFromAFileOrTheEnvironment) {
   }
   const Variable key("TREMULA_KEY", "0123456789abcdef");
   EXPECT_TRUE(load_session_config("").key.key);
-  EXPECT_HAS(error_of([] { load_session_config("{key_file: a}"); }), "found both");
+  EXPECT_HAS(error_of([] { load_session_config("{key_file: a}"); }), "found TREMULA_KEY");
   // A key among the options would be printed with them.
   EXPECT_HAS(error_of([] { load_session_config("{key: 0123456789abcdef}"); }), "unknown key 'key'");
   const Variable bad("TREMULA_KEY", "hush");

@@ -56,7 +56,7 @@ TEST_F(ServerWithAKey, RefusesASessionWithoutItsKeyAtOnce) {
   expect_refusal(open("g", "timeout: none, key_file: none"), "asks for a key");
   const std::string other = stage.directory() / "other.key";
   core::make_key_file(other);
-  expect_refusal(open("g", "timeout: none, key_file: '" + other + "'"), "has another key");
+  expect_refusal(open("g", "timeout: none, key_file: '" + other + "'"), "has a different key");
 }
 
 #ifdef TREMULA_HAS_OFI

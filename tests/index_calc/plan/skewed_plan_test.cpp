@@ -417,10 +417,11 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
       "unsupported: expected a layout whose dimensions are distributed one by one for a selection, "
       "found \"shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0\", whose blocks are skewed: "
       "redistribute it to a grid first");
-  EXPECT_EQ(error([&] { dense_part(local_part(plain, 0), Order::row); }),
-            "unsupported: expected whole local parts without ghost cells and gaps, as a layout is "
-            "skewed, found 16 elements in a buffer of 36: leave ghost and leading out, or copy the "
-            "part");
+  EXPECT_EQ(
+      error([&] { dense_part(local_part(plain, 0), Order::row); }),
+      "unsupported: expected whole local parts without ghost cells and gaps, because a layout is "
+      "skewed, found 16 elements in a buffer of 36: leave ghost and leading out, or copy the "
+      "part");
   EXPECT_EQ(
       error([&] { local_part(Layout::parse("shape=100000000 mesh=2 block=1 owner0=b0"), 0); }),
       "unsupported: skewed layout: expected at most 16777216 blocks along dimension 0, found "
