@@ -53,13 +53,15 @@ void run_rank(BenchOptions options, const BenchFiles& files, bool is_producer) {
 }  // namespace tremula::cli
 
 int main(int argc, char** argv) {
-  CLI::App app("A rank of tremula bench --transport mpi", "bench_mpi");
-  app.require_subcommand(1);
-  tremula::cli::add_bench(app, tremula::cli::run_rank);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    CLI::App app("A rank of tremula bench --transport mpi", "bench_mpi");
+    app.require_subcommand(1);
+    tremula::cli::add_bench(app, tremula::cli::run_rank);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return app.exit(error) == 0 ? 0 : 2;
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tremula: %s\n", error.what());
     return 1;

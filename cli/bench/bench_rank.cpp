@@ -188,7 +188,7 @@ private:
     in.close();
   }
   std::uint64_t lockstep_steps() const {
-    return static_cast<std::uint64_t>(warm_up_steps + options_.steps);
+    return std::uint64_t{warm_up_steps} + static_cast<std::uint64_t>(options_.steps);
   }
 
   Index step_bytes() const {
@@ -235,7 +235,8 @@ private:
     std::vector<transport::Address> others;
     const Rank first = is_producer_ ? options_.producers : 0;
     for (Rank r = 0; r < (is_producer_ ? options_.consumers : options_.producers); ++r) {
-      const RankReport& report = area_.reports()[static_cast<std::size_t>(first + r)];
+      const RankReport& report =
+          area_.reports()[static_cast<std::size_t>(first) + static_cast<std::size_t>(r)];
       others.emplace_back(report.address, report.address + report.address_bytes);
     }
     endpoint->connect(others, Deadline::after(options_.timeout));

@@ -43,6 +43,7 @@ template <class Match>
 std::vector<Match> matches(const index_calc::MatchedSides& sides,
                            const std::vector<IndexList>& lists) {
   std::vector<Match> result;
+  result.reserve(lists.size());
   for (std::size_t r = 0; r < lists.size(); ++r)
     result.emplace_back(sides, lists[r], static_cast<Rank>(r));
   return result;

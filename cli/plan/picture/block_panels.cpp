@@ -74,6 +74,7 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
   const double border = std::min(1.0, width / 5);
   Polygons borders{.corners = {}, .colour = Colour::rgb(0xffffff, 0.5)};
   std::vector<Polygons> stripes;
+  stripes.reserve(colours.size());
   for (const Colour& colour : colours) stripes.push_back({.corners = {}, .colour = colour});
   for (const Rect& r : boxes) {
     const std::vector<Point> corners{
@@ -189,6 +190,7 @@ Rect BlockMap::box(const Rect& plot, const Tile& tile) const {
 
 std::vector<Rect> BlockMap::boxes(const Rect& plot, const std::vector<Tile>& tiles) const {
   std::vector<Rect> result;
+  result.reserve(tiles.size());
   for (const Tile& tile : tiles) result.push_back(box(plot, tile));
   return result;
 }
@@ -241,6 +243,7 @@ void draw_blocks(Picture& picture, const Frame& place, const BlockMap& map,
   for (const HeldTiles& of : held) {
     has_stripes = has_stripes || of.ranks.size() > 1;
     std::vector<Colour> of_ranks;
+    of_ranks.reserve(of.ranks.size());
     for (const Rank rank : of.ranks) of_ranks.push_back(colours.of(rank));
     std::vector<Rect> boxes = map.boxes(plot, of.tiles);
     for (const Rect& r : boxes) area += r.width * r.height;

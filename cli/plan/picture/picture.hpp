@@ -22,10 +22,10 @@ struct Colour {
 };
 
 /// Returns the colour at `at`, from 0 to 1, which is linear between equally spaced stops.
-template <std::size_t Stops>
-Colour interpolated(const std::array<unsigned, Stops>& colours, double at) {
-  const double scaled = std::clamp(at, 0.0, 1.0) * (Stops - 1);
-  const auto below = std::min(static_cast<std::size_t>(scaled), Stops - 2);
+template <std::size_t stops>
+Colour interpolated(const std::array<unsigned, stops>& colours, double at) {
+  const double scaled = std::clamp(at, 0.0, 1.0) * (stops - 1);
+  const auto below = std::min(static_cast<std::size_t>(scaled), stops - 2);
   const Colour a = Colour::rgb(colours[below]), b = Colour::rgb(colours[below + 1]);
   const double t = scaled - static_cast<double>(below);
   return {a.red + t * (b.red - a.red), a.green + t * (b.green - a.green),

@@ -67,6 +67,7 @@ public:
   }
   std::vector<Rank> ranks_at(const GridCoords& coords) const {
     std::vector<Rank> ranks;
+    ranks.reserve(static_cast<std::size_t>(grid_.copies()));
     for (Rank copy = 0; copy < grid_.copies(); ++copy) ranks.push_back(grid_.rank_at(coords, copy));
     return sorted(std::move(ranks));
   }
@@ -197,6 +198,7 @@ std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side sid
       of.tiles.push_back({row.begin, row.end, column.begin, column.end});
     }
   std::vector<HeldTiles> result;
+  result.reserve(held.size());
   for (auto& [position, of] : held) result.push_back(std::move(of));
   std::ranges::sort(result, {}, &HeldTiles::ranks);
   return result;
