@@ -131,6 +131,7 @@ tremula_status tremula_redistribution_get_statistics(
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
     client::expects_pointer(statistics, "statistics");
+    const auto entry = redistribution->job->gate.enter();
     const auto& s = redistribution->redistribution->statistics();
     auto known = tremula_redistribution_statistics_init();
     known.runs = s.runs;

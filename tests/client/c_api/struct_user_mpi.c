@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* struct_user_mpi current|grown: one of two ranks of an MPI job. It passes every struct of
- * tremula_mpi.h to a library of the given kind. */
+ * tremula_mpi.h to a library of the given kind, and calls it from a child process. */
 #include <mpi.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/client/c_api/struct_user.h"
 #include "tremula/tremula_mpi.h"
@@ -53,6 +55,16 @@ int main(int argc, char** argv) {
   expect(held.value.plan_seconds > 0, "the last member of the first version");
   EXPECT_ADDED(&held.value);
   expect_guard(held.guard);
+
+  const pid_t child = fork();
+  if (child == 0)
+    _exit(tremula_redistribution_get_statistics(redistribution, &held.value) ==
+                  TREMULA_INVALID_ARGUMENT
+              ? 0
+              : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a refusal in a child process");
 
   tremula_redistribution_free(redistribution);
   tremula_layout_free(by_rows);
