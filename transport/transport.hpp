@@ -129,7 +129,7 @@ class Endpoint {
 public:
   virtual ~Endpoint() = default;
 
-  /// Returns the address at which ranks of the other side reach this endpoint.
+  /// Returns the address at which ranks on the other side reach this endpoint.
   virtual Address address() const = 0;
   /// Makes every rank of the other group reachable; blocks until it is. Called once, on every rank
   /// of both groups, before any send or receive; may be collective over both groups.

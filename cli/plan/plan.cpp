@@ -258,7 +258,7 @@ void add_plan(CLI::App& app) {
                           ->type_name("FILE.svg|FILE.png");
   command
       .add_option("--peer", options->peer,
-                  "Rank of the other side: draw the elements that it and the rank have in common "
+                  "Rank on the other side: draw the elements that it and the rank have in common "
                   "(default: the one with the largest package)")
       ->needs(draw)
       ->type_name("RANK");

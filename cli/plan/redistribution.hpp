@@ -81,7 +81,7 @@ index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank r
 /// the array: a side is skewed, or lists what its ranks own.
 bool has_flat_plans(const Redistribution& redistribution) noexcept;
 
-/// Return what `rank` of a side exchanges with all ranks of the other side, and its part as the
+/// Return what `rank` of a side exchanges with all ranks on the other side, and its part as the
 /// packages refer to it.
 /// @throws core::Error as index_calc::make_plan and dense_part
 /// Cost: as index_calc::make_plan; with lists, proportional to the segments of the rank

@@ -247,7 +247,7 @@ Target::Target(Session& session, const FieldEnd& end, std::shared_ptr<Weights> w
 void Target::expect_step_of(Seconds date) {
   if (stream_.begin_step() != StepStatus::ok)
     fail(
-        fmt::format("expected the values of time {} s; found that their source has ended; give "
+        fmt::format("expected the values for time {} s; found that their source has ended; give "
                     "both components the same runtime",
                     date));
   if (!has_begun_) {
@@ -262,10 +262,10 @@ void Target::expect_step_of(Seconds date) {
                       entry().period, end_.configuration->file, theirs));
   }
   if (stream_.time() != date)
-    fail(
-        fmt::format("expected the values of time {} s; found those of {} s; let the source put at "
-                    "every coupling date, and give both components the same configuration",
-                    date, stream_.time()));
+    fail(fmt::format(
+        "expected the values for time {} s; found those for {} s; let the source put at "
+        "every coupling date, and give both components the same configuration",
+        date, stream_.time()));
 }
 
 void Target::get(Seconds date, std::span<double> values, int& info) {

@@ -4,8 +4,8 @@
 // runtime.
 //
 // A field with period p and lag g is exchanged at the times 0, p, 2p, ... that are below the
-// runtime. The value of time t is the one that the source puts at date t - g. So with g > 0 the
-// value of time 0 is not put in this run: it was put at the end of the previous run, for that run's
+// runtime. The value for time t is the one that the source puts at date t - g. So with g > 0 the
+// value for time 0 is not put in this run: it was put at the end of the previous run, for that run's
 // time t = runtime, and comes from the restart file.
 #include <cstdint>
 #include <optional>
@@ -24,7 +24,7 @@ struct Schedule {
 
 enum class PutAction {
   keep,        ///< not a coupling date: a transformation takes the values
-  send,        ///< the values of `time` are complete and go to the target
+  send,        ///< the values for `time` are complete and go to the target
   to_restart,  ///< the values are complete, and the next run begins with them
   drop,        ///< the values are complete, and the run ends before their time
 };
@@ -35,10 +35,10 @@ struct Put {
 };
 Put put_at(const Schedule& schedule, Seconds date);
 
-/// Returns whether a get at `date` takes the values of time `date`.
+/// Returns whether a get at `date` takes the values for time `date`.
 bool is_get_at(const Schedule& schedule, Seconds date);
 
-/// Returns whether the source sends the values of time 0, from the restart file, before its first
+/// Returns whether the source sends the values for time 0, from the restart file, before its first
 /// date.
 bool begins_from_restart(const Schedule& schedule);
 
@@ -47,17 +47,17 @@ bool begins_from_restart(const Schedule& schedule);
 /// @param last  date of its last put
 bool keeps_part_of_transformation(const Schedule& schedule, Seconds last);
 
-/// The dates of one field's calls, in their order.
+/// The dates of one field's calls, in order.
 class Clock {
 public:
   explicit Clock(const Schedule& schedule) : schedule_(schedule) {}
 
   /// Checks and records a call; to be called at every date.
-  /// @param time  date + lag of a put, the date of a get
+  /// @param time  date + lag for a put, the date for a get
   /// @throws Error if the date is outside the run or before the last one, or if a coupling time
-  ///         is repeated or was left out since the first one
+  ///         is repeated or has been skipped since the first one
   void advance(Seconds date, Seconds time);
-  /// Records that the values of time 0 were sent from the restart file.
+  /// Records that the values for time 0 were sent from the restart file.
   void has_begun_from_restart() { next_ = schedule_.period; }
   /// Returns the date of the last call; nullopt before the first one.
   std::optional<Seconds> last() const { return last_; }

@@ -67,7 +67,7 @@ public:
        std::vector<std::int64_t>& points);
 
   std::uint64_t rows() const noexcept { return places_.size(); }
-  /// Returns how many links the rows have whose weight is not 0.
+  /// Returns the number of links in the rows whose weight is not 0.
   std::uint64_t links() const noexcept { return weights_.size(); }
   /// Returns a hash of all weights of the file.
   std::uint64_t hash_of_file() const noexcept { return hash_of_file_; }

@@ -171,7 +171,7 @@ void Weights::read(const std::string& path, const tremula_layout* destination) {
       std::ranges::any_of(source_shape_, [](std::int64_t extent) { return extent < 1; }))
     throw Failure(TREMULA_INVALID_ARGUMENT,
                   fmt::format("weights '{}': expected a source of 1 to {} dimensions with extents "
-                              "above 0; found {}; source_shape may name others",
+                              "above 0; found {}; use source_shape to give a different shape",
                               path, TREMULA_MAX_DIMENSIONS, fmt::join(source_shape_, "x")));
   expect_shape_of(file.destination(), shape, options_.order, path, "destination");
   expect_shape_of(file.source(), source_shape_, options_.order, path, "source");

@@ -64,7 +64,7 @@ public:
     const std::vector<Index> grid = find("lists") != nullptr ? lists(result) : this->grid(result);
     for (const std::string_view key : {"partial", "copies"})
       if (const Entry* e = find(key); e != nullptr && !result.listing)
-        fail(e->at, "also lists=", fmt::format("{}= without it", key));
+        fail(e->at, "lists= as well", fmt::format("{}= without it", key));
     skew(result);
     for (std::size_t d = 0; d < dimensions_; ++d)
       result.dims.push_back(distribution(d, shape[d], grid[d]));
@@ -254,8 +254,8 @@ private:
     if (mesh == nullptr) {
       for (std::size_t d = 0; d < dimensions_; ++d)
         if (const Entry* axes = find("axes", d))
-          fail(axes->at, "also mesh=", fmt::format("axes{}= without it", d));
-      if (const Entry* sum = find("sum")) fail(sum->at, "also mesh=", "sum= without it");
+          fail(axes->at, "mesh= as well", fmt::format("axes{}= without it", d));
+      if (const Entry* sum = find("sum")) fail(sum->at, "mesh= as well", "sum= without it");
       const std::vector<Number> numbers = per_dimension(required("grid"), 1);
       check_product(numbers, most_ranks, "at most 2^31 - 1 ranks in the grid");
       for (const Number& n : numbers) coordinates.push_back(n.value);
@@ -315,10 +315,10 @@ private:
     const auto first = std::ranges::find_if(entries_, is_one);
     if (first == entries_.end()) {
       for (const Entry& e : entries_)
-        if (e.key == "equal") fail(e.at, "also mesh= and owner<axis>=", "equal= without them");
+        if (e.key == "equal") fail(e.at, "mesh= and owner<axis>= as well", "equal= without them");
       return;
     }
-    if (result.mesh.extents.empty()) fail(first->at, "also mesh=", "owner= without it");
+    if (result.mesh.extents.empty()) fail(first->at, "mesh= as well", "owner= without it");
     for (const std::string_view key : {"axes", "splits", "owners"})
       for (std::size_t d = 0; d < dimensions_; ++d)
         if (const Entry* e = find(key, d))
@@ -370,7 +370,7 @@ private:
     const Entry* const key = find("key");
     for (const Entry* e : {key, find("ranges"), find("sorted")})
       if (e != nullptr && (key == nullptr || !result.changing))
-        fail(e->at, key == nullptr ? "also key=" : "also a dimension * in the shape",
+        fail(e->at, key == nullptr ? "key= as well" : "a dimension * in the shape as well",
              fmt::format("{}= without it", e->key));
     if (key == nullptr) return;
     if (key->value.empty()) fail(key->value_at, "the name of a field", found_at(key->value_at));
@@ -417,7 +417,7 @@ private:
       return splits(d, *bounds, owners, extent, grid);
     }
     if (owners != nullptr)
-      fail(owners->at, fmt::format("also splits{}=", d), fmt::format("owners{}= without it", d));
+      fail(owners->at, fmt::format("splits{}= as well", d), fmt::format("owners{}= without it", d));
     if (one_block != nullptr && all_blocks != nullptr)
       fail(std::max(one_block->at, all_blocks->at), fmt::format("one block for dimension {}", d),
            "a second one");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The plan of one rank: everything that it exchanges with every rank of the other side. Pure
+// The plan of one rank: everything that it exchanges with every rank on the other side. Pure
 // calculation: no memory is moved here.
 #include <array>
 #include <cstdint>
@@ -140,7 +140,7 @@ private:
 /// runs of all packages; copies share elements, not lines.
 ///
 /// Cost: proportional to the blocks and segments of one period along each dimension, never to their
-/// product, the extent or the ranks of the other side. With copies, also to the pairs of cells that
+/// product, the extent or the ranks on the other side. With copies, also to the pairs of cells that
 /// overlap, times the copies of both sides.
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role = Role::source,
                Algorithm algorithm = Algorithm::aspen, const Hosts& hosts = {});

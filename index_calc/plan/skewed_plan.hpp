@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The boxes that one rank shares with the ranks of the other side if the blocks of a side are
+// The boxes that one rank shares with the ranks on the other side if the blocks of a side are
 // skewed.
 //
 // Both sides are cut into blocks along each dimension, and the cell of ranks that owns a block follows

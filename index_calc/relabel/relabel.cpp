@@ -73,7 +73,7 @@ Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClas
                             [&](std::size_t r, Rank k) { return row(r)[at(k)]; });
 }
 
-/// Counts what a relabeling really saves, by the bytes that plans move, and undoes it if it saves
+/// Computes what a relabeling actually saves, from the bytes that plans move, and undoes it if it saves
 /// nothing.
 /// @param count  returns the cost of arrays whose labels stay as they are
 template <class Cost, class Count>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The index calculation of one rank: the experiment of the ASPEN paper (Figs. 3 and 4) with all
-// algorithms in one run, and how the cost grows with the ranks of the other side and with the
+// algorithms in one run, and how the cost grows with the ranks on the other side and with the
 // extent. Prints tables; writes every figure as CSV.
 //
 //     tremula_index_bench FILE.csv
@@ -323,7 +323,7 @@ constexpr const char* long_list_head =
 /// Measures the growth with the number of ranks on the other side; blocks and pieces stay the same.
 void remote_ranks(Bench& bench) {
   fmt::print(
-      "\nGrowth with the ranks of the other side: {}{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} "
+      "\nGrowth with the ranks on the other side: {}{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} "
       "{:>9} {:>9}\n",
       long_list_head, "remote", "blocks", "pieces", "limit", "bare", "lists", "fresh", "bare, x");
   double first = 0;

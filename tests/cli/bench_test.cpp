@@ -139,7 +139,7 @@ TEST(Bench, LeavesNothingBehindWhenInterrupted) {
     EXPECT_TRUE(fs::is_empty(folder)) << row.transport;
     int left = 0;
     while ((left = waitpid(-1, nullptr, WNOHANG)) >= 0 && !deadline.expired()) usleep(1000);
-    EXPECT_EQ(left, -1) << row.transport << ": a process still runs";
+    EXPECT_EQ(left, -1) << row.transport << ": a process is still running";
   }
   fs::remove_all(folder);
 }

@@ -9,7 +9,7 @@
 namespace tremula::cli {
 
 /// The command `tremula` as a separate process, with only the given TREMULA_* variables. The
-/// destructor kills it if it still runs.
+/// destructor kills it if it is still running.
 class Process {
 public:
   enum class Output { pipe, terminal };

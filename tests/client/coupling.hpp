@@ -54,7 +54,7 @@ std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) 
 /// Whether two ranks can map each other's memory.
 using IsNear = std::function<bool(Rank producer, Rank consumer)>;
 
-/// A send whose completion is reported `looks` calls of test() late.
+/// A send whose completion is reported `looks` calls to test() late.
 class LateSend final : public transport::Operation {
 public:
   LateSend(transport::Request inner, int looks) : inner_(std::move(inner)), looks_(looks) {}

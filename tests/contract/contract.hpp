@@ -58,12 +58,12 @@ public:
 
   const Side side;
   const Rank rank;
-  const Rank peers;  ///< ranks of the other side
+  const Rank peers;  ///< ranks on the other side
 
   /// Opens this rank's end of the link under test, not yet connected. May be called again, for
   /// another link.
   virtual std::unique_ptr<Endpoint> open() = 0;
-  /// Returns the addresses that the ranks of the other side passed, index = rank. Collective over
+  /// Returns the addresses that the ranks on the other side passed, index = rank. Collective over
   /// all participants.
   /// @throws core::Error timed_out after `patience_seconds`
   virtual std::vector<Address> swap_addresses(const Address& mine) = 0;
@@ -89,10 +89,10 @@ inline constexpr std::size_t traffic_bytes = std::size_t{8} << 20, chat_bytes = 
 /// Runs `traffic` on a connected link with one peer. Returns once `stopped` returns true.
 void run_traffic(Traffic traffic, Endpoint& link, const std::function<bool()>& stopped);
 
-/// A process (or a substitute for one) that is the only rank of the other side.
+/// A process (or a substitute for one) that is the only rank on the other side.
 class Victim {
 public:
-  virtual ~Victim() = default;  ///< ends the process if it still runs
+  virtual ~Victim() = default;  ///< ends the process if it is still running
   /// Returns the survivor's end, connected to the victim. Called once.
   virtual std::unique_ptr<Endpoint> link() = 0;
   /// Ends the process as SIGKILL does: no goodbye, no clean-up. Returns when it is gone.

@@ -138,7 +138,7 @@ TEST_P(TransportContract, ReadIsWholeOrFailsWhenThePeerGivesUp) {
         } catch (const core::Error&) {
         }
         if (is_whole) {
-          EXPECT_TRUE(is_pattern(room, 11)) << "after " << looks << " calls of progress()";
+          EXPECT_TRUE(is_pattern(room, 11)) << "after " << looks << " calls to progress()";
         }
         read.reset();
       } else {

@@ -36,12 +36,12 @@ public:
   Process& operator=(const Process&) = delete;
 
   /// Waits until the process has ended and returns its exit status, or 128 + signal if a signal ended
-  /// it; nullopt if it still runs at the deadline.
+  /// it; nullopt if it is still running at the deadline.
   std::optional<int> wait(Deadline deadline);
-  /// Sends signal `number` to every process of the group, if it still runs.
+  /// Sends signal `number` to every process of the group, if it is still running.
   void signal(int number);
   pid_t pid() const { return pid_; }
-  /// Returns everything that the process has written until now.
+  /// Returns everything that the process has written so far.
   std::string output() const;
 
 private:
@@ -71,13 +71,14 @@ public:
 
   const std::string& name() const { return name_; }
   /// Waits until all processes have ended. Returns 0 if all ended with 0, else the first other status;
-  /// nullopt if one still runs at the deadline.
+  /// nullopt if one is still running at the deadline.
   std::optional<int> wait(Deadline deadline);
   std::string output() const;
-  /// Makes every thread of each rank that still runs write its call stack to the output.
+  /// Makes every thread of each rank that is still running write its call stack to the output.
   void show_stacks();
-  /// Returns true if Open MPI 4.1 itself has ended the job, or holds it for ever, as it may do with the
-  /// survivor of a lost peer (transport/mpi/README.md). A job that hangs otherwise does not count.
+  /// Returns true if Open MPI 4.1 itself has ended the job, or leaves it hanging forever, as it may
+  /// do to the surviving job when a peer is lost (transport/mpi/README.md). A job that hangs for any
+  /// other reason does not count.
   bool was_stopped_by_mpi();
   /// Returns process `i`: an mpirun job has one process, a plain job one per rank.
   Process& process(std::size_t i) { return *processes_.at(i); }
@@ -114,7 +115,7 @@ public:
   /// Returns "127.0.0.1:PORT".  @pre start_server() was called
   const std::string& server() const { return server_; }
   /// Returns the last output lines of all services and jobs, with the call stacks of processes that
-  /// still run; for a test that has failed.
+  /// are still running; for a test that has failed.
   std::string report();
 
 private:

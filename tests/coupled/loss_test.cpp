@@ -45,7 +45,7 @@ protected:
   }
   std::string silence_ = "3";
   bool has_child_ = false;  // whether the lost rank has forked a child that survives it
-  /// Makes `rank` of one side raise `signal`, and checks that every rank of the other side gets an error.
+  /// Makes `rank` of one side raise `signal`, and checks that every rank on the other side gets an error.
   void lose(const std::string& lost_side, int rank, int signal = SIGKILL) {
     for (int stopped_by_mpi = 0; !is_lost_and_judged(lost_side, rank, signal); ++stopped_by_mpi) {
       std::cout << "[     NOTE ] Open MPI stopped the survivor; trying again\n";

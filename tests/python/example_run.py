@@ -35,7 +35,7 @@ class ExampleTest(unittest.TestCase):
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGTERM)  # run.sh ends the processes that it has started
             text, _ = process.communicate()
-            self.fail(f"{name}: still runs after {SECONDS} s\n{text}")
+            self.fail(f"{name}: is still running after {SECONDS} s\n{text}")
         print(text, flush=True)
         self.assertEqual(process.returncode, expected, text)
         return text

@@ -66,7 +66,7 @@ class Job:
         while True:
             ready, _, _ = select.select([self._reads], [], [], max(0, deadline - time.monotonic()))
             if not ready:
-                return self._end(f"{self.name}: still runs after {SECONDS} s", kill=True)
+                return self._end(f"{self.name}: is still running after {SECONDS} s", kill=True)
             chunk = os.read(self._reads, 1 << 16)
             if not chunk:
                 break
@@ -151,7 +151,7 @@ def finished(process):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, errors = process.communicate()
-        raise AssertionError(f"{process.args}: still runs after {SECONDS} s\n{output}\n{errors}") from None
+        raise AssertionError(f"{process.args}: is still running after {SECONDS} s\n{output}\n{errors}") from None
     if process.returncode != 0:
         raise AssertionError(f"{process.args}: ended with {process.returncode}\n{output}\n{errors}")
     return output

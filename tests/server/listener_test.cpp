@@ -727,7 +727,7 @@ TEST(Listener, RefusesSessionsBeyondTheLimitOfAHost) {
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // sanitizers end a process that has no memory left
 /// Runs a server in a separate process that gets 100 MiB more than it has at its start; the server must
-/// still run afterwards.
+/// are still running afterwards.
 TEST(Listener, EndsOnlyAConnectionIfMemoryRunsOut) {
   int port_pipe[2] = {-1, -1};
   ASSERT_EQ(::pipe(port_pipe), 0);

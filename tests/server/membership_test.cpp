@@ -270,7 +270,7 @@ TEST(Membership, LetsASessionSayHowLongARankMayBeSilent) {
            " }";
   };
   play.send(1, hello("patient", "60"), {Play::welcome(1)});
-  play.send(2, hello("for ever", "inf"), {Play::welcome(2)});
+  play.send(2, hello("forever", "inf"), {Play::welcome(2)});
   // Its ranks have to send heartbeats more often.
   play.send(3, hello("hasty", "2"),
             {"3: request: 1 welcome { version: '0.1' heartbeat_seconds: 0.5 }"});

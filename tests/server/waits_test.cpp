@@ -398,7 +398,7 @@ public:
   }
 
   bool is_over(std::size_t g, std::size_t r) const { return rank_[g][r].at == program_[g].size(); }
-  /// Returns the ranks of the other side that the rank still waits for, as far as it has seen.
+  /// Returns the ranks on the other side that the rank still waits for, as far as it has seen.
   std::vector<std::size_t> needed(std::size_t g, std::size_t r) const {
     const Rank& rank = rank_[g][r];
     const Action& action = program_[g][rank.at];
@@ -416,7 +416,7 @@ public:
     ++rank.done[program_[g][rank.at++].link];
     return true;
   }
-  /// Delivers one action of a rank to a rank of the other side. @return false if there is none to deliver
+  /// Delivers one action of a rank to a rank on the other side. @return false if there is none to deliver
   bool deliver(std::size_t link, std::size_t from, std::size_t to, bool forth) {
     const std::size_t sender = forth ? producer_[link] : consumer_[link],
                       receiver = forth ? consumer_[link] : producer_[link];

@@ -17,7 +17,7 @@ namespace {
 /// some for a process that has died.
 constexpr auto look_every = std::chrono::milliseconds(20);
 constexpr std::size_t checks_per_look = 16;
-/// Calls of progress() per reading of the clock.
+/// Calls to progress() per reading of the clock.
 constexpr std::uint32_t calls_per_look = 64;
 constexpr auto longest_nap = std::chrono::milliseconds(20);  // while connecting
 

@@ -33,7 +33,7 @@ public:
     Rank rank;
     const Address& address;
   };
-  /// Connects as connect() does, but only to these ranks of the other side.
+  /// Connects as connect() does, but only to these ranks on the other side.
   void connect_some(std::span<const Neighbour> peers, Deadline deadline);
 
 private:

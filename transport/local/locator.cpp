@@ -35,7 +35,7 @@ struct Wire {
 void expect_other_side(std::uint64_t found, Side own) {
   if (found != number_of_other(own))
     throw core::Error(core::Errc::transport,
-                      "expected the address of a rank of the other side, found one of this side");
+                      "expected the address of a rank on the other side, found one of this side");
 }
 
 MemoryPlace place_in(const Address& address, Side side) {

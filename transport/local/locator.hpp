@@ -27,7 +27,7 @@ private:
 class PeerLocator {
 public:
   /// @param side  the side of this endpoint
-  /// @throws core::Error transport if `address` is not that of a rank of the other side, or cannot
+  /// @throws core::Error transport if `address` is not that of a rank on the other side, or cannot
   /// be mapped; peer_lost if its process has ended
   PeerLocator(const Address& address, Side side);
   /// Returns the place of the peer's inbox; nullopt until the peer has published it.

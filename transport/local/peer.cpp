@@ -11,7 +11,7 @@ using State = Operation::State;
 
 namespace {
 
-/// Bytes that one call of progress() moves at most, and how many polls in a row may find nothing.
+/// Bytes that one call to progress() moves at most, and how many polls in a row may find nothing.
 constexpr std::size_t bytes_per_call = std::size_t{4} << 20;
 constexpr int looks_without_bytes = 64;
 

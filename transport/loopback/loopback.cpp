@@ -62,7 +62,7 @@ public:
       if (network_.members_[ids.back()].side == side_)
         throw core::Error(
             core::Errc::transport,
-            "loopback: expected the address of a rank of the other side, found one of this "
+            "loopback: expected the address of a rank on the other side, found one of this "
             "side at position " +
                 std::to_string(ids.size() - 1));
     }

@@ -59,7 +59,7 @@ public:
   struct Mail {
     core::Rank peer;
     Envelope envelope;
-    core::BytesView payload;  ///< valid until the next call of take()
+    core::BytesView payload;  ///< valid until the next call to take()
   };
   /// Makes progress. Takes the next envelope; nullopt if none has arrived.
   /// @throws core::Error transport, protocol

@@ -15,7 +15,7 @@ namespace tremula::transport::tcp {
 /// Bytes moved in one direction for one peer before other peers have their turn.
 inline constexpr std::size_t most_bytes_per_turn = std::size_t{4} << 20;
 
-/// Sends, receives and reads with one rank of the other side. They wait until there is a
+/// Sends, receives and reads with one rank on the other side. They wait until there is a
 /// connection, and end with it.
 class Peer {
 public:

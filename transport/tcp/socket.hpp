@@ -23,10 +23,10 @@ using Descriptor = core::UniqueHandle<DescriptorTraits>;
 /// Takes over a new socket. Children made by fork do not keep it, and closing it ends the
 /// connection even if another process holds it.
 Descriptor own_socket(int handle) noexcept;
-/// Lets an epoll report events of a socket.  @throws core::Error transport
+/// Makes an epoll report events on a socket.  @throws core::Error transport
 void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events);
-/// Stops the reports of watch(). Must be called before the socket is closed: otherwise its events
-/// are reported for as long as another process holds it.
+/// Undoes watch(). Must be called before the socket is closed: otherwise its events are reported
+/// for as long as another process holds it.
 void forget(int epoll, const Descriptor& socket) noexcept;
 
 /// Returns the system's text for an error number.
@@ -58,7 +58,7 @@ private:
   sockaddr_storage address_{};
 };
 
-/// Decoded address of a rank's endpoint, which only the ranks of the other side receive. A program
+/// Decoded address of a rank's endpoint, which only the ranks on the other side receive. A program
 /// that knows it counts as a member of the link: its secret appears in no error, log or status.
 struct RankAddress {
   using Id = std::uint64_t;  ///< not secret

@@ -726,7 +726,7 @@ TREMULA_API tremula_status tremula_out_step_statistics(const tremula_out_stream*
 TREMULA_API tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
                                                       tremula_statistics* statistics);
 
-/* Counters of this rank with one rank of the other side, the peer, since their link was opened. */
+/* Counters of this rank with one rank on the other side, the peer, since their link was opened. */
 typedef struct tremula_peer_statistics {
   size_t size;
   char group[256]; /* group of the peer */

@@ -830,7 +830,7 @@ public:
     detail::check(tremula_out_step_statistics(handle_.get(), &s));
     return s;
   }
-  /// Returns one entry for each rank of the other side over links that are open.
+  /// Returns one entry for each rank on the other side over links that are open.
   std::vector<PeerStatistics> peers() const {
     return detail::peers_of<tremula_out_peers>(handle_.get());
   }
@@ -943,7 +943,7 @@ public:
     detail::check(tremula_in_redeclare(handle_.get(), static_cast<int>(fields.size()),
                                        fields.data(), handles.data()));
   }
-  /// Returns how many calls of redeclare hold for the step begun last: see tremula_in_redeclarations.
+  /// Returns how many calls to redeclare hold for the step begun last: see tremula_in_redeclarations.
   std::uint64_t redeclarations() const {
     std::uint64_t count = 0;
     detail::check(tremula_in_redeclarations(handle_.get(), &count));
@@ -979,7 +979,7 @@ public:
     detail::check(tremula_in_step_statistics(handle_.get(), &s));
     return s;
   }
-  /// Returns one entry for each rank of the other side over links that are open.
+  /// Returns one entry for each rank on the other side over links that are open.
   std::vector<PeerStatistics> peers() const {
     return detail::peers_of<tremula_in_peers>(handle_.get());
   }

@@ -220,7 +220,7 @@ TEST_F(OasisPair, NamesTheTimeThatItsSourceDidNotReach) {
   ocean.components[0].gets_first = false;
   ocean.runtime = 3600;
   play_apart(ocean, small_scene());
-  expect_error(*jobs_[1], "expected the values of time 3600 s; found that their source has ended");
+  expect_error(*jobs_[1], "expected the values for time 3600 s; found that their source has ended");
 }
 
 TEST_F(OasisPair, NamesTheFieldOfUnequalGrids) {

@@ -275,7 +275,7 @@ TEST(Ofi, GivesUpMessagesInFlight) {
     const std::vector<Bytes> then = in;
     pair.consumer.reset();
     for (int i = 0; i < 100; ++i) pair.producer->progress();
-    EXPECT_EQ(in, then) << "after " << looks << " calls of progress()";
+    EXPECT_EQ(in, then) << "after " << looks << " calls to progress()";
   }
 }
 

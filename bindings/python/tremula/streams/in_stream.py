@@ -49,7 +49,7 @@ class InStream(Stream):
         self._restart_timeout = seconds_of("restart_timeout", {"restart_timeout": 0.0, **options})
         self._is_in_step = self._has_new_epoch = False
         self._is_cut_short = False  # whether the step was cut short, so that begin_step is the next call
-        self._calls = self._seen_calls = 0  # calls of redeclare: all, and those in effect for the step begun last
+        self._calls = self._seen_calls = 0  # calls to redeclare: all, and those in effect for the step begun last
         self._steps = self.epoch = 0  # how many steps, and how many epochs after the first, have begun
 
     def field(
@@ -70,7 +70,7 @@ class InStream(Stream):
         producer's; the other parameters change them on the way, array = alpha * op(field) + beta * array, as described
         for tremula.Change.
 
-        :param dtype: a NumPy type, or a type of Tremula, e.g. "bf16"; None: waits for the producer and takes its type
+        :param dtype: a NumPy type or a Tremula type, e.g. "bf16"; None: waits for the producer and takes its type
         :param layout: None: waits for the producer and takes the whole array (`extents` of it, if given), on one rank
         """
         change, text = Change(alpha, beta, conjugate, axes, extents, from_origin, to_origin), c_text(name, "name of a field")
@@ -124,7 +124,8 @@ class InStream(Stream):
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
         """Begins the newest step at or before `time`. Returns OK; UP_TO_DATE if that step has been begun already, or
-        END_OF_STREAM if also no step follows it. Collective. Waits until the producer has reached that time or ended.
+        END_OF_STREAM if, in addition, no step follows it. Collective. Waits until the producer has reached that time or
+        ended.
 
         :param unit: unit of `time`; Mismatch if it is not the stream's "time_unit"
         """
@@ -226,7 +227,7 @@ class InStream(Stream):
                 yield InStep(self)
 
     def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
-        """Returns an iteration whose steps a thread prefetches, at most `depth` ahead. While it lasts, the session
+        """Returns an iterator whose steps a thread prefetches, at most `depth` ahead. While it lasts, the session
         belongs to that thread: other streams need a session of their own. See tremula.streams.prefetch.Prefetch."""
         from .prefetch import Prefetch
 
@@ -270,7 +271,7 @@ class InStream(Stream):
 
     @property
     def redeclarations(self) -> int:
-        """How many of the calls of redeclare are in effect for the step begun last."""
+        """How many calls to redeclare are in effect for the step begun last."""
         self._check(lib.tremula_in_redeclarations(self._handle, ctypes.byref(found := ctypes.c_uint64())))
         return found.value
 

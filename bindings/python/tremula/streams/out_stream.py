@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-SERVE_SECONDS = 0.25  # longest time in one call of the library
+SERVE_SECONDS = 0.25  # longest time in one call to the library
 
 
 class OutStream(Stream):

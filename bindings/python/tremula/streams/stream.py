@@ -246,7 +246,7 @@ class Stream:
         return statistics_of(self._function("step_statistics"), self._handle)
 
     def peers(self) -> list[PeerStatistics]:
-        """Returns one entry for each rank of the other side whose link is open."""
+        """Returns one entry for each rank on the other side whose link is open."""
         self._check_open()
         return peers_of(self._function("peers"), self._handle)
 

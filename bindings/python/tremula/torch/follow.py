@@ -175,7 +175,7 @@ class Follower:
                                        "for a version that the others have; step_timeout sets the limit")
 
     def _turn(self, seconds: float) -> "tremula.StepStatus":
-        """Makes one call of the library, which is collective or whose result all ranks agree on. begin_step would make
+        """Makes one call to the library, which is collective or whose result all ranks agree on. begin_step would make
         more calls, their number depending on the clock."""
         stream = self._in
         if stream._is_in_step:  # an update has failed in it

@@ -48,8 +48,8 @@ def to_shared_memory(model: ModelOrState) -> None:
             first, known = orders.setdefault(key, (name, order))
             if order != known:
                 raise ValueError(f"tensor '{name}': expected the memory of '{first}' in the same order, found strides "
-                                 f"{local.stride()} and {moved[key].stride()}: give one of them a copy (contiguous(), "
-                                 "clone()), or leave it out")
+                                 f"{local.stride()} and {moved[key].stride()}: replace one of them with a copy "
+                                 "(contiguous(), clone()), or leave it out")
             moved.setdefault(key, local)
             carriers.append((carrier(tensor), key))
     homes = dict(zip(moved, shared_tensors([(local.shape, local.dtype) for local in moved.values()])))

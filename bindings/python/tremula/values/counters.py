@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact counters of a stream, and of the links of a rank to each rank of the other side."""
+"""Exact counters of a stream, and of the links of a rank to each rank on the other side."""
 from __future__ import annotations
 
 import ctypes

@@ -590,7 +590,7 @@ TEST(Parts, HaveTheFullTimeToAdmitAConsumer) {
 }
 
 // Each producer begins when it has one consumer: two consumers that each reached a different producer first
-// would wait for each other for ever.
+// would wait for each other forever.
 TEST(Parts, AdmitAConsumerAfterTheirFirstStep) {
   for (int trial = 0; trial < 5; ++trial) {
     World world(8192, World::Way::local);
