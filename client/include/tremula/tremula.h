@@ -174,8 +174,8 @@ TREMULA_API tremula_status tremula_layout_from_scalapack(const int desc[9], int 
  * split_factor[a] is the split factor of _StridedShard, or 1 for Shard; NULL if all are 1. With a larger
  * factor, axis a cuts only after those later axes of the same dimension whose ranks multiply to the
  * factor. Each cut makes chunks of ceil(n / ranks) elements, as torch.chunk does. A factor that is not
- * the product of whole axes is refused even if the extent divides evenly, with one exception: a multiple
- * of the product of all those later axes is accepted if it does. */
+ * the product of whole axes is refused, even if the extent divides evenly. The one exception is a multiple
+ * of the product of all those later axes: it is accepted if the extent divides evenly. */
 TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int axes,
                                                   const int64_t* mesh, const int* dimension_of,
                                                   const int64_t* split_factor,
@@ -286,7 +286,8 @@ static inline tremula_update tremula_update_init(const tremula_layout* from,
 /* Computes which rank should take which part of the arrays `to`, so that the fewest bytes move.
  *   updates        shape [count], `stride` bytes apart
  *   process        result, shape [ranks]: process[label] is the rank that takes the part which `to`
- *                  gives to rank `label`; process[label] == label for all if that saves nothing
+ *                  gives to rank `label`; process[label] == label for all labels if relabeling saves
+ *                  nothing
  *   places         NULL or shape [ranks]: ranks with equal numbers, counted from 0, are near each other,
  *                  and bytes between them cost nothing; NULL: every rank has its own place
  *   exact          0 for the greedy method, which is faster for many thousand places and may leave
@@ -323,11 +324,12 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       block (default)  begin_step waits;
  *                       drop_newest      the step is left out for that consumer;
  *                       drop_oldest      the oldest step that no rank of that consumer has asked for
- *                                        yet is withdrawn; if all have been asked for, this is
- *                                        drop_newest. One of the queue_depth steps is the one that the
- *                                        consumer is taking; the others, at least 1, are kept until it
- *                                        begins them (a thread of the session answers the consumer,
- *                                        unless `progress` is calls).
+ *                                        yet is withdrawn; if all have been asked for, the
+ *                                        new step is left out, as with drop_newest. One of the
+ *                                        queue_depth steps is the one that the consumer is taking; the
+ *                                        others, at least 1, are kept until it begins them (a thread
+ *                                        of the session answers the consumer, unless `progress` is
+ *                                        calls).
  *                       When a step begins, all ranks together decide for each consumer. So all ranks
  *                       of a consumer get the same steps, and see from their numbers which were dropped.
  *                       Steps that are kept at the end are delivered by close.
@@ -689,7 +691,7 @@ typedef struct tremula_statistics {
   double plan_seconds;   /* time spent making plans */
   double wait_seconds;   /* time blocked on the other side */
   double copy_seconds;   /* packing, unpacking, copying; parts of a few short runs are not timed */
-  double wire_seconds;   /* producer: from the end of a step until its last message has been sent */
+  double wire_seconds;   /* producer: from the end of a step until a message was sent, summed over messages */
   char transport[64];    /* transport of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
   /* Consumer: how many of the bytes got were found to match the producer's hashes (session key proof); the
    * others were converted or scaled. */
@@ -714,7 +716,7 @@ static inline tremula_statistics tremula_statistics_init(void) {
 
 /* Gives the counters of this rank since the stream was opened. Set statistics->size first, as
  * tremula_statistics_init does: at most that many bytes are written. TREMULA_INVALID_ARGUMENT for NULL and
- * for a size that no version of the struct has. */
+ * for a size that was not set: less than that of the struct's first version, or more than 64 KiB. */
 TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                                   tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in,

@@ -25,7 +25,7 @@ TREMULA_API tremula_status tremula_session_open_mpi_f(const char* group, MPI_Fin
 typedef struct tremula_redistribution tremula_redistribution;
 
 /* Makes the plan of a redistribution, which can be run any number of times: it moves `count` arrays in
- * one round, all of them in one message from one rank to another (a long message goes in chunks;
+ * one round, with one message for all of them between two ranks (a long message goes in chunks;
  * between machines a header of 24 bytes precedes it). Shape of `updates`: [count], `stride` bytes apart.
  * Collective over comm; all ranks pass the same updates. The first call over comm sets up state that
  * stays with comm until comm is freed. Waits for the other ranks at most twice the TREMULA_TIMEOUT;
@@ -74,9 +74,11 @@ static inline tremula_redistribution_statistics tremula_redistribution_statistic
 TREMULA_API tremula_status tremula_redistribution_get_statistics(
     const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics);
 
-/* Moves one array once. The plans of the last calls stay with comm, so that a call with an update that
- * was used before makes no plan. An update that cannot be read, e.g. because its size is not set, gives
- * TREMULA_INVALID_ARGUMENT on its rank only: the other ranks wait TREMULA_STEP_TIMEOUT for that rank. */
+/* Moves one array once, as tremula_redistribution_make and tremula_redistribution_run do with the same
+ * buffers, waits and errors. The plans of the last calls stay with comm, so that a call with an update
+ * that was used before makes no plan, unless ranks list their elements. An update that cannot be read,
+ * e.g. because its size is not set, gives TREMULA_INVALID_ARGUMENT on its rank only: the other ranks
+ * wait TREMULA_STEP_TIMEOUT for that rank. */
 TREMULA_API tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
                                                 const void* from, size_t from_bytes, void* to,
                                                 size_t to_bytes);

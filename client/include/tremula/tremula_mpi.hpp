@@ -106,8 +106,8 @@ private:
   std::unique_ptr<tremula_redistribution, detail::Free<tremula_redistribution_free>> handle_;
 };
 
-/// Moves one array once. The plan stays with `comm`, so that a later call with an equal update between equal
-/// layouts makes none. Collective.
+/// Moves one array once. The plan stays with `comm`, so that a later call with equal layouts and an
+/// equal update makes no plan, unless ranks list their elements. Collective.
 /// @param from, to  the whole local buffers of this rank in the two layouts
 /// @throws Error TREMULA_INVALID_ARGUMENT for a buffer of another size, and `to` is untouched; TREMULA_MISMATCH on the
 /// ranks that this one sends to, whose `to` is undefined, and where ranks pass different layouts; TREMULA_TIMED_OUT
