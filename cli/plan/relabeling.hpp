@@ -24,7 +24,7 @@ struct RelabelingResult {
   Labels given, greedy, optimal;
 };
 
-/// Finds the assignments with the lowest cost, greedily and exactly.
+/// Compares the given assignment of labels with a greedy one and with one of the lowest cost.
 /// @param cost   "volume": producer r and consumer r are one process; "hosts"; or a file with a
 /// table; empty: "hosts" if hosts are given, else "volume"
 /// @param hosts  see parse_hosts_option; empty: each process is a place of its own

@@ -45,7 +45,8 @@ class WeightFile {
 public:
   /// @param path   a file, or a file, a slash and a group in it
   /// @param known  sizes for the grids whose sizes the file leaves out
-  /// @throws Failure if the file cannot be read, or naming its form if that is not supported
+  /// @throws Failure if the file cannot be read, or has a form that is not supported, which the
+  /// text names
   WeightFile(const std::string& path, const KnownSizes& known);
   ~WeightFile();
   WeightFile(const WeightFile&) = delete;

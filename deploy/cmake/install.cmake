@@ -120,7 +120,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
   DESTINATION ${package_dir} COMPONENT development)
 
-# The manual: pages, their pictures and the files that they link to, in the folders of the source tree (links work).
+# The manual: pages, their pictures and the files that they link to, placed as in the source tree, so that links work.
 file(GLOB_RECURSE pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} bindings/*.md cli/*.md client/*.md core/*.md coupling/*.md
   deploy/*.md deploy/*.svg docs/*.md docs/*.svg examples/*.md index_calc/*.md proto/*.md server/*.md transport/*.md)
 list(FILTER pages EXCLUDE REGEX /docs/theme/)

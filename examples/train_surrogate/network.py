@@ -11,7 +11,7 @@ from torch import nn
 
 CHANNELS = 16
 LAYERS = 4  # convolutions that the wave passes through; each reaches one cell farther
-MARGIN = 5  # a cell's result depends on cells this far away: 3 from the waves after the first gate, 2 from the depths
+MARGIN = 5  # how far away cells affect a result: 3 through the waves after the first gate, and 2 more in the depths
 FEATURES = 4  # of a cell of the sea floor
 
 
