@@ -14,7 +14,7 @@ namespace tremula::proto {
 /// Kind of a message.
 enum class MessageKind : std::uint16_t {
   step = 1,           ///< source to sink: the payload gives the place of each part
-  end_of_stream = 2,  ///< source to sink: `step` steps were sent, no step follows
+  end_of_stream = 2,  ///< source to sink: no step follows; the next one would be `step`
   credit = 3,         ///< sink to source: `step` was consumed, so its place in the queue is free
   leaving = 4,        ///< sink to source: the sink wants neither `step` nor any later step
   wish = 5,           ///< sink to source: asks for a part of `step`, by the path in the payload
@@ -49,8 +49,8 @@ std::array<std::byte, message_header_bytes> encode(const MessageHeader& header) 
 /// Returns the header of a message.
 /// @param bytes  a received message, of which the first message_header_bytes are read
 /// @throws core::Error protocol naming the part, what was expected and what was found: too short, wrong magic or
-///         version, unknown kind, link 0, or a value other than 0 that a message of this kind must
-///         not have
+///         version, unknown kind or flags, link 0, a value that a message of this kind must not
+///         have, or a size out of bounds
 MessageHeader decode_message_header(core::BytesView bytes);
 
 }  // namespace tremula::proto
