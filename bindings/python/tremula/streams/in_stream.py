@@ -123,9 +123,8 @@ class InStream(Stream):
         return STATUSES[status]
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
-        """Begins the newest step at or before `time`. Returns OK; UP_TO_DATE if that step has been begun already, or
-        END_OF_STREAM if, in addition, no step follows it. Collective. Waits until the producer has reached that time or
-        ended.
+        """Begins the newest step at or before `time`. Returns OK; UP_TO_DATE if that step has been begun already; or
+        END_OF_STREAM if it has and no step follows it. Collective. Waits until the producer reaches that time or ends.
 
         :param unit: unit of `time`; Mismatch if it is not the stream's "time_unit"
         """

@@ -73,8 +73,8 @@ class _Buffers:
 
 
 class Prefetch:
-    """An iteration over prefetched steps: `for step in stream.prefetch(2)`. Leaving the loop ends the thread, and so
-    does leaving a `with` block of it.
+    """An iteration over prefetched steps: `for step in stream.prefetch(2)`. Leaving the loop ends the thread. As a
+    context manager, it also ends the thread when the `with` block ends.
 
     depth: how many steps are made ready before they are asked for. There are at most depth + 2 buffers per field, plus
     one for each step that the application holds. An error in the thread is raised in place of the next step. This
