@@ -691,7 +691,7 @@ typedef struct tremula_statistics {
   double plan_seconds;   /* time spent making plans */
   double wait_seconds;   /* time blocked on the other side */
   double copy_seconds;   /* packing, unpacking, copying; parts of a few short runs are not timed */
-  double wire_seconds;   /* producer: from the end of a step until a message was sent, summed over messages */
+  double wire_seconds;   /* producer: from the end of a step until a message was sent, summed */
   char transport[64];    /* transport of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
   /* Consumer: how many of the bytes got were found to match the producer's hashes (session key proof); the
    * others were converted or scaled. */
