@@ -17,9 +17,7 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
   if (group.job != hello.job())
     refuse(fmt::format(
         "group '{}': the name is held by another job on host {}, pid {}, which joined {:.0f} s ago "
-        "({} of "
-        "{} "
-        "ranks connected); choose another name or end that job",
+        "({} of {} ranks connected); choose another name or end that job",
         group.name, group.host, group.pid, now - group.since, group.members.size(), group.size));
   if (group.size != hello.size())
     refuse(fmt::format(

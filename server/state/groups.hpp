@@ -36,7 +36,7 @@ struct Member {
   double since = 0;
   double last_heard = 0;
   double silence = 0;                ///< seconds that it may be silent; 0: the server's usual limit
-  std::uint64_t agreement = 0;       ///< number of the one in which it waits for ranks; 0: none
+  std::uint64_t agreement = 0;       ///< number of the one in which it waits for others; 0: none
   std::shared_ptr<RankWait> wait{};  ///< null if it has reported none; shared by all copies
 };
 
