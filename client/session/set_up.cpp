@@ -57,9 +57,9 @@ struct SetUp::Wait {
   bool begins;
   const std::function<bool()>& is_done;
   std::optional<core::Deadline> until;
-  core::Deadline none_came;                     // deadline of the other side: to come
-  std::optional<core::Deadline> is_busy{};      // to open the link; set when it comes
-  std::optional<core::Deadline> is_kept_out{};  // to admit this side; set when all links are open
+  core::Deadline none_came;                     // deadline for the other side to come
+  std::optional<core::Deadline> is_busy{};      // ... to open the link; set when it comes
+  std::optional<core::Deadline> is_kept_out{};  // ... to admit this side; set when all are open
   /// When to warn that a producer does not admit a consumer.
   core::Deadline is_said = core::Deadline::after(least_wait_seconds);
   bool is_present = false, has_left = false;

@@ -122,8 +122,8 @@ private:
   bool is_late(Wait& wait);
   /// Returns whether the wait for a producer that is linked has lasted too long. Does not ask the server.
   bool is_late(Wait& wait, const wire::Wait& begin);
-  /// Returns what the server knows of missing links. Once the call's time is over, it waits at most
-  /// one more second, and returns an empty answer if none comes.
+  /// Returns what the server knows of missing links. Once the call's time is over, waits at most one
+  /// more second, and returns an empty answer if the server gives none.
   wire::Explained explain(const Wait& wait, bool is_served);
   /// Returns whether the time limit of a step has passed since the first call with `until`, which it sets.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;

@@ -38,7 +38,8 @@ public:
   void open(std::uint64_t subject) { subjects_[subject]; }
   void close(std::uint64_t subject) noexcept { subjects_.erase(subject); }
   /// Says this rank's word of a round.
-  /// @pre `subject` is open, and this rank has said its words of all earlier rounds
+  /// @pre `subject` is open, and this rank has said its words of all earlier rounds,
+  /// each once, and none of this round
   void say(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word);
   /// Returns the result of a round, once; nullopt if it is not known yet. Forgets earlier rounds.
   std::optional<Word> receive(transport::Group& group, std::uint64_t subject, std::uint64_t round);
