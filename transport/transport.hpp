@@ -182,8 +182,8 @@ public:
   /// any peer, so that a waiting rank may sleep on it; -1 if the backend has none, or if sleeping
   /// does not pay at the moment.
   virtual int wake_descriptor() const noexcept { return -1; }
-  /// Returns whether operations in flight with `peer` move only inside calls of this rank, as the
-  /// handshake of a large message may. @pre connected
+  /// Returns whether some operation in flight with `peer`, even if it is only the handshake of a
+  /// large message, moves only inside calls of this rank. @pre connected
   virtual bool needs_calls(Rank) const noexcept { return true; }
   /// Returns whether this process and that of `peer` can map each other's memory
   /// (local/shared_memory.hpp). @pre connected

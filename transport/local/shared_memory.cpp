@@ -165,7 +165,7 @@ void SharedMemory::renew() {
     std::memcpy(copy.bytes().data() + begin, old.data() + begin,
                 static_cast<std::size_t>(end - begin));
   }
-  if (errno != ENXIO)  // lseek failed before the last of them: some systems cannot list them
+  if (errno != ENXIO)  // lseek failed before the last written page: some systems list none
     std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes, old.size() - head_bytes);
   Pages(file->file(), old.size(), true, old.data()).release();  // pages_ still owns this range
   file_ = file;

@@ -28,7 +28,7 @@ public:
   struct Fault {
     bool drop = false;         ///< never arrives; its send finishes
     bool fail = false;         ///< its send ends in Errc::transport
-    double delay_seconds = 0;  ///< arrives this much later, as do later ones from it with its tag
+    double delay_seconds = 0;  ///< arrives this much later; no later one of its tag overtakes it
     std::optional<std::size_t>
         arrives_as{};  ///< length that the receiver finds; zeros beyond the bytes sent
     std::optional<std::size_t>

@@ -35,7 +35,7 @@ public:
   void start(Operation& operation) noexcept;
   /// Gives an operation up: the caller may use its bytes again.
   void give_up(Operation& operation) noexcept;
-  /// Reads, if epoll has reported that the socket can, and writes as much as the socket takes.
+  /// Reads, if epoll has reported that the socket can be read, and writes as much as it takes.
   void move(bool can_read, bool can_write) noexcept;
   /// Stops sending bytes of this region.
   void end_serving(std::uint64_t region) noexcept;
