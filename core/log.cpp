@@ -96,8 +96,8 @@ private:
 
   void write_until(Clock::time_point until) {
     // A write to a shared pipe would block if another process has just filled it, so the pipe is
-    // opened again, without blocking; anew each time, since the application may redirect standard
-    // error.
+    // opened again, as non-blocking, and anew for each write, since the application may redirect
+    // standard error.
     const int again = waits_ && !kept_.empty() && is_pipe() ? open_again() : -1;
     const int file = again >= 0 ? again : own_ >= 0 ? own_ : STDERR_FILENO;
     write_to(file, until);
