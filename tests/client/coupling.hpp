@@ -151,8 +151,8 @@ struct Coupling {
               plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r), is_proved)),
           *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads, paths));
   }
-  /// Bytes of the largest array that is inlined: 0, because the arrays of most tests are all so
-  /// short.
+  /// Bytes of the largest array that is inlined: 0, because the arrays of most tests are so short
+  /// that all would be inlined.
   static inline std::size_t inlined_bytes = 0;
   /// Whether the source sends hashes, which the sink compares.
   static inline bool is_proved = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// coupled_pair --group a|b --rounds K --transport T --seed S: one rank of two jobs with two streams in each
-// direction, with default options. In each round either both jobs put all their streams first or one of
-// them gets first, in a newly drawn order; the default queue depth has room for that.
+// coupled_pair --group a|b --rounds K --transport T --seed S: a rank of one of two jobs, between which two
+// streams go in each direction, with default options. In each round either both jobs put all their streams
+// first or one of them gets first, in a newly drawn order; the default queue depth has room for that.
 // The producers of two streams, and the consumers of one of these two, list their points. Every element
 // carries its stream, its step and its global number.
 #include <algorithm>

@@ -50,7 +50,7 @@ TEST_F(ServerWithAKey, AdmitsASessionWithItsKey) {
   EXPECT_EQ(open("g", "key_file: '" + key_file + "'"), TREMULA_OK) << tremula_last_error();
 }
 
-// Each fails at once, although no timeout is set: another attempt would fail as well.
+// Each fails at once, although the wait has no limit: another attempt would fail as well.
 TEST_F(ServerWithAKey, RefusesASessionWithoutItsKeyAtOnce) {
   expect_refusal(open("g", "timeout: none"), "asks for a key, and this process has none");
   expect_refusal(open("g", "timeout: none, key_file: none"), "asks for a key");

@@ -323,7 +323,7 @@ TEST(ByTime, ModelsThatAskTooFarAheadGetDeadlock) {
       EXPECT_NE(std::string(error->what()).find("begin_step_at"), std::string::npos)
           << error->what();
       ++failed;
-      while (failed < 3) std::this_thread::yield();  // an earlier step would end their waits
+      while (failed < 3) std::this_thread::yield();  // a step put earlier would end their waits
       put(20);
       ASSERT_EQ(in.begin_step_by(Needed::at, 10, "s"), Begun::step) << "both streams must continue";
       in.get(0, theirs.bytes());
