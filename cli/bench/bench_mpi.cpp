@@ -43,8 +43,8 @@ std::filesystem::path rank_program() {
   if (access(file.c_str(), X_OK) == 0) return file;
   throw Error(
       Errc::unsupported,
-      fmt::format("--transport mpi: expected the program {}, found none: it is part of a Tremula "
-                  "that was built with Open MPI; install one, or choose auto, local, tcp or ofi",
+      fmt::format("--transport mpi: expected the program {}, found none: build all of Tremula "
+                  "with Open MPI, or choose auto, local, tcp or ofi",
                   file.string()));
 }
 

@@ -199,7 +199,7 @@ std::vector<T> WeightFile::values(const std::string& name, std::int64_t begin,
   const std::array<std::size_t, 2> first{static_cast<std::size_t>(begin), 0};
   const std::array<std::size_t, 2> extents{static_cast<std::size_t>(count), 1};
   const std::string what =
-      fmt::format("the {} elements of the variable {} from element {}", count, name, begin);
+      fmt::format("elements {} to {} of the variable {}", begin, begin + count - 1, name);
   if (count == 0) return values;
   if constexpr (std::is_same_v<T, double>)
     check(nc_get_vara_double(id_, id, first.data(), extents.data(), values.data()), what);
