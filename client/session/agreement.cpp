@@ -78,8 +78,8 @@ enum class PayloadKind : std::uint8_t {
 
 template <class Value>
 void append(core::Bytes& bytes, const Value& value) {
-  const auto view = std::as_bytes(std::span(&value, 1));
-  bytes.insert(bytes.end(), view.begin(), view.end());
+  bytes.resize(bytes.size() + sizeof value);
+  std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
 }
 void append(core::Bytes& bytes, const std::string& text) {
   append(bytes, static_cast<std::uint32_t>(text.size()));

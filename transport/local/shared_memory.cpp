@@ -101,7 +101,7 @@ std::string host_identity() {
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   for (std::ifstream status("/proc/self/status"); std::getline(status, line);)
     if (line.starts_with("CapPrm:") || line.starts_with("CapEff:"))
-      capabilities += "." + line.substr(line.find_first_not_of("\t ", 7));
+      capabilities.append(1, '.').append(line, line.find_first_not_of("\t ", 7));
   std::array<uid_t, 3> users{};
   std::array<gid_t, 3> groups{};
   getresuid(&users[0], &users[1], &users[2]);
