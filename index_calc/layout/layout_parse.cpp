@@ -236,7 +236,7 @@ private:
     const std::size_t d = result.changing->dimension;
     for (const std::string_view key : {"splits", "owners"})
       if (const Entry* of = find(key, d))
-        fail(of->at, fmt::format("no {}{}= of a dimension whose extent changes", key, d), "one");
+        fail(of->at, fmt::format("no {}{}= for a dimension whose extent changes", key, d), "one");
     for (const Entry& of : entries_)
       for (const std::string_view key : {"ghost", "leading", "owner", "equal"})
         if (of.key == key) fail(of.at, fmt::format("no {}= because an extent changes", key), "one");

@@ -75,7 +75,7 @@ TEST(Authentication, ClientWithAnotherKeyLearnsWhyItIsRefused) {
   const auto proof = client.receive(server.receive(client.opening()).reply).reply;
   const auto answer = server.receive(proof);
   expect_failure(answer, Errc::refused, "another key");
-  expect_failure(client.receive(answer.reply), Errc::refused, "another key");
+  expect_failure(client.receive(answer.reply), Errc::refused, "a different key");
 }
 
 TEST(Authentication, ClientWithoutAKeyLearnsWhyItIsRefused) {
