@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_queue --group G --role producer|consumer --steps S --options YAML --transport T --nap MICROSECONDS
-// --seed N: one rank of a stream whose steps may be dropped. It naps at random, at a pace of its own. A
-// consumer checks every element, which carries its step and its global number. At the end it prints "saw
+// --seed N [--first-nap MICROSECONDS]: one rank of a stream whose steps may be dropped. It naps at
+// random, at a pace of its own; a consumer naps for that long in its first step as well. A consumer
+// checks every element, which carries its step and its global number. At the end it prints "saw
 // STEPS dropped COUNT" with the number of each step, and a producer prints "saw dropped COUNT".
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/coupled/program.hpp"
@@ -86,9 +88,11 @@ std::string consume(tremula_session* session, const Options& options, std::mt199
   int field = -1;
   expect_ok(tremula_in_field(handle, "f", TREMULA_F64, part.layout(), &field), "declare");
   std::string seen = "saw";
+  std::chrono::microseconds first_nap(options.number("first-nap", 0));
   while (expect_ok(tremula_in_begin_step(handle), "begin_step") == TREMULA_OK) {
     std::uint64_t step = 0;
     expect_ok(tremula_in_step(handle, &step), "step");
+    std::this_thread::sleep_for(std::exchange(first_nap, {}));
     nap(random, options.number("nap", 0));
     expect_ok(tremula_in_get(handle, field, part.data(), part.bytes()), "get");
     part.check(step);

@@ -53,14 +53,16 @@ protected:
     stage.start_server();
   }
   /// @param part  producer or consumer
-  /// @param nap   longest nap between two calls, in microseconds
+  /// @param nap   longest nap between two calls, in microseconds. A rank with naps of 5000 also naps
+  ///              for a second in its first step: the producer fills the queue even if it is slow
   Job& start(const Role& role, const std::string& part, const std::string& options,
              const std::string& nap) {
-    return stage.start(role, Launcher::plain,
-                       {std::string(PROGRAMS) + "/coupled_queue", "--group", role.name, "--role",
-                        part, "--steps", std::to_string(steps), "--options", options, "--transport",
-                        GetParam().transport, "--nap", nap, "--seed", seed},
-                       {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"}});
+    return stage.start(
+        role, Launcher::plain,
+        {std::string(PROGRAMS) + "/coupled_queue", "--group", role.name, "--role", part, "--steps",
+         std::to_string(steps), "--options", options, "--transport", GetParam().transport, "--nap",
+         nap, "--seed", seed, "--first-nap", nap == "5000" ? "1000000" : "0"},
+        {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"}});
   }
   std::string seed;
   Stage stage;
