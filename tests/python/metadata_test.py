@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks metadata of streams: times, attributes, descriptions, counters, xarray datasets."""
 import builtins
+import time
 import unittest
 from unittest import mock
 
@@ -213,6 +214,19 @@ class MetadataTest(unittest.TestCase):
                     session.describe("nothing_of_the_kind", seconds)
 
         support.run(("asker", 1, ask))
+
+    def test_endless_describe_outlasts_the_timeout_of_the_session(self):
+        def ask(session):
+            return session.describe("late", timeout=float("inf")).producer
+
+        def offer(session):
+            time.sleep(3)
+            with session.out_stream("late", wait_for_consumers=0, queue_depth=1) as out:
+                out.put(out.field("value", "f64", Layout.block((4,), (1,))), np.zeros(4))
+                time.sleep(1)  # stays while the other job reads the description
+
+        found = support.run(("asker", 1, ask), ("late", 1, offer), options={"timeout": 1, "interruptible": False})
+        self.assertEqual(found[0], ["late"])
 
     def test_describe_with_0_does_not_wait(self):
         def ask(session):

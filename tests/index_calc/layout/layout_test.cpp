@@ -169,6 +169,13 @@ TEST(Layout, CountsItsBytesIn63Bits) {
   }
 }
 
+TEST(Layout, CountsTheMemoryOfTheRangesOfItsKeys) {
+  const Layout few = Layout::parse("shape=* grid=3 key=id ranges=1/2");
+  Layout many = few;
+  many.changing->ranges.resize(1000);
+  EXPECT_GE(memory_bytes(many) - memory_bytes(few), 998 * sizeof(Index));
+}
+
 TEST(Layout, FingerprintIsTheSameOnEveryMachine) {
   EXPECT_EQ(fingerprint(
                 Layout::parse("shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45")),

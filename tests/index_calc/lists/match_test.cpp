@@ -431,5 +431,11 @@ TEST(Lists, ReadOrRefuseForeignBytes) {
   }
 }
 
+TEST(ListedLayout, HasNoStrideWhereARankListsNothing) {
+  const Side side = two_ranks({}, {0, 1, 2});
+  EXPECT_EQ(local_part(side.layout[0], 0).stride[0], 0);
+  EXPECT_EQ(local_part(side.layout[1], 1).stride[0], 1);
+}
+
 }  // namespace
 }  // namespace tremula::index_calc
