@@ -41,12 +41,14 @@ trap end_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# start LOG COMMAND...: starts the command in the background, with the deadline; its pid is in $!
+# start LOG COMMAND...: starts the command in the background, with the deadline; its pid is in $!. Each has its own
+# TMPDIR: two mpiruns that share one may both try to create the same folder in it, and one then gives up.
 start() {
-  local log=$1
+  local log=$1 temporary=$scratch/tmp.${#running[@]}
   shift
+  mkdir "$temporary"
   : >"$log"  # so that a tail that begins now finds it
-  timeout --kill-after=10 "$deadline" "$@" >"$log" 2>&1 &
+  TMPDIR=$temporary timeout --kill-after=10 "$deadline" "$@" >"$log" 2>&1 &
   running+=($!)
 }
 

@@ -215,7 +215,7 @@ class MetadataTest(unittest.TestCase):
 
         support.run(("asker", 1, ask))
 
-    def test_endless_describe_outlasts_the_timeout_of_the_session(self):
+    def test_endless_describe_outlasts_the_session_limit(self):
         def ask(session):
             return session.describe("late", timeout=float("inf")).producer
 

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -158,5 +159,6 @@ def finished(process):
 
 
 def mpirun(ranks, *command, **more):
-    scratch = {"TMPDIR": str(Path(server().log_file).parent)}
+    # Two mpiruns that start together in one folder can both try to create the same folder in it; one then gives up.
+    scratch = {"TMPDIR": tempfile.mkdtemp(dir=Path(server().log_file).parent)}
     return program("mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks, *command, **scratch, **more)
