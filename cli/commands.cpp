@@ -42,8 +42,8 @@ std::vector<std::string> names_of_options(const CLI::App& command) {
   return out;
 }
 
-/// Returns a text that names the word of the command line that no command takes and the command or
-/// option that was probably meant; empty if there is no such word.
+/// Returns a text that names the word of the command line that no command accepts and the command
+/// or option that was probably meant; empty if there is no such word.
 /// @param app  the app that has parsed the command line
 std::string complaint(const CLI::App& app) {
   const std::vector<std::string> left = app.remaining(true);

@@ -7,7 +7,7 @@
 
 namespace tremula::cli {
 
-/// Returns the server that a command asks.
+/// Returns the server that a command contacts.
 /// @param server       --server: "host:port" or "file:PATH"
 /// @param port_file    --port-file
 /// @param environment  TREMULA_SERVER, in the form of --server; nullptr if it is not set

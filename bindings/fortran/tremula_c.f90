@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! The declarations of tremula.h in Fortran, with the same names in the same order; a test compares both. Arguments that
-! may be NULL are pointers. Programs use the module tremula instead.
+! The declarations of tremula.h in Fortran, with the same names in the same order; a test compares the two. Arguments
+! that may be NULL are pointers. Programs use the module tremula instead.
 module tremula_c
   use, intrinsic :: iso_c_binding
   implicit none

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Error handling of all calls, and the conversion of texts to and from C.
+! Error handling for all calls, and the conversion of texts to and from C.
 module tremula_errors
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int64

@@ -44,7 +44,7 @@ contains
   !> Sets the layout to blocks on a grid of ranks, stored as Fortran stores arrays.
   !> @param shape  global extents
   !> @param grid   ranks along each dimension, the last one varying fastest; their product is the size of the group
-  !> @param block_shape  elements of a block; blocks go to the ranks in turn. If absent: parts as equal as possible
+  !> @param block_shape  elements of a block; blocks go to the ranks in turn. By default, parts are as equal as possible
   subroutine block(self, shape, grid, block_shape, ierr)
     class(tremula_layout), intent(inout) :: self
     integer, intent(in) :: shape(:), grid(:)
@@ -56,7 +56,7 @@ contains
     call self%parse(text//' store=column', ierr)
   end subroutine
 
-  !> Sets the layout of an array of which each rank lists its own elements.
+  !> Sets the layout of an array for which each rank lists its own elements.
   !> @param shape    global extents
   !> @param ranks    size of the group
   !> @param numbers  numbers of this rank's elements in the order of its buffer, counted from 1 with dimension 1
@@ -235,8 +235,8 @@ contains
     if (present(options)) flags = options
   end function
 
-  !> Converts the number of an element that is counted from 1 with dimension 1 fastest to one that is counted from 0
-  !> with the last dimension fastest.
+  !> Converts an element number that is counted from 1 with dimension 1 fastest to one that is counted from 0 with the
+  !> last dimension fastest.
   pure integer(int64) function row_major(number, extents)
     integer(int64), intent(in) :: number
     integer(c_int64_t), intent(in) :: extents(:)
@@ -253,7 +253,7 @@ contains
     end do
   end function
 
-  !> Joins numbers by x, e.g. "1000x800".
+  !> Joins numbers with x, e.g. "1000x800".
   function by(numbers)
     integer(int64), intent(in) :: numbers(:)
     character(:), allocatable :: by

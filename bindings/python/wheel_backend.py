@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the wheel (PEP 517): the package with libtremula.so, the program tremula and, if they are built,
-libtremula_ofi.so and libtremula_mpi.so in tremula/_native, next to the libraries that they need and a bare system
+libtremula_ofi.so and libtremula_mpi.so in tremula/_native, next to the libraries that they need and that a bare system
 lacks. The tag is manylinux_2_36_<machine>: the wheel runs wherever glibc is 2.36 or newer, as in Debian 12, and GCC's
 libraries are those of GCC 12 or newer. Without patchelf, or if newer libraries are needed, the tag is linux_<machine>:
 the wheel then contains only files of Tremula, and needs the libraries of the machine that built it.
 
-Without its option -v, pip shows nothing of the compilation, which takes minutes. Making the metadata does not compile,
-so that pip reports "Building wheel" meanwhile, and not "Preparing metadata".
+Without its option -v, pip shows no output of the compilation, which takes minutes. Making the metadata compiles
+nothing, so pip reports "Building wheel", not "Preparing metadata", during the compilation.
 
 Setting `build`: a cmake build folder to take the files from (--config-settings build=build/release). Without it,
 build/wheel/release is built.
@@ -34,7 +34,8 @@ EXTRAS = {"xarray": "xarray", "torch": "torch", "mpi": "mpi4py"}
 # The newest versions of symbols that the tag promises (PEP 600): of glibc 2.36 and of GCC 12.
 PROMISED = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
 SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|libutil|libresolv|libgcc_s|libstdc\+\+)\.so\.|ld-linux")
-# Libraries of the host, needed for one transport each: its MPI starts the jobs, and its libfabric knows its networks.
+# Libraries of the host, needed for one transport each: its MPI starts the jobs, and its libfabric supports its
+# networks.
 HOST = re.compile(r"lib(mpi|mpich|fabric)\.so\.")
 
 
@@ -93,8 +94,8 @@ def too_new(path: Path) -> list[str]:
 
 
 def lacking(files: list[Path]) -> dict[str, Path]:
-    """Returns the libraries that the files need, directly or not, by the names under which they are needed; not those
-    that every system has, those of the host (HOST) and Tremula's own."""
+    """Returns the libraries that the files need, directly or not, by the names under which they are needed; leaves out
+    those that every system has, those of the host (HOST) and Tremula's own."""
     found: dict[str, Path] = {}
     waiting = list(files)
     while waiting:

@@ -17,7 +17,7 @@ namespace tremula::cli {
 /// Report of one rank to the process that started it. It is in shared memory, so it has no
 /// pointers.
 struct RankReport {
-  double began = 0, ended = 0;  ///< times of the last measurement; seconds of the machine's clock
+  double began = 0, ended = 0;  ///< seconds by the machine's clock, for the last measurement
   double latency = 0;           ///< seconds one way, measured by rank 0 of the producers
   std::uint64_t bytes = 0;      ///< payload of all steps measured
   std::uint64_t copied_bytes = 0;
@@ -49,7 +49,7 @@ public:
   /// ranks calls it before the meeting that follows the last step measured.
   void set_pace(double seconds) { head_->pace = seconds; }
   double pace() const { return head_->pace; }
-  /// Returns the first error; empty if there is none.
+  /// Returns the first error; empty if no rank has failed.
   std::string error() const;
 
 private:

@@ -33,7 +33,7 @@ void start_server(const BenchOptions& options, const BenchFiles& files, Children
 void start_ranks(const BenchOptions& options, BenchArea& area, Children& ranks);
 
 /// Starts an mpirun for each job, and the ompi-server through which the jobs connect. Their ranks
-/// run bench_mpi with the arguments of this command and also --folder and --side.
+/// run bench_mpi with the arguments of this command, plus --folder and --side.
 /// @throws core::Error unsupported if one of the programs is missing
 void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Children& services,
                     Children& ranks);

@@ -17,7 +17,7 @@ using core::Errc, core::Error, core::Rank;
 
 namespace {
 
-/// Returns the command line of this process, with the name of the program.
+/// Returns the command line of this process, including the name of the program.
 std::vector<std::string> own_command_line() {
   std::ifstream file("/proc/self/cmdline");
   std::vector<std::string> words;

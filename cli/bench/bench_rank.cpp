@@ -85,8 +85,8 @@ private:
     return {
         .name = "f", .type = options_.type, .layout = is_producer_ ? options_.from : options_.to};
   }
-  /// Measures `work` between two meetings: all ranks begin together, and none goes on until the
-  /// reports have been read.
+  /// Measures `work` between two meetings: all ranks begin together, and no rank continues until
+  /// the reports have been read.
   /// @param after  work that is not timed and lets a peer finish
   template <class Work, class After>
   void measure(Work&& work, After&& after) {
@@ -194,7 +194,7 @@ private:
   Index step_bytes() const {
     return index_calc::bytes_of(options_.from, core::element_bytes(options_.type));
   }
-  /// Copies the bytes of a step, in as many processes at once as the larger side has ranks.
+  /// Copies the bytes of a step, simultaneously in as many processes as the larger side has ranks.
   void measure_memcpy() {
     const Rank copying = std::max(options_.producers, options_.consumers);
     const bool copies = side_size() == copying && (is_producer_ || options_.producers != copying);

@@ -25,7 +25,7 @@ struct BenchOptions {
   bool computes = false;   ///< also measures how much time a computing producer loses
   std::string transport = "auto";
   std::string ofi_provider;
-  /// The network namespace of a side, so that one host can play two.
+  /// The network namespace of a side, so that one host can stand in for two.
   struct Site {
     std::string network_namespace;  ///< empty: where the command runs
     std::string address;            ///< address to listen on
@@ -55,7 +55,7 @@ using JoinGroup = std::function<std::unique_ptr<client::Session>(const std::stri
 
 /// Runs one rank, bound to a core of its own, and reports its error in the area. Only this function
 /// and run_bench know the order of the calls of BenchArea::meet and the contents of the reports at
-/// each. In the area producers are numbered first, then consumers.
+/// each call. In the area producers are numbered first, then consumers.
 /// @return false if the rank has failed
 bool run_bench_rank(const BenchOptions& options, BenchArea& area, bool is_producer, core::Rank rank,
                     const JoinGroup& join);

@@ -26,7 +26,7 @@ double median(std::vector<double> values) {
 /// Returns the seconds from the first begin to the last end on all ranks, for each of `rounds`
 /// measurements.
 /// @param meet       meets the ranks of the area
-/// @param sets_pace  whether it sets the pace of the area to the median so far before a round ends
+/// @param sets_pace  whether to set the pace of the area to the median so far before a round ends
 template <class Meet>
 std::vector<double> read(BenchArea& area, int rounds, Meet& meet, bool sets_pace = false) {
   std::vector<double> seconds;

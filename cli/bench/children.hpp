@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Processes that a command starts and a folder that it fills. Both go away with the command.
+// Processes that a command starts and a folder that it fills. Both disappear with the command.
 #include <signal.h>
 #include <sys/types.h>
 
@@ -11,8 +11,8 @@
 
 namespace tremula::cli {
 
-/// Blocks SIGINT and SIGTERM as long as it exists. expect_no_signal() finds a pending signal, which
-/// ends the process when this object is destroyed, after everything else has been cleaned up.
+/// Blocks SIGINT and SIGTERM while this object exists. expect_no_signal() finds a pending signal,
+/// which ends the process when this object is destroyed, after everything else has been cleaned up.
 class HeldSignals {
 public:
   HeldSignals();

@@ -6,8 +6,8 @@
 
 namespace tremula::cli::manual {
 
-/// Return scripts that complete commands, options and values from lists of choices, and otherwise
-/// file names.
+/// Returns a script that completes commands, options and values from lists of choices, and
+/// otherwise file names.
 std::string bash_completion(const Program& program);
 std::string zsh_completion(const Program& program);
 

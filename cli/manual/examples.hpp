@@ -11,7 +11,7 @@ struct Example {
   std::string_view effect;  // whole sentences
 };
 
-/// Returns the examples of a command, e.g. of "plan"; empty if it has none.
+/// Returns the examples of a command, e.g. of "plan"; empty if there are no examples.
 std::span<const Example> examples(std::string_view command);
 
 }  // namespace tremula::cli::manual

@@ -13,7 +13,7 @@ namespace tremula::cli::manual {
 namespace {
 
 /// Escapes a text so that man prints it unchanged: characters that man would replace, or read as
-/// commands, are named.
+/// commands, are written by name.
 std::string text(std::string_view plain) {
   static const std::map<char, std::string_view> names{
       {'\\', "\\e"}, {'-', "\\-"}, {'\'', "\\(aq"}, {'`', "\\(ga"}, {'^', "\\(ha"}, {'~', "\\(ti"}};
@@ -58,7 +58,7 @@ std::string options_text(const Command& command) {
   return out;
 }
 
-/// Keeps the lines as they are.
+/// Returns the section with the footer, whose lines it keeps as they are.
 std::string notes(const std::string& footer) {
   if (footer.empty()) return "";
   return ".SH NOTES\n.nf\n" + text(footer) + "\n.fi\n";

@@ -10,8 +10,8 @@ namespace tremula::cli {
 
 /// Parses a table of costs. A line "FROM TO LATENCY PER_BYTE" says that bytes from a producer at
 /// place FROM to a consumer at TO cost LATENCY + PER_BYTE * bytes; "*" is any other place; later
-/// lines prevail. Bytes that stay at a place cost nothing unless a line names that place twice. "#"
-/// begins a comment.
+/// lines override earlier ones. Bytes that stay at a place cost nothing unless a line names that
+/// place twice. "#" begins a comment.
 /// @param file   name of the file, for error messages
 /// @param names  names of the places; shape: [place]
 /// @throws core::Error invalid_argument naming file and line, or a pair of places without a cost;

@@ -17,7 +17,7 @@ struct Hosts {
 /// Parses the values of --hosts.
 /// @param values  one for both jobs, or the producer's and the consumer's: "a:4,b:2", in the order
 /// of ranks as for mpirun --host, or "4", the number of ranks on each of the hosts 0, 1, ...
-/// @param producers, consumers  how many ranks need a host; a list may have hosts for more
+/// @param producers, consumers  how many ranks need a host; a list may name hosts for more
 /// @throws core::Error invalid_argument naming what is wrong in --hosts
 Hosts parse_hosts_option(const std::vector<std::string>& values, core::Rank producers,
                          core::Rank consumers);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C interface as ctypes declarations: every function of tremula.h and tremula_mpi.h with the types of its arguments
-and result, every struct with its members. `tests/python/declarations_test.py` compares them with the headers."""
+and result, and every struct with its members. `tests/python/declarations_test.py` compares them with the headers."""
 from __future__ import annotations
 
 import ctypes
@@ -48,7 +48,7 @@ COPIES = 2
 
 
 class Sized(ctypes.Structure):
-    """A struct that begins with its size, as the library expects it."""
+    """A struct that begins with its size, as the library expects."""
 
     def __init__(self, **members: Any) -> None:
         super().__init__(size=ctypes.sizeof(type(self)), **members)
@@ -188,7 +188,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tremula_out_redeclare": (STATUS, [HANDLE, c_int, _ints, _pointers]),
     "tremula_out_close": (STATUS, [HANDLE]),
     "tremula_out_free": (None, [HANDLE]),
-    # asking
+    # descriptions
     "tremula_describe": (STATUS, [HANDLE, c_char_p, c_double, NEW_HANDLE]),
     "tremula_description_free": (None, [HANDLE]),
     "tremula_description_producer": (c_char_p, [HANDLE]),

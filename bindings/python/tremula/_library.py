@@ -108,7 +108,7 @@ def looking() -> Any:
                 return
             except BaseException as error:
                 trace = error.__traceback__
-                # Without this frame in the traceback: traceback.clear_frames would end the generator.
+                # Leave this frame out of the traceback: traceback.clear_frames would end the generator.
                 raised[threading.get_ident()] = error.with_traceback(trace and trace.tb_next)
                 answer = 1
 

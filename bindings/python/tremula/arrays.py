@@ -43,7 +43,7 @@ def owned_part(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, An
 
 def whole_buffer(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, Any]:
     """Returns a view of the buffer with ghost cells and padding, shape local.buffer_shape. Returns the one-dimensional
-    buffer itself if its last row is shorter than the others (a leading dimension), so that it has no such shape."""
+    buffer itself if it has no such shape, because its last row is shorter than the others (a leading dimension)."""
     if int(np.prod(local.buffer_shape)) != buffer.size:
         return buffer
     return buffer.reshape(local.buffer_shape, order="F" if local.order == "F" else "C")

@@ -9,7 +9,7 @@ from . import _c
 
 
 class Error(Exception):
-    """status: one of the negative numbers of tremula_status. str(error): the text."""
+    """The base of all exceptions. status: a negative value of tremula_status. str(error): the text."""
 
     default_status = _c.INTERNAL
 
@@ -68,13 +68,13 @@ class Refused(Error):
 
 
 class Mismatch(Error):
-    """Two sides, or the ranks of one, do not agree; or a value does not fit its type."""
+    """The two sides, or the ranks of one side, disagree, or a value does not fit its type."""
 
     default_status = _c.MISMATCH
 
 
 class Unsupported(Error, NotImplementedError):
-    """This library, as it was built, cannot do what was asked for."""
+    """The library, as it was built, does not support the request."""
 
     default_status = _c.UNSUPPORTED
 

@@ -15,7 +15,7 @@ from .errors import InvalidArgument
 @dataclass
 class Seen:
     """The memory of an array. dtype: NumPy's, or None for bf16, which NumPy lacks. strides: in bytes. low, high: the
-    bounds of the memory in which the array lies. owner: the object that keeps that memory alive."""
+    bounds of the memory that contains the array. owner: the object that keeps that memory alive."""
 
     pointer: int
     shape: tuple[int, ...]

@@ -45,8 +45,8 @@ class _Ends:
 
 
 class Redistribution:
-    """A plan that is made once and run as often as needed, by calling it. Collective over `comm`, a communicator of
-    mpi4py; all ranks pass the same updates.
+    """A plan that is made once and run as often as needed, by calling the object. Collective over `comm`, a
+    communicator of mpi4py; all ranks pass the same updates.
 
     :param updates: the arrays of one round (Update); any two ranks exchange one message for all of them
     :raises Unsupported: Tremula was built without MPI, or mpi4py is missing
@@ -69,8 +69,8 @@ class Redistribution:
         self._ends = [_Ends(u, rank, f"array {i}") for i, u in enumerate(self.updates)]
 
     def __call__(self, from_: Any, to: Any) -> None:
-        """Moves the elements. Collective; Ctrl-C takes effect only when it returns. Elements of `to` that no rank has
-        in `from_` keep their values: with a partial layout, make `to` with numpy.zeros, not numpy.empty.
+        """Moves the elements. Collective; Ctrl-C takes effect only when the call returns. Elements of `to` that no rank
+        has in `from_` keep their values: with a partial layout, make `to` with numpy.zeros, not numpy.empty.
 
         :param from_, to: this rank's parts, which must not overlap: one array each, or with several updates a list of
             arrays each

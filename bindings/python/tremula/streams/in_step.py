@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class InStep:
-    """A step that has begun. Valid until it ends: when the next one begins, or with end().
+    """A step that has begun. Valid until the next step begins or end() is called.
 
-    number         as the producer counts: 0, 1, ...; the numbers of dropped steps are missing
+    number         as the producer counts: 0, 1, ...; the numbers of dropped steps are skipped
     epoch          how many producers the stream had before the one of this step
     epoch_changed  whether this is the first step of another producer
     """

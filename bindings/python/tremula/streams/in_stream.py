@@ -66,11 +66,11 @@ class InStream(Stream):
         from_origin: Any = None,
         to_origin: Any = None,
     ) -> Field:
-        """Asks for a field in a layout of this group. Collective. Elements are converted if the type differs from the
+        """Requests a field in a layout of this group. Collective. Elements are converted if the type differs from the
         producer's; the other parameters change them on the way, array = alpha * op(field) + beta * array, as described
         for tremula.Change.
 
-        :param dtype: a NumPy type or a Tremula type, e.g. "bf16"; None: waits for the producer and takes its type
+        :param dtype: a NumPy type or a Tremula type, e.g. "bf16"; None: waits for the producer and uses its type
         :param layout: None: waits for the producer and takes the whole array (`extents` of it, if given), on one rank
         """
         change, text = Change(alpha, beta, conjugate, axes, extents, from_origin, to_origin), c_text(name, "name of a field")
@@ -226,7 +226,7 @@ class InStream(Stream):
                 yield InStep(self)
 
     def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
-        """Returns an iterator whose steps a thread prefetches, at most `depth` ahead. While it lasts, the session
+        """Returns an iterator whose steps a thread prefetches, at most `depth` ahead. During the loop, the session
         belongs to that thread: other streams need a session of their own. See tremula.streams.prefetch.Prefetch."""
         from .prefetch import Prefetch
 
@@ -264,7 +264,7 @@ class InStream(Stream):
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields new layouts of the same shapes, beginning with a later step: Field.layout and
-        step.redeclarations show which one. Call it between two steps, after the first has ended. Collective."""
+        step.redeclarations show which step. Call it between two steps, after the first has ended. Collective."""
         self._redeclared(layouts)
         self._calls += 1
 

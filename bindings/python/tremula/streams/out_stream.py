@@ -184,7 +184,7 @@ class OutStream(Stream):
         """Waits `seconds`, during which consumers that join are linked and get the steps kept for them. Meant for
         producers that compute for a long time between steps. Collective.
 
-        :raises InvalidArgument: it is called inside a step, or the stream is closed
+        :raises InvalidArgument: a step is in progress, or the stream is closed
         """
         # All ranks must make the same number of calls.
         turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1
@@ -192,8 +192,8 @@ class OutStream(Stream):
             self._check(lib.tremula_out_serve(self._handle, seconds / turns))
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
-        """Gives fields new layouts of the same shapes, beginning with the next step. Collective; waits until
-        consumers have taken all steps and ask for the next one."""
+        """Gives fields new layouts of the same shapes, beginning with the next step. Collective; waits until consumers
+        have taken all steps and wait for the next one."""
         fields = self._redeclared(layouts)
         for field, layout in zip(fields, layouts.values()):
             field.place(layout, self._label)

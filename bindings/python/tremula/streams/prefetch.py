@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Prefetched:
-    """A prefetched step: number, time (None if the stream has none), attributes, epoch, epoch_changed, and the arrays
-    of all fields, step[field]. The arrays belong to the code that refers to them; a buffer is reused when no reference
-    to it is left."""
+    """A prefetched step: number, time (None if the stream has no times), attributes, epoch, epoch_changed, and the
+    arrays of all fields, step[field]. The arrays belong to the code that refers to them; a buffer is reused when no
+    reference to it is left."""
 
     def __init__(self, stream: InStream, arrays: dict[str, Any], has_time: bool) -> None:
         step = stream.current
@@ -76,9 +76,9 @@ class Prefetch:
     """An iteration over prefetched steps: `for step in stream.prefetch(2)`. Leaving the loop ends the thread. As a
     context manager, it also ends the thread when the `with` block ends.
 
-    depth: how many steps are made ready before they are asked for. There are at most depth + 2 buffers per field, plus
-    one for each step that the application holds. An error in the thread is raised in place of the next step. This
-    includes TimedOut, after the session's timeout without a producer or after its step_timeout without a step.
+    depth: how many steps the thread prefetches at most. There are at most depth + 2 buffers per field, plus one for
+    each step that the application holds. An error in the thread is raised in place of the next step. This includes
+    TimedOut, after the session's timeout without a producer or after its step_timeout without a step.
     """
 
     def __init__(self, stream: InStream, depth: int = 2) -> None:
@@ -153,7 +153,7 @@ class Prefetch:
             return found
 
     def stop(self) -> None:
-        """Ends the thread. A step that it has begun is ended; steps that are ready are dropped."""
+        """Ends the thread and the step that it has begun, if any; drops the steps that are ready."""
         self._stop.set()
         if self._is_started and self._thread is not threading.current_thread():
             self._thread.join()

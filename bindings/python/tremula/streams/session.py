@@ -23,8 +23,8 @@ from .out_stream import OutStream
 
 
 class Session:
-    """The membership of this process, as rank `rank` of `size`, in the group `group`, joined to a server. Making one is
-    collective and blocks until the server has answered.
+    """The membership of this process, as rank `rank` of `size`, in the group `group`, joined to a server. Opening a
+    session is collective and blocks until the server has answered.
 
     :param rank, size: by default RANK and WORLD_SIZE, as torchrun sets them, else 0 and 1
     :param comm: an mpi4py communicator, in place of rank and size
@@ -34,7 +34,7 @@ class Session:
     :raises Refused: the name is taken, or the key is wrong
     :raises InvalidArgument: a key is unknown, or rank or size is not an integer
 
-    A session takes one call at a time and belongs to the process that has opened it. Used as a context manager, it is
+    A session takes one call at a time and belongs to the process that opened it. Used as a context manager, it is
     closed at the end; after an exception its streams are given up first.
     """
 
@@ -123,8 +123,9 @@ class Session:
     def _as_produced(
         self, stream: str, field: str, dtype: Any, layout: Layout | None, change: Change
     ) -> tuple[ElementType, Layout]:
-        """Returns the type and the layout of a consumer's field. If dtype is None, it is the producer's type; if layout
-        is None, it is the whole array, which needs a group of one rank. Collective, like describe, if one is None."""
+        """Returns the type and the layout of a consumer's field. If dtype is None, the type is the producer's; if
+        layout is None, the layout is the whole array, which needs a group of one rank. Collective, like describe, if
+        either is None."""
         what = f"stream '{stream}', field '{field}'"
         if layout is not None:
             checked_layout(layout, what)
@@ -144,8 +145,8 @@ class Session:
         return kind or fields[field].type, layout or change.whole(fields[field].layout)
 
     def allgather(self, mine: bytes) -> list[bytes]:
-        """Returns the bytes that each rank of the group passes, indexed by rank. Meant for small decisions, such as a
-        few numbers or texts; the lengths may differ. Collective; waits at most the session's timeout.
+        """Returns the bytes that each rank of the group passes, indexed by rank. Meant for small data, such as a few
+        numbers or texts; the lengths may differ. Collective; waits at most the session's timeout.
 
         :param mine: anything with the buffer protocol, e.g. json.dumps(names).encode() or a NumPy array
         :raises TimedOut, PeerLost: a rank did not make the call

@@ -204,8 +204,8 @@ class Stream:
         self._forget()
 
     def _close_again(self) -> int:
-        """Closes the stream after a loss, which has ended it on every rank. allgather fails if the loss was a rank of
-        this group.
+        """Closes the stream after a loss, which has ended it on every rank. allgather fails if the lost process was a
+        rank of this group.
 
         :raises PeerLost: a rank of this group was lost
         """
@@ -246,7 +246,7 @@ class Stream:
         return statistics_of(self._function("step_statistics"), self._handle)
 
     def peers(self) -> list[PeerStatistics]:
-        """Returns one entry for each rank on the other side whose link is open."""
+        """Returns one entry for each rank on the other side to which a link is open."""
         self._check_open()
         return peers_of(self._function("peers"), self._handle)
 

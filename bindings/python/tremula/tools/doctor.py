@@ -97,7 +97,7 @@ def _version_of(name: str) -> str:
 
 
 def _loaded_path() -> str | None:
-    """Returns the path of the library that is in use; None if it cannot be found out."""
+    """Returns the path of the library that is in use; None if it cannot be determined."""
     _library.lib.tremula_version
     try:
         with open("/proc/self/maps", encoding="utf-8") as maps:

@@ -37,7 +37,7 @@ class Box:
         return tuple(o + e for o, e in zip(self.origin, self.extents))
 
     def common(self, other: Box) -> Optional[Box]:
-        """Returns the box that both have in common; None if there is none."""
+        """Returns the box that both have in common; None if they are disjoint."""
         begin = tuple(max(a, b) for a, b in zip(self.origin, other.origin))
         end = tuple(min(a, b) for a, b in zip(self.end, other.end))
         if any(e <= b for b, e in zip(begin, end)):
@@ -68,7 +68,7 @@ def _box_of(layout: "tremula.Layout", rank: int) -> Optional[Box]:
 
 @lru_cache(maxsize=4096)
 def boxes_of(layout: "tremula.Layout", ranks: int) -> Tuple[Optional[Box], ...]:
-    """Returns the box that each rank holds; None for a rank that holds more than one, as in block-cyclic layouts, and
+    """Returns the box that each rank holds; None for a rank that holds several boxes, as in block-cyclic layouts, and
     for every rank if ranks list what they own."""
     if " lists=" in layout.text:
         return (None,) * ranks

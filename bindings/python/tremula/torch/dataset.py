@@ -39,15 +39,15 @@ class StreamDataset(torch.utils.data.IterableDataset):
             so ranks can run at different speeds, but not the workers of a rank.
         "turns": all workers of all ranks are one consumer group, and step n belongs to worker n modulo their number;
             the other workers end it without getting it. Steps come exactly once, counting from the checkpoint: a job
-            that loads its saved state gets every step that the state does not count, and none that it does, as long as
-            the producer still keeps the oldest of the former (its `keep_steps`; this side asks for `start: oldest`).
+            that loads its saved state gets every step that the state does not count, and none that it counts, provided
+            that the producer still keeps the oldest step not counted (`keep_steps`; this side sets `start: oldest`).
             Otherwise StepsGone is raised before any sample. StepsGone is also raised if the stream drops steps
             (`when_full`), including its last ones.
             With a state of all ranks (`merged`) the i-th step that it does not count belongs to worker i modulo the
             number of workers, which may have changed; a state of one rank continues with that rank's steps, and needs
             the same numbers of ranks and workers. DataLoader's `prefetch_factor` must be at least 2, its default.
             If one worker dies, all end with an error. A sample is yielded when its round, one step for each worker, has
-            been put, so that ranks that wait for each other between batches never wait for the producer in a circle.
+            been put. Ranks that wait for each other between batches then never wait for the producer in a circle.
     :param first_step: with turns, the step to begin with if there is no checkpoint. A worker that joins when the
         producer no longer keeps that step gets StepsGone: let the producer wait (`wait_for_consumers`: all workers) or
         keep steps. None: begin with the first whole round of steps that is available, for jobs that need not see all
@@ -60,8 +60,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
         the same number of steps, and all ranks the same number of batches, e.g. for a job that reduces gradients after
         each batch. Steps left out do not count as given. With "stop" the first step is the lowest one, at least
         first_step, whose number is a multiple of the number of workers
-    :param pin: whether samples are in pinned memory; None: if there is a GPU that the process can use (a forked process
-        cannot)
+    :param pin: whether samples are in pinned memory; None: they are if the process can use a GPU, which a forked
+        process cannot
     :param rank, world_size: by default those of torch.distributed if it is initialised, else RANK and WORLD_SIZE, else
         0 and 1
     :param session: keys of the session, e.g. {"server": "localhost:7423"}
@@ -227,7 +227,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
             yield batch
 
     def drawn(self, batch: Any) -> None:
-        """Counts the steps of a batch, which its "step" names, as given to the training; ``batches`` calls this."""
+        """Counts the steps that the "step" of a batch names as given to the training; ``batches`` calls this."""
         if self.deal == "turns":
             if self._turns is None:
                 raise RuntimeError("expected batches(loader), which knows how many workers there are, or iter(dataset)")
@@ -238,8 +238,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns how far each worker of this rank has got: {"by": "turns", "total": W, "next": {worker: step}, ...}.
-        Save it between two batches, after the first of them has been used. Every rank saves its own; a job with another
-        number of ranks or workers loads the states of all ranks, combined by ``merged``.
+        Save it between two batches, after the first of them has been used. Every rank saves its own state; a job with
+        another number of ranks or workers loads the states of all ranks, combined by ``merged``.
 
         :raises RuntimeError: deal="share": the producer's queue does not record which worker got which step
         """

@@ -3,7 +3,7 @@
 
 Workers are numbered over all ranks: worker ``w`` of rank ``r`` is number ``r * workers + w``. Step ``n`` belongs to
 worker ``n % total``; after a checkpoint of all ranks, the i-th step that it lacks belongs to worker ``i % total``. A
-``Turns`` records how far each worker has got; it is what a checkpoint holds.
+``Turns`` records how far each worker has got; a checkpoint contains it.
 
 >>> turns = Turns(4)
 >>> for step in (0, 1, 4): turns.drawn(step)
@@ -35,9 +35,9 @@ class Turns:
 
     total: workers of all ranks together
     first: the first step that is distributed; steps below it belong to no worker
-    before: for a resumed job, how far all workers of the previous job had got. The steps which that job has not given
-        are then numbered in order, and number i belongs to worker i modulo the total, so that all workers reach their
-        k-th sample in the same round, however uneven the progress of their predecessors was
+    before: for a resumed job, how far all workers of the previous job had got. The steps that the previous job did not
+        give are then numbered in order, and number i belongs to worker i modulo the total, so that all workers reach
+        their k-th sample in the same round, however uneven the progress of their predecessors was
     """
 
     def __init__(self, total: int, first: int = 0, before: Optional[Turns] = None) -> None:

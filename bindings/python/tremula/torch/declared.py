@@ -90,8 +90,8 @@ def merged_names(by_rank: Sequence[Sequence[Declared]]) -> Dict[str, Tuple[Decla
 
 
 def expect_ranks(declared: Declared, ranks: Sequence[int], size: int) -> None:
-    """Checks that those of ``size`` ranks that do not give a tensor have none of its elements. Raises ValueError, the
-    same on every rank, if they would have to list what they own, or if the layout gives them a part."""
+    """Checks that ranks without a tensor (those of ``size`` that are not in ``ranks``) own none of its elements. Raises
+    the same ValueError on every rank if they would have to list what they own, or if the layout gives them a part."""
     if declared.text is None or len(ranks) == size:
         return
     if " lists=" in declared.text:
@@ -106,7 +106,7 @@ def expect_ranks(declared: Declared, ranks: Sequence[int], size: int) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _lacking(text: str, ranks: Tuple[int, ...], size: int) -> List[int]:
-    """Returns the ranks to which a layout gives elements and which are not among ``ranks``."""
+    """Returns the ranks that are not among ``ranks`` although a layout gives elements to them."""
     layout = tremula.Layout.parse(text)
     return [rank for rank in sorted(set(range(size)).difference(ranks)) if layout.local(rank).allocated]
 
@@ -133,8 +133,9 @@ def named(ranks: Sequence[int]) -> str:
 
 def check_copies(session: "tremula.Session", layouts: Mapping[str, "tremula.Layout"],
                  parts: Mapping[str, torch.Tensor]) -> None:
-    """Compares, by hash, the tensors that several ranks hold whole. Collective; makes a pass over those tensors. Raises
-    ValueError on all ranks, which names the first tensor that differs and the ranks on which it does."""
+    """Compares, by hash, the tensors of which several ranks hold whole copies. Collective; makes a pass over those
+    tensors. Raises a ValueError on all ranks that names the first tensor that differs and the ranks on which it
+    differs."""
     mine = np.zeros(len(layouts), np.uint64)
     for t, (name, layout) in enumerate(layouts.items()):
         part = parts[name]

@@ -93,7 +93,7 @@ class Follower:
             raise
 
     def _declare_hashes(self) -> None:
-        """Declares which readings are checked, and by which row of the writer."""
+        """Determines which readings are checked, and declares the rows of the writer to check them against."""
         self._order = {given: t for t, given in enumerate(self._written)}
         self._checks: Dict[str, List[Reading]] = {}
         self._rows: Dict[str, Any] = {}
@@ -121,8 +121,8 @@ class Follower:
     def update(self, timeout: Optional[float] = None) -> Optional[int]:
         """Fills the tensors with the newest version and returns its number; None if there is no newer version within
         ``timeout`` seconds (0: does not wait; None: waits as long as the session's step_timeout allows). Collective;
-        all ranks pass the same ``timeout``. A group of several ranks with restart_timeout waits for a version whatever
-        ``timeout`` is.
+        all ranks pass the same ``timeout``. A group of several ranks with restart_timeout waits for a version
+        regardless of ``timeout``.
 
         EOFError         the writer has ended the stream, and the tensors hold its last version
         WrongNumbers     a hash differs from the one that the writer has sent
@@ -175,8 +175,8 @@ class Follower:
                                        "for a version that the others have; step_timeout sets the limit")
 
     def _turn(self, seconds: float) -> "tremula.StepStatus":
-        """Makes one call to the library, which is collective or whose result all ranks agree on. begin_step would make
-        more calls, their number depending on the clock."""
+        """Makes one call to the library; it is collective, or all ranks agree on its result. begin_step would make
+        several calls, and their number would depend on the clock."""
         stream = self._in
         if stream._is_in_step:  # an update has failed in it
             stream.end_step()
@@ -216,7 +216,7 @@ class Follower:
         self._in.end_step()
 
     def _check(self) -> None:
-        """Fails on all ranks or on none: every rank compares the same sums."""
+        """Checks the hashes. Fails on all ranks or on none, because every rank compares the same sums."""
         for kind, readings in self._checks.items():
             sent = self._sent_hashes[kind][[self._order[reading.name] for reading in readings]]
             mine = np.array([reading.hash(self._back) for reading in readings], np.uint64)
@@ -228,7 +228,7 @@ class Follower:
                                    f"writer has hashed, found others in '{wrong[0]}'{more}")
 
     def _install(self) -> None:
-        """Puts all tensors of a whole version in place, at once as far as this thread is concerned."""
+        """Puts all tensors of a whole version in place; this thread never sees a mixture."""
         if self._buffers == "direct":
             return
         with torch.no_grad():
@@ -242,8 +242,8 @@ class Follower:
     # ---- the rest ----
 
     def reopen(self) -> None:
-        """Opens the stream again after tremula.PeerLost, e.g. because a version was taken back before it was read. The
-        next update gets the newest version. Collective."""
+        """Opens the stream again after tremula.PeerLost, for example after a version was taken back before it was read.
+        The next update gets the newest version. Collective."""
         self._in.give_up()
         self._open()
 
@@ -281,16 +281,16 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
     layouts  as for ``publish``; a plain tensor is a whole copy on every rank
     fused    tensors that one side has as one tensor and the other as several:
              {"qkv.weight": ["q.weight", "k.weight", "v.weight"]} joins them along dimension 0, whichever side has the
-             fused one; (names, 1) along dimension 1; a list of Piece in any arrangement, also for a tensor that the
-             writer has in another shape, e.g. padded
+             fused one; (names, 1) joins them along dimension 1, a list of Piece in any arrangement, even for a tensor
+             that the writer has in another shape, e.g. padded
     buffers  "copy": versions are received into a second set of tensors and copied when they are whole, which takes
              twice the memory and one more pass; "swap": the second set becomes the first by exchanging Tensor.data,
              which takes twice the memory and no pass, but the memory of a parameter moves with every version; "direct":
              versions are received into the tensors themselves, which takes no more memory and no pass, but they must
              not be used during ``update``, and an error in it leaves a mixture: ``is_whole`` is False until it succeeds
     verify   "sent": checks all tensors for which the writer sends a hash in the type that is read; "all": raises
-             ValueError if these are not all tensors; "none". Takes a pass over the elements; a group of several ranks
-             sums hashes with ``sum_over_ranks``; default: torch.distributed if it has the same ranks, else the session
+             ValueError if these are not all tensors; "none": no check. Takes a pass over the elements. Several ranks
+             add hashes with ``sum_over_ranks``; default: torch.distributed if it has the same ranks, else the session
     options  options of the stream, e.g. restart_timeout=600, serve=True
 
     Collective. Raises ValueError for a tensor that the writer does not have (with the nearest name), for shapes that

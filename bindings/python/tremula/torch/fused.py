@@ -12,8 +12,9 @@ from .boxes import Box, Numbers, covers_once
 
 @dataclass(frozen=True)
 class Piece:
-    """The box of tensor ``name`` that begins at ``origin`` and has ``extents`` elements along each dimension; it is the
-    box of the fused tensor that begins at ``at``. Without ``extents``, it extends to the end of ``name``."""
+    """The box of tensor ``name`` that begins at ``origin`` and has ``extents`` elements along each dimension; it
+    becomes the box of the fused tensor that begins at ``at``. Without ``extents``, it extends to the end of
+    ``name``."""
 
     name: str
     at: Numbers
@@ -42,7 +43,7 @@ class Link:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Returns a clause for error messages that states the name that was probably meant; empty if there is none."""
+    """Returns a clause for error messages that states the name that was probably meant; empty if no name is similar."""
     found = difflib.get_close_matches(name, names, 1, 0.5)
     return f"; the nearest name is '{found[0]}'" if found else ""
 

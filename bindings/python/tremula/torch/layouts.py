@@ -89,7 +89,7 @@ def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], sp
         _refuse_uneven_strides(extents, mesh, cuts, factors)
     for entry in getattr(spec, "shard_order", None) or ():
         dim, order = int(entry[0]) % max(1, len(extents)), [int(axis) for axis in entry[1]]
-        # PyTorch fills in the usual order for a _StridedShard that states none.
+        # PyTorch fills in the usual order for a _StridedShard that states no order.
         is_filled_in = says_no_order and order == sorted(order) and any(factors[axis] != 1 for axis in order)
         if not is_filled_in:
             _order_cuts(dim, order, mesh, cuts, factors)
@@ -219,8 +219,8 @@ def is_plain(tensor: Any) -> bool:
 def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[int]] = None) -> "tremula.Layout":
     """Converts a Layout, its text, or (mesh, placements[, shape]) to a Layout; shape is that of the whole array.
 
-    local: extents of this rank's part; if neither ``like`` nor ``shape`` gives the shape of the whole array, every rank
-           is assumed to have equal extents
+    local: extents of this rank's part; if neither ``like`` nor ``shape`` gives the shape of the whole array, all ranks
+           are assumed to have equal extents
     """
     if isinstance(like, tremula.Layout):
         return like

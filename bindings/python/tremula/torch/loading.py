@@ -39,7 +39,7 @@ class Place:
 
 def check_fork(place: Place) -> None:
     """Raises RuntimeError in a worker whose parent had an open session when it forked the worker: the child has copies
-    of the sockets and of the shared memory, so that peers would not notice the parent's end."""
+    of the sockets and of the shared memory, so peers would not notice the parent's end."""
     for found in gc.get_objects():
         if type(found) is tremula.Session and found.is_open and found._pid != os.getpid():
             raise RuntimeError(f"{place}: expected no session in the process that starts the workers, found {found!r}, "
@@ -80,7 +80,7 @@ def steps_in(batch: Any) -> List[int]:
 
 def batches_of(loader: Iterable[Any], rank: int, stream: str) -> Iterator[Any]:
     """Yields the batches of a DataLoader, and names the worker in the error when one dies. DataLoader itself reports
-    only its process number, from ``next`` or, by a handler of SIGCHLD, wherever the main thread is."""
+    only its process number, from ``next`` or, through a handler of SIGCHLD, from wherever the main thread is."""
     iterator = iter(loader)
 
     def named(error: Exception) -> Exception:

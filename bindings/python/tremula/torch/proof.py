@@ -114,7 +114,7 @@ def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[tor
 
 def rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Converts as Tremula does: rounds once, and keeps the sign and the upper bits of a NaN. torch converts to 16 bits
-    through float32: it would round numbers twice that float32 cannot represent, and it replaces NaNs with its own.
+    through float32: it would round twice a number that float32 cannot represent, and it replaces NaNs with its own.
 
     >>> rounded(torch.tensor([1 + 2**-8 + 2**-30], dtype=torch.float64), torch.bfloat16)
     tensor([1.0078], dtype=torch.bfloat16)
@@ -135,7 +135,7 @@ def rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def _to_odd(wide: torch.Tensor) -> torch.Tensor:
     """Converts float64 to float32, rounding to odd: a number that float32 lacks becomes the neighbour whose last bit is
-    set, which no later rounding takes for a tie."""
+    set, which no later rounding mistakes for a tie."""
     near = wide.float()
     back = near.double()
     bits = near.view(torch.int32)
@@ -145,7 +145,7 @@ def _to_odd(wide: torch.Tensor) -> torch.Tensor:
 
 
 def _in_16_bits(wide: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Converts float32. Makes a NaN quiet, as IEEE 754 wants, and keeps its sign and the upper bits of its payload.
+    """Converts float32. Makes a NaN quiet, as IEEE 754 requires, and keeps its sign and the upper bits of its payload.
 
     >>> nans = torch.from_numpy(np.array([0xFFC00000, 0x7F800001, 0x7FC12345], np.uint32).view(np.float32))
     >>> [[hex(bits & 0xFFFF) for bits in _in_16_bits(nans, dtype).view(torch.int16).tolist()]

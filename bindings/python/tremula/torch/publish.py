@@ -45,8 +45,8 @@ class Publisher:
         self._open = contextlib.ExitStack()
 
     def _agree(self, model: ModelOrState, layouts: Mapping[str, LayoutLike]) -> None:
-        """Finds the layouts of all tensors that any rank has. A rank without a part of one gets an empty tensor for it.
-        An error on one rank ends the call on all of them."""
+        """Finds the layouts of all tensors that any rank has. A rank without a part of a tensor gets an empty tensor
+        for it. An error on one rank ends the call on all of them."""
         own: Dict[str, tremula.Layout] = {}
         mine, failure = [], None
         try:
@@ -74,7 +74,7 @@ class Publisher:
             return
         tensors: Dict[str, Any] = {}
         merged = merged_names(by_rank)
-        for declared, ranks in merged.values():  # equal on every rank, so that all refuse the same
+        for declared, ranks in merged.values():  # equal on every rank, so all raise the same error
             expect_ranks(declared, ranks, self._session.size)
         for name, (declared, ranks) in merged.items():
             is_mine = self._session.rank in ranks
@@ -86,7 +86,8 @@ class Publisher:
         self._tensors = tensors
 
     def _layout_of(self, name: str, layouts: Mapping[str, LayoutLike]) -> "tremula.Layout":
-        """Returns the layout of one of this rank's own tensors. Raises ValueError if it cannot be published with it."""
+        """Returns the layout of one of this rank's own tensors. Raises ValueError if the tensor cannot be published
+        with that layout."""
         tensor = self._tensors[name]
         size, rank = self._session.size, self._session.rank
         if name not in layouts:
@@ -121,9 +122,9 @@ class Publisher:
         """Publishes the tensors as they are now as one version, and returns its number: 0, 1, ... (the first is
         ``first_version``). Collective. attributes: numbers and texts, the same on every rank.
 
-        Before the first version the ranks compare, by hash, the tensors that several of them hold whole. Blocks while
-        the tensors are copied; if versions are lent nothing is copied, and the tensors must not change until
-        ``take_back`` has returned. Waits for no reader.
+        Before the first version the ranks compare, by hash, the tensors of which several of them hold whole copies.
+        Blocks while the tensors are copied; if versions are lent nothing is copied, and the tensors must not change
+        until ``take_back`` has returned. Does not wait for readers.
 
         ValueError    on all ranks, if the copies that ranks hold of one tensor differ (only in the first version)
         RuntimeError  versions are lent, and the last one was not taken back before the tensors were changed
@@ -201,16 +202,16 @@ def publish(model: ModelOrState, name: str, *, session: "tremula.Session",
             **options: Any) -> Publisher:
     """Opens a stream from which readers get whole versions of a model, each reader in its own sharding.
 
-    model     a module, or tensors by name: plain ones, ShardedTensors, DTensors. Ranks may have different names
-              (pipeline or expert parallel): a version has all of them, each from the ranks that have it
+    model     a module, or tensors by name: plain ones, ShardedTensors, DTensors. Ranks may have tensors of different
+              names (pipeline or expert parallelism): a version has all of them, each from the ranks that have it
     layouts   layouts of some or all tensors: a Layout, its text, or (mesh, placements). The others get layout_of, so
               that a plain tensor is a whole copy on every rank that has it, and these ranks share the work of sending
               it
     wait_for_readers  number of groups that the first version waits for; readers that are lost later do not delay the
               trainer
-    hashes    types in which versions carry a hash of every tensor, so that readers can check what they have: "own" (the
-              type of the tensor), and types that readers convert to, e.g. torch.bfloat16. Each takes a pass over the
-              elements
+    hashes    types in which versions carry a hash of every tensor, so that readers can check what they have received:
+              "own" (the type of the tensor), and types that readers convert to, e.g. torch.bfloat16. Each takes a pass
+              over the elements
     versions  "snapshot": a version is copied when it is published. "lend": readers read the tensors themselves, which
               may be changed only between ``take_back`` and ``version``; nothing is copied if they are in shared memory
               (to_shared_memory)

@@ -74,7 +74,7 @@ class Reading:
         return stream.field(self.name, self.kind, layout)
 
     def _mine(self, link: Link, place: Place) -> Optional[Box]:
-        """Returns this rank's part of the link's target; None if it has none."""
+        """Returns this rank's part of the link's target; None if they are disjoint."""
         held = boxes_of(place.layout, self._ranks)[self._rank]
         if held is None:
             raise ValueError(f"tensor '{link.tensor}': expected a layout in which each rank holds one box, because "
@@ -106,7 +106,7 @@ class Reading:
 
     def is_provable(self, places: Mapping[str, Place]) -> bool:
         """Returns whether the hash of the writer's tensor can be checked: the ranks of this group together have every
-        element, and the layouts alone determine which rank has which."""
+        element, and the layouts alone determine which rank has which elements."""
         if len(self.links) == 1 and self._is_plain(places):
             return " lists=" not in places[self.links[0].tensor].layout.text
         return sum(link.source.elements for link in self.links) == Box((), self.shape).elements and \

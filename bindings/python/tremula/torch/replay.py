@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples between a simulation and a training job that run at different speeds."""
+"""A buffer of samples between a simulation and a training job that run at different speeds."""
 from __future__ import annotations
 
 import heapq
@@ -114,8 +114,8 @@ class ReplayBuffer:
 
     def _keep_in_reservoir(self, size: int, sample: Any) -> None:
         """Gives the sample a random priority and keeps the samples with the smallest priorities, as many as fit. Once a
-        sample has been dropped, none with a larger priority is taken, so that the choice does not depend on the order
-        of arrival. (Bottom-k sampling: Cohen, Kaplan, PODC 2007, with bytes in place of k.)"""
+        sample has been dropped, no sample with a larger priority is taken, so that the choice does not depend on the
+        order of arrival. (Bottom-k sampling: Cohen, Kaplan, PODC 2007, with bytes in place of k.)"""
         priority = float(torch.rand((), generator=self._random, dtype=torch.float64))
         if priority >= self._threshold:
             self.bytes -= size
@@ -129,8 +129,8 @@ class ReplayBuffer:
             self.dropped += 1
 
     def draw(self, timeout: Optional[float] = None) -> Any:
-        """Returns a sample chosen by the policy. Waits for one; raises TimeoutError after ``timeout`` seconds, and
-        EndOfSamples when the buffer is closed and has none left. Raises a failure of the filling thread as a
+        """Returns a sample chosen by the policy. Waits for a sample; raises TimeoutError after ``timeout`` seconds, and
+        EndOfSamples when the buffer is closed and has no sample left. Raises a failure of the filling thread as a
         RuntimeError."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.kept > 0 or self._is_closed, timeout):
@@ -153,7 +153,7 @@ class ReplayBuffer:
     def batch(self, size: int, timeout: Optional[float] = None,
               collate: Optional[Callable[[List[Any]], Any]] = None) -> Any:
         """Returns ``size`` samples (fewer at the end of a closed buffer), combined by ``collate``, or by torch's
-        default_collate if it is None. Raises EndOfSamples when there are none."""
+        default_collate if it is None. Raises EndOfSamples when no sample is left."""
         until = None if timeout is None else time.monotonic() + timeout
         samples: List[Any] = []
         while len(samples) < size:

@@ -27,7 +27,7 @@ class Part:
 
 
 class Samples:
-    """The samples of one session, in which every rank gets whole arrays, or the same box of them. Making one is
+    """The samples of one session, in which every rank gets whole arrays, or the same box of them. Making this object is
     collective and waits for the producer.
 
     :param fields, attributes: as for StreamDataset

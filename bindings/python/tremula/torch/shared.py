@@ -35,7 +35,7 @@ def to_shared_memory(model: ModelOrState) -> None:
     """Moves the CPU tensors of a model into memory that other processes on this host map (tremula.empty), so that lent
     versions are copied once, by their readers. The tensors stay the same objects. Call it before making an optimizer
     that keeps views. All tensors are in one allocation, which takes one file descriptor. Raises ValueError if two
-    tensors have the same elements in different orders, e.g. one is the other transposed."""
+    tensors have the same elements in different orders, e.g. if one is the transpose of the other."""
     moved: Dict[Tuple[int, int, torch.dtype], torch.Tensor] = {}  # tied weights stay tied
     orders: Dict[Tuple[int, int, torch.dtype], Tuple[str, Any]] = {}
     carriers = []

@@ -49,7 +49,7 @@ class Layout:
     def parse(cls, text: str) -> Layout:
         """Makes a layout from its text form, e.g. "shape=1000x800 grid=4x1".
 
-        :raises InvalidArgument: the text shows where it is malformed
+        :raises InvalidArgument: the text is malformed; the error shows where
         """
         handle = ctypes.c_void_p()
         check(lib.tremula_layout_parse(c_text(text, "layout"), ctypes.byref(handle)))
@@ -79,7 +79,7 @@ class Layout:
     @classmethod
     def on_mesh(cls, shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Shard | Replicate]) -> Layout:
         """Makes the layout of an array on a mesh of ranks, numbered last axis fastest, in the terms of PyTorch's
-        DTensor: each axis cuts a dimension of what the axes before it have left (Shard), or copies it (Replicate)."""
+        DTensor: each axis cuts a dimension of the part left by earlier axes (Shard) or copies that part (Replicate)."""
         if len(placements) != len(mesh):
             raise InvalidArgument(
                 f"placements: expected one for each of the {len(mesh)} axes of the mesh, found {len(placements)}"

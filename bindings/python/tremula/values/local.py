@@ -102,19 +102,19 @@ def _integers(values: Sequence[int], what: str, bits: int) -> list[int]:
 
 
 def int64s(values: Sequence[int], what: str) -> Any:
-    """Returns the numbers as the C interface takes integers of 64 bits."""
+    """Returns the numbers as an array of 64-bit integers for the C interface."""
     found = _integers(values, what, 64)
     return (ctypes.c_int64 * len(found))(*found)
 
 
 def ints(values: Sequence[int], what: str) -> Any:
-    """Returns the numbers as the C interface takes integers of 32 bits."""
+    """Returns the numbers as an array of 32-bit integers for the C interface."""
     found = _integers(values, what, 32)
     return (ctypes.c_int * len(found))(*found)
 
 
 def joined(extents: Sequence[int | str], what: str) -> str:
-    """Joins extents by x, e.g. "10x20x30"."""
+    """Joins extents with x, e.g. "10x20x30"."""
     try:
         return "x".join(str(extent) for extent in extents)
     except TypeError:

@@ -61,7 +61,7 @@ def seconds_of(key: str, options: Mapping[str, Any]) -> float:
 
 
 def _in_file(key: str) -> str | None:
-    """Returns the value of a line `key: value` in the file that TREMULA_CONFIG names; None if there is none."""
+    """Returns the value of a line `key: value` in the file that TREMULA_CONFIG names; None if there is no such line."""
     try:
         with open(os.environ.get("TREMULA_CONFIG", ""), encoding="utf-8") as file:
             found = re.search(rf"^\s*[\"']?{key}[\"']?\s*:\s*[\"']?([^\s\"'#,}}]+)", file.read(), re.MULTILINE)
