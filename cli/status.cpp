@@ -31,7 +31,7 @@ struct StatusOptions {
   double stuck_seconds = 0;
 };
 
-constexpr double usual_seconds = 5;  // default time limit of an answer
+constexpr double usual_seconds = 5;  // default time limit for an answer
 
 double timeout_of(const StatusOptions& options) {
   if (options.timeout == "none") return std::numeric_limits<double>::infinity();

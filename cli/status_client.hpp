@@ -14,25 +14,25 @@
 
 namespace tremula::cli {
 
-/// Adds the next page of a status.
+/// Appends the next page of a status to `all`.
 /// @param goes_on  whether the page begins with further consumers of the last stream of `all`
 void append_page(wire::Status& all, wire::Status page, bool goes_on);
 
-/// Asks one server for its status, any number of times.
+/// Requests the status of one server, any number of times.
 class StatusClient {
 public:
   /// Connects to the server.
   /// @param waits  whether to wait for a server that is not running yet, and to report this on
   /// standard error
-  /// @throws core::Error no_server naming the address, where it was given and, for a port file,
-  /// that it is stale
+  /// @throws core::Error no_server; the error names the address and where it was given, and reports
+  /// if a port file is stale
   StatusClient(const transport::ServerName& server, core::Deadline deadline, bool waits);
-  /// Asks for all pages and joins them. Blocks.
+  /// Requests all pages and joins them. Blocks.
   /// @param with_ranks  whether to include the counters of every rank
   /// @throws core::Error no_server if the connection to the server is lost, timed_out, protocol
   wire::Status ask(core::Deadline deadline, bool with_ranks = false);
-  /// Asks what each rank waits for. Blocks.
-  /// @throws core::Error as ask
+  /// Requests a list of what each rank waits for. Blocks.
+  /// @throws core::Error as ask() does
   std::vector<wire::WaitStatus> ask_waits(core::Deadline deadline);
 
 private:

@@ -35,7 +35,7 @@ void append(std::string& out, const Message& message, const FieldDescriptor& fie
           depth);
     case FieldDescriptor::CPPTYPE_STRING:
       if (const auto text = value(&R::GetString, &R::GetRepeatedString);
-          field.type() == FieldDescriptor::TYPE_BYTES)  // all of them are attributes
+          field.type() == FieldDescriptor::TYPE_BYTES)  // all byte fields are attributes
         out += proto::to_json(proto::decode_attributes(proto::bytes_of(text)));
       else
         out += proto::quoted(text);
@@ -54,7 +54,7 @@ void append(std::string& out, const Message& message, const FieldDescriptor& fie
       return;
     }
     case FieldDescriptor::CPPTYPE_ENUM: {
-      // WHEN_FULL_DROP_NEWEST of the type WhenFull is "drop_newest" in the options.
+      // In the options, WHEN_FULL_DROP_NEWEST of the type WhenFull is called "drop_newest".
       std::string name(of.GetEnum(message, &field)->name());
       name.erase(0, std::string_view("WHEN_FULL_").size());
       for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

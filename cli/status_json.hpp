@@ -6,9 +6,8 @@
 
 namespace tremula::cli {
 
-/// Returns the output of `tremula status --json`: the fields of the message by their names,
-/// including fields that are not set; numbers as numbers of up to 64 bits; element types by name.
-/// Ends with a new line.
+/// Returns the output of `tremula status --json`: the fields of the message by name, including those
+/// that are not set. Numbers have up to 64 bits; element types are given by name. Ends with a newline.
 std::string status_json(const wire::Status& status);
 
 }  // namespace tremula::cli

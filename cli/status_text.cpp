@@ -34,7 +34,7 @@ void append_row(std::vector<Row>& rows, Row row, const Status& of) {
   rows.push_back(std::move(row));
 }
 
-/// Appends a row for the group and, under it, one for each of its ranks that is listed.
+/// Appends a row for the group and, below it, a row for each of its listed ranks.
 void append_rows(std::vector<Row>& rows, Row row, const wire::StepStatus& of) {
   append_row(rows, std::move(row), of);
   for (const wire::RankStatus& rank : of.ranks())
@@ -50,7 +50,7 @@ void append_waits(std::string& out, const std::string& group, const wire::StepSt
     out += fmt::format("  {} more ranks of {} are not shown\n", of.ranks_left_out(), group);
 }
 
-/// Returns where the part of an array that a group gives or takes begins, e.g.
+/// Returns the origin of the part of an array that a group produces or consumes, e.g.
 /// ", from (0, 3) of 8x9"; empty for a whole array.
 std::string place_of(const wire::Field& field) {
   if (field.origin().empty()) return "";
@@ -70,7 +70,7 @@ void append_fields(std::vector<Row>& rows,
          field.layout() + place_of(field)});
 }
 
-/// Returns a text, or the beginning of a long one as a single line.
+/// Returns a text or, if it is long, its beginning as a single line.
 std::string shortened(const std::string& text) {
   constexpr std::size_t most = 100;
   return text.size() <= most ? text : core::printable(text.substr(0, most)) + "...";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Numbers for people to read.
+// Human-readable numbers.
 #include <cstdint>
 #include <string>
 

@@ -47,7 +47,7 @@ bool sleep_until_signal(double seconds) {
   return sigtimedwait(&signals, nullptr, &time) > 0;
 }
 
-/// Shows lines in place of those shown before.
+/// Shows lines; on a terminal they replace those shown before.
 class Screen {
 public:
   void show(const std::vector<std::string>& lines) {
@@ -79,7 +79,7 @@ std::string Rates::text(const wire::StreamStatus& stream) {
                      .try_emplace({stream.name(), stream.producer()},
                                   Report{now.bytes(), now.reported_seconds()})
                      .first->second;
-  if (now.bytes() < last.bytes) {  // another stream of that name
+  if (now.bytes() < last.bytes) {  // a new stream of that name
     last = {now.bytes(), now.reported_seconds()};
   } else if (const double seconds = now.reported_seconds() - last.seconds; seconds > 0) {
     const auto moved = static_cast<double>(now.bytes() - last.bytes);

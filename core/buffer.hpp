@@ -7,7 +7,7 @@
 
 namespace tremula::core {
 
-/// Uninitialised bytes on a cache-line boundary, sized once. Move-only.
+/// Uninitialised bytes on a cache-line boundary, of a fixed size. Move-only.
 class Buffer {
 public:
   static constexpr std::size_t alignment = 64;
@@ -19,7 +19,7 @@ public:
 
   std::span<std::byte> span() noexcept { return {data_.get(), bytes()}; }
   std::span<const std::byte> span() const noexcept { return {data_.get(), bytes()}; }
-  std::size_t bytes() const noexcept { return data_ ? bytes_ : 0; }  // 0 after it was moved from
+  std::size_t bytes() const noexcept { return data_ ? bytes_ : 0; }  // 0 once moved from
 
 private:
   struct Free {

@@ -16,9 +16,8 @@ namespace {
 
 constexpr std::size_t bits = 64, words = (std::size_t{1} << 20) / bits;
 
-// Process-wide, as descriptors are, since a child runs only the handler below, which gets no
-// argument. Atomic words instead of a lock, since another thread may be changing them at the moment
-// of the fork.
+// Process-wide, as descriptors are, because a child runs only the handler below, which has no argument.
+// Atomic words instead of a lock, because another thread may be changing them during the fork.
 constinit std::array<std::atomic<std::uint64_t>, words> marked{};
 constinit std::atomic<std::size_t> used = 0;  // how many words may have a bit set
 

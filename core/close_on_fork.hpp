@@ -6,12 +6,12 @@
 
 namespace tremula::core {
 
-/// Makes every child that is forked later close `descriptor` at once, as FD_CLOFORK does on other
-/// systems. O_CLOEXEC does so only for a child that executes another program. Has no effect on a
-/// descriptor of 2^20 or above.
+/// Makes every child that is forked later close `descriptor` immediately, as FD_CLOFORK does on
+/// other systems. O_CLOEXEC does so only for a child that executes another program. Has no effect
+/// on a descriptor of 2^20 or above.
 void set_close_on_fork(int descriptor) noexcept;
-/// Undoes set_close_on_fork(). Must be called before `descriptor` is closed, since afterwards
-/// another file may get its number.
+/// Undoes set_close_on_fork(). Must be called before `descriptor` is closed, because another file
+/// may get its number afterwards.
 void clear_close_on_fork(int descriptor) noexcept;
 
 }  // namespace tremula::core

@@ -98,7 +98,7 @@ inline void expects(bool ok, std::string_view text,
   if (!ok) throw Error(Errc::invalid_argument, std::string(text), where);
 }
 
-/// Checks a precondition as above, for a text that is costly to make.
+/// Checks a precondition as above, with a text that is costly to make.
 /// @param text  returns the text; called only if `ok` is false
 template <std::invocable Text>
 void expects(bool ok, Text&& text, std::source_location where = std::source_location::current()) {

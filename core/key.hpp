@@ -32,13 +32,12 @@ public:
   Key(const Key&) = default;
   Key& operator=(Key other) noexcept {
     name_.swap(other.name_);
-    bytes_.swap(other.bytes_);  // `other` wipes the old ones
+    bytes_.swap(other.bytes_);  // `other` wipes the old bytes
     return *this;
   }
 
   BytesView bytes() const noexcept { return bytes_; }
-  /// Returns the name of the key's owner, for people to read; neither secret nor verified. May be
-  /// empty.
+  /// Returns the human-readable name of the key's owner, which is neither secret nor verified. May be empty.
   const std::string& name() const noexcept { return name_; }
 
 private:

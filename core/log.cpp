@@ -39,11 +39,11 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::info;
 }
 
-/// How long a line waits for room in standard error, unless the line before it waited in vain.
+/// How long a line waits for room in standard error, unless the previous line waited in vain.
 constexpr std::chrono::milliseconds longest_wait{1000};
 
-/// Writes the lines that standard error takes without blocking, or within a second. Uses no thread,
-/// since a thread that hangs in write() could not be ended.
+/// Writes the lines that standard error accepts without blocking, or within a second. Uses no
+/// thread, because a thread that hangs in write() could not be ended.
 class DroppingSink final : public spdlog::sinks::base_sink<std::mutex> {
   using Clock = std::chrono::steady_clock;
 
@@ -55,7 +55,7 @@ public:
     if (own_ >= 0) ::close(own_);
   }
   std::uint64_t dropped() const noexcept { return dropped_; }
-  /// Writes the kept lines that can be written at once.
+  /// Writes the kept lines that can be written without waiting.
   void write_without_waiting() {
     const std::scoped_lock lock(mutex_);
     write_kept(false);
@@ -95,9 +95,9 @@ private:
   }
 
   void write_until(Clock::time_point until) {
-    // A write to a shared pipe would block if another process has just filled it, so the pipe is
-    // opened again, as non-blocking, and anew for each write, since the application may redirect
-    // standard error.
+    // A write to a shared pipe would block if another process had just filled it, so the pipe is
+    // opened again as non-blocking. It is opened for each write, because the application may
+    // redirect standard error.
     const int again = waits_ && !kept_.empty() && is_pipe() ? open_again() : -1;
     const int file = again >= 0 ? again : own_ >= 0 ? own_ : STDERR_FILENO;
     write_to(file, until);
@@ -121,8 +121,7 @@ private:
     }
   }
 
-  /// Waits until a write can proceed or would fail at once. Returns false if neither happens by
-  /// `until`.
+  /// Waits until a write can proceed or would fail immediately. Returns false if neither happens by `until`.
   static bool is_writable(int file, Clock::time_point until) {
     pollfd standard_error{.fd = file, .events = POLLOUT, .revents = 0};
     while (true) {
@@ -136,17 +135,16 @@ private:
     struct stat found {};
     return ::fstat(STDERR_FILENO, &found) == 0 && S_ISFIFO(found.st_mode);
   }
-  /// Opens standard error once more, non-blocking: poll() reports a terminal as writable even if it
-  /// takes only a single byte. The flags of the descriptor that other processes share stay as they
-  /// are.
+  /// Opens standard error once more, as non-blocking, because poll() reports a terminal as writable even if
+  /// it accepts only a single byte. The flags of the descriptor that other processes share do not change.
   static int open_again() noexcept {
     return ::open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   }
 
   const bool waits_;
   bool is_stuck_ = false;  // whether the previous line waited in vain
-  /// Separate descriptor of standard error; -1 to use standard error itself, in order with the
-  /// process's other output: then, except on a pipe, only poll() keeps a write from blocking.
+  /// Separate descriptor of standard error. -1: standard error itself is used, in order with the
+  /// process's other output; then, except on a pipe, only poll() keeps a write from blocking.
   const int own_;
   std::deque<std::string> kept_;
   std::size_t kept_bytes_ = 0;

@@ -12,10 +12,10 @@ namespace tremula::core {
 
 enum class LogLevel { off, error, warn, info, debug };
 
-/// How a log treats a line that standard error does not take at once, e.g. because its pipe is not
-/// read. Such lines are kept until a later write or flush, at most Log::kept_bytes of them; further
-/// lines are dropped, and their number is written when there is room again. With `wait`, the first
-/// such line waits up to a second for room.
+/// How a log treats a line that standard error does not accept immediately, e.g. because its pipe
+/// is not read. Such lines are kept until a later write or flush, at most Log::kept_bytes of them;
+/// further lines are dropped, and their number is written when there is room again. With `wait`,
+/// the first such line waits up to a second for room.
 enum class LogOverflow { wait, drop };
 
 /// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
@@ -26,7 +26,7 @@ public:
 
   /// @param name  e.g. "ocean.3" for rank 3 of group ocean; "server" for the server
   /// @param overflow  `drop` never blocks the caller, which has to ignore SIGPIPE; lines longer
-  /// than a pipe takes at once (PIPE_BUF) are cut. Only `wait` uses colours, and only on a
+  /// than a pipe accepts in one write (PIPE_BUF) are cut. Only `wait` uses colours, and only on a
   /// terminal, where a line waits without a time limit.
   Log(std::string name, LogLevel level, LogOverflow overflow = LogOverflow::wait);
   ~Log();
@@ -34,7 +34,7 @@ public:
   Log& operator=(Log&&) noexcept;
 
   bool is_on(LogLevel level) const noexcept;
-  /// Writes kept lines, as many as there is room for now. Never blocks.
+  /// Writes as many kept lines as there is room for now. Never blocks.
   void flush() const;
   /// Returns how many lines have been dropped so far.
   std::uint64_t dropped() const noexcept;
@@ -55,7 +55,7 @@ public:
     write(LogLevel::debug, room, text);
   }
   /// Writes a warning from a destructor or other code that must not throw: a line that cannot be
-  /// made is left out.
+  /// made is dropped.
   /// @param text  returns the text of the line
   template <std::invocable Text>
   void try_warn(std::string_view room, Text&& text) const noexcept {

@@ -33,7 +33,7 @@ constexpr std::optional<char32_t> next_code_point(std::string_view& text) noexce
 
 /// Returns false for characters that are invisible or change how the text around them is displayed:
 /// control and format characters (Unicode 15.0, categories Cc and Cf, including all that change the
-/// direction of writing), separators of lines and paragraphs, noncharacters.
+/// direction of writing), line and paragraph separators, and noncharacters.
 constexpr bool is_printable(char32_t point) noexcept {
   constexpr struct {
     char32_t first, last;
@@ -77,7 +77,7 @@ constexpr bool is_name(std::string_view text) noexcept {
   return has_seen;
 }
 
-/// Returns foreign text as one line that is safe to show, with '?' for everything that
+/// Returns foreign text as one line that is safe to display, with '?' for everything that
 /// is_printable() rejects.
 inline std::string printable(std::string_view text) {
   std::string out;

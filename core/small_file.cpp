@@ -63,7 +63,7 @@ bool write_all(int file, std::string_view text) {
 
 std::optional<SmallFile> read_small_file(std::string_view kind, const std::filesystem::path& path,
                                          std::size_t most_bytes) {
-  // A pipe or a device of that name, which another user may have made, must not block this process.
+  // A pipe or a device with that name, which another user may have made, must not block this process.
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && (errno == ENOENT || errno == ENOTDIR || errno == ESTALE)) return std::nullopt;
   if (!file && errno == ENXIO)
@@ -92,7 +92,7 @@ std::optional<SmallFile> read_small_file(std::string_view kind, const std::files
 
 OwnFile::OwnFile(std::filesystem::path path, int file) : path_(std::move(path)) {
   struct stat found {};
-  if (::fstat(file, &found) != 0) return;  // then no file counts as this one
+  if (::fstat(file, &found) != 0) return;  // remove() then does nothing
   device_ = found.st_dev;
   number_ = found.st_ino;
   written_ = found.st_mtim;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Small files at names that other users may know, in folders that they may write to.
+// Small files whose names other users may know, in folders to which those users may write.
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -42,7 +42,7 @@ private:
 };
 
 /// A file with an unpredictable name until it gets its final name, so that a reader of the final
-/// name finds the whole file or none. Follows no links and opens no existing file.
+/// name finds the whole file or no file. Follows no links and opens no existing file.
 class Draft {
 public:
   /// @param kind  what the file is, for errors, e.g. "key file"
@@ -55,7 +55,7 @@ public:
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
 
-  /// Gives the file its final name, and replaces any file that has it.
+  /// Gives the file its final name, replacing any file of that name.
   /// @throws Error invalid_argument with the system's text
   OwnFile replace();
   /// Gives the file its final name unless there is a file of that name.

@@ -15,8 +15,8 @@ namespace {
 using core::Index;
 using index_calc::Layout;
 
-/// Returns the text, or only the surroundings of the position if the text is long, and the caret.
-/// One column per byte.
+/// Returns the text, or the surroundings of the position if the text is long, with a caret in the
+/// line below. Counts one column per byte.
 std::string marked(std::string text, std::size_t position) {
   for (char& c : text)
     if (c < ' ' || c > '~') c = c == '\t' || c == '\n' || c == '\r' ? ' ' : '?';

@@ -7,7 +7,7 @@
 
 namespace tremula::cli {
 
-/// Returns the layout that an option gives.
+/// Parses the layout in the text of an option.
 /// @throws core::Error invalid_argument naming the option, with the text and a caret under the
 /// mistake:
 ///
@@ -16,11 +16,11 @@ namespace tremula::cli {
 ///                  ^
 index_calc::Layout parse_layout_option(const std::string& option, const std::string& text);
 
-/// Replaces layouts whose extent changes with every step with their layouts in the step that
+/// Replaces layouts whose extent changes from step to step with their layouts in the step that
 /// `--counts` describes.
 /// @param counts  shape: [coordinate of `from` along the dimension that changes]; empty if none changes
-/// @throws core::Error invalid_argument if they do not fit `from`, mismatch if the layouts do not fit each
-/// other, unsupported if `to` takes rows by keys
+/// @throws core::Error invalid_argument if the counts do not match `from`, mismatch if the layouts do not
+/// match each other, unsupported if `to` assigns rows by keys
 void size_by_counts(index_calc::Layout& from, index_calc::Layout& to,
                     const std::vector<core::Index>& counts);
 

@@ -22,11 +22,11 @@ std::vector<IndexList> lists_of(const Layout& layout) {
   return lists;
 }
 
-/// Passes bytes from every rank to every rank on the other side, in place of messages.
+/// Passes bytes from every rank to every rank on the other side, as messages would.
 /// @param reply  returns what rank `r` sends to each rank on the other side, given what it
 ///               received: reply(match of r, came)
-/// @param came   what ranks have received; shape: [rank][rank on the other side]
-/// @return       what ranks send; shape: [rank on the other side][rank]
+/// @param came   what each rank has received; shape: [rank][rank on the other side]
+/// @return       what each rank sends; shape: [rank on the other side][rank]
 template <class Match, class Reply>
 std::vector<std::vector<Bytes>> exchanged(std::vector<Match>& ranks, std::size_t others,
                                           const std::vector<std::vector<Bytes>>& came,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The match of all ranks of both sides, at least one of which lists what its ranks own. Jobs match
-// their ranks by messages; here all lists are known.
+// Matches all ranks of two sides, at least one of which lists what its ranks own. Jobs match their
+// ranks by messages; here all lists are known.
 #include <optional>
 #include <vector>
 
@@ -17,15 +17,15 @@ struct RanksOfSide {
 
 struct ListedRanks {
   RanksOfSide producers, consumers;
-  double seconds = 0;  ///< how long the match of all ranks took
+  double seconds = 0;  ///< time that matching all ranks took
 };
 
 /// Matches the ranks of both sides.
 /// @param producers, consumers  the lists of a side, shape: [rank of the group]; nullopt if its layout
 ///        determines what its ranks own
-/// @throws core::Error mismatch if the shapes differ, or naming an element that is on no rank of a
-///         side, or an element that is on two ranks and these ranks, unless the layout is partial
-///         or has copies
+/// @throws core::Error mismatch if the shapes differ, if an element is on no rank of a side whose
+///         layout is not partial, or if it is on two ranks of a side whose layout has no copies;
+///         the error names the element and the ranks
 /// Cost: proportional to the runs of all ranks and to the pairs of ranks.
 ListedRanks match_all(const index_calc::Layout& from, const index_calc::Layout& to,
                       std::optional<std::vector<index_calc::IndexList>> producers,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `tremula plan --from-lists`, `--to-lists`: what each rank owns of an array whose layout is lists=.
+// Reads the files of `tremula plan --from-lists` and `--to-lists`, which list what each rank owns of
+// an array whose layout has lists=.
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,8 +10,8 @@
 
 namespace tremula::cli {
 
-/// Reads a list in YAML (or JSON) with one entry for each rank, in the order of the ranks, or of
-/// members=:
+/// Reads a list in YAML (or JSON) with one entry for each rank, in the order of members= or,
+/// without it, of the ranks:
 ///
 ///     - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]   beginning and end of each, the end exclusive
 ///     - segments: [[24, 30], [36, 60]]                beginning and end of each, as element numbers
@@ -25,10 +26,11 @@ namespace tremula::cli {
 std::vector<index_calc::IndexList> read_lists(const std::string& option, const std::string& file,
                                               const index_calc::Layout& layout);
 
-/// Returns the lists of a side whose layout is given by `option` and whose file by `<option>-lists`.
+/// Returns the lists of a side whose layout is given by `option` and whose file is given by
+/// `<option>-lists`.
 /// @param file  empty if not given
 /// @return nullopt if the layout has no lists=
-/// @throws core::Error as read_lists, and invalid_argument if the file is missing or superfluous
+/// @throws core::Error as read_lists does, and invalid_argument if the file is missing or superfluous
 std::optional<std::vector<index_calc::IndexList>> lists_beside(const std::string& option,
                                                                const std::string& file,
                                                                const index_calc::Layout& layout);

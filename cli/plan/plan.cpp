@@ -71,7 +71,7 @@ Redistribution redistribution_of(const Options& options) {
   return result;
 }
 
-/// Returns the ranks to show: the one asked for, all, or the first that takes part.
+/// Returns the ranks to show: the requested rank, all ranks, or the first rank that takes part.
 std::vector<RankRange> chosen_ranks(const Redistribution& redistribution, const Options& options) {
   const Layout& mine = redistribution.mine();
   if (options.rank) {
@@ -181,7 +181,7 @@ void add_relabeling(CLI::App& command, Options& options, const std::vector<CLI::
       ->type_name("HOSTS [HOSTS]");
 }
 
-/// Throws if an option is given that --fields does not use, so that no request is ignored silently.
+/// Throws if an option is given that --fields does not use, so that no option is silently ignored.
 void refuse_beside_fields(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0 && option->get_name() != "--fields")

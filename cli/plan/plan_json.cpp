@@ -66,8 +66,8 @@ std::vector<RepeatedSegment> flattened(const SegmentList& list) {
       for (Index turn = 0; turn < list.repeat; ++turn)
         add(f, 0, turn, f.count, list.family_stride, list.family_peer_stride);
   }
-  // The tail is an incomplete turn after the others: walk it as a list without complete turns, and
-  // place it at turn `repeat`.
+  // The tail is an incomplete turn after the complete ones: walk it as a list without complete
+  // turns, and place it at turn `repeat`.
   SegmentList tail = list;
   tail.repeat = 0;
   tail.for_each_family([&](const Family& f) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The output of `tremula plan --json`, piece by piece, because a program may ask for the plans of
-// very many ranks. The format is an interface, documented in README.md of this folder.
+// The output of `tremula plan --json`. It is written piece by piece, because it may contain the
+// plans of very many ranks. The format is an interface, documented in README.md of this folder.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,9 +18,9 @@ struct RepeatedSegment {
   Index repeat = 1, stride = 0, peer_stride = 0;
 };
 
-/// Returns a segment list with one level of repetition, which contains every element once, not in
-/// wire order. It has as few entries as possible: for each family, the number of segments or of
-/// turns, whichever is smaller.
+/// Returns the segments of `list` with one level of repetition. The result contains every element
+/// once, but not in wire order. It has as few entries as possible: for each family, its number of
+/// segments or its number of turns, whichever is smaller.
 std::vector<RepeatedSegment> flattened(const index_calc::SegmentList& list);
 
 /// Returns the text before the first rank.

@@ -49,7 +49,7 @@ std::string stream_text(const client::Prospect& stream) {
                      stream.is_lent ? " that are put by put_async" : "");
 }
 
-/// Returns e.g. "576 elements", which is how many all ranks of a side own together.
+/// Returns the number of elements that all ranks of a side own together, e.g. "576 elements".
 std::string listed_text(const RanksOfSide& ranks) {
   Index elements = 0;
   for (const index_calc::IndexList& list : ranks.lists) elements += list.elements();

@@ -17,8 +17,8 @@ namespace {
 
 using index_calc::Layout;
 
-/// Mean length of runs above which a remote read over TCP is worthwhile; it is less on networks
-/// whose hardware reads remote memory.
+/// Mean length of runs above which a remote read over TCP is worthwhile. Networks whose hardware
+/// reads remote memory need less.
 constexpr Index shortest_read_bytes = Index{512} << 10;
 
 /// Returns the ranks that take part, e.g. "0 to 5" or "0 to 3, 7".

@@ -64,27 +64,27 @@ struct PackageFacts {
 /// saturates instead of overflowing.
 Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexcept;
 
-/// @throws core::Error mismatch if the shapes differ, invalid_argument if the bytes of the array
-/// exceed 63 bits
+/// @throws core::Error mismatch if the shapes differ, invalid_argument if the size of the array in
+/// bytes exceeds 63 bits
 void validate(const Redistribution& redistribution);
 
-/// @throws core::Error invalid_argument if `rank` takes no part on that side, naming `option` and
-/// the ranks that do
+/// @throws core::Error invalid_argument if `rank` takes no part on that side; the error names
+/// `option` and the ranks that do
 void expect_rank(const Redistribution& redistribution, Side side, Index rank,
                  std::string_view option);
 
-/// Returns index_calc::coords_of a rank that takes part.
+/// Returns the grid coordinates of a rank that takes part.
 /// @throws core::Error invalid_argument if it takes no part
 index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank rank);
 
-/// Returns whether packages are described in the buffers of both ranks, whatever the dimensions of
-/// the array: a side is skewed, or lists what its ranks own.
+/// Returns whether packages are described by positions in the buffers of both ranks rather than by
+/// dimension. This is so if a side is skewed or lists what its ranks own.
 bool has_flat_plans(const Redistribution& redistribution) noexcept;
 
-/// Return what `rank` of a side exchanges with all ranks on the other side, and its part as the
-/// packages refer to it.
-/// @throws core::Error as index_calc::make_plan and dense_part
-/// Cost: as index_calc::make_plan; with lists, proportional to the segments of the rank
+/// Return what `rank` of a side exchanges with all ranks on the other side, and the local part to
+/// which these packages refer.
+/// @throws core::Error as index_calc::make_plan and dense_part do
+/// Cost: that of index_calc::make_plan; with lists, proportional to the segments of the rank
 index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank);
 index_calc::LocalPart planned_part(const Redistribution& redistribution, Side side, Rank rank);
 

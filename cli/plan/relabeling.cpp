@@ -18,11 +18,11 @@ namespace {
 
 using index_calc::Layout, index_calc::Method, index_calc::Places, index_calc::Transfer;
 
-/// Returns how many ranks a group must have for a layout.
+/// Returns the number of ranks that a group needs for a layout.
 Rank group_size(const Layout& layout) { return std::ranges::max(index_calc::ranks_of(layout)) + 1; }
 
-/// Returns the places if no hosts are given: the processes of one job, each a producer and a
-/// consumer.
+/// Returns the places if no hosts are given: the processes of one job, each of which is a producer
+/// and a consumer.
 Hosts processes(Rank size) {
   Hosts result{.names = {}, .places = index_calc::one_job(size)};
   for (Rank r = 0; r < size; ++r) result.names.push_back(fmt::format("{}", r));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The output of `tremula plan --relabel`: how much less is moved if other processes take the parts.
+// The output of `tremula plan --relabel`: how many fewer bytes move if other processes take the parts.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace tremula::cli {
 
-/// An assignment of the labels to processes.
+/// An assignment of labels to processes.
 struct Labels {
   Index remote_bytes = 0;       ///< bytes that leave their place
   std::optional<double> cost;   ///< cost according to a table; nullopt without one
@@ -24,17 +24,17 @@ struct RelabelingResult {
   Labels given, greedy, optimal;
 };
 
-/// Compares the given assignment of labels with a greedy one and with one of the lowest cost.
+/// Compares the given assignment of labels with a greedy assignment and with one of the lowest cost.
 /// @param cost   "volume": producer r and consumer r are one process; "hosts"; or a file with a
 /// table; empty: "hosts" if hosts are given, else "volume"
-/// @param hosts  see parse_hosts_option; empty: each process is a place of its own
-/// @throws core::Error as index_calc::relabel, parse_hosts_option and parse_costs;
-/// invalid_argument if cost and hosts do not fit together
+/// @param hosts  see parse_hosts_option; empty: each process is its own place
+/// @throws core::Error as index_calc::relabel, parse_hosts_option and parse_costs do;
+/// invalid_argument if `cost` and `hosts` contradict each other
 RelabelingResult relabel(const Redistribution& redistribution, const std::string& cost,
                          const std::vector<std::string>& hosts);
 
-/// Returns the table, the layouts (with long lists of members cut), and an explanation of the
-/// words. Ends with a new line.
+/// Returns the table, the layouts (with long lists of members shortened), and an explanation of the
+/// words. Ends with a newline.
 std::string relabeling_text(const RelabelingResult& result);
 
 /// Returns everything as JSON. The format is an interface, documented in README.md.

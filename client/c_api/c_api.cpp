@@ -210,7 +210,7 @@ tremula_status tremula_session_allgather(tremula_session* session, const void* m
                                       "bytes; found {} on rank {} and {} on rank 0",
                                       group.name(), parts[rank].size(), rank, parts[0].size()));
     }
-    for (std::size_t rank = 0; rank < parts.size(); ++rank)  // each as long as this rank's
+    for (std::size_t rank = 0; rank < parts.size(); ++rank)  // all are as long as this rank's
       std::copy(parts[rank].begin(), parts[rank].end(),
                 static_cast<std::byte*>(all) + rank * bytes);
   });

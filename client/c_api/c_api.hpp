@@ -22,7 +22,7 @@ struct tremula_out_stream {
 };
 struct tremula_attributes {
   tremula::proto::Attributes value;
-  /// Values of the attributes that are texts; parallel to value.
+  /// The values of text attributes; parallel to `value`.
   std::vector<std::vector<const char*>> texts;
 };
 struct tremula_in_stream {
@@ -36,7 +36,7 @@ void make_attributes(proto::Attributes value, tremula_attributes** out);
 void make_layout(index_calc::Layout value, tremula_layout** out);
 
 /// Runs `body` as guarded() does, inside the gate of the handle.
-/// @param name  the argument by which the application passes the handle, for error messages
+/// @param name  the argument in which the application passes the handle, for error messages
 template <class Handle, class Body>
 tremula_status call(Handle* handle, const char* name, Body&& body) noexcept {
   return guarded([&] {
@@ -46,8 +46,8 @@ tremula_status call(Handle* handle, const char* name, Body&& body) noexcept {
   });
 }
 
-/// Frees the handle of a stream; does nothing in a child process. Inside a call of the session, the handle is
-/// freed when that call has left.
+/// Frees the handle of a stream; does nothing in a child process. Inside a call of the session, frees the
+/// handle after that call has ended.
 template <class Handle>
 void free_stream(Handle* handle) noexcept {
   if (handle == nullptr || !handle->gate->is_at_home()) return;

@@ -13,8 +13,8 @@ namespace {
 /// Returns a copy of all values that the application passes.
 proto::AttributeValues values_from(tremula_attribute_type type, const void* values, size_t count) {
   if (count > 0) expects_pointer(values, "values");
-  // A larger count would be refused later as well, but only after an uninitialised one had caused
-  // reads beyond the values.
+  // A larger count would be refused later as well, but an uninitialised one would first cause reads
+  // beyond the values.
   core::expects(count <= proto::max_attributes_bytes, [&] {
     return fmt::format("count: expected at most {} values; found {}", proto::max_attributes_bytes,
                        count);

@@ -63,7 +63,7 @@ tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int 
 namespace {
 
 /// Makes a layout whose ranks list their elements.
-/// @param make  (shape) -> IndexList of this rank
+/// @param make  called as make(shape); returns the IndexList of this rank
 template <class Make>
 tremula_status make_listed(int dimensions, const int64_t* shape, int ranks, unsigned options,
                            int64_t count, tremula_layout** layout, Make&& make) {
@@ -150,7 +150,7 @@ tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int6
     expects_pointer(layout, "layout");
     const auto part = index_calc::local_part(layout->layout, rank);
     const std::size_t dimensions = layout->layout.dims.size();
-    if (part.dimensions == 1 && dimensions > 1) {  // the buffer is one dimension: the last
+    if (part.dimensions == 1 && dimensions > 1) {  // the buffer is along the last dimension
       if (extents) std::fill_n(extents, dimensions - 1, part.elements > 0 ? 1 : 0);
       if (strides) std::fill_n(strides, dimensions - 1, part.elements);
       if (extents) extents[dimensions - 1] = part.extent[0];

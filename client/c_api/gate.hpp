@@ -26,7 +26,7 @@ private:
       nullptr;  // a page that is zero in a child; null if the system has no such pages
 };
 
-/// Admits one call at a time: of a session with all its streams, or of a communicator with all its
+/// Admits one call at a time, of a session and all its streams or of a communicator and all its
 /// redistributions.
 class Gate {
 public:
@@ -55,11 +55,11 @@ public:
   /// Returns whether this is the process that opened the owner. A child process must free nothing,
   /// because the parent still uses the handles.
   bool is_at_home() const noexcept { return home_.is_here(); }
-  /// Returns whether this thread is inside a call, e.g. in a function by which the application ends a wait.
+  /// Returns whether this thread is inside a call, e.g. in the function with which the application can end a wait.
   bool is_inside() const noexcept {
     return inside_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
-  /// Runs `work` as soon as the call that is inside has left.  @pre is_inside()
+  /// Runs `work` as soon as the current call has left the gate.  @pre is_inside()
   void after_call(std::function<void()> work) { later_.push_back(std::move(work)); }
   /// Admits a call that frees a handle: waits until no other call is inside, and checks nothing else.
   /// @pre is_at_home(), not is_inside()

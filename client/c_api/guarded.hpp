@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The one place where errors become statuses.
+// The only place where errors are turned into statuses.
 #include <exception>
 #include <new>
 #include <string>
@@ -15,7 +15,7 @@ namespace tremula::client {
 tremula_status fail(tremula_status status, const std::string& text) noexcept;
 
 /// Runs the body of a C function and turns an exception into a status and the text of tremula_last_error.
-/// A body that returns nothing gives TREMULA_OK when it ends.
+/// If the body returns void, the status is TREMULA_OK.
 template <class Body>
 tremula_status guarded(Body&& body) noexcept {
   try {

@@ -15,8 +15,8 @@ namespace {
 
 using namespace tremula;
 
-/// Returns the configured timeout; the default if the configuration has an error, which is reported later
-/// on all ranks.
+/// Returns the configured timeout, or the default if the configuration has an error. The error is
+/// reported later, on all ranks.
 double own_timeout(const std::string& options) {
   try {
     return client::load_session_config(options).timeout;
@@ -26,7 +26,7 @@ double own_timeout(const std::string& options) {
 }
 
 /// Opens a session of the communicator's ranks. Each step that can fail on a single rank is enclosed by
-/// agreements, so that no rank waits for one that has failed.
+/// agreements, so that no rank waits for a rank that has failed.
 std::unique_ptr<client::Session> open(const std::string& group, client::Communicator& communicator,
                                       const std::string& options) {
   const double timeout = own_timeout(options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The interface by which libtremula_mpi.so uses libtremula.so, which exports one more symbol for it: the two are built
-// and installed together. Not for applications.
+// The interface through which libtremula_mpi.so uses libtremula.so. It adds one exported symbol to libtremula.so. The
+// two libraries are built and installed together. Not for applications.
 #include <memory>
 #include <string>
 
@@ -29,8 +29,8 @@ public:
   virtual void check() const = 0;
 };
 
-/// Version of everything that both libraries see: this header, tremula_layout, the transports. Incremented when
-/// any of it changes.
+/// Version of everything that both libraries share: this header, tremula_layout, the transports. Incremented
+/// when any of it changes.
 inline constexpr int private_interface_number = 1;
 
 struct PrivateInterface {

@@ -14,7 +14,7 @@
 
 namespace tremula::client {
 
-/// The `name` of a struct, and the `bytes` that it had in its first version, up to the end of the last member.
+/// The `name` of a struct and its size in `bytes` in its first version, up to the end of the last member.
 template <class Struct>
 struct FirstVersion;
 
@@ -37,7 +37,7 @@ struct FirstVersion<tremula_peer_statistics> {
       offsetof(tremula_peer_statistics, path) + sizeof(tremula_peer_statistics::path);
 };
 
-/// Returns how many bytes of `given` both the application and this library know.
+/// Returns the number of bytes of `given` that both the application and this library know.
 /// @throws core::Error invalid_argument for a size that no initialiser sets
 template <class Struct>
 std::size_t known_bytes(const Struct* given) {
@@ -55,7 +55,8 @@ std::size_t known_bytes(const Struct* given) {
   return std::min(given->size, sizeof(Struct));
 }
 
-/// Returns the members that the application has set, and `defaults` for those that it does not know.
+/// Returns a struct with the application's values for the members that it knows, and with the
+/// values of `defaults` for the others.
 template <class Struct>
 Struct read_struct(const Struct* given, Struct defaults) {
   std::memcpy(&defaults, given, known_bytes(given));
@@ -63,8 +64,7 @@ Struct read_struct(const Struct* given, Struct defaults) {
   return defaults;
 }
 
-/// Copies the members that both sides know; leaves the size, and members that this library does not know, as
-/// they are.
+/// Copies the members that both sides know. Leaves the size and the members that this library does not know unchanged.
 template <class Struct>
 void write_struct(const Struct& from, Struct* to) {
   constexpr std::size_t begin = sizeof(Struct::size);
@@ -74,7 +74,7 @@ void write_struct(const Struct& from, Struct* to) {
 
 /// Returns element i of an array of the application.
 /// @param stride  bytes from one element to the next
-/// @throws core::Error invalid_argument if the element is longer, or as known_bytes() does
+/// @throws core::Error invalid_argument if the element is longer than `stride`, or as known_bytes() does
 template <class Struct>
 Struct* element(Struct* array, std::size_t i, std::size_t stride) {
   using Byte = std::conditional_t<std::is_const_v<Struct>, const std::byte, std::byte>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Conversion of layouts and of struct tremula_update from the C interface. Compiled into libtremula.so and
+// Converts layouts and struct tremula_update from the C interface. Compiled into libtremula.so and
 // libtremula_mpi.so.
 #include <mutex>
 #include <string>
@@ -22,7 +22,7 @@ namespace tremula::client {
 /// Returns the element type.
 /// @throws core::Error invalid_argument
 core::ElementType type_from(tremula_type type);
-/// Returns the update with the members that the application knows; the others are as
+/// Returns the update with the members that the application knows; the other members are as
 /// tremula_update_init sets them.
 /// @throws core::Error invalid_argument
 tremula_update read_update(const tremula_update* given);

@@ -24,7 +24,7 @@ struct GatedJob {
   client::Gate gate{"redistributions over one communicator", transport::mpi::expect_running};
 };
 
-/// A redistribution may outlive the communicator that it was made for.
+/// Shares the job, because a redistribution may outlive the communicator for which it was made.
 struct SharedJob {
   explicit SharedJob(MPI_Comm comm) : job(std::make_shared<GatedJob>(comm)) {}
   std::shared_ptr<GatedJob> job;
@@ -50,7 +50,7 @@ struct Buffers {
     from.emplace_back(core::BytesView{static_cast<const std::byte*>(from_data), from_bytes});
     to.emplace_back(std::span{static_cast<std::byte*>(to_data), to_bytes});
   }
-  /// Runs `add`, which calls add() and may refuse: the call then has no buffers.
+  /// Runs `add`, which calls add(). If it refuses, the call has no buffers.
   template <class Add>
   void fill(Add&& add) {
     try {
@@ -60,7 +60,7 @@ struct Buffers {
       from.clear(), to.clear();
     }
   }
-  /// Takes part even without buffers, so that no other rank waits for this one.
+  /// Runs the redistribution even without buffers, so that no other rank waits for this rank.
   void run(Job& job, Redistribution& redistribution) const {
     try {
       job.run(redistribution, from, to);
@@ -121,7 +121,7 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
 
 void tremula_redistribution_free(tremula_redistribution* redistribution) {
   if (redistribution == nullptr || !redistribution->job->gate.is_at_home()) return;
-  const auto job = redistribution->job;  // outlives `entry`, which the handle does not
+  const auto job = redistribution->job;  // outlives `entry`; the handle does not
   const auto entry = job->gate.enter_to_free();
   delete redistribution;
 }

@@ -19,8 +19,8 @@ MPI_Comm comm_of(int context) {
   constexpr int handle_of_the_grid = 10;
   int handle = 0;
   Cblacs_get(context, handle_of_the_grid, &handle);
-  // The handle is not returned to BLACS: a communicator has only one, which the application may hold as well,
-  // and BLACS finds it again for the next communicator that MPI makes in the same place.
+  // The handle is not returned to BLACS: a communicator has only one handle, the application may hold it as
+  // well, and BLACS finds it again for the next communicator that MPI creates in the same place.
   return Cblacs2sys_handle(handle);
 }
 

@@ -28,7 +28,7 @@ public:
   const std::vector<index_calc::RankRange>& members(const Grid& grid);
 
 private:
-  static constexpr double ten_years = 3.2e8;  // MPI and ScaLAPACK have no deadline
+  static constexpr double ten_years = 3.2e8;  // MPI and ScaLAPACK have no deadlines
   Job job_;
   std::vector<index_calc::RankRange> members_;
 };

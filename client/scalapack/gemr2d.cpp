@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of the common context agree in one reduction on the values that only those of a
-// grid know: its matrix, and which rank has which cell. The reduction takes the lowest value, so
-// any value wins over "unknown". Values are also sent negated: the lowest and the highest show
-// whether all processes of the grid agree.
+// The processes of the common context agree, in one reduction, on the values that only the
+// processes of a grid know: its matrix, and which rank has which cell. The reduction takes the
+// lowest value, so any value wins over "unknown". Each value is also sent negated: the lowest and
+// the highest value show whether all processes of the grid agree.
 #include <fmt/format.h>
 
 #include <array>
@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
 
-/// Names of the numbers that must be equal on all processes of a matrix. {}: the name of the matrix.
+/// Names of the numbers that must be equal on all processes of a matrix. {} is replaced by the name
+/// of the matrix.
 constexpr std::array names{"rows of the grid of desc{}",
                            "columns of the grid of desc{}",
                            "i{}",

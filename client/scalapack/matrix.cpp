@@ -53,7 +53,7 @@ Selection selection_of(const Matrix& matrix, int m, int n) {
   return {.origin = {matrix.row - 1, matrix.column - 1}, .extents = {m, n}};
 }
 
-/// Bytes from the first element of a part to the end of its last one.
+/// The bytes from the first element of a part to the end of its last element.
 struct Stretch {
   std::size_t first = 0, end = 0;
 };

@@ -20,13 +20,14 @@ struct Matrix {
   std::vector<index_calc::RankRange> members{};  ///< ranks of the communicator, row by row
 };
 
-/// Returns the matrix from the arguments of a caller. Outside the grid only the context of the descriptor is read.
+/// Returns the matrix from the arguments of a caller. Outside the grid, only the context in the descriptor is read.
 Matrix matrix_of(char name, const int* descriptor, int row, int column);
 
 /// Returns the ranks of the cells of a grid as the members of a layout.
 std::vector<index_calc::RankRange> ranges_of(const std::vector<Rank>& ranks);
 
-/// A movement of a submatrix: sub(to) = alpha * op(sub(from)) + beta * sub(to), as `transformation` says.
+/// A movement of a submatrix: sub(to) = alpha * op(sub(from)) + beta * sub(to), where `transformation`
+/// gives alpha, beta and op.
 struct Movement {
   int m = 0, n = 0;         ///< rows and columns of sub(to)
   bool transposes = false;  ///< sub(from) is n x m and is transposed

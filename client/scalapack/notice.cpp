@@ -16,7 +16,7 @@
 namespace tremula::client::scalapack {
 namespace {
 
-/// Returns the file that has the code at `address`; "" if none is known.
+/// Returns the file that contains the code at `address`; "" if none is known.
 std::string library_of(const void* address) {
   Dl_info info{};
   return dladdr(address, &info) == 0 || info.dli_fname == nullptr ? "" : info.dli_fname;
@@ -24,7 +24,7 @@ std::string library_of(const void* address) {
 std::string own_library() { return library_of(reinterpret_cast<const void*>(&own_library)); }
 
 /// Returns whether this is the first process of its job. Relies on the variables that launchers
-/// set, because MPI is not initialised yet; true for a process that no launcher has started.
+/// set, because MPI is not initialised yet; returns true for a process that was started without a launcher.
 bool is_first_of_its_job() {
   constexpr std::array ranks{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
   return std::ranges::all_of(ranks, [](const char* name) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Logs, at level info, which library performs p?gemr2d and p?tran? for this program. If the program
-// uses another library, this one is never called, so notice.cpp reports that when it is loaded.
+// uses another library, this library is never called, so notice.cpp reports that when this library is loaded.
 #include <mpi.h>
 
 namespace tremula::client::scalapack {

@@ -13,7 +13,7 @@ namespace {
 using namespace tremula::client::scalapack;
 using tremula::core::ElementType;
 
-/// Reports errors as ScaLAPACK does: its callers check no status.
+/// Reports errors as ScaLAPACK does, whose callers check no status.
 template <class Body>
 void run_or_abort(const char* function, Body&& body) noexcept {
   try {

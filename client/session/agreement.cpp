@@ -19,14 +19,14 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// How much longer a rank waits for another rank's outcome than that rank may take for its work.
+/// Time for which a rank waits for another rank's outcome after the deadline of that rank's work.
 constexpr double grace_seconds = 10;
 /// The longest time until the server knows of a rank that has left.
 constexpr double known_within_seconds = 2;
-/// Pause after the first question to the server about such a rank; it doubles after each. All ranks
-/// of a group may ask, so each asks only half a dozen times in all.
+/// Pause after the first question to the server about such a rank; it doubles after each question.
+/// All ranks of a group may ask, so each asks only about six times.
 constexpr std::chrono::milliseconds first_between_questions{50};
-/// Pause between two looks at notices of the server.
+/// Pause between two checks for notices from the server.
 constexpr std::chrono::milliseconds between_looks{20};
 
 core::Deadline with_grace(core::Deadline deadline) {
@@ -55,7 +55,7 @@ core::Bytes encode_outcome(const std::optional<Error>& error, core::BytesView pa
 }
 
 /// Returns the bytes of an outcome.
-/// @throws core::Error the error, if the outcome is one
+/// @throws core::Error the error of the outcome, if it has one
 core::Bytes decode_outcome(core::BytesView bytes) {
   std::int32_t code = 0;
   core::expects(bytes.size() >= sizeof code, "a rank of this group sent less than an outcome");
@@ -69,9 +69,9 @@ core::Bytes decode_outcome(core::BytesView bytes) {
 
 /// Meaning of the bytes that follow a head.
 enum class PayloadKind : std::uint8_t {
-  from_root,       ///< bytes of rank 0, for all ranks
-  part_of_all,     ///< bytes of every rank, for all ranks
-  part_of_stream,  ///< likewise, about a stream; a rank that has lost the stream does not take part
+  from_root,        ///< bytes of rank 0, for all ranks
+  part_of_all,      ///< bytes of every rank, for all ranks
+  part_of_stream,   ///< as part_of_all, but without the ranks that have lost the stream of the call
   of_another_call,  ///< unused bytes: the sender's call is not that of rank 0
   of_lost_stream,   ///< no bytes, in answer to part_of_stream: the sender has lost the stream
 };
@@ -146,8 +146,8 @@ bool is_compared(const AgreementContext& context) {
 }
 
 /// Runs a step of an agreement and records where this rank leaves it if the step throws.
-/// @param may_leave  the agreement may be left; if not, an exception makes all later agreements useless
-/// @param at         the point of the agreement that the step belongs to
+/// @param may_leave  whether the agreement may be left; if not, an exception makes all later agreements useless
+/// @param at         the point of the agreement to which the step belongs
 template <class Step>
 auto leavable(const AgreementContext& context, bool may_leave, Left::At at, Step&& step) {
   Left& left = *context.left;
@@ -158,8 +158,8 @@ auto leavable(const AgreementContext& context, bool may_leave, Left::At at, Step
   return result;
 }
 
-/// Completes an agreement that this rank has left. A rank other than 0 can do so only once it has the head; until
-/// then take_head() does.
+/// Completes an agreement that this rank has left. A rank other than rank 0 can do so only after it has received
+/// the head; before that, take_head() completes the agreement.
 void finish_left(const AgreementContext& context, core::Deadline deadline) {
   using enum Left::At;
   transport::Group& group = context.group;
@@ -174,9 +174,9 @@ void finish_left(const AgreementContext& context, core::Deadline deadline) {
   }
 }
 
-/// Returns the head that rank 0 has broadcast, with its payload. For ranks other than 0. Answers and skips
-/// agreements about streams that this rank has lost.
-/// @param may_leave  this rank may leave the current agreement
+/// Returns the head that rank 0 has broadcast, with its payload. For ranks other than rank 0. Answers and
+/// skips agreements about streams that this rank has lost.
+/// @param may_leave  whether this rank may leave the current agreement
 core::Bytes take_head(const AgreementContext& context, bool may_leave, core::Deadline deadline) {
   using enum Left::At;
   transport::Group& group = context.group;

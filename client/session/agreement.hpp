@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the ranks of a group fail together: an error of one rank is thrown on all of them, so that no rank
-// waits for another that has given up. Ranks that make different calls get an error that names both calls.
+// How the ranks of a group fail together: an error of one rank is thrown on all ranks, so that no rank
+// waits for a rank that has given up. Ranks that make different calls get an error that names both calls.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,8 +43,8 @@ struct CollectiveCall {
   }
 };
 
-/// The ranks of a group whose agreements the server knows: the error of an agreement that does not end in
-/// time names the ranks that have not joined it.
+/// A group whose agreements are known to the server, so that the error of an agreement that does not end
+/// in time names the ranks that have not joined it.
 class WatchedGroup final : public transport::Group {
 public:
   /// @param call  the latest collective call of this rank
@@ -62,8 +62,8 @@ public:
 private:
   /// Counts the call that begins.
   void count();
-  /// Runs the call that was counted last, while the server knows of it.
-  /// @param is_of_root  the call waits only for rank 0, and rank 0 waits for no rank
+  /// Runs the call that was counted last, and reports it to the server while it waits.
+  /// @param is_of_root  whether the call waits only for rank 0, which does not wait for any rank
   template <class Call>
   auto watched(bool is_of_root, Call&& call);
 
@@ -78,17 +78,17 @@ private:
   const CollectiveCall& call_;
   std::uint64_t number_ = 0;  // number of the agreement; equal on all ranks
   std::uint64_t begun_ = 0;   // how many agreements of the session have begun, including this one
-  LongWait* wait_ = nullptr;  // the wait of the agreement that is under way; null if none is
+  LongWait* wait_ = nullptr;  // the wait of the agreement under way; null if there is none
 };
 
-/// The point at which a rank has left an agreement about a stream that is lost. Other ranks may
-/// still join it, so this rank completes it at the start of its next agreement, in whatever call.
+/// The point at which a rank has left an agreement about a lost stream. Other ranks may still join
+/// it, so this rank completes it at the start of its next agreement, in any call.
 struct Left {
   enum class At : std::uint8_t {
     nothing,
     head,   ///< rank 0 broadcasts what the agreement is about
     parts,  ///< every rank sends its bytes to every rank
-    failed  ///< an agreement that must not be left: no later one is of any use
+    failed  ///< an agreement that must not be left: all later ones are useless
   };
   At at = At::nothing;
   core::Bytes head;  ///< head of a later agreement of this rank, if it has arrived; empty if not
@@ -99,9 +99,9 @@ struct AgreementContext {
   transport::Group& group;
   const std::string& name;  ///< name of the group
   const CollectiveCall& call;
-  /// The agreement of the session that this rank has left; null where no call has a name.
+  /// The agreement of the session that this rank has left; null if no call has a name.
   Left* left = nullptr;
-  /// Returns whether this rank takes part in no further agreement about the steps of a stream.
+  /// Returns whether this rank no longer takes part in agreements about the steps of a stream.
   const std::function<bool(const std::string& stream)>* has_lost = nullptr;
 };
 
@@ -110,11 +110,10 @@ struct AgreementContext {
 std::vector<core::Bytes> allgather(const AgreementContext& context, core::Bytes bytes,
                                    core::Deadline deadline);
 
-/// Returns the bytes of every rank on every rank, for an agreement about the steps of a stream, as long as no
-/// rank has lost the stream. A rank that has lost it need not take part: the others learn of the loss when that
-/// rank comes to its next agreement. A rank that waits may leave when `check` of the group throws. Later
-/// agreements work as before.
-/// @param why_lost  asked when rank 0 is in another call; returns an empty text if the stream is alive
+/// Returns the bytes of every rank on every rank, for an agreement about the steps of a stream, while no rank has lost
+/// the stream. A rank that has lost it need not take part: the other ranks learn of the loss when that rank begins its
+/// next agreement. A waiting rank may leave when `check` of the group throws. Later agreements work as before.
+/// @param why_lost  called when rank 0 is in another call; returns an empty text if the stream is alive
 /// @throws core::Error peer_lost if a rank has lost the stream; mismatch
 std::vector<core::Bytes> allgather_unless_lost(const AgreementContext& context, core::Bytes bytes,
                                                const std::function<std::string()>& why_lost,
@@ -124,12 +123,12 @@ std::vector<core::Bytes> allgather_unless_lost(const AgreementContext& context, 
 using Gather = std::function<std::vector<core::Bytes>(core::Bytes mine, core::Deadline deadline)>;
 
 /// Runs `work` on rank 0 and returns its bytes on all ranks; if it throws, all ranks throw that error.
-/// Collective. Rank 0 waits for no rank.
+/// Collective. Rank 0 does not wait for other ranks.
 /// @param deadline  deadline of `work`; the other ranks wait a little longer for its outcome
 /// @throws core::Error mismatch on a rank whose call is not that of rank 0; rank 0 does not notice
 core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         core::Deadline deadline);
-/// Runs `work` on rank 0 as above, but uses `gather` to agree. Rank 0 may wait in it.
+/// Runs `work` on rank 0 as above, but uses `gather` to agree, in which rank 0 may wait.
 core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         const Gather& gather, core::Deadline deadline);
 

@@ -67,7 +67,7 @@ Key flag(const std::string& key, bool& out) {
 
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
-/// Returns a key whose text is one of several words, each of which stands for a value.
+/// Returns a key whose text is one of several words, each of which denotes a value.
 template <class Value>
 Key one_of(const std::string& key, Value& out,
            const Choices<std::type_identity_t<Value>>& choices) {
@@ -85,7 +85,7 @@ Key one_of(const std::string& key, Value& out,
   };
 }
 
-/// Returns a key whose value has a parser, which throws Error with its own text.
+/// Returns a key whose value is parsed by `parse`, which throws Error with its own text.
 template <class Value, class Parse>
 Key parsed(const std::string& key, Value& out, Parse parse) {
   return [&out, key, parse](const std::string& text, const std::string& from) {
@@ -163,7 +163,7 @@ void apply_environment(const Keys& keys) {
 }  // namespace
 
 namespace {
-/// Returns all keys of a session; they write to `c`.
+/// Returns all keys of a session. They write to `c`.
 Keys session_keys(SessionConfig& c) {
   return {
       {"server",
@@ -225,8 +225,8 @@ SessionConfig load_session_config(const std::string& options) {
 }
 
 std::vector<std::string> unknown_variables() {
-  // Variables that a session reads in addition to its keys, those that the package for Python and
-  // the scripts of the examples read, and those of the server, whose keys are defined elsewhere.
+  // Variables that a session reads in addition to its keys, those that the Python package and the
+  // example scripts read, and those of the server, whose keys are defined elsewhere.
   std::vector<std::string> known{"TREMULA_CONFIG",
                                  "TREMULA_JOB",
                                  "TREMULA_KEY",

@@ -18,8 +18,9 @@ namespace tremula::client {
 /// Value of a time limit, in seconds, that is configured as `none`.
 inline constexpr double no_limit = std::numeric_limits<double>::infinity();
 
-/// Configuration of a session. Sources of every key: argument > TREMULA_<KEY> in the environment > YAML file
-/// named by TREMULA_CONFIG > default. The manual's page "Configuration" documents the keys.
+/// Configuration of a session. Each key comes from the first of these sources that sets it: the argument,
+/// TREMULA_<KEY> in the environment, the YAML file named by TREMULA_CONFIG, the default. The manual's page
+/// "Configuration" documents the keys.
 struct SessionConfig {
   std::string server = "localhost:7423";  ///< "host:port", or "file:PATH" of the server's port file
   std::string server_from = "default";    ///< where `server` was set, for messages
@@ -44,7 +45,7 @@ struct SessionConfig {
   std::string ofi_provider;  ///< libfabric provider; empty: the best that both sides have
   /// Interface or address that a rank listens on; empty: the one used to reach the server.
   std::string ofi_bind;
-  /// Use libfabric, which authenticates no peer, even where jobs have a key.
+  /// Use libfabric, which does not authenticate peers, even if jobs have a key.
   bool trust_network = false;
   /// This rank and its server have proved a key to each other. Not read from a configuration: the
   /// session sets it.
@@ -52,8 +53,8 @@ struct SessionConfig {
   std::string host;  ///< ranks with equal names are near each other; empty: gethostname
 };
 
-/// Returns a line for each variable TREMULA_... of the environment that no part of Tremula reads; the line names
-/// the variable with the most similar name.
+/// Returns a line for each environment variable TREMULA_... that no part of Tremula reads; the line names the
+/// known variable with the most similar name.
 std::vector<std::string> unknown_variables();
 
 /// Returns the configuration of a session, from all sources.
@@ -79,7 +80,7 @@ struct OutConfig {
   bool readers_serve = false;  ///< for a state: its readers may serve it to others
   /// Set for the copy of a state that this group reads and serves: its steps keep the numbers of the original.
   bool is_copy = false;
-  std::optional<bool> is_proved{};  ///< whether steps carry hashes; nullopt: as `proof` says
+  std::optional<bool> is_proved{};  ///< whether steps carry hashes; nullopt: as in `proof`
 };
 
 /// Returns the options of a producer.
@@ -93,7 +94,7 @@ enum class Steps : std::uint8_t {
   share,   ///< each step goes to one of the consumer groups that share them
 };
 
-/// The first step of a consumer that comes late. The numbers are those of wire::Start.
+/// The first step of a consumer that joins late. The numbers are those of wire::Start.
 enum class Start : std::uint8_t { next = 0, latest = 1, oldest = 2 };
 
 /// The options of a consumer for one stream.

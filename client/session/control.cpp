@@ -23,27 +23,26 @@ namespace {
 
 // Time limits of one attempt to join a server; the next attempt may find another server.
 constexpr double connect_seconds = 5, reconnect_seconds = 1, answer_seconds = 30;
-constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to come back
+constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to rejoin
 
 constexpr double seconds_between_looks = 0.1;
 constexpr std::int64_t most_parts_of_presence = 8;
 
-/// Room that a heartbeat leaves in addition to its counters, for a Wait with all its ranks and
-/// turns.
+/// Room that a heartbeat reserves, in addition to its counters, for a Wait with all its ranks and turns.
 constexpr std::int64_t most_parts_of_wait = 8192;
 constexpr std::int64_t parts_of_counters = 17, parts_of_lag = 4;  // at most
 constexpr std::int64_t most_lags =
     (proto::max_heartbeat_parts - most_parts_of_wait - parts_of_counters) / parts_of_lag;
 constexpr std::size_t most_bytes_of_wait = 64 << 10;
 
-/// Returns whether the next server will not know the subject of this message.
+/// Returns whether the subject of this message is unknown to the next server.
 bool is_for_one_server(const wire::ToServer& message) {
   return message.has_close_link() || message.has_close_stream() || message.has_unsubscribe() ||
          message.has_goodbye() || message.has_offer_choices() || message.has_link_addresses();
 }
 
-/// Returns whether this message only reports that the rank leaves something. Once its group is lost, the server has
-/// reported that to every rank that the message would concern.
+/// Returns whether this message only reports that the rank leaves something. Once the group of the rank is lost,
+/// the server has reported the loss to every rank that the message concerns.
 bool is_farewell(const wire::ToServer& message) {
   return message.has_goodbye() || message.has_unsubscribe() || message.close_stream().gave_up() ||
          message.close_link().gave_up() || message.close_link().of_rank();
@@ -144,7 +143,7 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
     message = unsent_.front();
     answer();
   }
-  if (is_ != Server::joining) throw_closed();  // it was closed after its last answer
+  if (is_ != Server::joining) throw_closed();  // closed after the last answer
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
   has_key_ = key.has_value();
   misses_key_ = false;
@@ -184,7 +183,7 @@ Control::~Control() {
 
 void Control::come_back() {
   double pause = first_pause;
-  std::string failed;  // what this process lacked last, e.g. memory, which it may have later
+  std::string failed;  // the last error in this process, e.g. out of memory, which may pass
   std::unique_lock lock(mutex_);
   const auto is_needed = [this] { return has_left() || is_ == Server::away; };
   for (;;) {
@@ -192,7 +191,7 @@ void Control::come_back() {
     if (has_left()) return;
     lock.unlock();
     std::optional<std::string> refused;
-    bool is_lost = false;  // the server has given this rank up
+    bool is_lost = false;  // the server has given up on this rank
     try {
       transport::try_server(
           server_,
@@ -200,7 +199,7 @@ void Control::come_back() {
               core::Deadline until) {
             join(address, key, until, core::Deadline::after(answer_seconds));
           },
-          // Many sessions come at once, and each handshake of TLS takes the server a while.
+          // Many sessions reconnect at the same time, and each TLS handshake takes the server a while.
           core::Deadline::after(server_.tls.ca.empty() ? reconnect_seconds : connect_seconds));
       log_.warn("client", fmt::format("server_back server={}", server_.text));
       pause = first_pause;
@@ -221,7 +220,7 @@ void Control::come_back() {
     lock.lock();
     if (refused) {
       refused_ = refused;
-      if (is_lost) {  // the other side knows it from the server: nothing that calls wait for will come
+      if (is_lost) {  // the other side was notified: nothing that calls wait for will arrive
         own_group_lost_ = refused;
         any_end_.store(true, std::memory_order_release);
       }
@@ -328,7 +327,7 @@ bool Control::wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,
     const bool is_under_way = move_();
     lock.lock();
     if (is_ready()) break;
-    // A notice ends the wait at once; slices keep the data under way moving.
+    // A notice ends the wait immediately; the slices keep the data under way moving.
     const auto slice = std::chrono::microseconds(is_under_way ? 100 : 2000);
     changed_.wait_until(lock, std::min(deadline.at(), core::Deadline::Clock::now() + slice));
   }
@@ -342,7 +341,7 @@ std::optional<wire::ToClient> Control::ask(std::unique_lock<std::mutex>& lock,
   message.set_request(number);
   Request& request = requests_.try_emplace(number, Request{&message}).first->second;
   const Server was = is_;
-  const std::uint64_t joined = joined_;  // the rank may join another server before the next look
+  const std::uint64_t joined = joined_;  // the rank may join another server before the next check
   if (was != Server::away) connection_->send(proto::serialise(message));
   const auto is_ended = [&] {
     return was == Server::away || is_ != was || joined_ != joined || request.reply ||
@@ -387,7 +386,7 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline,
     }
     if (is_ != Server::here || refused_) throw_away();
     const auto reply = ask(lock, message, deadline, true);
-    if (!reply) continue;  // the connection ended: send it again, to the next server
+    if (!reply) continue;  // the connection ended: send the message to the next server
     if (reply->has_refused() && own_group_lost_ && is_farewell(message)) return {};
     if (reply->has_refused()) throw proto::decode(reply->refused());
     return *reply;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Control for links: what the server has reported of each, and the calls that wait for reports.
+// The part of Control for links: what the server has reported about each link, and the calls that wait for reports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,9 +102,9 @@ bool Control::wants_redeclared(std::uint64_t link) {
   if (is_ != Server::here || at == links_.end() || !at->second.wanted ||
       !at->second.wanted_from.expired())
     return false;
-  // If two groups want other layouts from each other, each would wait for the other to begin its
-  // step. So the group that has had fewer requests granted goes first. Both groups know that number
-  // for all links.
+  // If two groups requested other layouts from each other, each would wait for the other to begin
+  // its step. So the group that has had fewer requests granted goes first. Both groups know that
+  // number for all links.
   const std::string& consumer = at->second.matched->peer_group();
   return std::ranges::none_of(links_, [&](const auto& other) {
     const KnownLink& mine = other.second;

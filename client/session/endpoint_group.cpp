@@ -51,7 +51,8 @@ std::vector<core::Bytes> split(core::BytesView all) {
 
 /// The progress of this rank in one collective call.
 struct EndpointGroup::Round {
-  /// All messages of a step are under way at once. Lengths are sent first, since the receiver does not know them.
+  /// All messages of a step are under way at the same time. Lengths are sent first, because the receiver does not
+  /// know them.
   enum class Step : std::uint8_t { send, take_lengths, take };
   bool gathers;
   std::vector<Step> steps;         // steps that have not begun yet, the last one first
@@ -65,7 +66,7 @@ struct EndpointGroup::Round {
     ranks.push_back(rank);
     requests.push_back(std::move(request));
   }
-  /// Returns the parts that the peers' bytes are received into.
+  /// Returns the parts into which the peers' bytes are received.
   std::span<core::Bytes> incoming(std::size_t peers) { return std::span(parts).last(peers); }
 };
 
@@ -210,7 +211,7 @@ void EndpointGroup::forget_sent() {
 }
 
 std::optional<transport::Group::Note> EndpointGroup::take_note() {
-  // A rank that has left in order sends no more notes; those that it sent have arrived before.
+  // A rank that has left in order sends no more notes; all notes that it sent have already arrived.
   const auto receive_next = [this](std::size_t peer) {
     NoteOnItsWay& next = receiving_[peer];
     next.bytes.resize(most_note_bytes);

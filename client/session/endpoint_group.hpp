@@ -11,9 +11,9 @@
 
 namespace tremula::client {
 
-/// The ranks of a group that has no MPI, once each can reach the others over a transport: they exchange
-/// messages without the server. Rank 0 gathers and sends the result to the others.
-/// Cost: a broadcast takes one message to each rank, an allgather one more from each.
+/// A group without MPI whose ranks can reach each other over a transport. The ranks exchange messages
+/// without the server; rank 0 gathers the parts and sends the result to the other ranks.
+/// Cost: a broadcast takes one message to each rank, and an allgather takes one more from each rank.
 class EndpointGroup final : public transport::Group {
 public:
   /// @param endpoint  on rank 0: the producer's end of a link to all other ranks, its peer i being

@@ -11,8 +11,8 @@
 namespace tremula::client {
 
 namespace {
-/// Pause between two turns, in which the core belongs to the application. It grows from the shortest to the
-/// longest while no transfer begins.
+/// Pause between two turns, during which the application has the core to itself. It grows from the shortest
+/// to the longest while no transfer begins.
 constexpr auto shortest_nap = std::chrono::microseconds(20);
 constexpr auto longest_nap = std::chrono::microseconds(1000);
 /// Pause while no data is under way, after which links send signs of life.

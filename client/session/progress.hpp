@@ -20,7 +20,7 @@ enum class Progress {
   thread,     ///< by a thread of the session
 };
 
-/// How far a rank has come in a link: see wire::Turns.
+/// The progress of a rank in a link: see wire::Turns.
 struct LinkTurns {
   std::uint64_t link, count;
 };
@@ -29,10 +29,10 @@ struct LinkTurns {
 class Moving {
 public:
   /// Moves the data under way as far as possible without waiting. A failure is kept, and thrown by a later
-  /// call of the stream that it belongs to.
+  /// call of the stream to which it belongs.
   /// @return whether data may still be under way
   virtual bool advance() noexcept = 0;
-  /// Appends the words of shared memory that change when advance() can go on.
+  /// Appends the words of shared memory that change when advance() can continue.
   virtual void list_waits(std::vector<transport::local::WaitWord>& words) = 0;
   virtual void list_turns(std::vector<LinkTurns>& turns) = 0;
 
@@ -51,14 +51,14 @@ public:
   ~ProgressEngine();
   ProgressEngine(const ProgressEngine&) = delete;
 
-  /// @param moving  stays valid until it is removed
+  /// @param moving  must stay valid until it is removed
   void add(Moving& moving);
   void remove(Moving& moving) noexcept;
   bool is_empty() const noexcept { return all_.empty(); }
-  /// Moves all streams that had data under way when they were last moved, and some of the others, different
-  /// ones each time: so the cost does not grow with the number of streams of a session, and the set-up of many
-  /// streams is not quadratic in their number. Does nothing when called from inside itself.
-  /// @param except  a stream that is advancing itself at this moment; may be null
+  /// Moves all streams that had data under way when they were last moved, and some of the other streams,
+  /// different ones each time. So the cost does not grow with the number of streams of a session, and the
+  /// set-up of many streams is not quadratic in their number. Does nothing if called recursively.
+  /// @param except  a stream that is currently advancing itself; may be null
   /// @return whether data may still be under way
   bool advance(const Moving* except = nullptr) noexcept;
 
@@ -66,7 +66,7 @@ public:
   /// @return false if none of the data under way could wake this rank
   bool sleep();
 
-  /// Returns how far this rank has come in all links of the session.
+  /// Returns the progress of this rank in all links of the session.
   std::vector<LinkTurns> turns();
 
   /// Starts the thread, once. It runs while data is under way and no call holds the engine.
@@ -87,11 +87,11 @@ private:
     bool is_idle = false;  // nothing was under way at its last turn
   };
   std::vector<Entry> all_;
-  std::size_t next_idle_ = 0;  // the first of the idle ones that the next turn looks at
+  std::size_t next_idle_ = 0;  // the first idle stream that the next turn looks at
   std::vector<transport::local::WaitWord> words_;
   bool is_advancing_ = false, is_awake_ = false, is_over_ = false;
-  bool is_new_ = false;        // some transfer was begun since the last turn
-  bool is_any_begun_ = false;  // likewise: the next turn looks at all streams
+  bool is_new_ = false;        // a transfer has begun since the last turn
+  bool is_any_begun_ = false;  // the next turn looks at all streams
   std::thread thread_;         // last: it uses the members above
 };
 

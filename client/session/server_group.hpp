@@ -9,7 +9,7 @@
 
 namespace tremula::client {
 
-/// The ranks of a group that has no MPI, which exchange messages through the server.
+/// A group without MPI, whose ranks exchange messages through the server.
 /// Cost of a call: one round trip to the server after the last rank has joined it.
 class ServerGroup final : public transport::Group {
 public:

@@ -33,8 +33,8 @@ using core::Errc, core::Error, core::expects;
 
 namespace {
 
-/// How long an agreement goes on after a rank has left the stream that it is about: that rank may already
-/// have agreed, or another rank may have a better reason.
+/// How long an agreement continues after a rank has left the stream of the agreement: that rank may
+/// already have agreed, or another rank may have a better reason.
 constexpr double given_up_seconds = 0.5;
 
 std::string host_name() {
@@ -67,10 +67,10 @@ std::string environment(const char* variable) {
   return text ? text : "";
 }
 
-/// Returns a text that the ranks of one job without MPI share with no other job, as far as their launcher
-/// provides one. torchrun's run id is "none" for every job unless one is given. The address where its ranks
-/// meet distinguishes jobs, provided that the name of the host replaces a loopback address.
-/// @throws core::Error invalid_argument if torchrun names neither
+/// Returns a text that the ranks of one job without MPI share, and that differs between jobs if the launcher
+/// provides such a text. torchrun's run id is "none" for every job unless an id is given. The address where
+/// its ranks meet distinguishes jobs, provided that the name of the host replaces a loopback address.
+/// @throws core::Error invalid_argument if torchrun provides neither
 std::string job_from_environment(const std::string& host) {
   if (const std::string job = environment("TREMULA_JOB"); !job.empty()) return job;
   const std::string run = environment("TORCHELASTIC_RUN_ID");
@@ -92,7 +92,7 @@ std::string job_from_environment(const std::string& host) {
   return "unnamed";
 }
 
-/// The offers by which a rank can be reached, as it sends them to the others: its host, then
+/// The offers by which a rank can be reached, as it sends them to the other ranks: its host, then
 /// alternately the name of a transport and one of its offers, each on its own line.
 struct RankOffers {
   std::string host;
@@ -118,13 +118,13 @@ struct RankOffers {
 };
 
 #ifdef TREMULA_HAS_OFI
-/// Returns whether libfabric must not be used: it authenticates no peer, so where jobs prove a key, it is used
-/// only if the user trusts the network.
+/// Returns whether libfabric must not be used: it does not authenticate peers, so if jobs have a key, it is
+/// used only if the user trusts the network.
 bool leaves_libfabric_out(const SessionConfig& config) {
   return config.has_key && !config.trust_network;
 }
 
-/// Checks that libfabric is not asked for by name where it is left out.
+/// Checks that libfabric is not requested by name if it must not be used.
 /// @throws core::Error invalid_argument
 void expect_trust(const SessionConfig& config) {
   if (!leaves_libfabric_out(config)) return;
@@ -152,7 +152,7 @@ Session::Session(std::string name, const SessionConfig& config)
 
 void Session::make_log(core::Rank rank) {
   log_ = std::make_unique<core::Log>(fmt::format("{}.{}", name_, rank), config_.log);
-  static std::once_flag once;  // there is one environment, however many sessions there are
+  static std::once_flag once;  // the environment is common to all sessions
   std::call_once(once, [this] {
     for (const std::string& line : unknown_variables()) log_->warn("client", line);
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One rank's membership of a group, joined to a server: what every stream of the rank shares.
+// One rank's membership in a group that is connected to a server: the state that all streams of the rank share.
 #include <functional>
 #include <memory>
 #include <string>
@@ -46,10 +46,10 @@ public:
                                        std::unique_ptr<transport::Group> channel,
                                        Transports transports, const SessionConfig& config);
 
-  /// Returns the transports that need no launcher, as `config.transport` says: local, tcp, and ofi where the
-  /// build has it; with auto each pair of ranks uses the best one available to it.
-  /// @throws core::Error unsupported if the one asked for is not in this build; invalid_argument if
-  /// libfabric is asked for where jobs have a key and the network is not trusted
+  /// Returns the transports that need no launcher, according to `config.transport`: local, tcp, and ofi if
+  /// it is in this build. With auto, each pair of ranks uses the best transport available to it.
+  /// @throws core::Error unsupported if the requested transport is not in this build; invalid_argument
+  /// if libfabric is requested although jobs have a key and the network is not trusted
   static Transports network_transports(const SessionConfig& config);
 
   const std::string& name() const noexcept { return name_; }
@@ -70,10 +70,10 @@ public:
   const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
   /// Returns whether `offer`, one of offers(), has several choices: see Transport.
   bool has_choices(const std::string& offer) { return transport_of(offer).has_choices(offer); }
-  /// Returns whether endpoints of `offer` connect in any thread: see Transport.
+  /// Returns whether endpoints of `offer` can connect in any thread: see Transport.
   bool connects_alone(const std::string& offer) { return transport_of(offer).connects_alone(); }
   /// Returns the choices of such an offer that every rank of the group has, best first. Collective.
-  /// @throws core::Error unsupported if there is none
+  /// @throws core::Error unsupported if there is no such choice
   std::vector<std::string> choices(const std::string& offer);
   /// Opens this rank's end of a new link over `offer`, one of offers().
   /// @param choice  one of the choices of the offer; the offer itself if it has none
@@ -92,7 +92,7 @@ public:
   /// Returns the set-up that links all streams of this rank.
   SetUp& set_up() noexcept { return set_up_; }
 
-  /// Repeats `poll` until it is true, and moves all streams meanwhile.
+  /// Repeats `poll` until it returns true, and moves all streams while it waits.
   /// @return false if the deadline passes first
   template <class Poll>
   bool waits_for(Poll&& poll, core::Deadline deadline) {
@@ -104,25 +104,25 @@ public:
   }
 
   /// Names the current call. Every call of a stream in which ranks agree begins with this, so that ranks in
-  /// different calls get an error that names both.
+  /// different calls get an error that names both calls.
   void begin_call(std::string_view name, std::string_view stream, std::uint64_t step) {
     call_.name = name, call_.stream = stream, call_.step = step;
     call_.is_between_turns = call_.is_after_loss = false;
     in_call_of_ = 0;
   }
   /// Marks the current call as one that every rank makes between the same two steps of a stream that it
-  /// consumes. This rank has not waited for the second of them.
+  /// consumes. This rank has not waited for the second of these steps.
   void make_call_between_steps() noexcept { call_.is_between_turns = true; }
   /// Marks the current call as one that waits for the group because this rank has lost a producer.
   void make_call_after_loss() noexcept { call_.is_after_loss = true; }
   /// Marks the current call as one of a stream that this group produces: the call ends if another
   /// rank leaves the stream before its end.
-  /// @param incarnation  incarnation of the stream; 0: it has none yet
+  /// @param incarnation  incarnation of the stream; 0: none yet
   void end_call_with(std::uint64_t incarnation) noexcept { in_call_of_ = incarnation; }
   /// Returns the bytes of every rank on every rank. Collective, as are the functions below; see agreement.hpp.
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline);
   /// Returns the bytes of every rank on every rank, for an agreement about the steps of a stream that is consumed
-  /// over `links`: the end of one of these ends the wait. The next two functions do likewise.
+  /// over `links`: the end of any of these links ends the wait, in the next two functions as well.
   std::vector<core::Bytes> allgather_over(std::vector<std::uint64_t> links, core::Bytes bytes,
                                           core::Deadline deadline);
   core::Bytes run_on_root_over(const std::vector<std::uint64_t>& links,
@@ -140,16 +140,15 @@ private:
   /// Adds to the configuration what depends on the server: the address to bind to, and whether there is a key.
   /// @pre this rank has joined
   void complete_config();
-  /// Replaces `ofi_bind` by an address: the one used to reach the server if nothing else is
-  /// configured; empty: loopback.
+  /// Replaces `ofi_bind` with an address: unless another is configured, the address used to reach
+  /// the server; empty: loopback.
   /// @pre this rank has joined
   void choose_bind_address();
   void agree_on_offers();
   /// Returns the transport of an offer.
   /// @throws core::Error protocol if `offer` is not one of offers()
   transport::Transport& transport_of(const std::string& offer);
-  /// Makes agreements of this group, while they wait, check for lost ranks, streams and links and move this rank's
-  /// data.
+  /// Makes waiting agreements of this group check for lost ranks, streams and links, and move this rank's data.
   void watch_own_group();
   /// Connects the ranks of a group without MPI, so that they agree without the server from then on.
   void link_own_ranks();

@@ -20,15 +20,16 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Seconds between two questions to the server about why no link comes.
+/// Seconds between two questions to the server about why links are missing.
 constexpr double turn_seconds = 0.4;
-/// Seconds that one turn waits for a linked producer to admit a consumer: no notice ends that wait.
+/// Seconds that one turn waits for a linked producer to admit a consumer; short, because no notice
+/// ends that wait.
 constexpr double begin_turn_seconds = 0.02;
-/// Seconds after which a call that could return asks again whether choices are still missing.
+/// Seconds after which a call that could return checks again whether choices are still missing.
 constexpr double choice_turn_seconds = 0.05;
-/// Seconds that the server always has to answer, however short the time limit is.
+/// The server always has at least this many seconds to answer, however short the time limit is.
 constexpr double least_wait_seconds = 1;
-/// How many warnings one call that waits logs at most.
+/// The largest number of warnings that one waiting call logs.
 constexpr std::size_t most_warnings = 3;
 
 std::vector<std::string_view> lines_of(core::BytesView bytes) {
@@ -57,13 +58,14 @@ struct SetUp::Wait {
   bool begins;
   const std::function<bool()>& is_done;
   std::optional<core::Deadline> until;
-  core::Deadline none_came;                     // deadline for the other side to come
-  std::optional<core::Deadline> is_busy{};      // ... to open the link; set when it comes
+  core::Deadline none_came;                     // deadline for the other side to arrive
+  std::optional<core::Deadline> is_busy{};      // ... to open the link; set when it arrives
   std::optional<core::Deadline> is_kept_out{};  // ... to admit this side; set when all are open
   /// When to warn that a producer does not admit a consumer.
   core::Deadline is_said = core::Deadline::after(least_wait_seconds);
   bool is_present = false, has_left = false;
-  /// Until when the server may hold the call; nullopt: set to one step_timeout when the call could first return.
+  /// Time until which the server may hold the call; nullopt: set to one step_timeout from when the call could
+  /// first return.
   std::optional<core::Deadline> chosen_by;
   bool is_choosing = false;    // the server held the call when it last tried to return
   LongWait* longer = nullptr;  // null if the call has its own time limit
@@ -193,7 +195,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .until = until,
             .none_came = core::Deadline::after(own.most_wait_seconds(session_.config().timeout)),
             .chosen_by = chosen_by ? chosen_by : until};
-  // All ranks are in this call, and return when rank 0 does: so they all wait for the same event.
+  // All ranks are in this call and return when rank 0 does, so they all wait for the same event.
   const auto describe = [&] {
     if (own.has_awaited_begin())
       if (auto begin = own.awaited_begin()) return *std::move(begin);
@@ -254,7 +256,7 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   for (; event || (event = control.next_event(core::Deadline::after(0))); event.reset())
     *turn.add_events() = std::move(*event);
   turn.set_has_begun(wait.has_begun || wait.own.has_awaited_begin());
-  // No event follows the end of the presence; one that came before it may be the one that the call waits for.
+  // No event follows the end of the presence, but the call may wait for an event that arrived before it.
   turn.set_is_over(wait.has_left && turn.events().empty());
   if (turn.is_over()) {
     turn.set_is_done(wait.is_done());
@@ -268,8 +270,8 @@ bool SetUp::is_over(const Wait& wait) { return wait.until && wait.until->expired
 
 bool SetUp::is_late_or_over(Wait& wait) {
   if (!is_over(wait)) return is_late(wait);
-  // A consumer that polls with short calls must also learn that its producers have begun the stream: they may be
-  // waiting for it to skip steps.
+  // A consumer that polls with short calls must also learn that its producers have begun the stream, because
+  // they may be waiting for it to skip steps.
   std::optional<core::Deadline>& look = wait.own.look_at_;
   const bool looks = !wait.own.is_producer() && look && look->expired();
   if (!look || looks) look = core::Deadline::after(turn_seconds);
@@ -282,8 +284,8 @@ bool SetUp::is_late(Wait& wait) {
   const bool is_served = control.wait_for_server(core::Deadline::after(turn_until(wait.until)));
   if (!is_served && (wait.until || !wait.none_came.expired())) return false;
   const wire::Explained explained = explain(wait, is_served);
-  // The cause that one look finds may be gone at the next, e.g. if the ranks of a group come one
-  // after another.
+  // The cause that one check finds may be gone at the next, e.g. if the ranks of a group arrive at
+  // different times.
   const bool lasts = std::exchange(wait.found, explained.text()) == explained.text();
   wait.has_come = explained.has_come();
   wait.has_begun = explained.has_begun();
@@ -350,7 +352,7 @@ void SetUp::send_choices(const std::string& offer) {
       [&] {
         try {
           session_.control().call(std::move(message), session_.deadline());
-        } catch (const Error& error) {  // the next server asks for the choices itself
+        } catch (const Error& error) {  // the next server requests the choices itself
           if (error.code() != Errc::no_server && error.code() != Errc::refused) throw;
           session_.log().debug(
               "client", fmt::format("offer_choices offer={} error=\"{}\"", offer, error.what()));
@@ -364,7 +366,7 @@ void SetUp::join_without_end(const wire::Matched& matched) {
   std::string why;
   try {
     session_.run_collectively(
-        [&] {  // a consumer's open_link begins so as well; a producer agrees on opening_terms first
+        [&] {  // as a consumer's open_link does; a producer agrees on opening_terms first
           throw Error(Errc::cancelled,
                       fmt::format("stream '{}' was closed before it was linked", matched.stream()));
         });

@@ -24,8 +24,8 @@ public:
   std::uint64_t incarnation() const noexcept { return incarnation_; }
   bool is_introduced() const noexcept { return incarnation_ != 0; }
 
-  /// Returns a text that is equal on two ranks if both have declared the same; empty if there is nothing to
-  /// announce to the server now.
+  /// Returns a text that is equal on two ranks if both have made the same declarations; empty if there is
+  /// nothing to announce to the server now.
   virtual std::string key() const = 0;
   virtual bool is_producer() const noexcept = 0;
   /// Returns how many links the stream of a producer needs.
@@ -33,23 +33,23 @@ public:
   virtual const std::string& name() const noexcept = 0;
   /// Returns the Announce or Subscribe of the stream.
   virtual wire::ToServer introduction() const = 0;
-  /// Opens a link. Collective. A failure is kept, the same on all ranks, for a later call of the stream.
+  /// Opens a link. Collective. A failure is kept for a later call of the stream, and is the same on all ranks.
   /// @throws core::Error only if the group can no longer be used
   virtual void join(const wire::Matched& matched) = 0;
   /// Keeps an error that the server has reported, for a later call of the stream.
   virtual void refuse(const core::Error& error) = 0;
-  /// Returns how many seconds a call waits for the other side to come.
+  /// Returns how many seconds a call waits for the other side to arrive.
   /// @param timeout  timeout of the session
   virtual double most_wait_seconds(double timeout) const { return timeout; }
   /// Ends a turn of a call that waits for links of the stream. Called on every rank.
-  /// @param have_begun  the producers that a consumer is not linked to yet have already begun the stream
+  /// @param have_begun  whether the producers to which a consumer is not linked yet have already begun the stream
   virtual void end_turn([[maybe_unused]] bool have_begun) {}
   /// Returns the wait of a consumer whose links are all open, while one of its producers has yet to admit it; nullopt
-  /// if it waits for none. Moves the session's data.
+  /// if it waits for no producer. Moves the session's data.
   virtual std::optional<wire::Wait> awaited_begin() { return std::nullopt; }
   /// Returns whether that wait has lasted so long that the producer must have begun the stream.
   virtual bool has_awaited_begin() const { return false; }
-  /// Returns whether a consumer takes no further steps over the links that it has had.
+  /// Returns whether a consumer takes no further steps over its previous links.
   virtual bool has_lost_links() { return true; }
 
 protected:
@@ -62,21 +62,21 @@ private:
   std::optional<core::Deadline> look_at_;
 };
 
-/// The calls of one rank that open links. README.md of this folder explains why they cannot wait for
-/// each other in a circle.
+/// The calls of one rank that open links. README.md of this folder explains why such calls cannot
+/// wait for each other in a circle.
 class SetUp {
 public:
   explicit SetUp(Session& session) : session_(session) {}
   SetUp(const SetUp&) = delete;
 
-  /// @param end  stays valid until it is removed
+  /// @param end  must stay valid until it is removed
   void add(StreamEnd& end) { ends_.push_back(&end); }
   void remove(StreamEnd& end) noexcept { std::erase(ends_, &end); }
 
   /// Returns the names of the streams that are neither closed nor freed.
   std::vector<std::string> open_streams() const;
 
-  /// Returns whether this rank takes no further steps of a stream: it has lost, closed or freed it.
+  /// Returns whether this rank takes no further steps of a stream, because it has lost, closed or freed it.
   bool has_lost(const std::string& stream) const;
 
   /// Announces to the server all producing ends that all ranks have declared alike. Collective.
@@ -89,15 +89,15 @@ public:
     bool has_come = false;
   };
   /// Announces to the server all ends that all ranks have declared alike, and opens links until is_done().
-  /// Waits at most own.most_wait_seconds() until the other side comes, then at most `step_timeout` until it opens the
-  /// link, and if it admits this side later, at most another `step_timeout` until it does so. Collective.
+  /// Waits at most own.most_wait_seconds() for the other side to arrive, then at most `step_timeout` for it to open
+  /// the link and, if it admits this side later, at most another `step_timeout` for that. Collective.
   /// @param own      the stream whose call this is
-  /// @param begins   the call begins a step of `own`
-  /// @param is_done  asked on rank 0
-  /// @param until    when the call stops waiting, even for a server, by rank 0's clock; may be in
-  ///                 the past; nullopt: its own limits apply
-  /// @param chosen_by  until when the server may hold the call for missing choices of a provider; nullopt:
-  ///                   `until`, or else one step_timeout from when the call could return
+  /// @param begins   whether the call begins a step of `own`
+  /// @param is_done  called on rank 0
+  /// @param until    time at which the call stops waiting, even for a server, by rank 0's clock;
+  ///                 may be in the past; nullopt: the call's own limits apply
+  /// @param chosen_by  time until which the server may hold the call for missing provider choices;
+  ///                   nullopt: `until` or, without it, one step_timeout from when the call could return
   Outcome run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
               std::optional<core::Deadline> until = std::nullopt,
               std::optional<core::Deadline> chosen_by = std::nullopt);
@@ -108,7 +108,7 @@ private:
   std::vector<StreamEnd*> alike(bool with_consumers) const;
   /// Announces to the server all ends that all ranks have declared alike. Collective.
   /// @param deadline  deadline of the server's answers
-  /// @param look      as for Control::call, on rank 0
+  /// @param look      as for Control::call; used on rank 0
   void introduce(bool with_consumers, core::Deadline deadline,
                  const std::function<void()>& look = {});
   /// Withdraws the announcement of an end.
@@ -120,12 +120,12 @@ private:
   /// Asks the server why links are missing, and logs a warning if the reason persists.
   /// @return whether the call has waited long enough
   bool is_late(Wait& wait);
-  /// Returns whether the wait for a producer that is linked has lasted too long. Does not ask the server.
+  /// Returns whether the wait for a linked producer has lasted too long. Does not ask the server.
   bool is_late(Wait& wait, const wire::Wait& begin);
-  /// Returns what the server knows of missing links. Once the call's time is over, waits at most one
-  /// more second, and returns an empty answer if the server gives none.
+  /// Returns what the server knows about missing links. Once the call's time is over, waits at most
+  /// one more second, and returns an empty answer if the server does not reply.
   wire::Explained explain(const Wait& wait, bool is_served);
-  /// Returns whether the time limit of a step has passed since the first call with `until`, which it sets.
+  /// Returns whether the time limit of a step has passed since the first call, which sets `until`.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;
   void carry_out(const wire::ToClient& event);
   void join_without_end(const wire::Matched& matched);

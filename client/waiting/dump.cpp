@@ -26,14 +26,14 @@ namespace tremula::client {
 namespace {
 
 // A process has one action for a signal, however many sessions it has. The variables that the
-// handler reads are set before the handler is installed, and kept: it may still run on another
-// thread when it is removed.
+// handler reads are set before the handler is installed and kept afterwards, because it may still
+// run on another thread when it is removed.
 int event = -1;
 pid_t home = -1;
 
 void write_event() {
   const std::uint64_t one = 1;
-  // If the write fails because the counter is full, a dump is due in any case.
+  // If the write fails because the counter is full, a dump is already pending.
   [[maybe_unused]] const auto written = write(event, &one, sizeof one);
 }
 
@@ -60,8 +60,8 @@ bool is_ours(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == &tremula_on_dump_signal;
 }
 
-/// Writes a text. Drops the rest of it if standard error takes nothing within a second, e.g. because its pipe is not
-/// read: a session that ends waits for this.
+/// Writes a text. Drops the rest of the text if standard error accepts nothing within a second, e.g. because its
+/// pipe is not read. A session that ends waits for this function.
 void write_to_standard_error(const std::string& text) {
   constexpr int most_milliseconds = 1000;
   for (std::size_t at = 0; at < text.size();) {
@@ -69,7 +69,7 @@ void write_to_standard_error(const std::string& text) {
     const int found = poll(&room, 1, most_milliseconds);
     if (found < 0 && errno == EINTR) continue;
     if (found <= 0) return;
-    // A pipe that has room takes this many bytes at once.
+    // A pipe that has room accepts this many bytes in one write.
     const auto written =
         write(STDERR_FILENO, text.data() + at, std::min<std::size_t>(text.size() - at, PIPE_BUF));
     if (written < 0 && errno != EINTR) return;
@@ -87,7 +87,7 @@ public:
       texts_.push_back(&text);
     }
     if (thread_.joinable() || !is_default(before_ = action_now())) return;
-    if (home != getpid()) event = -1;  // a forked child shares the old one with its parent
+    if (home != getpid()) event = -1;  // a forked child shares the old descriptor with its parent
     if (event < 0) event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event < 0) return;
     home = getpid();
@@ -130,7 +130,7 @@ private:
     }
   }
 
-  /// Returns the texts of all sessions if they are asked for, else an empty text; nullopt once the
+  /// Returns the texts of all sessions if they are requested, else an empty text; nullopt once the
   /// thread must end.
   std::optional<std::string> gather(bool is_asked) {
     const std::scoped_lock lock(mutex_);

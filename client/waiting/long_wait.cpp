@@ -8,7 +8,7 @@
 namespace tremula::client {
 
 namespace {
-/// Time after which the description that heartbeats report is renewed.
+/// Time after which the description that heartbeats report is updated.
 constexpr std::chrono::milliseconds between_looks{100};
 
 std::string place_of(const wire::Wait& wait) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The wait of this rank: the call that waits describes it, heartbeats report it to the server, and an error ends
-// it if the server has found it in a circle.
+// it if the server has found it to be part of a circle.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,20 +18,19 @@ namespace tremula::client {
 
 class LongWait;
 
-/// Describes a wait of ranks for others of their own group, in wire::Wait and in the texts of the server.
+/// Describes a wait of ranks for other ranks of their own group, in wire::Wait and in the texts of the server.
 inline constexpr std::string_view own_agreement = "an agreement of its group";
 
-/// The waits of one rank, one after the other. Thread-safe, except for LongWait, which only the application's thread
-/// uses.
+/// The successive waits of one rank. Thread-safe, except for LongWait, which only the application's thread uses.
 class Waits {
 public:
   using Clock = std::chrono::steady_clock;
 
   /// Sets the function that counts this rank's progress.
-  /// @param count  adds to a description how far the rank has come in all its links
+  /// @param count  adds the progress of the rank in all its links to a description
   void count_by(std::function<void(wire::Wait&)> count) { count_ = std::move(count); }
-  /// Sets the function by which the application can end a wait.
-  /// @param is_over  called now and then during a long wait, by the application's thread; returns true to end it
+  /// Sets the function with which the application can end a wait.
+  /// @param is_over  called repeatedly during a long wait, by the application's thread; returns true to end the wait
   void ask_by(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
   /// Asks the application whether to end a wait for the server, which no heartbeat can report.
   /// @throws core::Error interrupted if the application does not want to wait
@@ -41,20 +40,20 @@ public:
   std::uint64_t begin_agreement() noexcept { return ++agreements_; }
   /// Returns what the rank waits for; nullopt if it does not wait, or has not waited long.
   std::optional<wire::Wait> present() const;
-  /// Records that the server has found the wait in a circle.
+  /// Records that the server has found the wait to be part of a circle.
   void take(const wire::Deadlock& deadlock);
 
 private:
   friend class LongWait;
   /// Makes `wait` the present wait, which heartbeats report.
   void set_present(wire::Wait wait, std::uint64_t number, Clock::time_point since);
-  /// Throws if the server has found the present wait in a circle.
+  /// Throws if the server has found the present wait to be part of a circle.
   /// @throws core::Error deadlock; mismatch if all ranks of the circle are of one group
   void check() const;
   /// Asks the application whether to end the present wait.
-  /// @param is_agreement  the wait ends only a second after the application's answer: another rank
-  ///                      may end it for all, and a rank that leaves an agreement on its own can
-  ///                      take part in no other
+  /// @param is_agreement  whether to end the wait only a second after the application's answer:
+  ///                      another rank may end it for all ranks, and a rank that leaves an
+  ///                      agreement on its own cannot take part in any other
   /// @throws core::Error interrupted if the application has ended the present wait
   void ask(bool is_agreement, Clock::time_point now);
   void end() noexcept;
@@ -73,11 +72,11 @@ private:
   std::optional<Clock::time_point> ended_;  // when the application ended the present wait
 };
 
-/// The wait of one call or of one agreement. Costs nothing until it is long.
+/// The wait of one call or of one agreement. Costs nothing while it is short.
 class LongWait {
 public:
-  /// @param describe      returns a wire::Wait without number, seconds and turns; outlives this object
-  /// @param is_agreement  this is an agreement of the ranks of a group, and waits for nothing else
+  /// @param describe      returns a wire::Wait without number, seconds and turns; must outlive this object
+  /// @param is_agreement  whether this is an agreement of the ranks of a group, which waits for nothing else
   template <class Describe>
   LongWait(Waits& waits, const Describe& describe, bool is_agreement = false)
       : waits_(waits),
@@ -94,7 +93,8 @@ public:
   LongWait(const LongWait&) = delete;
   LongWait& operator=(const LongWait&) = delete;
 
-  /// Describes the wait anew and checks whether it must end. Called now and then while it lasts, also by inner waits.
+  /// Updates the description of the wait and checks whether the wait must end. Called repeatedly while it lasts, also
+  /// by inner waits.
   /// @throws core::Error deadlock, mismatch if this wait is the outermost; interrupted
   void look();
 

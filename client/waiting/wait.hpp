@@ -20,7 +20,7 @@ constexpr Polled polled(bool is_done) { return is_done ? Polled::done : Polled::
 constexpr Polled polled(Polled p) { return p; }
 
 /// How long a rank stays awake after data has moved: about the time that a peer takes to copy a
-/// chunk or two, and less than it costs to fall asleep and wake up.
+/// chunk or two, and less than falling asleep and waking up would cost.
 inline constexpr std::chrono::microseconds awake_after_move{50};
 /// How often to poll sources that cannot wake this rank.
 inline constexpr std::chrono::microseconds longest_sleep{200};

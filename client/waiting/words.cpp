@@ -9,7 +9,7 @@ namespace tremula::client {
 
 namespace {
 
-/// The beginning of a note; the rest is the text `why`.
+/// The beginning of a note; the text `why` follows it.
 struct Head {
   std::uint64_t subject, round;
   std::int32_t from, code;

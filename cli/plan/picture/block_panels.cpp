@@ -70,7 +70,7 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
   const double all = usual_width * static_cast<double>(shown);
   const double width =
       length / std::max(1.0, std::floor(length / all)) / static_cast<double>(shown);
-  // Among many ranks neighbours look alike, so a light line divides them.
+  // With many ranks, neighbouring stripes look alike, so a light line separates them.
   const double border = std::min(1.0, width / 5);
   Polygons borders{.corners = {}, .colour = Colour::rgb(0xffffff, 0.5)};
   std::vector<Polygons> stripes;
@@ -91,17 +91,17 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
       if (colours.size() > 1) add_polygon(borders, band(first, first + border));
     }
   }
-  picture.fill(boxes, colours.front());  // below all stripes, so that no gap between two is seen
+  picture.fill(boxes, colours.front());  // below all stripes, so that gaps between them do not show
   for (Polygons& of_colour : stripes)
     if (!of_colour.corners.empty()) picture.shapes.emplace_back(std::move(of_colour));
   if (!borders.corners.empty()) picture.shapes.emplace_back(std::move(borders));
 }
 
-/// Numbers of ranks on the boxes that they hold, drawn above everything else.
+/// Rank numbers, written on the boxes that the ranks hold and drawn on top of everything else.
 class Numbers {
 public:
-  /// Adds the numbers of the ranks that hold a box if there is room for them; else the first number
-  /// and how many more there are.
+  /// Labels a box with the numbers of the ranks that hold it or, if there is no room for all, with
+  /// the first number and the count of the others.
   void add(const Rect& r, const std::vector<Rank>& ranks, Colour colour) {
     const bool is_striped = ranks.size() > 1;
     const double around = is_striped ? 6 : 2;
@@ -131,7 +131,7 @@ public:
 private:
   static constexpr double smallest = 8;
 
-  /// Returns the light background of a text, which stripes would make hard to read.
+  /// Returns the light background that keeps a text readable on stripes.
   static Rect behind(const Text& text) {
     const double width = width_of(text.text, text.size) + 4, height = text.size + 4;
     return {text.x - width / 2, text.y - 0.36 * text.size - height / 2, width, height};
@@ -142,7 +142,7 @@ private:
   bool have_room_ = true;
 };
 
-/// Draws the key: the colours from the first to the last rank that is shown.
+/// Draws the colour key, from the first to the last rank shown.
 void draw_rank_bar(Picture& picture, const Rect& plot, const RankColours& colours) {
   constexpr double width = 180, height = 10;
   const double x = plot.x + 40, y = plot.y + plot.height + 14;

@@ -38,8 +38,8 @@ std::vector<Tile> tiles_of_rank(const Redistribution& redistribution, Side side,
   return joined(std::move(tiles));
 }
 
-// The blocks that a rank owns get an outline each, thin enough to leave the inside of small ones
-// visible. Elements that a rank lists are filled only: they form no blocks.
+// Each block that a rank owns gets an outline, thin enough to leave the inside of a small block
+// visible. Elements that a rank lists are only filled, because they form no blocks.
 
 void fill_owned(Picture& picture, const std::vector<Rect>& boxes, const Colour& colour,
                 const index_calc::Layout& layout) {

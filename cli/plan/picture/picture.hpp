@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A picture as a value: shapes in the order in which they are drawn, in units of a pixel, y down.
+// A picture as a value: shapes in drawing order, in units of a pixel, with y pointing down.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -21,7 +21,7 @@ struct Colour {
   bool is_dark() const noexcept { return 0.299 * red + 0.587 * green + 0.114 * blue < 0.55; }
 };
 
-/// Returns the colour at `at`, from 0 to 1, which is linear between equally spaced stops.
+/// Returns the colour at position `at` (0 to 1), interpolated linearly between equally spaced stops.
 template <std::size_t stops>
 Colour interpolated(const std::array<unsigned, stops>& colours, double at) {
   const double scaled = std::clamp(at, 0.0, 1.0) * (stops - 1);
@@ -77,7 +77,7 @@ struct Text {
   Colour colour;
   Anchor anchor = Anchor::start;
   bool is_bold = false;
-  bool is_upward = false;  ///< whether it is rotated by 90 degrees and read upwards
+  bool is_upward = false;  ///< whether the text is rotated by 90 degrees, to be read upwards
 };
 
 struct Picture {

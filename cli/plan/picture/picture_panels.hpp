@@ -15,7 +15,7 @@ namespace tremula::cli {
 inline constexpr Colour ink = Colour::rgb(0x26302b), grey_ink = Colour::rgb(0x5c6761),
                         paper = Colour::rgb(0xf0f2f0), pair_colour = Colour::rgb(0xd1495b);
 
-/// The place of a panel. Its plot is inside, below title and axis label.
+/// The place of a panel. Its plot is below the title and the axis label.
 struct Frame {
   double x = 0, y = 0, width = 0;
   double plot_height = 0;  ///< largest height of the plot
@@ -23,7 +23,7 @@ struct Frame {
 /// Space that a panel needs around its plot: above it, below it (for its key) and left of it.
 inline constexpr double above_plot = 62, below_plot = 34, left_of_plot = 24;
 
-/// Returns an upper bound of the width of `text`.
+/// Returns an upper bound on the width of `text`.
 double width_of(const std::string& text, double size);
 /// Returns `text`, shortened to at most `width`.
 std::string shortened(const std::string& text, double width, double size);
@@ -31,13 +31,13 @@ std::string shortened(const std::string& text, double width, double size);
 void write_titles(Picture& picture, const Frame& place, const std::string& title,
                   const std::string& subtitle);
 
-/// The shown part of an array over the plot of a panel.
+/// Maps the shown part of an array onto the plot of a panel.
 struct BlockMap {
   ShownPart part;
 
   explicit BlockMap(const Redistribution& redistribution) : part(redistribution) {}
-  /// Returns the plot inside a place: cells are squares unless that makes it too narrow or too
-  /// flat.
+  /// Returns the plot area inside a place. Its cells are square unless that would make it too
+  /// narrow or too flat.
   Rect plot(const Frame& place) const;
   Rect box(const Rect& plot, const Tile& tile) const;
   std::vector<Rect> boxes(const Rect& plot, const std::vector<Tile>& tiles) const;
@@ -46,19 +46,19 @@ struct BlockMap {
   void write_axes(Picture& picture, const Rect& plot) const;
 };
 
-/// Draws the blocks of one side over the array, coloured by rank, with the rank's number where it
-/// has room. Blocks that several ranks hold are striped in their colours.
+/// Draws the blocks of one side over the array, coloured by rank, with the rank's number where
+/// there is room. Blocks that several ranks hold are striped in their colours.
 void draw_blocks(Picture& picture, const Frame& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side);
 
-/// Draws the elements that a producer and a consumer hold, and those that go between them.
+/// Draws the elements that a producer and a consumer hold, and those that the producer sends to the consumer.
 /// @param plan  the plan of either rank
 void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
                   const Redistribution& redistribution, const RankPlan& plan, Rank producer,
                   Rank consumer);
 
 /// Draws the matrix of volumes with its colour bar, and a frame around the pair.
-/// @return where the panel ends
+/// @return the y coordinate at which the panel ends
 double draw_volumes(Picture& picture, const Frame& place, const Volumes& volumes,
                     Index element_bytes, Rank producer, std::optional<Rank> consumer);
 

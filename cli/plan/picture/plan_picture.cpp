@@ -55,7 +55,7 @@ void write_head(Picture& picture, const Redistribution& redistribution) {
 struct Arrangement {
   double width = 0;
   double height = 0;          ///< without the matrix
-  std::vector<Frame> places;  ///< the last one is the place of the matrix
+  std::vector<Frame> places;  ///< the last is the place of the matrix
 };
 
 Arrangement arrangement(const Redistribution& redistribution) {

@@ -8,16 +8,16 @@
 
 namespace tremula::cli {
 
-/// Returns a picture of a redistribution: for arrays of one or two dimensions the blocks of the
-/// producer, the blocks of the consumer, and the elements that one pair of ranks has in common; for
-/// all arrays the matrix of volumes.
+/// Returns a picture of a redistribution. It shows the matrix of volumes and, for arrays of one or
+/// two dimensions, also the blocks of the producer, the blocks of the consumer, and the package of
+/// one pair of ranks.
 /// @param peer  the other rank of the pair; nullopt for the one with the largest package
-/// @throws core::Error as volumes, and invalid_argument for an array without elements
+/// @throws core::Error as volumes() does, and invalid_argument for an array without elements
 Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
                      std::optional<Rank> peer);
 
 /// Writes plan_picture to a file that ends in .svg or .png.
-/// @throws core::Error as plan_picture; unsupported for .png in a build without Cairo;
+/// @throws core::Error as plan_picture does; unsupported for .png in a build without Cairo;
 /// invalid_argument if the file cannot be written
 void draw_plan(const std::string& file, const Redistribution& redistribution, const RankPlan& plan,
                std::optional<Index> peer);

@@ -11,11 +11,11 @@ namespace {
 
 using index_calc::BlockCuts, index_calc::BlockCyclic, index_calc::Layout, index_calc::Splits;
 
-/// The largest number of blocks drawn along a dimension; if there are more, only `corner_blocks`
-/// are drawn, which have room for a number.
+/// The largest number of blocks drawn along a dimension. If there are more, only `corner_blocks`
+/// are drawn, each large enough for a number.
 constexpr Index most_blocks = 64, corner_blocks = 24;
-/// Elements per block if ranks list what they own. Listed elements are drawn one by one: with 512
-/// along a dimension each is as large as a point.
+/// Elements per block if ranks list what they own. Listed elements are drawn individually, so 512
+/// along a dimension are each about the size of a point.
 constexpr Index listed_block = 8;
 
 /// Returns where the first `blocks` blocks end.
@@ -23,8 +23,8 @@ Index end_of_blocks(const BlockCuts& cuts, Index blocks) {
   return cuts.count() <= blocks ? cuts.extent() : cuts.begin(blocks);
 }
 
-/// Returns the least common multiple of the rounds of both sides; nullopt if there is none below
-/// the extent.
+/// Returns the least common multiple of the rounds of both sides; nullopt if a side has no rounds
+/// or the multiple is not below the extent.
 std::optional<Index> period(const Layout& from, const Layout& to, std::size_t dimension) {
   Index result = 1;
   for (const Layout* const layout : {&from, &to}) {

@@ -17,14 +17,14 @@ using index_calc::BlockCuts, index_calc::BlockNumbers, index_calc::Distribution,
     index_calc::ListRun, index_calc::Package, index_calc::ProcessGrid, index_calc::Segment,
     index_calc::Splits;
 
-/// A block, or some neighbouring blocks, along one dimension.
+/// One block or several neighbouring blocks along one dimension.
 struct Stretch {
   Index number = 0;  ///< number of the block
   Index begin = 0, end = 0;
 };
 using Stretches = std::vector<Stretch>;
 
-/// Returns the results of `along` for the dimension of the rows and for that of the columns.
+/// Returns the results of `along` for the row dimension and for the column dimension.
 template <class Along>
 std::pair<Stretches, Stretches> rows_and_columns(const ShownPart& part, const Along& along) {
   return {part.dimensions == 2 ? along(0, part.rows.shown) : Stretches{{0, 0, 1}},
@@ -52,7 +52,7 @@ std::vector<Rank> sorted(std::vector<Rank> ranks) {
   return ranks;
 }
 
-/// The owners of blocks, by formulas.
+/// Computes the owners of blocks by formulas.
 class BlockOwners {
 public:
   explicit BlockOwners(const Layout& layout) : layout_(layout), grid_(layout) {
@@ -79,8 +79,8 @@ private:
   std::optional<index_calc::OwnedBlocks> skewed_;
 };
 
-/// Adds one tile per row for the shown part of `length` elements that begin with element `number`
-/// in row-major order.
+/// Adds one tile per row for the shown part of the `length` elements that begin with element
+/// `number` in row-major order.
 void add_shown(Index number, Index length, const ShownPart& part, std::vector<Tile>& tiles) {
   const Index width = part.columns.extent;
   for (const Index end = number + length; number < end;) {
@@ -92,7 +92,8 @@ void add_shown(Index number, Index length, const ShownPart& part, std::vector<Ti
   }
 }
 
-/// Returns the shown tiles of a package that is described in the buffers (has_flat_plans).
+/// Returns the shown tiles of a package that is described by positions in the buffers
+/// (has_flat_plans).
 std::vector<Tile> tiles_of_buffer(const IndexList& mine, const Package& package,
                                   const ShownPart& part) {
   std::vector<ListRun> runs(mine.runs().begin(), mine.runs().end());
@@ -120,7 +121,7 @@ Stretches shown_of(const index_calc::SegmentList& list, const Distribution& mine
   return result;
 }
 
-/// Sets of ranks, numbered as they first occur; 0 is the empty set.
+/// Sets of ranks, numbered in the order in which they first occur; 0 is the empty set.
 class RankSets {
 public:
   /// Returns the set extended by `rank`.  @pre `rank` is larger than the ranks of the set

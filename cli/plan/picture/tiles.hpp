@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The shown part of an array as rectangles: which ranks hold which, and which are in a package.
+// The shown part of an array as rectangles (tiles): which ranks hold each tile, and which tiles are
+// in a package.
 #include <optional>
 #include <vector>
 
@@ -19,12 +20,12 @@ struct Tile {
 struct HeldTiles {
   std::vector<Rank> ranks;  ///< ascending, at least one; several if there are copies
   std::vector<Tile> tiles;
-  std::optional<Tile> square{};  ///< the largest square of elements that ranks list
+  std::optional<Tile> square{};  ///< the largest square, if ranks list their elements
 };
 
-/// Returns all tiles of a side, none of which overlap, in ascending order of their first ranks.
-/// Cost: proportional to the blocks of the part and the copies of each cell of the grid in it; if
-/// ranks list what they own, to the elements of the part and the runs of all ranks.
+/// Returns all tiles of a side, which do not overlap, in ascending order of their first ranks.
+/// Cost: proportional to the number of blocks in the part plus the copies of each grid cell in it
+/// or, if ranks list what they own, to the elements of the part plus the runs of all ranks.
 std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side side,
                                   const ShownPart& part);
 
@@ -34,8 +35,7 @@ std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side sid
 std::vector<Tile> package_tiles(const Redistribution& redistribution, const RankPlan& plan,
                                 const index_calc::Package& package, const ShownPart& part);
 
-/// Returns the elements of `tiles` in fewer tiles: neighbours in a row are joined, then neighbours in a
-/// column.
+/// Returns the elements of `tiles` as fewer tiles: joins neighbours in a row, then neighbours in a column.
 /// @pre no two tiles overlap
 std::vector<Tile> joined(std::vector<Tile> tiles);
 

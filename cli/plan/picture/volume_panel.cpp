@@ -14,7 +14,7 @@ namespace {
 constexpr double room_for_ticks = 38, room_for_bar = 92;
 constexpr Colour frame_colour = Colour::rgb(0xb9c2bc);
 
-/// Returns the distance between labels, 1, 2, 5, 10, ..., that needs at most `most` labels.
+/// Returns the smallest distance between labels (1, 2, 5, 10, ...) that needs at most `most` labels.
 std::size_t tick_step(std::size_t count, std::size_t most) {
   std::size_t step = 1;
   for (std::size_t k = 0; (count - 1) / step + 1 > most; ++k)
@@ -78,7 +78,7 @@ public:
 
   void draw_cells() {
     picture_.fill({plot_}, paper);
-    std::map<int, std::vector<Rect>> shades;  // neighbours of one shade in a row are joined
+    std::map<int, std::vector<Rect>> shades;  // neighbours in a row with the same shade are joined
     constexpr int steps = 100;
     for (std::size_t i = 0; i < volumes_.rows; ++i)
       for (std::size_t j = 0; j < volumes_.columns;) {

@@ -17,7 +17,7 @@ using index_calc::Layout;
 
 constexpr Rank most_drawn_ranks = 16384;
 
-/// One side: its ranks in ascending order, and the number of each position in that order.
+/// The ranks of one side in ascending order, and maps between this order and positions in the layout.
 struct Ranks {
   std::vector<Rank> ascending, position;  ///< shape: [number in ascending order]
   std::vector<std::size_t> number;        ///< shape: [position]
@@ -58,7 +58,7 @@ void for_each_counted(const Redistribution& redistribution, const Ranks& produce
       count(i, consumers.number[static_cast<std::size_t>(consumer)], elements);
 }
 
-/// Does the same as for_each_counted, but takes the elements from the plans of all producers.
+/// Works like for_each_counted, but takes the numbers of elements from the plans of all producers.
 template <class Count>
 void for_each_planned(const Redistribution& redistribution, const Ranks& producers,
                       const Ranks& consumers, const Count& count) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tremula for C++: thin, header-only, with exceptions instead of statuses. tremula.h documents what
-// each call does, whether it blocks and whether it is collective. For sessions with an MPI communicator
-// include <tremula/tremula_mpi.h> first.
+// The C++ interface of Tremula: thin and header-only, with exceptions instead of statuses. tremula.h
+// documents what each call does, whether it blocks and whether it is collective. For sessions with an
+// MPI communicator, include <tremula/tremula_mpi.h> first.
 #if __cplusplus <= 201703L
 #error \
     "tremula.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::tremula; pkg-config: tremula_cpp)"
@@ -106,8 +106,8 @@ inline std::string joined(const std::vector<Index>& extents) {
 
 }  // namespace detail
 
-/// A layout: which rank owns which elements of an array, and how it stores its part. Copies of a Layout share one
-/// immutable value.
+/// A layout states which rank owns which elements of an array, and how each rank stores its part. Copies of a
+/// Layout share one immutable value.
 class Layout {
 public:
   struct Block {
@@ -142,7 +142,7 @@ public:
     static Placement replicate() { return {}; }
   };
 
-  /// Returns the layout that the text form describes; the manual explains it.
+  /// Returns the layout that `text` describes; the manual explains the form of the text.
   static Layout parse(const std::string& text) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_parse(text.c_str(), &handle));
@@ -153,7 +153,7 @@ public:
     return parse("shape=" + detail::joined(b.shape) + " grid=" + detail::joined(b.grid) + " " +
                  b.more);
   }
-  /// Returns a layout whose blocks are dealt round-robin to the grid coordinates.
+  /// Returns a layout whose blocks are distributed round-robin over the grid coordinates.
   static Layout block_cyclic(const BlockCyclic& b) {
     return parse("shape=" + detail::joined(b.shape) + " grid=" + detail::joined(b.grid) +
                  " block=" + detail::joined(b.block) +
@@ -169,8 +169,9 @@ public:
     }
     return parse(text + " " + m.more);
   }
-  /// Returns the layout that DTensor placements describe: each axis of the mesh cuts a dimension of what the axes
-  /// before it have left, or makes copies. Ranks are numbered last axis fastest. See tremula_layout_on_mesh.
+  /// Returns the layout that DTensor placements describe: each axis of the mesh either cuts a dimension of the
+  /// part that the axes before it have left or makes copies. Ranks are numbered with the last axis varying
+  /// fastest. See tremula_layout_on_mesh.
   /// @param placements  one for each axis of the mesh
   static Layout on_mesh(const std::vector<Index>& shape, const std::vector<Index>& mesh,
                         const std::vector<Placement>& placements) {
@@ -204,8 +205,8 @@ public:
         static_cast<std::int64_t>(points.size()), points.data(), &handle));
     return Layout(handle);
   }
-  /// Returns a layout in which this rank owns segments: the lengths[i] elements that begin with number begins[i]. They
-  /// follow each other in the buffer.
+  /// Returns a layout in which this rank owns segments. Segment i is the lengths[i] elements that begin with number
+  /// begins[i]. The segments follow each other in the buffer.
   static Layout of_segments(const Listed& l, std::span<const Index> begins,
                             std::span<const Index> lengths) {
     if (begins.size() != lengths.size())
@@ -216,8 +217,8 @@ public:
         static_cast<std::int64_t>(begins.size()), begins.data(), lengths.data(), &handle));
     return Layout(handle);
   }
-  /// Returns a layout in which this rank owns boxes, each stored row-major. They follow each other in the buffer.
-  /// Shape of origins and extents: [boxes * dimensions].
+  /// Returns a layout in which this rank owns boxes, each stored row-major. The boxes follow each other in the
+  /// buffer. Shape of origins and extents: [boxes * dimensions].
   static Layout of_boxes(const Listed& l, std::span<const Index> origins,
                          std::span<const Index> extents) {
     if (l.shape.empty() || origins.size() != extents.size() || origins.size() % l.shape.size() != 0)
@@ -262,7 +263,8 @@ public:
                                        part.strides.data(), &part.first, &part.allocated));
     return part;
   }
-  /// Returns the global index, along `dimension`, of the element that `rank` stores at local index `local`. 0-based.
+  /// Returns the global index, along `dimension`, of the element that `rank` stores at local index `local`. Both
+  /// indices are 0-based.
   Index global_index(int rank, int dimension, Index local) const {
     std::int64_t global = 0;
     detail::check(tremula_layout_global_index(handle_.get(), rank, dimension, local, &global));
@@ -272,7 +274,7 @@ public:
   struct Run {
     Index number = 0;  ///< number of the first element, in row-major order of the array
     Index place = 0;   ///< offset of the first element in the buffer, in elements
-    Index length = 0;  ///< how many elements
+    Index length = 0;  ///< number of elements
   };
   /// Returns the runs of elements that `rank` owns, in ascending order of their numbers.
   std::vector<Run> runs(int rank) const {
@@ -314,7 +316,7 @@ private:
     return (l.is_partial ? TREMULA_PARTIAL : 0u) | (l.has_copies ? TREMULA_COPIES : 0u);
   }
   explicit Layout(tremula_layout* handle) : handle_(handle, tremula_layout_free) {}
-  std::shared_ptr<tremula_layout> handle_;  // shared, so that a layout is a value
+  std::shared_ptr<tremula_layout> handle_;  // shared, so that a layout can be copied
 };
 
 /// How an array is changed when it is moved: to = alpha * op(from) + beta * to. See tremula_update.
@@ -325,7 +327,7 @@ struct Update {
   std::vector<Index> extents = {};  ///< extents of the part that is written; empty: all
   std::vector<Index> from_origin = {}, to_origin = {};  ///< where that part begins; empty: 0
 
-  /// Returns the update for the C interface. Valid as long as this object and the layouts exist.
+  /// Returns the update for the C interface. Valid while this object and the layouts exist.
   tremula_update handle(const Layout* from, const Layout& to, tremula_type from_type,
                         tremula_type to_type) const {
     const auto dimensions = static_cast<std::size_t>(to.dimensions());
@@ -372,8 +374,8 @@ struct Relabeling {
 };
 
 /// Returns the relabeling that moves the fewest bytes. See tremula_relabel.
-/// @param places  ranks with equal numbers are near each other; empty: every rank has a place of
-///                its own; shape: [rank]
+/// @param places  ranks with equal numbers are near each other; empty: every rank has its own
+///                place; shape: [rank]
 inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
                           const std::vector<int>& places = {}, bool exact = true) {
   const auto size = static_cast<std::size_t>(std::max(ranks, 0));
@@ -421,10 +423,12 @@ struct SessionOptions {
   }
 };
 
-/// Kind of a stream, a time series or the versions of one state: `kind` of tremula_out_open.
+/// Whether a stream is a time series or consists of the versions of one state: `kind` of
+/// tremula_out_open.
 enum class Kind { steps, state };
 
-/// How consumers get a version of a state, as a copy or out of the producer's arrays: `versions` of tremula_out_open.
+/// Whether consumers get a copy of a version of a state or read it from the producer's arrays: `versions` of
+/// tremula_out_open.
 enum class Versions { snapshot, lend };
 
 /// Policy for a step when queue_depth steps are under way to a consumer: `when_full` of tremula_out_open.
@@ -518,8 +522,8 @@ std::vector<PeerStatistics> peers_of(const Stream* stream) {
 
 }  // namespace detail
 
-/// An array of T in memory that peers on the same machine copy out of and into directly
-/// (tremula_allocate). Zeroed, on a page boundary. Move-only.
+/// An array of T in memory that peers on the same machine read and write directly
+/// (tremula_allocate). Zeroed, aligned to a page boundary, move-only.
 template <class T>
 class SharedArray {
 public:
@@ -596,7 +600,7 @@ void set_attribute(tremula_out_stream* out, int of, const std::string& name, con
 /// A copy of the attributes that a producer has set for a stream, a field or a step.
 class Attributes {
 public:
-  Attributes() = default;  ///< none
+  Attributes() = default;  ///< empty
   explicit Attributes(tremula_attributes* handle) : handle_(handle, tremula_attributes_free) {}
 
   /// Returns the names of the attributes, in the order in which they were set.
@@ -614,7 +618,7 @@ public:
   /// Returns how many values the attribute has.
   std::size_t count(const std::string& name) const { return at(name).count; }
   /// Returns the values of the attribute.
-  /// @tparam T  std::int64_t, double or std::string, as the producer set it; integers can also be got as double
+  /// @tparam T  std::int64_t, double or std::string, as the producer set it; integers can also be read as double
   /// @throws Error if there is no attribute of that name, or if it has a different type
   template <class T>
   std::vector<T> values(const std::string& name) const {
@@ -641,7 +645,7 @@ public:
                     " (1 integers, 2 reals, 3 texts); ask for the type that was set");
   }
   /// Returns the only value of the attribute.
-  /// @throws Error as values() does, and if the attribute has more values or none
+  /// @throws Error as values() does, and if the attribute has no value or several
   template <class T>
   T value(const std::string& name) const {
     auto all = values<T>(name);
@@ -672,7 +676,7 @@ private:
         tremula_attributes_at(handle_.get(), found, nullptr, &at.type, &at.count, &at.values));
     return at;
   }
-  std::shared_ptr<tremula_attributes> handle_;  // shared, so that it is a value
+  std::shared_ptr<tremula_attributes> handle_;  // shared, so that attributes can be copied
 };
 
 /// A field that was declared for a stream, with elements of type T.
@@ -687,7 +691,7 @@ struct Part {
   std::vector<Index> shape;   ///< extents of the whole array
 };
 
-/// The step of an OutStream::put_async, for is_taken and wait.
+/// Identifies the step of an OutStream::put_async, for is_taken and wait.
 struct Request {
   std::uint64_t number = 0;
 };
@@ -762,8 +766,8 @@ public:
   }
   /// Sets the time of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
   void time(std::int64_t time) { detail::check(tremula_out_time(handle_.get(), time)); }
-  /// Hands over this rank's part of a field. Outside begin_step and end_step the call is a whole step, for a stream of
-  /// one field; if such a call fails, the next one continues the same step.
+  /// Hands over this rank's part of a field. Outside begin_step and end_step, the call is a whole step of a stream
+  /// that has one field; if such a call fails, the next call continues the same step.
   /// @param data  the whole local buffer, local(rank).allocated elements of the layout; another size is an error
   template <class T>
   void put(Field<T> field, std::span<const std::type_identity_t<T>> data) {
@@ -775,7 +779,7 @@ public:
   }
   /// Hands over a field as put does, but `data` must not change until is_taken(request) is true or wait(request)
   /// returns. Data in a SharedArray is then copied only once, by a consumer on this machine. Outside begin_step
-  /// and end_step the call is a whole step.
+  /// and end_step, the call is a whole step.
   template <class T>
   Request put_async(Field<T> field, std::span<const std::type_identity_t<T>> data) {
     const bool is_whole_step = !in_step_;
@@ -802,15 +806,15 @@ public:
     if (status != TREMULA_INVALID_ARGUMENT) is_open_ = in_step_ = false;
     detail::check(status);
   }
-  /// Gives the field a new layout of the same shape, which holds from the next step: see tremula_out_redeclare.
-  /// Collective.
+  /// Gives the field a new layout of the same shape, which applies from the next step: see
+  /// tremula_out_redeclare. Collective.
   template <class T>
   void redeclare(Field<T> field, const Layout& layout) {
     redeclare(std::span(&field.number, 1), std::span(&layout, 1));
   }
-  /// Gives several fields new layouts at once, at the cost of one field.
+  /// Gives several fields new layouts in one call, at the cost of one field.
   /// @param fields   numbers of the fields (Field::number)
-  /// @param layouts  one for each of `fields`, in their order
+  /// @param layouts  one for each of `fields`, in the same order
   void redeclare(std::span<const int> fields, std::span<const Layout> layouts) {
     const auto handles = detail::handles_of(fields, layouts);
     detail::check(tremula_out_redeclare(handle_.get(), static_cast<int>(fields.size()),
@@ -830,7 +834,7 @@ public:
     detail::check(tremula_out_step_statistics(handle_.get(), &s));
     return s;
   }
-  /// Returns one entry for each rank on the other side over links that are open.
+  /// Returns one entry for each rank on the other side of an open link.
   std::vector<PeerStatistics> peers() const {
     return detail::peers_of<tremula_out_peers>(handle_.get());
   }
@@ -845,7 +849,7 @@ private:
 
 /// Options of InStream::relabel: see tremula_in_relabel.
 struct RelabelOptions {
-  std::string method = "exact";  ///< or "greedy"
+  std::string method = "exact";  ///< "exact" or "greedy"
 
   std::string text() const { return "{method: " + method + "}"; }
 };
@@ -853,7 +857,7 @@ struct RelabelOptions {
 /// The consumer's end of a stream.
 class InStream {
 public:
-  /// Asks for a field in a layout of this group: see tremula_in_field.
+  /// Requests a field in a layout of this group: see tremula_in_field.
   template <class T>
   Field<T> field(const std::string& name, const Layout& layout) {
     Field<T> field;
@@ -861,7 +865,7 @@ public:
                                    layout.handle(), &field.number));
     return field;
   }
-  /// Asks for a field that is changed when it is got: every get computes data = alpha * op(field) + beta * data.
+  /// Requests a field that is changed when it is got: every get computes data = alpha * op(field) + beta * data.
   template <class T>
   Field<T> field(const std::string& name, const Layout& layout, const Update& update) {
     Field<T> field;
@@ -879,13 +883,13 @@ public:
   }
   /// Waits for the next step and begins it.
   StepStatus begin_step() { return status_of(tremula_in_begin_step(handle_.get())); }
-  /// Begins the next step, but waits for it at most `seconds`; 0: does not wait.
+  /// Begins the next step, but waits at most `seconds` for it; 0: does not wait.
   StepStatus begin_step(double seconds) {
     return status_of(tremula_in_begin_step_within(handle_.get(), seconds));
   }
   /// Begins the newest step at or before `time`. Collective; see tremula_in_begin_step_at.
   /// @param unit  the unit of `time`, which must be the stream's "time_unit"; empty: not compared
-  /// @return up_to_date if that step has been begun before
+  /// @return up_to_date if that step has already been begun
   StepStatus begin_step_at(std::int64_t time, const std::string& unit = {}) {
     return status_of(
         tremula_in_begin_step_at(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
@@ -896,7 +900,7 @@ public:
     return status_of(
         tremula_in_begin_step_around(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
   }
-  /// Returns whether begin_step would return at once. Never blocks.
+  /// Returns whether begin_step would return immediately. Never blocks.
   bool is_ready() {
     int is_ready = 0;
     detail::check(tremula_in_is_ready(handle_.get(), &is_ready));
@@ -931,25 +935,26 @@ public:
     detail::check(tremula_in_layout(handle_.get(), field.number, &handle));
     return Layout(handle);
   }
-  /// Gives the field a new layout of the same shape, which holds from a later step: see tremula_in_redeclare.
-  /// Collective.
+  /// Gives the field a new layout of the same shape, which applies from a later step: see
+  /// tremula_in_redeclare. Collective.
   template <class T>
   void redeclare(Field<T> field, const Layout& layout) {
     redeclare(std::span(&field.number, 1), std::span(&layout, 1));
   }
-  /// Gives several fields new layouts at once: the field with the number fields[i] gets layouts[i].
+  /// Gives several fields new layouts in one call: the field with the number fields[i] gets layouts[i].
   void redeclare(std::span<const int> fields, std::span<const Layout> layouts) {
     const auto handles = detail::handles_of(fields, layouts);
     detail::check(tremula_in_redeclare(handle_.get(), static_cast<int>(fields.size()),
                                        fields.data(), handles.data()));
   }
-  /// Returns how many calls to redeclare hold for the step begun last: see tremula_in_redeclarations.
+  /// Returns how many calls to redeclare apply to the step begun last: see tremula_in_redeclarations.
   std::uint64_t redeclarations() const {
     std::uint64_t count = 0;
     detail::check(tremula_in_redeclarations(handle_.get(), &count));
     return count;
   }
-  /// Returns whether get of the step begun last writes every element of this rank's part: see tremula_in_fills.
+  /// Returns whether get, for the step begun last, writes every element of this rank's part: see
+  /// tremula_in_fills.
   template <class T>
   bool fills(Field<T> field) const {
     int fills = 0;
@@ -979,12 +984,12 @@ public:
     detail::check(tremula_in_step_statistics(handle_.get(), &s));
     return s;
   }
-  /// Returns one entry for each rank on the other side over links that are open.
+  /// Returns one entry for each rank on the other side of an open link.
   std::vector<PeerStatistics> peers() const {
     return detail::peers_of<tremula_in_peers>(handle_.get());
   }
 
-  /// Returns the handle of the C interface, for libraries built on top of it. Stays owned by this object.
+  /// Returns the handle of the C interface, for libraries built on top of it. This object keeps ownership.
   tremula_in_stream* handle() const noexcept { return handle_.get(); }
 
 private:
@@ -1060,10 +1065,10 @@ public:
     detail::check(tremula_session_allgather(handle_.get(), &mine, sizeof mine, all.data()));
     return all;
   }
-  /// Returns the handle of the C interface, for libraries built on top of it. Stays owned by this object.
+  /// Returns the handle of the C interface, for libraries built on top of it. This object keeps ownership.
   tremula_session* handle() const noexcept { return handle_.get(); }
 
-  /// Sets a function by which the application can end calls that wait: see tremula_session_ask.
+  /// Sets a function with which the application can end calls that wait: see tremula_session_ask.
   /// @param is_over  returns true to end the wait; must not throw. Empty: removes the function
   void ask(std::function<bool()> is_over) {
     auto next = std::make_unique<std::function<bool()>>(std::move(is_over));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tremula for C++, the part that needs MPI: moves arrays of one job from one layout to another,
-// without a server. tremula_mpi.h documents what each call does.
+// The part of the C++ interface that needs MPI. It moves arrays of one job from one layout to
+// another, without a server. tremula_mpi.h documents what each call does.
 #if __cplusplus <= 201703L
 #error \
     "tremula_mpi.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::mpi; pkg-config: tremula_mpi tremula_cpp)"
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tremula/tremula_mpi.h"
-// Included after tremula_mpi.h, so that sessions take communicators.
+// Included after tremula_mpi.h, so that sessions accept communicators.
 #include "tremula/tremula.hpp"
 
 namespace tremula {
@@ -52,7 +52,8 @@ public:
     handle_.reset(handle);
   }
   /// Moves the only array.
-  /// @throws Error TREMULA_INVALID_ARGUMENT if the elements are not of the types that it was made for
+  /// @throws Error TREMULA_INVALID_ARGUMENT if the elements are not of the types for which the
+  /// redistribution was made
   template <detail::Elements From, detail::WritableElements To>
   void operator()(const From& from, To&& to) {
     if (count_ == 1 && (detail::element_type_of<From>() != from_type_ ||
@@ -64,9 +65,9 @@ public:
             {{std::as_writable_bytes(std::span(std::ranges::data(to), std::ranges::size(to)))}});
   }
   /// Moves all arrays.
-  /// @param from, to  one buffer for each array, in their order
-  /// @throws Error TREMULA_INVALID_ARGUMENT for a buffer that cannot be used, and `to` is untouched; TREMULA_MISMATCH
-  /// on the ranks that this one sends to, whose `to` is undefined
+  /// @param from, to  one buffer for each array, in the order of the arrays
+  /// @throws Error TREMULA_INVALID_ARGUMENT for a buffer that cannot be used; `to` is then unchanged. The ranks to
+  /// which this rank sends get TREMULA_MISMATCH, and their `to` is undefined
   void operator()(const std::vector<std::span<const std::byte>>& from,
                   const std::vector<std::span<std::byte>>& to) {
     if (from.size() != count_ || to.size() != count_)
@@ -93,8 +94,8 @@ public:
   }
 
 private:
-  /// Throws, after having the C function refuse the call as well, so that the call counts on this rank as on all
-  /// others.
+  /// Makes the C function refuse the call as well and then throws, so that the call counts on this rank as it
+  /// does on all other ranks.
   [[noreturn]] void refuse(const std::string& why) {
     static_cast<void>(
         tremula_redistribution_run(handle_.get(), nullptr, nullptr, nullptr, nullptr));
@@ -106,12 +107,12 @@ private:
   std::unique_ptr<tremula_redistribution, detail::Free<tremula_redistribution_free>> handle_;
 };
 
-/// Moves one array once. The plan stays with `comm`, so that a later call with equal layouts and an
+/// Moves one array once. The plan is kept with `comm`, so a later call with equal layouts and an
 /// equal update makes no plan, unless ranks list their elements. Collective.
 /// @param from, to  the whole local buffers of this rank in the two layouts
-/// @throws Error TREMULA_INVALID_ARGUMENT for a buffer of another size, and `to` is untouched; TREMULA_MISMATCH on the
-/// ranks that this one sends to, whose `to` is undefined, and where ranks pass different layouts; TREMULA_TIMED_OUT
-/// if a rank does not call within `step_timeout`
+/// @throws Error TREMULA_INVALID_ARGUMENT for a buffer of another size; `to` is then unchanged. The ranks to which
+/// this rank sends get TREMULA_MISMATCH, and their `to` is undefined. TREMULA_MISMATCH also if ranks pass different
+/// layouts; TREMULA_TIMED_OUT if a rank does not call within `step_timeout`
 template <detail::Elements From, detail::WritableElements To>
 void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
                   const From& from, To&& to, const Update& update = {}) {
