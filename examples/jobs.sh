@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# For bash, sourced by the run.sh of the examples: starts a server and jobs with a deadline, and ends everything that
-# was started, however the script ends.
-# Reads the variables name, build, output and deadline.
+# Sourced by the run.sh of each example (bash only). Starts a server and jobs with a deadline, and ends everything that
+# it has started, however the script ends. Reads the variables name, build, output and deadline.
 fail() {
   echo "$name: $*" >&2
   exit 1
 }
 
-# find_programs NAME...: sets bin[NAME] to the path of the program: in the build folder of Tremula, or of a single
-# example, or installed
+# find_programs NAME...: sets bin[NAME] to the path of each program, which may be in the build folder of Tremula, in
+# that of a single example, or installed
 declare -A bin
 find_programs() {
   local program place
@@ -41,18 +40,18 @@ trap end_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# start LOG COMMAND...: starts the command in the background, with the deadline; its pid is in $!. Each has its own
-# TMPDIR: two mpiruns that share one may both try to create the same folder in it, and one then gives up.
+# start LOG COMMAND...: starts the command in the background, with the deadline; its pid is in $!. Each command has its
+# own TMPDIR: two mpiruns that share one may both try to create the same folder in it, and then one of them fails.
 start() {
   local log=$1 temporary=$scratch/tmp.${#running[@]}
   shift
   mkdir "$temporary"
-  : >"$log"  # so that a tail that begins now finds it
+  : >"$log"  # a tail that starts now must find the file
   TMPDIR=$temporary timeout --kill-after=10 "$deadline" "$@" >"$log" 2>&1 &
   running+=($!)
 }
 
-# await FILE WHAT PID LOG: waits until the file has contents
+# await FILE WHAT PID LOG: waits until the file is not empty
 await() {
   local tenths=0
   until [[ -s $1 ]]; do
@@ -69,7 +68,7 @@ start_server() {
   export TREMULA_SERVER=file:$scratch/server
 }
 
-# end_well WHAT PID LOG [...]: waits for all of them; if any failed, prints why and ends the script
+# end_well WHAT PID LOG [...]: waits for all these processes; if any failed, prints why and ends the script
 end_well() {
   local failed=0
   while [[ $# -gt 0 ]]; do

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""blocks.py PAGE TEST [NUMBER]: prints the code blocks of a page that TEST runs, or only number NUMBER of them,
-counted from 1. blocks.py refresh PAGE...: updates blocks that show a file. blocks.py parts FOLDER PAGE...: writes each
-block that is compiled by docs.parts to FOLDER/PAGE_NUMBER.inc.
+"""blocks.py PAGE TEST [NUMBER]: prints the code blocks of PAGE that TEST runs, or only block NUMBER of them, counted
+from 1.
+blocks.py refresh PAGE...: updates the blocks that show a file.
+blocks.py parts FOLDER PAGE...: writes each block that is compiled by docs.parts to FOLDER/PAGE_NUMBER.inc.
 
 The words after the language of a block state its use:
     ```cpp is examples/00_quick_start/producer.cpp    it equals that file, which the build compiles and tests run
     ```sh run by install.quick_start                  that test extracts it from the page and runs it
     ```cpp compiled by docs.parts                     a part of a program, which the build compiles
-    ```sh not run: needs two hosts                    nothing runs it, for that reason
+    ```sh not run: needs two hosts                    not run, for the reason given
     ```text                                           neither a program nor a command: output, a drawing, a layout
 """
 import re
@@ -26,7 +27,7 @@ class Fence(NamedTuple):
 
 
 class Block(NamedTuple):
-    line: int  # of the fence, counted from 1
+    line: int  # line number of the opening fence, counted from 1
     language: str
     words: str
     code: str
@@ -38,7 +39,7 @@ def fence(line: str) -> Fence | None:
 
 
 def lines(page: Path) -> Iterator[tuple[bool, str]]:
-    """Yields each line, and whether it belongs to a code block, its fences included."""
+    """Yields, for each line, whether it belongs to a code block (its fences do), and the line itself."""
     inside = False
     for line in page.read_text().splitlines():
         at_fence = fence(line) is not None

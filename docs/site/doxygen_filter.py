@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""doxygen_filter.py HEADER: prints the header with comments in Doxygen's form. A plain comment describes the
-declaration after it or, if it follows code on its line, the declaration before it. Indented lines in a comment stay as
-they are."""
+"""doxygen_filter.py HEADER: prints the header with its comments in Doxygen's syntax. A plain comment describes
+the declaration after it or, if it follows code on its line, the declaration before it. Indented lines in a comment stay
+as they are."""
 import re
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ HEAD = re.compile(r"\A/\* SPDX[^\n]*\n#ifndef (\w+)\n#define \w+\n(?:/\*)?")
 
 
 def escaped(line: str) -> str:
-    """Escapes what Doxygen would take for a command or HTML, outside of `code`."""
+    """Escapes everything outside `code` that Doxygen would take for a command or HTML."""
     parts = line.split("`")
     parts[::2] = [re.sub(r"([\\@<>#&])", r"\\\1", part) for part in parts[::2]]
     return "`".join(parts)
@@ -52,7 +52,7 @@ def of_c(text: str, name: str) -> str:
     first = HEAD.match(text)
     assert first, f"{name}: expected the head of an installed header"
     rest = text[first.end() - 2 :] if first.group(0).endswith("/*") else text[first.end() :]
-    whole = rest.startswith("/*")  # the comment of the file
+    whole = rest.startswith("/*")  # the first comment describes the file
     rest = re.sub(r"(?m)^([^\n]*?)/\*(.*?)\*/", comment, rest, flags=re.DOTALL | re.MULTILINE)
     if whole:
         rest = rest.replace("/** ", f"/** @file {name}\n", 1)

@@ -50,7 +50,7 @@ GROUPS: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-# Classes whose objects an application gets from calls.
+# Classes that applications get from calls and do not construct.
 MADE_BY_THE_PACKAGE = {"Field", "Error", "OutStep", "InStep", "Request"}
 
 # Methods that are public only for other modules of the package.
@@ -77,7 +77,7 @@ class Package:
         return _definitions(self._folder / (self._modules[name].replace(".", "/") + ".py"))[name]
 
     def bases(self, name: str, node: ast.ClassDef) -> list[ast.ClassDef]:
-        """Returns the bases of a class that its module imports from stream.py in the same folder, e.g. Stream of
+        """Returns the bases of a class that its module imports from stream.py in the same folder, e.g. Stream for
         OutStream."""
         path = self._folder / (self._modules[name].replace(".", "/") + ".py")
         found = []
@@ -129,7 +129,7 @@ def _parameter(name: str, default: ast.expr | None) -> str:
 
 
 STARTS = (":param", ":raises", ":return", ">>>")  # beginnings of lines that start a new paragraph
-COLUMNS = re.compile(r"[\w.]+(, [\w.]+)* {2,}\S")  # a name, two blanks or more, and its meaning
+COLUMNS = re.compile(r"[\w.]+(, [\w.]+)* {2,}\S")  # a name, two or more spaces, and its meaning
 
 
 def docstring_of(node: ast.AST) -> str:
@@ -168,7 +168,7 @@ def rendered(docstring: str, indent: str = "") -> Iterator[str]:
         else:
             while end < len(lines) and lines[end] and not lines[end].startswith(STARTS):
                 if end + 1 < len(lines) and lines[end + 1].startswith("    "):
-                    break  # it is set in columns
+                    break  # a table in columns begins here
                 end += 1
             yield from _filled(_escaped(re.sub("::$", ":", " ".join(lines[at:end]))), indent, indent)
         at = end
@@ -185,7 +185,7 @@ def _filled(text: str, first: str, others: str) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Escapes what Markdown would take for emphasis, a tag or a link, outside of code."""
+    """Escapes everything outside code that Markdown would take for emphasis, a tag or a link."""
     pieces = re.split(r"(``.+?``|`.+?`)", text)
     return "".join(p if p.startswith("`") else re.sub(r"(\*|<|\b_|_\b|\](?=\())", r"\\\1", p) for p in pieces)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """site.py [FOLDER]: builds the manual in FOLDER/site (build/docs/site) from docs/ and the pages next to the code,
-without a network. Exits with 1 if MkDocs or Doxygen warns, or if a link leads nowhere."""
+without network access. Exits with 1 if MkDocs or Doxygen warns, or if a link leads nowhere."""
 import html.parser
 import json
 import os
@@ -30,7 +30,7 @@ class Broken(Exception):
 
 
 def sources() -> dict[str, str]:
-    """Returns the place in the site of every page of the source tree."""
+    """Returns the path in the site of every page of the source tree."""
     found = {}
     for path in sorted(ROOT.rglob("*.md")):
         name = path.relative_to(ROOT).as_posix()
@@ -41,7 +41,7 @@ def sources() -> dict[str, str]:
 
 
 class Stage:
-    """Copies pages, and what they link to, to where MkDocs reads them."""
+    """Copies pages, and the files they link to, into the folder that MkDocs reads."""
 
     def __init__(self) -> None:
         self.places = sources()
@@ -49,7 +49,7 @@ class Stage:
         self.interface = {entry.findtext("name", ""): entry.findtext("filename", "") for entry in files if entry.get("kind") == "file"}
 
     def place_of(self, target: str, page: str) -> str:
-        """Returns where the site has a file or folder of the source tree."""
+        """Returns the path in the site of a file or folder of the source tree."""
         path = ROOT / target
         if path.is_dir():
             if (path / "README.md").exists():
@@ -146,7 +146,7 @@ class Page(html.parser.HTMLParser):
 
 
 def finish(path: Path, names: dict[str, str]) -> None:
-    """Lets wide tables scroll by themselves, and links names of the interface to Doxygen's pages."""
+    """Makes wide tables scroll on their own, and links names of the interface to Doxygen's pages."""
     text = path.read_text()
     root = os.path.relpath(SITE, path.parent)
 
@@ -161,7 +161,7 @@ def finish(path: Path, names: dict[str, str]) -> None:
 
 
 def mend(path: Path) -> None:
-    """Removes links to a list of nested classes that is not there: Doxygen 1.9.4 makes them even if all are private."""
+    """Removes links to a list of nested classes that is missing: Doxygen 1.9.4 links it even if all are private."""
     text = path.read_text()
     if 'id="nested-classes"' not in text and 'name="nested-classes"' not in text:
         path.write_text(re.sub(r'<a href="#nested-classes">[^<]*</a>(&#160;\||\s*\|)?', "", text))
@@ -177,8 +177,8 @@ def interface_names() -> dict[str, str]:
 
 
 def check(pages: dict[Path, Page]) -> list[str]:
-    """Returns the faults of all links: each must lead to a file of the site and to an anchor in it, and nothing may be
-    loaded from elsewhere."""
+    """Returns the faults of all links: each must lead to a file of the site and, if it names an anchor, to an anchor in
+    that file. Nothing may be loaded from elsewhere."""
     wrong = []
     for path, page in pages.items():
         for link in page.links + page.loads:

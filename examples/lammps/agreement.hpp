@@ -8,16 +8,16 @@
 
 namespace melt {
 
-/// Each step has a row for every atom: `id` in 64 bits, as keys are; `x`, its position in the
-/// periodic box of LAMMPS; and `unwrapped`, its position if it leaves the box instead of entering
-/// it again at the other end. The attribute `box` of `x` has the lengths of the box. The time is
-/// the timestep.
+/// Each step has a row for every atom: `id` in 64 bits, as keys must be; `x`, its position in the
+/// periodic box of LAMMPS; and `unwrapped`, its position if atoms left the box instead of entering
+/// it again at the opposite end. The attribute `box` of `x` holds the edge lengths of the box. The
+/// time of a step is its timestep.
 inline constexpr const char* stream_name = "atoms";
 
 inline constexpr int every = 50;       ///< timesteps from one step of the stream to the next
 inline constexpr double cutoff = 2.5;  ///< cutoff distance of the forces, and of g(r)
 inline constexpr int bins = 125;       ///< number of bins of g(r)
-inline constexpr int digits = 10;      ///< how many digits LAMMPS prints
+inline constexpr int digits = 10;      ///< number of digits that LAMMPS prints
 
 /// Runs `work` between MPI_Init_thread and MPI_Finalize. An exception on one rank ends the whole
 /// job with status 1, because the other ranks wait for this one.

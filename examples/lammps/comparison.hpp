@@ -16,7 +16,7 @@ namespace melt {
 
 using Lines = std::vector<std::vector<double>>;
 
-/// Returns the numbers of each line; none for a comment.
+/// Returns the numbers of each line; a comment has none.
 inline Lines read_table(const std::string& name) {
   std::ifstream file(name);
   if (!file) throw std::runtime_error("expected a table, found no file " + name);
@@ -33,8 +33,8 @@ inline Lines read_table(const std::string& name) {
 }
 
 /// Returns whether `found` rounds to what LAMMPS printed. The two programs add their terms in
-/// different orders, which may change the rounding if `found` is half-way between two printed
-/// numbers: hence 0.501.
+/// different orders, which may change the rounding if `found` is halfway between two printable
+/// numbers, hence 0.501.
 inline bool agrees(double printed, double found) {
   if (printed == 0) return found == 0;
   const double last_digit = std::pow(10, std::floor(std::log10(std::abs(printed))) + 1 - digits);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the atoms and computes their mean-square displacement, for which the id of an atom keeps it
-// on one rank, and the radial distribution function g(r), for which each rank takes all atoms.
-// Writes both as LAMMPS does, and compares them with what LAMMPS wrote.
+// Takes the atoms and computes two quantities: their mean-square displacement, from atoms that are
+// distributed by id and so stay on one rank, and the radial distribution function g(r), for which
+// each rank takes all atoms. Writes both in the format of LAMMPS, and compares them with the
+// results of LAMMPS.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -21,7 +22,7 @@ namespace {
 
 using namespace melt;
 
-/// Returns the sums of squares along x, y, z and of all three, over the atoms of this rank.
+/// Returns the sums of squared displacements along x, y, z and all three, over this rank's atoms.
 std::array<double, 4> squares(const std::vector<double>& places, const std::vector<double>& first) {
   std::array<double, 4> sums{};
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -79,8 +80,8 @@ private:
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-/// Writes g(r), the number of atoms at a distance from an atom divided by that in a gas without
-/// forces, and next to it the number of atoms within that distance.
+/// Writes g(r), the number of atoms at distance r from an atom divided by that number in a gas
+/// without forces, followed by the number of atoms within distance r.
 void write_distribution(Table& table, std::int64_t time, const std::vector<double>& counts,
                         double atoms, const std::vector<double>& box) {
   const double width = cutoff / bins, density = (atoms - 1) / (box[0] * box[1] * box[2]);

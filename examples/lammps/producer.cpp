@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a LAMMPS script through the LAMMPS library. Every `every` timesteps, each rank puts the
-// atoms that it owns at that time. LAMMPS is used as Debian packages it, and knows nothing about
-// Tremula.
+// atoms that it owns at that time. LAMMPS is Debian's unmodified package, which contains no code
+// for Tremula.
 #include <mpi.h>
 #define LAMMPS_LIB_MPI
 #include <lammps/library.h>
@@ -23,7 +23,7 @@ namespace {
 using namespace melt;
 using Lammps = std::unique_ptr<void, decltype(&lammps_close)>;
 
-/// Throws the error of LAMMPS, if any. A LAMMPS built with exceptions goes on after an error; one
+/// Throws the error of LAMMPS, if any. A LAMMPS built with exceptions continues after an error; one
 /// built without them ends the job.
 void check(const Lammps& lammps) {
   char text[500];

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs LAMMPS and its analysis: a server, the producer on 4 ranks, the consumer on 3.
-# Exit code 0 only if both jobs ended well and the analysis agrees with what LAMMPS itself wrote.
+# The exit code is 0 only if both jobs ended well and the analysis agrees with what LAMMPS itself wrote.
 set -euo pipefail
 
 usage() {
@@ -36,7 +36,7 @@ start "$output/consumer.log" "${launch[@]}" -n 3 "${bin[lammps_consumer]}" "$out
 consumer=$!
 end_well "the producer" "$producer" "$output/producer.log" "the consumer" "$consumer" "$output/consumer.log"
 
-grep -E '^(producer|migration) ' "$output/producer.log"  # the rest is output of LAMMPS
+grep -E '^(producer|migration) ' "$output/producer.log"  # the remaining lines are output of LAMMPS
 sed '/^right/,$d' "$output/consumer.log"
 echo "wall time    $((SECONDS - started)) s"
 grep '^right' "$output/consumer.log"

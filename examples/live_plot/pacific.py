@@ -13,10 +13,10 @@ import numpy as np
 STREAM, FIELD = "tsunami", "elevation"  # metres above still water; shape [rows][columns], south to north; 0 on land
 STEPS = 300
 MINUTES_PER_STEP = 2
-WEST, SOUTH = 120.0, -50.0  # degrees, of the first point of the relief
-DEGREES = (112, 170)  # of latitude and longitude
+WEST, SOUTH = 120.0, -50.0  # position of the first point of the relief, in degrees
+DEGREES = (112, 170)  # extents in latitude and longitude
 POINTS_PER_DEGREE = 12  # ETOPO5
-SHALLOWEST = 10.0  # metres; the producer has no shallower sea
+SHALLOWEST = 10.0  # metres; the producer makes the sea at least this deep
 RELIEF = os.environ.get("TSUNAMI_RELIEF", "/usr/share/ferret-vis/data/etopo5.cdf")
 
 
@@ -26,7 +26,7 @@ def shape(cell_minutes: int) -> tuple[int, int]:
 
 
 def minutes_at(step: int) -> int:
-    """Returns the model time of a step since the earthquake."""
+    """Returns the model time from the earthquake to a step, in minutes."""
     return (step + 1) * MINUTES_PER_STEP
 
 
@@ -37,7 +37,7 @@ def clock(step: int) -> str:
 
 def edges() -> tuple[float, float, float, float]:
     """Returns west, east, south, north in degrees, in the order of the extent of matplotlib's imshow. A point of the
-    relief is the middle of its 5'."""
+    relief is in the middle of a square of 5'."""
     half = 0.5 / POINTS_PER_DEGREE
     return WEST - half, WEST + DEGREES[1] - half, SOUTH - half, SOUTH + DEGREES[0] - half
 
@@ -50,8 +50,8 @@ def latitudes(cell_minutes: int) -> Any:
 
 
 def depth(cell_minutes: int) -> Any:
-    """Returns the depth of still water in metres, 0 on land; shape [rows][columns]. A cell has the mean of its
-    points."""
+    """Returns the depth of still water in metres, 0 on land; shape [rows][columns]. The height of a cell is the mean
+    of its points."""
     nodes = cell_minutes // 5
     rows, columns = (n * POINTS_PER_DEGREE for n in DEGREES)
     start = round((SOUTH + 90) * POINTS_PER_DEGREE), round(WEST * POINTS_PER_DEGREE)

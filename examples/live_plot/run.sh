@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Watches the running tsunami: a server, the producer on 4 MPI ranks, and watch.py, which draws the newest step whenever
-# it is ready for one. Exit code 0 only if all that it drew is what the producer put, including the last step.
+# it is ready for one. The exit code is 0 only if every step that it drew is what the producer put, and the last step is
+# among them.
 set -euo pipefail
 
 usage() {

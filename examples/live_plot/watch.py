@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # %% [markdown]
-# Watching the running tsunami, as a notebook: the cells begin with `# %%`, which Jupyter (with Jupytext), VS Code and
-# PyCharm run one by one; `python3 watch.py` runs them all. TREMULA_SERVER names the server, OUTPUT the folder of the
-# pictures, SUMMARY the producer's summary, with which the last cell compares the steps.
+# A notebook that watches the running tsunami. Each cell begins with `# %%`; Jupyter (with Jupytext), VS Code and
+# PyCharm run the cells one by one, and `python3 watch.py` runs them all. TREMULA_SERVER names the server, OUTPUT the
+# folder for the pictures, and SUMMARY the producer's summary, with which the last cell compares the steps.
 
-# %% What we want: the newest step whenever we are ready for one. The simulation never waits for us.
+# %% We want the newest step whenever we are ready for one. The simulation never waits for us.
 import json
 import os
 import time
@@ -20,7 +20,7 @@ output = Path(os.environ.get("OUTPUT", "."))
 (output / "frames").mkdir(parents=True, exist_ok=True)
 
 session = tremula.Session("watcher")
-found = session.describe(pacific.STREAM)  # waits until the producer is there
+found = session.describe(pacific.STREAM)  # waits until the producer has opened the stream
 shape = found.fields[pacific.FIELD].layout.shape
 stream = session.in_stream(pacific.STREAM, steps="latest")
 elevation = stream.field(pacific.FIELD, "f32", tremula.Layout.block(shape, (1, 1)))  # the whole field, on one rank
@@ -45,7 +45,7 @@ sea = draw(axes, np.zeros(shape, np.float32))
 frame.colorbar(sea, label="height of the sea surface, cm", extend="both", shrink=0.8)
 
 # %% Watch. live.png is always the newest picture; frames/ has all pictures.
-hours = [1, 2, 4, 6, 8, 10]  # panels of the picture that remains at the end: the first step at or after each hour
+hours = [1, 2, 4, 6, 8, 10]  # one panel each in the final picture: the first step seen at or after that hour
 kept = {}
 steps, hashes = [], []
 start = time.monotonic()
@@ -64,7 +64,7 @@ for step in stream:
     path = output / "frames" / f"step_{number:03}.png"
     frame.savefig(path, dpi=80)
     (output / "live.part").write_bytes(path.read_bytes())
-    (output / "live.part").rename(output / "live.png")  # so that it is never half a picture
+    (output / "live.part").rename(output / "live.png")  # so that live.png is never half a picture
 stream.close()
 session.close()
 print(f"saw {len(steps)} of {pacific.STEPS} steps in {time.monotonic() - start:.1f} s, the last one {steps[-1]}")
@@ -85,7 +85,7 @@ figure.savefig(output / "tsunami.png", dpi=100)
 print(f"pictures: {output / 'tsunami.png'}, {output / 'live.png'}, {len(steps)} in {output / 'frames'}")
 figure
 
-# %% Was it right? The steps came in order, including the last one, and each as the producer put it.
+# %% Was it right? The steps arrived in order, the last one among them, and each is what the producer put.
 if "SUMMARY" in os.environ:
     summary = Path(os.environ["SUMMARY"])
     end = time.monotonic() + 60

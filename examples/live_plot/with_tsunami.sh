@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# For bash, sourced by the run.sh of examples that watch the tsunami: finds a Python that has the package, and starts a
-# server and the producer.
-# Reads the variables name, build, output, minutes, deadline and needs.
+# Sourced by the run.sh of examples that watch the tsunami (bash only). Finds a Python that has the package, and starts
+# a server and the producer. Reads the variables name, build, output, minutes, deadline and needs.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../jobs.sh"
 find_programs tremula tsunami_producer
 
-# The installed package, or else the package in the source tree, with the library of the build.
+# Uses the installed package, or else the package in the source tree with the library of the build.
 python=${TREMULA_PYTHON:-/usr/bin/python3}
 export PYTHONDONTWRITEBYTECODE=1
 if ! (cd / && "$python" -c "import tremula; tremula.version()") 2>/dev/null; then

@@ -1,10 +1,10 @@
 ! SPDX-License-Identifier: Apache-2.0
-! The atmosphere: computes the fluxes into the sea from the winds, air and humidity of a climatology. Each rank has a
-! box.
+! The atmosphere: computes the fluxes into the sea from the winds, air temperature and humidity of a climatology. Each
+! rank has a box of the grid.
 !
 !   atmosphere INPUT OUTPUT FIRST_DAY DAYS BOXES_X BOXES_Y
 !
-! OUTPUT/atmosphere.bin gets the sea temperature that arrived for each day.
+! OUTPUT/atmosphere.bin receives the sea temperature that arrived for each day.
 program atmosphere
   use mpi
   use models
@@ -62,7 +62,7 @@ program atmosphere
         now(i, j) = of_date(months(:, i, j), first_day*day + date)
       end do
     end do
-    ! Where there is no sea, the surface has the temperature of the air.
+    ! The surface has the temperature of the air wherever there is no sea.
     call fluxes(now(:, 1), now(:, 2), now(:, 3), now(:, 4), now(:, 5), sun(latitude, first_day*day + date), &
       merge(sst, now(:, 1), has_sea > 0), heat, taux, tauy)
     call oasis_put(id_heat, date, heat, info)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""draw.py INPUT OUTPUT DAYS: draws OUTPUT/ocean.png, the temperature of the sea after the last day and the mean heat
-into it."""
+"""draw.py INPUT OUTPUT DAYS: draws OUTPUT/ocean.png, which shows the temperature of the sea after the last day and
+the mean heat into the sea."""
 import sys
 from pathlib import Path
 

@@ -1,6 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Arrays in files of 8-byte numbers; each rank reads and writes its own elements. A results file holds the fields of a
-! model day by day, independently of the ranks: the files of two runs that agree are equal byte for byte.
+! Reads and writes arrays in files of 8-byte numbers; each rank accesses its own elements. A results file holds the
+! fields of a model day by day, however many ranks wrote it, so two runs that agree produce files that are equal byte
+! for byte.
 module files
   use, intrinsic :: iso_fortran_env, only: int64
   use models, only: dp
@@ -35,7 +36,7 @@ contains
     close (unit)
   end subroutine
 
-  !> Makes a file of zeros, unless it exists.
+  !> Makes a file of zeros, unless the file exists.
   subroutine make_file(path, size, arrays)
     character(*), intent(in) :: path
     integer, intent(in) :: size, arrays

@@ -12,7 +12,7 @@ module models
 
 contains
 
-  !> Returns the value at a date, from a climatology whose values apply to the middle of each month.
+  !> Returns the value of a climatology at a date. The monthly values apply to the middle of each month.
   pure function of_date(months, date) result(value)
     real(dp), intent(in) :: months(12)
     integer, intent(in) :: date  ! seconds since the beginning of a year of 360 days
@@ -24,7 +24,7 @@ contains
     value = months(before + 1) + (place - before)*(months(after + 1) - months(before + 1))
   end function
 
-  !> Returns the sun's heat at a latitude, W/m2, averaged over the day of the date.
+  !> Returns the sun's heat at a latitude, in W/m2, averaged over the day that contains the date.
   elemental function sun(latitude, date) result(heat)
     real(dp), intent(in) :: latitude
     integer, intent(in) :: date
@@ -36,7 +36,7 @@ contains
     heat = 1361/pi*(noon*sin(phi)*sin(declination) + cos(phi)*cos(declination)*sin(noon))
   end function
 
-  !> Computes the heat into the sea, W/m2, and the wind stress on it, N/m2, by bulk formulae.
+  !> Computes the heat into the sea, in W/m2, and the wind stress on it, in N/m2, with bulk formulae.
   elemental subroutine fluxes(air, humidity, speed, east, north, sunshine, sst, heat, taux, tauy)
     real(dp), intent(in) :: air, humidity, speed, east, north, sunshine, sst  ! C, g/kg, m/s, W/m2, C
     real(dp), intent(out) :: heat, taux, tauy
@@ -49,8 +49,8 @@ contains
     tauy = density*drag*speed*north
   end subroutine
 
-  !> Advances the temperature of the sea's upper layer by a day. Wind makes the layer deeper; its temperature returns to
-  !> the mean.
+  !> Advances the temperature of the sea's upper layer by a day. Wind makes the layer deeper; its temperature relaxes
+  !> towards the mean.
   elemental subroutine sea_day(sst, mean, heat, taux, tauy)
     real(dp), intent(inout) :: sst
     real(dp), intent(in) :: mean, heat, taux, tauy

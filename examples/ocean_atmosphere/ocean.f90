@@ -1,12 +1,12 @@
 ! SPDX-License-Identifier: Apache-2.0
-! The ocean: a layer of water under every element that is sea, and no elements elsewhere. Each of n ranks has every
-! n-th element.
+! The ocean: a layer of water in every element that is sea; land has no elements. Each of n ranks has every n-th
+! element.
 !
 !   ocean INPUT OUTPUT FIRST_DAY DAYS
 !
-! In the working folder: namcouple, weights and restart files. OUTPUT/ocean.bin gets, for each day, the three fluxes that
-! arrived and the resulting temperature; OUTPUT/ocean_state.bin the temperature at the end, with which the next run
-! begins.
+! The working folder contains namcouple, the weights and the restart files. OUTPUT/ocean.bin receives, for each day, the
+! three fluxes that arrived and the resulting temperature. OUTPUT/ocean_state.bin receives the final temperature, from
+! which the next run continues.
 program ocean
   use mpi
   use models

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""prepare.py FOLDER: makes the data with which the two models begin from the climatology COADS and the relief ETOPO.
+"""prepare.py FOLDER: makes the input data of the two models from the climatology COADS and the relief ETOPO.
 
-CDO (https://code.mpimet.mpg.de/projects/cdo) makes the weights, which are conservative, in the format of SCRIP:
+CDO (https://code.mpimet.mpg.de/projects/cdo) makes the weights, which are conservative and in the format of SCRIP. The
+files in FOLDER are:
   o2a.nc, a2o.nc         weights from ocean to atmosphere and back; o2a.bin, a2o.bin: the same for the serial program
   atmosphere.bin         5 fields of 12 months: air temperature, humidity, wind speed, wind to the east, to the north
-  sea_at_atmosphere.bin  1 where the atmosphere gets a temperature of the sea
-  ocean.bin              1 where there is sea; temperature of January; mean of the year, to which the sea returns
-  sst.nc, flux.nc        restart files of the first run: temperature of January, fluxes of 0
+  sea_at_atmosphere.bin  1 where the atmosphere receives a sea temperature
+  ocean.bin              1 where there is sea; January temperature; annual mean, towards which the sea relaxes
+  sst.nc, flux.nc        restart files of the first run: January temperature, zero fluxes
 """
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def field(path, name):
 
 
 def links(weights, out):
-    """Writes the weights for the serial program: their number, then all rows and columns (counted from 0) and weights.
+    """Writes the weights for the serial program: their number, then all rows, columns (both from 0) and weights.
 
     :return: the rows
     """
@@ -67,7 +68,7 @@ def main(folder):
     grid = folder / "ocean.grid"
     grid.write_text(OCEAN)
     full, sea, depth = folder / "coads.nc", folder / "sea.nc", folder / "depth.nc"
-    cdo("setmisstonn", coads, full)  # land, and sea without observations, gets the value of its nearest neighbour
+    cdo("setmisstonn", coads, full)  # land, and sea without observations, take their nearest neighbour's value
     cdo(f"remapcon,{grid}", relief, depth)
     cdo("setrtomiss,-100,20000", depth, sea)  # sea less than 100 m deep counts as land
     cdo(f"gencon,{full}", sea, folder / "o2a.nc")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs an ocean and an atmosphere, coupled both ways, with a restart in the middle, and then both in one process.
-# Exit code 0 only if every number of every day is the same, bit for bit.
+# Runs an ocean and an atmosphere, coupled both ways, with a restart in the middle, and, for comparison, both in one
+# process. The exit code is 0 only if every number of every day is the same, bit for bit.
 set -euo pipefail
 
 usage() {
@@ -37,15 +37,16 @@ input=$output/input coupled=$output/coupled serial=$output/serial
 mkdir -p "$serial" "$coupled/shared"
 "${bin[ocean_atmosphere_serial]}" "$input" "$serial" "$days"
 
-# The folder of both jobs: the configuration of the coupling, the weights, and the restart files of the first run.
+# The working folder of both jobs contains the configuration of the coupling, the weights, and the restart files of the
+# first run.
 cp "$input"/{o2a,a2o,sst,flux}.nc "$coupled/shared"
 half=$((days / 2))
 sed "s/RUNTIME_SECONDS/$((half * 86400))/" "$here/namcouple" >"$coupled/shared/namcouple"
 start_server
 cd "$coupled/shared"
 
-# run_half NUMBER FIRST_DAY OCEAN_RANKS BOXES_X BOXES_Y: runs half of the days, on any number of ranks; FIRST_DAY above
-# 0 continues from the restart files
+# run_half NUMBER FIRST_DAY OCEAN_RANKS BOXES_X BOXES_Y: runs half of the days, on any number of ranks; if FIRST_DAY is
+# above 0, continues from the restart files
 run_half() {
   start "$output/ocean_$1.log" "${launch[@]}" -n "$3" "${bin[ocean_atmosphere_ocean]}" "$input" "$coupled" "$2" "$half"
   local ocean=$!

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Both models in one process, without Tremula, MPI or OASIS: the coupled programs must give the same result, bit for
-! bit.
+! Runs both models in one process, without Tremula, MPI or OASIS. The coupled programs must give the same result, bit
+! for bit.
 !
 !   serial INPUT OUTPUT DAYS
 program serial
@@ -51,7 +51,7 @@ program serial
   sum_taux = 0
   sum_tauy = 0
   do today = 0, days - 1
-    ! Each model gets what the other computed for the day before.
+    ! Each model receives what the other computed for the day before.
     sst_air = times(to_air, given)
     heat_sea = times(to_sea, sum_heat)
     taux_sea = times(to_sea, sum_taux)
@@ -117,7 +117,7 @@ contains
       read_in%begins(at + 1) = read_in%begins(at) + next(at)
     end do
     next = read_in%begins(:rows)
-    do link = 1, count  ! insert it after the links of its row with smaller columns
+    do link = 1, count  ! insert the link after those of its row with smaller columns
       at = next(row(link) + 1)
       do while (at > read_in%begins(row(link) + 1))
         if (read_in%columns(at - 1) <= column(link) + 1) exit

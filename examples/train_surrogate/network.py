@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network that continues a wave by one step. Like the equations of long waves, it is linear in the wave but not in
-the depth of the sea: what it learns from waves of metres also applies to waves of millimetres."""
+the depth of the sea, so what it learns from waves of metres also applies to waves of millimetres."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,8 +11,8 @@ from torch import nn
 
 CHANNELS = 16
 LAYERS = 4  # convolutions that the wave passes through; each reaches one cell farther
-MARGIN = 5  # how far away cells affect a result: 3 through the waves after the first gate, and 2 more in the depths
-FEATURES = 4  # of a cell of the sea floor
+MARGIN = 5  # cells that an effect reaches: 3 through the waves after the first gate, and 2 more through the depths
+FEATURES = 4  # number of features of a cell of the sea floor
 
 
 def sea_floor(depth: Any, latitude_degrees: Any) -> torch.Tensor:
@@ -39,7 +39,7 @@ class Surrogate(nn.Module):
                 gate.bias.fill_(1.0)
 
     def factors(self, floor: torch.Tensor) -> list[torch.Tensor]:
-        """Returns the effect of the sea floor on the waves, with the weights as they are now; floor:
+        """Returns the effect of the sea floor on the waves, under the current weights. Shape of `floor`:
         [batch][FEATURES][rows][columns]."""
         depths = self.depths(floor)
         return [gate(depths) for gate in self.gates]
@@ -47,7 +47,7 @@ class Surrogate(nn.Module):
     def forward(self, states: torch.Tensor, factors: list[torch.Tensor]) -> torch.Tensor:
         """Returns the next states; on land they are meaningless. Shape: [batch][rows][columns].
 
-        states: [batch][2][rows][columns], the older first; factors: for the same places."""
+        states: [batch][2][rows][columns], the older one first; factors: those of the same places."""
         x = states
         for wave, factor in zip(self.waves[:-1], factors):
             x = wave(x) * factor

@@ -18,8 +18,8 @@ def draw(path: Path, sea: Any, truth: Any, said: Any, now: Any, losses: list[flo
          learned: int) -> None:
     """Draws the picture.
 
-    :param sea: which cells are sea; truth, said, now: metres, the state of `step`, the network's forecast of it, and
-        the state `minutes` before; learned: number of steps from which the network learned
+    :param sea: which cells are sea; truth, said, now: the state of `step`, the network's forecast of it, and the state
+        `minutes` before, all in metres; learned: number of steps from which the network learned
     """
     figure = plt.figure(figsize=(13, 10.6), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.1)

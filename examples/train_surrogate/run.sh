@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Trains a network on the running tsunami: a server, the producer on 4 MPI ranks, the training on 2 ranks that are
-# started as torchrun does. Exit code 0 only if the network beats persistence by the factor that train.py states.
+# started as torchrun starts them. The exit code is 0 only if the network beats persistence by the factor that train.py
+# states.
 set -euo pipefail
 
 usage() {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small network on the running tsunami, on as many ranks as WORLD_SIZE says, started as torchrun does.
+"""Trains a small network on the running tsunami, on WORLD_SIZE ranks, started as torchrun starts them.
 
-Every rank takes its bands of the ocean in each step, learns from those that it has seen so far, and averages gradients
-with the others. It never learns from the last fifth of the steps: on these the network is compared with persistence,
-"the next state is the current one". The exit code is 0 only if the network is better by the given factor, every cell of
-every step came once, and all ranks end with the same weights."""
+Every rank takes its bands of the ocean in each step, learns from the bands that it has seen so far, and averages
+gradients with the other ranks. No rank learns from the last fifth of the steps, on which the network is compared with
+persistence, "the next state is the current one". The exit code is 0 only if the network is better by the given factor,
+every cell of every step arrived once, and all ranks end with the same weights."""
 from __future__ import annotations
 
 import argparse
@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
 
 
 class Ocean:
-    """The data of this rank about its bands, and about the patches that are cut out of them."""
+    """This rank's data on its bands, and on the patches that are cut out of them."""
 
     def __init__(self, cell_minutes: int, rank: int, ranks: int) -> None:
         self.depth = pacific.depth(cell_minutes)
@@ -78,8 +78,8 @@ class Training:
         self.losses: list[float] = []  # loss of each update, relative to that of persistence
 
     def see(self, states: torch.Tensor) -> None:
-        """Adds samples from three consecutive states, shape [bands][3][rows][columns]: two to continue, and the
-        next."""
+        """Adds samples from three consecutive states, shape [bands][3][rows][columns]: two that the network continues,
+        and the one that follows."""
         states = torch.stack(self.ocean.bands.patches(states))
         height = self.ocean.mean_square(states[:, 1])
         change = self.ocean.mean_square(states[:, 2] - states[:, 1])
@@ -88,8 +88,8 @@ class Training:
             self.memory.add(sample)
 
     def update(self) -> None:
-        """Updates the weights with the gradient averaged over the samples of all ranks; a rank without samples adds
-        0."""
+        """Updates the weights with the gradient averaged over the samples of all ranks; a rank without samples
+        contributes 0."""
         self.optimiser.zero_grad()
         loss, count = 0.0, 0
         if self.memory.kept > 0:
@@ -118,7 +118,7 @@ class Training:
 def take(options: argparse.Namespace, ocean: Ocean, training: Training, learned: int) -> tuple[list[Any], list[int]]:
     """Takes the steps of the stream, and learns from those before step `learned`.
 
-    :return: the other steps, each of shape [bands][rows][columns]; and what this rank adds to the hash of every step
+    :return: the later steps, each of shape [bands][rows][columns]; and what this rank adds to the hash of every step
     """
     states: list[torch.Tensor] = []
     hashes: list[int] = []
@@ -130,7 +130,7 @@ def take(options: argparse.Namespace, ocean: Ocean, training: Training, learned:
             if number != len(hashes):
                 raise SystemExit(f"rank {session.rank}: expected step {len(hashes)}, found {number}")
             arrays = step[field].reshape(-1, *ocean.bands.extents)
-            step.end()  # the simulation has room for another step, and computes it meanwhile
+            step.end()  # gives the simulation room for another step, which it computes meanwhile
             hashes.append(ocean.bands.hash(arrays, number))
             states.append(torch.from_numpy(arrays))
             if number < learned:
@@ -150,8 +150,8 @@ def take(options: argparse.Namespace, ocean: Ocean, training: Training, learned:
 
 
 def whole_check(hashes: list[int], summary: Path) -> bool:
-    """Returns on rank 0 whether every cell of every step came once: whether the hashes of all ranks add up to the
-    producer's. Collective."""
+    """Returns on rank 0 whether every cell of every step arrived once, that is, whether the hashes of all ranks add up
+    to the producer's. Collective."""
     parts: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(parts, hashes)
     if dist.get_rank() != 0:
@@ -179,8 +179,8 @@ def same_weights(network: torch.nn.Module) -> bool:
 
 @torch.no_grad()
 def errors(network: Surrogate, ocean: Ocean, states: list[torch.Tensor]) -> list[float]:
-    """Returns root mean square errors, in metres, over all cells of the sea and all steps held out: of the network, of
-    persistence, and of the linear continuation of two states. Collective."""
+    """Returns the root mean square errors, in metres, of the network, of persistence, and of the linear continuation of
+    two states, over all cells of the sea and all steps held out. Collective."""
     sums, factors = torch.zeros(4, dtype=torch.float64), network.factors(ocean.floor_of_bands)
     for before, now, then in zip(states, states[1:], states[2:]):
         said = network(torch.stack([before, now], 1), factors)
@@ -207,7 +207,7 @@ def gathered(ocean: Ocean, states: list[torch.Tensor]) -> Any:
 
 @torch.no_grad()
 def forecast(network: Surrogate, ocean: Ocean, before: Any, now: Any) -> Any:
-    """Returns the state AHEAD steps after `now`, each step predicted by the network from the two before it."""
+    """Returns the state AHEAD steps after `now`. The network predicts each step from the two before it."""
     sea = torch.from_numpy((ocean.depth > 0).astype(np.float32))
     states, factors = torch.from_numpy(np.stack([before, now]))[None], network.factors(ocean.floor[None])
     for _ in range(AHEAD):
@@ -218,7 +218,7 @@ def forecast(network: Surrogate, ocean: Ocean, before: Any, now: Any) -> Any:
 
 def report(options: argparse.Namespace, ocean: Ocean, training: Training, learned: int, found: list[float],
            whole: Any) -> float:
-    """Prints errors, and draws the forecast of the last step. Only for rank 0.
+    """Prints errors, and draws the forecast of the last step. Only rank 0 may call it.
 
     :param found: result of errors(); whole: result of gathered()
     :return: the error of persistence divided by that of the network

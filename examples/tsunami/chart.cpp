@@ -54,7 +54,7 @@ Point Chart::pixel(Point cell) const {
   return {left_margin + (cell.column + 0.5) * size, top_margin + height_ - (cell.row + 0.5) * size};
 }
 
-// Returns how bright light from the north-west makes the relief's slope; 1 on flat ground.
+// Returns the brightness of the relief's slope in light from the north-west; 1 on flat ground.
 double Chart::light(Index row, Index column) const {
   const auto height = [&](Index r, Index c) {
     r = std::clamp(r, Index{0}, grid_.rows - 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A map of the grid as a picture: one pixel per 5', land in grey, coast lines, degrees, a colour
-// bar, marks.
+// A map of the grid as a picture with one pixel per 5', land in grey, coast lines, degrees, a
+// colour bar and marks.
 #include <cairo.h>
 
 #include <memory>
@@ -22,14 +22,14 @@ public:
   Chart(const Grid& grid, const std::vector<float>& relief, const std::string& title,
         const std::string& subtitle);
 
-  /// Colours the sea by `values` (shape as relief); NaN and values below the scale's low end stay
-  /// pale. Draws the land, the coast lines, the frame with its degrees and the colour bar.
+  /// Colours the sea by `values` (shape as for relief); NaN and values below the scale's low end
+  /// stay pale. Draws the land, the coast lines, the frame with its degrees and the colour bar.
   /// @param shaded whether the relief of the sea floor shows through
   void paint(const std::vector<float>& values, const ColourScale& scale, bool shaded);
   /// Draws thin lines.
   void lines(const std::vector<Line>& lines);
   enum class Symbol { circle, star, none };
-  /// Draws a symbol with a text next to it: to the right, or to the left if `left`.
+  /// Draws a symbol with a text next to it: to its left if `left` is true, else to its right.
   void mark(GeoPoint place, const std::string& text, Symbol symbol, bool left = false);
   /// @throws std::runtime_error if the file cannot be written
   void save(const std::string& file) const;

@@ -52,7 +52,7 @@ struct ColourScale {
   double low = 0, high = 1;
   bool logarithmic = false;
   bool reversed = false;
-  int bands = 0;  ///< equal steps of one colour each; 0 = continuous
+  int bands = 0;  ///< number of equal steps of one colour each; 0: continuous
   std::vector<Tick> ticks;
 
   /// Returns the position of a value on the bar, 0 to 1.

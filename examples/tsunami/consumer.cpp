@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the surface of the sea in blocks of rows, distributed to its ranks in turn, keeps the
-// maximum height and the first arrival, draws both and compares the arrivals with tide gauges. It
-// does not know how the producer distributes the field.
+// Takes the surface of the sea in blocks of rows that are distributed in turn to its ranks. Records
+// the maximum height and the first arrival, draws both, and compares the arrivals with tide gauges.
+// The program does not know how the producer distributes the field.
 #include <tremula/tremula_mpi.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ using namespace tsunami;
 
 constexpr Index rows_per_block = 20;
 
-/// Returns the rows of all ranks in their global order, on rank 0. Shape there: [rows][columns].
-/// Collective.
+/// Returns the rows of all ranks in their global order on rank 0, shape [rows][columns]; an empty
+/// vector on other ranks. Collective.
 std::vector<float> gather(const std::vector<float>& own, const tremula::Layout& layout, int rank,
                           int ranks) {
   const Index columns = layout.shape()[1];

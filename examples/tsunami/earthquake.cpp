@@ -8,7 +8,7 @@
 namespace tsunami {
 namespace {
 
-/// Returns the bracket of Okada's eq. 26 for the corner (xi, eta), with the letters used there.
+/// Returns the bracket of Okada's eq. 26 for the corner (xi, eta), in Okada's notation.
 double dip_slip_corner(double xi, double eta, double q, double sine, double cosine) {
   const double r = std::sqrt(xi * xi + eta * eta + q * q);
   const double d_tilde = eta * sine - q * cosine;
@@ -40,7 +40,7 @@ double okada_uplift(double x, double y, double depth, double dip_degrees, double
 }
 
 double uplift(const Fault& fault, GeoPoint place) {
-  // Project the sphere onto a plane that keeps distance and direction from the fault's centre.
+  // Project the sphere onto a plane that preserves distance and direction from the fault's centre.
   const double there = place.latitude * radians_per_degree;
   const double here = fault.centre.latitude * radians_per_degree;
   const double turn = (place.longitude - fault.centre.longitude) * radians_per_degree;

@@ -7,7 +7,7 @@
 namespace tsunami {
 
 /// A rectangle that slips straight up its own slope (a thrust, rake 90 degrees), most in the middle
-/// and least at its edges: the slip is the sum of five equal slips on rectangles with 100, 90, 80,
+/// and least at its edges. The slip is the sum of five equal slips on rectangles with 100, 90, 80,
 /// 70 and 60 % of the length and width around the same centre. A single rectangle would lift the
 /// sea floor to a sharp ridge along its edge.
 struct Fault {
@@ -15,15 +15,15 @@ struct Fault {
   double top_metres;      ///< depth of the upper edge below the sea floor
   double length_metres;   ///< along strike
   double width_metres;    ///< down the slope
-  double strike_degrees;  ///< clockwise from north; the fault dips to the right of it
+  double strike_degrees;  ///< clockwise from north; the fault dips to the right of strike
   double dip_degrees;     ///< below the horizontal
-  double slip_metres;     ///< in the middle; the mean is 0.66 of it
+  double slip_metres;     ///< in the middle; the mean slip is 0.66 times this
 };
 
 /// The 2011 Tohoku earthquake on the plate boundary between the coast and the Japan Trench. Strike
 /// and dip: USGS W-phase moment tensor, as used by Fujii et al., Earth Planets Space 63 (2011)
-/// 815-820. With a rigidity of 40 GPa the moment is 4.0e22 N m, which is the measured magnitude of
-/// 9.0.
+/// 815-820. With a rigidity of 40 GPa, the moment is 4.0e22 N m, which corresponds to the measured
+/// magnitude of 9.0.
 inline constexpr Fault tohoku_2011{.centre = {.latitude = 38.1, .longitude = 142.9},
                                    .top_metres = 5e3,
                                    .length_metres = 450e3,
@@ -45,8 +45,8 @@ double okada_uplift(double x, double y, double depth, double dip_degrees, double
                     double width, double slip);
 
 /// Returns the vertical displacement in metres of the sea floor at `place`. Unlike the round Earth,
-/// an elastic half-space is lifted by centimetres even a thousand kilometres away. Therefore the
-/// displacement fades out beyond 250 km from the fault's centre, and ends at 500 km.
+/// an elastic half-space is lifted by centimetres even a thousand kilometres away, so the
+/// displacement is faded out between 250 km and 500 km from the fault's centre.
 double uplift(const Fault& fault, GeoPoint place);
 
 }  // namespace tsunami

@@ -28,9 +28,9 @@ inline double distance(GeoPoint a, GeoPoint b) {
   return 2 * earth_radius_metres * std::asin(std::sqrt(chord));
 }
 
-/// A regular grid of cells over the sphere. A cell is `nodes` x `nodes` points of the 5' relief,
-/// its depth their mean and its centre their middle: nodes = 2 gives cells of 10'. Row 0 is the
-/// southernmost, column 0 the westernmost.
+/// A regular grid of cells over the sphere. A cell consists of `nodes` x `nodes` points of the 5'
+/// relief; its depth is the mean of these points, and its centre is in their middle. For example,
+/// nodes = 2 gives cells of 10'. Row 0 is the southernmost, column 0 the westernmost.
 struct Grid {
   double west = 0;   ///< longitude of the first relief point, degrees east
   double south = 0;  ///< latitude of the first relief point
@@ -43,7 +43,7 @@ struct Grid {
   double cell_degrees() const { return node_degrees * static_cast<double>(nodes); }
   double longitude(double column) const { return west + offset() + column * cell_degrees(); }
   double latitude(double row) const { return south + offset() + row * cell_degrees(); }
-  /// Return the fractional indices of a place; cell centres have whole numbers.
+  /// Return the fractional indices of a place; cell centres have integer indices.
   double column(double longitude) const { return (longitude - west - offset()) / cell_degrees(); }
   double row(double latitude) const { return (latitude - south - offset()) / cell_degrees(); }
   GeoPoint centre(Index row, Index column) const {

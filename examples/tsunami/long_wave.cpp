@@ -12,7 +12,7 @@
 namespace tsunami {
 namespace {
 
-/// Makes this thread treat denormal numbers as 0. Ahead of the first wave the scheme leaves
+/// Makes this thread treat denormal numbers as 0. Ahead of the first wave, the scheme produces
 /// elevations of 1e-40 m, on which arithmetic is a hundred times slower.
 void flush_denormals() {
 #if defined(__SSE__)
@@ -69,7 +69,7 @@ LongWave::~LongWave() {
 
 void LongWave::find_time_step(const Grid& grid, const std::vector<float>& depth, double seconds) {
   const double height = earth_radius_metres * grid.cell_degrees() * radians_per_degree;
-  double fastest = 0;  // crossings of a cell per second
+  double fastest = 0;  // cells crossed per second
   for (Index row = 0; row < block_.rows; ++row) {
     const double latitude = grid.latitude(static_cast<double>(block_.first_row + row));
     const double width = height * std::cos(latitude * radians_per_degree);
@@ -127,7 +127,7 @@ void LongWave::join_neighbours() {
   const int rows = static_cast<int>(block_.rows), columns = static_cast<int>(block_.columns);
   MPI_Type_vector(rows, 1, static_cast<int>(block_.stride()), MPI_FLOAT, &column_type_);
   MPI_Type_commit(&column_type_);
-  // Data that leaves over one edge arrives over the opposite one: both use the same tag.
+  // Data that leaves over one edge arrives over the opposite one, so both use the same tag.
   enum { northward, southward, eastward, westward };
   float* const cells = elevation_.data();
   const auto row = [&](Index index) { return cells + at(index, 0); };
@@ -160,7 +160,7 @@ void LongWave::radiate() {
 }
 
 // Makes one sweep from south to north. A row's elevation changes only after the fluxes through all
-// its faces. Its northern face is the southern face of the next row.
+// its faces have changed. Its northern face is the southern face of the next row.
 void LongWave::advance_one() {
   const Index columns = block_.columns, stride = block_.stride();
   for (Index row = -1; row < block_.rows; ++row) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Linear long waves on the sphere, on a block of the grid per rank.
+// Linear long waves on the sphere, with one block of the grid per rank.
 //
 // With elevation e, depth h and fluxes M = h u (east), N = h v (north), latitude p, longitude l,
 // radius R:
@@ -10,22 +10,22 @@
 //     dN/dt + g h / R de/dp = 0
 //
 // Source: IUGG/IOC TIME Project, "Numerical method of tsunami simulation with the leap-frog
-// scheme", IOC Manuals and Guides 35 (1997), part 3 (linear long waves in spherical coordinates),
-// on the staggered grid given there: e in the middle of a cell at whole time steps, M and N on its
-// faces half a step later. Two differences: the Coriolis force is left out (a tsunami's period of
-// well under two hours is short compared with the pendulum day, so arrival times hardly depend on
-// it), and the fluxes are kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which
-// leaves
+// scheme", IOC Manuals and Guides 35 (1997), part 3 (linear long waves in spherical coordinates).
+// The grid is staggered as there: e is in the middle of a cell at whole time steps, M and N are on
+// its faces half a step later. There are two differences. The Coriolis force is left out: a
+// tsunami's period of well under two hours is short compared with the pendulum day, so arrival
+// times hardly depend on it. The fluxes are stored scaled, m = M dt / (R cos p dl) and
+// n = N cos p dt / (R dp), which leaves
 //
 //     m -= cx (e[east] - e)
 //     n -= cy (e[north] - e)
 //     e -= m - m[west] + (n - n[south]) / cos p
 //
-// where cx and cy are the squared Courant numbers of a face. A face to land has 0 there: no flux,
-// full reflection. On a face to the outside of the grid the flux is that of a wave that leaves
-// perpendicular to it, M = e sqrt(g h).
+// where cx and cy are the squared Courant numbers of a face. They are 0 on a face to land: nothing
+// flows through it, and waves are reflected completely. On a face at the edge of the grid, the flux
+// is that of a wave that leaves perpendicular to the face, M = e sqrt(g h).
 //
-// Stable if dt sqrt(g h) sqrt(1 / dx^2 + 1 / dy^2) <= 1 in every cell.
+// The scheme is stable if dt sqrt(g h) sqrt(1 / dx^2 + 1 / dy^2) <= 1 in every cell.
 #include <mpi.h>
 
 #include <array>
@@ -43,8 +43,8 @@ struct Block {
   Index first_row = 0, first_column = 0, rows = 0, columns = 0;
   int south = MPI_PROC_NULL, north = MPI_PROC_NULL, west = MPI_PROC_NULL, east = MPI_PROC_NULL;
 
-  /// Returns the size of an array with one value per cell and a ring of one ghost cell around them;
-  /// shape: [rows + 2][columns + 2].
+  /// Returns the size of an array with one value per cell and a ring of ghost cells around the
+  /// block; shape: [rows + 2][columns + 2].
   std::size_t ghosted_cells() const { return static_cast<std::size_t>((rows + 2) * stride()); }
   Index stride() const { return columns + 2; }
   /// Returns the position of a cell in that shape; the ghosts have row -1 or `rows`, or column -1
@@ -70,8 +70,8 @@ public:
   LongWave(const LongWave&) = delete;
   LongWave& operator=(const LongWave&) = delete;
 
-  /// Returns the number of time steps in `seconds`: the smallest that stays 10 % below the limit of
-  /// stability.
+  /// Returns the number of time steps in `seconds`: the smallest for which the time step stays 10 %
+  /// below the limit of stability.
   int steps() const { return steps_; }
   /// Advances the waves by `seconds`.
   void advance();
@@ -89,8 +89,8 @@ private:
   void advance_one();
   std::size_t at(Index row, Index column) const { return block_.at(row, column); }
 
-  /// Faces to the outside of the grid: the cell within, the flux and its scaled Courant number,
-  /// outwards positive.
+  /// A face at the edge of the grid: the cell inside, the place of its flux, and the scaled Courant
+  /// number, positive outwards.
   struct OpenFace {
     std::size_t cell, face;
     float outward;

@@ -17,7 +17,7 @@ void mark_places(Chart& chart) {
   chart.mark(tohoku_2011.centre, "", Chart::Symbol::star);
 }
 
-/// Returns the place `metres` from `start` in the direction `bearing`, clockwise from north.
+/// Returns the place `metres` from `start` in the direction of the bearing, clockwise from north.
 GeoPoint along(GeoPoint start, double bearing_degrees, double metres) {
   const double angle = metres / earth_radius_metres, bearing = bearing_degrees * radians_per_degree;
   const double latitude = start.latitude * radians_per_degree;

@@ -23,7 +23,7 @@ inline constexpr std::array<Gauge, 4> gauges{{
     {"Crescent City", {41.74, 360 - 124.18}, 9.8},
 }};
 
-/// Returns the sea cell that is nearest to a place; a gauge is in a harbour that the grid does not
+/// Returns the sea cell nearest to a place, because gauges are in harbours that the grid does not
 /// resolve.
 /// @param relief shape: [rows][columns]
 /// @throws std::runtime_error if there is no sea within 100 km

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes the tsunami of 11 March 2011 on blocks of the Pacific and puts its surface every two
-// minutes. It does not know which jobs get it, on how many processes and how they distribute it.
+// Computes the tsunami of 11 March 2011 on blocks of the Pacific and puts the surface of the sea
+// every two model minutes. The program does not know which jobs get the surface, on how many
+// processes they run, or how they distribute it.
 #include <tremula/tremula_mpi.h>
 
 #include <tremula/tremula.hpp>

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t relief_rows = 2161, relief_columns = 4320;
 
-/// The open file, closed at the end of the scope.
+/// An open file, which the destructor closes.
 class NetcdfFile {
 public:
   explicit NetcdfFile(const std::string& name) : name_(name) {

@@ -12,7 +12,7 @@ namespace tsunami {
 inline constexpr const char* default_relief = "/usr/share/ferret-vis/data/etopo5.cdf";
 
 /// Returns the heights of `rows` x `columns` cells of the grid, beginning with cell (first_row,
-/// first_column), each the mean of its nodes x nodes relief points; negative below the sea. Cells
+/// first_column), each the mean of its nodes x nodes relief points; negative below sea level. Cells
 /// may be outside the grid, but must be on the sphere. Shape: [rows][columns], south to north.
 /// @throws std::runtime_error if the file is missing or is not ETOPO5
 std::vector<float> read_relief(const std::string& file, const Grid& grid, Index first_row,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tsunami: a server, the producer on 4 ranks, the consumer on 3, and a line that shows their progress.
-# Exit code 0 only if both jobs ended well and the consumer received exactly what the producer sent.
+# The exit code is 0 only if both jobs ended well and the consumer received exactly what the producer sent.
 set -euo pipefail
 
 usage() {
@@ -44,7 +44,7 @@ start "$output/consumer.log" "${launch[@]}" -n 3 "${bin[tsunami_consumer]}" \
   --producer-summary "$output/producer.json"
 consumer=$!
 
-interval=5  # seconds; fewer lines if the output is no terminal, where every line stays
+interval=5  # seconds; longer if the output is not a terminal, because every line stays there
 [[ ! -t 1 ]] || interval=1
 "${bin[tremula]}" status --watch "$interval" &
 watch=$!

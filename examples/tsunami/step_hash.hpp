@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A hash of one step of a distributed field that does not depend on the distribution: both jobs
-// compute it over the elements in their own memory, and equal hashes mean equal fields.
+// A hash of one step of a distributed field, independent of the distribution. Both jobs compute it
+// over the elements in their own memory, and equal hashes mean equal fields.
 #include <mpi.h>
 
 #include <bit>
@@ -27,8 +27,8 @@ public:
 
   /// Adds `count` elements that are consecutive in the global order, the first with number `first`.
   void add(Index first, const float* values, Index count) {
-    // Multiples of the golden ratio stay further apart than 2^32, where two different (index,
-    // value) could meet.
+    // Multiples of the golden ratio are more than 2^32 apart; if they were closer, two different
+    // pairs (index, value) could coincide.
     constexpr std::uint64_t golden = 0x9e3779b97f4a7c15U;
     std::uint64_t place = start_ + golden * static_cast<std::uint64_t>(first);
     for (Index i = 0; i < count; ++i, place += golden) {
@@ -41,7 +41,7 @@ private:
   std::uint64_t start_, sum_ = 0;
 };
 
-/// Turns the hashes of all ranks' parts into those of the whole field. Collective.
+/// Adds up the hashes of all ranks' parts, which gives those of the whole field. Collective.
 inline void add_over_ranks(std::vector<std::uint64_t>& hashes, MPI_Comm comm) {
   static_assert(sizeof(unsigned long) == sizeof(std::uint64_t));
   MPI_Allreduce(MPI_IN_PLACE, hashes.data(), static_cast<int>(hashes.size()), MPI_UNSIGNED_LONG,

@@ -15,7 +15,7 @@
 namespace tsunami {
 namespace {
 
-/// Returns the text of a value, which begins after its key and ends before a character of `end`.
+/// Returns the text of a value, which begins after its key and ends before any character of `end`.
 std::string value_of(const std::string& json, const std::string& key, const char* end) {
   const std::string start = "\"" + key + "\": ";
   const std::size_t at = json.find(start);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The summary of a run of a job, for the other job and for the script that started both.
+// The summary of a job's run, for the other job and for the script that started both.
 #include <mpi.h>
 
 #include <cstdint>
@@ -30,7 +30,7 @@ Summary summarise(const std::string& job, const tremula::Statistics& statistics,
 /// Writes the summary as JSON; the file appears under its name only when it is complete.
 void write_summary(const Summary& summary, const std::string& file);
 
-/// Reads the file that write_summary of another job has written, or will soon write.
+/// Reads the summary that another job has written or will soon write.
 /// @throws std::runtime_error if the file does not exist after `timeout_seconds`
 Summary read_summary(const std::string& file, double timeout_seconds);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The record that the analysis keeps of the waves, per cell: the maximum height and the time of the
-// first arrival.
+// The record that the analysis keeps of the waves: the maximum height and the time of the first
+// arrival in each cell.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace tsunami {
 
 /// Height above still water at which a wave has arrived: the smallest that a reader of tide gauges
 /// can distinguish from the noise of a harbour. The front of this tsunami rises by decimetres
-/// within minutes, so the choice matters little: anything between 2 cm and 5 cm moves none of the
-/// four gauges by more than 5 minutes.
+/// within minutes, so the choice matters little: no threshold between 2 cm and 5 cm changes any of
+/// the four arrivals by more than 5 minutes.
 inline constexpr float arrival_threshold_metres = 0.03F;
 
-/// The maximum and the first arrival of `cells` cells, in any order.
+/// The maximum height and the first arrival of `cells` cells, which may be in any order.
 class WaveRecord {
 public:
   static constexpr float not_arrived = std::numeric_limits<float>::quiet_NaN();
@@ -25,10 +25,10 @@ public:
   explicit WaveRecord(std::size_t cells)
       : highest_(cells), arrival_(cells, not_arrived), before_(cells), last_(cells) {}
 
-  /// Adds the sea surface in metres at `hours` after the earthquake, in steps of equal length;
-  /// before the first step the water was still. Crest and arrival mostly fall between two steps:
-  /// the arrival is interpolated linearly, the crest by the parabola through the three steps around
-  /// it.
+  /// Adds the sea surface in metres at `hours` after the earthquake. Steps must be equally long;
+  /// before the first step the water was still. Crests and arrivals usually fall between two steps,
+  /// so the arrival is interpolated linearly, and the crest by the parabola through the three steps
+  /// around it.
   void add(double hours, std::span<const float> elevation) {
     for (std::size_t cell = 0; cell < elevation.size(); ++cell) {
       const float now = elevation[cell], last = last_[cell], before = before_[cell];

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The comparison: weights synchronised by torch.distributed in one job of 6 ranks. The state dict is gathered on rank 0
-of the 4 ranks that train, converted to bf16, and broadcast to the 2 ranks that read, which take their slices."""
+of the 4 ranks that train, converted to bf16, and broadcast to the 2 ranks that read. These take their slices."""
 import argparse
 import contextlib
 import sys
@@ -60,7 +60,7 @@ def main():
     del before
 
     memory, times = Memory(), []
-    for number in range(1 + args.measured + WATCHED):  # the first one connects
+    for number in range(1 + args.measured + WATCHED):  # the first round connects
         dist.barrier()
         begin = over_all(time.monotonic(), dist.ReduceOp.MIN)
         with memory.watched() if number > args.measured else contextlib.nullcontext():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small decoder that works on characters, as functions of its weights by name, and how each of two jobs splits the
-weights."""
+"""A small decoder that works on characters, written as functions of its weights by name, and the way in which each of
+two jobs splits the weights."""
 import contextlib
 import math
 import threading
@@ -49,7 +49,7 @@ def initial(sizes, seed=1):
 def forward(w, tokens, sizes, parts=1, add_up=lambda x: x):
     """Returns logits [batch][position][character].
 
-    parts: how many ranks share the heads and the inner layer; add_up: adds a tensor up over these ranks"""
+    parts: how many ranks share the heads and the inner layer; add_up: sums a tensor over these ranks"""
     batch, length = tokens.shape
     x = w["embed.weight"][tokens] + w["positions.weight"][:length]
     mask = torch.full((length, length), -1e9, dtype=x.dtype).triu(1)
@@ -89,20 +89,20 @@ def chunk(tensor, dim, parts, part):
 
 # ---- measurements of both programs ----
 
-WATCHED = 4  # versions, after the timed ones, during which memory is watched: one alone may not show the maximum
+WATCHED = 4  # number of versions after the timed ones during which memory is watched: one may not show the maximum
 
 
 class Memory:
-    """The most memory that this process takes, while it is watched, beyond what it had when this object was made. Each
-    process counts its share of memory that several processes map (Pss of smaps_rollup), so that the sum over processes
-    is what they take together."""
+    """The most memory that this process uses, while it is watched, beyond what it used when this object was made. Each
+    process counts its share of memory that several processes map (Pss of smaps_rollup), so the sum over processes is
+    what they use together."""
 
     def __init__(self):
         self._before, self._most = self._now(), 0
 
     @contextlib.contextmanager
     def watched(self):
-        """Samples memory every 2 ms, which costs time: not for code that is timed."""
+        """Samples memory every 2 ms. This takes time, so do not use it for code that is timed."""
         is_over = threading.Event()
 
         def look():

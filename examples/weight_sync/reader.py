@@ -46,7 +46,7 @@ def main():
         follower = follow(weights, "weights", session=session, layouts=layouts, verify="all", buffers="swap")
         bare = follow(weights, "weights, not verified", session=session, layouts=layouts, buffers="direct")
 
-        # answers while the training continues
+        # answers prompts while the training continues
         versions, behind = [], []
         try:
             while True:
@@ -65,7 +65,7 @@ def main():
             f"same {int(bool((alike[0] == -alike[1]).all()))} proved {len(weights)} bytes {total(follower.bytes)}")
         follower.close()
 
-        # how long a version takes from the first rank that publishes it to the last one that has it
+        # measures the time from the publication of a version by rank 0 until the last rank has it
         seconds, memory = [], Memory()
         try:
             while True:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a server, a trainer of 4 processes and a reader of 2, then does the same with torch.distributed, and compares.
-The exit code is 0 only if every version that a reader got was proved, all ranks got the same ones, and no process
-failed."""
+"""Starts a server, a trainer of 4 processes and a reader of 2, then does the same with torch.distributed, and compares
+the two. The exit code is 0 only if every version that a reader received was proved, all ranks received the same
+versions, and no process failed."""
 import argparse
 import os
 import re
@@ -30,7 +30,7 @@ def job(program, ranks, environment, *arguments):
 
 
 def wait_for(processes, shown, timeout):
-    """Waits for the processes, and prints their lines, except those that begin with `result`. Kills all when one fails.
+    """Waits for the processes, and prints their lines except those that begin with `result`. Kills all if one fails.
 
     :return: whether all succeeded, and the lines with results
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of 4 ranks that train: each holds its rows of every tensor in f32 (as FSDP does), gathers whole tensors to
-compute, and updates its own rows. Every update is a version that readers may get."""
+compute, and updates its own rows. Every update is a version that readers may receive."""
 import argparse
 import contextlib
 import sys
@@ -62,7 +62,7 @@ def main():
         publisher.close()
 
         memory = Memory()
-        for number in range(1 + args.measured + WATCHED):  # the first one links the readers
+        for number in range(1 + args.measured + WATCHED):  # the first version links the readers
             bare.serve(0.3)
             bare.take_back()
             dist.barrier()
@@ -78,7 +78,7 @@ def main():
 
 
 def shared(value):
-    """Returns the value of rank 0: every rank sets the same attributes."""
+    """Returns the value of rank 0, because every rank must set the same attributes."""
     found = torch.tensor([float(value)], dtype=torch.float64)
     dist.broadcast(found, 0)
     return found.item()

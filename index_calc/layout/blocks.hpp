@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The blocks of one coordinate, one after the other; private to this room.
+// Iterates over the blocks of one coordinate; private to this room.
 #include <algorithm>
 #include <limits>
 #include <variant>
@@ -24,6 +24,7 @@ struct Block {
   Index begin = 0, end = 0, local = 0;
 };
 
+/// The position of a walk over the blocks of a BlockCyclic distribution.
 /// @pre the distribution has source 0
 class DealtBlocks : public Block {
 public:
@@ -36,7 +37,7 @@ public:
     if (turn > 0) move_on(saturating_product(d.block, turn - 1));
   }
   bool is_at_end() const { return begin == extent_; }
-  /// Returns false for a block that is cut by the beginning or the end of the extent.
+  /// Returns whether the block is cut neither by the beginning nor by the end of the extent.
   bool is_whole() const { return end - begin == block_; }
   void next() {
     local += end - begin;
@@ -63,9 +64,10 @@ private:
     end = begin + std::min(block_, extent_ - begin);
   }
   Index extent_, block_, round_;
-  Index gap_;  ///< elements between two blocks: not round_ - block_ if round_ is saturated
+  Index gap_;  ///< elements between two blocks; not round_ - block_ if round_ is saturated
 };
 
+/// The position of a walk over the intervals of a Splits distribution.
 /// @pre the distribution outlives the object
 class SplitsBlocks : public Block {
 public:

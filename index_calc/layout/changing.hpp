@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The layouts, once the counts of a step are known, of arrays whose extent along one dimension
-// varies from step to step (Layout::changing). The array of a step consists of the elements of the
-// source's ranks, one rank after the other in the order of their coordinates along that dimension.
+// Makes the layouts of arrays whose extent along one dimension varies from step to step
+// (Layout::changing), once the counts of a step are known. The array of a step consists of the
+// elements of the source's ranks, one rank after another, in the order of their coordinates along
+// that dimension.
 #include <span>
 #include <vector>
 

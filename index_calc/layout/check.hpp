@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A check that makes its text only if it fails; private to this room.
+// A check that formats its error text only if it fails; private to this room.
 #include <fmt/format.h>
 
 #include "core/error.hpp"

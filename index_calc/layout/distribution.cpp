@@ -48,15 +48,15 @@ Index turn_of(const BlockCyclic& d, GridCoord c) noexcept {
   return c.value >= d.source ? c.value - d.source : c.value + (d.grid - d.source);
 }
 
-/// A distribution whose elements are counted from the position where a whole block 0 would begin,
-/// which takes 64 bits.
+/// A distribution whose elements are counted from the position where a whole block 0 would begin.
+/// Such positions take 64 bits.
 struct Wide {
   explicit Wide(const BlockCyclic& d)
       : block(static_cast<std::uint64_t>(d.block)),
         grid(static_cast<std::uint64_t>(d.grid)),
         cut(static_cast<std::uint64_t>(d.cut)) {}
   std::uint64_t place(Index i) const { return static_cast<std::uint64_t>(i) + cut; }
-  /// Returns how many elements before its first one the coordinate of this turn lacks.
+  /// Returns how many elements the first block of the coordinate with this turn lacks.
   std::uint64_t lacking(std::uint64_t turn) const { return turn == 0 ? cut : 0; }
   std::uint64_t block, grid, cut;
 };

@@ -12,9 +12,9 @@ namespace tremula::index_calc {
 
 using core::GlobalIndex, core::GridCoord, core::Index, core::LocalIndex;
 
-/// Blocks of `block` elements that go in turn to `grid` coordinates, block 0 to coordinate
-/// `source`. `block == ceil(extent / grid)` is the plain block distribution, `block == 1` the
-/// cyclic one.
+/// Blocks of `block` elements, distributed in turn to `grid` coordinates; block 0 belongs to
+/// coordinate `source`. `block == ceil(extent / grid)` is the plain block distribution,
+/// `block == 1` the cyclic one.
 ///
 /// Example, extent 8, block 2, grid 2, source 1:
 ///
@@ -40,7 +40,7 @@ struct BlockCyclic {
   friend bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
 };
 
-/// Returns the block of the plain block distribution: ceil(extent / grid), at least 1.
+/// Returns the block size of the plain block distribution: ceil(extent / grid), at least 1.
 constexpr Index plain_block(Index extent, Index grid) noexcept {
   if (extent <= 0 || grid <= 0) return 1;
   return extent / grid + (extent % grid != 0 ? 1 : 0);
@@ -48,7 +48,7 @@ constexpr Index plain_block(Index extent, Index grid) noexcept {
 
 /// Any increasing bounds with any owner per interval: interval i is [bounds[i], bounds[i+1]) and
 /// belongs to coordinate owner[i]. An owner may have several intervals or none; it stores its
-/// intervals one after the other in ascending global order. No interval is empty: a coordinate that
+/// intervals one after another in ascending global order. No interval is empty: a coordinate that
 /// owns nothing does not occur in `owner`. The extent is bounds.back().
 struct Splits {
   std::vector<Index> bounds;  ///< strictly increasing, bounds.front() == 0; shape: [intervals + 1]

@@ -26,7 +26,7 @@ inline constexpr std::size_t max_dimensions = 8;
 /// (C), `column` = first dimension fastest (Fortran).
 enum class Order { row, column };
 
-/// Returns the dimension that is numbered as the k-th fastest one, k = 0 .. dimensions - 1.
+/// Returns the dimension that is the k-th fastest in the numbering, k = 0 .. dimensions - 1.
 constexpr std::size_t kth_fastest(Order order, std::size_t dimensions, std::size_t k) noexcept {
   return order == Order::row ? dimensions - 1 - k : k;
 }
@@ -38,9 +38,9 @@ struct RankRange {
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
-/// A process grid whose axes need not match the dimensions of the array. Each axis splits one
-/// dimension, several axes may split the same one, and an axis that splits none makes copies or
-/// holds partial sums: ranks that differ only in their position on it own the same elements.
+/// A process grid whose axes need not match the dimensions of the array. An axis may split one
+/// dimension, and several axes may split the same dimension. An axis that splits none makes copies
+/// or holds partial sums: ranks that differ only in their position on it own the same elements.
 ///
 /// The coordinate along dimension d, to which dims[d] assigns elements, is composed of the
 /// positions on the axes that split d, the outermost slowest. With extents 2x3x4 and axes {{2, 0},
@@ -51,7 +51,7 @@ struct Mesh {
   /// product of their extents is the dimension's grid. Shape: [dimension][axes]
   std::vector<std::vector<std::size_t>> axes;
   /// Numbers of the axes whose ranks hold partial sums: an element is the sum over the ranks that differ
-  /// only in these axes. A *layer* is all ranks at one position on them (view.hpp). Ascending.
+  /// only on these axes. A *layer* is all ranks at one position on them (view.hpp). Ascending.
   std::vector<std::size_t> sums{};
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
@@ -60,7 +60,7 @@ inline constexpr std::size_t max_mesh_axes = 16;
 
 class IndexList;
 
-/// The additional part of a layout whose owners no formula gives: each rank lists what it owns.
+/// The additional part of a layout whose owners follow no formula: each rank lists what it owns.
 struct Listing {
   bool is_partial = false;  ///< elements may be on no rank
   bool has_copies = false;  ///< elements may be on several ranks
@@ -72,14 +72,15 @@ struct Listing {
 
 /// The additional part of a layout whose extent along one dimension varies from step to step.
 ///
-/// A sink may take rows by their keys, e.g. particles by their ids: a row is all elements with one
-/// index along the dimension, which is then the slowest one in memory and the only one that is split.
+/// A sink may take rows by their keys, e.g. particles by their ids. A row consists of all elements
+/// with one index along the dimension, which is then the slowest in memory and the only one split.
 struct Changing {
   std::size_t dimension = 0;
   /// Whether each coordinate gets the elements of a step in one block; if not, dims[dimension]
   /// gives the block.
   bool is_even = true;
-  /// Name of the stream's field that holds the keys, one 64-bit integer for each row; empty if rows have none.
+  /// Name of the stream's field that holds the keys, one 64-bit integer for each row; empty if rows
+  /// have no keys.
   std::string key{};
   /// Bounds of the keys: coordinate c takes keys in [ranges[c - 1], ranges[c]). Empty if a hash of
   /// the key determines the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
@@ -89,7 +90,7 @@ struct Changing {
   friend bool operator==(const Changing&, const Changing&) = default;
 };
 
-/// States which rank owns which element, and how each owner stores its part. A value, which can be
+/// States which rank owns which element, and how each owner stores its part. A value that can be
 /// compared, copied and sent. It is valid if it comes from parse, from_scalapack, another layout
 /// (selected, permuted, relabeled) or the wire; pass a layout that is filled in by hand to
 /// validate(). All other functions take valid layouts.
@@ -112,7 +113,7 @@ struct Changing {
 /// `equal` into k blocks that begin at floor(n * i / k), or is a single block. A block with the
 /// numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these axes, modulo the
 /// number of ranks along the axis; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make
-/// copies or sums. A rank stores its blocks one after the other in ascending block number (the last
+/// copies or sums. A rank stores its blocks one after another in ascending block number (the last
 /// number fastest), each dense in the order of `store`; a rank with a single block has an ordinary
 /// part. Axes, splits, source, ghost and leading cannot be given together with owners.
 /// `lists` replaces `grid`; the lists themselves are not part of the text.
@@ -123,7 +124,7 @@ struct Changing {
 /// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
 /// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
 /// i. Equal neighbouring bounds make an empty interval, which is left out of the value: with 0/5/5/9,
-/// coordinate 1 of 3 owns nothing. Keys may come in any order, each once.
+/// coordinate 1 of 3 owns nothing. Keys may appear in any order, each once.
 struct Layout {
   std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
   Mesh mesh{};                       ///< without extents, axis d of the process grid is dimension d
@@ -137,7 +138,7 @@ struct Layout {
   /// Set if ranks list what they own. `dims` then give only the shape, with as many coordinates along
   /// the first dimension as there are ranks.
   std::optional<Listing> listing{};
-  /// Set if an extent varies from step to step. The dimension then has extent 0 here, and sized()
+  /// Set if an extent varies from step to step. That dimension then has extent 0 here, and sized()
   /// makes the distribution of a step from its entry in `dims`.
   std::optional<Changing> changing{};
   /// Set if owners are expressions of block numbers. `dims` then give only the shape and the cuts, with
@@ -186,8 +187,8 @@ std::string to_string(const Layout& layout);
 /// elements or the grid exceeds 63 / 31 bits)
 void validate(const Layout& layout);
 
-/// Checks that a group of `group_size` ranks fits: without `members` the grid has exactly group_size
-/// cells, with `members` every member is a rank of the group.
+/// Checks that a group of `group_size` ranks fits: without `members`, the grid has exactly
+/// group_size cells; with `members`, every member is a rank of the group.
 /// @pre the layout is valid
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
@@ -233,10 +234,10 @@ struct LocalPart {
   Index allocated = 0;  ///< elements the buffer must have, including ghost and leading
 };
 
-/// Returns the part of group rank `rank`; all zero for a rank that takes no part, strides and allocated
-/// zero for a rank that owns no element. If ranks list what they own, the part is this rank's
-/// buffer, as one dimension. If owners are skewed and the rank has several blocks, they also form
-/// one dimension.
+/// Returns the part of group rank `rank`. For a rank that takes no part, all members are 0; for one
+/// that owns no element, strides and `allocated` are 0. If ranks list what they own, the part is
+/// this rank's buffer, as one dimension. If owners are skewed and the rank has several blocks,
+/// these also form one dimension.
 /// @throws core::Error invalid_argument if `leading` is smaller than the rank needs, or this rank's list
 ///         is missing; unsupported if a skewed layout has more than 2^24 blocks along a dimension
 LocalPart local_part(const Layout& layout, Rank rank);
@@ -251,14 +252,14 @@ LocalPart flattened(const LocalPart& part);
 /// Cost and errors: those of the constructor of OwnedBlocks.
 OwnedBlocks owned_blocks(const Layout& layout);
 
-/// Checks that owners are an outer product of the dimensions and that all extents are known, which
-/// most functions of this room need.
-/// @param what  what needs this, e.g. "a selection"
+/// Checks that owners are an outer product of the dimensions and that all extents are known, as
+/// most functions of this room require.
+/// @param what  what requires this, as the error names it, e.g. "a selection"
 /// @throws core::Error unsupported
 void expect_computed(const Layout& layout, std::string_view what);
 
-/// Returns a fingerprint of everything that the other side must know: all of the layout except
-/// ghost and leading, which concern only the owner's memory, and this rank's list. Equal layouts
+/// Returns a fingerprint of everything that the other side must know: all of the layout except this
+/// rank's list, and except ghost and leading, which concern only the owner's memory. Equal layouts
 /// have equal fingerprints on every machine.
 std::uint64_t fingerprint(const Layout& layout);
 

@@ -39,7 +39,7 @@ constexpr std::string_view keys_of_layouts =
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Returns `word` in quotes for an error; only the beginning of a long word.
+/// Returns `word` in quotes for an error text; if it is long, only its beginning.
 std::string quoted(std::string_view word) {
   constexpr std::size_t most = 60;
   return word.size() <= most ? fmt::format("\"{}\"", word)
@@ -89,7 +89,7 @@ private:
                          std::size_t dimension) const {
     fail(at, expected, fmt::format("\"{}{}\"", key, dimension));
   }
-  /// Returns the text in quotes; only the part around `at` of a long text.
+  /// Returns the text in quotes; if it is long, only the part around `at`.
   std::string around(std::size_t at) const {
     constexpr std::size_t reach = 100;
     if (text_.size() <= 2 * reach) return fmt::format("\"{}\"", text_);
@@ -213,7 +213,7 @@ private:
         fail(n.at, expected, "more");
   }
 
-  /// Reads the extents along each dimension, 0 for one that changes.
+  /// Reads the extent along each dimension; 0 for a dimension that changes.
   std::vector<Number> extents(Layout& result) const {
     const Entry& e = required("shape");
     const std::size_t star = e.value.find('*');
@@ -350,8 +350,8 @@ private:
     }
   }
 
-  /// Reads the number of ranks that list what they own, and returns it as coordinates along
-  /// dimension 0.
+  /// Reads the number of ranks that list what they own, and returns it as the number of coordinates
+  /// along dimension 0.
   std::vector<Index> lists(Layout& result) const {
     const Number ranks = whole(*find("lists"), 1);
     check_product({ranks}, std::numeric_limits<Rank>::max(), "at most 2^31 - 1 ranks");
@@ -470,8 +470,8 @@ private:
     return result;
   }
 
-  /// Reads `key` into `value` of each dimension without splits. Each number must be below the
-  /// `end` of its dimension.
+  /// Reads the numbers of `key` into `value` of each dimension without splits. Each number must be
+  /// below the `end` of its dimension.
   void begin_of_dealing(std::string_view key, Index BlockCyclic::*value, Index BlockCyclic::*end,
                         Layout& result) const {
     const Entry* e = find(key);

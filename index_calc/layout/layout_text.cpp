@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the shortest text of a layout that is read back as the same layout.
+// Writes the shortest text that is read back as the same layout.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ std::string joined(const std::vector<Index>& values, char separator) {
   return joined(values, separator, [](Index v) { return std::to_string(v); });
 }
 
-/// Returns the shortest text of the blocks: nothing, one for all dimensions, or one for each
-/// dimension that needs it.
+/// Returns the shortest text of the blocks: an empty text, one entry for all dimensions, or one
+/// entry for each dimension that needs it.
 std::string blocks_text(const Layout& layout) {
   std::string each;
   bool all_dealt = true;

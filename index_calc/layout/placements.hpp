@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Layouts as training and inference frameworks describe them: a mesh of devices, and for each of
-// its axes the effect that it has on the array.
+// Layouts as training and inference frameworks describe them: a mesh of devices, and the effect of
+// each of its axes on the array.
 #include <optional>
 #include <span>
 
@@ -15,12 +15,12 @@ namespace tremula::index_calc {
 ///     {d}            Shard(d)             dimension d is cut into chunks of ceil(n / ranks) elements
 ///     {d, factor}    _StridedShard(d)     the same cut, inside the cuts of later axes
 ///
-/// Axes act one after the other, in the order of the mesh: each cuts the part that the axes before
+/// Axes act one after another, in the order of the mesh: each cuts the part that the axes before
 /// it have left to a rank. A strided shard acts after those later axes whose ranks multiply to its
-/// factor: if the factor is the number of ranks of the next axis, that axis cuts first, and this
-/// one cuts its chunks. Uneven extents are cut in these same two steps, as PyTorch's fully sharded
-/// data parallel over tensor parallel holds them, e.g. 6 elements on a mesh of 2 x 2 with {0, 2},
-/// {0}:
+/// factor. If the factor is the number of ranks of the next axis, that axis cuts first, and the
+/// strided shard cuts the chunks of that axis. Uneven extents are cut in these same two steps, as
+/// in PyTorch's combination of fully sharded data parallel with tensor parallel, e.g. 6 elements on
+/// a mesh of 2 x 2 with {0, 2}, {0}:
 ///
 ///     rank      (0,0)  (0,1)  (1,0)  (1,1)
 ///     elements  0 1    3 4    2      5
@@ -35,10 +35,10 @@ struct Placement {
   Index split_factor = 1;
 };
 
-/// Returns the row-major layout of an array of `shape` on a mesh whose ranks are numbered last axis
-/// fastest. A layout takes a few bytes, whatever the mesh, except in two cases, in which a
-/// dimension lists its chunks, at most 2^24: if several axes cut an uneven extent, or if several
-/// axes cut a dimension and the factor of one is greater than the product of the later ones.
+/// Returns the row-major layout of an array of `shape` on a mesh whose ranks are numbered with the
+/// last axis fastest. A layout takes a few bytes, whatever the mesh, except in two cases: several
+/// axes cut an uneven extent, or several axes cut a dimension and the factor of one is greater than
+/// the product of the later ones. In both cases, the dimension lists its chunks, at most 2^24.
 /// @param mesh        ranks along each axis
 /// @param placements  shape: [axis]
 /// @throws core::Error invalid_argument naming what is wrong

@@ -50,8 +50,9 @@ std::vector<Stretched> owned_along(const Distribution& d, GridCoord c) {
   return owned;
 }
 
-/// Splits a run where a row along the last dimension ends, and calls visit(index, place, count) for
-/// each piece: `count` elements, the first at `index` in the array and at `place` in the buffer.
+/// Splits a run at the ends of rows along the last dimension, and calls visit(index, place, count)
+/// for each piece of `count` elements. Its first element is at `index` in the array and at `place`
+/// in the buffer.
 template <class Visit>
 void for_each_row(std::span<const Index> shape, const ListRun& run, Visit&& visit) {
   const std::size_t last = shape.size() - 1;
@@ -237,7 +238,7 @@ IndexList IndexList::selected(std::span<const Index> shape, std::span<const Inde
 
 IndexList IndexList::permuted(std::span<const Index> shape,
                               std::span<const std::size_t> axes) const {
-  // stride[d]: by how much the number in the permuted array grows along dimension d of this one
+  // stride[d]: increase of the number in the permuted array along dimension d of this one
   std::array<Index, max_dimensions> stride{};
   std::vector<Index> other(shape.size());
   Index step = 1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The elements that one rank owns of an array whose layout no formula gives: points, segments or boxes in
-// any order. Only the rank itself has the list; match.hpp finds which rank has which elements.
+// The elements that one rank owns of an array whose owners follow no formula: points, segments or
+// boxes in any order. Only the rank itself has the list; match.hpp finds which rank has which
+// elements.
 //
 // Global numbers count the elements in row-major order, 0-based, whatever the storage order.
 #include <memory>
@@ -30,11 +31,11 @@ public:
   ///         not have, as do of_segments and of_boxes
   /// Cost: O(points), and a sort of the runs if they do not ascend.
   static IndexList of_points(std::span<const Index> shape, std::span<const Index> points);
-  /// Makes the list of a buffer that holds segments one after the other: lengths[i] elements, the first of
-  /// which is number begins[i].
+  /// Makes the list of a buffer that holds segments one after another. Segment i consists of
+  /// lengths[i] elements, the first of which is number begins[i].
   static IndexList of_segments(std::span<const Index> shape, std::span<const Index> begins,
                                std::span<const Index> lengths);
-  /// Makes the list of a buffer that holds boxes one after the other, each row-major. Shape of both:
+  /// Makes the list of a buffer that holds boxes one after another, each row-major. Shape of both:
   /// [box * dimensions]
   static IndexList of_boxes(std::span<const Index> shape, std::span<const Index> origins,
                             std::span<const Index> extents);
@@ -77,8 +78,8 @@ private:
 Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
                      IndexList list);
 /// Returns the layout of another array on the same ranks, under the same rules.
-/// @param list  what this rank owns of it; nullopt if `layout` has no list, like the layout of
-///              another group
+/// @param list  this rank's elements of that array; nullopt if `layout` has no list, e.g. because
+///              it belongs to another group
 Layout listed_layout(std::span<const Index> shape, const Layout& layout,
                      std::optional<IndexList> list);
 

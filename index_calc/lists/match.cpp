@@ -33,7 +33,7 @@ void for_each_between(std::span<const ListRun> runs, Index begin, Index end, Vis
   }
 }
 
-/// Returns the first of ascending runs, not before `at`, that ends after `number`. O(log of its
+/// Returns the first run at or after `at` that ends after `number`; the runs ascend. O(log of its
 /// distance)
 template <class Run, class End>
 Run first_behind(Run at, Run last, Index number, End&& end_of) {
@@ -69,7 +69,7 @@ struct Owned {
   Rank rank = 0;
 };
 
-/// Merges the lists of all ranks of a side into one, ascending.
+/// Merges the lists of all ranks of a side into one ascending list.
 std::vector<Owned> merged(std::span<const std::vector<ListRun>> lists) {
   std::vector<Owned> all;
   std::vector<std::size_t> bounds{0};

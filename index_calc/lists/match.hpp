@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The match of ranks that list what they own. It finds which elements each rank owes to every other
-// rank, by a directory distributed over the ranks of the sink. Sink rank s keeps slice s of the
-// numbers; no rank gets all lists.
+// rank, with a directory distributed over the ranks of the sink. Sink rank s keeps slice s of the
+// numbers; no rank gets all lists. M is the number of sources.
 //
 //     1  every sink sends its runs of slice s to source s mod M, which passes them to sink s
 //     2  every source sends its runs of slice s to sink s
@@ -27,7 +27,7 @@ using core::Bytes;
 
 /// The facts that both sides know.
 struct MatchedSides {
-  /// The exceptions that a side may make from "every element is on exactly one rank".
+  /// The exceptions that a side may make to "every element is on exactly one rank".
   struct Rules {
     bool is_partial = false;  ///< elements may be on no rank
     bool has_copies = false;  ///< elements may be on several ranks
@@ -105,7 +105,7 @@ public:
   /// @param of_source  one for each sink; empty if this rank is not a source
   /// @return           one from each source; empty if this rank is not a sink
   virtual std::vector<Bytes> forth(std::vector<Bytes> of_source) = 0;
-  /// Carries messages from every sink to every source, likewise.
+  /// Carries messages from every sink to every source, with arguments and result as for forth().
   virtual std::vector<Bytes> back(std::vector<Bytes> of_sink) = 0;
 };
 
@@ -115,7 +115,7 @@ struct MatchedLists {
 };
 
 /// Matches the lists of both sides. Collective over both sides.
-/// @param source, sink  what this rank owns on that side; null if it is not a rank of that side
+/// @param source, sink  what this rank owns on that side; null if the rank is not on that side
 /// @throws core::Error mismatch on one rank only, protocol, and what the mover throws
 MatchedLists match_lists(const MatchedSides& sides, const IndexList* source, const IndexList* sink,
                          Rank me, ListMover& mover);

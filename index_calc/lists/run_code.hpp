@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The encoding of runs in messages between ranks: numbers of 7 bits per byte (LEB128), each as the
-// distance from the end of the previous run, so that points close to each other take two bytes.
+// The encoding of runs in messages between ranks: numbers with 7 bits per byte (LEB128). The
+// position of a run is stored as the distance from the end of the previous run, so points close to
+// each other take two bytes.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -31,7 +32,7 @@ private:
   core::Bytes bytes_;
 };
 
-/// Reads lists one after the other. The bytes are foreign and are checked.
+/// Reads lists one after another. The bytes come from another process and are checked.
 class RunReader {
 public:
   explicit RunReader(core::BytesView bytes) : left_(bytes) {}

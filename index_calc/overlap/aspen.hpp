@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // ASPEN, the adjacency-shift algorithm: one pass over my blocks yields the pieces for all peers. A
-// block [s, e) of mine begins at `offset = s mod B` in block `s div B` of theirs; its first piece
-// has min(B - offset, e - s) elements; every further one has at most B and belongs to the next
-// coordinate. There is no search for blocks of theirs, and from one block of mine to the next
-// (s div B, s mod B) moves by a constant, so that a pass divides once and a piece costs an addition
-// and a comparison.
+// block [s, e) of mine begins at `offset = s mod B` in block `s div B` of theirs. Its first piece
+// has min(B - offset, e - s) elements; every further piece has at most B and belongs to the next
+// coordinate. There is no search for blocks of theirs. From one block of mine to the next,
+// (s div B, s mod B) moves by a constant, so a pass divides once, and a piece costs an addition and
+// a comparison.
 //
-// Beyond the paper: blocks of one side that are inside one block of the other, round after round,
-// are stored as one family; blocks that have either n or n + 1 pieces, as in fine layouts, where
-// they reach into at most two blocks of theirs, are cut without a branch; and either side may be
-// Splits, whose blocks are merged in ascending order.
+// This implementation goes beyond the paper in three ways. Blocks of one side that are inside one
+// block of the other, round after round, are stored as one family. Blocks that have either n or
+// n + 1 pieces are cut without a branch; in fine layouts, for example, they reach into at most two
+// blocks of theirs. Either side may be Splits, whose blocks are merged in ascending order.
 //
 // Source: ASPEN paper, Eq. (4).
 #include <algorithm>
@@ -32,8 +32,8 @@ struct Position {
   Index peer = 0;    ///< coordinate that owns the block
   Index begin = 0;   ///< local index of the block's first element
 
-  /// Returns the position of `index`. Divides only if it must: for short layouts all time is spent
-  /// in set-up.
+  /// Returns the position of `index`. Divides only if it must, because short layouts spend all
+  /// their time in set-up.
   static Position at(Index index, const BlockCyclic& d) {
     if (index < d.block) return {.offset = index};
     const Index turn = index / d.block, offset = index - turn * d.block;
@@ -42,7 +42,7 @@ struct Position {
     return {.offset = offset, .peer = turn - round * d.grid, .begin = round * d.block};
   }
   void move(const Position& by, Index block, Index grid) {
-    // With a cut the sum of the two may need 64 bits.
+    // With a cut, the sum of the two may need 64 bits.
     const auto sum = static_cast<std::uint64_t>(offset) + static_cast<std::uint64_t>(by.offset);
     const bool carries = sum >= static_cast<std::uint64_t>(block);
     offset = static_cast<Index>(sum - static_cast<std::uint64_t>(when(carries, block)));
@@ -127,9 +127,9 @@ private:
   Index offset_ = 0;
 };
 
-/// Puts the pieces of `left` elements of mine that begin at `local`, if a block of theirs begins
-/// there and more than one round of theirs follows: one family for each peer, and the rest of the
-/// last block.
+/// Puts the pieces of the `left` elements of mine that begin at `local`: one family for each peer,
+/// and the rest of the last block.
+/// @pre a block of theirs begins there, and more than one round of theirs follows
 template <class Sink>
 void put_rounds(DealtCursor& theirs, Index local, Index left, Sink& sink) {
   const Index rounds = left / theirs.round();
@@ -153,7 +153,7 @@ Index walk(Blocks mine, Cursor theirs, Sink& sink) {
     Index local = mine.local, left = mine.end - mine.begin, count = 1;
     Index length = std::min(left, theirs.left());
     if constexpr (std::is_same_v<Blocks, DealtBlocks>) {
-      // How many more blocks of mine are in the same block of theirs?
+      // Count further blocks of mine that are in the same block of theirs.
       if (length == left && mine.is_whole()) {
         const Index more = mine.whole_blocks_within(theirs.left() - length);
         mine.skip(more);
@@ -191,8 +191,8 @@ void put_block(Position at, Index length, Index local, const BlockCyclic& theirs
 }
 
 /// Walks layouts in which no two blocks of mine are in one block of theirs, and no block of mine
-/// holds more than a round of theirs. A block of mine then has ceil(b / B) pieces or one more.
-/// Which of the two is unpredictable for a branch predictor, so the loop has no branch for it.
+/// holds more than a round of theirs. A block of mine then has ceil(b / B) pieces or one more. A
+/// branch predictor cannot predict which, so the loop has no branch for it.
 /// @tparam is_short  b <= B: the first piece may be the only one
 /// @pre b > B or B <= round of mine; b <= round of theirs; neither has a cut
 template <bool is_short, class Sink>
@@ -232,9 +232,9 @@ Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
 }
 
 /// Walks layouts in which every block of theirs holds several blocks of mine: a family, and
-/// possibly one more block that reaches into the next. The first block of mine in it begins at
-/// `offset`, which moves by a constant modulo the round of mine from one block of theirs to the
-/// next.
+/// possibly one more block that reaches into the next block of theirs. In a block of theirs, the
+/// first block of mine begins at `offset`. From one block of theirs to the next, `offset` moves by
+/// a constant, modulo the round of mine.
 /// @pre round of mine < B; neither has a cut
 template <class Sink>
 Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
@@ -275,9 +275,9 @@ Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
 ///     put(peer, begin, peer_begin, length, count)         count = segments of the family
 ///     put_if(is_there, peer, begin, peer_begin, length, count)
 ///
-/// BlockCyclic dimensions must have source 0: `me` and `peer` count in round-robin order there.
+/// BlockCyclic dimensions must have source 0, because `me` and `peer` count in round-robin order.
 /// Cost: proportional to my blocks and the pieces, and to the intervals of Splits.
-/// @return blocks of mine that were looked at, a family counted as one: N_local of Eq. (4)
+/// @return number of blocks of mine looked at, with a family counted as one: N_local of Eq. (4)
 template <class Sink>
 Index pass(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
   if (mine.cut != 0 || theirs.cut != 0)

@@ -32,7 +32,7 @@ struct CountByPeer {
 struct WriteByPeer {
   std::uint32_t* places;
   Family* families;
-  Family spare{};  ///< written instead if put_if has no piece
+  Family spare{};  ///< written if put_if has no piece to write
   void put(Index peer, Index begin, Index peer_begin, Index length, Index count) {
     families[places[peer]++] = family_of(begin, peer_begin, length, count);
   }
@@ -43,7 +43,7 @@ struct WriteByPeer {
   }
 };
 
-/// Writes the pieces.
+/// Writes the pieces in the order of the pass.
 /// @pre there is room for one more piece than the pass yields
 struct Write {
   Piece* next;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The classical algorithm: for each coordinate of the other side, it walks my blocks and the peer's
-// side by side along the whole extent. It uses no period.
+// side by side along the whole extent. It does not use periods.
 //
 // Source: ASPEN paper, Eq. (1).
 #include <algorithm>

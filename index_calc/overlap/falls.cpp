@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // FALLS: the blocks of one coordinate are a family of line segments (l, r, s, n): [l + i*s, r +
 // i*s], i = 0 .. n-1. Two families are intersected within one period, for each coordinate of the
-// other side: member i of mine meets those members j of theirs with l2 + j*s2 <= r1 + i*s1 and r2 +
+// other side. Member i of mine meets those members j of theirs with l2 + j*s2 <= r1 + i*s1 and r2 +
 // j*s2 >= l1 + i*s1. The first such j is calculated, and the others follow in order; members that
-// are completely inside member i also form a family and are found at once. If a member of theirs
-// may hold several of mine, the two families are swapped.
+// are completely inside member i also form a family and are found in one step. If a member of
+// theirs may hold several of mine, the two families are swapped.
 //
 // Source: Ramaswamy & Banerjee 1995, "Automatic generation of efficient array redistribution
 // routines"; ASPEN paper, Eq. (2). Bounds are inclusive there, half-open here.
@@ -17,8 +17,8 @@ namespace tremula::index_calc {
 namespace {
 
 /// Calls emit(block, from, to, count) for the blocks of `small` that reach into `big`: [from, to)
-/// of `block` is in it, and so are the next count - 1 blocks completely.
-/// @return blocks looked at, a family counted as one
+/// of `block` is inside `big`, and so are all elements of the next count - 1 blocks.
+/// @return number of blocks looked at, with a family counted as one
 template <class Emit>
 Index for_each_in(const Block& big, DealtBlocks small, Emit&& emit) {
   if (small.end <= big.begin) {

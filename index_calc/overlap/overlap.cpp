@@ -44,9 +44,9 @@ Index source_of(const Distribution& d) {
   return dealt != nullptr ? dealt->source : 0;
 }
 
-/// Sets the strides of families, for both cases: a block of theirs that is longer than a round of
-/// mine holds my segments one round apart, and a block of mine that is longer than a round of
-/// theirs holds each peer's segments one round apart.
+/// Sets the strides of families. A block of theirs that is longer than a round of mine holds my
+/// segments one round apart; a block of mine that is longer than a round of theirs holds each
+/// peer's segments one round apart.
 void set_family_strides(const Distribution& mine, const Distribution& theirs, Repetition& r) {
   const auto* a = std::get_if<BlockCyclic>(&mine);
   const auto* b = std::get_if<BlockCyclic>(&theirs);
@@ -78,7 +78,7 @@ Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& the
   return p;
 }
 
-/// Reduces both sides to the first period, if both are BlockCyclic and the extent has a whole
+/// Reduces both sides to the first period if both are BlockCyclic and the extent contains a whole
 /// period.
 void cut_to_period(Prepared& p) {
   auto* mine = std::get_if<BlockCyclic>(&p.mine);

@@ -4,12 +4,12 @@
 //
 // Definitions. `mine` has blocks of b elements on P coordinates, `theirs` blocks of B on Q
 // coordinates; both cover the same extent n. A *segment* is a maximal run of consecutive elements
-// that one coordinate of mine and one of theirs own: it is inside one block of each side, where
+// that one coordinate of mine and one of theirs own. It is inside one block of each side, where
 // neighbouring blocks (or intervals) of one coordinate count as one block. The pattern of segments
 // repeats with the period lcm(b*P, B*Q): only one period is stored, beginning with element 0. (If
 // both sides have a cut, blocks of both may extend across the border of two periods, which then
 // divides the segment.) If a block of one side is longer than a whole round b*P of the other, the
-// segments in it are equally spaced *families*, and only the first segment of each is stored. So
+// segments in it form equally spaced *families*, and only the first segment of each is stored. So
 // the cost of a plan depends neither on the extent nor on the blocks inside blocks.
 //
 // Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli &
@@ -40,7 +40,7 @@ struct Family {
   Index count = 1;
 };
 
-/// Sums and bounds of a list whose families come in any order of local indices. They make a walk
+/// Sums and bounds of a list whose families may be in any order of local indices. They make a walk
 /// over all families unnecessary.
 struct FamilyIndex {
   std::vector<Index> before;    ///< elements before each family, then all; shape: [families + 1]
@@ -48,14 +48,15 @@ struct FamilyIndex {
 };
 
 /// The segments of one pair of coordinates in ascending global order. `period` is walked `repeat`
-/// times, each turn `stride` further in my local indices and `peer_stride` further in the peer's;
-/// then the first `tail` families are walked once more (turn number `repeat`), the last of them
-/// with `tail_count` segments, of which the last has `tail_length` elements. If repeat == 0,
-/// `period` holds only the families of the tail.
+/// times, each turn `stride` further in my local indices and `peer_stride` further in the peer's.
+/// Then the first `tail` families are walked once more (turn number `repeat`). The last of these
+/// families has `tail_count` segments, and the last of its segments has `tail_length` elements. If
+/// repeat == 0, `period` holds only the families of the tail.
 ///
-/// Example: cyclic on 2 coordinates against blocks of 6 on 2, extent 24: I (coordinate 0) share 0 2
-/// 4, 12 14 16 with peer 0. In local indices 0 1 2, 6 7 8, in the peer's 0 2 4, 6 8 10: one family
-/// of 3 segments of 1 element, family_stride 1, family_peer_stride 2; repeat 2, stride 6,
+/// Example: mine is cyclic on 2 coordinates, theirs has blocks of 6 on 2 coordinates, and the
+/// extent is 24. Coordinate 0 of mine shares the elements 0 2 4, 12 14 16 with peer 0. Their local
+/// indices are 0 1 2, 6 7 8 in mine and 0 2 4, 6 8 10 in theirs. The list has one family of 3
+/// segments of 1 element, family_stride 1 and family_peer_stride 2; repeat 2, stride 6 and
 /// peer_stride 6; no tail.
 ///
 /// A slice of a list is a list with the same period but without its first `skip` elements.
@@ -65,7 +66,7 @@ struct SegmentList {
   Index repeat = 0, stride = 0, peer_stride = 0;
   Index tail = 0, tail_count = 0, tail_length = 0;
   Index skip = 0;  ///< elements left out at the beginning
-  /// Sums and bounds of a list whose local indices need not ascend and which has no turns; null if
+  /// Sums and bounds of a list that has no turns and whose local indices need not ascend; null if
   /// the local indices ascend.
   const FamilyIndex* index = nullptr;
 
@@ -73,7 +74,7 @@ struct SegmentList {
   Index turn_elements() const noexcept;  ///< elements of one walk over the period
   Segment first() const noexcept;
   Segment last() const noexcept;
-  /// Returns the elements number first .. first + count - 1 as a list on the same memory. O(period)
+  /// Returns elements first .. first + count - 1 as a list on the same memory. O(period)
   /// @pre first >= 0, count >= 1, first + count <= elements()
   SegmentList slice(Index first, Index count) const noexcept;
 
@@ -167,18 +168,18 @@ public:
   /// Returns the peers (coordinates of theirs) with at least one element in common, ascending.
   std::span<const GridCoord> peers() const noexcept { return peers_; }
   std::size_t size() const noexcept { return peers_.size(); }
-  /// Returns the list of peers()[i]. It stays valid as long as this object lives or, if it is moved
-  /// from, the object that it is moved to.
+  /// Returns the list of peers()[i]. It stays valid while this object exists or, after a move,
+  /// while the object moved to exists.
   SegmentList operator[](std::size_t i) const noexcept;
   /// Returns the number of elements in common with peers()[i].  O(1)
   Index elements(std::size_t i) const noexcept { return lists_[i].elements; }
   std::size_t memory_bytes() const noexcept;
   /// Returns the number of families stored in all lists.
   std::size_t families() const noexcept { return families_.size(); }
-  /// Returns the exact number of steps of the algorithm: for aspen the blocks of mine that it
-  /// looked at (a family counts as one), N_local of Eq. (4); for falls and classical the pairs of
-  /// blocks that they looked at, over all peers: those of Eqs. (2) and (1), except pairs that are
-  /// skipped by walking on from the last pair or by treating a family as one.
+  /// Returns the exact number of steps of the algorithm. For aspen, a step looks at one block of
+  /// mine or one family of them: N_local of Eq. (4). For falls and classical, a step looks at one
+  /// pair of blocks: those of Eqs. (2) and (1), over all peers, except pairs that are skipped by
+  /// walking on from the last pair or by treating a family as one.
   Index steps() const noexcept { return steps_; }
 
 private:
@@ -195,24 +196,24 @@ private:
   Index steps_ = 0;
 };
 
-/// Calculates what coordinate `me` of `mine` shares with every coordinate of `theirs`, by any of
+/// Calculates what coordinate `me` of `mine` shares with every coordinate of `theirs`, with any of
 /// the three algorithms. They agree on every segment except those that the border of a period
-/// divides: classical does not use periods. falls is for two BlockCyclic: if a side is Splits,
-/// aspen is used instead.
+/// divides, because classical does not use periods. If a side is Splits, aspen is used instead of
+/// falls, which supports only BlockCyclic.
 /// @pre both are valid
 /// @throws core::Error invalid_argument if the extents differ or `me` is not a coordinate of mine;
 /// unsupported if there are more than 2^24 families to hold, or if falls or classical would look at
 /// more than 2^30 pairs of a block and a coordinate
 ///
-/// Cost: for aspen, the blocks of mine and the families in one period (plus O(intervals) for
-/// Splits); for falls, the blocks of mine in one period for each coordinate of theirs; for
-/// classical, the blocks of both in the whole extent, and blocks of mine again for each coordinate
-/// of theirs.
+/// Cost of aspen: the blocks of mine and the families in one period (plus O(intervals) for Splits).
+/// Cost of falls: the blocks of mine in one period for each coordinate of theirs. Cost of
+/// classical: the blocks of both in the whole extent, those of mine once for each coordinate of
+/// theirs.
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
 
-/// Calculates overlaps() repeatedly in the same memory: a call that needs no more than an earlier
-/// one allocates nothing (except for Splits, which are copied).
+/// Calculates overlaps() repeatedly in the same memory: a call that needs no more memory than an
+/// earlier one allocates nothing (except for Splits, which are copied).
 class OverlapFinder {
 public:
   OverlapFinder();

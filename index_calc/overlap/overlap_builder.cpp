@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ASPEN yields the pieces of all peers in mixed order. If there are about as many pieces as peers,
-// or more, the pass is made twice: it counts the pieces of each peer, then it writes each piece to
-// its final place. If there are far more peers, the pieces are sorted, so that neither time nor
-// memory depends on how many peers there could be.
+// or more, the pass is made twice: the first counts the pieces of each peer, and the second writes
+// each piece to its final place. If there are far more peers, the pieces are sorted, so neither
+// time nor memory depends on how many peers there could be.
 #include "index_calc/overlap/overlap_builder.hpp"
 
 #include <fmt/format.h>
@@ -127,8 +127,8 @@ void OverlapsBuilder::build_from_pieces(const Repetition& repetition, Index step
   group(pieces_, [](const Piece& p) -> const Piece& { return p; });
 }
 
-/// Fills keys_ with pieces_ sorted by peer, keeping the order of pieces_ within a peer, by a radix
-/// sort whose digit never has more values than there are pieces.
+/// Fills keys_ with the keys of pieces_, sorted by peer, and in the order of pieces_ within a peer.
+/// The digit of this radix sort never has more values than there are pieces.
 void OverlapsBuilder::sort_keys(Index peers) {
   keys_.clear();
   for (const Piece& p : pieces_)

@@ -8,7 +8,7 @@
 
 namespace tremula::index_calc {
 
-/// A family, and the coordinate of the other side with which it is shared.
+/// A family and the coordinate of the other side that shares it.
 struct Piece {
   Index peer = 0;
   Family family;
@@ -43,14 +43,14 @@ inline double blocks_of_all(const BlockCyclic& d) {
 inline double blocks_of_one(const Splits& d) { return static_cast<double>(d.owner.size()); }
 inline double blocks_of_all(const Splits& d) { return static_cast<double>(d.owner.size()); }
 
-/// Checks that there are at most 2^30 pairs: more would take seconds.
+/// Checks that there are at most 2^30 pairs, because more would take seconds.
 /// @throws core::Error unsupported with `why`
 void refuse_pairs(double pairs, std::string_view why);
 
-// The algorithms that go peer by peer. Each appends all pieces of coordinate `me` of `mine`, with
-// ascending peers, for each peer in ascending global order, and returns the number of blocks that
-// it looked at. BlockCyclic dimensions must have source 0: `me` and `peer` count in round-robin
-// order.
+// The algorithms that treat one peer at a time. Each appends all pieces of coordinate `me` of
+// `mine`: peers ascend, and the pieces of a peer are in ascending global order. It returns the
+// number of blocks that it looked at. BlockCyclic dimensions must have source 0, because `me` and
+// `peer` count in round-robin order.
 
 /// Intersects the family of my blocks with the family of each peer. O(peers * my blocks), or
 /// O(their blocks) if one of theirs is longer than a round of mine.

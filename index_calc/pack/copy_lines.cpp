@@ -38,7 +38,7 @@ TREMULA_MOVE_LINES(copy_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_store
 // NOLINTEND(bugprone-macro-parentheses)
 
 /// Returns the size of the second-level cache; 0 if the processor does not state it. In a virtual
-/// machine each query takes some microseconds, so the first one is for the number that this cache
+/// machine each query takes some microseconds, so the first query uses the number that this cache
 /// nearly always has.
 std::size_t second_cache_bytes() {
   constexpr unsigned intel = 4, amd = 0x8000001D;
@@ -71,7 +71,7 @@ std::size_t second_cache_bytes() { return 0; }
 
 #endif
 
-/// Returns CopyTuning::cached_bytes. The source and the destination of a copy go through one cache,
+/// Returns CopyTuning::cached_bytes. The source and the destination of a copy share this cache,
 /// but need not both fit in it: parts that do not fit are still in the third-level cache, which
 /// many cores share.
 std::size_t cached_bytes() {

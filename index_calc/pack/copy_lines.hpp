@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two properties of the processor that large copies depend on: the width of its stores and the
-// size of its caches. The processor states both, so nothing is timed. How far ahead the source is
-// prefetched was measured to matter little: any distance from 4 to 16 KiB is within 5 % of the
-// best.
+// size of its caches. The processor states both, so nothing is timed. Measurements showed that the
+// distance at which the source is prefetched matters little: any distance from 4 to 16 KiB is
+// within 5 % of the best.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace tremula::index_calc {
 
 inline constexpr std::ptrdiff_t cache_line = 64;
 
-/// Attribute of functions that only prefetch: without it gcc assumes that they do nothing, and
+/// Attribute of functions that only prefetch: without it, GCC assumes that they do nothing and
 /// drops calls of them.
 #define TREMULA_PREFETCHES [[gnu::always_inline]] inline
 
@@ -47,7 +47,7 @@ struct CopyTuning {
 /// Returns the tuning for this processor, with its widest stores.
 const CopyTuning& copy_tuning();
 
-/// Width of stores: 16 bytes, which every processor has, 32 or 64.
+/// Width of stores: 16 bytes, which every processor supports, 32 or 64.
 enum class StoreWidth { least, avx, avx512 };
 
 /// Returns whether this processor has such stores.
@@ -87,7 +87,7 @@ void copy_fixed(std::byte* to, const std::byte* from) {
 inline void copy_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) {
   constexpr std::ptrdiff_t longest_inline = 256;
   if (bytes > longest_inline) {
-    // If GCC knows a bound of the length, it turns the call into `rep movs`, which takes longer.
+    // If GCC knows a bound on the length, it turns the call into `rep movs`, which takes longer.
     asm("" : "+r"(bytes));
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   } else if (bytes >= 16) {
@@ -128,7 +128,7 @@ inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t byte
 
 /// Copies a run that is not in a cache, with the processor's widest stores.
 /// @param ahead       lines to prefetch while the last lines of the run are copied
-/// @param prefetched  bytes of the run that have been prefetched; more are prefetched on the way
+/// @param prefetched  bytes of the run that are prefetched already; the move prefetches the others
 inline void move_long_run(MoveLines move_lines, std::byte* to, const std::byte* from,
                           std::ptrdiff_t bytes, Ahead ahead, std::ptrdiff_t prefetched) {
   std::ptrdiff_t at = (cache_line - bytes_after_line_begin(to)) % cache_line;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The copies of one message with many small parts, compiled once: gathering or scattering the
-// message is one pass over a list, however many packages and arrays it comes from. pack and unpack
-// would find the runs of a package again in each call, which takes longer than copying a few of
-// them.
+// message is one pass over a list, however many packages and arrays it consists of. In contrast,
+// pack and unpack find the runs of a package again in each call, which takes longer than copying a
+// few of them.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -13,8 +13,8 @@
 // @throws core::Error invalid_argument, before anything is moved, if a buffer is smaller than its
 // part says, an element would be outside it, or the number of bytes on the wire is wrong; the text
 // names what was expected and found
-// Buffers need no alignment; those of one call must not overlap. Nothing is allocated. A call may
-// be made from any thread; several at once may write different stretches of one buffer.
+// Buffers need no alignment; those of one call must not overlap. Nothing is allocated. Calls may
+// be made from any thread, and simultaneous calls may write different stretches of one buffer.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -42,7 +42,7 @@ void pack(const Package& package, const LocalPart& part, Order order, std::size_
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
             std::span<const std::byte> wire, std::span<std::byte> local);
 
-/// Packs only a stretch: packing the stretches of a package one after the other gives the bytes of
+/// Packs only a stretch: packing the stretches of a package one after another gives the bytes of
 /// the whole package.
 /// @param wire  stretch.count * element_bytes bytes
 /// Cost: in addition to the copying, proportional to the families of one period along each
@@ -58,9 +58,9 @@ void unpack(const Package& package, const LocalPart& part, Order order, std::siz
             Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local,
             const CopyTuning& tuning = copy_tuning());
 
-/// Copies the elements of `package` from the peer's local buffer to their places in mine: the same
-/// as pack by the peer and unpack, without the bytes in between. Both buffers are in this address
-/// space.
+/// Copies the elements of `package` from the peer's local buffer to their places in mine. This does
+/// what pack by the peer and unpack by this rank do, without the bytes in between. Both buffers are
+/// in this address space.
 /// @param package  package of my plan: the peer is the rank that `theirs` belongs to
 /// @param theirs   need not be trusted: no element is touched unless all are inside `their_local`
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
@@ -90,11 +90,11 @@ struct CommonRun {
 };
 
 /// Appends the runs that copy_from_peer would copy for a stretch, in ascending order of mine if
-/// `order` is my storage order. For callers that move the runs by other means. The peer's buffer
-/// need not be in this address space.
+/// `order` is my storage order. This is for callers that move the runs by other means. The peer's
+/// buffer need not be in this address space.
 /// @param theirs    need not be trusted: all runs are inside its `allocated` elements
 /// @param my_local  only its length is used
-/// Cost: as for copying the stretch, but without the bytes; `runs` grows by at most stretch.count.
+/// Cost: that of copying the stretch, without the bytes; `runs` grows by at most stretch.count.
 void list_common_runs(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                       Order order, std::size_t element_bytes, Stretch stretch,
                       std::span<const std::byte> my_local, std::vector<CommonRun>& runs);

@@ -2,13 +2,13 @@
 #pragma once
 // Copies bars: equally spaced units of one size.
 //
-// Two things make a large copy slow, and both are addressed here. A store into a line that is not
-// in the cache first reads that line, so whole lines are *streamed*, that is, written past the
-// cache. And a core waits for one miss after the other if runs end before the hardware predicts the
-// next run, or jump from page to page, so bars are cut into pieces and queued, and a piece is
-// prefetched while an earlier one is copied. Thus the lines needed next are always being fetched,
-// and the lines between two runs never are. tests/bench/runs_bench.cpp compares this with plain
-// loops over the same runs.
+// Two things make a large copy slow, and both are addressed here. First, a store into a line that
+// is not in the cache reads that line, so whole lines are *streamed*, that is, written past the
+// cache. Second, a core waits for one miss after another if runs end before the hardware predicts
+// the next run, or jump from page to page. So bars are cut into pieces and queued, and a piece is
+// prefetched while an earlier one is copied: the lines needed next are always being fetched, and
+// the lines between two runs never are. tests/bench/runs_bench.cpp compares this with plain loops
+// over the same runs.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -59,8 +59,8 @@ inline constexpr std::ptrdiff_t largest_apart = 16;
 
 /// How a copy uses the caches.
 struct CacheUse {
-  bool prefetches = false;  ///< whether the elements are not in a cache
-  bool streams = false;     ///< whether the destination will not be in a cache when it is complete
+  bool prefetches = false;  ///< true if the elements are not in a cache
+  bool streams = false;     ///< true if the destination will not be in a cache when it is complete
   /// Whether the buffer is so large that it is in memory, not in a third-level cache.
   bool is_source_far = false, is_target_far = false;
   MoveLines move_lines = nullptr;  ///< streams if `streams` is true
@@ -213,7 +213,7 @@ private:
     return to_step == to_unit() && from_step == from_unit();
   }
 
-  /// Returns how many bytes of cache lines each unit takes up.
+  /// Returns how many bytes of cache lines each unit occupies.
   static std::ptrdiff_t in_lines(std::ptrdiff_t unit, std::ptrdiff_t step) {
     return std::max(unit, std::min(step, cache_line));
   }
@@ -230,7 +230,7 @@ private:
     for (; count > 0; count -= most, to += most * to_width, from += most * width) {
       const Index now = std::min(most, count);
       prefetch_target_run(to, now * to_width);
-      // Beyond these bytes move_run prefetches by itself.
+      // Beyond these bytes, move_run itself prefetches.
       const std::ptrdiff_t bytes = std::min(now * width, queue_bytes);
       push({to, from, 1, 0, 0, now}, bytes, {from, bytes});
     }

@@ -40,7 +40,7 @@ private:
   static constexpr bool is_tiled = !std::is_same_v<Unit, std::ptrdiff_t>;
   static constexpr Index most_kept = 32;
 
-  /// Calls inner(axes, from, to) with the last `kept` axes for each position on the others.
+  /// Calls inner(axes, from, to) with the last `kept` axes for each position on the other axes.
   template <class Inner>
   void places(std::size_t kept, std::ptrdiff_t from, std::ptrdiff_t to, const Inner& inner,
               std::size_t level = 0) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the elements of a package are stored in two buffers at once, and how they are walked.
+// How the elements of a package are stored in both buffers of a copy, and how they are walked.
 //
 // Definitions. A package is the outer product of one segment list per dimension. Element i of a
 // list has three numbers: my local index, the peer's local index and i itself, which counts on the
 // wire. In either buffer of a copy, one of the three numbers times a step gives the position, so
-// one walk serves all directions: pack reads by my local index and writes by the number on the
-// wire, unpack does the opposite, and a copy between two ranks reads by one local index and writes
-// by the other.
+// one walk serves all directions. A pack reads by my local index and writes by the number on the
+// wire, an unpack does the opposite, and a copy between two ranks reads by one local index and
+// writes by the other.
 //
 // An *axis* is one list as seen from both buffers, in bytes. It is the endless repetition of the
-// list's period, cut after the number of elements that it has: a tail needs no special case, and a
-// *slice* is the same axis with another begin and end. It is walked in *bars*, elements that are
-// equally spaced in both buffers, or in *combs*, equally spaced bars. A stretch of a package
+// list's period, cut off after the list's number of elements. So a tail needs no special case, and
+// a *slice* is the same axis with another begin and end. An axis is walked in *bars*, elements that
+// are equally spaced in both buffers, or in *combs*, equally spaced bars. A stretch of a package
 // consists of a few *boxes*, which are outer products of slices.
 #include <algorithm>
 #include <array>
@@ -31,8 +31,7 @@ namespace tremula::index_calc {
 /// Which number of an element determines its position in a buffer.
 enum class Whose { mine, peer, wire };
 
-/// Returns a * b modulo 2^64, because a step that no element takes may be too large to mean
-/// anything.
+/// Returns a * b modulo 2^64, because a step that no element takes may overflow.
 constexpr std::ptrdiff_t wrapping_product(Index a, Index b) {
   return static_cast<std::ptrdiff_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
@@ -103,7 +102,7 @@ public:
   std::ptrdiff_t from_step() const { return from_.step; }
   std::ptrdiff_t to_step() const { return to_.step; }
 
-  /// Returns the elements number first .. first + count - 1 of this axis. O(families of one period)
+  /// Returns elements first .. first + count - 1 of this axis. O(families of one period)
   Axis slice(Index first, Index count) const {
     Axis result = *this;
     result.first_ = first_ + first;
@@ -252,7 +251,7 @@ struct Walk {
   std::size_t depth = 0;                      ///< axes in use
   std::ptrdiff_t from = 0, to = 0;            ///< byte offsets at which all axes start
   Index unit = 1;                             ///< elements that are contiguous in both buffers
-  std::ptrdiff_t from_unit = 0, to_unit = 0;  ///< their bytes
+  std::ptrdiff_t from_unit = 0, to_unit = 0;  ///< bytes of a unit
   /// Whether the last axis is the closest one in `to` and the last but one the closest one in
   /// `from`. If not, the last one is the closest in both.
   bool is_transposed = false;
@@ -302,8 +301,9 @@ private:
   }
 };
 
-/// Calls visit(from, to, bytes), offsets in bytes, for all units below these axes, in their order;
-/// units that are neighbours in both buffers along the innermost axis are visited as one.
+/// Calls visit(from, to, bytes) for all units along these axes, in their order; `from` and `to` are
+/// byte offsets. Units that are neighbours in both buffers along the innermost axis are visited as
+/// one.
 /// @param axes  outermost axes of a walk whose units are equally wide in `from` and `to`; not
 /// necessarily all of them
 template <class Visit>
@@ -320,7 +320,7 @@ void for_each_run(std::span<const Axis> axes, std::ptrdiff_t unit, std::ptrdiff_
 }
 
 /// Calls visit(box) for the boxes that make up a stretch, in wire order; a box has as many axes as
-/// `axes`. At most 2 * dimensions - 1 boxes.
+/// `axes`. There are at most 2 * dimensions - 1 boxes.
 /// @param axes  axes of the whole package, the fastest on the wire first
 template <class Visit>
 void for_each_box(std::span<const Axis> axes, Stretch stretch, Visit&& visit) {
@@ -330,7 +330,7 @@ void for_each_box(std::span<const Axis> axes, Stretch stretch, Visit&& visit) {
   std::array<Axis, max_dimensions> box{};
   const Index end = stretch.first + stretch.count;
   for (Index at = stretch.first; at < end;) {
-    // Take as many whole turns as fit, of the slowest axis that is at the beginning of a turn.
+    // Take as many whole turns as fit along the slowest axis that is at the beginning of a turn.
     std::size_t slowest = axes.size() - 1;
     while (at % weight[slowest] != 0 || weight[slowest] > end - at) --slowest;
     const auto digit = [&](std::size_t k) { return at / weight[k] % axes[k].elements(); };

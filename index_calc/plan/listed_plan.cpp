@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans on flat buffers: for ranks that list what they own, and for skewed blocks.
 //
-// A package is a list of segments (mine, theirs, length) in wire order. Rows of k segments have one pattern if
-// segment i of row r is segment i of row 0, moved in each buffer by the distance between the
-// beginnings of the two rows. Then the package is the outer product of the rows' beginnings and the
-// pattern: two short lists instead of their product.
+// A package is a list of segments (mine, theirs, length) in wire order. Rows of k segments have one
+// pattern if segment i of row r is segment i of row 0, moved in each buffer by the distance between
+// the beginnings of the two rows. Then the package is the outer product of the rows' beginnings and
+// the pattern, stored as two short lists.
 #include <algorithm>
 #include <cmath>
 
@@ -54,11 +54,11 @@ bool has_rows(std::span<const Segment> segments, std::size_t in_row) {
   return true;
 }
 
-/// Returns the number of segments per row for the rows of one pattern that take the least memory;
-/// the number of all segments if there are no such rows, or if they take no less memory than
-/// `families` families.
-/// Cost: O(segments) if there are rows; else one attempt per divisor of their number, most of which
-/// fail at the first pair of segments.
+/// Returns the number of segments per row for the rows of one pattern that take the least memory.
+/// If there are no such rows, or if they take no less memory than `families` families, returns the
+/// number of all segments.
+/// Cost: O(segments) if there are rows; else one attempt for each divisor of the number of
+/// segments; most attempts fail at the first pair of segments.
 std::size_t segments_in_row(std::span<const Segment> segments, std::size_t families) {
   const std::size_t count = segments.size();
   const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(count)));

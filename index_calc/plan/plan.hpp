@@ -24,7 +24,7 @@ struct Hosts {
 };
 
 /// All elements that this rank exchanges with one peer: the outer product of one segment list per
-/// dimension. A view that is valid as long as the plan it came from.
+/// dimension. A view, which is valid during the lifetime of its plan.
 struct Package {
   Rank peer = 0;
   std::size_t dimensions = 0;
@@ -47,14 +47,14 @@ void for_each_listed_segment(const Package& package, Visit&& visit) {
 }
 
 /// The packages of one rank for one field. Holds the segment lists of each dimension; the product
-/// over the dimensions is never written out, packages are made on request.
+/// over the dimensions is never written out, and packages are made on request.
 ///
-/// If the sink has copies, each of them gets all its elements. If the source has copies, they share
-/// the work of sending: of the elements that go from one cell to all copies of another, each of R
-/// copies sends 1/R, rounded to whole lines, and to copies on its own host first. A line is all
-/// elements at one index along the dimension in which the cells share the most. In one job, a rank
-/// that is a copy of both cells keeps its own elements. With copies on either side, the shares of
-/// each pair of cells are written out.
+/// If the sink has copies, each copy receives all its elements. If the source has copies, they
+/// share the work of sending. Each of R copies sends 1/R of the elements that one cell owes to all
+/// copies of another, rounded to whole lines, and serves copies on its own host first. A line
+/// consists of all elements at one index along the dimension in which the cells share the most. In
+/// one job, a rank that is a copy of both cells keeps its own elements. With copies on either side,
+/// the shares of each pair of cells are written out.
 class Plan {
 public:
   /// Returns the number of packages: one per peer with which this rank exchanges elements.
@@ -75,7 +75,7 @@ public:
   Index elements() const noexcept { return elements_; }
   std::size_t memory_bytes() const noexcept;
   /// Returns whether packages are rows of a pattern of segments (make_listed_plan), which each side
-  /// finds by itself.
+  /// finds independently.
   bool is_listed() const noexcept { return is_listed_; }
   /// Returns the fingerprint of the pair of layouts, and of the match if there was one. It is the
   /// same on both sides, because the order of the two layouts does not matter.
@@ -126,12 +126,11 @@ private:
 };
 
 /// Plans what group rank `me` of `mine` exchanges with every rank of `theirs`. Both sides make the
-/// same call: the producer passes (its own, the consumer's), the consumer (its own, the producer's);
-/// my package for a peer and the peer's package for me describe the same global elements in the same
-/// order. No communication.
+/// same call, each with its own layout first. My package for a peer and the peer's package for me
+/// describe the same global elements in the same order. No communication is needed.
 /// @pre both layouts are valid
 /// @param role   matters only if a side has copies
-/// @param hosts  matter only if both sides have copies; both sides must pass the same
+/// @param hosts  matter only if both sides have copies; both sides must pass the same numbers
 /// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
 /// does
 ///
@@ -145,7 +144,7 @@ private:
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role = Role::source,
                Algorithm algorithm = Algorithm::aspen, const Hosts& hosts = {});
 
-/// Makes the plan if a side lists what its ranks own. A package has two dimensions, whatever the
+/// Makes a plan if a side lists what its ranks own. A package has two dimensions, whatever the
 /// shape of the array: the place of an element in a buffer is the sum of both local indices, as in
 /// flattened(). Its wire order is the row-major order of the array. A pattern of segments that rows
 /// have in common, such as the rows of blocks that are given as points, is stored once; segments
@@ -160,7 +159,7 @@ Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<Peer
 /// walks all blocks of the extent for each coordinate of the other side: use this function in tests
 /// or when in doubt, not for large arrays.
 /// @throws core::Error as make_plan does, unsupported for skewed layouts, and internal naming rank,
-/// peer, dimension and the first segment in which two of them differ
+/// peer, dimension and the first segment in which two of the results differ
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me,
                          Role role = Role::source, const Hosts& hosts = {});
 

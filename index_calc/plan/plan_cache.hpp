@@ -21,7 +21,7 @@ struct PlanOptions {
 /// thread-safe.
 class PlanCache {
 public:
-  /// Largest number of bytes that plans which are not in use may hold together; forget_idle() drops
+  /// Largest number of bytes that all plans not in use may hold together; forget_idle() drops
   /// further plans, beginning with those unused for longest.
   static constexpr std::size_t most_idle_bytes = std::size_t{16} << 20;
 
@@ -33,7 +33,7 @@ public:
   /// makes the plan. Calls forget_idle() whenever the plans hold twice the bytes that they held
   /// after its last call, so that making n plans looks at O(n) others.
   /// @throws core::Error as make_plan and make_validated_plan do
-  /// Cost of a known plan: the fingerprints, a comparison of the layouts and a look-up; no layout
+  /// Cost of a known plan: the fingerprints, a look-up and a comparison of the layouts. No layout
   /// is copied.
   std::shared_ptr<const Plan> get(const Layout& mine, const Layout& theirs, Rank me,
                                   const PlanOptions& options = {});
@@ -55,7 +55,7 @@ private:
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Entry {
-    Layout mine, theirs;  ///< without ghost and leading: two layouts may share a fingerprint
+    Layout mine, theirs;  ///< without ghost and leading; compared, because fingerprints may collide
     std::shared_ptr<const Plan> plan;
     std::uint64_t last_use = 0;
     std::size_t bytes = 0;  ///< held by the plan and both layouts

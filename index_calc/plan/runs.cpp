@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs are counted by an algebra of sequences: a sequence of elements is described by its number of
 // runs, its first run, its last run and the extremes between them. Two sequences can be joined, and
-// one can be repeated n times in log n steps; so segments, families, turns and dimensions are
+// one can be repeated n times in log n steps, so segments, families, turns and dimensions are
 // folded one into the next.
 #include "index_calc/plan/runs.hpp"
 
@@ -59,7 +59,7 @@ Sequence repeated(Sequence one, Index times, bool is_joined) {
 /// The fold over the elements of one list, each of which represents the sequence `one`.
 class Folding {
 public:
-  /// @param onward  distance of two elements of the list at which their sequences are joined; 0 if
+  /// @param onward  distance between two elements of the list whose sequences are joined; 0 if
   ///                they are never joined
   Folding(const SegmentList& list, const Sequence& one, Index onward)
       : list_(list), one_(one), onward_(onward) {}
@@ -148,7 +148,7 @@ Index span_of(const SegmentList& list) {
 Runs runs(const Package& package, const LocalPart& part, Order order) {
   if (package.elements == 0) return {};
   // The fastest dimension comes first: a step of one element along d moves every faster dimension
-  // back by its span. The run goes on if the step leads to the next address.
+  // back by its span. The run continues if the step leads to the next address.
   Sequence all = Sequence::of(1);
   Index span = 0;
   for (std::size_t k = 0; k < package.dimensions; ++k) {

@@ -8,8 +8,8 @@
 
 namespace tremula::index_calc {
 
-/// The contiguous runs of a package in a rank's buffer, in wire order. pack moves each of them at
-/// once.
+/// The contiguous runs of a package in a rank's buffer, in wire order. pack moves each run as a
+/// whole.
 struct Runs {
   Index count = 0;
   Index longest = 0;   ///< elements
@@ -24,7 +24,7 @@ struct Runs {
 Runs runs(const Package& package, const LocalPart& part, Order order);
 
 /// Returns where a package begins in the rank's buffer, in elements; nullopt if it is not a single
-/// run there, as it is on the wire.
+/// run there. On the wire, it always is.
 std::optional<Index> begin_of_only_run(const Package& package, const LocalPart& part, Order order);
 
 }  // namespace tremula::index_calc

@@ -11,7 +11,7 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-/// The cuts of all lines that some copies of the sink need, one copy after the other, into equal
+/// Cuts all lines that `sinks` copies of the sink need, one copy after another, into equal
 /// pieces, one for each copy of the source. The turn decides which cuts are rounded up.
 class Cuts {
 public:
@@ -65,7 +65,7 @@ std::vector<CopyShare> deal_copies(const CopiedPair& pair) {
   std::vector<Wide> left(number(pair.from));  // lines that each copy of the source may still send
   for (Rank k = 0; k < pair.from; ++k) left[number(k)] = cuts[k + 1] - cuts[k];
   // Assigns the lines that copy j of the sink still needs to `sources`, beginning with number `at`;
-  // goes on to the next source when one has no lines left.
+  // moves on to the next source when one has no lines left.
   const auto fill = [&](Rank j, const std::vector<Rank>& sources, std::size_t& at) {
     Index& first = begun[number(j)];
     while (first < pair.lines && at < sources.size()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Determines which copy sends which lines to which copy if a source or a sink has copies of its
-// elements.
+// Determines which copy of a source sends which lines to which copy of a sink if either has copies
+// of its elements.
 #include <cstdint>
 #include <vector>
 
@@ -24,8 +24,8 @@ struct CopyPlaces {
   std::vector<std::uint32_t> hosts;
 };
 
-/// Two cells that share `lines` lines: every copy of the source has them, every copy of the sink
-/// needs them.
+/// Two cells that share `lines` lines: every copy of the source has them, and every copy of the
+/// sink needs them.
 struct CopiedPair {
   Index lines = 0;
   Rank from = 1, to = 1;  ///< numbers of copies
@@ -36,8 +36,8 @@ struct CopiedPair {
 
 /// Assigns the lines that the copies of the sink need to the copies of the source. A rank that is a
 /// copy of both keeps its own lines. Each copy of the source sends an equal part of what the other
-/// copies of the sink need, rounded down or up; copies on one host are matched first, then all in
-/// turn. Every rank gets the same result.
+/// copies of the sink need, rounded down or up; copies on one host are matched first, then all
+/// copies in turn. Every rank gets the same result.
 /// @return shares, ordered by copies of the sink and their lines; none is empty
 /// Cost: proportional to the copies of both sides, times a logarithm.
 std::vector<CopyShare> deal_copies(const CopiedPair& pair);
@@ -48,7 +48,7 @@ std::vector<CopyShare> deal_copies(const CopiedPair& pair);
 std::vector<CopyShare> shares_of_source(const CopiedPair& pair, Rank copy);
 std::vector<CopyShare> shares_of_sink(const CopiedPair& pair, Rank copy);
 
-/// Returns a turn for two positions; it differs for neighbours of either.
+/// Returns a turn for two positions. The turns of neighbouring positions differ.
 std::uint64_t turn_of(Index source, Index sink) noexcept;
 
 }  // namespace tremula::index_calc

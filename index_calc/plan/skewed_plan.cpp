@@ -57,7 +57,7 @@ public:
     return coords;
   }
 
-  /// Calls visit(numbers) for the blocks of a cell that are not empty.
+  /// Calls visit(numbers) for the non-empty blocks of a cell.
   template <class Visit>
   void for_each_block(const GridCoords& coords, Visit&& visit) const {
     if (skewed_) return skewed_->for_each_block(owner_coords(coords), visit);
@@ -96,7 +96,7 @@ public:
   }
 
 private:
-  /// A dimension that is distributed by itself.
+  /// A dimension that is distributed independently of the others.
   struct Dealt {
     std::vector<Index> extents;  ///< shape: [coordinate]
     std::vector<Index> locals;   ///< local index at which each interval begins; shape: [interval]
@@ -178,8 +178,9 @@ Index owning_ranks(const Layout& layout, const BlockSide& side) {
   return ranks;
 }
 
-/// Bounds the boxes that a rank holds and the rows of blocks of others, so that a plan takes at most a few
-/// hundred megabytes. Uses only both layouts, so that all ranks of both sides get the same result.
+/// Bounds the number of boxes that a rank holds and of rows of other ranks' blocks, so that a plan
+/// takes at most a few hundred megabytes. The result depends only on both layouts, so it is the
+/// same on all ranks of both sides.
 void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
                  const BlockSide& there) {
   constexpr Index most_boxes = Index{1} << 21, most_rows = Index{1} << 24;

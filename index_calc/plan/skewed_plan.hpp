@@ -3,16 +3,17 @@
 // The boxes that one rank shares with the ranks on the other side if the blocks of a side are
 // skewed.
 //
-// Both sides are cut into blocks along each dimension, and the cell of ranks that owns a block follows
-// from the numbers of the block, which increase by one from block to block. So the walk is that of
-// ASPEN along each dimension: my block [s, e) begins in a block of theirs that one division gives;
-// the first piece ends with that block, and every further one belongs to the next block. The outer
-// product of the pieces gives the boxes of my block, and the owner of each box is the sum of the
-// contributions of its block numbers. Only blocks of mine are looked at, and the boxes are written
-// out, because the places of skewed blocks in a rank's buffer are not an outer product.
+// Both sides are cut into blocks along each dimension, and the cell of ranks that owns a block
+// follows from the numbers of the block, which increase by one from block to block. So the walk is
+// that of ASPEN along each dimension: one division gives the block of theirs in which my block
+// [s, e) begins. The first piece ends with that block, and every further piece belongs to the next
+// block. The outer product of the pieces gives the boxes of my block, and the owner of each box is
+// the sum of the contributions of its block numbers. Only blocks of mine are looked at, and the
+// boxes are written out, because the places of skewed blocks in a rank's buffer are not an outer
+// product.
 //
-// Source: the adjacency shift of ASPEN; owners as sums over the dimensions: CONFLUX and the 2.5D sparse
-// kernels, whose layouts this is to serve.
+// Source: the adjacency shift of ASPEN; owners as sums over the dimensions: CONFLUX and the 2.5D
+// sparse kernels, whose layouts this code supports.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -34,9 +35,9 @@ struct SharedBox {
   std::array<Index, max_dimensions> extents{};
 };
 
-/// The boxes that a cell of ranks of theirs shares with mine, in local indices of parts without ghost cells
-/// and gaps. They are in the order in which they begin in the memory of the source, each in the
-/// source's storage order, so that both sides have the same elements in the same order.
+/// The boxes that a cell of ranks of theirs shares with mine, in local indices of parts without
+/// ghost cells and gaps. They are in the order in which they begin in the memory of the source,
+/// each in the source's storage order, so both sides have the same elements in the same order.
 class SharedBoxes {
 public:
   SharedBoxes(const GridCoords& cell, std::size_t dimensions, Order source_order)
@@ -47,8 +48,8 @@ public:
   void add(const SharedBox& box);
   void sort(bool is_source);
 
-  /// Calls visit(Segment) for the runs of the elements number first .. first + count - 1. A run is
-  /// contiguous in both buffers.  O(runs)
+  /// Calls visit(Segment) for the runs of elements first .. first + count - 1. A run is contiguous
+  /// in both buffers.  O(runs)
   template <class Visit>
   void for_each_run(Index first, Index count, Visit&& visit) const {
     Segment run{};
@@ -102,8 +103,8 @@ private:
 /// @throws core::Error unsupported, on all ranks of both sides, if a skewed layout has more than 2^24 blocks
 ///         along a dimension, a rank may share more than 2^21 boxes, or the ranks of a skewed layout have more
 ///         than 2^24 rows of blocks together
-/// Cost: proportional to the boxes that this rank shares with all others and the blocks along each
-/// dimension of a skewed layout; for skewed peers also to the rows of their blocks.
+/// Cost: proportional to the boxes that this rank shares with all others and to the blocks along
+/// each dimension of a skewed layout; for skewed peers, also to the rows of their blocks.
 std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
                                          const GridCoords& me, const Layout& source);
 
