@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t head_bytes = 8;  // precedes each name: its length, the type, the count
 constexpr std::size_t number_bytes = 8, text_head_bytes = 4;
 
-/// Returns foreign text in a form that may be shown in a message for people.
+/// Returns foreign text in a form that is safe to show to users.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 64;
   return core::printable(text.size() <= most ? text : text.substr(0, most));
@@ -111,7 +111,7 @@ public:
     const auto taken = bytes(count);
     return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
-  /// Checks that there can be `count` items of this size.
+  /// Checks that the remaining bytes can hold `count` items of at least `least_bytes`.
   /// @return `count`
   std::size_t items(std::size_t count, std::size_t least_bytes) const {
     if (count > rest_.size() / least_bytes)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bounds on the cost of a message to the server, checked before anything is allocated for it. A bound on bytes alone
-// is not enough: two bytes on the wire make an empty submessage, which takes a hundred in memory.
+// is not enough: an empty submessage takes two bytes on the wire, but a hundred in memory.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 

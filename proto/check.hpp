@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The vocabulary in which convert*.cpp and bounds.cpp reject foreign bytes. Internal to this room.
+// Functions with which convert*.cpp and bounds.cpp reject foreign bytes. Internal to this room.
 #include <fmt/format.h>
 
 #include <concepts>
@@ -24,7 +24,7 @@ inline std::string shown(std::string_view text) {
 }
 
 inline std::string_view text_of(std::string_view part) { return part; }
-/// Returns the name of a part. A composed name is made only when it is needed.
+/// Returns the name of a part. A composed name is built only when it is needed.
 template <std::invocable Part>
 std::string text_of(const Part& part) {
   return part();

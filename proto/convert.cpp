@@ -66,8 +66,8 @@ void check_when_full(std::string_view part, wire::WhenFull policy, int queue_dep
   check_range(part, static_cast<int>(policy), 0, most);
 }
 
-/// Checks a start. Consumers that share the steps begin with the next step, because an earlier one
-/// may be another consumer's.
+/// Checks a start. Consumers that share the steps begin with the next step, because another consumer may
+/// have taken an earlier one.
 void check_start(std::string_view part, wire::Start start, bool shares) {
   const int most = shares ? wire::START_NEXT : wire::Start_MAX;
   check_range(part, static_cast<int>(start), 0, most);
@@ -488,7 +488,7 @@ std::string cut(std::string_view text, std::size_t most_bytes) {
     if (core::next_code_point(text))
       out.append(rest.substr(0, rest.size() - text.size()));
     else
-      out += '?';  // Protobuf rejects a message with it
+      out += '?';  // Protobuf would reject the byte
   }
   return out;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Conversion between bytes, messages and our own values. The only place where foreign bytes are
-// validated: messages from parse_to_server and parse_to_client need no further check of their form,
-// except the layouts of fields: only decode() gives access to these, and it parses each once. The
+// Conversion between bytes, messages and our own values. This is the only place where foreign bytes are
+// validated. The form of messages from parse_to_server and parse_to_client needs no further check, except
+// for the layouts of fields: only decode() gives access to these, and it parses each layout once. The
 // receiver judges the meaning of a message.
 #include <cstdint>
 #include <span>
@@ -41,8 +41,8 @@ inline constexpr std::size_t max_token_bytes = 64;
 inline constexpr int max_lost_streams = 65536;  ///< parts of one array that a consumer has lost
 /// Largest product of the ranks of a producer and of a consumer for which the server sends the
 /// addresses of the consumer to all ranks of the producer. Beyond it, the server sends them only to
-/// rank 0 of the producer, which passes them on, so that at most 256 MiB are sent, of which the
-/// server holds one copy.
+/// rank 0 of the producer, which passes them on. So the server sends at most 256 MiB, and holds one
+/// copy of the addresses.
 inline constexpr std::int64_t max_addresses_to_all = std::int64_t{1} << 16;
 inline constexpr int max_fields = 65536;  ///< one stream
 inline constexpr int max_offers = 64;     ///< one side
@@ -57,8 +57,8 @@ struct Field {
   std::string name;
   core::ElementType type = core::ElementType::f64;
   index_calc::Layout layout;
-  /// Global index at which the field begins in the array that is exchanged, if it is only a part of
-  /// that array, as large as `layout`. Shape: [dimension]; empty: the field is the whole array.
+  /// Global index at which the field begins in the exchanged array, if the field is only a part of that
+  /// array, as large as `layout`. Shape: [dimension]; empty: the field is the whole array.
   std::vector<core::Index> origin{};
   core::Bytes attributes{};  ///< attributes of a producer's field, encoded (attributes.hpp)
   /// Extents of the whole array, if a producer offers a part of an array that several groups produce together.
@@ -79,22 +79,22 @@ WireFields encode(std::span<const Field> fields);
 /// name that occurs twice, and for more than max_fields
 std::vector<Field> decode(const WireFields& fields);
 
-/// Returns the extents of the array that is exchanged. Shape: [dimension].
+/// Returns the extents of the exchanged array. Shape: [dimension].
 std::vector<core::Index> whole_shape(const Field& field);
 
-/// Checks that every wanted field is offered with a type that can be converted to the wanted one, and with the same
-/// shape, or one that contains the wanted part; distributions may differ.
-/// @throws core::Error mismatch naming stream, field, both groups, what each has and what to do
+/// Checks that every wanted field is offered with a type that can be converted to the wanted type, and with the wanted
+/// shape or, for a part, a shape that contains it. Distributions may differ.
+/// @throws core::Error mismatch naming the stream, the field, both groups, what each has and what to do
 void check_compatible(std::span<const Field> wanted, std::span<const Field> offered,
                       std::string_view stream, std::string_view consumer,
                       std::string_view producer);
 /// Checks that every layout fits a group of `group_size` ranks (index_calc::validate_for_group).
-/// @throws core::Error mismatch naming stream, field, group and what to do
+/// @throws core::Error mismatch naming the stream, the field, the group and what to do
 void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
                       std::string_view group);
 
-/// Returns how many bytes of elements, of all ranks, a step moves from a producer to a consumer: at
-/// least 1, at most 2^63 - 1 even if there are more.  @pre check_compatible(wanted, offered, ...)
+/// Returns how many bytes of elements, of all ranks, a step moves from a producer to a consumer: at least 1
+/// and at most 2^63 - 1, even if there are more.  @pre check_compatible(wanted, offered, ...)
 std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> offered);
 
 /// Returns whether a field of a consumer has copies on both sides, judged by the layouts of one producer.
@@ -102,16 +102,15 @@ std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> of
 bool are_copied(std::span<const Field> wanted, std::span<const Field> offered);
 
 /// Returns the payload of one frame. Texts for people in it are cut to the length that a message may hold.
-/// @throws core::Error invalid_argument if the message would exceed max_message_bytes, a declaration
-///         max_declaration_bytes, or its parts the number that the server accepts
+/// @throws core::Error invalid_argument if the message would exceed max_message_bytes, if a declaration would exceed
+///         max_declaration_bytes, or if the message has more parts than the server accepts
 core::Bytes serialise(const wire::ToServer& message);
 core::Bytes serialise(const wire::ToClient& message);
 
-/// Reverses serialise(). For foreign bytes. Every name, number, text and count of the message is
-/// then inside its bounds; texts for people that are too long are cut. The layouts of its fields
-/// stay texts until decode() turns them into values; only those of a Status, which is displayed and
-/// not decoded, are parsed.
-/// @throws core::Error protocol naming message and part, what was expected and what was found
+/// Reverses serialise(). For foreign bytes. Every name, number, text and count of the result is inside its
+/// bounds; texts for people that are too long are cut. The layouts of its fields stay texts until decode()
+/// turns them into values. Only the layouts of a Status, which is displayed and not decoded, are parsed.
+/// @throws core::Error protocol naming the message, the part, what was expected and what was found
 wire::ToServer parse_to_server(core::BytesView bytes);
 wire::ToClient parse_to_client(core::BytesView bytes);
 /// Counts the parts of a message: see max_parts.

@@ -14,12 +14,12 @@ namespace tremula::proto {
 /// Kind of a message.
 enum class MessageKind : std::uint16_t {
   step = 1,           ///< source to sink: the payload gives the place of each part
-  end_of_stream = 2,  ///< source to sink: no step follows; the next one would be `step`
+  end_of_stream = 2,  ///< source to sink: no step follows; the next step would be `step`
   credit = 3,         ///< sink to source: `step` was consumed, so its place in the queue is free
   leaving = 4,        ///< sink to source: the sink wants neither `step` nor any later step
-  wish = 5,           ///< sink to source: asks for a part of `step`, by the path in the payload
+  wish = 5,           ///< sink to source: requests a part of `step` over the path in the payload
   sign_of_life = 6,   ///< both ways: the sender is alive; `step`: how long it may be silent
-  claim = 7,          ///< sink to source: asks for a step, having taken `step` of them
+  claim = 7,          ///< sink to source: requests a step; the sink has taken `step` steps before
   redeclared = 8,     ///< source to sink: as end_of_stream, but steps in other layouts follow
   begins_later = 9,   ///< source to sink: a sign of life; `begins` follows before the first step
   begins = 10,        ///< source to sink: the first step sent over the link is `step`

@@ -52,7 +52,7 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
   return fmt::format("{}", fmt::join(texts, between));
 }
 
-/// Returns the wires of one side, e.g. "local, ofi:tcp;ofi_rxm (only on loopback)".
+/// Returns the wires of one side, e.g. "local, ofi:tcp;ofi_rxm (loopback only)".
 std::string listed(const Offering& side) {
   std::vector<std::string> texts;
   for (const std::string_view way : ways_of(side))

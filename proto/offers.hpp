@@ -7,7 +7,7 @@
 //     local@5f0c...4026531836...    one machine, its processes and users
 //     ofi@5f0c...                   loopback of one machine and network namespace
 //     ofi                           any host; its choices are named like ofi:tcp;ofi_rxm
-//     tcp@5f0c..., tcp              likewise, without a choice
+//     tcp@5f0c..., tcp              the same for tcp, without a choice
 //     mpi:Open MPI v4.1.4@3551...   one ompi-server
 #include <span>
 #include <string>

@@ -15,17 +15,17 @@ namespace tremula::proto {
 struct PartPlace {
   /// The path of the part; the values are the numbers on the wire.
   enum class Kind : std::uint16_t {
-    on_demand = 0,  ///< sent in chunks when it is asked for
+    on_demand = 0,  ///< sent in chunks on request
     shared = 1,     ///< packed, in memory that both sides map
     lent = 2,       ///< in a rank's local array, in memory that both sides map
-    ring = 3,       ///< sent through a ring in memory that both sides map, when it is asked for
+    ring = 3,       ///< sent on request through a ring in memory that both sides map
     rma = 4,        ///< in a rank's local array, which the peer can read
     staged = 5,     ///< packed and sent
     inlined = 6,    ///< after this place, in the same message
   };
   Kind kind = Kind::on_demand;
   std::uint64_t part = 0;   ///< number of the first part in the message
-  std::uint64_t count = 1;  ///< how many parts, beginning with that one, take this path
+  std::uint64_t count = 1;  ///< how many parts take this path; the first of them is `part`
   std::array<std::uint64_t, 4> memory{};  ///< memory of the transport; 0 if the path needs none
   core::Index first = 0;      ///< lent, rma: first element of the local part; ring: slots
   core::Index allocated = 0;  ///< lent, rma: elements of the array; ring: bytes of a slot

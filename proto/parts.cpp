@@ -23,8 +23,8 @@ Index volume(std::span<const Index> extents) {
   return elements;
 }
 
-/// Appends what remains of `box` without the elements of `part`: the slices before and after
-/// `part`, one dimension after the other.
+/// Appends what remains of `box` without the elements of `part`: for each dimension in turn, the slices
+/// before and after `part`.
 void subtract(Box box, const Box& part, std::vector<Box>& rest) {
   for (std::size_t d = 0; d < box.origin.size(); ++d) {
     const Index begin = box.origin[d], end = begin + box.extents[d];

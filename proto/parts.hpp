@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays that several producer groups own together: each offers a box of them. Pure.
+// Arrays that several producer groups own together. Each group offers a box of the array. Pure functions.
 //
 //     whole array   [0, 6) x [0, 8)
 //     parts         [0, 6) x [0, 4)    of group 'west'
@@ -18,7 +18,7 @@ using Box = index_calc::Selection;
 
 inline bool is_part(const Field& field) { return !field.whole.empty(); }
 
-/// Checks that a part is inside its whole array, and that both have elements, but fewer than 2^63.
+/// Checks that a part is not empty and is inside its whole array, which has fewer than 2^63 - 1 elements.
 /// @throws core::Error invalid_argument
 void check_part(const Field& field);
 
@@ -28,13 +28,13 @@ Box box_of(const Field& field);
 std::string to_string(const Box& box);
 bool overlap(const Box& a, const Box& b);
 
-/// Returns the boxes of the array that no part covers, or only the first of many; empty if the
-/// parts cover the array.
+/// Returns the boxes of the array that no part covers, or only the first of them if there are many; empty
+/// if the parts cover the array.
 /// @param parts  disjoint boxes in an array of that shape
 std::vector<Box> missing(std::span<const core::Index> shape, std::span<const Box> parts);
 
 /// The elements that a consumer wants and a producer offers: one box, in the indices of each side's
-/// layout. Extents of 0 if there are none.
+/// layout. The extents are 0 if there are no such elements.
 struct SharedBox {
   Box of_offered, of_wanted;
 };

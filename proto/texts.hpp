@@ -9,7 +9,7 @@
 namespace tremula::proto {
 
 /// Calls each(text) for each text for people in a message; `text` is a `std::string&` unless the
-/// message is const. Leaves out a Status, whose texts only the server makes.
+/// message is const. Leaves out a Status, because only the server writes its texts.
 template <class Message, class Each>
 void for_each_text(Message& message, Each&& each) {
   using Text = std::conditional_t<std::is_const_v<Message>, const std::string&, std::string&>;

@@ -10,8 +10,8 @@ namespace tremula::proto {
 
 /// Returns a text such as "rank 3" or "ranks 0-2 and 5", which names at most eight runs.
 std::string ranks_text(const std::set<core::Rank>& ranks);
-/// Returns what a rank waits for, for people: "in begin_step of stream 's', step 4, for rank 1 of group 'b' to
-/// send the next step".
+/// Returns a text for people that states what a rank waits for: "in begin_step of stream 's', step 4, for rank 1 of
+/// group 'b' to send the next step".
 std::string wait_text(const wire::Wait& wait);
 
 }  // namespace tremula::proto

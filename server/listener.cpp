@@ -97,7 +97,7 @@ std::size_t memory_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Checks that processes of other hosts need a key.
+/// Checks that processes on other hosts need a key.
 /// @throws Error invalid_argument if they could join without one
 void check_has_key(const Config& config) {
   const core::KeySource& source = config.key_source;
@@ -129,7 +129,7 @@ void check_has_key(const Config& config) {
                                                   error.message(), remedy));
 }
 
-/// Takes the port; clients cannot connect yet.
+/// Binds the port; clients cannot connect yet.
 tcp::acceptor bind(asio::io_context& io, const Config& config) {
   check_has_key(config);
   const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
@@ -162,7 +162,7 @@ struct Listener::Impl {
     std::shared_ptr<FramedSocket> socket;
     Clock::time_point since = Clock::now();
     std::optional<Clock::time_point>
-        finished{};  // when its last answer was queued; the other side is to close
+        finished{};  // when its last answer was queued; the other side must close
     std::optional<transport::ServerExchange>
         exchange{};  // nullopt once it has proved that it knows a key, or if none is needed
     Owner owner = 0;
@@ -262,13 +262,13 @@ struct Listener::Impl {
     socket_of_id->start();
   }
 
-  /// Closes the connection. Its quotas are free at once.
+  /// Closes the connection, and releases its quotas immediately.
   void close(ConnectionId id, const std::string& why) {
     quotas.remove(id);
     connections.at(id).socket->close(why);
   }
 
-  /// Takes a payload of a connection that has not yet proved that it knows a key.
+  /// Handles a payload from a connection that has not yet proved that it knows a key.
   void authenticate(ConnectionId from, core::BytesView payload) {
     Connection& connection = connections.at(from);
     FramedSocket& socket = *connection.socket;
@@ -319,7 +319,7 @@ struct Listener::Impl {
     });
   }
 
-  /// Runs what a connection has asked for; a failure ends only that connection.
+  /// Runs an action that a connection has requested; a failure ends only that connection.
   template <class Action>
   void guard(ConnectionId from, Action&& action) {
     try {
@@ -349,7 +349,7 @@ struct Listener::Impl {
     status_turns.record(begin, now());
   }
 
-  /// Serves the statuses that wait, each in its turn.
+  /// Serves the waiting requests for a status in turn.
   void await_turn() {
     is_turn_awaited = !status_turns.is_empty();
     if (!is_turn_awaited) return;

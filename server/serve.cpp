@@ -42,13 +42,13 @@ private:
   Made files_;
 };
 
-/// Returns whether the configuration names no key: then the key is next to the port file, or where
+/// Returns whether the configuration names no key, so that the key is next to the port file, or where
 /// jobs find it by the port.
 bool has_usual_key(const Config& config) {
   return config.key_source.file.empty() && !config.key_source.key;
 }
 
-/// Reads the keys of the file, which is made with one key if it is missing.
+/// Reads the keys in the file; makes the file with one key if it is missing.
 std::vector<core::Key> keys_in(const std::filesystem::path& file, const core::Log& log) {
   if (core::make_key_file(file))
     log.info("server", fmt::format("made_key_file path={}", file.string()));
@@ -89,8 +89,8 @@ std::vector<core::Key> find_keys(const Config& config, std::uint16_t port, const
   if (has_usual_key(config) && config.port_file)
     return keys_in(transport::key_file_beside(*config.port_file), log);
   if (has_usual_key(config)) {
-    // The file stays for the next server on this port, to which jobs come back with seals of this one.
-    // No job comes back to a port that was chosen at random, so that file is removed.
+    // The file is kept for the next server on this port, because jobs return to it with seals that this
+    // server made. No job returns to a port that was chosen at random, so the file of such a port is removed.
     const auto file = transport::place_of_key(port, source.runtime_folder);
     if (auto key = core::make_key_file(file); key && config.port == 0)
       made.push_back(std::move(*key));
@@ -105,7 +105,7 @@ std::vector<core::Key> find_keys(const Config& config, std::uint16_t port, const
   return keys;
 }
 
-/// Raises the limit of open files: every connection takes one.
+/// Raises the limit on open files, because every connection is an open file.
 void raise_open_file_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -113,8 +113,8 @@ void raise_open_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, the old limit stays
 }
 
-/// Draws the number of this server, small enough that the number of a link, whose upper half it is, is
-/// exact as a double.
+/// Draws the number of this server, which is the upper half of the number of each of its links. It is small
+/// enough that these numbers are exact as doubles.
 std::uint32_t random_number() {
   std::random_device device;
   return std::uniform_int_distribution<std::uint32_t>(1, (1u << 20) - 1)(device);
@@ -170,7 +170,7 @@ void serve(const Config& given, const std::string& version, const core::Log& log
     return keys;
   });
   OwnFiles own(std::move(made));
-  // Removed before the port is free: the next server may use the same files.
+  // The files are removed before the port is free, because the next server may use the same files.
   listener.stop_on_signals([&] { own.remove(); });
   if (config.port_file) own.add(transport::write_port_file(*config.port_file, listener.address()));
   log.info("server", fmt::format("listening address={} version={} jobs=\"{}\"",

@@ -7,9 +7,10 @@
 //     V(p, q) = prod_d v_d(p_d, q_d)
 //
 // v_d(i, j) is the number of indices of dimension d that both coordinate i of mine and coordinate j
-// of theirs own. The small matrices v_d are stored as sparse matrices; V itself is made row by row.
-// If a side has copies, V counts the elements that a plan sends between the two ranks. Ranks are
-// positions: the k-th rank that takes part, in grid order; ranks_of(layout)[k] is its group rank.
+// of theirs own. The small matrices v_d are stored as sparse matrices; V itself is computed row by
+// row. If a side has copies, V counts the elements that a plan sends between the two ranks. Ranks are
+// positions: position k is the k-th rank that takes part, in grid order, and ranks_of(layout)[k] is its
+// group rank.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -35,8 +36,8 @@ public:
   /// @param hosts  as for make_plan; must outlive this object
   /// @throws core::Error mismatch if the shapes differ, unsupported if more than 2^24 pairs of
   /// coordinates overlap along one dimension
-  /// Cost: proportional to the segments of one period for each coordinate of mine, dimension by
-  /// dimension; memory 16 bytes for each pair of coordinates that overlap.
+  /// Cost: in each dimension, proportional to the number of segments in one period of each coordinate of
+  /// mine. Memory: 16 bytes for each pair of coordinates that overlap.
   Volumes(const Layout& mine, const Layout& theirs, Role role = Role::source,
           const Hosts& hosts = {});
 
@@ -44,11 +45,11 @@ public:
   Rank columns() const noexcept { return theirs_.size(); }
   /// Returns the positions of theirs that share elements with position `mine`, in ascending order.
   /// @pre 0 <= mine < rows()
-  /// Cost: about as many steps as the row has entries.
+  /// Cost: about one step for each entry of the row.
   std::vector<Volume> row(Rank mine) const;
 
   /// Calls visit(peers, elements) for each cell of theirs that shares elements with position
-  /// `mine`. `peers` are the positions of its copies, each of which owns all these elements.
+  /// `mine`. `peers` are the positions of the cell's copies, each of which owns all these elements.
   template <class Visit>
   void for_each_cell(Rank mine, Visit&& visit) const {
     std::vector<Rank> peers(static_cast<std::size_t>(theirs_.copies()));

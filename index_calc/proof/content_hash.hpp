@@ -10,7 +10,7 @@
 
 namespace tremula::index_calc {
 
-/// Hashes the elements that one rank holds of an array; the hash does not depend on the layout.
+/// Hashes one rank's elements of an array; the hash does not depend on how they are stored.
 /// README.md states what equal hashes prove.
 class ContentHash {
 public:
@@ -26,7 +26,7 @@ public:
   ContentHash(const IndexList& list, const LocalPart& part, std::size_t element_bytes);
 
   /// Returns the hash of the elements of one package. Allocates nothing.
-  /// @pre the package is of a plan that was made with `layout`, and `array` has part.allocated
+  /// @pre the package belongs to a plan that was made with `layout`, and `array` has part.allocated
   /// elements
   std::uint64_t of(const Package& package, core::BytesView array) const;
   /// Returns the hash of all elements that the rank owns.
@@ -38,7 +38,7 @@ private:
 
   LocalPart part_;
   std::size_t element_bytes_;
-  bool is_list_ = false;  ///< whether number_[0] has all places of the buffer
+  bool is_list_ = false;  ///< whether number_[0] has an entry for each place of the buffer
   /// The contribution of each owned index to the row-major number of an element, times a constant,
   /// modulo 2^64.
   std::array<std::vector<std::uint64_t>, max_dimensions>

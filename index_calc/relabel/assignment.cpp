@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row gets the value gain - price of the column in which it has a seat. Prices prove that an
-// assignment is best: no row finds more value elsewhere than its profit, which is the value that it
-// has. (The sum of the gains is the sum of profits and prices, and no assignment can have more.)
+// A row gets the value gain - price of the column in which it has a seat: this is its profit. The prices
+// prove that an assignment is best if no column offers any row more than its profit. (The sum of the
+// gains is the sum of profits and prices, and no assignment can have more.)
 //
-// 1. Auction: rows bid, coarsely at first. Only the prices are kept, which are good initial prices.
-// 2. Reduction: each row takes the column of the largest value, and raises its price until the next
-//    column is equally good.
-// 3. Augmentation: each remaining row starts a search for the shortest path to a free seat along
-//    which every row moves on by one. The length of an edge is the slack profit + price - gain.
+// 1. Auction: rows bid, coarsely at first. Only the prices are kept: they are good initial prices.
+// 2. Reduction: each row takes the column of the largest value, and raises the column's price until the
+//    next column is equally good.
+// 3. Augmentation: each remaining row searches for the shortest path to a free seat, and every row on
+//    that path moves to the next seat. The length of an edge is the slack profit + price - gain.
 //
-// Two prices differ by at most the largest gain G plus a step at the end of an auction, and by less
-// than 3.6 G at any time; a distance is at most 3.2 G: all are below 4 G <= 2^63.
+// At the end of an auction, two prices differ by at most the largest gain G plus a step; at any time, they
+// differ by less than 3.6 G. A distance is at most 3.2 G. All these values are below 4 G <= 2^63.
 #include "index_calc/relabel/assignment.hpp"
 
 #include <algorithm>
@@ -76,8 +76,8 @@ private:
     std::size_t row = none;
     auto operator<=>(const Sold&) const = default;
   };
-  /// A column that a search has reached. If two have equal distances, the one reached first comes
-  /// first, which gives short paths, and the same paths on every machine.
+  /// A column that a search has reached. If two columns have equal distances, the column reached first
+  /// comes first. This gives short paths, which are the same on every machine.
   struct Reached {
     Index distance;
     std::size_t number, column;
@@ -126,8 +126,8 @@ private:
     price_[column] += by;
     cheapest_.push({price_[column], is_full(column), column});
   }
-  /// Returns the column with the lowest price; if there are several, one with a free seat if there
-  /// is any.
+  /// Returns the column with the lowest price. If there are several, returns one with a free seat if
+  /// possible.
   std::size_t cheapest() {
     for (;; cheapest_.pop()) {
       const Priced& top = cheapest_.top();
@@ -152,7 +152,7 @@ private:
     return bid;
   }
 
-  /// Returns a gain that about nine of ten gains exceed; >= 1.
+  /// Returns a gain that about nine in ten gains exceed; >= 1.
   Index small_gain() const {
     if (gains_.gain.empty()) return 1;
     std::vector<Index> some(1000);
@@ -165,9 +165,9 @@ private:
     return some[100];
   }
 
-  /// Lets each row bid for its best column, `step` more than the column is worth to it, until all
-  /// rows have seats; then all bid again with a smaller step. A column sells its cheapest seat. The
-  /// auction ends with prices, the lowest of which is 0, and no row seated.
+  /// Sets the prices by an auction (step 1). Each row bids for its best column, `step` more than the
+  /// column is worth to it, until all rows have seats; then all rows bid again with a smaller step. A
+  /// column sells its cheapest seat. In the end, the lowest price is 0 and no row has a seat.
   void auction() {
     constexpr Index fewer = 5, finest = 4;  // measured on dense matrices, 4096 x 4096
     const Index most = gains_.gain.empty() ? 0 : std::ranges::max(gains_.gain);
@@ -234,7 +234,7 @@ private:
 
   void augment(std::size_t start) {
     Index shortest = infinite;      // distance to a free seat
-    Index shortest_row = infinite;  // reached + profit of the rows without all columns
+    Index shortest_row = infinite;  // least reached + profit of the rows that lack columns
     std::size_t end = none, reached_columns = 0;
     const auto relax = [&](std::size_t row, Index reached, std::size_t column, Index slack) {
       TREMULA_ASSERT(slack >= 0);
@@ -277,7 +277,7 @@ private:
     move_on(start, end);
   }
 
-  /// Moves each row on the path to the seat of the next one.
+  /// Moves each row on the path to the seat of the next row.
   void move_on(std::size_t start, std::size_t end) {
     std::size_t seat = take_seat(end), row = from_[end];
     while (row != start) {

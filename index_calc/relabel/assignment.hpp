@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Linear assignment: every row takes a seat in a column so that the sum of the gains is largest.
+// Linear assignment: every row takes a seat in a column so that the sum of the gains is as large as
+// possible.
 //
 // There are as many seats as rows. A column with several seats represents that many identical
 // columns. A pair without an entry is possible and gains nothing.
@@ -19,7 +20,7 @@ struct Gains {
 
   std::vector<Rank> seats;               ///< how many rows each column takes, >= 1; shape: [column]
   std::vector<std::size_t> begin = {0};  ///< shape: [row + 1]
-  std::vector<Rank> column;              ///< no column twice in a row; shape: [entry]
+  std::vector<Rank> column;              ///< distinct within each row; shape: [entry]
   std::vector<Index> gain;               ///< 1 to largest; shape: [entry]
 
   std::size_t rows() const noexcept { return begin.size() - 1; }
@@ -33,8 +34,7 @@ void validate(const Gains& gains);
 
 /// Returns the column of each row. No other choice has a larger sum of gains (which may exceed 63
 /// bits).
-/// @param walks  set, if given, to how often the entries of a row were walked, which measures the
-///               work
+/// @param walks  if given, receives the number of walks along the entries of a row: a measure of the work
 /// @throws core::Error as validate does
 /// Cost: at worst O(rows * entries * log columns * log largest gain); usually, even if one gain or
 /// one column exceeds all others or columns have several seats, 30 to 200 walks per row. Memory:

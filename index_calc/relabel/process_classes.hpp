@@ -24,8 +24,8 @@ public:
   std::vector<Rank> sizes() const;
   /// Returns the class at a place; nullopt if no process of the group is there.
   std::optional<Rank> at(Rank place) const;
-  /// Returns for each label a process of the class that was assigned to it: the process that has
-  /// the label now, if it is in that class.
+  /// Returns, for each label, a process of the class that was assigned to the label: the process that
+  /// has the label now, if that process is in the class.
   /// @pre each class is assigned to as many labels as it has processes
   std::vector<Rank> processes_for(const std::vector<Rank>& class_of_label) const;
 

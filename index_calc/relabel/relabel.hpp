@@ -8,7 +8,7 @@
 //     cost(process) = sum_p sum_r w(p, process[r], bytes(p, r))
 //
 // where bytes(p, r) are the bytes that producer p sends to label r, for all arrays together, and pairs
-// without a common element cost nothing. Each label adds its own part of the cost, so the best
+// without a common element cost nothing. Each label contributes its own part of the cost, so the best
 // permutation is a linear assignment of labels to processes with the costs
 // C(r, j) = sum_p w(p, j, bytes(p, r)).
 //
@@ -25,7 +25,7 @@
 
 namespace tremula::index_calc {
 
-/// One array that goes from the producer's layout to the consumer's.
+/// One array that is moved from the producer's layout to the consumer's.
 struct Transfer {
   Layout from, to;
   Index element_bytes = 1;
@@ -40,15 +40,14 @@ struct Places {
       false;  ///< producers and consumers are the same ranks, which keep the elements they have
 };
 
-/// Returns the places of one job that is both producer and consumer: each process is a place of its
-/// own.
+/// Returns the places of one job that is both producer and consumer: each process is a separate place.
 Places one_job(Rank size);
 
 /// The costs w(p, j, bytes) = latency + per_byte * bytes, by the places of p and j: L + B * V of COSTA,
 /// section 3.
 struct CostTable {
   Places at;
-  Rank places = 0;                        ///< number of places; the places in `at` are below it
+  Rank places = 0;                        ///< number of places; all places in `at` are less
   std::vector<double> latency, per_byte;  ///< in any unit; shape: [place of p, place of j]
 };
 
@@ -63,11 +62,11 @@ struct Relabeling {
       after{};  ///< cost of what plans move, before and after relabeling; after <= before
 };
 
-/// Finds the relabeling for which the fewest bytes leave their place. With one_job(n) these are the
-/// locally-free volume (COSTA, Eq. 1), with hosts as places the bytes that cross hosts. All processes of a
-/// place are interchangeable, and a process that can keep its label keeps it. All labels stay if
-/// nothing is saved. If places have several ranks and an array has copies at its source, the bytes
-/// that a copy sends to a host depend on all labels: the result saves bytes, but another
+/// Finds the relabeling for which the fewest bytes leave their place. With one_job(n), these bytes
+/// are the locally-free volume (COSTA, Eq. 1); with hosts as places, they are the bytes that cross hosts.
+/// All processes of a place are interchangeable, and a process that can keep its label keeps it. All
+/// labels stay if nothing is saved. If places have several ranks and an array has copies at its source,
+/// the bytes that a copy sends to a host depend on all labels. The result then saves bytes, but another
 /// relabeling may save more.
 /// @throws core::Error as Volumes does; invalid_argument if a rank of a layout has no place, a
 /// place is negative or all arrays together have more than 2^61 - 1 bytes
@@ -78,10 +77,11 @@ Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places
 
 /// Finds the relabeling with the lowest cost according to a table. It is exact up to the rounding
 /// of costs: differences are compared in 60 bits.
-/// @throws core::Error as the function above does, and invalid_argument if the table has another
-/// shape or an entry is not finite
-/// Cost: two multiplications for each label, place that sends to it and place of the table; then an
-/// assignment with an entry for each label and place of a consumer; memory 20 bytes for each.
+/// @throws core::Error as the function above does, and invalid_argument if the table has a
+/// wrong shape or an entry is not finite
+/// Cost: two multiplications for each combination of a label, a place that sends to it and a place of the
+/// table, then an assignment with an entry for each label and place of a consumer. Memory: 20 bytes for
+/// each entry.
 Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& table,
                            Method method = Method::exact);
 

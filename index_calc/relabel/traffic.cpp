@@ -67,7 +67,7 @@ void Traffic::collect(Rank label) {
 
 void Traffic::collect_near(Rank label) {
   senders_.clear();
-  std::vector<Rank> copies;  // copies of one cell; those at one place are neighbours
+  std::vector<Rank> copies;  // copies of one cell, sorted by place
   for (const Array& a : arrays_) {
     if (a.position[at(label)] < 0) continue;
     a.volumes.for_each_cell(a.position[at(label)], [&](std::span<const Rank> peers,

@@ -41,7 +41,7 @@ public:
   }
   Index end(Index b) const noexcept { return begin(b + 1); }
   Index size(Index b) const noexcept { return end(b) - begin(b); }
-  /// Returns the block that contains an element. O(1); for bounds, the logarithm of their number.
+  /// Returns the block that contains an element. O(1), or O(log n) for n given bounds.
   Index block_of(Index element) const noexcept {
     if (kind_ == Kind::bounds)
       return std::upper_bound(bounds_.begin() + 1, bounds_.end(), element) - bounds_.begin() - 1;
@@ -49,8 +49,8 @@ public:
       return static_cast<Index>((Wide{number_} * (Wide{element} + 1) - 1) / extent_);
     return static_cast<Index>((Wide{element} + cut_) / number_);
   }
-  /// Calls visit(b) for the blocks that have elements of [first, end), in ascending order: a
-  /// division finds the first block, and each further one is the neighbour of the previous one.
+  /// Calls visit(b) for the blocks that have elements in [first, end), in ascending order. A division
+  /// finds the first block; each further block is the next one that is not empty.
   template <class Visit>
   void for_each_between(Index first, Index end, Visit&& visit) const {
     if (first >= end) return;

@@ -4,10 +4,9 @@
 // ascending block number (row order of the numbers), each block dense.
 //
 // The coordinate on an axis is a sum over the dimensions. So the blocks along the last dimension of such
-// a sum are sorted by their contribution: whatever the blocks of the preceding dimensions
-// contribute, the blocks that complete a given coordinate are neighbours there, and no block of
-// another rank is looked at. The elements before a block along that dimension are added up once for
-// all ranks.
+// a sum are sorted by their contribution. Whatever the blocks of the preceding dimensions contribute, the
+// blocks that complete a given coordinate are adjacent in that order, so no block of another rank is
+// examined. The elements before a block along that dimension are counted once for all ranks.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -42,9 +41,9 @@ public:
   /// Cost: that of for_each_block, without the blocks of the last dimension.
   Index elements(const OwnerCoords& owner) const;
 
-  /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending
-  /// order. Cost: proportional to these blocks, and to the blocks of all dimensions but the last
-  /// that may belong there.
+  /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending order.
+  /// Cost: proportional to the number of these blocks, plus the number of blocks along all dimensions but
+  /// the last that may belong to these coordinates.
   template <class Visit>
   void for_each_block(const OwnerCoords& owner, Visit&& visit) const {
     for_each_row(owner, [&](BlockNumbers numbers, Index, std::span<const Block> blocks) {
@@ -55,7 +54,7 @@ public:
     });
   }
 
-  /// The places of the blocks in the buffers of the ranks at some coordinates.
+  /// The places of the blocks in the buffers of the ranks at given coordinates.
   class Places {
   public:
     /// @param blocks  must outlive this object
@@ -67,8 +66,8 @@ public:
 
   private:
     struct Row {
-      Index number = 0;  ///< ascends with all numbers of its blocks except the last
-      Index before = 0;  ///< elements of the rows before
+      Index number = 0;  ///< ascends with the numbers of its blocks, without the last
+      Index before = 0;  ///< elements of the preceding rows
     };
     const OwnedBlocks& blocks_;
     std::vector<Row> rows_;
@@ -77,9 +76,9 @@ public:
 private:
   /// A block along one dimension.
   struct Block {
-    Index key = 0;  ///< its terms in the coordinates whose last dimension this is, as one number
+    Index key = 0;  ///< its terms in the coordinates that end with this dimension, as one number
     Index number = 0;
-    Index before = 0;  ///< elements along this dimension of the earlier blocks of this key
+    Index before = 0;  ///< elements along this dimension of the earlier blocks with this key
   };
   struct Owner {
     OwnerExpression expression;

@@ -35,13 +35,13 @@ struct OwnerExpression {
   friend bool operator==(const OwnerExpression&, const OwnerExpression&) = default;
 };
 
-/// The additional part of a layout whose owners are expressions. It takes a few bytes, whatever the
-/// blocks and the ranks.
+/// The additional part of a layout whose owners are expressions. It takes a few bytes, however many
+/// blocks and ranks there are.
 struct Skew {
   /// Number k of blocks into which a dimension of n elements is cut, so that block i begins at n *
-  /// i div k; 0 if the dimension is cut as its distribution says. Shape: [dimension]
+  /// i div k; 0 if the dimension is cut as its distribution specifies. Shape: [dimension]
   std::vector<Index> equal{};
-  /// Owners on each axis; nullopt if the axis makes copies or sums. Shape: [axis of the mesh]
+  /// Owner of each axis; nullopt if the axis has copies or partial sums. Shape: [axis of the mesh]
   std::vector<std::optional<OwnerExpression>> owners{};
   friend bool operator==(const Skew&, const Skew&) = default;
 };

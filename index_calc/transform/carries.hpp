@@ -7,9 +7,9 @@
 
 namespace tremula::index_calc {
 
-/// Keeps the carries of sums of integers while summands are still missing: an element holds its sum
-/// modulo the number of values of its type, and a carry says how often that number must be added.
-/// Takes memory only for elements whose sum does not fit.
+/// Keeps the carries of sums of integers while summands are still missing. An element holds its sum modulo
+/// the number of values of its type; its carry is how often that number must be added. Takes memory only
+/// for elements whose sum does not fit.
 class Carries {
 public:
   __extension__ using Wide = __int128;
@@ -21,7 +21,7 @@ public:
   /// Records that the sum at an address is `carry` times `modulus` more than the element.
   void add(const std::byte* at, Wide carry, Wide modulus, Read read);
   /// Checks that all sums fit, and forgets all carries.
-  /// @throws core::Error mismatch if a sum does not fit, with the number of such sums and the one at the lowest address
+  /// @throws core::Error mismatch if a sum does not fit, naming the number of such sums and that at the lowest address
   void settle();
   void clear() noexcept { carries_.clear(); }
 

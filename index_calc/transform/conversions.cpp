@@ -72,7 +72,7 @@ void by_float(std::byte* to, const std::byte* from, Index count) {
   }
 }
 
-/// Size of a cache line in bytes. A line of `to` takes two lines of `from`.
+/// Size of a cache line in bytes. A line of `to` is made from two lines of `from`.
 constexpr std::ptrdiff_t line = 64;
 
 TREMULA_AVX2 void f16_lines_from_f32(std::byte* to, const std::byte* from, Index lines,

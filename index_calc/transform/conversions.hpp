@@ -19,8 +19,8 @@ T load(const std::byte* at) {
 
 using Conversion = void (*)(std::byte* to, const std::byte* from, core::Index count);
 
-/// Returns the conversion between two of f16, bf16, f32 and f64, one of which has 16 bits; null for
-/// other pairs of types, or if this processor lacks AVX2 or F16C. The results are those of
+/// Returns the conversion between two of f16, bf16, f32 and f64, at least one of which has 16 bits; null
+/// for other pairs of types, or if this processor lacks AVX2 or F16C. The results are the same as with
 /// small_floats.hpp.
 Conversion vector_conversion(core::ElementType from, core::ElementType to) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The floating types of 16 bits, as bits. Conversion to float is exact; conversion from float and
+// The 16-bit floating types, as bits. Conversion to float is exact; conversion from float and
 // from double rounds once, to nearest, ties to even. A NaN stays a NaN, keeps the upper bits of its
 // payload, and is made quiet. There are no branches, so that compilers can vectorise loops over
 // these functions.
@@ -17,8 +17,8 @@ inline float rounded_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   const auto bits = std::bit_cast<std::uint32_t>(nearest);
   const auto back = static_cast<double>(nearest);
-  // The result is the odd one of the two floats on either side of the value; the nearest float is
-  // at most one off.
+  // The result is the odd one of the two floats on either side of the value: the nearest float or a
+  // neighbour of it.
   const bool is_inexact = back != value && value == value && (bits & 1) == 0;
   const bool is_too_large = (back < 0 ? -back : back) > (value < 0 ? -value : value);
   const std::uint32_t odd = is_too_large ? bits - 1 : bits + 1;
@@ -55,7 +55,7 @@ inline float float_of_bf16(std::uint16_t bits) {
 inline std::uint16_t f16_of(float value) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (all >> 16) & 0x8000, bits = all & 0x7FFFFFFF;
-  // Normal: the exponent has another bias, and the mantissa 13 bits fewer. A carry beyond 65504
+  // Normal: the exponent has a different bias, and the mantissa has 13 bits fewer. A carry beyond 65504
   // gives infinity.
   const std::uint32_t normal = (bits - (112U << 23) + 0xFFF + ((bits >> 13) & 1)) >> 13;
   // Below 2^-14: the float adder rounds at the position of the lowest bit.

@@ -5,24 +5,23 @@
 //
 //     to = alpha * op(from) + beta * to
 //
-// Arithmetic. If `to` is floating or complex, the formula is computed in float if both types are
-// made of f32, f16 or bf16 (with alpha 0, if `to` is), with alpha and beta rounded to float;
-// otherwise in double. The result is rounded to `to` as IEEE 754 specifies; values that are too
+// Arithmetic. If `to` is floating or complex, the formula is computed in float, with alpha and beta
+// rounded to float, if both types (with alpha 0, only `to`) are made of f32, f16 or bf16; otherwise in
+// double. The result is rounded to `to` as IEEE 754 specifies; values that are too
 // large become infinite. A plain conversion rounds once. If alpha and beta are real, the parts of a
 // complex number do not mix; otherwise products follow the textbook formula, so that an infinite
 // part may make the other a NaN. If `to` is an integer, the formula is computed exactly; with a
 // floating `from`, alpha * from is computed in double and truncated toward zero, as C++ converts,
 // before beta * to is added.
 //
-// As in BLAS, beta == 0 means that `to` is not read, and alpha == 0 that the values of `from` do
-// not matter: a NaN there does not spread. (1, 0) is a plain conversion, in which nothing is
-// multiplied.
+// Factors of 0 act as in BLAS: with beta == 0, `to` is not read; with alpha == 0, the values of `from` do
+// not matter, so a NaN there does not spread. A transformation with alpha == 1 and beta == 0 is a plain
+// conversion, without multiplication.
 //
-// All functions throw what their counterparts in pack.hpp and validate() throw, before anything is
-// moved. An integer `to` is checked: after all elements have been moved the functions throw
-// core::Error mismatch if a result does not fit in `to` or is a NaN, with the number of such
-// elements, the first one met and both types; the contents of the elements in `to` are then
-// undefined, other cells are untouched.
+// Before anything is moved, all functions throw what their counterparts in pack.hpp and validate() throw.
+// If `to` is an integer, results are checked: after all elements have been moved, the functions throw
+// core::Error mismatch if a result does not fit in `to` or is a NaN, naming the number of such elements,
+// the first one found and both types. The elements in `to` are then undefined; other cells are untouched.
 #include <complex>
 #include <cstddef>
 #include <span>
@@ -50,20 +49,20 @@ struct Transformation {
   bool is_copy() const noexcept;
 };
 
-/// Checks a transformation. Any real type may become any other real type, where a bool counts as an integer of
-/// 0 or 1, or a complex type with imaginary part 0; a complex type may become a complex one.
+/// Checks a transformation. Any real type may become any other real type, or a complex type with imaginary part 0;
+/// a bool counts as the integer 0 or 1. A complex type may become any other complex type.
 /// @throws core::Error unsupported if a complex type is to become a real one or opaque elements are to change;
 /// invalid_argument if a type does not exist, if alpha or beta has an imaginary part and `to` is real, or if
 /// one of them is not a whole number of at most 2^53 and `to` is an integer
 void validate(const Transformation& transformation);
 
-/// Unpacks a stretch as unpack in pack.hpp does, with the transformation.
+/// Unpacks a stretch as unpack in pack.hpp does, and transforms its elements.
 /// @param wire  elements of type `from`
 void unpack(const Package& package, const LocalPart& part, Order order,
             const Transformation& transformation, Stretch stretch, std::span<const std::byte> wire,
             std::span<std::byte> local, const CopyTuning& tuning = copy_tuning());
 
-/// Copies a stretch as copy_from_peer in pack.hpp does, with the transformation.
+/// Copies a stretch as copy_from_peer in pack.hpp does, and transforms its elements.
 /// @param their_local  elements of type `from`
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, const Transformation& transformation, Stretch stretch,

@@ -25,8 +25,8 @@ constexpr bool reads_to(Formula f) {
   return f == Formula::beta_to || f == Formula::alpha_from_beta_to;
 }
 
-using Wide = Carries::Wide;            // holds 2^53 * 2^64 and the sum of two of them
-constexpr double most_wide = 0x1p126;  // bound of a value to which one of them can be added
+using Wide = Carries::Wide;            // holds 2^53 * 2^64, and the sum of two such products
+constexpr double most_wide = 0x1p126;  // bound of a value to which such a product can be added
 
 /// A complex number.
 template <class T>
@@ -66,7 +66,7 @@ using Factor =
     std::conditional_t<is_whole<To> && is_whole<From>, Wide,
                        std::conditional_t<fits_float<From> && fits_float<To>, float, double>>;
 
-/// Returns the value in a type with which C++ calculates.
+/// Returns the value in a type that C++ can compute with.
 template <class T>
 T plain(T value) {
   return value;

@@ -4,11 +4,11 @@
 
 namespace tremula::server {
 
-/// Returns the message without fields that this version does not know, at any depth, to be kept for
-/// later: unknown fields take up to eight times their size on the wire.
+/// Returns a message to keep for later: without the fields, at any depth, that this version does not
+/// know, because unknown fields take up to eight times their size on the wire.
 template <class Message>
 Message known_part_of(Message message) {
-  message.DiscardUnknownFields();  // keeps their memory; a copy does not have it
+  message.DiscardUnknownFields();  // keeps their memory, but a copy does not
   return Message(std::as_const(message));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The step ledger: the progress that the ranks of a stream report. Used only for status; credits go
-// from rank to rank and do not wait for it.
+// The step ledger: the progress that the ranks of a stream report. Used only for status: ranks send
+// credits to each other directly, and these do not wait for the ledger.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,16 +32,19 @@ public:
     if (rank < ranks_) reports_[rank].held = std::move(held);
   }
 
-  /// Returns the reports of all ranks as one. steps: the least of all ranks, i.e. complete on every
-  /// rank; packages, bytes, copied_bytes, queued_bytes: sum over ranks; dropped, queued_steps: the most of
-  /// all ranks; seconds of waits, plans, copies and the wire: the longest of all ranks; waits_for: one text
-  /// for each group that ranks wait for, most ranks first, at most 16; time: the least of all ranks, if
-  /// all have one; reported_seconds: the mean of all ranks, so that the bytes that all of them have moved
-  /// between two such moments can be divided by the time between.
+  /// Returns the combined report of all ranks:
+  /// - steps: the least of all ranks, i.e. steps that are complete on every rank
+  /// - packages, bytes, copied_bytes, queued_bytes: the sum over all ranks
+  /// - dropped, queued_steps: the most of all ranks
+  /// - wait_seconds, plan_seconds, copy_seconds, wire_seconds: the longest of all ranks
+  /// - waits_for: one text for each group that ranks wait for, most ranks first, at most 16
+  /// - time: the least of all ranks, if all have one
+  /// - reported_seconds: the mean over all ranks, so that the bytes moved between two reports can be
+  ///   divided by the time between them
   wire::StepStatus total() const;
 
-  /// Adds the report of every rank that has made one; the last ones, for which `room` is too small, are only counted.
-  /// @param room  bytes that may be added to the message; reduced by those that are
+  /// Adds the reports of the ranks that have reported. Reports for which no room is left are only counted.
+  /// @param room  how many bytes may be added to the message; reduced by the bytes that are added
   void list(wire::StepStatus& status, std::size_t& room) const;
 
 private:

@@ -10,9 +10,9 @@
 namespace tremula::server {
 
 namespace {
-// Connections that sessions leave to strangers, among them `tremula status`.
+// Connections that sessions may not use, reserved for strangers such as `tremula status`.
 constexpr std::size_t most_kept_free = 64;
-constexpr std::size_t enough_hosts = 1000;  // beyond it, hosts without connections are forgotten
+constexpr std::size_t enough_hosts = 1000;  // beyond this, hosts without connections are forgotten
 }  // namespace
 
 Quotas::Quotas(const Limits& limits) : limits_(limits) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Bounds what connections and groups may take. Pure: no sockets, no clock; time is an argument, in
-// seconds since any moment. The table of limits is in README.md.
+// Bounds how much connections and groups may use. Pure: no sockets, no clock; time is an argument, in
+// seconds since an arbitrary moment. The table of limits is in server/README.md.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -17,31 +17,31 @@
 
 namespace tremula::server {
 
-/// Limits beyond which a connection is refused something or closed. A stranger is a connection that
+/// Limits. Beyond a limit, a request is refused or a connection is closed. A stranger is a connection that
 /// belongs to no group.
 struct Limits {
   double hello_seconds = 10;      ///< from the connection to its first message
   double stranger_seconds = 120;  ///< between two messages of a stranger
   double exchange_seconds = transport::exchange_seconds;  ///< until a connection has proved the key
   double frame_seconds = 30;             ///< from the first byte of a frame to its last
-  std::size_t connections = 0;           ///< 0: as many as the limit of open files leaves
-  std::size_t connections_per_host = 0;  ///< those that belong to groups; 0: three quarters of all
+  std::size_t connections = 0;           ///< 0: as many as the limit on open files allows
+  std::size_t connections_per_host = 0;  ///< sessions; 0: three quarters of all connections
   std::size_t stranger_frame_bytes = std::size_t{64} << 10;
-  /// Bytes of answers that a connection has not read, beyond which its next message waits, and
-  /// beyond which it is closed.
+  /// Limits on the answers that a connection has not read, in bytes: beyond `pause_bytes` its next message
+  /// waits, beyond `unread_bytes` it is closed.
   std::size_t pause_bytes = std::size_t{1} << 20, unread_bytes = std::size_t{128} << 20;
-  /// Bytes of all connections in frames that have not yet arrived, or not yet been read,
-  /// completely; beyond this, the connection that find_heaviest() returns is closed.
+  /// Bytes of all connections in frames that have not arrived completely, or have not been read completely;
+  /// beyond this, the connection that find_heaviest() returns is closed.
   std::size_t buffered_bytes = std::size_t{1} << 30;
-  /// Bytes that streams, links, subscriptions, shares and the like take, of one group and of all
-  /// groups. A request that would exceed one of them is refused.
+  /// Bytes that streams, links, subscriptions, shares and the like take, for one group and for all
+  /// groups. A request that would exceed one of these limits is refused.
   std::size_t group_bytes = std::size_t{256} << 20, held_bytes = std::size_t{1} << 30;
   /// Bytes of the rows in one page of a status.
   std::size_t page_bytes = std::size_t{1} << 20;
   double status_rest = 3;  ///< pause after a status, in multiples of the time that it took
 };
 
-/// Memory that a group makes the server keep, counted as long as this object lives.
+/// Memory that a group makes the server keep, counted while this object lives.
 class Hold {
 public:
   Hold() = default;
@@ -80,15 +80,15 @@ public:
   /// @param host  numeric address of the other side
   void add(ConnectionId id, const std::string& host, double now);
   void remove(ConnectionId id);
-  /// Records that a whole message has arrived.
+  /// Records that a complete message has arrived.
   void record_spoken(ConnectionId id, double now);
-  /// Returns whether the connection has ever sent a message; true for one that is gone.
+  /// Returns whether the connection has ever sent a message; true for a connection that is gone.
   bool has_spoken(ConnectionId id) const {
     const auto it = all_.find(id);
     return it == all_.end() || it->second.has_spoken;
   }
   /// Checks that the connection may join a group.
-  /// @throws core::Error refused if the server, or the host, has as many sessions as it may
+  /// @throws core::Error refused if the server, or the host, already has the most sessions allowed
   void check_may_join(ConnectionId id) const;
   /// Records that the connection belongs to a group from now on.
   void join(ConnectionId id);
@@ -98,11 +98,12 @@ public:
   /// Each host may cause at most `log_burst` lines at once and `log_rate` a second in the long run.
   bool may_log(ConnectionId id, double now);
 
-  /// Returns the stranger whose last message is the oldest, of the host that has the most
-  /// strangers, if there are too many connections; nullopt if not.
+  /// Returns, if there are too many connections, the stranger whose last message is the oldest, on the
+  /// host that has the most strangers; nullopt otherwise.
   std::optional<ConnectionId> find_surplus() const;
-  /// Returns the connection that buffers the most, if too much is buffered; nullopt if not. It is a
-  /// stranger if strangers have more than half of the bytes, else a session; of several the oldest.
+  /// Returns, if too much is buffered, the connection that buffers the most; nullopt otherwise. The
+  /// connection is a stranger if strangers have more than half of the bytes, else a session. If several
+  /// connections buffer equally much, returns the oldest.
   std::optional<ConnectionId> find_heaviest() const;
 
   const std::string& host(ConnectionId id) const { return all_.at(id).host; }
@@ -123,7 +124,7 @@ private:
   };
   struct Host {
     std::size_t strangers = 0, sessions = 0;
-    double lines = log_burst, since = 0;  // lines that it might cause at the time `since`
+    double lines = log_burst, since = 0;  // lines that it could cause at the time `since`
   };
   std::size_t max_sessions() const;
 

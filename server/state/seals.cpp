@@ -20,7 +20,7 @@ std::string_view text_of(const transport::Seal& seal) {
   return {reinterpret_cast<const char*>(seal.data()), seal.size()};
 }
 
-/// Returns the number as 4 bytes, the highest first.
+/// Returns the number as 4 bytes, most significant first.
 std::string number_of(std::uint32_t server) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(server >> shift & 0xff);
@@ -28,7 +28,7 @@ std::string number_of(std::uint32_t server) {
 }
 }  // namespace
 
-/// The text that a seal, mark or token is made over.
+/// The text over which a seal, mark or token is made.
 struct Seals::Text {
   std::string_view label;  // names its kind
   std::string text;
@@ -71,7 +71,7 @@ Seals::Seals(Keys keys, std::uint32_t server) : keys_(std::move(keys)), server_(
     owner_of_.try_emplace(fingerprints_.back(), owner);
   }
   if (!makes_seals()) return;
-  // The keys with the smallest bytes stay the makers when keys change places in the file.
+  // The makers are the keys with the smallest bytes, so they do not depend on the order in the file.
   std::vector<Owner> owners(fingerprints_.size());
   std::iota(owners.begin(), owners.end(), Owner{0});
   std::ranges::partial_sort(owners, owners.begin() + 2, [this](Owner one, Owner other) {

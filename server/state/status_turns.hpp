@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Decides which request for a status is served next, and when. A status is the only answer that
-// takes long and that any client may request again and again: statuses get a bounded share of the
-// server's thread, and requests beyond it wait. Pure: no sockets, no clock; time is an argument, in
-// seconds since any moment.
+// Decides which request for a status is served next, and when. A status is the only answer that takes long
+// and that any client may request repeatedly. So statuses get a bounded share of the server's thread, and
+// requests beyond that share wait. Pure: no sockets, no clock; time is an argument, in seconds since an
+// arbitrary moment.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,17 +15,17 @@
 
 namespace tremula::server {
 
-/// Serves owners in turn, and the requests of one owner in their order.
+/// Serves owners in turn, and the requests of one owner in the order of arrival.
 class StatusTurns {
 public:
-  /// @param rest  seconds of pause for each second that a status has taken: 3 leaves a quarter of the
-  ///              thread to all statuses
+  /// @param rest  seconds of pause for each second that a status has taken: 3 gives statuses a quarter of
+  ///              the thread
   explicit StatusTurns(double rest) : rest_(rest) {}
 
-  /// Returns whether a request that arrives now is served at once; if not, pass it to add().
+  /// Returns whether a request that arrives now is served immediately; otherwise, pass it to add().
   bool is_free(double now) const { return turns_.empty() && now >= due_; }
-  /// Keeps a request that waits, without fields that this version does not know.
-  /// @pre no request of the connection waits
+  /// Queues a request, without fields that this version does not know.
+  /// @pre no request of the connection is waiting
   void add(Owner owner, ConnectionId from, const wire::ToServer& message);
   /// Removes the waiting request of a closed connection.
   void remove(ConnectionId from);
@@ -34,15 +34,15 @@ public:
     ConnectionId from;
     wire::ToServer message;
   };
-  /// Takes the request whose turn it is; nullopt if it is too early, or none waits.
+  /// Takes the request whose turn it is; nullopt if it is too early or no request is waiting.
   std::optional<Request> next(double now);
   /// Records that a status was served from `begin` to `end`.
   void record(double begin, double end) { due_ = end + rest_ * (end - begin); }
 
   bool is_empty() const { return turns_.empty(); }
-  /// Returns whether a request of the connection waits.
+  /// Returns whether a request of the connection is waiting.
   bool has(ConnectionId from) const { return turns_.contains(from); }
-  /// Returns when the next one may be served.
+  /// Returns when the next request may be served.
   double due() const { return due_; }
 
 private:

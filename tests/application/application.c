@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * application LIBRARY producer|consumer STEPS OPTIONS: one rank of an application that sets handlers, a signal mask,
- * limits and so on, loads Tremula, opens a session, moves steps and closes it. After each of these it compares its
- * settings with the original ones. Prints whether libfabric and libinfinipath are loaded; exits with 1 if a setting
- * has changed. TREMULA_TEST_ALONE: this rank shares no memory with others, as if it were alone on its host. */
+ * limits and so on, loads Tremula, opens a session, moves steps and closes the session. After each of these actions it
+ * compares its settings with the original ones. Prints whether libfabric and libinfinipath are loaded; exits with 1 if
+ * a setting has changed. TREMULA_TEST_ALONE: this rank shares no memory with others, as if alone on its host. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -44,8 +44,8 @@ static void write_dump(int number, siginfo_t* info, void* context) {
   _exit(3);
 }
 
-/* Gives the process settings of its own. Signals get every kind of disposition: default (SIGINT), ignored, handlers
- * with flags and masks. */
+/* Changes the settings of the process. Signals get every kind of disposition: default (SIGINT), ignored, handlers with
+ * flags and masks. */
 static void settle_in(void) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
@@ -172,7 +172,7 @@ static void expect_no_thread_takes_signals(const char* when) {
   if (threads == 0) fail(when, "expected a thread of the library, found none");
 }
 
-/* Checks that a signal that this thread blocks stays pending for it, whatever other threads there are. */
+/* Checks that a signal that this thread blocks stays pending for this thread, even if there are other threads. */
 static void expect_signals_wait_for_this_thread(const char* when) {
   sigset_t one, before;
   sigemptyset(&one);

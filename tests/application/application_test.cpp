@@ -70,7 +70,7 @@ std::string line(const std::string& when, bool has_libfabric) {
   return when + " libfabric=" + is + " libinfinipath=" + is + "\n";
 }
 
-/// Removes what `text` says of libinfinipath: Debian's libfabric loads it; others may not.
+/// Removes what `text` states about libinfinipath: Debian's libfabric loads it; others may not.
 std::string without_infinipath(std::string text) {
   const std::string name = " libinfinipath=";
   for (auto at = text.find(name); at != text.npos; at = text.find(name, at))

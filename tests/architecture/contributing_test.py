@@ -13,7 +13,7 @@ from tree import SOURCE
 
 INCLUDES = "tests/architecture/include_test.cpp"
 REGISTERED = "tests/architecture/registered_test.py"
-# Words of a rule that no law of laws_of_*.py checks: the file that checks it, and words of that file.
+# Maps words of a rule that no law of laws_of_*.py checks to the file that checks the rule, and words in that file.
 CHECKED = {
     "It may include only the rooms below it in the picture": (INCLUDES, "IncludesFollowTheRulesOfTheRooms"),
     "names the check of each": ("tests/architecture/contributing_test.py", "CHECKED"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists what the tree may keep although a law of laws_of_code.py or laws_of_files.py forbids it, with the reason. New
-entries need an equally good one."""
+"""Lists what the tree may keep although a law of laws_of_code.py or laws_of_files.py forbids it, with the reason. Each
+new entry needs an equally good reason."""
 
 SOURCES_OF_FOLDERS = {  # how many sources a folder may have, if more than 16
     "cli": (20, "one command, with what belongs to it, per file"),

@@ -46,8 +46,8 @@ def writable(objects: list[str], nm: str) -> Iterator[tuple[str, str]]:
 
 
 def declarations(name: str, text: str) -> Iterator[re.Match[str]]:
-    """Returns what may declare the variable, outside functions or as static in one; group 1 is the text before its
-    name."""
+    """Returns the matches that may declare the variable, outside functions or as a static variable in a function; group
+    1 is the text before its name."""
     pattern = rf"^((?=\S| *(?:static|inline|thread_local)\b).*\b){re.escape(name)}\b\s*(?:\[[^\]]*\]\s*)*[{{=(;]"
     return re.finditer(pattern, text, re.MULTILINE)
 

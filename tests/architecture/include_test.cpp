@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks which rooms know which other rooms, by the #include lines of the whole tree.
+// Checks, by the #include lines of the tree, which headers of other rooms each room includes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ const std::array rooms{
           "examples"}},
 };
 
-// Returns true for rooms that may include installed headers only, as applications do.
+// Returns true for rooms that may include only installed headers, as applications do.
 bool sees_installed_headers(const Room& room) {
   return room.name == "bindings" || room.name == "coupling" || room.name == "examples";
 }
@@ -217,8 +217,8 @@ TEST(Architecture, IncludesFollowTheRulesOfTheRooms) {
   EXPECT_GT(seen, 50u) << "hardly any #include found: is " TREMULA_SOURCE_DIR " the tree?";
 }
 
-// Every header compiles alone, which a development build proves by the source of the same name, or
-// else by a generated source (CMakeLists.txt). Its guard lets it be included twice.
+// Every header compiles alone: a development build proves this with the source of the same name, or else
+// with a generated source (CMakeLists.txt). Its guard allows a header to be included twice.
 TEST(Architecture, AHeaderHasAGuardAndItsSourceIncludesItFirst) {
   const std::regex include(R"re(\s*#\s*include\s*[<"]([^>"]+)[>"].*)re");
   const std::regex guard(R"re(#pragma once|#ifndef TREMULA_\w+)re");

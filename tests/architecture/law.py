@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws of CONTRIBUTING.md that can be checked by reading the tree. Each quotes the words that it checks, and has
-files that break it, so a check that no longer finds anything is noticed. exceptions.py lists what the tree may keep."""
+"""The laws of CONTRIBUTING.md that can be checked by reading the tree. Each law quotes the words that it checks, and
+has sample files that break it, so a check that no longer finds anything is noticed. exceptions.py lists what the tree
+may keep."""
 from __future__ import annotations
 
 import dataclasses
@@ -43,7 +44,7 @@ def among(files: Iterable[File], rooms: Sequence[str], endings: Sequence[str]) -
 
 
 def found(file: File, pattern: str, text: str, what: str) -> Iterator[Complaint]:
-    """Complains about each place of `text`, which has the lines of the file, where `pattern` is found."""
+    """Yields a complaint for each match of `pattern` in `text`, which has the same lines as the file."""
     for match in re.finditer(pattern, text, re.MULTILINE):
         name = match[1] if match.re.groups else match[0]
         yield file.path, file.line_of(match.start()), name, what.format(name)

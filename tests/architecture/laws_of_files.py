@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws about files and folders: where they are, how long they are, what must be beside them."""
+"""Laws about files and folders: where they are, how long they are, what must accompany them."""
 from __future__ import annotations
 
 import re

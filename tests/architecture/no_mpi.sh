@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# no_mpi.sh FILE: neither the library or program nor what it is linked with needs MPI.
+# no_mpi.sh FILE: checks that neither the library or program FILE nor anything that it is linked with needs MPI.
 set -euo pipefail
 needed=$(ldd "$1")
 if ! grep -q 'libc\.so' <<<"$needed" || grep -E 'libmpi|open-rte|open-pal|mpich' <<<"$needed"; then

@@ -25,7 +25,7 @@ class Registered:
 
 
 def registered(folder: Path) -> list[Registered]:
-    """Returns the tests of a build folder and of those below it, from the files that CMake has written for ctest.
+    """Returns the tests of a build folder and of all folders below it, from the files that CMake writes for ctest.
     Running ctest would overwrite the log of the tests that are running."""
     path = folder / "CTestTestfile.cmake"
     text = path.read_text() if path.exists() else ""  # a folder without tests has none

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# symbols.sh LIBRARY SONAME LIST...: the library exports the symbols of the lists and no others, and SONAME is the name
-# under which programs look for it.
+# symbols.sh LIBRARY SONAME LIST...: checks that the library exports the symbols of the lists and no others, and that
+# SONAME is the name under which programs look for it.
 set -euo pipefail
 library=$1 soname=$2
 shift 2

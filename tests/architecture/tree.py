@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source tree as its laws see it: every text file, and C++ whose comments and strings are blanked."""
+"""The source tree as its laws read it: every text file, and C++ code with its comments and strings blanked."""
 from __future__ import annotations
 
 import functools
@@ -41,7 +41,7 @@ class File:
 
     @functools.cached_property
     def code(self) -> str:
-        """C++ with its comments, strings and preprocessor lines blanked: every character that stays keeps its place."""
+        """C++ with its comments, strings and preprocessor lines blanked: all other characters keep their places."""
         text = TOKEN.sub(lambda found: blank(found[0]), self.text)
         return re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", lambda found: blank(found[0]), text, flags=re.MULTILINE)
 

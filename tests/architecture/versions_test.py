@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All files that name the version of the tree agree, and deploy/versions.py finds each one that disagrees."""
+"""All files that name the version of the tree agree, and deploy/versions.py finds each file that disagrees."""
 from __future__ import annotations
 
 import re

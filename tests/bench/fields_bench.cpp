@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many small fields in one step, from SOURCES ranks to the others: one stream between two groups,
-// one redistribution inside one job, and a hand-packed MPI program that moves the same elements, turn
-// by turn in the same processes. Every element of every round is verified.
+// one redistribution inside one job, and a hand-packed MPI program that moves the same elements. The
+// three alternate in the same processes. Every element of every round is verified.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n RANKS tremula_fields_bench FIELDS BYTES ROUNDS SOURCES
 //
@@ -35,7 +35,7 @@ int rank_of_world() {
   return rank;
 }
 
-/// Elements [begin, end) of n in parts of ceil(n / count), as a block layout has them.
+/// Elements [begin, end) of one part when n elements are cut into parts of ceil(n / count), as in a block layout.
 struct Range {
   long begin, end;
 };
