@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index calculation of one rank: the experiment of the ASPEN paper (Figs. 3 and 4) with all
-// algorithms in one run, and how the cost grows with the ranks on the other side and with the
-// extent. Prints tables; writes every figure as CSV.
+// Measures the index calculation of one rank: repeats the experiment of the ASPEN paper (Figs. 3
+// and 4) with all algorithms in one run, and shows how the cost grows with the number of ranks on
+// the other side and with the extent. Prints tables; writes every figure as CSV.
 //
 //     tremula_index_bench FILE.csv
 //
 // Figures of each algorithm, all medians:
 //
 //     bare     the algorithm alone, into memory allocated before the clock starts, as in the
-//              paper. ASPEN's pieces come mixed, each with its peer; those of the others peer by
-//              peer.
-//     grouped  as bare, but peer by peer for all: ASPEN runs twice, to count and to write
-//     lists    the lists that plans are made of: checks, tails, repetition; in reused memory
-//     fresh    such lists in newly allocated memory
-//     limit    writing as many pieces whose values are known beforehand
+//              paper. ASPEN writes pieces in mixed order, each with its peer; the other algorithms
+//              write them peer by peer.
+//     grouped  like bare, but ASPEN also groups by peer: it runs twice, to count and to write
+//     lists    the lists that plans are made of (checks, tails, repetition), in reused memory
+//     fresh    the same lists in newly allocated memory
+//     limit    writing the same number of pieces with values known in advance
 //
-// ScaLAPACK's intervals hold one side's indices, the pieces of the others both sides'.
+// ScaLAPACK's intervals hold the indices of one side; the pieces of the other algorithms hold those
+// of both sides.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ namespace {
 
 using namespace index_calc;
 
-/// Returns the median seconds per call, for each of `calls`. They take turns, so that a disturbance
+/// Returns the median seconds per call, for each of `calls`. The calls take turns, so a disturbance
 /// affects all of them.
 std::vector<double> seconds_of(const std::vector<std::function<void()>>& calls) {
   using Clock = std::chrono::steady_clock;
@@ -245,12 +246,13 @@ struct Tile {
   std::string text() const { return fmt::format("{}x{}", rows, columns); }
 };
 
-/// The least ratio of another algorithm to ASPEN on any line.
+/// The smallest ratio of another algorithm's time to ASPEN's over all lines of the table.
 struct Least {
   double bare = 1e9, grouped = 1e9;
-  int slower = 0, lines = 0;  ///< slower: lines on which another is faster than ASPEN grouped
+  /// slower: number of lines on which another algorithm is faster than ASPEN grouped.
+  int slower = 0, lines = 0;
 };
-/// Runs the paper's case: 10,000 x 10,000 elements, all pairs of block sizes, square and other grids.
+/// Runs the paper's case: 10,000 x 10,000 elements, all pairs of block sizes, square and non-square grids.
 Least paper(Bench& bench) {
   const std::vector<Tile> blocks{{1024, 1024}, {256, 256}, {30, 50}, {654, 321}};
   struct Grids {
@@ -304,7 +306,7 @@ Least paper(Bench& bench) {
 
 constexpr Index block = 30'011, their_block = 40'009;  // primes: no period within the extent
 
-/// Returns a case with `blocks` blocks of mine on 16 coordinates.
+/// Returns a case in which this side has `blocks` blocks on each of 16 coordinates.
 Case long_list(Index blocks, Index remote) {
   const Index extent = block * 16 * blocks;
   return {{{extent, block, 16, 0}, {extent, their_block, remote, 0}}};
@@ -320,7 +322,8 @@ std::string row_of(const Figures& f) {
 constexpr const char* long_list_head =
     "blocks of 30011 on 16 coordinates against blocks of 40009; ns a piece\n";
 
-/// Measures the growth with the number of ranks on the other side; blocks and pieces stay the same.
+/// Measures how the cost grows with the number of ranks on the other side. The numbers of blocks and
+/// pieces stay the same.
 void remote_ranks(Bench& bench) {
   fmt::print(
       "\nGrowth with the ranks on the other side: {}{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} "
@@ -335,7 +338,7 @@ void remote_ranks(Bench& bench) {
   }
 }
 
-/// Measures longer and longer lists, to show where they leave the caches.
+/// Measures lists of increasing length, to show where they outgrow the caches.
 void list_lengths(Bench& bench) {
   fmt::print("\nGrowth with the list: {}{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
              long_list_head, "remote", "blocks", "pieces", "limit", "bare", "lists", "fresh");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // language_bench produce|consume BYTES STEPS QUEUE_DEPTH: the C++ twin of language_bench.py. A
-// consumer prints the seconds per step: the least, the lower quartile and the median of batches of
+// consumer prints seconds per step: the minimum, the lower quartile and the median over batches of
 // steps.
 #include <algorithm>
 #include <chrono>

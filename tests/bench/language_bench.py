@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev bench languages: steps between two jobs on this host, each of them in C++, Fortran or Python, by turns.
+"""./dev bench languages: measures steps between two jobs on this host, each in C++, Fortran or Python, in turn.
 
-language_bench.py BIN OUT                                  all pairs, by the programs BIN/tremula_language_bench* and this one
+language_bench.py BIN OUT                                  all pairs, with BIN/tremula_language_bench* and this script
 language_bench.py produce|consume BYTES STEPS QUEUE_DEPTH  one job
 """
 import csv
@@ -61,7 +61,7 @@ def measure(folder, producer, consumer, case):
 
 
 def main(folder, out):
-    """Prints the least value of all rounds for each figure, and the rate compared with C++ to C++."""
+    """Prints the smallest value over all rounds for each figure, and the rate relative to C++ to C++."""
     Path(out).mkdir(parents=True, exist_ok=True)
     rows = []
     print(f"{'bytes':>10} {'queue_depth':>11}  {'producer':8} {'consumer':8} {'least':>12} {'quartile':>12} {'median':>12}"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures how long the three algorithms take to find the overlaps of coordinate 0, for the same
-// pairs of distributions, and to make a whole plan.
+// pairs of distributions, and to make a complete plan.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// All packages of rank 0 packed, packed in pieces, unpacked and copied straight from the buffers of
-// the peers, or hashed, each in turn with a memcpy of the same bytes. Times are medians; counter
-// `of_memcpy` is the fraction of memcpy's speed that is reached. Transformations count the bytes of
-// `from`.
+// Packs all packages of rank 0, packs them in pieces, unpacks them, copies them straight from and to
+// the buffers of the peers, and hashes them, each in turn with a memcpy of the same bytes. Times are
+// medians; the counter `of_memcpy` is the fraction of memcpy's speed that is reached. Transformations
+// count the bytes of `from`.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ public:
     });
   }
 
-  /// Packs in pieces of 512 KiB into four buffers in turn, as a message is filled and sent.
+  /// Packs in pieces of 512 KiB into four buffers in turn, as messages are filled and sent.
   void pack_in_pieces() {
     constexpr std::size_t piece_bytes = std::size_t{512} << 10, buffers = 4;
     const auto piece = static_cast<Index>(piece_bytes / element_bytes_);
@@ -109,7 +109,7 @@ public:
     benchmark::DoNotOptimize(sum);
   }
 
-  /// @pre fill_peers was called
+  /// @pre fill_peers() has been called
   void copy_from_peers() {
     for (std::size_t i = 0; i < plan_->size(); ++i)
       copy_from_peer((*plan_)[i], part_, peers_[i], element_bytes_, peer_buffers_[i].span(),

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does the work of a stream inside one job with the distribution's ScaLAPACK: pdgemr2d from one
-// block-cyclic layout of a matrix of doubles to another. Every element is verified in every round.
+// Does the work of a stream inside one job with the system's ScaLAPACK: pdgemr2d moves a matrix of
+// doubles from one block-cyclic layout to another. Every element is verified in every round.
 //
 //   mpirun -n P tremula_pdgemr2d_bench ROWS COLUMNS  MB NB P Q  MB NB P Q  APART ROUNDS
 //
-// APART 1: the second grid begins after the processes of the first, as in two jobs; 0: both grids
-// share processes. Prints the median seconds of a round, from the start of the first process to the
-// end of the last.
+// APART 1: the grids use different processes, as in two jobs; 0: both grids share processes. Prints
+// the median seconds of a round, from the start of the first process to the end of the last.
 #include <dlfcn.h>
 #include <mpi.h>
 
@@ -18,7 +17,7 @@
 
 namespace {
 
-/// Returns a function of libscalapack, which has no header; exits if there is none of that name.
+/// Returns a function of libscalapack, which has no header. Exits if the name is not found.
 template <class Function>
 Function* symbol(const char* name) {
   static void* library = dlopen("libscalapack-openmpi.so.2.2", RTLD_NOW | RTLD_GLOBAL);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench points: arrays whose ranks list their points, from 4 ranks to 3, as a stream and as a redistribution inside one job,
-# compared with MPI_Alltoallv by hand in the same processes; every element of every round is verified.
+# ./dev bench points: moves arrays whose ranks list their points from 4 ranks to 3, by a stream and by a redistribution
+# inside one job. Compares both with a hand-written MPI_Alltoallv in the same processes. Every element of every round
+# is verified.
 #
 #   points.sh BIN OUT
 set -euo pipefail
@@ -17,7 +18,7 @@ while [ ! -s "$folder/port" ]; do sleep 0.05; done
 export TREMULA_SERVER=file:$folder/port
 cases=("permutation 10" "blocks 20")
 if [ -f "$heights" ]; then
-  # The one variable of 2161 x 4320 floats ends where the file does, or before two short ones: netCDF keeps it in one piece.
+  # netCDF stores the only variable of 2161 x 4320 floats contiguously, at the end of the file or before two short ones.
   /usr/bin/python3 - "$heights" "$folder/heights" <<'PYTHON'
 import struct, sys
 data = open(sys.argv[1], "rb").read()
@@ -36,7 +37,7 @@ echo "case,elements,memcpy_s,hand_least_s,hand_s,stream_least_s,stream_s,redistr
 printf 'Least times; in brackets the part of memcpy of the same bytes by as many processes.\n'
 printf '%-12s %10s %22s %22s %22s %10s %10s %10s\n' case elements 'by hand' stream redistribution 'made in' '1st step' 'by hand in'
 for case in "${cases[@]}"; do
-  # shellcheck disable=SC2086  # words on purpose
+  # shellcheck disable=SC2086  # word splitting is intended
   figures=$(timeout 300 mpirun --oversubscribe --bind-to none -n 7 "$bin/tremula_points_bench" $case)
   while read -r line; do
     echo "${line// /,}" >>"$csv"

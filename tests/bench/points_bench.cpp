@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays whose ranks list their points, from 4 ranks to 3: one stream between two groups, one
-// redistribution inside one job, and MPI_Alltoallv by hand over packed values, turn by turn in the same
-// seven processes. Every element of every round is verified.
+// Moves arrays whose ranks list their points from 4 ranks to 3: by one stream between two groups, by
+// one redistribution inside one job, and by a hand-written MPI_Alltoallv over packed values, in turn
+// in the same seven processes. Every element of every round is verified.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 7 tremula_points_bench CASE ROUNDS [FILE]
 //
-//   ocean        4,000,000 points of sea, split in their order, to boxes of longitudes; FILE holds the
-//                heights, 2161 x 4320 of 4 bytes, big-endian
+//   ocean        4,000,000 points of sea, split in order, to bands of longitude; FILE holds the heights
+//                of 2161 x 4320 points, 4 bytes each, big-endian
 //   permutation  4,000,000 points from one random order to another
-//   blocks       2000 x 2000 in blocks of 32 on 2 x 2 to blocks of 48 on 1 x 3, both as points; and, by turns in
-//                the same arrays, as layouts: a second line
+//   blocks       2000 x 2000 in blocks of 32 on 2 x 2 to blocks of 48 on 1 x 3, both as points; and, in turn with
+//                these and in the same arrays, as layouts, on a second line
 //
-// Prints, on a line: case, elements; seconds of a memcpy by as many processes of the bytes that the sinks get (least);
-// least and median seconds of the MPI program, of the stream and of the redistribution; then seconds to make the
-// redistribution, of the first step of the stream and to prepare the MPI program.
+// Prints one line: case and elements; least seconds of a memcpy of the bytes that the sinks get, by the same number of
+// processes; least and median seconds of the MPI program, of the stream and of the redistribution; seconds to make the
+// redistribution, of the stream's first step, and to prepare the MPI program.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -114,7 +114,7 @@ int rank_of_world() {
 
 double value(Index number, int round) { return double(number) + 0.5 * round; }
 
-/// Hand-written counterpart with all places known in advance: lists of places, and one call.
+/// Hand-written counterpart, given all places in advance: lists of places, and one call of MPI_Alltoallv.
 class ByHand {
 public:
   ByHand(const Problem& p, int me) : is_source_(me < sources) {
@@ -165,7 +165,7 @@ private:
 /// The stream and the redistribution of a problem, and their times.
 class Methods {
 public:
-  /// @param name  of the stream and of the line that is printed
+  /// @param name  name of the stream and of the printed line
   Methods(std::string name, const Problem& p, tremula::Session& session, const Numbers& mine)
       : name_(std::move(name)), is_source_(rank_of_world() < sources) {
     const Layout::Listed of_stream{
@@ -222,7 +222,7 @@ public:
 
   const std::string& name() const { return name_; }
   double make() const { return make_; }
-  std::vector<double> streamed, redistributed;  ///< seconds per round; the first one is not steady
+  std::vector<double> streamed, redistributed;  ///< seconds per round; the first round warms up
 
 private:
   std::string name_;
@@ -240,7 +240,7 @@ void measure(const std::string& name, const Problem& p, const Problem* as_layout
   const bool is_source = me < sources;
   const Numbers& mine = is_source ? p.source[std::size_t(me)] : p.sink[std::size_t(me - sources)];
   std::vector<double> array(mine.size());
-  std::vector<char> is_offered;  // of the places of a sink
+  std::vector<char> is_offered;  // for each place of this rank's buffer
   std::size_t elements = 0;
   {
     const Index all =

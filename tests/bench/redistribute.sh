@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench redistribute: redistributions inside one job compared with the distribution's pdgemr2d and pdtran, turn by
-# turn in the same processes; every element of every round is verified. Prints a table and writes the figures to OUT as
-# CSV.
+# ./dev bench redistribute: compares redistributions inside one job with pdgemr2d and pdtran of the system's ScaLAPACK,
+# in turn in the same processes. Every element of every round is verified. Prints a table and writes the figures to OUT
+# as CSV.
 #
 #   redistribute.sh BIN OUT [MOST]     MOST: largest extent, default 8192
 set -euo pipefail
@@ -15,12 +15,12 @@ echo "op,extent,from_block,to_block,processes,leading,first_s,kept_s,bare_s,stan
 # grid PROCESSES: prints the rows and columns of a grid that is as square as possible.
 grid() { case $1 in 2) echo "2 1" ;; 4) echo "2 2" ;; 16) echo "4 4" ;; esac; }
 
-# measure OP EXTENT FROM_BLOCK TO_BLOCK PROCESSES LEADING ROUNDS; blocks as 32x32
+# measure OP EXTENT FROM_BLOCK TO_BLOCK PROCESSES LEADING ROUNDS; blocks are written as 32x32
 measure() {
   local op=$1 n=$2 from=$3 to=$4 processes=$5 leading=$6 rounds=$7
   [ "$n" -le "$most" ] || return 0
   local figures
-  # shellcheck disable=SC2046,SC2086  # words on purpose
+  # shellcheck disable=SC2046,SC2086  # word splitting is intended
   figures=$(timeout 600 mpirun --oversubscribe --bind-to none -n "$processes" "$bin/tremula_redistribute_bench" \
     "$op" "$n" ${from/x/ } $(grid "$processes") ${to/x/ } $(grid "$processes") "$leading" "$rounds")
   echo "$op,$n,$from,$to,$processes,$leading,${figures// /,}" >>"$csv"

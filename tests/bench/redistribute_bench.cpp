@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One redistribution inside one job, compared with the distribution's ScaLAPACK, which does the
-// same in the same processes, turn by turn. Every element of both results is verified.
+// Compares one redistribution inside one job with the system's ScaLAPACK, which does the same in the
+// same processes, in turn. Every element of both results is verified.
 //
 //   mpirun -n P tremula_redistribute_bench copy|tran|copy3 N  MB NB P Q  MB NB P Q  LEADING ROUNDS
 //
 // copy: pdgemr2d; tran: pdtran, alpha 1, beta 0; copy3: three matrices, in one round by Tremula, in
-// three calls by ScaLAPACK. LEADING: leading dimension of the local matrices; 0 if as small as
+// three calls by ScaLAPACK. LEADING: leading dimension of the local matrices; 0 for the smallest
 // possible. Prints one line: seconds of the first call and medians of later calls, from the start
 // of the first process to the end of the last.
 #include <dlfcn.h>
@@ -54,7 +54,7 @@ struct Matrix {
       if (i / block % grid == me) indices.push_back(i);
     return indices;
   }
-  /// @param partner  its context is used if it has the same grid, as pdtran demands; may be null
+  /// @param partner  a matrix whose context is reused if it has the same grid, as pdtran requires; may be null
   void make(int wanted_leading, const Matrix* partner) {
     if (partner != nullptr && partner->rows == rows && partner->columns == columns)
       context = partner->context;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench regrid: a field regridded on its way from 2 ranks to 2, compared with MPI_Alltoallv and a
-# sparse product by hand.
+# ./dev bench regrid: compares a field regridded on its way from 2 ranks to 2 with a hand-written
+# MPI_Alltoallv and sparse product.
 #
 #   regrid.sh BIN OUT
 set -euo pipefail

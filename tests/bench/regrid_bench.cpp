@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A field regridded by bilinear weights on its way from 2 ranks to 2 others, compared with MPI_Alltoallv of the needed
-// elements and a sparse product by hand, turn by turn in the same four processes. Every element of every
-// round of both is compared, bit by bit.
+// Compares a field regridded by bilinear weights on its way from 2 ranks to 2 others with a hand-written program
+// (MPI_Alltoallv of the needed elements and a sparse product), in turn in the same four processes. The results of both
+// are compared bit by bit in every round.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 4 tremula_regrid_bench ROUNDS FILE
 //
-// FILE is written: weights from 1440 x 720 elements to 1024 x 512, in the form of ESMF.
-// Prints, on a line: needed elements of the source, weights; least and median seconds by hand, of the step
-// of the stream, of the product alone, and of tremula_weights_open.
+// Writes FILE: weights from 1440 x 720 elements to 1024 x 512, in ESMF's format.
+// Prints one line: needed elements of the source, weights; least and median seconds by hand and of the step
+// of the stream; least seconds of the product alone; seconds of tremula_weights_open.
 #include <mpi.h>
 #include <netcdf.h>
 #include <tremula/tremula_mpi.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The savings and the cost of relabeling: Fig. 3 of the COSTA paper (10^5 x 10^5 elements, a
-// 10 x 10 grid from row-major to column-major, target blocks of 10^4, source blocks from 1 to 10^4)
-// and large groups. Prints tables; writes the figure as CSV.
+// Measures the savings and the cost of relabeling for Fig. 3 of the COSTA paper (10^5 x 10^5
+// elements, a 10 x 10 grid from row-major to column-major, target blocks of 10^4, source blocks from
+// 1 to 10^4) and for large groups. Prints tables; writes the figure as CSV.
 //
 //     tremula_relabel_bench FILE.csv
 #include <fmt/format.h>

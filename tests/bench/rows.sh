@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench rows: rows whose number changes with every step, from 8 ranks to 3, as a stream, compared with
-# counts and rows by hand over MPI in the same processes; every row of every round is verified.
+# ./dev bench rows: streams rows whose number changes with every step from 8 ranks to 3. Compares this with a
+# hand-written MPI program that sends counts and rows in the same processes; every row of every round is verified.
 #
 #   rows.sh BIN OUT
 set -euo pipefail

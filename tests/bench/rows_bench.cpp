@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows whose number changes with every step, from 8 ranks to 3: one stream between two groups and a
-// program written by hand (counts by MPI_Allgather, rows by MPI_Alltoallv), turn by turn in the same
-// processes. A row is an id and six numbers of 64 bits. Every row of every round is verified.
+// Moves rows whose number changes with every step from 8 ranks to 3: by one stream between two groups
+// and by a hand-written program (counts by MPI_Alltoall, rows by MPI_Alltoallv), in turn in the same
+// processes. A row is an id and six 64-bit numbers. Every row of every round is verified.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 11 tremula_rows_bench even|keys|sorted ROWS ROUNDS
 //
 //   even    equal parts of all rows
-//   keys    to the rank that a hash of the id selects
-//   sorted  as keys, in ascending order of ids
+//   keys    each row to the rank that a hash of its id selects
+//   sorted  like keys, in ascending order of ids
 //
-// Prints: case, rows, seconds of a memcpy by as many processes of the bytes that the sinks get (least), least and
-// median seconds by hand and of the stream.
+// Prints: case, rows, least seconds of a memcpy of the bytes that the sinks get, by the same number of processes, least
+// and median seconds by hand and of the stream.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -56,7 +56,7 @@ struct Rows {
 
 struct Case {
   std::string name;
-  std::int64_t rows = 0;  ///< of all ranks, average per round
+  std::int64_t rows = 0;  ///< average per round over all ranks together
   bool is_by_key() const { return name != "even"; }
   bool is_sorted() const { return name == "sorted"; }
   /// Returns the number of rows of a rank in a round: between 0.5 and 1.5 times the average, different each time.
@@ -99,7 +99,7 @@ void verify(const Rows& rows, const Case& c, int me, int round, const char* what
         fail(what, round);
 }
 
-/// Hand-written counterpart: counts, one message for each pair, and the order that the case asks for.
+/// Hand-written counterpart: counts, one message per pair of ranks, and the order that the case requires.
 class ByHand {
 public:
   /// @param group  communicator of the sources, or of the sinks

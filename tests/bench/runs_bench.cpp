@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of one length, copied straight from the buffers of two peers, packed and unpacked, compared
-// with their limits: a memcpy of as many bytes, and plain loops over the same runs with a memcpy or
-// with streaming stores for each. Each turn moves a slab of the array by each of them, chosen anew
-// at random, so that hardly any finds the data of another in the cache. Counters are ratios of
-// median times: `of_memcpy` is the fraction of memcpy's speed reached, and so on.
+// Copies runs of one length straight from the buffers of two peers, packs them and unpacks them.
+// Compares each with its limits: a memcpy of the same number of bytes, and plain loops over the same
+// runs with a memcpy or streaming stores per run. In each turn, each method moves a random slab of
+// the array, so it seldom finds its data in the cache. Counters are ratios of median times:
+// `of_memcpy` is the fraction of memcpy's speed reached, and so on.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -69,10 +69,11 @@ public:
     other_ = filled(bytes());
   }
 
-  /// Number of slabs that the array is cut into, each of whole blocks of rows.
+  /// Number of slabs that the array is cut into. Each consists of whole blocks of rows.
   const Index slabs;
 
-  /// Returns the bytes of a rank's part, which are also the bytes that a movement of all slabs moves.
+  /// Returns the size of a rank's part in bytes, which is also the number of bytes
+  /// moved with all slabs.
   std::size_t bytes() const {
     return static_cast<std::size_t>(extent_ * extent_ / 2) * element_bytes;
   }
@@ -118,7 +119,7 @@ public:
     }
     end_streams();
   }
-  /// Moves the same runs as pack_for_peers or, if not `packs`, as unpack_from_peers.
+  /// Moves the same runs as pack_for_peers or, if not `packs`, unpack_from_peers.
   template <auto move, bool packs>
   void loop_over_message(Index slab) {
     for (std::size_t p = 0; p < 2; ++p) {

@@ -6,7 +6,7 @@
 namespace tremula::bench {
 
 std::optional<Scalapack> Scalapack::load() {
-  // Stays loaded: it brings MPI with it, which cannot be unloaded.
+  // Stays loaded, because it loads MPI, which cannot be unloaded.
   void* library = dlopen("libscalapack-openmpi.so.2.2", RTLD_NOW | RTLD_LOCAL);
   void* symbol = library == nullptr ? nullptr : dlsym(library, "dgescan_intervals");
   if (symbol == nullptr) return std::nullopt;

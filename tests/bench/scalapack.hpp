@@ -14,16 +14,16 @@ struct Interval {
   int begin, length;
 };
 
-/// `dgescan_intervals` of the ScaLAPACK library finds the intervals that two coordinates share. It
-/// walks the blocks of both along the whole extent.
+/// Calls `dgescan_intervals` of the ScaLAPACK library, which finds the intervals that two coordinates
+/// share. It walks the blocks of both along the whole extent.
 ///
 /// Source: Prylli & Tourancheau 1997; REDIST/SRC/pdgemr.c of ScaLAPACK 2.2.
 class Scalapack {
 public:
-  /// Loads the library; nullopt if it is not installed.
+  /// Loads the library. Returns nullopt if it is not installed.
   static std::optional<Scalapack> load();
 
-  /// @param out  receives the intervals; must have room for all
+  /// @param out  receives the intervals; must have room for all of them
   /// @return the number of intervals
   /// @pre extents below 2^31
   int scan(const index_calc::BlockCyclic& mine, index_calc::Index me,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds that the set-up of many fields takes: for a stream between two groups of equal size, and
-// for a redistribution between them inside one job.
+// Measures the set-up of many fields: of a stream between two groups of equal size, and of a
+// redistribution between them inside one job.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 2*RANKS tremula_set_up_bench FIELDS SIGNATURES
 //
 // The fields have SIGNATURES different pairs of layouts in turn, blocks of rows to blocks of columns.
-// Prints: fields, signatures, then seconds of the stream's declarations, of its first begin_step (of the
-// producer), and of making the redistribution, each from the start of the first process to the end
+// Prints: fields, signatures, then the seconds of the stream's declarations, of the producer's first
+// begin_step, and of making the redistribution, each from the start of the first process to the end
 // of the last.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# stream.sh PROGRAMS FOLDER: `tremula bench` over a fixed set of redistributions, each compared with the
-# limits of the machine in the same run, and with ScaLAPACK's pdgemr2d where it can do the same.
-# Prints a table; FOLDER/stream.txt and FOLDER/stream.csv keep it. The last lines need root: two
-# network namespaces joined by a veth pair, which are made and removed here.
+# stream.sh PROGRAMS FOLDER: runs `tremula bench` over a fixed set of redistributions. Compares each with the
+# limits of the machine in the same run, and with ScaLAPACK's pdgemr2d where it can do the same work.
+# Prints a table and stores it in FOLDER/stream.txt and FOLDER/stream.csv. The last lines need root: they run
+# between two network namespaces joined by a veth pair, which this script creates and removes.
 set -euo pipefail
 
 programs=$1 folder=$2
@@ -44,8 +44,8 @@ line() {
   echo "$name,$arrays,$depth,$(value transport),$(value step_bytes),$step,$memcpy,$(value ratio_to_memcpy),$(value ratio_to_raw),$(value copies_per_byte),$latencies,$lost,$faster" >>"$csv"
 }
 
-# rival ROWS COLUMNS  MB NB P Q  MB NB P Q: prints the seconds of pdgemr2d, the fewer of two runs: with both grids on
-# the same processes, and with each on its own.
+# rival ROWS COLUMNS  MB NB P Q  MB NB P Q: prints the seconds of pdgemr2d, the smaller of two runs: with both
+# grids on the same processes, and with each grid on its own processes.
 rival() {
   [ -x "$programs/tremula_pdgemr2d_bench" ] || return 0
   local same=$(($5 * $6 > $9 * ${10} ? $5 * $6 : $9 * ${10})) apart=$(($5 * $6 + $9 * ${10}))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures the time that the processes of one job take together.
+// Measures runs that span all processes of one job.
 #include <mpi.h>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench weights: the parameters of a transformer from a job of 4 ranks to one of 2 x 2, compared with memcpy of
-# the bytes written and a program that gathers, broadcasts and slices, turn by turn; every element is verified.
+# ./dev bench weights: moves the parameters of a transformer from a job of 4 ranks to one of 2 x 2. Compares this, in
+# turn, with a memcpy of the bytes written and with a program that gathers, broadcasts and slices. Every element is
+# verified.
 #
 #   weights.sh BIN OUT [VERSIONS [TURNS]]
 set -euo pipefail

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of facebook/opt-350m from 4 ranks that hold them in f32, split along dimension 0,
-// to 2 x 2 ranks that hold them in bf16, tensor-parallel and copied. Every element of every version
-// is checked.
+// Moves the parameters of facebook/opt-350m from 4 ranks that hold them in f32, split along dimension
+// 0, to 2 x 2 ranks that hold them in bf16, tensor-parallel and replicated. Every element of every
+// version is checked.
 //
 //   TREMULA_SERVER=HOST:PORT mpirun -n 4 tremula_weights_bench producer ARRAYS VERSIONS
 //   TREMULA_SERVER=HOST:PORT mpirun -n 4 tremula_weights_bench consumer ARRAYS VERSIONS
 //   mpirun -n 8 tremula_weights_bench by_hand VERSIONS
 //
-// The first two are jobs that share a stream, of kind state unless ARRAYS is ordinary. ARRAYS: lent
-// (the producer's are in memory that peers map, and are not copied: versions: lend), snapshot (they
-// are copied when they are put), or ordinary (a stream of steps with queue_depth 0, no array in
-// memory that peers map). The third does the same by hand in one job: it gathers each tensor on
-// rank 0, as bf16, and broadcasts it; each rank takes its slice.
+// The first two are jobs that share a stream, of kind state unless ARRAYS is ordinary. ARRAYS is one of:
 //
-// Version 0 touches the memory and is not timed. Rank 0 prints lines of a name and a number: for each version
-// "put" and "got", when the first rank began to put it and when the last rank had it, and "memcpy",
-// in which all ranks at once copy as many bytes as a consumer rank writes; "set-up", from the first
-// declaration to the end of the first begin_step; "by_hand". All numbers are seconds of the clock
-// that the processes of a host share.
+//   lent      the producer's arrays are in memory that peers map, and are not copied (versions: lend)
+//   snapshot  the producer's arrays are copied when they are put
+//   ordinary  a stream of steps with queue_depth 0, and no array in memory that peers map
+//
+// The third program does the same by hand in one job: it gathers each tensor on rank 0, as bf16, and
+// broadcasts it; each rank takes its slice.
+//
+// Version 0 touches the memory and is not timed. Rank 0 prints lines of a name and a number. For each
+// version, these are "put" and "got", the times when the first rank began to put it and when the last
+// rank had it; "memcpy", in which all consumer ranks simultaneously copy the number of bytes that each
+// of them writes; or, by hand, "by_hand". "set-up" lasts from the first declaration to the end of the
+// first begin_step. These numbers are seconds of the clock that the processes of a host share.
+// "tensors" is the number of tensors; "bytes" is the size of the arrays of all consumer ranks.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -123,7 +127,7 @@ void produce(const std::string& kind, std::uint64_t versions) {
     for (std::size_t t = 0; t < pieces.size(); ++t) out.put(fields[t], view(arrays[t]));
     out.end_step();
   }
-  filled.meet();  // until the consumer has checked the last version
+  filled.meet();  // waits until the consumer has checked the last version
   out.close();
   filled.close();
   ready.close();
@@ -172,7 +176,7 @@ BF16 nearest(float value) {
   return {static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16)};
 }
 
-/// Moves the tensors as a hand-written program would: one after the other, each converted at its source.
+/// Moves the tensors as a hand-written program would: one by one, each converted at its source.
 void by_hand(std::uint64_t versions) {
   const int me = rank_of(MPI_COMM_WORLD), producers = trained.ranks();
   const bool produces = me < producers;

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! fortran_job: one MPI job whose ranks move a matrix from rows to columns and transpose it; and sessions over a
-! communicator of mpi_f08 and of mpi: rank 0 sends the others a stream. Two ranks or more.
+! fortran_job: one MPI job whose ranks move a matrix from rows to columns and transpose it. Then rank 0 sends the other
+! ranks a stream, in sessions over communicators of mpi_f08 and of mpi. Needs at least two ranks.
 program fortran_job
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64
@@ -81,7 +81,7 @@ program fortran_job
 
 contains
 
-  !> Returns element (i, j) of the part that `layout` gives this rank of the 12 x 18 matrix or of its transpose.
+  !> Returns element (i, j) of the part of the 12 x 18 matrix, or of its transpose, that `layout` assigns to this rank.
   real(c_double) function value(layout, i, j, is_transposed)
     type(tremula_layout), intent(in) :: layout
     integer, intent(in) :: i, j

@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
-! fortran_kinds produce|consume: every kind of element, and arrays of 0 to 7 dimensions, from 2 ranks to 3. The last
-! dimension is distributed. Element k of a global array, in Fortran's order, is (k + step) modulo 120; a logical states
-! whether that is odd.
+! fortran_kinds produce|consume: moves every kind of element, and arrays of 0 to 7 dimensions, from 2 ranks to 3. The
+! last dimension is distributed. Element k of a global array, in Fortran's order, is (k + step) modulo 120; a logical is
+! true if that number is odd.
 program fortran_kinds
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64

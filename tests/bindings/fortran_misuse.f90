@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! fortran_misuse CASE: mistakes of programs. With ierr the program continues and prints "refused: " and the text of each
-! error; "without_ierr" and "copied" end by error stop, with the text.
+! fortran_misuse CASE: makes mistakes that programs make. With ierr, the program continues and prints "refused: " and
+! the text of each error; the cases "without_ierr" and "copied" end with an error stop, which prints the text.
 program fortran_misuse
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64

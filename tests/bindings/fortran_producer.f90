@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! fortran_producer LAYOUT STEPS MEMORY HAND_OVER: one rank that produces the field "number" of the stream "numbers".
 ! The element with global number n holds 1000000 * step + n; the time of a step is 3600 * step seconds, and its
-! attribute "angle" [step, 0.5]. MEMORY: allocated or ordinary; HAND_OVER: put (with
+! attribute "angle" is [step, 0.5]. MEMORY: allocated or ordinary; HAND_OVER: put (with
 ! queue_depth 0) or put_async. Prints its counters.
 program fortran_producer
   use, intrinsic :: iso_c_binding, only: c_double

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The modules for Fortran: every kind of element and number of dimensions, refusals, MPI.
+// Tests the Fortran modules: every kind of element, every number of dimensions, refusals, and MPI.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C ends a program in Python that waits for a step, and the program can still clean up.
+// Ctrl-C ends a Python program that waits for a step, and the program can still clean up.
 #include <gtest/gtest.h>
 
 #include <csignal>

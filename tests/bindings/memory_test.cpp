@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job in Fortran and one in Python with NumPy: if one of their arrays is in memory from
-// tremula_allocate, each byte is copied once.
+// Couples a job in Fortran with one in Python with NumPy. If the arrays of either job are in memory
+// from tremula_allocate, each byte is copied once.
 #include <gtest/gtest.h>
 
 #include <cstdint>

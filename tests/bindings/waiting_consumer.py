@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""waiting_consumer.py LIBRARY: one rank that waits for a stream that no group offers, a tenth of a second at a time,
-until Ctrl-C, which Python handles between two calls; then it closes what it has opened."""
+"""waiting_consumer.py LIBRARY: one rank that waits for a stream that no group offers, in calls of a tenth of a second.
+Ctrl-C, which Python handles between two calls, ends the wait; then the rank closes everything it has opened."""
 import ctypes
 import sys
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real jobs, a real server, and faults by a seeded schedule. Checks after every fault that nothing hangs, no element is
-wrong, no step is lost, repeated or incomplete, and nothing is left behind.
+"""Runs real jobs and a real server under faults on a seeded schedule. Checks after every fault that nothing hangs, no
+element is wrong, no step is lost, repeated or incomplete, and no descriptor or shared memory leaks.
 
     chaos.py PROGRAMS [--seconds 300] [--seed 1]
 
-A round has a producer, a consumer that is spared ("steady"), a consumer that is not ("victim", with a proxy to the
-server and in some rounds started by an mpirun), several faults that the producer and the steady consumer must survive,
-and an end: in order, or by a fault of the producer. Transport, ranks, layouts, types, queue depth and memory change
-with every round. Everything runs in a separate network namespace, which can lose packets and is joined by a cable to a
-second one, the other host. Needs root, or users that may create namespaces.
+A round has a producer, a consumer that must survive ("steady"), and a consumer that may die ("victim"), which reaches
+the server through a proxy and is started by mpirun in some rounds. The producer and the steady consumer must survive
+several faults; then the round ends in order, or by a fault of the producer. Transport, ranks, layouts, types, queue
+depth and memory change with every round. Everything runs in a separate network namespace that can lose packets. A cable
+joins it to a second namespace, the other host. Needs root, or a user that may create namespaces.
 """
 import argparse
 import collections
@@ -66,7 +66,7 @@ class World:
                                                    capture_output=True).stdout.decode(), "the cable is not up")
 
     def drop_packets(self, are_dropped):
-        """Sends the packets of the cable, in both directions, to an address that does not exist: no error, no reset."""
+        """Sends the cable's packets in both directions to an address that does not exist, without any error."""
         for address, host in self.ends.items():
             other = next(each for each in self.ends if each != address)
             if are_dropped:
@@ -76,7 +76,7 @@ class World:
                 run(*host, "ip", "neigh", "del", other, "dev", "cable")
 
     def new_far_consumer(self, silence=None):
-        wire = "ofi" if self.round.transport == "ofi" else "tcp"  # the two hosts do share memory
+        wire = "ofi" if self.round.transport == "ofi" else "tcp"  # not auto: the two "hosts" share memory
         far = Group(self, "far", "in", self.round.consumers, self.round, self.server_address, silence=silence,
                     transport=wire, host=self.on_far)
         until(lambda: far.expect_no_error() or far.continues([0] * len(far.ranks)), "the far consumer gets no step")
@@ -160,7 +160,7 @@ class World:
         until(have_continued, "the jobs do not continue")
 
     def all_are_back(self):
-        """Waits until the server knows every rank again."""
+        """Waits until every rank is connected to the server again."""
         def is_so():
             status = subprocess.run([str(self.programs / "tremula"), "status", "--json", "--timeout", "90", "--server",
                                      f"127.0.0.1:{self.port}"], capture_output=True)
@@ -170,15 +170,15 @@ class World:
         until(is_so, "the server that was started again does not learn of the jobs")
 
     def open_descriptors(self):
-        """Returns the number of descriptors by rank; by group if ranks exchange parts, since a rank has as many
-        connections as its part has peers."""
+        """Returns the number of descriptors per rank, or per group if ranks exchange parts, since the number of a
+        rank's connections depends on its part."""
         if self.round.deals:
             return {group.name: sum(rank.descriptors() for rank in group.ranks)
                     for group in (self.producer, self.steady)}
         return {rank.name: rank.descriptors() for rank in self.producer.ranks + self.steady.ranks}
 
     def check_descriptors(self):
-        """Checks that the same groups as before have no more descriptors. A connection may take a moment to close."""
+        """Checks that the groups have no more descriptors than before. A connection may take a moment to close."""
         def are_few():
             now = self.open_descriptors()
             return all(now[name] <= before for name, before in self.open_before.items())
@@ -218,7 +218,7 @@ class World:
         self.victim_is_lost()
 
     def order_end(self, group):
-        """Orders all ranks of the group to leave after the same step, which none has reached.  @return its number"""
+        """Orders all ranks of the group to leave after the same step, which no rank has reached.  @return its number"""
         for rank in self.producer.ranks:
             rank.signal(signal.SIGSTOP)
         last = max(max(rank.look().steps) for rank in self.producer.ranks + group.ranks) + 20
@@ -263,7 +263,7 @@ class World:
             require(rank.error is not None, f"{rank.name} did not learn that its group is lost")
 
     def suspend_consumer_without_server(self):
-        """Suspends a rank without a server, so that only its peers can detect the silence."""
+        """Suspends a rank while the server is down, so that only its peers can detect the silence."""
         name = "suspended"
         suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
         until(lambda: suspended.continues([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
@@ -305,14 +305,14 @@ class World:
             require(rank.error is not None, f"{rank.name} did not learn that it is cut off")
 
     def other_version(self):
-        """Starts a job with another version of the library, which is refused with an error that names both versions."""
+        """Starts a job with another version of the library. The server's refusal must name both versions."""
         error = subprocess.run([str(self.programs / "chaos_version"), self.server_address], capture_output=True,
                                timeout=PATIENCE).stdout.decode()
         for words in ("expected protocol 2 of Tremula", "found protocol 3 of Tremula 99.0"):
             require(words in error, f"expected '{words}' in the error of another version, found: {error}")
 
     def slow_consumer(self):
-        """Makes a rank of the victim sleep while the queue fills and all wait: no step is dropped."""
+        """Makes a rank of the victim sleep until the queue is full and all ranks wait: no step may be dropped."""
         self.dice.choice(self.victim.ranks).send(f"sleep {self.dice.uniform(0.5, 1.5):.2f}")
 
     def restart_server(self):
@@ -323,7 +323,7 @@ class World:
 
     def links_report_loss(self, group, producer=None, consumer=None):
         """Returns whether all ranks of a consumer notice the loss of the rank `producer` or `consumer` without the
-        server: through memory that they share, or from rank to rank of both sides. A rank that needs nothing of a step
+        server: through shared memory, or from rank to rank across both sides. A rank that needs no element of a step
         learns of the loss from a producer rank."""
         if self.round.transport == "ofi":
             return False
@@ -339,7 +339,7 @@ class World:
         return informed >= set(range(len(peers)))
 
     def kill_consumer_without_server(self):
-        """Kills a rank without a server: only the data path can report it, until the server is back."""
+        """Kills a rank while the server is down: only the data path can report the loss until the server is back."""
         self.stop_server()
         killed = self.dice.randrange(len(self.victim.ranks))
         self.victim.ranks[killed].signal(signal.SIGKILL)
@@ -408,7 +408,7 @@ class World:
     # ---- ends of a round ----
 
     def end_in_order(self):
-        """Ends the stream in order: each consumer takes every step since its first one."""
+        """Ends the stream in order: each consumer must take every step from its first to the last."""
         last = self.order_end(self.producer)
         for group in (self.producer, self.steady, self.victim):
             group.expect_end()
@@ -466,7 +466,7 @@ class World:
         """Throws in rank 0 of the producer, for which the other producer ranks wait."""
         self.trouble_mid_step("throw", 0)
 
-    # ---- the whole ----
+    # ---- the whole run ----
 
     def close(self):
         for rank in self.all_ranks:
@@ -501,7 +501,7 @@ STARTED = time.monotonic()
 
 
 def deal(dice, items):
-    """Yields all items in successive random orders, so that a short run has each kind once."""
+    """Yields all items in one random order after another, so that a short run includes each item once."""
     while True:
         yield from dice.sample(items, len(items))
 

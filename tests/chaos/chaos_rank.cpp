@@ -3,21 +3,21 @@
 // standard output:
 //
 //     joined | needs R...     the producer ranks that own elements that this rank gets
-//     step N                  step N has ended, or was taken with every element right
-//     dealt N                 number of times the ranks of this consumer have got other parts
+//     step N                  step N has ended, or was received with every element correct
+//     dealt N                 number of times the ranks of this consumer have exchanged parts
 //     trouble N WORD          the rank is about to obey an order in the middle of step N
 //     wrong TEXT              an element, or the order of steps, is wrong
 //     end_of_stream | error TEXT | closed | over
 //
-// It obeys lines on standard input, in the middle of its next step: `sleep SECONDS`, `throw`, `die`; or
-// before a step: `end N` closes the stream before step N.
+// It obeys orders on standard input, one per line. `sleep SECONDS`, `throw` and `die` take effect in the middle
+// of its next step; `end N` closes the stream before step N.
 //
 //     --side out|in --group G --session YAML --seed S --number K --peers RANKS [--deal-every STEPS] [--files PREFIX]
 //
-// With --deal-every each rank takes the parts of the next rank every STEPS steps.
+// With --deal-every, each rank takes over the parts of the next rank every STEPS steps.
 //
-// An mpirun starts all ranks alike: with --files each rank writes to PREFIX.RANK, first `pid N`, and reads
-// its orders from the pipe PREFIX.RANK.orders.
+// mpirun starts all ranks with the same command. With --files, each rank writes to PREFIX.RANK, beginning with
+// `pid N`, and reads its orders from the pipe PREFIX.RANK.orders.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -90,7 +90,7 @@ private:
   std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// Gives this rank its own files for standard input, output and error if an mpirun has started it.
+/// Gives this rank its own files for standard input, output and error if mpirun started it.
 void use_files(const std::string& prefix) {
   if (prefix.empty()) return;
   const std::string file = prefix + '.' + std::getenv("OMPI_COMM_WORLD_RANK");
@@ -154,7 +154,7 @@ private:
   }
 
   /// Redeclares the fields with the parts of the next turn.
-  /// @return false if a restarted server does not know both sides yet
+  /// @return false if both sides have not yet rejoined a restarted server
   template <auto Redeclare, class Stream>
   bool deal(Stream* stream) {
     const std::vector<LocalField>& next = dealt_[++turns_ % dealt_.size()];

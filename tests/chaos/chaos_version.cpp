@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// chaos_version SERVER: a rank of another version of the library greets a server. Prints the error
-// of the server.
+// chaos_version SERVER: greets a server as a rank of another version of the library. Prints the
+// server's error.
 #include <cstdlib>
 #include <iostream>
 

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-PATIENCE = 90  # seconds that a test waits for an expected event, however busy the machine is
+PATIENCE = 90  # seconds to wait for an expected event; ample, for busy machines
 TIMED_OUT = -2  # TREMULA_TIMED_OUT
 
 
@@ -96,8 +96,7 @@ class Rank:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def judge_end(self):
-        """Checks that the rank ended in order or reported an error, and that only a signal of this suite has killed
-        it."""
+        """Checks that the rank ended in order or reported an error, and that only a signal of this suite killed it."""
         code = self.process.returncode
         require(code == 0 or (code == -signal.SIGKILL and self.is_killed), f"{self.name} ended with {code}")
         require(self.is_killed or "over" in self.words, f"{self.name} did not report its end")
@@ -111,7 +110,7 @@ class MpiRank(Rank):
     def __init__(self, name, side, mpirun, file):
         self.name, self.side, self.file = name, side, file
         self.process, self.own_pid = mpirun, None
-        self.orders = open(f"{file}.orders", "r+b", buffering=0)  # opens at once, without a reader
+        self.orders = open(f"{file}.orders", "r+b", buffering=0)  # r+: opens immediately, without a reader
         self.is_killed = False
         self.steps, self.needs, self.troubles, self.dealt = [], set(), [], 0
         self.error = self.wrong = None
@@ -169,7 +168,7 @@ class Group:
         world.all_ranks += self.ranks
 
     def start_mpirun(self, world, command, ranks, server, files):
-        os.mkdir(files)  # two mpiruns that share one may both fail to create it
+        os.mkdir(files)  # one per mpirun: two that share a folder may both fail to create it
         for rank in range(ranks):
             open(f"{files}.{rank}", "wb").close()
             os.mkfifo(f"{files}.{rank}.orders")
@@ -210,7 +209,7 @@ class Group:
             require(rank.error is None and not rank.has_ended(), f"{rank.name} ended: {rank.error}")
 
     def judge_steps(self):
-        """Checks that each step came once, in order."""
+        """Checks that each step arrived once, in order."""
         for rank in self.look().ranks:
             first = rank.steps[0] if rank.steps else 0
             require(rank.steps == list(range(first, first + len(rank.steps))),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tremula bench` as a user runs it: a server and two jobs of processes.
+// Runs `tremula bench` as a user does: it starts a server and two jobs of several processes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>

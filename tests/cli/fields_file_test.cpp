@@ -49,8 +49,8 @@ TEST_F(FieldsFile, ShowsTheBytesOfEachPairOfRanks) {
             "     total  64 B  80 B  80 B  80 B  304 B\n");
 }
 
-// Block (b0, b1) of the skewed array, of 1 x 2 elements, is on rank (b0 + b1) modulo 2 of the
-// consumer. Producer 0 has only the first element of the listed array.
+// Block (b0, b1) of the skewed array has 1 x 2 elements and is on consumer rank (b0 + b1) modulo 2.
+// Producer 0 has only the first element of the listed array.
 TEST_F(FieldsFile, TakesSkewedAndListedLayouts) {
   const std::string lists = file_ + ".lists";
   std::ofstream(lists) << "[{points: [0]}, {segments: [[1, 4]]}]";

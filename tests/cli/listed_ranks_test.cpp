@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose ranks list what they own, compared with what every place of every buffer holds.
+// Compares plans whose ranks list what they own with the contents of every place of every buffer.
 #include "cli/plan/listed_ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ std::map<Index, std::set<Rank>> owners(const index_calc::testing::Side& side) {
   return result;
 }
 
-/// Each element that a consumer wants arrives once, from a producer that has it, from its place there to
-/// its place in the consumer, in ascending order.
+/// Each element that a consumer needs arrives once, from a producer that has it. It moves from its place
+/// there to its place in the consumer's buffer; elements are in ascending order.
 TEST(ListedRanks, ExchangeTheElementsThatBothHave) {
   Random random;
   for (int i = 0; i < 300; ++i) {
@@ -96,7 +96,7 @@ TEST(ListedRanks, NameAnElementThatIsOnNoRankOrOnTwo) {
             std::string::npos);
 }
 
-/// If a producer stores by columns, elements that a list takes row by row are runs of one element.
+/// If a producer stores by columns, elements that a list names row by row are runs of one element.
 TEST(ListedRanks, HaveRunsInTheOrderOfTheWire) {
   const std::vector<Index> shape{48, 96};
   std::vector<Index> points;

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# manual.sh TREMULA FOLDER PAGE: each command and option that --help shows is in the man page and is completed by bash
-# and zsh; bash also completes values from a list of choices. man, mandoc and zsh, if installed, report no problem.
-set -euo pipefail  # so no grep -q after a pipe: it ends early, and the command before it fails
+# manual.sh TREMULA FOLDER PAGE: checks that the man page has each command and option that --help shows, and that bash
+# and zsh complete them. bash must also complete values from a list of choices. man, mandoc and zsh, if installed, must
+# report no problem.
+set -euo pipefail  # so no grep -q after a pipe: it ends early, which makes the command before it fail
 tremula=$1 folder=$2 page_of_manual=$3
 fail() { echo "FAILED: $*" >&2; exit 1; }
 # shellcheck source=/dev/null
@@ -12,7 +13,7 @@ completed() {  # completed WORD...: prints the words that bash offers for the la
   _tremula tremula "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
   printf '%s\n' "${COMPREPLY[@]}"
 }
-names_in_help() {  # prints the names of options: the text before the blank in each line that begins with one
+names_in_help() {  # prints the option names: the first word of each line that begins with an option
   "$tremula" "$@" --help | sed -nE 's/^  (-+[a-z][^ ]*).*/\1/p' | tr , '\n'
 }
 is_in_page() {  # is_in_page PAGE TEXT: checks that the page has the option or command

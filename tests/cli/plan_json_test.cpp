@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON is parsed back and compared with dealing the blocks like cards.
+// Parses the JSON and compares it with the blocks dealt out like cards.
 #include "cli/plan/plan_json.hpp"
 
 #include <google/protobuf/struct.pb.h>
@@ -50,7 +50,7 @@ Json parsed(const std::string& text) {
   return json;
 }
 
-/// Returns the grid coordinates of every rank that takes part, from the definition.
+/// Returns the grid coordinates of every rank that takes part, computed from the definition.
 std::map<Rank, Indices> grid_of(const Layout& layout) {
   const auto& mesh = layout.mesh;
   Indices cells = mesh.extents;

@@ -79,7 +79,7 @@ TEST(PlanPicture, ShowsFourPanelsOfAMatrix) {
                 "largest 288 B, smallest 96 B", "consumer rank", "producer rank", "nothing"});
 }
 
-// Producer 0 has the left half, consumer 1 the lower half of a square of 340 x 340.
+// Producer 0 has the left half and consumer 1 the lower half of a 340 x 340 square.
 TEST(PlanPicture, FillsTheElementsThatThePairShares) {
   const Picture picture = picture_of("shape=8x8 grid=1x2", "shape=8x8 grid=2x1", 0, 1);
   const double key = 12 * 12;
@@ -172,7 +172,7 @@ double striped_area(const Picture& picture, const Colour& colour) {
   return sum;
 }
 
-// Ranks 0 and 2 have the upper half of a square of 340 x 340, ranks 1 and 3 the lower half.
+// Ranks 0 and 2 have the upper half of a 340 x 340 square; ranks 1 and 3 have the lower half.
 TEST(PlanPicture, StripesElementsOfSeveralRanks) {
   const Picture picture = picture_of("shape=8x8 mesh=2x2 axes0=1", "shape=8x8 grid=1x2", 2, 1);
   expect_texts(picture, {"Producer: blocks of 4 ranks in 2 copies", "0 2", "1 3",
@@ -180,7 +180,7 @@ TEST(PlanPicture, StripesElementsOfSeveralRanks) {
                          "8 elements, 64 B, 2 runs for the producer", "the package: a share",
                          "Volumes: 512 B in 8 packages", "largest 64 B, smallest 64 B"});
   const double half = 340.0 * 340 / 2, key = 12 * 12;
-  // One half is in the producer's plot, the other is consumer 0's.
+  // One half is in the producer's plot; the other half, in the consumer's plot, is consumer 0's.
   EXPECT_NEAR(area(picture, viridis(0)), half + half, 1e-6);
   EXPECT_NEAR(striped_area(picture, viridis(2.0 / 3)), half / 2, half / 20);
   EXPECT_NEAR(striped_area(picture, viridis(1)), half / 2, half / 20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tremula plan` as a user runs it.
+// Runs `tremula plan` as a user does.
 #include <fmt/format.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -171,7 +171,7 @@ TEST(PlanCommand, WritesWholeNumbersOf63Bits) {
       std::string::npos)
       << outcome.output;
   EXPECT_NE(outcome.output.find("\"queue_bytes\": 9223372036854775807"), std::string::npos)
-      << outcome.output;  // the largest number: two steps need more bytes
+      << outcome.output;  // capped at the largest number: two steps need more
 }
 
 TEST(PlanCommand, ShowsWhereALayoutIsMalformed) {
@@ -284,7 +284,7 @@ TEST_F(PlanDrawing, IsAPngWithCairo) {
 #endif
 }
 
-/// Two ranks of a 2 x 4 array: the left three columns, and the last one.
+/// Lists for a 2 x 4 array on two ranks: the left three columns, and the last column.
 class PlanLists : public PlanDrawing {
 protected:
   PlanLists() { std::ofstream(lists) << "- boxes: [[[0, 0], [2, 3]]]\n- points: [3, [1, 3]]\n"; }
@@ -354,8 +354,8 @@ TEST_F(PlanTable, GivesTheCostsOfRelabeling) {
   const Outcome outcome = plan("shape=8 grid=2", "shape=8 grid=4 block=2",
                                {"--relabel", "--cost", file, "--type", "i8", "--json"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
-  // Labels 0 and 1 are sent by producer 0, 2 and 3 by producer 1, two bytes each: at most two of
-  // them stay; of the other two, one can go the cheap way.
+  // Producer 0 sends labels 0 and 1, producer 1 sends labels 2 and 3, two bytes each. At most two of
+  // the labels stay local; one of the other two can take the cheap route.
   EXPECT_NE(outcome.output.find("\"cost\": \"table\""), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("\"optimal\": {\"cost\": 3.5, \"remote_bytes\": 4, "),
             std::string::npos)

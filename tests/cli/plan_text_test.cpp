@@ -44,7 +44,7 @@ TEST(PlanText, NamesTheArrayAndBothLayouts) {
             "  to    shape=4x6 grid=1x3\n");
 }
 
-// Producer 0 holds two rows of six; of each row, consumer c wants the columns 2c and 2c + 1.
+// Producer 0 holds two rows of six elements. Consumer c needs columns 2c and 2c + 1 of each row.
 TEST(PlanText, ListsThePackagesOfARank) {
   const auto r = redistribution("shape=4x6 grid=2x1", "shape=4x6 grid=1x3");
   const RankPlan plan = plan_of(r, 0);
@@ -61,7 +61,7 @@ TEST(PlanText, ListsThePackagesOfARank) {
                 "  queue_depth 2: 0 B of memory for steps in flight, for each consumer group\n");
 }
 
-// Consumer 0 wants the first three rows of four: two of producer 0, one of producer 1.
+// Consumer 0 needs the first three of four rows: two from producer 0 and one from producer 1.
 TEST(PlanText, CallsAPackageOfOneRunDirect) {
   const auto r =
       redistribution("shape=4x6 grid=2x1", "shape=4x6 grid=2x1 block0=3", Side::consumer);
@@ -122,7 +122,7 @@ TEST(PlanText, NamesThePathAndTheMemoryOfAQueue) {
     EXPECT_EQ(kept_by_producer, c.kept_by_producer * producer.bytes) << c.path;
     EXPECT_EQ(kept_by_consumer, c.kept_by_consumer * consumer.bytes) << c.path;
   }
-  // 1024 runs of half a row: not worth reading one by one.
+  // There are 1024 runs of half a row, which are not worth reading one by one.
   EXPECT_EQ(path_of(Side::consumer, {.is_near = false, .queue_depth = 0}, "1x2").first.path,
             "on demand");
 }

@@ -49,7 +49,7 @@ Process::Process(const std::vector<std::string>& arguments,
   }
   if (pid_ < 0) throw std::runtime_error("fork");
   if (pid_ == 0) {
-    const int program = ::open(argv[0], O_PATH | O_CLOEXEC);  // another user may not reach it
+    const int program = ::open(argv[0], O_PATH | O_CLOEXEC);  // `user` may have no access
     if (output == Output::pipe) {
       ::dup2(out[1], STDOUT_FILENO);
       ::dup2(err[1], STDERR_FILENO);

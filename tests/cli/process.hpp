@@ -13,7 +13,7 @@ namespace tremula::cli {
 class Process {
 public:
   enum class Output { pipe, terminal };
-  /// @param user  user of the process, which only root can choose; nullopt for the user of the test
+  /// @param user  user to run the process as, which only root can choose; nullopt for the test's user
   explicit Process(const std::vector<std::string>& arguments,
                    const std::vector<std::string>& variables = {}, Output output = Output::pipe,
                    std::optional<uid_t> user = std::nullopt);
@@ -24,8 +24,8 @@ public:
   void signal(int number) const;
   /// Returns the exit code; 128 + number for a signal; -1 if the process has not ended in time.
   int wait(double seconds = 60);
-  /// Returns the output so far; all of it once wait() has returned. On a terminal, output() holds
-  /// both streams.
+  /// Returns the output so far, which is complete once wait() has returned. On a terminal, output()
+  /// holds both streams.
   std::string output();
   std::string errors();
   /// Stops reading its standard error and closes the pipe.
@@ -43,7 +43,7 @@ struct Outcome {
   int code = 0;
   std::string output, errors;
 };
-/// Runs the commands side by side.
+/// Runs the commands in parallel.
 std::vector<Outcome> run_all(const std::vector<std::vector<std::string>>& commands);
 
 }  // namespace tremula::cli

@@ -104,8 +104,7 @@ TEST(Costs, NameTheTextThatTheyRefuse) {
             "--cost: expected volume, hosts or a file that can be read, found /nowhere/f");
 }
 
-// Producers hold the rows 0 and 1, 2 and 3, 4 and 5; consumers want them in the order 4 5, 0 1,
-// 2 3.
+// The producers hold rows 0-1, 2-3 and 4-5; the consumers need rows 4-5, 0-1 and 2-3.
 const Redistribution turned =
     redistribution("shape=6x10 grid=3x1", "shape=6x10 grid=3x1 splits0=0/2/4/6 owners0=1/2/0");
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tremula serve` whose log is not read.
+// Tests `tremula serve` while its log is not read.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

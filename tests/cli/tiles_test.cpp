@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of random layouts, compared with what every place of every buffer holds by the definition.
+// Compares tiles of random layouts with the contents of every place of every buffer, by definition.
 #include "cli/plan/picture/tiles.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::vector<Index> drawn_shape(Random& random) {
   return shape;
 }
 
-/// Returns a layout that is dense in its buffers, as redistribution with a skewed one requires.
+/// Returns a layout that is dense in its buffers, as a redistribution with a skewed layout requires.
 Layout random_layout(Random& random, const std::vector<Index>& shape) {
   if (random.one_in(2)) return index_calc::testing::random_skewed(random, shape, 12);
   Layout layout = random.layout(shape, 4, true);
@@ -73,7 +73,7 @@ TEST(HeldTiles, NameTheRanksThatHaveTheElements) {
   }
 }
 
-/// Returns a side's buffers in the form of the skewed oracle.
+/// Returns a side's buffers in the form that the oracle for skewed layouts uses.
 Numbers numbers_of(const index_calc::testing::Side& side) {
   Numbers numbers;
   for (std::size_t r = 0; r < side.numbers.size(); ++r)
@@ -81,8 +81,8 @@ Numbers numbers_of(const index_calc::testing::Side& side) {
   return numbers;
 }
 
-/// Every element that is on a rank is in one tile, with all its ranks; a square has only elements
-/// of its ranks.
+/// Every element that is on a rank is in exactly one tile, which names all ranks of the element; a
+/// square contains only elements of its ranks.
 TEST(HeldTiles, NameTheRanksThatListTheElements) {
   Random random;
   for (int i = 0; i < 200; ++i) {

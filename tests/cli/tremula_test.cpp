@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command as a user runs it.
+// Runs the command as a user does.
 #include <fmt/format.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/text_format.h>
@@ -80,7 +80,7 @@ class Tremula : public testing::Test {
 protected:
   Tremula() { fs::create_directories(folder); }
   ~Tremula() override {
-    server.reset();  // it removes its port file when it ends
+    server.reset();  // the server removes its port file when it ends
     fs::remove_all(folder);
   }
 
@@ -90,7 +90,7 @@ protected:
         "serve", "--port", "0", "--port-file", port_file, "--heartbeat", "60"});
     ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
   }
-  /// Serves, and links a producer and a consumer.
+  /// Starts a server and links a producer and a consumer.
   void link() {
     serve();
     ocean = std::make_unique<Rank>(port_file);
@@ -108,7 +108,8 @@ protected:
       (*group)->send("request: 2 presence { is_present: true }");
     ocean->send(
         "heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 copied_bytes: 64 } }");
-    ocean->send("request: 3 unsubscribe { stream: 'x' }");  // answered: the heartbeat has arrived
+    // The answer shows that the heartbeat has arrived.
+    ocean->send("request: 3 unsubscribe { stream: 'x' }");
   }
 
   const fs::path folder =
@@ -299,7 +300,7 @@ TEST_F(Tremula, AdmitsOnlyProgramsThatCanReadTheKey) {
   for (Process* one : {&by_file, &by_option, &by_variable, &itself})
     EXPECT_EQ(one->wait(), 0) << one->errors();
 
-  // A key that others can read is refused.
+  // A key that other users can read is refused.
   fs::permissions(key_file, fs::perms::others_read, fs::perm_options::add);
   Process open({"status", "--port-file", port_file});
   EXPECT_EQ(open.wait(), 1);
@@ -392,7 +393,7 @@ TEST_F(Tremula, KeepsAListOfKeysUnderAnyNameOfItsFile) {
   EXPECT_EQ(contents(beside), list);
 }
 
-/// A server that was given neither a port file nor a key.
+/// A server that is started with neither a port file nor a key.
 class QuickStart : public Tremula {
 protected:
   QuickStart() {
@@ -438,7 +439,7 @@ TEST_F(QuickStart, AdmitsOnlyJobsThatFindItsKey) {
   EXPECT_TRUE(fs::is_empty(runtime / "tremula")) << "no job comes back to a random port";
 }
 
-/// Jobs show the next server what this one has sealed with the key.
+/// Jobs present to the next server what this one has sealed with the key.
 TEST_F(QuickStart, KeepsTheKeyOfAPortForTheNextServer) {
   start("0");
   server->signal(SIGTERM);
@@ -611,7 +612,7 @@ TEST_F(Tremula, IsNotEndedByOtherSignals) {
   EXPECT_EQ(status.wait(), 0) << status.errors();
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
-  // Starts it as nohup does.
+  // Starts the server as nohup does.
   ::signal(SIGHUP, SIG_IGN);
   serve();
   ::signal(SIGHUP, SIG_DFL);

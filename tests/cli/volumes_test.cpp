@@ -55,8 +55,8 @@ std::map<Rank, std::set<Index>> sets_of(const Layout& layout) {
   return sets;
 }
 
-// With copies: a consumer gets every element that it has, and each pair shares at most the elements
-// that both have.
+// Layouts may have copies. A consumer receives every element of its part, and a pair exchanges at
+// most the elements that both have.
 TEST(Volumes, GiveEveryConsumerItsPart) {
   Random random;
   for (int i = 0; i < 100; ++i) {
@@ -99,7 +99,7 @@ TEST(Volumes, AreSharedByCopiesOfAProducer) {
 }
 
 TEST(Volumes, AreMeansWhereRanksShareACell) {
-  // Producers 0 to 4 hold two elements each, consumers 0 to 2 four, four and two.
+  // Producers 0 to 4 hold two elements each, consumers 0 to 2 hold four, four and two.
   const Volumes found = volumes(
       {.from = Layout::parse("shape=10 grid=5"), .to = Layout::parse("shape=10 grid=3")}, 2);
   EXPECT_EQ(found.producers_per_cell, 3u);

@@ -48,7 +48,7 @@ TEST(WatchLines, ShowStepBytesRateAndWaits) {
 
 TEST(WatchLines, ShowNoRateBeforeItIsKnown) {
   EXPECT_EQ(rates({"bytes: 5 reported_seconds: 12"}), Lines{""});
-  // Another stream of that name.
+  // A later stream with the same name.
   EXPECT_EQ(rates({"bytes: 9 reported_seconds: 11", "bytes: 5 reported_seconds: 12"}),
             (Lines{"", ""}));
 }

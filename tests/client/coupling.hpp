@@ -31,7 +31,7 @@ inline std::vector<Index> dealt(const index_calc::BlockCyclic& d, Index coord) {
   return mine;
 }
 
-/// Returns the local part of `rank` of a 2-D layout, each element being `value(global number)`.
+/// Returns the local part of `rank` in a 2-D layout. Each element is `value(global number)`.
 template <class Value>
 std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) {
   const auto& rows = std::get<index_calc::BlockCyclic>(layout.dims[0]);
@@ -54,7 +54,7 @@ std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) 
 /// Whether two ranks can map each other's memory.
 using IsNear = std::function<bool(Rank producer, Rank consumer)>;
 
-/// A send whose completion is reported `looks` calls to test() late.
+/// A send that reports its completion `looks` calls of test() late.
 class LateSend final : public transport::Operation {
 public:
   LateSend(transport::Request inner, int looks) : inner_(std::move(inner)), looks_(looks) {}
@@ -105,7 +105,7 @@ public:
 
   bool lets_read = false;  ///< whether it provides memory regions
   bool refuses = false;    ///< whether it refuses to register memory that peers read
-  int registered = 0;      ///< how often memory that peers read was registered
+  int registered = 0;      ///< number of registrations of memory that peers read
   int late_looks = 0;      ///< see LateSend
 
 private:
@@ -128,7 +128,7 @@ struct Coupling {
            const std::vector<proto::Field>& to, int queue_depth, const IsNear& is_near,
            int copy_threads, Rank m, Rank n,
            const std::function<std::vector<Target>(Rank)>& targets)
-      : threads(copy_threads, 1024) {  // low, so that threads share even small packages
+      : threads(copy_threads, 1024) {  // a low threshold: threads share even small packages
     Loopback loopback(network);
     std::vector<transport::Address> out_addresses, in_addresses;
     for (Rank r = 0; r < m; ++r)
@@ -151,8 +151,8 @@ struct Coupling {
               plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r), is_proved)),
           *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads, paths));
   }
-  /// Bytes of the largest array that is inlined: 0, because the arrays of most tests are so short
-  /// that all would be inlined.
+  /// Size in bytes of the largest array that is inlined. The default is 0, because the arrays of most
+  /// tests are so short that all of them would be inlined.
   static inline std::size_t inlined_bytes = 0;
   /// Whether the source sends hashes, which the sink compares.
   static inline bool is_proved = false;
@@ -180,7 +180,7 @@ void soon(Poll&& poll) {
   FAIL() << "expected to be ready soon";
 }
 
-/// Repeats `poll` until it returns true, while all producer ranks advance.
+/// Repeats `poll` and advances all producer ranks until `poll` returns true.
 template <class Poll>
 void soon(Coupling& k, Poll&& poll) {
   for (int i = 0; i < 10000; ++i) {

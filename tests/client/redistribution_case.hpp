@@ -49,7 +49,7 @@ auto with_type(ElementType type, Action&& action) {
       return action(std::complex<float>{});
     case ElementType::c128:
       return action(std::complex<double>{});
-    default:  // the others have tests of their own
+    default:  // other types have their own tests
       return action(double{});
   }
 }
@@ -73,8 +73,8 @@ inline Number read(const std::byte* at, ElementType type) {
   });
 }
 
-/// Returns the value of element `n`. It fits both types, and so do its results with any alpha and
-/// beta below, which are exact.
+/// Returns the value of element `n`, which fits both types. Its results with any alpha and beta below
+/// are exact and fit as well.
 inline Number value_of(Index n, ElementType from, ElementType to) {
   const bool is_short = core::element_bytes(from) == 1 || core::element_bytes(to) == 1;
   const auto real = static_cast<double>((n * 7 + 3) % (is_short ? 31 : 8191));
@@ -141,7 +141,7 @@ public:
 
   /// Returns how many bytes each producer has for each part of `to`, according to the definition.
   /// Shape: [producer, part].
-  /// @param of_all  whether the bytes of updates with alpha 0, which need none, count as well
+  /// @param of_all  whether to count the bytes of updates with alpha 0, which need none, as well
   std::vector<std::vector<Index>> volumes(bool of_all) const {
     std::vector<std::vector<Index>> bytes(static_cast<std::size_t>(producers_),
                                           std::vector<Index>(static_cast<std::size_t>(consumers_)));

@@ -46,7 +46,7 @@ public:
         throw core::Error(core::Errc::timed_out,
                           "thread group: expected all ranks to arrive; some did not");
     }
-    return whole_;  // stays as it is until this rank has joined the next round
+    return whole_;  // unchanged until this rank has joined the next round
   }
   core::Rank size() const noexcept { return static_cast<core::Rank>(parts_.size()); }
 

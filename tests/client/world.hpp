@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whole streams in one process: a real server on a free port, each rank a thread with a session of
-// its own.
+// Complete streams in one process: a real server on a free port, and ranks that are threads with
+// their own sessions.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -67,9 +67,10 @@ public:
   core::LogLevel log = core::LogLevel::off;
   bool check_lent = SessionConfig{}.check_lent;
   bool proof = false;
-  std::function<std::unique_ptr<transport::Transport>()> other_way;  ///< if set, used instead
+  /// Makes the transport of each rank; empty: `way` selects it.
+  std::function<std::unique_ptr<transport::Transport>()> other_way;
   std::map<std::string, double> step_timeout_of;  ///< of single ranks, by "group.rank"
-  std::map<std::string, std::string> host_of;     ///< likewise
+  std::map<std::string, std::string> host_of;     ///< of single ranks, by "group.rank"
 
   SessionConfig config(double timeout) const {
     SessionConfig c;
@@ -122,7 +123,7 @@ public:
   ~World() { join(); }
   transport::Network& network() { return network_; }
   void stop_server() { server_.reset(); }
-  /// Starts another server at the first one's port.
+  /// Starts another server at the port of the first server.
   void start_server() { server_.emplace(++number_, port_); }
 
 private:

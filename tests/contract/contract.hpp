@@ -7,7 +7,7 @@
 //
 // A test is a body that every rank of a link runs, producers and consumers alike. A backend inside
 // one process runs one thread per rank. A program that is started once per rank runs the body for
-// its own rank only; all of them run the same tests in the same order.
+// its own rank only; the programs of all ranks run the same tests in the same order.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -30,14 +30,14 @@ using Link = std::unique_ptr<Endpoint>;
 /// Longest wait of the suite for any event, in seconds.
 inline constexpr double patience_seconds = 30;
 
-/// Pauses between two polls for an event: yields the processor at first, then sleeps for longer and
-/// longer, so that hundreds of waiting participants leave the processor to the one that works.
+/// Pauses between two polls for an event. Yields the processor at first, then sleeps for increasing
+/// times, so that hundreds of waiting participants leave the processor to the participant that works.
 class Patience {
 public:
   explicit Patience(double seconds = patience_seconds, int longest_nap_us = 5000)
       : seconds_(seconds), longest_nap_us_(longest_nap_us) {}
   /// Pauses once.
-  /// @throws core::Error timed_out when the seconds have passed, naming `what`
+  /// @throws core::Error timed_out when the seconds have passed; its text names `what`
   void wait(std::string_view what);
 
 private:
@@ -63,8 +63,8 @@ public:
   /// Opens this rank's end of the link under test, not yet connected. May be called again, for
   /// another link.
   virtual std::unique_ptr<Endpoint> open() = 0;
-  /// Returns the addresses that the ranks on the other side passed, index = rank. Collective over
-  /// all participants.
+  /// Returns the addresses that the ranks on the other side passed, indexed by rank. Collective
+  /// over all participants.
   /// @throws core::Error timed_out after `patience_seconds`
   virtual std::vector<Address> swap_addresses(const Address& mine) = 0;
   /// Waits until every participant has called it. Collective over all participants. Does not use
@@ -79,8 +79,8 @@ public:
 /// Behaviour of the other process of a test until it is killed.
 enum class Traffic {
   idle,       ///< makes progress only
-  sending,    ///< sends 8 MiB messages one after another, tag `traffic_tag`
-  receiving,  ///< receives such messages one after another
+  sending,    ///< sends a sequence of 8 MiB messages, tag `traffic_tag`
+  receiving,  ///< receives such a sequence
   chatting,   ///< sends and receives messages of `chat_bytes`, tag `traffic_tag`
 };
 inline constexpr Tag traffic_tag = 7;
@@ -95,7 +95,7 @@ public:
   virtual ~Victim() = default;  ///< ends the process if it is still running
   /// Returns the survivor's end, connected to the victim. Called once.
   virtual std::unique_ptr<Endpoint> link() = 0;
-  /// Ends the process as SIGKILL does: no goodbye, no clean-up. Returns when it is gone.
+  /// Ends the process as SIGKILL does: no goodbye, no clean-up. Returns when the process is gone.
   virtual void kill() = 0;
 };
 
@@ -103,8 +103,8 @@ public:
 class Rig {
 public:
   virtual ~Rig() = default;
-  /// Returns how many participants a link can have, both sides together, at least 2. A test that
-  /// needs more is skipped.
+  /// Returns the largest number of participants of a link, both sides together; at least 2. A test
+  /// that needs more is skipped.
   virtual Rank participants() const = 0;
   /// Runs `body` for every rank of a link of `producers` x `consumers` ranks that this process owns
   /// (possibly none). Returns when all have ended. An exception from the body fails the test with a

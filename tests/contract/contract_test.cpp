@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the messages that a transport delivers. failure_test.cpp tests what it does when things go
-// wrong.
+// Tests the messages that a transport delivers. failure_test.cpp tests how it behaves when
+// operations fail.
 #include "tests/contract/contract.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::uint64_t seed_of(Side from, Rank sender, Rank receiver, std::uint64_t messa
 }
 Side other(Side side) { return side == Side::producer ? Side::consumer : Side::producer; }
 
-/// Moves one message from the producer to the consumer, and one of as many bytes back.
+/// Moves one message from the producer to the consumer, and one of the same size back.
 void there_and_back(Participant& self, Endpoint& link, std::size_t bytes) {
   const Bytes out = pattern(bytes, seed_of(self.side, 0, 0));
   Bytes in(bytes);
@@ -71,7 +71,7 @@ TEST_P(TransportContract, MatchesAllBitsOfTheTagInAnyOrder) {
 
   on_link(1, 1, [&](Participant& self, Link& link) {
     for (const bool is_reversed :
-         {false, true}) {  // so that each tag comes before every other one once
+         {false, true}) {  // so that each tag precedes every other tag once
       for (const std::size_t bytes : {std::size_t{16}, 40 * kibi}) {
         std::vector<Request> requests;
         std::vector<Bytes> messages;
@@ -197,8 +197,8 @@ TEST_P(TransportContract, KeepsPeersApart) {
     for (std::size_t bytes : {std::size_t{0}, std::size_t{24}, 100 * kibi}) {
       std::vector<Bytes> out, in(static_cast<std::size_t>(self.peers), Bytes(bytes));
       std::vector<Request> requests;
-      for (Rank p = self.peers - 1; p >= 0;
-           --p)  // in the opposite order of the sends, with equal tags
+      // In reverse order of the sends, with equal tags.
+      for (Rank p = self.peers - 1; p >= 0; --p)
         requests.push_back(link->receive(p, 77, in[static_cast<std::size_t>(p)]));
       for (Rank p = 0; p < self.peers; ++p)
         out.push_back(pattern(bytes, seed_of(self.side, self.rank, p)));

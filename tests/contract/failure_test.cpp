@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviour of a transport when operations are given up, lengths differ or a peer dies: an error,
-// or no completion, but never an endless wait and never wrong bytes.
+// Tests a transport when operations are given up, lengths differ or a peer dies. It may report an
+// error or not complete an operation, but must never wait endlessly or deliver wrong bytes.
 #include <chrono>
 #include <optional>
 #include <random>
@@ -14,8 +14,8 @@ namespace tremula::contract {
 namespace {
 
 constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
-/// If a cancel or a destructor takes longer, it is assumed to wait for its peer. It needs far less,
-/// but the machine may be busy.
+/// If a cancel or a destructor takes longer, it is assumed to wait for its peer. It needs far less
+/// time, but the machine may be busy.
 constexpr double give_up_seconds = 40;
 
 double seconds_of(const std::function<void()>& action) {
@@ -24,8 +24,8 @@ double seconds_of(const std::function<void()>& action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Tests `request` for at most `seconds`. Returns the error in which it ended; nullopt if it ended
-/// without an error, or has not ended.
+/// Tests `request` for at most `seconds`. Returns the error with which it ended; nullopt if it
+/// ended without an error, or has not ended.
 std::optional<core::Error> error_of(Endpoint& link, Request& request, double seconds) {
   const auto deadline = Deadline::after(seconds);
   try {
@@ -121,7 +121,7 @@ TEST_P(TransportContract, GivesUpAThousandReceivesInTime) {
 }
 
 TEST_P(TransportContract, GivesUpASend) {
-  // The link may be unusable afterwards; a message that still arrives must be whole.
+  // The link may be unusable afterwards; a message that still arrives must be complete.
   on_link(1, 1, [](Participant& self, Link& link) {
     constexpr std::size_t bytes = 8 * mebi;
     if (self.side == Side::producer) {

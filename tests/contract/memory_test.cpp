@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a peer's memory, on backends that can do so; on the others these tests check that no
-// region is given.
+// Tests reading a peer's memory on backends that can do so. On other backends, checks that no region
+// is given.
 #include <algorithm>
 #include <chrono>
 
@@ -112,7 +112,7 @@ TEST_P(TransportContract, ReadsAndMessagesGoTogether) {
 TEST_P(TransportContract, EndedRegionCannotBeRead) {
   on_readable(mebi, [](Participant& self, Link& link, Readable& readable) {
     readable.region.reset();
-    std::ranges::fill(readable.bytes, std::byte{1});  // belongs to the application again
+    std::ranges::fill(readable.bytes, std::byte{1});  // they belong to the application again
     self.meet(link.get());
     if (self.side == Side::consumer) {
       Bytes room(mebi, std::byte{42});
@@ -145,7 +145,7 @@ TEST_P(TransportContract, ReadIsWholeOrFailsWhenThePeerGivesUp) {
         self.meet(nullptr);
         for (int i = 0; i < looks; ++i) link->progress();
         link->give_up();
-        std::ranges::fill(readable.bytes, std::byte{1});  // belongs to the application again
+        std::ranges::fill(readable.bytes, std::byte{1});  // they belong to the application again
       }
       self.meet(nullptr);
     });

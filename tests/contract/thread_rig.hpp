@@ -13,7 +13,7 @@ public:
   using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
   using MakeVictim = std::function<std::unique_ptr<Victim>(Side survivor, Traffic traffic)>;
   /// @param offer  offer over which the links run
-  /// @param make_victim  null if there is none
+  /// @param make_victim  null if the backend cannot make a victim
   ThreadRig(Rank participants, std::string offer, MakeTransport make_transport,
             MakeVictim make_victim, bool is_readable = false)
       : participants_(participants),

@@ -9,7 +9,7 @@
 namespace tremula::core {
 namespace {
 
-// The values are on the wire and in the C interface: new ones may be added, but none may change.
+// The values are part of the wire format and the C interface: values may be added, but none may change.
 struct Row {
   int value;
   ElementType type;

@@ -12,8 +12,8 @@
 
 namespace tremula::coupled {
 
-/// How long a test waits for an expected event, however busy the machine is. The text of an error
-/// shows whether the event came in time: an error caused by the job's own deadline says so.
+/// How long a test waits for an expected event; ample, for busy machines. The text of an error shows
+/// whether the event occurred in time: an error caused by the job's own deadline says so.
 inline constexpr double patience_seconds = 90;
 
 /// One line that a rank has written (coupled_actor.cpp explains it).
@@ -34,9 +34,9 @@ struct Actors {
   std::filesystem::path notes;  ///< the file of rank r is notes.r
 
   std::vector<Event> events(int rank) const;
-  /// Returns the first event of `rank` that is an error; one with status 0 if there is none.
+  /// Returns the first event of `rank` that is an error; an event with status 0 if it has no error.
   Event error_of(int rank) const;
-  /// Returns the first event `doing` of `rank`; one with rank -1 if there is none.
+  /// Returns the first event `doing` of `rank`; an event with rank -1 if it has no such event.
   Event event_of(int rank, const std::string& doing) const;
   /// Waits for up to `patience_seconds` until every rank has the event `doing`, and returns whether
   /// all have it.

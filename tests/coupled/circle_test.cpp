@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that call in an order in which none can continue get an error that names the whole circle, long
-// before any deadline; slow jobs do not. `tremula status` and SIGUSR1 show what a rank waits for.
+// Jobs whose calls wait for each other get an error that names the whole circle, long before any
+// deadline. Slow jobs get no such error. `tremula status` and SIGUSR1 show what a rank waits for.
 #include <signal.h>
 
 #include "tests/coupled/actors.hpp"
@@ -105,7 +105,7 @@ TEST_P(CoupledCircle, IsReportedForAProducerWithoutRoom) {
 }
 
 TEST_P(CoupledCircle, IsReportedForALateJob) {
-  // Job b waits for the second step of a, and a for the late job, which opens a stream with b first.
+  // Job b waits for the second step of a. Job a waits for the late job, which first opens a stream with b.
   Job& a = play({"a", 1}, "put ab get y put ab");
   Job& b = play({"b", 1}, "get ab get ab get x", "get x");
   wait_for(a, "put ab");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that suffers a failure, or causes one. Writes a line for each event and error, and
-// ends with status 0 in either case, so that no mpirun ends the other ranks:
+// ends with status 0 in either case, so that mpirun does not end the other ranks:
 //
 //     rank=0 doing=begin_step step=3 status=-5 seconds=0.321 text=...
 //
@@ -9,17 +9,17 @@
 //     --notes FILE          rank r writes FILE.r
 //     --side out|in         produces or consumes
 //     --group, --session, --stream, --stream-options, --layout, --type, --field
-//     --steps N             to produce
-//     --pause SECONDS       in every step
+//     --steps N             number of steps to produce
+//     --pause SECONDS       pauses in every step
 //     --pause-until FILE    ... that begins before the file exists
 //     --rest-file FILE --rest-step S   after step S (default 0), a producer waits until FILE.r exists,
 //                           as if it computed
-//     --buffer BYTES        more than the layout needs, on all ranks
-//     --buffer-rank R       ... or on this one only
-//     --leave-after N       steps, then close
-//     --abandon-after N     steps, then free without close
+//     --buffer BYTES        passes BYTES more than the layout needs, on all ranks
+//     --buffer-rank R       ... or on this rank only
+//     --leave-after N       closes the stream after N steps
+//     --abandon-after N     frees the stream after N steps, without closing it
 //     --abandon-rank R      ... on this rank only; all ranks stay in the group for three more seconds
-//     --die-rank R --die-step S --die-signal N   in the middle of the step; default SIGKILL
+//     --die-rank R --die-step S --die-signal N   in the middle of that step; default SIGKILL
 //     --die-after-fork 1    ... after forking a child that lives on
 //     --wait-file FILE      waits for the file before it opens the stream
 //     --hold-file FILE      a consumer waits for the file in its first step
@@ -79,7 +79,7 @@ private:
           << " step=" << step_ << " status=" << status << " seconds=" << seconds
           << " text=" << (status < 0 ? tremula_last_error() : "") << std::endl;
   }
-  /// Makes a call; if it returns an error, writes the error and ends the play.
+  /// Makes a call. If it returns an error, writes the error and throws Over.
   template <class Call>
   tremula_status act(const std::string& doing, Call&& call) {
     const auto began = Clock::now();
@@ -107,7 +107,7 @@ private:
       if (const char* text = std::getenv(name)) return std::atoi(text);
     return -1;
   }
-  /// Waits for up to 60 s until a file exists; returns at once if its name is empty.
+  /// Waits for up to 60 s until a file exists; returns immediately if its name is empty.
   /// @return whether it exists; true for an empty name
   static bool wait_for(const std::string& file) {
     const auto deadline = Deadline::after(60);

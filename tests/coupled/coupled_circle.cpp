@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_circle --group G --opens "put y" --acts "put x get y sleep 2 await F make F" --session YAML:
 // one rank of a job that puts and gets 64 numbers per step. `opens`: streams to declare at the
-// beginning; others are declared when first used. await, make: wait for a file, create it. Writes a line
-// after each act, and one with the status and the text of an error, which ends the rank at once.
+// beginning; other streams are declared when first used. await F: wait for file F; make F: create it.
+// Writes a line after each act. An error ends the rank, which then writes the error's status and text.
 #include <unistd.h>
 
 #include <filesystem>

@@ -3,12 +3,12 @@
 // [--steps N] [--die-rank R --die-step N --die-when FILE] [--await FILE] [--touch FILE] [--until FILE]
 // [--skips 1]: one rank of a job that produces a stream, or consumes it through all its epochs. Every
 // element carries its global number and its step. A producer puts the steps from --first up to --steps.
-// With --until it naps after each step until FILE exists, then puts --steps more: rank 0 writes how many
-// steps there are to FILE.end for the other ranks, and prints "put" with that number. Rank R dies in the
+// With --until, it naps after each step until FILE exists, then puts --steps more. Rank 0 writes the number
+// of steps to FILE.end for the other ranks, and prints "put" with that number. Rank R dies in the
 // middle of --die-step, or of a later step once the file of --die-when exists. A consumer starts when the
 // file of --await exists, creates the file of --touch after its first step, and prints "took FIRST COUNT"
-// at the end, with "| FIRST COUNT" for each further epoch. With --skips it may miss steps, prints LAST
-// instead of COUNT, and "from GROUP" when its source changes.
+// at the end, with "| FIRST COUNT" for each further epoch. With --skips, it may miss steps. It then prints
+// LAST instead of COUNT, and "from GROUP" when its source changes.
 #include <signal.h>
 
 #include <chrono>

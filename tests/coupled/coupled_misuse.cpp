@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a job that misuses the library. Writes its errors to standard output, one per line, and
-// ends with status 0 if they are the expected ones.
+// ends with status 0 if they are as expected.
 //
 //     --misuse finalized      continues after MPI_Finalize; there are two ranks
 //     --misuse one_more       puts 3 steps and closes; rank --longer puts more

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// coupled_pace --group G --role producer|at|around --dt TIME ...: one rank of a stream whose groups have
-// steps of their own length. An element at time t is 1000 t + its global number, so that the time alone
+// coupled_pace --group G --role producer|at|around|both --dt TIME ...: one rank of a stream whose groups have
+// steps of different lengths. An element at time t is 1000 t + its global number, so that the time alone
 // determines a consumer's values.
 //   producer  --steps S --pause-ms MILLISECONDS --pause-until FILE: puts at 0, dt, ...; pauses after each
 //             step until the file exists
-//   at        asks for the step at or before 0, dt, ... to the end of the stream
+//   at        requests the step at or before 0, dt, ... until the end of the stream
 //   around    interpolates between the steps around these times
 //             --late 1: begins with the next step that arrives, and its time
 //             --leave-after K: leaves after K calls
 //             --first-file FILE: creates FILE.RANK when it has the first step
-//   both      has two streams, s and t, and loses s: --files PREFIX: creates PREFIX.asks.RANK before it
-//             begins a step that will not arrive, and PREFIX.lost.RANK when it knows that; --waits R: rank
-//             R begins that step when all other ranks know; --comes 0: rank R frees the stream instead
+//   both      has two streams, s and t, and loses s
+//             --files PREFIX: creates PREFIX.asks.RANK before it begins a step that will not arrive, and
+//             PREFIX.lost.RANK when it has learned of the loss
+//             --waits R: rank R begins that step when all other ranks have learned of the loss
+//             --comes 0: rank R frees the stream instead
 // --stream NAME: the stream of a rank with one stream, default s; --dies FILE: a producer kills itself
-// after its last step, when the file exists.
+// after its last step, once the file exists.
 // A consumer prints "rank R steps N passed P last TIME" at the end.
 #include <chrono>
 #include <csignal>

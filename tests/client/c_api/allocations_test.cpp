@@ -16,9 +16,9 @@ namespace {
 
 using namespace tremula;
 
-/// Returns how many allocations a step of `fields` fields makes in both jobs together, once
-/// everything that is kept has been allocated: the minimum of many steps, because on a busy machine
-/// a long wait is reported to the server, which allocates.
+/// Returns how many allocations a step of `fields` fields makes in both jobs together, once all
+/// long-lived memory has been allocated. Takes the minimum of many steps, because a busy machine
+/// causes long waits, and reporting them to the server allocates.
 long allocations_of_a_step(int fields, int queue_depth) {
   constexpr int first_steps = 5, counted_steps = 40;
   const auto layout = Layout::block({.shape = {16}, .grid = {1}});
@@ -62,7 +62,7 @@ long allocations_of_a_step(int fields, int queue_depth) {
   std::array<long, counted_steps> steps{};
   for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = counts[i + 1] - counts[i];
   // Averages over two consecutive steps, so that allocations made in every other step count as
-  // well. The pair with the fewest has no heartbeat in it.
+  // well. The pair with the fewest contains no heartbeat.
   long least = steps[0] + steps[1];
   for (std::size_t i = 2; i < steps.size(); ++i) least = std::min(least, steps[i - 1] + steps[i]);
   return least / 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session refuses calls from a child of the process that opened it, and calls from two threads at
-// once. Uses the public headers, a real server and a real fork.
+// A session refuses calls from a child of the process that opened it, and concurrent calls from two
+// threads. Uses the public headers, a real server and a real fork.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

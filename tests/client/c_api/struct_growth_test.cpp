@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs and libraries of different versions: a program compiled against the first headers runs
-// with a library whose structs have grown, one compiled against grown headers runs with the current
-// library, and each runs with the library that matches it.
+// Combines programs and libraries of different versions. A program compiled against the first
+// headers runs with a library whose structs have grown, a program compiled against grown headers
+// runs with the current library, and each also runs with the library that matches it.
 #include <gtest/gtest.h>
 
 #include <string>

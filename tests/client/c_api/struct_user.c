@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* struct_user producer|consumer current|grown: a rank of one of two groups of two ranks. It passes
- * every struct of tremula.h to a library of the given kind. */
+/* struct_user producer|consumer current|grown: a rank of the producer or the consumer, which have two
+ * ranks each. It passes every struct of tremula.h to a library of the given kind. */
 #include "tests/client/c_api/struct_user.h"
 
 enum { rows = 8, columns = 6, steps = 2, elements = rows * columns / 2 };
@@ -70,7 +70,7 @@ static void expect_peers(tremula_status (*get)(const void*, tremula_peer_statist
   expect_guard(held.guard);
 }
 
-/* Wraps the functions of both directions in one signature. */
+/* Wraps the functions of either direction in a common signature. */
 #define FORWARD(direction)                                                                         \
   static tremula_status direction##_statistics(const void* s, tremula_statistics* to) {            \
     return tremula_##direction##_statistics((const tremula_##direction##_stream*)s, to);           \

@@ -4,7 +4,7 @@
 /*
  * Code shared by the programs struct_user and struct_user_mpi. They are compiled once against the first
  * headers and once against headers in which every struct has one more member, `added_later`
- * (TREMULA_TEST_GROWN), and each runs with the current library and with one that knows that member.
+ * (TREMULA_TEST_GROWN). Each runs with the current library and with one that knows that member.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* struct_user_mpi current|grown: one of two ranks of an MPI job. It passes every struct of
- * tremula_mpi.h to a library of the given kind, and calls it from a child process. */
+ * tremula_mpi.h to a library of the given kind, and calls that library from a child process. */
 #include <mpi.h>
 #include <sys/wait.h>
 #include <unistd.h>

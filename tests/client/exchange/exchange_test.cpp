@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of messages between both ends, and the messages that they refuse.
+// Tests the order of messages between both ends, and the messages that they refuse.
 // exchange_ways_test.cpp checks that every element reaches its place.
 #include "core/error.hpp"
 #include "tests/client/coupling.hpp"
@@ -86,7 +86,7 @@ TEST(Exchange, RefusesAnUnexpectedMessage) {
   EXPECT_EQ(error_under({}), "no error");
   EXPECT_NE(arrives_as(100).find("128 bytes"), std::string::npos) << arrives_as(100);
   EXPECT_NE(arrives_as(10).find("64"), std::string::npos) << arrives_as(10);
-  for (std::size_t byte = 0; byte < proto::message_header_bytes; ++byte) {  // each is checked
+  for (std::size_t byte = 0; byte < proto::message_header_bytes; ++byte) {  // each byte is checked
     Network::Fault fault;
     fault.flipped_byte = byte;
     EXPECT_NE(error_under(fault), "no error") << "byte " << byte;
@@ -125,13 +125,13 @@ TEST(ExchangePlan, BeginsWithTheOppositePeerAndWrapsAround) {
   const auto plan = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
   std::vector<Rank> peers;
   for (const auto& m : plan.messages) peers.push_back(m.peer);
-  // Rank 2 of 4 owns rows 6, 7, 8, which are on consumer ranks 0, 1, 2, and reports to rank 2 as
-  // well. Rank 3 is opposite.
+  // Rank 2 of 4 owns rows 6, 7, 8, which are on consumer ranks 0, 1, 2. It also reports to rank 2. Its
+  // opposite peer is rank 3.
   EXPECT_EQ(peers, (std::vector<Rank>{0, 1, 2}));
   const auto last = plan_exchange(from, to, Side::producer, 1, 4, 6, plans, {});
   peers.clear();
   for (const auto& m : last.messages) peers.push_back(m.peer);
-  // Rank 1 owns rows 3, 4, 5, which are on consumer ranks 3, 4, 5, and reports to ranks 1 and 5. It
+  // Rank 1 owns rows 3, 4, 5, which are on consumer ranks 3, 4, 5. It also reports to ranks 1 and 5. It
   // begins with rank 1.
   EXPECT_EQ(peers, (std::vector<Rank>{1, 3, 4, 5}));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields that a consumer requests transposed, scaled, converted or in part, moved in every way that
-// an exchange can. The oracle is that of redistributions inside one job.
+// Moves fields that a consumer requests transposed, scaled, converted or in part, in every way that
+// an exchange can use. The oracle is the one for redistributions inside one job.
 #include <fmt/format.h>
 
 #include "client/stream/link/declared_fields.hpp"

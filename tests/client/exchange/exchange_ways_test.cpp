@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves whole steps in every way that an exchange can. Every element carries its own global number;
+// Moves whole steps in every way that an exchange can use. Every element carries its own global number;
 // after each step every consumer rank must hold exactly its own elements, and the counters must
 // state how often each was copied.
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"direct_near_and_far", 0, some, ordinary, shared, false, -1}),
     [](const auto& way) { return std::string(way.param.name); });
 
-// Most of these element sizes divide no chunk: no element is split, whichever way it takes.
+// Most of these element sizes do not divide a chunk. No element may be split, whichever way it takes.
 TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
   const Way& way = GetParam();
   for (const std::size_t width :
@@ -327,7 +327,7 @@ TEST(ExchangeSegments, AreNoticedIfLost) {
   const std::vector<std::int64_t> data(900 * 700, 1);
   k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
   k.outs[0]->send(0);
-  EXPECT_THROW(k.ins[0]->poll_complete(), core::Error);  // the short last one comes early
+  EXPECT_THROW(k.ins[0]->poll_complete(), core::Error);  // the short last segment arrives early
 }
 
 // ---- reading a far producer's memory ----
@@ -395,7 +395,7 @@ TEST(ExchangeReading, LongRunsGoFromArrayToArray) {
     for (std::uint64_t step = 0; step < 3; ++step) one_step(k, step, from, to, memory, given);
     const auto bytes = static_cast<std::uint64_t>(rows * columns) * 8;
     const auto read = static_cast<std::uint64_t>(network.counters().bytes_read);
-    EXPECT_GT(read, 3 * bytes / 2);  // all but pairs with only short ends in common
+    EXPECT_GT(read, 3 * bytes / 2);  // all bytes except those of pairs that share only short ends
     EXPECT_LE(2 * read + copied_bytes(k), 3 * 2 * bytes);
   }
 }
@@ -435,7 +435,7 @@ TEST(ExchangeReading, ReusedAddressIsRegisteredAgain) {
   std::vector<std::unique_ptr<Array>> given;
   for (std::uint64_t step = 0; step < 4; ++step) {
     one_step(k, step, layout, layout, shared, given);
-    given.clear();  // the next array most likely gets its address
+    given.clear();  // the next array probably gets the same address
   }
   EXPECT_EQ(k.out_ends[0]->registered, 4);
 }
@@ -544,9 +544,10 @@ TEST(ExchangeLending, AbandonedBufferIsNotWritten) {
   k.outs[0]->send(0);
   soon(k, [&] { return k.ins[0]->poll_complete(); });
   Array got(64 * 64, shared);
-  ASSERT_FALSE(k.ins[0]->fetch_some(0, got.bytes()));  // the producer is asked to fill it
+  ASSERT_FALSE(k.ins[0]->fetch_some(0, got.bytes()));  // sends a request to fill the array
   k.ins[0]->give_up_fetching();
-  EXPECT_THROW(for (int i = 0; i < 10; ++i) k.outs[0]->advance(), core::Error);  // it is withdrawn
+  // The array has been withdrawn.
+  EXPECT_THROW(for (int i = 0; i < 10; ++i) k.outs[0]->advance(), core::Error);
   EXPECT_TRUE(std::ranges::all_of(got.values(), [](auto v) { return v == 0; }));
 }
 

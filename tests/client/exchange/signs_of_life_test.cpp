@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signs of life that carry the first step of a source that admits a link late, and signs of life
-// that a sink refuses.
+// Tests signs of life that carry the first step of a source that admits a link late, and signs of
+// life that a sink refuses.
 #include "client/exchange/signs_of_life.hpp"
 
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ TEST_F(FirstStep, IsNotSentByASourceThatHasNotAnnouncedIt) {
 
 TEST_F(FirstStep, WaitsUntilTheFirstSignIsSent) {
   const auto one = source(0, true);
-  one->begin(3);  // the first sign may be on its way
+  one->begin(3);  // the first sign may be in flight
   SignsOfLife sink(plan_with(1), *sink_, link, forever);
   look(*one), look(sink);
   EXPECT_EQ(sink.first_step(), 3u);

@@ -16,8 +16,8 @@ namespace tremula::client::testing {
 using redistribute::NearRings, redistribute::RedistributionPlan;
 using transport::Loopback, transport::Network, transport::Side;
 
-/// An endpoint that sends through one loopback endpoint and receives through another: loopback has
-/// two sides.
+/// An endpoint that sends through one loopback endpoint and receives through another, because
+/// loopback has two sides.
 class Both final : public transport::Endpoint {
 public:
   explicit Both(Loopback& loopback)
@@ -60,7 +60,7 @@ public:
   }
   Rank size() const { return static_cast<Rank>(endpoints_.size()); }
 
-  /// Returns a rank's rings. Collective.  @param machine  ranks on the same machine are near
+  /// Returns a rank's rings. Collective. Ranks with the same `machine` are near.
   NearRings rings(Rank me, const std::string& machine = "here") {
     const auto allgather = [this, me](core::Bytes mine) {
       return ThreadGroup(ranks_, me).allgather(std::move(mine), core::Deadline::after(20));
@@ -70,8 +70,8 @@ public:
     return NearRings(me, RedistributionPlan::longest_chunk_bytes, machines, allgather);
   }
 
-  /// Calls action(rank, endpoint) on all ranks at once. Returns the error text of each rank; "" if
-  /// it threw nothing.
+  /// Calls action(rank, endpoint) on all ranks concurrently. Returns the error text of each rank; ""
+  /// if its action did not throw.
   template <class Action>
   std::vector<std::string> run(Action&& action) {
     std::vector<std::string> failures(endpoints_.size());
@@ -95,7 +95,7 @@ private:
   std::vector<std::unique_ptr<Both>> endpoints_;
 };
 
-/// Runs a redistribution once, with staging of its own.
+/// Runs a redistribution once, with its own staging memory.
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
                 NearRings& rings, std::span<const ConstMemoryView> from,
                 std::span<const MemoryView> to, core::Deadline deadline) {

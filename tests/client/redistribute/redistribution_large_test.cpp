@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local parts and messages of more than 2 GiB. Takes 10 GB of memory.
+// Tests local parts and messages of more than 2 GiB. Needs 10 GB of memory.
 #include <gtest/gtest.h>
 
 #include "tests/client/redistribute/redistribution_job.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Redistributions inside one MPI job, through the public headers only, as in an application. The
-// cases and the oracle are those of redistribution_case.hpp.
+// Runs redistributions inside one MPI job through the public headers only, like an application. The
+// cases and the oracle are in redistribution_case.hpp.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -175,7 +175,7 @@ TEST(RedistributionByMpi, MovesListedElements) {
   }
 }
 
-/// With alpha 0 no element arrives, and the chosen elements are only scaled.
+/// If alpha is 0, no element is moved; the chosen elements are only scaled.
 TEST(RedistributionByMpi, MovesPointsInPartsAndTransposed) {
   Random random = common_random();
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
@@ -218,7 +218,7 @@ TEST(RedistributionByMpi, MovesPointsInPartsAndTransposed) {
   }
 }
 
-/// Returns a skewed or a block-cyclic layout on some of the ranks, without ghost cells and gaps.
+/// Returns a skewed or a block-cyclic layout on some of the ranks, without ghost cells or gaps.
 index_calc::Layout skewed_or_not(Random& random, const std::vector<Index>& shape, int size,
                                  bool is_skewed) {
   index_calc::Layout layout;
@@ -444,7 +444,7 @@ TEST(RedistributionByMpi, ReportsARepeatedElementToAllRanks) {
   for (Index i = 0; i < 4; ++i) mine.push_back(4 * me + i);
   const Layout::Listed listed{.shape = {count}, .ranks = size};
   const Layout good = Layout::of_points(listed, mine);
-  // Rank 0 has this element as well; the last one is on no rank.
+  // Rank 0 has this element as well; the last element is on no rank.
   if (me == size - 1) mine.back() = size == 1 ? 0 : 2;
   try {
     const Layout bad = Layout::of_points(listed, mine);
@@ -578,7 +578,7 @@ TEST(RedistributionByMpi, LetsMessagesOfTheApplicationProgress) {
   const auto redistribute_them = [&] {
     redistribute(MPI_COMM_WORLD, block, cyclic, std::span<const int>(from), std::span(to));
   };
-  redistribute_them();  // does the set-up by collective calls of MPI
+  redistribute_them();  // does the set-up with collective calls of MPI
   // Rank 1 sends before it takes part; rank 0 takes part before it waits.
   std::vector<char> message(10 << 20, static_cast<char>(me));
   MPI_Request request = MPI_REQUEST_NULL;
@@ -614,7 +614,7 @@ TEST(RedistributionByMpi, EndsOnAllRanksIfOneRefusesTheCall) {
   MPI_Comm_free(&comm);
 }
 
-/// The error's text is longer than what one gather holds, so a second gather follows on all ranks.
+/// The error's text does not fit into one gather, so a second gather follows on all ranks.
 TEST(RedistributionByMpi, ReportsAConfigErrorOfOneRankToAllRanks) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   const auto rows = Layout::block({.shape = {size, size}, .grid = {size, 1}}),

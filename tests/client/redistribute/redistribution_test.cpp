@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Redistributions inside one job, whose ranks are threads that reach each other over loopback.
-// Every cell of every rank's buffers must match the oracle bit by bit, and so must the number of
-// bytes sent.
+// Tests redistributions inside one job, whose ranks are threads that reach each other over loopback.
+// Every cell of every rank's buffers must match the oracle bit by bit. The number of bytes sent must
+// match it as well.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -156,7 +156,7 @@ TEST(Redistribution, GivesEveryChunkRoomForAnElement) {
     std::vector<Update> updates;
     std::string text;
     for (Index arrays = random.in(2, 4); arrays > 0; --arrays) {
-      // Either rows of any length of 8-byte elements, or few elements of any width.
+      // Either rows of 8-byte elements, of any length, or a few elements of any width.
       const bool is_wide = random.one_in(2);
       const auto type = is_wide ? core::opaque(static_cast<std::size_t>(
                                       random.in(random.one_in(2) ? widest - 4096 : 1, widest)))
@@ -213,7 +213,7 @@ TEST(Redistribution, SizesItsRingsByTheRanksOfAMachine) {
 
 Layout parse(const char* text) { return Layout::parse(text); }
 
-/// Rows on `ranks` ranks become columns on as many, in segments of `segment` bytes.
+/// Rows on `ranks` ranks become columns on the same number of ranks, in segments of `segment` bytes.
 struct Cut {
   bool is_near;
   Rank ranks;
@@ -221,7 +221,7 @@ struct Cut {
   std::size_t segment;
 };
 class CutMessages : public ::testing::TestWithParam<Cut> {};
-// The third case: 256 bytes for each of 2500 columns. The last one: one slot for each peer.
+// The third case has 256 bytes for each of 2500 columns. The last case has one slot for each peer.
 INSTANTIATE_TEST_SUITE_P(Redistribution, CutMessages,
                          ::testing::Values(Cut{false, 2, 2500, 1000, 1 << 20},
                                            Cut{true, 2, 2500, 1000, 1 << 19},
@@ -434,7 +434,7 @@ TEST(Redistribution, ContinuesAfterAScaledValueDoesNotFit) {
 }
 
 /// Returns the errors of the two ranks of a job, each of which runs updates[rank]; "" for a rank
-/// that noticed nothing.
+/// without an error.
 std::vector<std::string> complaints(const std::vector<Update>& updates, bool are_near,
                                     Paths paths) {
   Job job(2);
@@ -457,7 +457,7 @@ std::vector<std::string> complaints(const std::vector<Update>& updates, bool are
 TEST(Redistribution, NoticesARankInADifferentCall) {
   const Update swap{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
   Update rows{.from = parse("shape=4x4 grid=2x1"), .to = parse("shape=4x4 grid=1x2")};
-  Update columns = rows;  // as many bytes to and from each rank, in another order
+  Update columns = rows;  // the same number of bytes to and from each rank, in another order
   columns.from = parse("shape=4x4 grid=2x1 store=column");
   const auto expect_noticed = [&](bool are_near, Paths paths) {
     EXPECT_EQ(complaints({swap, swap}, are_near, paths), std::vector<std::string>(2));
@@ -471,7 +471,7 @@ TEST(Redistribution, NoticesARankInADifferentCall) {
   }
 }
 
-/// Rank 0 passes a buffer that is too small, then all ranks pass the right ones.
+/// Rank 0 passes a buffer that is too small; then all ranks pass buffers of the right size.
 TEST(Redistribution, EndsForPeersOfARankThatRefusesItsBuffer) {
   const std::vector<Update> updates{
       {.from = parse("shape=6x6 grid=3x1"), .to = parse("shape=6x6 grid=1x3")},
@@ -607,7 +607,7 @@ TEST(Redistribution, RefusesInvalidUpdatesAndBuffers) {
   EXPECT_NE(of_device.find("found one on device 3"), std::string::npos) << of_device;
 }
 
-/// Checks sums over four layers, one per rank, of numbers whose partial sums exceed the type.
+/// Checks sums over four layers, one per rank, of numbers whose partial sums exceed the type's range.
 template <class T>
 void expect_sums(Random& random, core::ElementType type) {
   __extension__ using Wide = __int128;

@@ -233,8 +233,8 @@ TEST(Config, SuggestsTheNearestVariable) {
   EXPECT_HAS(lines_of(unknown_variables()), "did you mean TREMULA_OFI_PROVIDER?");
 }
 
-/// Returns the first table after the line that begins with `begin` on the page "Configuration": the
-/// other cells of each row, by its key.
+/// Returns the first table after the line that begins with `begin` on the page "Configuration", as a
+/// map from the key of each row to its other cells.
 std::map<std::string, std::vector<std::string>> table_of_manual(const std::string& begin) {
   std::ifstream file(TREMULA_SOURCE_DIR "/docs/reference/configuration.md");
   std::map<std::string, std::vector<std::string>> found;
@@ -254,7 +254,7 @@ std::map<std::string, std::vector<std::string>> table_of_manual(const std::strin
   return found;
 }
 
-/// Returns the keys that a loader knows, as listed in its own error.
+/// Returns the keys that a loader accepts, as listed in its own error.
 template <class Load>
 std::set<std::string> keys_of(Load load) {
   const std::string text = error_of([&] { load("{no_such_key: 1}"); }),

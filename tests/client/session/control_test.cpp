@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's conversation with a server that dies and is restarted.
+// Tests how a session communicates with a server that dies and is restarted.
 #include "client/session/control.hpp"
 
 #include <fmt/format.h>
@@ -108,7 +108,7 @@ private:
   std::thread thread_;
 };
 
-/// A server that welcomes one session and records its messages, validated as by a real server.
+/// A server that welcomes one session and records its messages, which it validates like a real server.
 class ServerThatRecords {
 public:
   ServerThatRecords() {
@@ -271,7 +271,7 @@ TEST(Counters, ContinueInTheNextHeartbeat) {
   const core::Log log("test", core::LogLevel::off);
   Control control({server.address(), "test"}, hello_of("ocean"), Deadline::after(patience_seconds),
                   log);
-  std::set<std::pair<std::string, std::uint64_t>> left;  // streams, and the links in their lags
+  std::set<std::pair<std::string, std::uint64_t>> left;  // a stream, and the link of a lag or 0
   wire::Counters counters;
   for (int stream = 0; stream < 9000; ++stream) {
     counters.set_stream(fmt::format("s{}", stream));
@@ -308,7 +308,7 @@ TEST_F(ControlAndServer, AnnouncesOnlyOpenStreamsToTheNextServer) {
   };
   close("closed");
   server.reset();
-  // No server can be notified, and the next one need not be.
+  // No server can be notified, and the next server need not be.
   error_of([&] { close("closed meanwhile"); }, Errc::no_server);
   restart();
   EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
@@ -497,7 +497,7 @@ TEST_F(ControlAndServer, LosesALinkThatWasBeingSetUp) {
   lose();
 }
 
-/// After the restart each side requests messages again that it has already taken, as if the first
+/// After the restart, each side again requests messages that it has already taken, as if the first
 /// server had died without forwarding them.
 TEST_F(ControlAndServer, ContinuesARepeatedSetUpAtTheNextServer) {
   const auto until = Deadline::after(patience_seconds);
@@ -537,7 +537,7 @@ TEST_F(ControlAndServer, ContinuesARepeatedSetUpAtTheNextServer) {
     expect(*control, "producer, again", 1);
     expect(*other, "consumer, again", 1);
   }
-  // The error names the missing server as the cause, not a late other side.
+  // The error names the missing server as the cause, not a delay of the other side.
   control->set_up_again(link);
   server.reset();
   std::optional<Error> error;  // timed_out until the session knows that the server is gone
@@ -575,7 +575,8 @@ TEST_F(ControlAndServer, IsRefusedIfAnotherJobHoldsItsName) {
 
 TEST_F(ControlAndServer, LearnsThatItsOwnServerHasCountedItAsLost) {
   server.reset();
-  server.emplace(1, address.port);  // refuses it, like a server that saw its connection break
+  // Refuses the session, like a server that saw its connection break.
+  server.emplace(1, address.port);
   std::optional<Control::LinkEnd> end;
   const auto until = Deadline::after(patience_seconds);
   while (!end && !until.expired()) {

@@ -126,8 +126,8 @@ TEST(EndpointGroup, ReceivesNotesDuringItsCalls) {
     });
 }
 
-// Rank 1 leaves once its last note has arrived. The others can still exchange notes, and send some
-// to it.
+// Rank 1 leaves once its last note has arrived. The other ranks can still exchange notes, and can
+// still send notes to rank 1.
 TEST(EndpointGroup, ReceivesNotesAfterARankHasLeft) {
   std::atomic<bool> has_left = false, is_over = false;
   with_group(3, [&](EndpointGroup& group) {
@@ -166,7 +166,7 @@ TEST(EndpointGroup, GivesUpOnAnAbsentRank) {
       EXPECT_TRUE(e.code() == core::Errc::timed_out || e.code() == core::Errc::peer_lost)
           << e.what();
     }
-    try {  // a late message must not be taken for the next one
+    try {  // a late message must not be mistaken for the next one
       group.broadcast({}, Deadline::after(10));
       ADD_FAILURE() << "expected an error";
     } catch (const core::Error& e) {

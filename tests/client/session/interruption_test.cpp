@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits that an application ends, through the public headers only.
+// Tests waits that an application ends. Uses the public headers only.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -37,7 +37,7 @@ std::string interrupted(Session& session, Call&& call) {
   return text;
 }
 
-// All ranks of a consumer give up the wait for a producer, and then wait again.
+// All ranks of a consumer give up waiting for a producer, and then wait again.
 TEST(Interruption, EndsAWaitForAProducer) {
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(ranks);
@@ -153,7 +153,7 @@ TEST(Interruption, FreesAStreamFromInside) {
   EXPECT_EQ(tremula_in_begin_step(context.in), TREMULA_INTERRUPTED);
   EXPECT_EQ(context.asked, 1);
   EXPECT_EQ(context.closed, TREMULA_INVALID_ARGUMENT);
-  EXPECT_EQ(tremula_session_close(context.session), TREMULA_OK);  // so the stream is released
+  EXPECT_EQ(tremula_session_close(context.session), TREMULA_OK);  // because the stream is released
 }
 
 // The server has ended before the session subscribes to the stream.
@@ -183,8 +183,8 @@ TEST(Interruption, EndsAWaitWhileTheServerDies) {
   end.join();
 }
 
-// One rank of two is interrupted: its call ends. That of the other rank ends with it, or once it
-// has left.
+// One of two ranks is interrupted, and its call ends. The other rank's call ends at the same time, or
+// once the interrupted rank has left.
 TEST(Interruption, EndsTheCallOfASingleRank) {
   Jobs jobs;
   jobs.start("consumer", {"here", "here"}, [&](Session& session) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server with a key, from an application's point of view.
+// Tests a server with a key from an application's point of view.
 #include "core/key.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST_F(ServerWithAKey, AdmitsASessionWithItsKey) {
   EXPECT_EQ(open("g", "key_file: '" + key_file + "'"), TREMULA_OK) << tremula_last_error();
 }
 
-// Each fails at once, although the wait has no limit: another attempt would fail as well.
+// Each attempt fails immediately, although the wait has no limit, because another attempt would fail as well.
 TEST_F(ServerWithAKey, RefusesASessionWithoutItsKeyAtOnce) {
   expect_refusal(open("g", "timeout: none"), "asks for a key, and this process has none");
   expect_refusal(open("g", "timeout: none, key_file: none"), "asks for a key");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks of a group name the rank that left first while they waited for it, although all except
-// rank 0 see that rank 0, which leaves next, is gone as well.
+// All ranks of a group wait for a rank that has left. Their errors name that rank, and not rank 0,
+// although rank 0 leaves next and the other ranks see that as well.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -32,7 +32,7 @@ std::set<Rank> ranks_that_have_left(const std::string& text) {
   return ranks;
 }
 
-/// Runs a group whose ranks reach each other in the way that separate processes do.
+/// Runs a group whose ranks reach each other as separate processes do.
 void play(const World& world, Rank culprit, const std::function<void(Session&)>& take_part) {
   std::mutex mutex;
   std::set<Rank> judged;

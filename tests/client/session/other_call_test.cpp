@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of one group that make different calls get an error that names these calls, and so does the
-// other side.
+// Ranks of one group that make different calls get an error that names these calls. The other side
+// gets such an error as well.
 #include <array>
 #include <atomic>
 #include <optional>
@@ -175,8 +175,8 @@ void allgather_numbers(Session& s) {
 }
 
 using Errors = std::array<std::optional<Error>, 2>;
-/// Runs a consumer of two ranks, which reach each other in the way that separate processes do, and
-/// run `work` after two steps.
+/// Runs a consumer of two ranks, which reach each other as separate processes do. They run `work`
+/// after two steps.
 Errors consume(const World& world, double restart_timeout,
                const std::function<void(Session&, InStream&)>& work) {
   Errors errors;
@@ -282,13 +282,13 @@ TEST_P(CallDuringAStep, MayFollowAStepThatAllRanksGaveUp) {
   }));
 }
 
-/// With a restart_timeout, end_step waits for the word of every rank.
+/// With a restart_timeout, end_step waits for a message from every rank.
 TEST(CallDuringTheEndOfAStep, IsReported) {
   const auto describe_stream = [](Session& s) { describe(s, "s", s.deadline()); };
   const std::vector<std::tuple<Rank, std::string, std::function<void(Session&)>>> calls{
       {0, "session_allgather", allgather_numbers},
       {1, "session_allgather", allgather_numbers},
-      {1, "describe", describe_stream}};  // in that call rank 0 waits for no other
+      {1, "describe", describe_stream}};  // here rank 0 waits for no other rank
   for (const auto& [rank, name, call] : calls) {
     World world(8192, World::Way::local);
     world.step_timeout = 60;

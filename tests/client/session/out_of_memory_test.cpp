@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A single rank runs out of memory, or throws an exception that is not Tremula's own: every rank that
-// depends on it gets an error that names it. Ranks are threads; each thread can make its own
+// If a single rank runs out of memory, or throws an exception that is not Tremula's own, every rank
+// that depends on it gets an error that names it. Ranks are threads; each thread can make its own
 // allocations fail.
 #include <atomic>
 #include <cstdlib>
@@ -168,8 +168,8 @@ TEST(OutOfMemory, IsReportedToBothSidesByAProducerRank) {
   EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
 }
 
-// Polling is local to one rank. A failure in it belongs to the link: the next step reports it to
-// all ranks.
+// Polling is local to one rank. If it fails, the failure belongs to the link, and the next step
+// reports it to all ranks.
 TEST(OutOfMemory, IsReportedByTheStepAfterPolling) {
   for (const Steps steps : {Steps::every, Steps::share}) {
     SCOPED_TRACE(static_cast<int>(steps));

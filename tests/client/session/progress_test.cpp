@@ -67,7 +67,7 @@ TEST(ProgressEngine, LooksAtFewIdleStreamsInATurnAndAtAllInTurn) {
   EXPECT_TRUE(engine.is_empty());
 }
 
-/// Each stream has signs of life to send, also while the application computes.
+/// Each stream has signs of life to send, even while the application computes.
 TEST(ProgressEngine, LooksAtAllIdleStreamsAfterEachNapOfItsThread) {
   std::vector<Counted> all(1000);
   ProgressEngine engine;
@@ -85,7 +85,7 @@ TEST(ProgressEngine, LooksAtAllIdleStreamsAfterEachNapOfItsThread) {
   for (Counted& each : all) engine.remove(each);
 }
 
-/// With this limit no bytes of a send leave before the receive is posted, as on a wire without
+/// With this limit, no bytes of a send leave before the receive is posted, as on a wire without
 /// buffers.
 constexpr std::size_t no_eager_bytes = 0;
 constexpr Index extent = 2500;  // messages longer than those sent with their heads (2 KiB)
@@ -267,8 +267,7 @@ TEST(Progress, AgreementAdvancesStreams) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Each get is short and its data has arrived, so none of them waits; all of them together take
-// long.
+// Each get is short and its data has arrived, so no get waits. Together, the gets take a long time.
 TEST(Progress, ManyShortGetsAdvanceTheSession) {
   struct Counter : Moving {
     std::atomic<int> looks = 0;
@@ -365,8 +364,8 @@ struct Action {
   int stream = 0;
 };
 
-/// Returns whether both programs reach their ends if each stream holds at most `queue_depth` steps:
-/// a simulation, action by action, without any of Tremula's code.
+/// Returns whether both programs reach their ends if each stream holds at most `queue_depth` steps.
+/// Simulates them action by action, without any of Tremula's code.
 bool ends(const std::array<std::vector<Action>, 2>& program, int streams, int queue_depth) {
   std::vector<int> held(static_cast<std::size_t>(streams), 0);
   std::array<std::size_t, 2> at{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session that is closed while streams are open, as an application sees it.
+// Tests a session that is closed while streams are open, from an application's point of view.
 #include <gtest/gtest.h>
 
 #include <array>

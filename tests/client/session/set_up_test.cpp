@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How streams meet: what each side learns, and when. progress_test and tests/coupled show that jobs
+// Tests how the sides of a stream meet: what each side learns, and when. progress_test and tests/coupled show that jobs
 // meet in any order.
 #include <gtest/gtest.h>
 
@@ -43,8 +43,8 @@ Error error_of(Call&& call) {
   return {Errc::internal, ""};
 }
 
-/// Holds each of several ranks that wait in vain until all have failed: if one left earlier, the
-/// errors of the others would name it.
+/// Holds ranks that wait in vain until all of them have failed. If one left earlier, the errors of the
+/// other ranks would name it.
 class Together {
 public:
   explicit Together(int ranks) : missing_(ranks) {}
@@ -57,7 +57,7 @@ private:
   std::atomic<int> missing_;
 };
 
-/// A timeout that no wait reaches: the errors come long before it.
+/// A timeout that no wait reaches, because the errors arrive long before it.
 constexpr double long_time = 60;
 
 TEST(SetUp, ReportsAMismatchToBothSidesAtOnce) {
@@ -233,7 +233,7 @@ TEST(SetUp, CountsTheRanksOfAGroupThatAreMissing) {
 TEST(SetUp, SaysThatTheOtherSideWaitsToo) {
   World world;
   world.step_timeout = 60;
-  world.step_timeout_of["consumer.0"] = 2;  // the producer is there: only data is missing
+  world.step_timeout_of["consumer.0"] = 2;  // the producer has joined: only data is missing
   std::atomic<bool> is_linked = false, has_failed = false;
   world.start("first", 1, [&](Session& s) {
     OutStream out(s, "x", {});
@@ -328,8 +328,8 @@ TEST(SetUp, ReportsADeadlockOfTwoJobs) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// Ranks without MPI: they agree through the server first, and then over a transport. In a broadcast
-/// rank 0 waits for no other.
+/// Ranks without MPI. They agree through the server first, and then over a transport. In a broadcast,
+/// rank 0 waits for no other rank.
 class SetUpWithoutMpi : public ::testing::Test {
 protected:
   SetUpWithoutMpi() {
@@ -376,10 +376,10 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
       << texts;
 }
 
-// A producer's ranks may be apart for as long as step_timeout, which may exceed the timeout of a
+// A producer's ranks may reach a call up to step_timeout apart, which may exceed the timeout of a
 // set-up.
 TEST_F(SetUpWithoutMpi, LateConsumerWaitsForAllProducerRanks) {
-  const double lag = config.timeout + 11;  // a rank waits 10 s longer for the others of its group
+  const double lag = config.timeout + 11;  // a rank waits 10 s longer for the rest of its group
   Together first_step(3);
   std::vector<std::future<void>> ranks;
   for (const Rank r : {0, 1})

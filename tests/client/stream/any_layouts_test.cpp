@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 2,000 random pairs of layouts of all kinds, with 1 to 5 dimensions: half of them for streams
-// between two groups, half for redistributions inside one. Every element carries its number; its
+// Tests 2,000 random pairs of layouts of all kinds, with 1 to 5 dimensions: half of them in streams
+// between two groups, half in redistributions inside one group. Every element carries its number; its
 // place follows from the definition.
 #include <gtest/gtest.h>
 
@@ -20,13 +20,13 @@ namespace {
 using index_calc::Index, index_calc::Layout;
 using index_calc::testing::Random, index_calc::testing::Side;
 
-const int pairs = testing_only::rounds(1000);  // between two groups, and as many inside one
+const int pairs = testing_only::rounds(1000);  // between two groups, and the same number inside one
 
 /// Number of times that each kind was drawn; none may be missing.
 using Kinds = std::map<std::string, int>;
 
 /// Returns a layout given by a formula, on some of `ranks` ranks.
-/// @param is_dense  true: it may be skewed, and has no ghost cells or gaps
+/// @param is_dense  whether it has no ghost cells or gaps; if so, it may be skewed
 Layout computed_layout(Random& random, const std::vector<Index>& shape, Rank ranks, bool is_dense) {
   for (;;) {
     Layout layout = is_dense && random.one_in(2)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions that a job may ask about a stream: its fields, the steps that a time needs, whether a
-// step or room for one is there. Uses the public headers only.
+// Tests the questions that a job may ask about a stream: its fields, the steps that a time needs, and
+// whether a step, or room for a step, is available. Uses the public headers only.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -131,7 +131,7 @@ TEST(Asking, DescribesTheBoxesOfSeveralGroups) {
   EXPECT_EQ(jobs.join(), "");
 }
 
-// A consumer's steps are shorter, and then longer, than the producer's, as in the manual.
+// A consumer's steps are first shorter and then longer than the producer's, as in the manual.
 TEST(Asking, FindsTheStepsAroundATime) {
   Jobs jobs;
   const auto rows = Layout::parse("shape=12 grid=2"),
@@ -235,7 +235,7 @@ TEST(Asking, ConsumerPollsForStepsWithoutWaiting) {
     auto in = session.in_stream("s");
     const auto field = in.field<std::int64_t>("f", one_number);
     std::vector<std::int64_t> data(3);
-    // No producer offers the stream yet: both ranks learn that.
+    // No producer offers the stream yet, and both ranks learn that.
     EXPECT_FALSE(in.is_ready());
     EXPECT_EQ(in.begin_step(0), StepStatus::not_ready);
     EXPECT_EQ(in.begin_step(0.05), StepStatus::not_ready);

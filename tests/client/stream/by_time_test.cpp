@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that a consumer asks for by their time. What it must get follows from the definition and
-// from the times of all steps. Every element carries its step and its own global number.
+// Tests consumers that request steps by their time. The steps that they must get follow from the
+// definition and from the times of all steps. Every element carries its step and its own global number.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -295,8 +295,8 @@ TEST(ByTime, CouplesTwoModelsBothWays) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Each model would have to put another step before the other could know the newest one at that
-// time.
+// Each model would have to put another step before the other model could determine the newest step at
+// that time.
 TEST(ByTime, ModelsThatAskTooFarAheadGetDeadlock) {
   World world;
   world.step_timeout = 60;
@@ -386,8 +386,8 @@ TEST(ByTime, LateGroupContinuesFromItsFirstStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A group that asks for the step at an earlier time than that of its first step gets an error that
-// states the latter, and loses nothing. One that asks for the steps around such a time gets the
+// A group that requests the step at a time before its first step gets an error that states the time
+// of its first step, and loses nothing. A group that requests the steps around such a time gets the
 // first step.
 TEST(ByTime, TimeBeforeAllStepsIsAnErrorOrTheFirstStep) {
   World world;
@@ -438,7 +438,7 @@ TEST(ByTime, RanksThatAskForDifferentTimesAreNamed) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Ranks in any other call would be named as well. Neither stream is lost.
+// The error would also name ranks in any other call. Neither stream is lost.
 TEST(ByTime, RanksInDifferentStreamsAreNamed) {
   World world;
   for (const std::string stream : {"s", "t"})
@@ -594,11 +594,11 @@ struct Loss {
   std::string name;
   Rank rank;           ///< the rank that differs from the others
   bool comes;          ///< true: it makes the call after all; false: it frees the stream
-  bool first = false;  ///< true: it gives up the stream first, and the others learn of that
+  bool first = false;  ///< true: it gives up the stream first, and the other ranks learn of that
 };
 class LostByOneRank : public testing::TestWithParam<Loss> {};
 
-// Some ranks leave this collective call for good: none of its messages reaches a later call.
+// Some ranks leave this collective call for good. None of its messages may reach a later call.
 TEST_P(LostByOneRank, LeavesOtherStreamsOfTheSessionUnchanged) {
   const Loss& of = GetParam();
   constexpr Rank ranks = 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of arrays whose extent changes with every step. Every element carries its step and its own
+// Tests streams of arrays whose extent changes with every step. Every element carries its step and its own
 // global index; the owners are computed here from the definition.
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ struct Side {
     return fmt::format("shape={} {}={}{}", shape, copies > 1 ? "mesh" : "grid", grid, more);
   }
   /// Returns the global indices of a rank's elements in the order in which it stores them.
-  /// @param begin, end  its range along the dimension that changes; for a sink, the whole range 0, n
+  /// @param begin, end  its range along the dimension that changes; for a sink, the whole range from 0 to n
   std::vector<Indices> owned(Rank rank, bool is_source, Index begin, Index end) const {
     const Indices c = coords(rank);
     std::vector<Indices> along(axes.size());
@@ -125,12 +125,12 @@ Case draw(Random& random) {
     }
     if (random.one_in(4)) side->copies = 2;
   }
-  const Index most = random.one_in(4) ? 400 : 7;  // short enough to be sent at once, or longer
+  const Index most = random.one_in(4) ? 400 : 7;  // short enough to be sent immediately, or longer
   for (int step = 0; step < 6; ++step) {
     Indices& counts = drawn.counts.emplace_back();
     for (Index c = 0; c < drawn.source.axes[drawn.changing].grid; ++c)
       counts.push_back(random.one_in(3) || step == 3 ? 0 : random.in(0, most));
-    if (step == 5) counts = drawn.counts[4];  // the same again
+    if (step == 5) counts = drawn.counts[4];  // the same counts again
   }
   if (random.one_in(2)) drawn.alpha = 2;
   return drawn;
@@ -154,7 +154,7 @@ void produce(Session& s, const Case& c, const OutConfig& config, bool is_async) 
       out.put_async(0, std::as_bytes(std::span(buffer)));
     } else {
       out.put(0, std::as_bytes(std::span(buffer)));
-      if (config.queue_depth > 0) std::ranges::fill(buffer, -1);  // it belongs to this rank again
+      if (config.queue_depth > 0) std::ranges::fill(buffer, -1);  // belongs to this rank again
     }
     out.end_step();
   }
@@ -329,7 +329,7 @@ TEST(ChangingRows, GoToTheRankThatTheirKeySelects) {
 }
 
 /// Runs a producer and a consumer of two ranks each, and checks that at least `ranks` of them get
-/// the error `why`. A consumer that has been linked by then may get the loss of its peer instead.
+/// the error `why`. A consumer that is already linked may get an error about its lost peer instead.
 void expect_refused(const std::function<void(Session&)>& producer,
                     const std::function<void(Session&)>& consumer, const std::string& why,
                     int ranks) {
@@ -429,7 +429,7 @@ TEST(ChangingRefusals, NameTheExpectation) {
 }
 
 /// Puts keys and rows, each in its own layout.
-/// @param keys, rows  how many each producer rank has
+/// @param keys, rows  numbers of keys and of rows that each producer rank has
 void put_unlike(Session& s, const std::string& keys_layout, const std::string& rows_layout,
                 std::array<std::size_t, 2> keys, std::array<std::size_t, 2> rows) {
   OutStream out(s, "s", {});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumers that let relabel() permute the labels of their layouts before they allocate: a real server,
-// every rank a thread that names its own host. The bytes between hosts are counted, and compared with
-// the minimum over all permutations, computed from the definition.
+// Tests consumers that let relabel() permute the labels of their layouts before they allocate. Uses a
+// real server; every rank is a thread that names its own host. Compares the number of bytes sent between
+// hosts with the minimum over all permutations, computed from the definition.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Hosts random_hosts(Random& random, Rank ranks, Index hosts) {
   return result;
 }
 
-/// Returns how many bytes go between hosts if process[label] takes each label.
+/// Returns how many bytes are sent between hosts if process[label] takes each label.
 Index crossing(const std::vector<std::vector<Index>>& volumes, const Hosts& out, const Hosts& in,
                const std::vector<Rank>& process) {
   Index bytes = 0;
@@ -62,7 +62,7 @@ struct Outcome {
   Index crossed = 0;         ///< bytes between hosts, in one step
 };
 
-/// Plays a stream of two steps and checks every element on all ranks, whichever part each takes.
+/// Runs a stream of two steps and checks every element on all ranks, whichever part each of them takes.
 Outcome play(const Case& wanted, const Hosts& out_hosts, const Hosts& in_hosts, bool relabels,
              const RelabelConfig& config = {}) {
   World world;
@@ -140,7 +140,7 @@ TEST(InRelabeling, MovesTheFewestBytesBetweenHosts) {
   }
 }
 
-/// Rows in the order of the ranks at the producer, in the reverse order at the consumer.
+/// Rows in the order of the ranks for the producer, and in the reverse order for the consumer.
 constexpr const char* rows = "shape=8x3 grid=4x1";
 constexpr const char* reversed = "shape=8x3 grid=4x1 splits0=0/2/4/6/8 owners0=3/2/1/0";
 

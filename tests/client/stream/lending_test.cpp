@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays that a stream borrows instead of copying: queue_depth 0 and put_async, between ranks that
+// Tests arrays that a stream borrows instead of copying: queue_depth 0 and put_async, between ranks that
 // can map each other's memory.
 #include <algorithm>
 #include <atomic>
@@ -48,7 +48,7 @@ TEST(Lending, StepIsHandedOverBeforeEndStepReturns) {
     out.declare(field("a", 2));
     out.declare(field("b", 2));
     SharedArray a(extent / 2);
-    std::vector<std::int64_t> b(extent / 2);  // ordinary: goes through a ring
+    std::vector<std::int64_t> b(extent / 2);  // ordinary: sent through a ring
     for (int step = 0; step < steps; ++step) {
       std::ranges::fill(a.values(), step);
       std::ranges::fill(b, -step);
@@ -56,9 +56,9 @@ TEST(Lending, StepIsHandedOverBeforeEndStepReturns) {
       out.put(0, a.bytes());
       out.put(1, std::as_bytes(std::span(b)));
       out.end_step();
-      // a to both consumers, b to the one that wants it
+      // a goes to both consumers, b only to the one that takes it
       EXPECT_EQ(out.step_statistics().traffic.bytes, 3u * (extent / 2) * 8);
-      std::ranges::fill(a.values(), 99);  // belongs to this rank again
+      std::ranges::fill(a.values(), 99);  // the array belongs to this rank again
       std::ranges::fill(b, 99);
     }
     out.close();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A state whose versions are lent: no copy is kept, readers have leases, and the writer takes a version
-// back when it begins the next one. Every element carries its version and its own global number.
+// Tests a state whose versions are lent: no copy is kept, readers have leases, and the writer takes a
+// version back when it begins the next one. Every element carries its version and its own global number.
 #include <signal.h>
 #include <unistd.h>
 
@@ -139,7 +139,7 @@ TEST_P(LentVersions, AreReadWholeWithoutACopyByTheWriter) {
     if (GetParam().is_shared) {
       EXPECT_EQ(counters.traffic.copied_bytes, 0u);
     }
-    // Through a ring, or chunk by chunk: only what is read is copied.
+    // Only bytes that are read are copied, through a ring or chunk by chunk.
     EXPECT_LE(counters.traffic.copied_bytes, counters.traffic.bytes);
   });
   for (const auto& [name, ranks] : {std::pair{"one", 1}, std::pair{"three", 3}})
@@ -198,7 +198,7 @@ TEST_P(LentVersions, WaitForAReaderWithinItsLease) {
 }
 
 // When begin_step has failed, the arrays belong to the writer again: a reader that joins then gets
-// the next version, and never the one whose arrays may have changed.
+// the next version, and never the version whose arrays may have changed.
 TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
   Event has_left, has_failed;
   std::atomic<std::uint64_t> first_after = 0;
@@ -210,7 +210,7 @@ TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
     has_left.wait(1);
     wire::Explain question;
     question.set_agreement(1);
-    s.control().explain(question);  // then the server's earlier messages have arrived
+    s.control().explain(question);  // returns after the server's earlier messages
     std::uint64_t next = 1;
     try {
       // A begin_step that learns of the loss while it waits begins the step; the next one fails.
@@ -252,9 +252,9 @@ TEST_P(LentVersions, AreNotOfferedAfterBeginStepHasFailed) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// A reader does not read before its lease ends: the version is taken back from all its ranks, which
-// get an error that says so, and see no element of a newer version. Another reader continues, and a
-// new one begins.
+// A reader does not read before its lease ends. The version is taken back from all its ranks, which
+// get an error that says so and see no element of a newer version. Another reader continues, and a
+// new reader begins.
 TEST_P(LentVersions, AreTakenBackAfterTheLease) {
   Event has_begun, has_taken, is_overwritten, has_new_one;
   world.start("writer", 2, [&](Session& s) {
@@ -275,7 +275,7 @@ TEST_P(LentVersions, AreTakenBackAfterTheLease) {
     is_overwritten.wait(2);
     wire::Explain question;
     question.set_agreement(1);
-    s.control().explain(question);  // then the server's earlier messages have arrived
+    s.control().explain(question);  // returns after the server's earlier messages
     try {
       r->in.get(0, r->array.bytes());
       EXPECT_TRUE(r->array.is_all_of(0));  // a mapped array keeps its contents

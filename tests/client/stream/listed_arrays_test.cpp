@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of arrays whose ranks list what they own: points, segments, boxes, mixed with layouts given by
-// formulas. Every element carries its number and its step.
+// Tests streams of arrays whose ranks list what they own (points, segments or boxes), mixed with layouts
+// given by formulas. Every element carries its number and its step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -109,7 +109,7 @@ Index number_of(const std::vector<Index>& index, const std::vector<Index>& shape
   return number;
 }
 
-/// A part of an array of shape `from` that goes, with its dimensions permuted, to a part of an array of shape `to`.
+/// A part of an array of shape `from` that is moved, with its dimensions permuted, to a part of an array of shape `to`.
 struct TakenPart {
   std::vector<Index> from, to, extents, from_origin, to_origin;  // extents, to_origin: as in `to`
   std::vector<std::size_t> axes;
@@ -128,7 +128,7 @@ struct TakenPart {
       to.push_back(to_origin.back() + extents.back() + (random.one_in(2) ? 0 : random.in(0, 2)));
     }
   }
-  /// Returns the number, in `from`, of the element that goes to element `number` of `to`; -1 if none does.
+  /// Returns the number, in `from`, of the element that is moved to element `number` of `to`; -1 if there is none.
   Index source_of(Index number) const {
     const auto index = index_of(number, to);
     std::vector<Index> source(from.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time and attributes, as set by the ranks of a producer and seen by every rank of a consumer.
+// Tests time and attributes, which the ranks of a producer set and every rank of a consumer reads.
 #include <atomic>
 #include <map>
 #include <span>

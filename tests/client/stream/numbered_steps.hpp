@@ -58,7 +58,7 @@ public:
       out.begin_step();
       part_.fill(step_);
       out.put(0, part_.bytes());
-      if (is_queued_) part_.fill(999);  // it belongs to this rank again
+      if (is_queued_) part_.fill(999);  // the part belongs to this rank again
       out.end_step();
       part_.fill(999);
     }

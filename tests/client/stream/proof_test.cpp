@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Producers that prove the data they send (session key `proof`), as an application sees them.
+// Tests producers that prove the data that they send (session key `proof`), as an application sees them.
 #include <algorithm>
 #include <atomic>
 #include <numeric>
@@ -28,7 +28,7 @@ class Proof : public ::testing::TestWithParam<World::Way> {};
 INSTANTIATE_TEST_SUITE_P(Transports, Proof,
                          ::testing::Values(World::Way::local, World::Way::loopback));
 
-// 2 ranks store the elements in other places than 3; only the element numbers are the same.
+// The two sides store the elements in different places; only the element numbers are the same.
 TEST_P(Proof, CountsBytesThatArriveUnchanged) {
   ProvedWorld world(GetParam());
   constexpr int steps = 3;

@@ -38,7 +38,7 @@ struct Producing {
   }
 };
 
-/// A consumer that asks for the next of its layouts after every `pause` steps, and takes all steps.
+/// Runs a consumer that requests its next layout after every `pause` steps and takes all steps.
 /// @param holds  called once on rank 0, when the last layout has taken effect
 void consume(Session& s, const std::vector<Side>& sides, std::uint64_t pause,
              const Producing& producer, const InConfig& config, Index volume,
@@ -461,7 +461,7 @@ TEST(RedeclaringConsumersAlone, ContinuesWhileServersDie) {
   EXPECT_EQ(ended, 2 * ranks);
 }
 
-/// The producer is lost before it has applied the redeclaration: the next producer begins with it.
+/// The producer is lost before it has applied the redeclaration, which takes effect with the next producer.
 TEST(RedeclaringConsumersAlone, HoldsInTheNextEpoch) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_asked = false;
@@ -584,7 +584,7 @@ INSTANTIATE_TEST_SUITE_P(KnownOn, RedeclaringAfterALoss,
                                                                : "last";
                          });
 
-/// Every pair of ranks that shares elements has one message per step; bytes are those of the array.
+/// Every pair of ranks that shares elements has one message per step; the bytes are those of the array.
 TEST(RedeclaringConsumersAlone, CountersContinue) {
   World world;
   std::atomic<bool> holds = false;
@@ -616,7 +616,7 @@ TEST(RedeclaringConsumersAlone, CountersContinue) {
     EXPECT_EQ(in.statistics().traffic.bytes, 64 * in.statistics().steps);
   });
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_EQ(put, 2 * of_rows + 4 * of_columns);  // of both ranks
+  EXPECT_EQ(put, 2 * of_rows + 4 * of_columns);  // messages of both ranks
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams whose producer declares its layouts again between steps. Every element carries its number and
-// its step.
+// Tests streams whose producer redeclares its layouts between steps. Every element carries its number
+// and its step.
 #include "tests/client/stream/redeclaring.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace tremula::client {
 namespace {
 
-/// The layouts of a producer in the course of its steps.
+/// The sequence of layouts that a producer uses for its steps.
 struct Course {
   std::vector<Side> sides;
   std::vector<std::size_t> side_of;  // shape: [step]
@@ -47,7 +47,7 @@ void produce(Session& s, const Course& course, const OutConfig& config) {
   EXPECT_EQ(out.statistics().steps, course.steps());
 }
 
-/// Takes all steps and checks every element. Returns how many there were.
+/// Takes all steps and checks every element. Returns the number of steps.
 std::uint64_t consume(Session& s, const Side& side, const Course& course, const InConfig& config,
                       Index volume) {
   InStream in(s, "s", config);
@@ -178,7 +178,7 @@ TEST(RedeclaringAlone, ConsumersMayJoinLateAndLeave) {
   EXPECT_EQ(late_steps, 5);
 }
 
-/// The consumer closes when it would next receive the other layouts.
+/// The consumer closes just before it would receive the other layouts.
 TEST(RedeclaringAlone, OnlyConsumerMayLeaveInstead) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_closed = false;
@@ -265,14 +265,14 @@ TEST(RedeclaringAlone, FailedLinkIsReportedWithStepAndProducer) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The server goes away at the repeated set-up of the second of two links, for longer than a stream
-/// that has other consumers waits for one, and longer than another rank then waits for rank 0.
+/// When the second of two links is set up again, the server is gone for longer than a stream that has
+/// other consumers waits for a consumer, and for longer than another rank then waits for rank 0.
 TEST(RedeclaringAlone, SetsUpAllLinksWhileTheServerIsAway) {
   transport::Network network(8192);
   World world;
   world.step_timeout = 60;
   world.stop_server();
-  world.start_server();  // the first one has no number: its sessions bring nothing to the next
+  world.start_server();  // the first has no number: its sessions carry nothing over
   std::once_flag has_gone;
   std::thread comes_back;
   world.other_way = [&] {
@@ -393,7 +393,7 @@ TEST(RedeclaringAlone, RefusalLeavesTheStreamUnchanged) {
 TEST(RedeclaringAlone, ContinuesAfterAServerRestart) {
   World world(8192, World::Way::local);
   world.stop_server();
-  world.start_server();  // the first one has no number: its sessions bring nothing to the next
+  world.start_server();  // the first has no number: its sessions carry nothing over
   const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
   std::atomic<bool> is_again = false, has_step = false;
   const auto is_soon = [](const std::atomic<bool>& what) {
@@ -438,8 +438,8 @@ TEST(RedeclaringAlone, ContinuesAfterAServerRestart) {
   EXPECT_EQ(steps, 5u);
 }
 
-/// Each group waits in redeclare for the other one's next begin_step, which follows the other's
-/// redeclare.
+/// Each group waits in redeclare for the next begin_step of the other group, which would follow that
+/// group's redeclare.
 TEST(RedeclaringAlone, TwoGroupsThatRedeclareAtOnceGetDeadlock) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
@@ -470,7 +470,7 @@ TEST(RedeclaringAlone, TwoGroupsThatRedeclareAtOnceGetDeadlock) {
   std::cout << "reported within " << seconds.count() << " s\n";
 }
 
-/// Every pair of ranks that shares elements has one message per step; bytes are those of the array.
+/// Every pair of ranks that shares elements has one message per step; the bytes are those of the array.
 TEST(RedeclaringAlone, CountersContinue) {
   World world;
   const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");

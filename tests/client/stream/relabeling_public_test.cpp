@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relabeling as applications use it, through the public headers only: between two jobs with a
+// Tests relabeling as applications use it, through the public headers only: between two jobs with a
 // server, and inside one job. Ranks are threads.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using namespace tremula;
 using tremula::testing::Jobs;
 
-/// Returns the elements of a matrix that `label` holds in a step: each is its number plus `step`.
+/// Returns the elements of a matrix that `label` holds in a step. Each is its number plus `step`.
 std::vector<double> part_of(const Layout& layout, int label, double step) {
   const auto local = layout.local(label);
   const Index columns = layout.shape()[1];

@@ -113,7 +113,7 @@ TEST(Relabeling, WeighsFieldsByTheTypesOfTheProducer) {
                                          field("small", f64, "shape=8 grid=2 members=1/0")};
   const std::vector<std::string> hosts{"a", "b"};
   const auto found = relabel(wanted, producer, hosts, Method::exact);
-  EXPECT_EQ(found.process, unchanged(2));  // the small array alone would be relabeled
+  EXPECT_EQ(found.process, unchanged(2));  // on its own, the small array would be relabeled
   EXPECT_EQ(found.after, 8);
   EXPECT_EQ(relabel(std::span(wanted).last(1), producer, hosts, Method::exact).process,
             (std::vector<Rank>{1, 0}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of a state that serve it to other readers. Every element carries its version and its own global
-// number.
+// Tests readers of a state that serve it to other readers. Every element carries its version and its own
+// global number.
 #include <signal.h>
 #include <unistd.h>
 
@@ -90,7 +90,7 @@ public:
     while (!ask_root(session, [&] { return event.has_occurred(count); }))
       take(core::Deadline::after(0.02));
   }
-  /// Takes one whole version and checks every element.
+  /// Takes one complete version and checks every element.
   Begun take(std::optional<core::Deadline> until) {
     const Begun begun = in.begin(until);
     if (begun == Begun::epoch) seen.push_back(epoch);
@@ -230,7 +230,7 @@ TEST_P(Serving, ReaderSwitchesWhenItsSourceLeaves) {
   EXPECT_EQ(seen[0], seen[2]);
 }
 
-// Both readers lose the writer, one of them through the other, and continue with the next one.
+// Both readers lose the writer, one of them through the other, and continue with the next writer.
 TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
   Event has_put, first_has_one, second_has_one, lost, both_have_it;
   world.start("one", 2, [&](Session& s) {
@@ -278,7 +278,7 @@ TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The first reader got one field of two, so it has no whole version.
+// The first reader took only one of two fields, so it has no complete version.
 TEST_P(Serving, OnlyWholeVersionsAreServed) {
   Event first_has_one, second_has_one;
   const auto declare_other = [](Session& s, auto& stream) {
@@ -438,8 +438,8 @@ TEST(ReaderProcess, DISABLED_Serves) {
   r.take_all();
 }
 
-// The kill comes in the middle of a step, or between two: each version counts on all ranks or on none, and
-// no rank gets an older one.
+// The source is killed in the middle of a step, or between two steps. Each version counts on all ranks or
+// on none, and no rank gets an older version.
 TEST(ServingReader, ReaderOfAKilledSourceUsesTheWriter) {
   for (const bool is_in_step : {true, false}) {
     SCOPED_TRACE(is_in_step);

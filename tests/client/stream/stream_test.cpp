@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole streams in one process: a real server on a free port, every rank a thread with a session of
-// its own, data over loopback. tests/coupled has the cases that need separate jobs.
+// Tests complete streams in one process: a real server on a free port, ranks that are threads with
+// their own sessions, and data over loopback. tests/coupled has the cases that need separate jobs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ void put_steps(Session& session, std::uint64_t first, std::uint64_t count, OutSt
 }
 
 /// Takes at most `at_most` steps and checks every element. Returns the number of the first step and
-/// how many steps there were.
+/// the number of steps.
 std::pair<std::uint64_t, std::uint64_t> take_steps(Session& session, InStream& in,
                                                    const Layout& layout,
                                                    std::uint64_t at_most = ~0ull) {
@@ -397,8 +397,8 @@ struct PassingConsumer {
   ~PassingConsumer() { ++all.left; }
   PassingConsumers& all;
 };
-/// Runs a producer of one rank that puts a step without consumers and stays until `count` of them
-/// have left.
+/// Runs a producer of one rank that puts a step without consumers and stays until `count` consumer
+/// ranks have left.
 void produce_for(Session& s, PassingConsumers& consumers, int count) {
   OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
   const auto field = row_field(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing here waits: one thread plays all ranks.
+// No test waits, because one thread plays all ranks.
 #include "client/waiting/words.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ protected:
                           .code = core::Errc::mismatch,
                           .why = std::to_string(value)});
   }
-  /// Returns the value that counts for the round; -1 while it is not known.
+  /// Returns the value that counts for the round; -1 if it is not yet known.
   int value_of(core::Rank rank, std::uint64_t round) {
     const auto word = words_[at(rank)].receive(groups_[at(rank)], subject, round);
     if (!word) return -1;

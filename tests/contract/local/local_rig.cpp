@@ -18,7 +18,7 @@ using transport::Local, transport::HybridTransport, transport::Loopback, transpo
 
 std::unique_ptr<transport::Transport> make_local() { return std::make_unique<Local>(); }
 
-/// Returns the largest number of participants: each takes two descriptors while it connects.
+/// Returns the largest number of participants. Each needs two descriptors while it connects.
 Rank participants() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -31,7 +31,7 @@ std::unique_ptr<Rig> make_rig() {
       [](Side survivor, Traffic traffic) { return start_victim(make_local, survivor, traffic); });
 }
 
-/// Returns a factory for rigs of local together with loopback.
+/// Returns a factory for rigs that combine local with loopback.
 /// @param machines  number of machines among which the participants are distributed
 RigFactory rig_of(std::string name, int machines) {
   return {std::move(name), [machines]() -> std::unique_ptr<Rig> {

@@ -10,7 +10,8 @@ namespace {
 
 using transport::Loopback, transport::Network;
 
-/// A thread in place of a process. kill() makes the network lose its messages, then ends it.
+/// A thread in place of a process. kill() makes the network lose the thread's messages, then ends the
+/// thread.
 class LostThread final : public Victim {
 public:
   LostThread(Network& network, Side survivor, Traffic traffic) : network_(network) {

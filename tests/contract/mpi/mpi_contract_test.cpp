@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every test of the transport contract in two jobs of its own, so that a connect that MPI
+// Runs every test of the transport contract in two separate jobs, so that a connect that MPI
 // cannot interrupt does not affect any other test.
 #include <gtest/gtest.h>
 
@@ -17,15 +17,15 @@ using coupled::Arguments, coupled::Deadline, coupled::Job, coupled::Launcher, co
     coupled::Stage;
 
 constexpr double test_seconds = 60;
-/// Open MPI 4.1 may itself end or hold the survivor of a lost peer (transport/mpi/README.md). Such
-/// a run says nothing about Tremula and is repeated, at most this many times.
+/// Open MPI 4.1 may itself end or block the survivor of a lost peer (transport/mpi/README.md). Such
+/// a run shows nothing about Tremula and is repeated, at most this many times.
 constexpr int most_stopped_by_mpi = 5;
 
-/// Starts jobs that are to be killed: a rank that is to lose a peer leaves a note (mpi_rank.cpp).
+/// Starts jobs that will be killed. A rank that needs a peer to lose leaves a note (mpi_rank.cpp).
 class VictimStarter {
 public:
   explicit VictimStarter(Stage& stage) : stage_(stage) {}
-  /// Starts the next victim that a note asks for, and writes a note when it has died.
+  /// Starts the next victim that a note requests, and writes a note when the victim has died.
   void poll() {
     const std::string name = "victim" + std::to_string(victims_);
     std::ifstream note(stage_.directory() / name);

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory in which every process writes notes and reads those of the others.
+/// A directory in which every process writes notes and reads the notes of the others.
 class Board {
 public:
   explicit Board(fs::path directory) : directory_(std::move(directory)) {}
@@ -34,7 +34,7 @@ public:
     std::ofstream(draft) << text;
     fs::rename(draft, directory_ / name);
   }
-  /// Returns the text of a note; waits until there is one.
+  /// Waits until a note exists and returns its text.
   std::string read(const std::string& name, Endpoint* link) const {
     const auto deadline = Deadline::after(patience_seconds);
     for (;;) {

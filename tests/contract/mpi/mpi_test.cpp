@@ -116,7 +116,7 @@ TEST_P(TransportContract, EndsInOrderAfterItsPeerHasLeft) {
       finish(*link, both);
     }
     const pid_t peer = pid_of_peer(self);
-    // The rank that closes first waits in vain for the goodbye of its peer, and MPI keeps the link.
+    // The rank that closes first waits in vain for its peer's goodbye, and MPI keeps the link.
     if (self.side == Side::producer) links.clear();
     self.meet(nullptr);
     links.clear();

@@ -17,7 +17,7 @@ using transport::HybridTransport, transport::Tcp;
 
 std::unique_ptr<transport::Transport> make_tcp() { return std::make_unique<Tcp>(); }
 
-/// Returns the largest number of participants: each takes two descriptors, and two more for its
+/// Returns the largest number of participants. Each needs two descriptors, and two more for its
 /// connection to the other side.
 Rank participants() {
   rlimit limit{};
@@ -32,9 +32,10 @@ std::unique_ptr<Rig> make_rig() {
       /*is_readable=*/true);
 }
 
-/// Returns a rig of tcp together with shared memory.
+/// Returns a rig that combines tcp with shared memory.
 std::unique_ptr<Rig> make_hybrid_rig() {
-  const auto dealt = std::make_shared<std::atomic<int>>(0);  // alternately to two machines
+  // Participants are dealt to two machines alternately.
+  const auto dealt = std::make_shared<std::atomic<int>>(0);
   return std::make_unique<ThreadRig>(
       participants() / 2, "local+" + first_way(*make_tcp()),
       [dealt] {

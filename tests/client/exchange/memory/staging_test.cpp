@@ -25,7 +25,7 @@ void* first_page(std::span<std::byte> memory) {
   return std::align(page_bytes(), page_bytes(), begin, room);
 }
 
-/// Returns how many whole pages of `memory` were never touched, according to the system.
+/// Returns how many whole pages of `memory` were never touched, as reported by the system.
 std::size_t untouched_pages(std::span<std::byte> memory) {
   void* const begin = first_page(memory);
   const auto* const end = memory.data() + memory.size();
@@ -36,7 +36,7 @@ std::size_t untouched_pages(std::span<std::byte> memory) {
       std::ranges::count_if(pages, [](unsigned char p) { return (p & 1) == 0; }));
 }
 
-// Only room for a step is requested: no step is packed.
+// The test requests only room for a step; it does not pack one.
 TEST(StepStaging, IsTouchedInTheBackgroundBeforeAStepNeedsIt) {
   constexpr std::size_t bytes = std::size_t{32} << 20;
   constexpr int populate_write = 23;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges with another path in the list, which only this file knows, and without each of the
-// others in turn; which path a part gets. Every element carries its own global number.
+// Runs exchanges with an additional path, which only this file has, and without each of the other
+// paths in turn. Also tests which path a part gets. Every element carries its own global number.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ private:
 };
 
 /// Moves three steps of two fields from 2x1 to 1x3 ranks and checks every element.
-/// @return how many bytes the compared hashes cover
+/// @return number of bytes that the compared hashes cover
 std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_readable) {
   const auto fields = [](const std::string& layout) {
     auto both = field(layout);
@@ -167,7 +167,7 @@ TEST(Paths, AcceptANewPathThatIsInTheList) {
   EXPECT_EQ(Inverting::parts_sent, 12 * 3 * 2 * 6);
 }
 
-/// Makes sources send hashes and sinks compare them while it lives.
+/// While an object of this type exists, sources send hashes and sinks compare them.
 struct Proved {
   Proved() { Coupling::is_proved = true; }
   ~Proved() { Coupling::is_proved = Inverting::corrupts = false; }

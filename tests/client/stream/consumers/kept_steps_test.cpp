@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumers that join late begin with a kept step; readers of a state; consumers that share the
-// steps. Every element carries its step and its own global number.
+// Tests consumers that join late and begin with a kept step, readers of a state, and consumers that
+// share the steps. Every element carries its step and its own global number.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -55,7 +55,7 @@ TEST_P(LateConsumer, BeginsWithTheStepThatItAsksFor) {
       while (c.in.statistics().transport.empty())
         is_begun = c.in.begin_step_until(core::Deadline::after(0.1)).value_or(false);
       if (s.rank() == 0) has_begun.set();
-      if (is_begun) {  // rank 0, linked in the same call, was quicker
+      if (is_begun) {  // rank 0, linked in the same call, already let the producer continue
         c.steps.push_back(c.in.step());
         c.take();
       }
@@ -246,7 +246,7 @@ TEST(State, GivesAReaderTheNewestVersion) {
     EXPECT_EQ(c.in.step(), 4u);
     if (s.rank() == 0) has_read.set();
     is_written.wait(2);
-    c.take();  // whole, although 35 newer ones have been put since
+    c.take();  // complete, although 35 newer versions have been put since
     EXPECT_TRUE(c.begin());
     EXPECT_EQ(c.in.step(), 39u);
     c.take();
@@ -271,8 +271,8 @@ TEST(State, GivesAReaderTheNewestVersion) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Each step goes to exactly one of the groups that share the steps, whatever their pace; a consumer
-// that does not share gets them all.
+// Each step goes to exactly one of the groups that share the steps, whatever their pace. A consumer
+// that does not share gets all steps.
 TEST(Share, GivesEachStepToOneOfTheGroups) {
   for (const int depth : {0, 1, 3}) {
     SCOPED_TRACE(depth);
@@ -319,7 +319,7 @@ TEST(Share, GivesEachStepToOneOfTheGroups) {
   }
 }
 
-// When a group leaves, at most one step is lost with it, and the others get all that follow.
+// When a group leaves, at most one step is lost with it, and the other groups get all later steps.
 TEST(Share, ContinuesWithoutAGroupThatLeaves) {
   World world;
   std::mutex mutex;
@@ -411,7 +411,8 @@ TEST(Share, GivesNoStepToAGroupThatHasFailed) {
       Consumer c(s, {.steps = Steps::share});
       EXPECT_TRUE(c.begin());
       has_begun.wait();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // lets the producer find no room
+      // Gives the producer time to find no room.
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }  // frees the stream inside the step
     has_failed.set();
   });

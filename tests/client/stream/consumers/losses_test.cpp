@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error that one side gets when it has lost the other.
+// Tests the error that one side gets when it has lost the other side.
 #include <gtest/gtest.h>
 
 #include <atomic>

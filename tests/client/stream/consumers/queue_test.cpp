@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps for which a consumer's queue has no room. Every element carries its step and its own global
-// number.
+// Tests steps for which a consumer's queue has no room. Every element carries its step and its own
+// global number.
 #include <random>
 
 #include "tests/client/stream/numbered_steps.hpp"
@@ -55,12 +55,12 @@ TEST(Queue, DropOldestKeepsTheNewestAndBegunSteps) {
     p.put_to(1);
     while (!p.out.poll_ready()) std::this_thread::yield();
     is_begun.wait(2);
-    p.put_to(10);  // 0 is being taken; 8 and 9 are kept
+    p.put_to(10);  // step 0 is being taken; steps 8 and 9 are kept
     EXPECT_EQ(p.out.statistics().dropped, 7u);
     EXPECT_TRUE(p.out.poll_ready()) << "the next step must not wait for a consumer";
     is_full.set();
     is_second_begun.wait();
-    p.put_to(20);  // rank 1 still has 0, and rank 0 has 8, which rank 1 must get as well
+    p.put_to(20);  // rank 1 still has step 0, and rank 0 has step 8, which rank 1 must get too
     EXPECT_EQ(p.out.statistics().dropped, 7u + 10u);
     is_full_again.set();
     p.out.close();
@@ -94,7 +94,7 @@ TEST(Queue, DropOldestKeepsTheNewestAtDepthOne) {
     Producer p(s, {.queue_depth = 1, .when_full = WhenFull::drop_oldest});
     p.put_to(1);
     is_begun.wait();
-    p.put_to(5);  // 0 is being taken, so there is no room even for the newest step
+    p.put_to(5);  // step 0 is being taken, so not even the newest step has room
     EXPECT_EQ(p.out.statistics().dropped, 4u);
     is_full.set();
     p.out.close();
@@ -157,7 +157,7 @@ TEST(Queue, ConsumerOfTheLatestStepDelaysNoOtherJob) {
 }
 
 // Ranks that run at different paces may be at different steps. A rank that lags first gets the step
-// that the others have taken; then all get the newest one.
+// that the other ranks have taken; then all ranks get the newest step.
 TEST(Queue, LatestStepReachesRanksAtDifferentSteps) {
   for (const bool asks_for_a_third : {false, true}) {
     SCOPED_TRACE(asks_for_a_third);
@@ -167,12 +167,12 @@ TEST(Queue, LatestStepReachesRanksAtDifferentSteps) {
       Producer p(s, {});
       p.put_to(1);
       is_begun.wait(2);
-      p.put_to(10);  // 0 is being taken
+      p.put_to(10);  // step 0 is being taken
       is_ended.set();
       is_apart.wait();
       p.put_to(11);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      p.put_to(50);  // rank 1 still has 0, and rank 0 has 9, or asks for the next one
+      p.put_to(50);  // rank 1 still has step 0; rank 0 has step 9 or requests the next step
       is_full.set();
       p.out.close();
       EXPECT_EQ(p.out.statistics().dropped, 47u);
@@ -201,8 +201,8 @@ TEST(Queue, LatestStepReachesRanksAtDifferentSteps) {
   }
 }
 
-// The next step is requested when it is begun, not when the previous one ends: it is not stale even
-// if the consumer computes between the two.
+// The next step is requested when it is begun, not when the previous step ends, so it is not stale
+// even if the consumer computes in between.
 TEST(Queue, LatestStepIsTheLatestWhenItBegins) {
   World world;
   Event has_ended, is_full;
@@ -291,7 +291,7 @@ TEST(Queue, BytesBoundItsSteps) {
 }
 
 // Producer ranks learn of a failure at different moments. They must agree on the group that gets a
-// step: no group would get all of a step that only some ranks sent over the failed link.
+// step, because no group would get all of a step that only some ranks sent over the failed link.
 TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
   World world;
   Event are_put, failing_has_taken, is_next_begun;
@@ -309,7 +309,7 @@ TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
                   .empty();
     };
     while (!has_both()) p.out.serve(core::Deadline::after(0.05));
-    p.put_to(4);  // two steps for each group: neither has taken any yet
+    p.put_to(4);  // two steps for each group: neither group has taken any yet
     are_put.set();
     failing_has_taken.wait();
     p.put_to(5);  // fails on one rank
@@ -348,7 +348,7 @@ TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-/// The steps that each rank of each group saw, and how many it did not get.
+/// The steps that each rank of each group saw, and the number of steps that it did not get.
 class Seen {
 public:
   void add(const std::string& group, const Numbers& steps, std::uint64_t dropped) {
@@ -356,8 +356,8 @@ public:
     all_[group].emplace_back(steps, dropped);
   }
   /// Checks that all ranks of the group saw the same steps.
-  /// @param steps  how many steps the producer put
-  /// @return how many of them the group did not get
+  /// @param steps  number of steps that the producer put
+  /// @return number of steps that the group did not get
   std::uint64_t check(const std::string& group, std::uint64_t steps) {
     const auto& ranks = all_[group];
     if (ranks.empty()) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stranger or a dead path while a stream runs: only the failed link ends, and long before any deadline.
-// All limits are far beyond the duration of a test.
+// Tests streams that meet a stranger or a dead path: only the failed link ends, long before any deadline.
+// All time limits are far longer than a test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ void put(Session& s, OutStream& out) {
   out.put(0, std::as_bytes(std::span(data)));
   out.end_step();
 }
-/// Takes all steps that are left and checks every element. Returns how many there were.
+/// Takes all remaining steps and checks every element. Returns the number of these steps.
 std::uint64_t take_all(Session& s, InStream& in) {
   std::uint64_t count = 0;
   std::vector<std::int64_t> data(static_cast<std::size_t>(extent / s.size()));
@@ -91,7 +91,7 @@ std::uint64_t take_all(Session& s, InStream& in) {
 }
 
 /// A consumer of one rank that talks to the server without a session, and answers the producer only
-/// as far as a test wants.
+/// as far as a test requires.
 class Stranger {
 public:
   Stranger(const World& world, Network& network, const std::string& group, Rank producers)
@@ -193,8 +193,8 @@ private:
   std::uint64_t link_ = 0;
 };
 
-/// A stream of two producer ranks with a healthy consumer of three. Strangers come while it runs.
-/// It ends once the test has done with them, and the healthy consumer must have every step.
+/// A stream of two producer ranks with a healthy consumer of three ranks. Strangers join while it runs.
+/// It ends once the test has finished with them; the healthy consumer must have every step.
 class LinkLife : public ::testing::Test {
 protected:
   LinkLife() { world.step_timeout = far_too_long; }
@@ -256,7 +256,7 @@ protected:
     }
     return mute;
   }
-  /// Checks that a consumer that comes after the strangers is linked, and that no step takes long.
+  /// Checks that a consumer that joins after the strangers is linked, and that no step takes long.
   void come_late() {
     std::atomic<int> late = 0;
     world.start(
@@ -322,7 +322,7 @@ TEST_F(LinkLife, DropsOnlyAConsumerThatNeverAnswers) {
 }
 
 TEST_F(LinkLife, IsNotDelayedByManyThatNeverConnect) {
-  run([&] {  // more than are linked at a time
+  run([&] {  // more than can be linked at a time
     const auto mute = strangers(66, [](Stranger& each) {
       each.subscribe();
       each.send_address();  // and sends nothing after that
@@ -390,7 +390,7 @@ TEST(LinkLifeAtItsEnd, DeliversKeptStepsOverAnOfferWithAChoice) {
   }
 }
 
-// The group in the middle, a consumer that has a reader of its own, has waited for its producer for
+// The group in the middle is a consumer that has its own reader. It has waited for its producer for
 // longer than step_timeout while that reader is still looking for its choices. The producer sends
 // its step once the reader is linked.
 TEST(LinkLifeLate, HoldsALongCallForChoices) {
@@ -463,8 +463,8 @@ TEST(LinkLifeLate, HoldsALongCallForChoices) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Before the first step each consumer that the stream needs has the full `timeout`, whatever its layout and however
-// many are linked.
+// Before the first step, each consumer that the stream needs has the full `timeout`, regardless of its layout and of
+// the number of consumers that are linked.
 TEST(LinkLifeLate, GivesANeededConsumerWithListsMoreTime) {
   World world;
   world.step_timeout = far_too_long;
@@ -510,8 +510,8 @@ TEST(LinkLifeLate, GivesANeededConsumerWithListsMoreTime) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Rank 1 begins a step while the first consumer is there, rank 0 after it has left: no other
-// consumer is there, so rank 0 gives the next one the full `timeout`.
+// Rank 1 begins a step while the first consumer is linked, rank 0 after that consumer has left. No
+// other consumer is linked then, so rank 0 gives the next consumer the full `timeout`.
 TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
   World world;
   world.step_timeout = far_too_long;
@@ -521,8 +521,8 @@ TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
     const int number = made++;  // 0 and 1: producer, 2: first consumer, 3: second consumer
     const auto looks = [&, number] { is_asked = is_asked || number == 3; };
     const auto opens = [number] {
-      // Longer than a stream that has other consumers waits for one, and than another rank then
-      // waits for rank 0.
+      // Longer than a stream that has other consumers waits for a consumer, and longer than another
+      // rank then waits for rank 0.
       if (number == 3) sleep_for(22);
     };
     return std::make_unique<Choosing>(world.network(), looks, opens);
@@ -536,7 +536,7 @@ TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
         if (s.rank() == 0) {
           await([&] { return has_left.load(); });
           sleep_for(
-              0.5);  // until both ranks know, and rank 0 knows that the second consumer is there
+              0.5);  // until both ranks know that it left and rank 0 knows the second consumer
         }
         is_begun = is_begun || s.rank() == 1;
         for (int step = 0; step < 2; ++step) put(s, out);
@@ -570,8 +570,8 @@ TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// The stream that the second group reads is linked during a call of the first one, which then waits
-// for data from the second one.
+// The stream that the second group reads is linked during a call of the first group, which then waits
+// for data from the second group.
 TEST(LinkLifeBothWays, MeetsOverAnOfferWithAChoice) {
   World world;
   world.step_timeout = far_too_long;
@@ -652,8 +652,8 @@ TEST_F(LinkLife, DropsOnlyAConsumerThatTakesNoStep) {
   });
 }
 
-/// The rank that throws in the middle of a step: it continues, and so does its session, so only the
-/// stream shows the failure.
+/// The rank that throws in the middle of a step. The rank and its session continue, so only the stream
+/// shows the failure.
 struct Culprit {
   std::string group;
   Rank rank;
@@ -696,8 +696,8 @@ TEST_P(InAStep, ExceptionOfOneRankEndsItOnBothSides) {
         play(s, [&](bool is_culprit) {
           OutStream out(s, "s", {.wait_for_consumers = wait_for_consumers});
           out.declare(field(producers));
-          if (wait_for_consumers == 0)
-            while (out.peer_statistics().empty()) put(s, out);  // the same on all ranks
+          if (wait_for_consumers == 0)  // peer_statistics() is equal on all ranks
+            while (out.peer_statistics().empty()) put(s, out);
           const auto first = out.statistics().steps;
           while (!is_culprit || out.statistics().steps < first + 3) put(s, out);
           out.begin_step();
@@ -718,7 +718,7 @@ TEST_P(InAStep, ExceptionOfOneRankEndsItOnBothSides) {
               in.end_step();
               last = in.step();
             }
-          } catch (const Error& e) {  // the stream's number of the step, not how many were taken
+          } catch (const Error& e) {  // the step's number in the stream, not in this rank's count
             const auto place = last ? fmt::format("step {}: ", *last + 1) : "first step: ";
             if (!is_culprit) {
               EXPECT_TRUE(std::string(e.what()).starts_with("stream 's', " + place)) << e.what();
@@ -766,7 +766,7 @@ TEST(InAStepOfTheRoot, LateRankLearnsWhyTheRootGaveUp) {
       if (rank == 1) {
         wait(has_given_up);
         session->control().explain(
-            {});  // its answer comes after everything that the server sent before
+            {});  // its answer arrives after everything that the server sent before
         try {
           out.begin_step();
         } catch (const Error& e) {

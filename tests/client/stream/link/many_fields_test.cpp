@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of thousands of fields, of many sizes and several types, including fields without
-// elements on a rank, and its cost in plans, packages and messages.
+// Tests a stream of thousands of fields of many sizes and several types, some of them without elements
+// on a rank, and its cost in plans, packages and messages.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -109,7 +109,7 @@ TEST(StreamOfManyFields, HasManySizes) {
   EXPECT_EQ(bytes, steps * whole);
 }
 
-/// The cost of an exchange plan.
+/// The costs of an exchange plan.
 struct Costs {
   std::size_t plans = 0, packages = 0, messages = 0, parts = 0;
   friend bool operator==(const Costs&, const Costs&) = default;

@@ -178,8 +178,8 @@ TEST_P(StoppedConsumer, DelaysNoOtherRank) {
       environment, file.string() + ".log");
   await_state(stopping->pid(), true);
   const std::uint64_t stopped_at = put;
-  // While it is stopped during its set-up, the others continue for longer than a call waits for a link that
-  // has just begun, but for less than the 10 s after which the link is given up.
+  // While it is stopped during its set-up, the other ranks continue for longer than a call waits for a link
+  // that has just begun, but for less than the 10 s after which the link is given up.
   const auto stopped_until = core::Deadline::after(continues ? 2 : 1);
   const auto limit = soon();
   while ((put < stopped_at + 100 || !stopped_until.expired()) && !limit.expired())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often the set-up of a stream parses and prints layouts as text: server, producer and consumer are
-// in this process.
+// Counts how often the set-up of a stream parses and prints layouts as text. The server, the producer and
+// the consumer are in this process.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(ParsedOnce, LayoutsAreParsedOnceInEachProcess) {
     in.close();
   });
   EXPECT_EQ(text_of(world.join()), "");
-  // The server parses the layouts of both groups, each group those of the other.
+  // The server parses the layouts of both groups; each group parses those of the other group.
   EXPECT_EQ(parsed_layouts() - parsed_before, 4 * fields);
   EXPECT_LE(printed_layouts() - printed_before, 2 * fields);
   RecordProperty("printed", static_cast<int>(printed_layouts() - printed_before));

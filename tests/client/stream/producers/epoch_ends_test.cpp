@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the steps of a consumer that outlives its producer end if its ranks see different events, or cannot
-// be linked again at once.
+// Tests how the steps of a consumer that outlives its producer end if its ranks see different events, or
+// cannot be linked again immediately.
 #include <optional>
 
 #include "tests/client/stream/numbered_steps.hpp"
@@ -22,7 +22,7 @@ void take(InStream& in, Part& part) {
 }
 
 /// Puts the steps from `first` to `end` - 1. Then closes the stream if `taken` is null; otherwise
-/// gives it up once `taken` has occurred `takers` times.
+/// gives the stream up once `taken` has occurred `takers` times.
 void produce(Session& s, int first, std::uint64_t end, const Event* taken, int takers) {
   OutStream out(s, "s", {.first_step = first});
   Part part(s);
@@ -195,7 +195,7 @@ TEST(Failure, IsReportedIfARankFreesTheStreamInAStep) {
         }
       };
       expect_loss([&] { in.end_step(); });
-      // Goes on after peer_lost, as the manual's loop does.
+      // Continues after peer_lost, as the manual's loop does.
       for (int more = 0; more < 2; ++more) expect_loss([&] { in.begin(std::nullopt); });
     } catch (const Error& e) {
       EXPECT_EQ(s.rank(), 2) << e.what();
@@ -263,7 +263,7 @@ TEST(Restart, IsAwaitedWhileTheServerIsAway) {
   }
 }
 
-// A link that is lost while its producer lives begins no new epoch: steps are missing.
+// A link that is lost while its producer lives does not begin a new epoch, because steps are missing.
 TEST(Link, LossDuringTheLifeOfItsProducerBeginsNoEpoch) {
   World world;
   world.step_timeout = 60;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consumers that outlive their producer, and what a consumer that joins or leaves costs the others.
+// Tests consumers that outlive their producer, and what a consumer that joins or leaves costs other groups.
 // Every element carries its step and its own global number.
 #include <mutex>
 
@@ -99,9 +99,9 @@ TEST_P(NextEpoch, ContinuesWithTheNextProducerOnAllRanks) {
       Producer p(s, options);
       p.put_to(5);
       try {
-        p.begin_and_put();  // half a step: given up
+        p.begin_and_put();  // half a step, which is given up
       } catch (const Error& e) {
-        EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();  // the other rank was quicker
+        EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();  // the other rank was faster
       }
     }
     lost.set();
@@ -314,7 +314,7 @@ TEST(Membership, ChangeKeepsOtherPlansAndLinks) {
     p.put_to(p.step() + 3);
     // A request for any other plan would be a hit, or add one more plan.
     EXPECT_EQ(s.plans().hits(), 0u);
-    EXPECT_EQ(s.plans().size(), 3u);  // with that of the lost group, which is idle
+    EXPECT_EQ(s.plans().size(), 3u);  // including the plan of the lost group, which is idle
     EXPECT_EQ(packages_with(p.out.peer_statistics(), "steady"), Numbers(3, p.step()));
     EXPECT_EQ(packages_with(p.out.peer_statistics(), "late").size(), 1u);
     p.out.close();

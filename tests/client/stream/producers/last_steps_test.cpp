@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A producer has sent whole steps before it gives up its stream or is gone: a consumer that lags gets each
-// of them on every rank, over TCP and in shared memory.
+// If a producer has sent complete steps before it gives up its stream or leaves, a consumer that lags gets
+// each of these steps on every rank, over TCP and in shared memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct Case {
 
 // Too long to travel with message heads, but so short that end_step has written all of it.
 constexpr core::Index extent = 6 * 384;
-constexpr int depth = 4;  // steps in flight when the producer goes
+constexpr int depth = 4;  // steps in flight when the producer leaves
 
 proto::Field field(Rank size) {
   return {.name = "f",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several producer groups own boxes of one array, and several consumer groups take it or a part of it;
-// every rank is a thread with its own session, with a real server. Every element carries its global
-// number and its step. Separate jobs are in tests/coupled/many_test.cpp.
+// Several producer groups own boxes of one array, and several consumer groups take the array or a part of
+// it. Every rank is a thread with its own session; the server is real. Every element carries its global
+// number and its step. tests/coupled/many_test.cpp tests separate jobs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ struct Piece {
   auto bytes() { return std::as_writable_bytes(std::span(data)); }
 };
 
-/// One producer group: a box of the array in a layout of its own.
+/// One producer group: a box of the array with its own layout.
 struct Owner {
   std::string name;
   Rank size;
@@ -238,8 +238,8 @@ TEST(Parts, OverflowSpoilsNoOtherFieldOrStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// East is a step ahead of west when the late consumer comes. East waits for the first consumer, which waits
-// for west, which waits for the late one unless the late one lets steps pass, however short its
+// East is a step ahead of west when the late consumer joins. East waits for the first consumer, which waits
+// for west, which waits for the late consumer unless that consumer lets steps pass, however short its
 // calls are.
 TEST(Parts, MeetAtOneStepForALateConsumer) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
@@ -284,8 +284,8 @@ TEST(Parts, MeetAtOneStepForALateConsumer) {
   }
 }
 
-// With a time limit, all ranks of a consumer get the same answer until they have the first step, whenever
-// each of them is admitted: they may make other collective calls in between.
+// With a time limit, all ranks of a consumer get the same answer until they have the first step, no matter
+// when each of them is admitted. They may make other collective calls in between.
 TEST(Parts, AnswerRanksOfALateConsumerAlike) {
   const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
                                {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
@@ -338,8 +338,8 @@ TEST(Parts, AnswerRanksOfALateConsumerAlike) {
   EXPECT_EQ(errors.find("late."), std::string::npos) << errors;
 }
 
-// The consumer is linked to one of two producers when its server ends: the next server links it to the other
-// as well.
+// The consumer is linked to one of two producers when its server ends. The next server links it to the
+// other producer as well.
 TEST(Parts, AreAllLinkedAfterAServerRestart) {
   World world(8192, World::Way::local);
   world.step_timeout = 60;
@@ -393,8 +393,8 @@ TEST(Parts, AreAllLinkedAfterAServerRestart) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// West waits for a step of the late consumer, which would put it only once it has a step of west.
-// West puts none before.
+// West waits for a step of the late consumer, which would put it only once it has a step of west. West
+// puts no step before that.
 TEST(Parts, GetDeadlockIfTheyWaitForALateConsumer) {
   World world(8192, World::Way::local);
   world.step_timeout = 300;  // far longer than this takes
@@ -459,7 +459,7 @@ struct BadFirstStep {
 class UnequalFirstStep : public ::testing::TestWithParam<BadFirstStep> {};
 
 // The ranks of west set different times for the step with which they admit the consumer. Only the consumer's
-// last rank gets parts of several of them.
+// last rank gets parts from several ranks of west.
 TEST_P(UnequalFirstStep, EndsTheWaitForOtherGroupsOnAllRanks) {
   const auto [late_ranks, is_east_far] = GetParam();
   World world(8192, World::Way::local);
@@ -527,7 +527,7 @@ INSTANTIATE_TEST_SUITE_P(Parts, UnequalFirstStep,
                          ::testing::Values(BadFirstStep{1, false}, BadFirstStep{2, false},
                                            BadFirstStep{1, true}, BadFirstStep{2, true}));
 
-// The consumer waits for longer than a step may take before its producers come.
+// The consumer waits for longer than a step may take before its producers join.
 TEST(Parts, HaveTheFullTimeToAdmitAConsumer) {
   World world(8192, World::Way::local);
   world.step_timeout_of["consumer.0"] = 1;
@@ -589,8 +589,8 @@ TEST(Parts, HaveTheFullTimeToAdmitAConsumer) {
   EXPECT_GE(given.count(), 1);
 }
 
-// Each producer begins when it has one consumer: two consumers that each reached a different producer first
-// would wait for each other forever.
+// Each producer begins when it has one consumer. If producers admitted no consumer after their first step,
+// two consumers that reached different producers first would wait for each other forever.
 TEST(Parts, AdmitAConsumerAfterTheirFirstStep) {
   for (int trial = 0; trial < 5; ++trial) {
     World world(8192, World::Way::local);
