@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coupled_pair --group a|b --rounds K --transport T --seed S: a rank of one of two jobs, between which two
-// streams go in each direction, with default options. In each round either both jobs put all their streams
-// first or one of them gets first, in a newly drawn order; the default queue depth has room for that.
-// The producers of two streams, and the consumers of one of these two, list their points. Every element
-// carries its stream, its step and its global number.
+// coupled_pair --group a|b --rounds K --transport T --seed S: a rank of one of two jobs that exchange four
+// streams, two in each direction, with default options. In each round, either both jobs put all their
+// streams first, or one job gets first; the order of the streams is drawn anew. The default queue depth
+// suffices for every order. The producers of streams 1 and 2, and the consumers of stream 1, list their
+// points. Every element carries its stream, its step and its global number.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -15,7 +15,7 @@ namespace tremula::coupled {
 
 namespace {
 
-constexpr int streams = 4;                                            // 0 and 1 go from a to b
+constexpr int streams = 4;                                            // a puts 0 and 1
 constexpr std::array<long, streams> extents{40000, 128, 128, 40000};  // doubles
 
 double element(int stream, long step, long i) {

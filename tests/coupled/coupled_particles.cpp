@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// coupled_particles --group simulation|tracks|columns --steps S --transport T: one rank of a job whose
-// particles move from rank to rank, with some of them missing in some steps, and all in others; of a job
-// that follows them by their ids; or of a job that divides them evenly. Checks every particle of every
-// step, all bytes and messages, and that no memory is allocated after the largest step: the second half of
-// the steps has the counts of the first half.
+// coupled_particles --group simulation|tracks|columns --steps S --transport T: one rank of one of three
+// jobs. The particles of `simulation` move from rank to rank; some are missing in each step, and all are
+// missing in some steps. `tracks` follows the particles by their ids, and `columns` divides them evenly.
+// Checks every particle of every step, all bytes and messages, and that no memory is allocated in the
+// second half of the steps, which repeats the counts of the first half.
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -46,7 +46,7 @@ float place(std::int64_t id, std::uint64_t step, int component) {
       100000);
 }
 
-/// Returns the numbers of the particles of one rank, in the order of its memory.
+/// Returns the numbers of the particles of one rank, in the order in which the rank stores them.
 std::vector<std::uint64_t> on_rank(int rank, std::uint64_t step) {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t number = most; number-- > 0;)

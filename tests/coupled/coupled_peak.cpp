@@ -3,9 +3,9 @@
 //
 //     rank=0 part=B baseline=B peak=B array=N mapped=N:B mapped=N:B ...
 //
-// part: bytes of its array. baseline: bytes of memory when the array was filled, before the session
-// was opened; peak: the most bytes of memory at any time. array: number of the file that holds the array;
-// 0 if none. mapped: number of a file, and its bytes in the memory of this process.
+// part: bytes of its array. baseline: bytes of memory after the array was filled and before the session
+// was opened. peak: the largest number of bytes of memory at any time. array: number of the file that
+// holds the array; 0 if no file does. mapped: number of a file, and its resident bytes in this process.
 //
 //     --side out|in  --layout  --steps  --queue-depth  --memory ordinary|allocated  --transport
 //

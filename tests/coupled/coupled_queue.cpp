@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_queue --group G --role producer|consumer --steps S --options YAML --transport T --nap MICROSECONDS
-// --seed N [--first-nap MICROSECONDS]: one rank of a stream whose steps may be dropped. It naps at
-// random, at a pace of its own; a consumer naps for that long in its first step as well. A consumer
-// checks every element, which carries its step and its global number. At the end it prints "saw
+// --seed N [--first-nap MICROSECONDS]: one rank of a stream whose steps may be dropped. The rank naps at
+// random, for less than --nap at a time; a consumer also naps for --first-nap in its first step. A consumer
+// checks every element, which carries its step and its global number. At the end, a consumer prints "saw
 // STEPS dropped COUNT" with the number of each step, and a producer prints "saw dropped COUNT".
 #include <algorithm>
 #include <chrono>

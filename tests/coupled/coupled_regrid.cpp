@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// coupled_regrid --group mesh|analysis|probe --steps S --transport T: one rank of a job that refines its mesh
-// and redistributes its matrix every few steps, of a job that takes both in blocks, or of a job that takes some
-// cells of the mesh, and the matrix in another type. The last two also change their layouts. Checks every element
-// of every step, and all bytes.
+// coupled_regrid --group mesh|analysis|probe --steps S --transport T: one rank of one of three jobs. `mesh`
+// refines its mesh and redistributes its matrix every few steps. `analysis` takes the mesh and the matrix in
+// blocks; `probe` takes some cells of the mesh, and takes the matrix in another type. `analysis` and `probe` also
+// change their layouts. Checks every element of every step, and all bytes.
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -44,8 +44,8 @@ struct Part {
   std::vector<Cell> cells;
 };
 
-/// Returns a part of a mesh: tiles of 12 x 10 cells, some cut in four, distributed at random; in every fifth
-/// mesh, rank 2 has no cells.
+/// Returns a part of a mesh: tiles of 12 x 10 cells, some of them cut into four, distributed at random; in every
+/// fifth mesh, rank 2 has no cells.
 Part mesh_of(int rank, std::uint64_t mesh) {
   std::vector<Index> origins, extents;
   std::vector<Cell> cells;
@@ -71,7 +71,7 @@ Part mesh_of(int rank, std::uint64_t mesh) {
   return {Layout::of_boxes({.shape = {rows, columns}, .ranks = owners}, origins, extents), cells};
 }
 
-/// Returns the indices of a dimension that coordinate `at` of `grid` holds, block-cyclically.
+/// Returns the indices of a dimension that coordinate `at` of `grid` holds in a block-cyclic distribution.
 std::vector<Index> dealt(Index extent, Index block, Index grid, Index at) {
   std::vector<Index> indices;
   for (Index i = 0; i < extent; ++i)
@@ -168,7 +168,7 @@ void take(Session& session, std::uint64_t steps, const BothOf& both_of) {
     both.push_back(std::move(next));
   }
   expect(step == steps, std::to_string(steps) + " steps, found " + std::to_string(step));
-  expect(both.size() - 1 - in.redeclarations() <= 2,  // those with the last steps may come too late
+  expect(both.size() - 1 - in.redeclarations() <= 2,  // the last ones may be too late
          "nearly all of " + std::to_string(both.size() - 1) +
              " redeclarations to take effect, found " + std::to_string(in.redeclarations()));
   expect(in.statistics().bytes == bytes,

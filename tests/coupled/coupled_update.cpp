@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job whose fields are changed in transit: random layouts, types, alpha, beta,
-// permutations and parts, which TREMULA_TEST_SEED makes equal in both jobs. Every consumer rank
-// compares every byte of its buffers with the oracle of redistributions inside one job.
+// One rank of one of two jobs whose fields are transformed in transit, with random layouts, types,
+// alpha, beta, permutations and parts. TREMULA_TEST_SEED makes these choices equal in both jobs.
+// Every consumer rank compares every byte of its buffers with the oracle for redistributions inside
+// one job.
 //
 //     --side out|in  --producers M  --consumers N  --cases C  --queue-depth Q  --transport
 #include "tests/client/redistribution_case.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_weights --group trained|served --to tensor_parallel|sharded --versions V --transport T: one rank
-// of a job of 4 that holds the parameters of a small transformer in f32, or of a job of 4 that takes them.
-// To tensor_parallel: from shards along dimension 0 on 4 ranks to 2 x 2 ranks as bf16. To sharded: the
-// reverse, as f32. Checks every element of every version, and the bytes and messages that the layouts
-// require.
+// of a job of 4 ranks that holds the parameters of a small transformer in f32, or of a job of 4 ranks that
+// takes the parameters. With --to tensor_parallel, shards along dimension 0 on 4 ranks are sent to 2 x 2
+// ranks, as bf16. With --to sharded, the parameters are sent in the reverse direction, as f32. Checks
+// every element of every version, and the bytes and messages that the layouts require.
 #include "tests/coupled/program.hpp"
 #include "tests/coupled/weights.hpp"
 
@@ -19,7 +19,7 @@ constexpr Holding sharded{.parts = 4},
 /// ranks of `from` that hold the same elements send equal parts of them, in whole lines.
 struct Share {
   std::uint64_t all = 0;   ///< elements sent by this rank and the ranks that hold the same elements
-  std::uint64_t most = 0;  ///< upper bound of the elements that one of them sends
+  std::uint64_t most = 0;  ///< upper bound on the elements that one of them sends
 };
 Share share_of(const Holding& from, int me, const Holding& to) {
   Share share;

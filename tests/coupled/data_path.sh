@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# data_path.sh BIN TRANSPORT: two hosts as network namespaces, joined by two cables: one to the server, one for data. A
-# cable is cut by sending its packets to an address that does not exist. As with a firewall that drops them, this causes
-# no error and no reset. Both sides must notice it long before step_timeout, which is an hour. Needs root, or users that
-# may create namespaces.
+# data_path.sh BIN TRANSPORT: sets up two hosts as network namespaces, joined by two cables: one to the server, one for
+# data. A cable is cut by sending its packets to an address that does not exist. Like a firewall that drops the packets,
+# this causes no error and no reset. Both sides must notice the cut long before step_timeout, which is an hour. Needs
+# root, or permission to create namespaces.
 set -euo pipefail
 bin=$1 transport=$2
 [ "$(id -u)" = 0 ] || exec unshare --user --map-root-user --net "$0" "$@"
@@ -73,7 +73,7 @@ start_server() {
   job[server]=$!
   await 30 "a server" grep -q listening "$work/server.log"
 }
-stop() {  # stop NAME: kills that job at once
+stop() {  # stop NAME: kills that job
   kill -KILL "${job[$1]}"
   wait "${job[$1]}" 2>/dev/null || true
 }

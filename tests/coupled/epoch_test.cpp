@@ -109,8 +109,8 @@ TEST_P(CoupledEpoch, RestartedProducerContinuesTheStream) {
   Job& first = produce({"ocean", 4}, "shape=60x84 grid=2x2 block=7x9",
                        die("1", std::to_string(dies_in)), "0");
   ASSERT_NO_FATAL_FAILURE(expect_death(first, deadline));
-  // The second job starts from a checkpoint, with other ranks and another layout: rank 1 of `other` needs
-  // nothing from the rank that dies, and gets the step.
+  // The second job starts from a checkpoint, with a different number of ranks and a different layout.
+  // Rank 1 of `other` needs nothing from the rank that dies, so it gets the step.
   Job& second = produce({"ocean", 2}, "shape=60x84 grid=1x2 store=column", die("0", "12"), "5");
   ASSERT_NO_FATAL_FAILURE(expect_death(second, deadline));
   stage.stop_server(SIGKILL);
@@ -172,8 +172,8 @@ TEST_P(CoupledEpoch, RestartedConsumerRejoinsTheProducer) {
   }
 }
 
-// A trainer, a job that reads its weights and serves them, and a job that reads them from that job; the
-// server is restarted before the serving job is killed.
+// A trainer, a job that reads its weights and serves them, and a job that reads them from the serving
+// job. The server is restarted before the serving job is killed.
 TEST_P(CoupledEpoch, ReaderSurvivesTheDeathOfItsServingReader) {
   stage.start_server();
   const auto deadline = Deadline::after(300);
@@ -188,7 +188,7 @@ TEST_P(CoupledEpoch, ReaderSurvivesTheDeathOfItsServingReader) {
   Job& second = start({"second", 3}, "consumer", "shape=60x84 grid=3x1",
                       {"--skips", "1", "--await", first_is_there, "--touch", second_is_there,
                        "--options", "{restart_timeout: 200}"});
-  const auto served = [&] {  // whether the server knows that `first` serves `second`
+  const auto served = [&] {  // whether the server reports that `first` serves `second`
     const std::string said = status(), row = "stream s, as first serves it";
     const auto at = said.find(row);
     return at != said.npos && said.find("second ", at) != said.npos;

@@ -38,7 +38,7 @@ std::string contents(const fs::path& path) {
   return text.str();
 }
 
-/// Returns a null-terminated array of C strings, valid as long as `texts`.
+/// Returns a null-terminated array of C strings, valid while `texts` exists.
 std::vector<char*> c_strings(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (auto& text : texts) pointers.push_back(text.data());
@@ -202,7 +202,7 @@ Process& Stage::start_server(const Arguments& more) {
   const fs::path port_file = directory_ / "server.port";
   Arguments command{TREMULA_PROGRAM, "serve", "--bind",      "127.0.0.1",
                     "--port",        "0",     "--port-file", port_file.string()};
-  // Jobs get the address of the server only, no key.
+  // Jobs get only the server's address, not a key.
   if (std::ranges::find(more, "--key-file") == more.end())
     command.insert(command.end(), {"--key-file", "none"});
   command.insert(command.end(), more.begin(), more.end());

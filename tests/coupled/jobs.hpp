@@ -30,7 +30,7 @@ public:
   /// @param environment  in addition to this process' own
   /// @throws core::Error transport if no further process can be created
   Process(const Arguments& command, const Environment& environment, std::filesystem::path output);
-  /// Asks the group to end, then kills it.
+  /// Asks the process group to end, then kills it.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -99,13 +99,13 @@ public:
   Stage& operator=(const Stage&) = delete;
 
   /// Starts `tremula serve` on a free port, which later jobs find in TREMULA_SERVER.
-  /// @throws core::Error timed_out with its output if it does not come up
+  /// @throws core::Error timed_out, with the server's output, if it does not start
   /// @param more  options of `tremula serve`
   Process& start_server(const Arguments& more = {});
   /// Ends the server with `signal`.
   void stop_server(int signal);
   /// Starts an ompi-server, so that later jobs can open MPI ports.
-  /// @throws core::Error timed_out with its output if it does not come up
+  /// @throws core::Error timed_out, with the server's output, if it does not start
   Process& start_ompi_server();
   /// Starts every rank of `role` with `command`.
   Job& start(const Role& role, Launcher launcher, const Arguments& command,

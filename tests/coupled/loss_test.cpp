@@ -35,7 +35,8 @@ protected:
     stage.start_server();
     if (GetParam().transport == "mpi") stage.start_ompi_server();
   }
-  /// Starts a job whose packages are several hundred kibibytes long, so that a step has a middle.
+  /// Starts a job whose packages are several hundred kibibytes long, so that a rank can be lost in the middle of
+  /// a step.
   Actors act(const Role& role, const std::string& side, const Arguments& more = {}) {
     const std::string layout = "shape=300000 grid=" + std::to_string(role.ranks);
     return play(role, GetParam().launcher,
@@ -73,7 +74,7 @@ protected:
     others.job->wait(Deadline::after(patience_seconds));
     if (GetParam().transport == "mpi" && others.job->was_stopped_by_mpi()) {
       is_judged = false;
-      // A rank that Open MPI holds keeps sending signs of life to the server.
+      // A rank that hangs in Open MPI still sends signs of life to the server.
       for (const Actors* actors : {&out, &in}) actors->job->process(0).signal(SIGKILL);
       for (const Actors* actors : {&out, &in}) actors->job->wait(Deadline::after(10));
       stage.stop_server(SIGKILL);
@@ -111,7 +112,7 @@ TEST_P(CoupledLoss, IsReportedForConsumerRankZero) { lose("in", 0); }
 
 TEST_P(CoupledLoss, IsReportedForTheLastConsumerRank) { lose("in", GetParam().roles[1].ranks - 1); }
 
-// The silence limit exceeds the test's patience, so that silence cannot reveal the loss.
+// The silence limit exceeds the test's patience, so silence cannot reveal the loss.
 TEST_P(CoupledLoss, IsReportedAtOnceIfTheRankHasForked) {
   if (GetParam().launcher == Launcher::mpirun) GTEST_SKIP() << "mpirun ends the rest of the job";
   silence_ = "600";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Three producer jobs own boxes of one array, and three consumer jobs take the whole array: one leaves
-// early, one is killed, one starts late. Each consumer gets successive whole steps as long as it stays,
-// and the producers continue to the end (coupled_many checks every element).
+// early, one is killed, one starts late. Each consumer gets successive whole steps while it stays, and
+// the producers continue to the end (coupled_many checks every element).
 #include <gtest/gtest.h>
 
 #include <sstream>

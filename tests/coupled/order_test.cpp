@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups start and leave in every order that is allowed.
+// Groups start and leave in every allowed order.
 #include <signal.h>
 
 #include "tests/coupled/actors.hpp"
@@ -106,7 +106,7 @@ TEST_P(CoupledOrder, MistakeOfOneRankFailsOnAllRanks) {
         << testing::PrintToString(mistaken.error_of(0));
     expect_error(others, TREMULA_PEER_LOST, {mistaken.role.name});
   };
-  // Each rank exchanges elements only with the rank of the same number.
+  // Each rank exchanges elements only with the rank that has the same number.
   {
     const Actors in = act(consumer, "in");
     expect(act(producer, "out", join(mistake, Arguments{"--steps", "9"})), in);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs with steps of different lengths: a producer with steps of 20 minutes, and consumers with steps of 30
-// and of 7. coupled_pace checks every element; this test checks the steps that each rank began and passed.
+// and 7 minutes. coupled_pace checks every element; this test checks the steps that each rank began and
+// passed.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -41,8 +42,8 @@ std::vector<Taken> taken_by(const Job& job) {
   return all;
 }
 
-/// Returns how many of the producer's steps at 0, 20, ... a consumer needs, by definition, at its times 0, dt,
-/// ... until the stream ends, how many it passes, and the time of the last one.
+/// Returns, by definition, how many of the producer's steps at 0, 20, ... a consumer needs at its times 0, dt,
+/// ... until the stream ends, how many steps it passes, and the time of the last step.
 Taken expected(long steps, long dt, bool is_around) {
   std::set<long> needed;
   const long last = producer_dt * (steps - 1);

@@ -27,7 +27,7 @@ struct Memory {
   std::uint64_t array = 0;
   std::vector<std::pair<std::uint64_t, double>> mapped;
 
-  /// Returns the peak memory beyond the baseline, without mapped arrays of other ranks.
+  /// Returns the peak memory beyond the baseline, excluding mapped arrays of other ranks.
   double beyond(const std::set<std::uint64_t>& arrays) const {
     double others = 0;
     for (const auto& [file, resident] : mapped)
@@ -71,7 +71,7 @@ void PrintTo(const PeakCase& peak, std::ostream* out) { *out << peak.name(); }
 
 class CoupledPeak : public testing::TestWithParam<PeakCase> {
 protected:
-  /// @param memory  where both sides have their arrays: ordinary or allocated
+  /// @param memory  kind of memory that holds the arrays of both sides: ordinary or allocated
   void run(int queue_depth, const std::string& memory, bool is_transposed) {
     const auto& [roles, transport] = GetParam();
     const std::string shape = "shape=12288x1024 ";  // 96 MiB

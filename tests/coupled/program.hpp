@@ -73,7 +73,8 @@ using Layout = std::unique_ptr<tremula_layout, Freer<tremula_layout_free>>;
 using OutStream = std::unique_ptr<tremula_out_stream, Freer<tremula_out_free>>;
 using InStream = std::unique_ptr<tremula_in_stream, Freer<tremula_in_free>>;
 
-/// Opens a session over MPI_COMM_WORLD; without MPI, with RANK and WORLD_SIZE of the environment.
+/// Opens a session over MPI_COMM_WORLD or, without MPI, with RANK and WORLD_SIZE from the
+/// environment.
 inline Session open_session(const MaybeMpi& mpi, const std::string& group,
                             const std::string& options) {
   tremula_session* session = nullptr;

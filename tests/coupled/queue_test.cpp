@@ -54,7 +54,7 @@ protected:
   }
   /// @param part  producer or consumer
   /// @param nap   longest nap between two calls, in microseconds. A rank with naps of 5000 also naps
-  ///              for a second in its first step: the producer fills the queue even if it is slow
+  ///              for a second in its first step, so that even a slow producer fills the queue
   Job& start(const Role& role, const std::string& part, const std::string& options,
              const std::string& nap) {
     return stage.start(

@@ -14,7 +14,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// Returns a port of this host at which no process listens.
+/// Returns a port of this host on which no process listens.
 int closed_port() {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -30,7 +30,7 @@ int closed_port() {
 const Arguments out_of_ten{"--side", "out", "--layout", "shape=10 grid=1"};
 const Arguments in_of_ten{"--side", "in", "--layout", "shape=10 grid=1"};
 
-/// Tests with one transport, since refusals hardly depend on it.
+/// Tests with one transport, since refusals hardly depend on the transport.
 class CoupledRefusal : public CoupledActors, public testing::WithParamInterface<std::string> {};
 
 TEST_P(CoupledRefusal, NamesAMissingServer) {
@@ -157,7 +157,7 @@ TEST_P(CoupledRefusal, NamesAGridThatDoesNotMatchTheGroup) {
   }
 }
 
-/// The side with ghost cells gets the reason: a consumer with `unsupported`, a producer with `peer_lost`.
+/// The side with ghost cells gets the reason, a consumer as `unsupported`, a producer as `peer_lost`.
 TEST_P(CoupledRefusal, NamesGhostCellsWithASkewedLayout) {
   stage.start_server();
   const std::string skewed = "shape=10 mesh=2 block=2 owner0=b0+1",

@@ -80,7 +80,7 @@ SideLayout make_layout(Draws& draws, const std::vector<std::int64_t>& shape, int
     for (; rest % factor == 0; rest /= factor) {
       const auto d =
           static_cast<std::size_t>(draws.from(0, static_cast<std::int64_t>(shape.size()) - 1));
-      if (has_mesh) {  // each factor is an axis, and some axes make copies
+      if (has_mesh) {  // each factor is an axis, and some axes hold copies
         layout.mesh.push_back(factor);
         if (draws.one_in(3)) continue;
         auto& axes = layout.axes[d];
@@ -314,8 +314,8 @@ Scenario make_scenario(std::uint64_t seed, int number, int producers, int consum
     const auto type = draws.from(TREMULA_I8, TREMULA_BOOL + 2);
     field.type = type <= TREMULA_BOOL ? static_cast<tremula_type>(type)
                                       : TREMULA_OPAQUE(type == TREMULA_BOOL + 1 ? 12 : 1000);
-    // Most extents are small, where the odd cases are; some make messages so large that no transport
-    // copies them in transit.
+    // Most extents are small, because small extents produce the odd cases; a few make messages so large
+    // that no transport copies them in transit.
     const bool is_big = draws.one_in(8);
     const std::int64_t most[] = {is_big ? 120000 : 600, is_big ? 350 : 40, is_big ? 50 : 14,
                                  is_big ? 18 : 7};

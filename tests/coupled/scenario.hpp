@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Joint scenarios of a producer and a consumer, derived from a seed so that two jobs that know
-// nothing of each other agree on them; and the place of every element, computed from the definition
-// alone: blocks are dealt to the coordinates in turn, like cards, and each coordinate keeps its
-// blocks in the order in which they were dealt. Shares no code with index_calc.
+// Scenarios of a producer and a consumer, derived from a seed, so that two jobs agree on them
+// without communicating. The place of every element is computed from the definition alone: blocks
+// are dealt to the coordinates in turn, like cards, and each coordinate keeps its blocks in the
+// order in which they were dealt. Shares no code with index_calc.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,7 +25,8 @@ struct Dealing {
   std::vector<std::vector<std::int64_t>> hands() const;
 };
 
-/// Sums of block numbers, one for each axis of the mesh that does not make copies.
+/// Sums of block numbers, one for each axis of the mesh. Ranks along an axis without terms hold
+/// copies.
 struct Skewing {
   struct Term {
     std::size_t dimension = 0;
@@ -69,7 +70,7 @@ struct Part {
   std::int64_t first = 0, allocated = 0;
   std::vector<Cell> cells;
 };
-/// Returns the part of `rank`, a rank of the group.
+/// Returns the part that `rank` of the group holds.
 Part part_of(const SideLayout& layout, int rank);
 
 struct FieldCase {
@@ -92,8 +93,8 @@ struct Scenario {
 Scenario make_scenario(std::uint64_t seed, int number, int producers, int consumers);
 
 std::size_t element_bytes(tremula_type type);
-/// Writes the value of element `global` of field `field` in step `step`. It is the same in every
-/// run, even in a narrow type, where it wraps around or is rounded.
+/// Writes the value of element `global` of field `field` in step `step`. The value is the same in
+/// every run, even in a narrow type, in which it wraps around or is rounded.
 void write_value(std::byte* at, tremula_type type, std::int64_t global, std::uint64_t step,
                  std::size_t field);
 

@@ -37,8 +37,8 @@ void write_stack(int) {
   errno = kept;
 }
 
-/// Returns the word after `key` in the status of a process or thread in /proc; empty if it has
-/// ended.
+/// Returns the word after `key` in the status of a process or thread in /proc; empty if the process
+/// or thread has ended.
 std::string status_of(const fs::path& process, const std::string& key) {
   std::ifstream file(process / "status");
   for (std::string word; file >> word;)
@@ -60,7 +60,7 @@ bool answers(const fs::path& thread) {
 
 void answer_with_stacks() {
   std::array<void*, 1> frame;
-  backtrace(frame.data(), 1);  // loads its library now, not in the handler
+  backtrace(frame.data(), 1);  // loads the library of backtrace now, not in the handler
   struct sigaction action {};
   action.sa_handler = write_stack;
   action.sa_flags = SA_RESTART;
@@ -69,7 +69,7 @@ void answer_with_stacks() {
 
 int ask_for_stacks(pid_t process) {
   const fs::path all = "/proc", one = all / std::to_string(process);
-  std::error_code gone;  // processes and threads end while they are listed
+  std::error_code gone;  // processes and threads may end while they are listed
   int asked = 0;
   for (fs::directory_iterator thread(one / "task", gone), end; !gone && thread != end;
        thread.increment(gone))

@@ -53,7 +53,7 @@ TEST_P(CoupledStart, ServerAndJobsMayStartInAnyOrder) {
         is_served = true;
         continue;
       }
-      // Names differ per turn, so that no job waits until a job of an earlier turn has left.
+      // Names differ per turn, so that no job waits for a job of an earlier turn to leave.
       const std::string suffix = std::to_string(turn);
       const Actors job = next == 'p' ? act({"producer" + suffix, 2}, "out", {"--steps", "4"})
                                      : act({"consumer" + suffix, 2}, "in");

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tls.sh PAGE BIN: runs the commands of the manual's page on TLS and on several users, on this host, with jobs that
-# verify every element; then clients without TLS, and a program that answers in place of the server.
+# tls.sh PAGE BIN: runs on this host the commands of the manual's page on TLS and several users, with jobs that
+# verify every element. Also runs clients without TLS, and a program that answers in place of the server.
 set -euo pipefail
 page=$1 bin=$2
 blocks=$(dirname "$(readlink -f "$0")")/../../docs/site/blocks.py
@@ -28,13 +28,13 @@ command_of() {  # command_of WORD: prints the one line of the code that contains
   [ "$(grep -c . <<<"$found")" = 1 ] || fail "expected one command of the first block of the page with '$1'"
   sed "s|10\.1\.0\.1|127.0.0.1|; s|~/tremula/bin|$bin|" <<<"$found"
 }
-start() {  # start NAME COMMAND...: in the background; its output goes to NAME.log
+start() {  # start NAME COMMAND...: runs it in the background; its output goes to NAME.log
   local name=$1
   shift
   timeout 300 "$@" >"$work/$name.log" 2>&1 &
   job[$name]=$!
 }
-serve() {  # serve NAME COMMAND: its port is in NAME.port
+serve() {  # serve NAME COMMAND: starts a server, which writes its port to NAME.port
   start "$1" bash -c "exec $2 --port 0 --port-file '$work/$1.port'"
   for _ in $(seq 300); do
     [ -s "$work/$1.port" ] && return

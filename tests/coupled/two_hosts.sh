@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# two_hosts.sh PAGE BIN MPIEXEC: two hosts as separate namespaces (network, processes, host name), joined by a cable.
-# Runs the commands of the manual's page on two hosts, in all orders, then jobs that verify every element.
-# Needs root, or users that may create namespaces.
+# two_hosts.sh PAGE BIN MPIEXEC: sets up two hosts as separate namespaces (network, processes, host name), joined by a
+# cable. Runs the commands of the manual's page on two hosts in all orders, then runs jobs that verify every element.
+# Needs root, or permission to create namespaces.
 set -euo pipefail
 page=$1 bin=$2 mpiexec=$3
 [ "$(id -u)" = 0 ] || exec unshare --user --map-root-user --net "$0" "$@"
@@ -23,8 +23,8 @@ fail() {
   exit 1
 }
 
-# A host ends with its first process, together with all its other processes and its end of the cable. The first process
-# ends with this script, however the script ends.
+# When the first process of a host ends, so do all its other processes and its end of the cable. The first process ends
+# with this script, however the script ends.
 start_host() {  # start_host NAME
   rm -f "$work/$1.up"
   setpriv --pdeathsig KILL unshare --net --pid --uts --fork --mount-proc --kill-child \
@@ -128,7 +128,7 @@ for order in "${orders[@]}"; do
   echo "== the page: $order"
   start_hosts
   rm -rf "$work/home"
-  mkdir -p "$work/home/a" "$work/home/b"  # the hosts do not share it
+  mkdir -p "$work/home/a" "$work/home/b"  # the hosts share no home folder
   for program in $order; do
     read -r host command < <(command_of "$program")
     start "$program" "$host" env HOME="$work/home/$host" bash -c "$key; $command"

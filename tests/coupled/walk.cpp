@@ -113,7 +113,7 @@ Attributes attributes_of(const tremula_in_stream* in, int of) {
   return Attributes(attributes);
 }
 
-/// Returns the values of attribute `number`, after a check of its name, type and number of values.
+/// Checks the name, type and number of values of attribute `number`, and returns its values.
 template <class T>
 std::span<const T> values_of(const Attributes& attributes, int number, const std::string& name,
                              tremula_attribute_type type, std::size_t count) {

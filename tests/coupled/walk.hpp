@@ -17,7 +17,7 @@ namespace tremula::coupled {
 struct LocalField {
   LocalField(tremula_type element_type, const SideLayout& side, int rank, bool allocates);
 
-  /// Gives every element its value of this step.
+  /// Sets every element to its value in `step`.
   void fill(std::uint64_t step, std::size_t field);
   /// Makes every byte of the buffer wrong, differently each time.
   void spoil();
@@ -38,10 +38,10 @@ private:
   std::unique_ptr<void, Freer<tremula_deallocate>> memory_;
 };
 
-/// Sets attributes of the stream and of its fields. Their values derive from names, so that a consumer
-/// can compare them.
+/// Sets attributes of the stream and of its fields. The values depend only on names, so that a
+/// consumer can check them.
 void set_attributes(tremula_out_stream* out, const Scenario& scenario);
-/// Sets the metadata of a step, which derive from its number; in some steps they take 64 KiB.
+/// Sets the metadata of a step, which depend on the step's number; in some steps they take 64 KiB.
 void set_metadata(tremula_out_stream* out, std::uint64_t step);
 /// @throws std::runtime_error naming the difference
 void verify_attributes(const tremula_in_stream* in, const Scenario& scenario);

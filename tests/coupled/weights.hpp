@@ -27,12 +27,12 @@ inline constexpr Decoder tiny{3, 16, 24, 22, 12, 27};
 struct Tensor {
   std::string name;
   std::vector<Index> shape;
-  int split = -1;  ///< dimension that tensor-parallel ranks split; -1 if all hold the whole
+  int split = -1;  ///< dimension that tensor-parallel ranks split; -1 if every rank holds all of it
 };
 
 /// Returns all tensors of a decoder. Weights are stored as outputs x inputs. A layer whose outputs are
-/// split ("by columns") splits dimension 0 and its bias, a layer whose inputs are split ("by rows") only
-/// dimension 1; embeddings are split along the vocabulary. Source: Megatron-LM, arXiv:1909.08053, section 3.
+/// split ("by columns") splits dimension 0 and its bias. A layer whose inputs are split ("by rows") splits only
+/// dimension 1. Embeddings are split along the vocabulary. Source: Megatron-LM, arXiv:1909.08053, section 3.
 inline std::vector<Tensor> tensors_of(const Decoder& d) {
   std::vector<Tensor> all;
   enum Split { by_columns, by_rows };
@@ -60,8 +60,8 @@ inline std::vector<Tensor> tensors_of(const Decoder& d) {
   return all;
 }
 
-/// Returns the value of element `index`, in row-major order, of a tensor: a float of full precision;
-/// one value in eight is halfway between two numbers of bf16.
+/// Returns the value of element `index`, in row-major order, of a tensor: a float of full precision, except that
+/// one value in eight is halfway between two bf16 numbers.
 inline float weight(std::size_t tensor, Index index, std::uint64_t version) {
   auto x = static_cast<std::uint32_t>(index) * 2654435761u +
            static_cast<std::uint32_t>(tensor) * 40503u + static_cast<std::uint32_t>(version) * 977u;
@@ -75,8 +75,8 @@ inline float weight(std::size_t tensor, Index index, std::uint64_t version) {
   return value;
 }
 
-/// Returns the nearer of the two numbers of bf16 around a finite `value`, or the even one if both are equally
-/// near. Computed from the definition.
+/// Returns the nearer of the two bf16 numbers around a finite `value`, or the even one if both are equally near.
+/// Computed from the definition.
 inline BF16 rounded(float value) {
   std::uint32_t below = 0;
   std::memcpy(&below, &value, sizeof below);
@@ -156,7 +156,7 @@ public:
     });
   }
 
-  /// Returns how many indices of dimension d (0 or 1) both pieces have.
+  /// Returns how many indices of dimension d (0 or 1) both pieces contain.
   Index common(const Piece& other, int d) const {
     const Index begin = std::max(first_[d], other.first_[d]),
                 end = std::min(first_[d] + extents_[d], other.first_[d] + other.extents_[d]);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# commands.sh SOURCE BIN MPIEXEC LIBRARY: extracts the commands of docs/howto/plan.md, docs/howto/transport.md,
-# docs/howto/status.md, docs/howto/production.md and docs/reference/configuration.md from the pages, and runs them.
+# commands.sh SOURCE BIN MPIEXEC LIBRARY: extracts the commands from docs/howto/plan.md, docs/howto/transport.md,
+# docs/howto/status.md, docs/howto/production.md and docs/reference/configuration.md, and runs them.
 set -euo pipefail
 source=$1 bin=$2 mpiexec=$3 library=$4
 work=$(mktemp -d)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of C++ programs that pages of the manual show, each in a function that provides what the page takes for
-// granted. They are compiled, never called. A part is NAME_OF_THE_PAGE_NUMBER.inc, extracted from the page when this
-// file is built.
+// The parts of C++ programs that pages of the manual show, each in a function that provides what the page assumes.
+// They are compiled but never called. Each part is NAME_OF_THE_PAGE_NUMBER.inc, which is extracted from the page
+// when this file is built.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# programs.sh SOURCE BUILD MPIEXEC: extracts the programs of the how-to pages of the manual
-# (docs/howto/couple_two_codes.md, docs/howto/training.md, docs/howto/weights.md) from the pages, and runs them
-# unchanged, on an installed Tremula.
+# programs.sh SOURCE BUILD MPIEXEC: extracts the programs from three how-to pages of the manual
+# (docs/howto/couple_two_codes.md, docs/howto/training.md, docs/howto/weights.md), and runs them unchanged on an
+# installed Tremula.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -91,7 +91,8 @@ start simulation "${run[1]}"$'\nwait'; simulation=$last
 start train "${run[2]}"$'\nwait'; train=$last
 finished simulation "$simulation"
 finished train "$train"
-# Each of the 24 steps reached one of the two ranks, once. Both ranks write to one log, so their words may be mixed.
+# Each of the 24 steps reached one of the two ranks exactly once. Both ranks write to one log, so their words may be
+# mixed.
 steps=$(grep -oE '\[[0-9]+(, [0-9]+)*\]' train.log | tr -d '[] ' | tr ',' '\n' | sort -n | xargs)
 [ -s checkpoint.0 ] && [ -s checkpoint.1 ] || fail "the training has left no checkpoints"
 [ "$steps" = "$(seq 0 23 | xargs)" ] || fail "expected the steps 0 to 23, each once, found $steps"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # lammps.sh EXAMPLE BUILD: checks that a short run of examples/lammps agrees with LAMMPS, and that changed tables of
-# LAMMPS, and a LAMMPS that leaves an atom out, are detected.
+# LAMMPS and a LAMMPS that omits an atom are detected.
 set -euo pipefail
 example=$1 build=$2
 work=$(mktemp -d)

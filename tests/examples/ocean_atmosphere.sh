@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ocean_atmosphere.sh EXAMPLE BUILD PYTHON: checks that a short run of examples/ocean_atmosphere equals the run of one
-# process, and that a weight changed on one side, and a missing lag, are detected.
+# process, and that a weight changed on one side and a missing lag are detected.
 set -euo pipefail
 example=$1 build=$2
 export OCEAN_PYTHON=$3 OCEAN_DAYS=6 OCEAN_DEADLINE=120

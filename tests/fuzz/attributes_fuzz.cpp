@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads attributes of a step, from rank to rank, and of streams and fields in control messages.
+// Reads attributes, both those of a step, which ranks send to each other, and those of streams and
+// fields, which control messages contain.
 #include <algorithm>
 
 #include "core/error.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the frames of a control connection from pieces of any size. The first byte determines the
-// size of each of the first pieces; the rest arrives at once.
+// Reads the frames of a control connection in pieces of any size. The first byte determines the
+// size of each of the first pieces; the remaining bytes arrive in one piece.
 #include <sys/socket.h>
 
 #include "core/error.hpp"

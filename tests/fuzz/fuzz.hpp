@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Code shared by the fuzz targets. A target is one file with one function that takes any bytes:
-// libFuzzer calls it with bytes that it invents (`./dev test fuzz`), replay.cpp with the bytes of
-// the corpus. A property that does not hold ends the process, as does a fault that a sanitizer
-// sees.
+// libFuzzer calls it with bytes that it generates (`./dev test fuzz`), and replay.cpp calls it with
+// the bytes of the corpus. A violated property ends the process, as does a fault that a sanitizer
+// detects.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +16,7 @@
 #include "core/types.hpp"
 
 /// @return 0
-// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer names it
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer requires this name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace tremula::fuzz {
@@ -49,7 +49,7 @@ public:
   /// Returns 0 to limit - 1.  @pre limit is at most 256
   int below(int limit) { return byte() % limit; }
   bool flag() { return byte() % 2 != 0; }
-  /// Returns a number that is small in most cases, and any 64 bits in others.
+  /// Returns a number that is small in most cases, and otherwise has any 64 bits.
   std::uint64_t number() {
     const std::uint8_t first = byte();
     if (first < 0xf8) return first;

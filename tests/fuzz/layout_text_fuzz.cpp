@@ -10,8 +10,8 @@ using namespace tremula;
 using index_calc::Layout;
 
 namespace {
-/// Returns whether the part of a rank is found quickly. For a skewed layout, the time grows with the numbers of
-/// blocks along its dimensions, whose product is bounded here.
+/// Returns whether the part of a rank can be found quickly. For a skewed layout, the time grows with the
+/// numbers of blocks along its dimensions, whose product is bounded here.
 bool has_few_blocks(const Layout& layout) {
   if (!layout.skew) return true;
   core::Index most = 1 << 16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the inbox of a peer, where address, locator and inbox are arbitrary bytes. Only descriptors
-// of this process are opened.
+// Opens the inbox of a peer whose address, locator and inbox contain arbitrary bytes. Opens only
+// descriptors of this process.
 #include <algorithm>
 #include <cstring>
 

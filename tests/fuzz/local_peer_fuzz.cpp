@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t most_events = 200, longest_message = 20'000;
 
-/// An inbox of one lane, as good as new except for the bytes of earlier large messages: making a new
-/// inbox would take longer than a run.
+/// An inbox of one lane. It is reused, because making a new one would take longer than a run.
+/// renewed() resets it, except for the bytes of earlier large messages.
 struct OneLane {
   Lane& renewed() {
     std::ranges::fill(memory.bytes().first(memory.bytes().size() - data_bytes), std::byte{0});
@@ -96,7 +96,7 @@ private:
       peer_.receive(operation);
   }
 
-  /// Writes a command with any contents, in the way in which an honest peer writes it.
+  /// Writes a command with any contents, the way an honest peer writes one.
   void write_command() {
     const auto kind = static_cast<CommandKind>(in_.below(9));
     const auto tag = static_cast<Tag>(in_.below(4));

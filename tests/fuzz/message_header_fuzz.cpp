@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the header of messages from rank to rank.
+// Reads the headers of messages between ranks.
 #include <algorithm>
 
 #include "core/error.hpp"

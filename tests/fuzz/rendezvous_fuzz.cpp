@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions with several keys send the server any messages in any order, connect, fall silent and
-// leave, as the bytes choose. The server is restarted at times; sessions show it seals of earlier
-// servers, their own and those of others. Every message passes through proto, and the server sends
-// nothing that a session would reject.
+// leave, as the bytes choose. At times, the server is restarted, and sessions present seals of
+// earlier servers, both their own and those of other sessions. Every message passes through proto,
+// and the server sends nothing that a session would reject.
 #include <array>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ constexpr int most_events = 300, connections = 8;
 constexpr std::uint32_t first_server = 7;
 constexpr std::size_t most_links = 8;
 
-/// Returns the keys of a server by owner: one key for each owner of connections.
+/// Returns the keys of the server: one key for each owner of connections.
 const transport::ServerExchange::Keys& keys() {
   static const auto all = std::make_shared<const std::vector<core::Key>>(std::vector{
       core::Key("a: 0123456789abcdef", "fuzz"), core::Key("b: 123456789abcdef0", "fuzz"),
@@ -87,7 +87,7 @@ private:
                                      .keys = keys()});
   }
 
-  /// Starts the server again: no session is connected.
+  /// Starts the server again, with no session connected.
   void start_again() {
     server_ = server_of(++number_);
     connection_.fill(0);
@@ -227,7 +227,7 @@ private:
     add_fields(*m.mutable_fields());
     add_offers(*m.mutable_offers());
     m.set_incarnation(incarnation());
-    m.set_outlives(m.incarnation() > 1);  // uses no further bytes: the corpus keeps its meaning
+    m.set_outlives(m.incarnation() > 1);  // uses no further bytes, so the corpus keeps its meaning
     m.set_least_epoch(m.incarnation() / 2);
     if (m.incarnation() > 2) m.add_lost_streams(1);
     m.set_token(tokens_[m.stream()]);
@@ -293,7 +293,7 @@ private:
     for (int count = in_.below(3); count > 0; --count) m.add_ranks(in_.below(2));
     m.set_link(in_.flag() ? 0 : link());
     m.set_count(in_.number());
-    // This uses no further bytes: the corpus keeps its meaning.
+    // This uses no further bytes, so the corpus keeps its meaning.
     const std::uint64_t subject = 1 + m.count() % 2;
     if (m.count() % 8 > 4) {
       m.mutable_words()->set_subject(subject);
@@ -333,7 +333,7 @@ private:
       case 1: {
         wire::Announce announce;
         fill(announce);
-        if (announce.incarnation() > 2) {  // uses no further bytes: the corpus keeps its meaning
+        if (announce.incarnation() > 2) {  // uses no further bytes, so the corpus keeps its meaning
           m.mutable_redeclare()->set_stream(announce.stream());
           *m.mutable_redeclare()->mutable_fields() = announce.fields();
         } else {

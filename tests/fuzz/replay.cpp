@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   for (const auto& file : std::filesystem::directory_iterator(argv[1])) {
     std::ifstream in(file.path(), std::ios::binary);
     const std::vector<char> read(std::istreambuf_iterator<char>(in), {});
-    // The copy has exactly that size, so that a sanitizer sees a read beyond the end.
+    // The copy has exactly the size of the file, so that a sanitizer detects a read beyond the end.
     const std::vector<std::uint8_t> bytes(read.begin(), read.end());
     std::cerr << file.path().filename().string() << '\n';  // the last line names a failing file
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());

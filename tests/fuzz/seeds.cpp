@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes real encodings of the present format into FOLDER/<target>/, from which libFuzzer starts.
+// Writes real encodings of the current format into FOLDER/<target>/, from which libFuzzer starts.
 #include <google/protobuf/text_format.h>
 
 #include <filesystem>

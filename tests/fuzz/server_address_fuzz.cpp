@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the address of a server, as a user writes it and as a port file holds it.
+// Reads the address of a server, as a user writes it and as a port file contains it.
 #include "core/error.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "transport/control/address.hpp"

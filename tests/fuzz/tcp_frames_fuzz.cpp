@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A peer that has proved itself sends arbitrary bytes, while this side sends, receives, reads and
-// gives up. The first byte is the size of each of the first pieces in which the bytes of the peer
-// arrive in the second run.
+// gives up. Most inputs run twice: in the second run, the bytes of the peer first arrive in pieces
+// whose size is the first byte of the input.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -161,7 +161,7 @@ private:
     peer_->start(operation);
   }
 
-  /// Writes a frame with any contents, in the way in which an honest peer writes it.
+  /// Writes a frame with any contents, the way an honest peer writes one.
   void write_frame() {
     Frame frame{.kind = static_cast<FrameKind>(in_.below(10))};
     frame.tag = static_cast<Tag>(in_.below(4));
@@ -228,7 +228,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = fuzz::view(data + 1, size - 1);
   const Outcome whole = Run(bytes, 0).run();
-  if (data[0] % 4 == 0 || !whole.is_compared) return 0;  // leaves time for twice as many inputs
+  if (data[0] % 4 == 0 || !whole.is_compared) return 0;  // saves the time of a second run
   fuzz::require(Run(bytes, data[0]).run() == whole,
                 "frames mean the same in whatever pieces they arrive");
   return 0;

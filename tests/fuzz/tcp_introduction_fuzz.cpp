@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bytes arrive before a proof: from connections at the port of a rank, from a program at
-// the port of a peer, and in an address. Only a rank that has proved itself is admitted.
+// Arbitrary bytes arrive before a proof: from connections to a rank's port, from the program that
+// listens on a peer's port, and in an address. Only a rank that has proved itself is admitted.
 #include <sys/epoll.h>
 
 #include <array>
@@ -59,7 +59,7 @@ public:
   void play() {
     for (std::size_t events = 0; events < most_events && in_.has_more(); ++events)
       happen(in_.below(7));
-    for (std::size_t i = 0; i < clients_.size(); ++i) {  // the honest ones complete the exchange
+    for (std::size_t i = 0; i < clients_.size(); ++i) {  // honest clients complete the exchange
       report_event(i);
       answer(clients_[i]);
       report_event(i);
@@ -171,7 +171,7 @@ private:
   std::array<bool, ranks> knows_secret_{}, is_in_{}, is_unexpected_{};
 };
 
-/// Connects to a program at the port of a peer.
+/// Connects to a program that listens on a peer's port.
 void play_attempt(fuzz::Choices in) {
   const RankAddress own = address_of(1), peer = address_of(9);
   RankAddress guessed = peer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Buffers whose elements carry numbers, of any element size.
+// Buffers of elements of any size, each of which carries a number.
 #include <cstddef>
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace tremula::index_calc::testing {
 
-/// Returns a shape of few elements, now and then with a dimension longer than a tile of the
+/// Returns a shape of few elements, sometimes with a dimension longer than a tile of the
 /// transposition.
 inline std::vector<Index> random_shape(Random& random, std::size_t dimensions) {
   constexpr Index longest[] = {60, 14, 6, 5};
@@ -20,7 +20,8 @@ inline std::vector<Index> random_shape(Random& random, std::size_t dimensions) {
   return shape;
 }
 
-/// Writes an element that carries a number, so that a move of only a part of it is noticed.
+/// Writes an element that carries a number, so that a move of only a part of the element is
+/// detected.
 inline void put_number(std::byte* at, std::size_t element_bytes, Index number) {
   for (std::size_t i = 0; i < element_bytes; ++i)
     at[i] = static_cast<std::byte>(static_cast<std::uint64_t>(number) >> (8 * (i % 8)) ^ (i / 8));

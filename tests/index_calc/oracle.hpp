@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The definition, element by element: blocks are dealt like cards. It reads the fields of
-// distributions and layouts as data, and only large_numbers calls functions of the room.
+// The definition, element by element: blocks are dealt like cards. The oracle reads the fields of
+// distributions and layouts as data; only large_numbers calls functions of index_calc.
 #include <map>
 #include <vector>
 
@@ -10,7 +10,8 @@
 
 namespace tremula::index_calc::testing {
 
-/// Owners and places of all elements of one dimension. Shape of all: [element] or [coordinate].
+/// Owners and places of all elements of one dimension. Shapes: [element], and [coordinate] for
+/// `count`.
 struct Dealt {
   std::vector<Index> owner, local;
   std::vector<Index> count;  ///< elements of each coordinate
@@ -50,7 +51,7 @@ inline Dealt deal(const Distribution& d) {
 inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
                                                     const Dealt& theirs) {
   std::map<Index, std::vector<Segment>> lists;
-  Index previous = -1;  // owner of the element before, if that one was mine
+  Index previous = -1;  // owner there of the previous element; -1 if not mine
   for (std::size_t i = 0; i < mine.owner.size(); ++i) {
     if (mine.owner[i] != me) {
       previous = -1;
@@ -68,7 +69,7 @@ inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
 /// (row-major).
 struct World {
   std::vector<Index> shape;
-  std::map<Index, Rank> owner;    ///< global number -> rank; the last one of copies
+  std::map<Index, Rank> owner;    ///< global number -> rank; the last rank with a copy
   std::map<Index, Index> offset;  ///< global number -> element offset in the buffer of its rank
   std::map<Rank, std::vector<Index>>
       buffers;  ///< buffers of the ranks that take part; -1 where there is no element
@@ -147,8 +148,8 @@ struct World {
     return result;
   }
 
-  /// Calls visit(index) for every index of a box, row: last dimension fastest, column: first
-  /// dimension fastest.
+  /// Calls visit(index) for every index of a box. In row order, the last dimension varies fastest;
+  /// in column order, the first.
   template <class Visit>
   static void for_each_index(const std::vector<Index>& box, Order order, Visit&& visit) {
     std::vector<Index> at(box.size(), 0);
@@ -168,7 +169,7 @@ struct World {
 };
 
 /// Returns World::buffers for a large array of two dimensions whose ranks are in row-major order.
-/// Uses the room's own local parts.
+/// Uses the local parts of index_calc.
 inline std::map<Rank, std::vector<Index>> large_numbers(const Layout& layout) {
   const Dealt rows = deal(layout.dims[0]), columns = deal(layout.dims[1]);
   std::map<Rank, std::vector<Index>> numbers;

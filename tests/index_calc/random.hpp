@@ -44,9 +44,9 @@ public:
     return block_cyclic(extent, in(1, 9), max_grid);
   }
 
-  /// Returns any layout of `shape`, now and then with idle ranks, ghost cells and a padded leading
-  /// dimension.
-  /// @param may_copy  some axes of the process grid may split no dimension
+  /// Returns a random layout of `shape`, sometimes with idle ranks, ghost cells and a padded
+  /// leading dimension.
+  /// @param may_copy  whether some axes of the process grid may split no dimension
   Layout layout(const std::vector<Index>& shape, Index max_grid, bool may_copy = false) {
     Layout result;
     if (one_in(4)) result.mesh = mesh(shape.size(), max_grid, may_copy);

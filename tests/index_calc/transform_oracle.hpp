@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Elements of every type, and the result of a transformation by its definition, one by one.
+// Elements of every type, and the results of transformations, computed one by one from the
+// definition.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -52,7 +53,7 @@ auto with_type(ElementType type, const F& f) {
       return f(double{});
     case ElementType::c64:
       return f(std::complex<float>{});
-    default:  // c128; the other types have tests of their own
+    default:  // c128; the other types have their own tests
       return f(std::complex<double>{});
   }
 }
@@ -70,7 +71,7 @@ inline Number number_at(const std::byte* at, ElementType type) {
   });
 }
 
-/// Values that differ from number to number, with results that fit for factors of -3 to 3.
+/// Values that differ from number to number, and whose results fit for factors of -3 to 3.
 class Values {
 public:
   explicit Values(const Transformation& t) {
@@ -145,7 +146,7 @@ inline bool is_right(const Transformation& t, const std::byte* from, const std::
               found.imag());
 }
 
-/// Returns any transformation that is not refused.
+/// Returns a random transformation that is not refused.
 inline Transformation random_transformation(Random& random) {
   const auto type = [&] { return all_types[random.in(0, 11)]; };
   Transformation t{.from = type(), .to = type(), .alpha = 1, .beta = 0, .conjugates = false};

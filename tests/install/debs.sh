@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# debs.sh SOURCE FOLDER [MIRROR]: tests the packages of ./dev deb, in FOLDER, in a separate Debian that debootstrap
-# makes under /tmp: they install, programs in Python, C and C++ use them, and removal leaves nothing. Needs root.
+# debs.sh SOURCE FOLDER [MIRROR]: tests the packages that ./dev deb has made in FOLDER, in a separate Debian that
+# debootstrap makes under /tmp. Checks that they install, that programs in Python, C, C++ and Fortran can use them, and
+# that removal leaves nothing. Needs root.
 set -euo pipefail
 source=$1 folder=$2 mirror=${3:-http://deb.debian.org/debian}
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -21,13 +22,13 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
-inside() {  # inside COMMAND...: runs it inside that Debian, without the variables of the caller
+inside() {  # inside COMMAND...: runs it inside that Debian, without the caller's variables
   exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
     DEBIAN_FRONTEND=noninteractive TREMULA_SERVER=file:/trial/port TREMULA_TIMEOUT=60 \
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 "$@"
 }
 run() { (inside "$@"); }
-ours() {  # ours NAME...: prints the files of these packages, with their paths inside
+ours() {  # ours NAME...: prints the files of these packages, with their paths inside that Debian
   local name file
   for name in "$@"; do
     file=$(cd "$root/debs" && ls "${name}"_*.deb) || fail "expected $name in $folder, found none"
@@ -37,7 +38,7 @@ ours() {  # ours NAME...: prints the files of these packages, with their paths i
 install() {  # install NAME...: installs Debian packages, and files, with their dependencies
   run apt-get install -q -y --no-install-recommends "$@" >"$root.log" 2>&1 || { tail -30 "$root.log"; fail "cannot install $*"; }
 }
-background() {  # background NAME COMMAND...: starts it; its output goes to /trial/NAME.log
+background() {  # background NAME COMMAND...: runs COMMAND in the background; its output goes to /trial/NAME.log
   local name=$1
   shift
   (inside "$@") >"$root/trial/$name.log" 2>&1 &

@@ -23,7 +23,7 @@ commands() {  # commands NAME LINES: configures a project with these lines, and 
     { cat "$folder/log" >&2; fail "the project '$1' does not configure"; }
   ninja -C "$folder/build" -t commands
 }
-has() {  # has FILE PATTERN: a command in the file matches it
+has() {  # has FILE PATTERN: succeeds if a command in the file matches PATTERN
   grep -E -- "$2" "$1" >/dev/null
 }
 expect_library() {  # expect_library FILE

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# quick_start.sh SOURCE BUILD MPIEXEC: installs Tremula into a separate prefix, builds the quick start from a folder
-# that sees only this prefix, and runs it as two MPI jobs and a server.
+# quick_start.sh SOURCE BUILD MPIEXEC: installs Tremula into a separate prefix, builds the quick start against this
+# prefix alone, and runs it as two MPI jobs and a server.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)

@@ -153,7 +153,7 @@ TEST(Attributes, RejectForeignBytes) {
     return out;
   };
   for (std::size_t length = 1; length < drawn.size(); ++length) {
-    const bool is_whole = length == 25 || length == 43;  // one attribute, two
+    const bool is_whole = length == 25 || length == 43;  // one whole attribute, or two
     EXPECT_EQ(rejected({drawn.begin(), drawn.begin() + static_cast<std::ptrdiff_t>(length)}) == "",
               is_whole)
         << length;
@@ -213,7 +213,7 @@ TEST(Attributes, AreComparedByNameTypeAndBitsInAnyOrder) {
     EXPECT_EQ(first_difference(row.other, some), row.name);
     EXPECT_NE(hash(some), hash(row.other)) << row.name;
   }
-  // Values that are swapped.
+  // Swapped values.
   EXPECT_NE(hash(made({{"a", Texts{"x"}}, {"b", Texts{"y"}}})),
             hash(made({{"a", Texts{"y"}}, {"b", Texts{"x"}}})));
 }

@@ -116,7 +116,7 @@ TEST(Convert, RoundTripsEveryMessage) {
   }
 }
 
-/// A message as Protobuf text, and the error in which it must end.
+/// A message as Protobuf text, and the error that it must cause.
 struct Fault {
   std::string message;
   std::string text;
@@ -140,7 +140,7 @@ const std::string rule =
 
 using google::protobuf::Descriptor, google::protobuf::FieldDescriptor;
 
-/// Adds the texts that messages of a type can hold, at any depth.
+/// Adds the names of the text fields that messages of a type can contain, at any depth.
 void add_texts(const Descriptor& type, std::set<std::string>& texts,
                std::set<const Descriptor*>& types) {
   if (!types.insert(&type).second) return;
@@ -151,8 +151,8 @@ void add_texts(const Descriptor& type, std::set<std::string>& texts,
       texts.insert(field.full_name());
 }
 
-/// Calls look(field, set, get) for each text that a part of a message holds; only for the first one of a field that
-/// holds several.
+/// Calls look(field, set) for each text in a part of a message; if a field contains several texts, only for the
+/// first.
 template <class Look>
 void for_each_set_text(google::protobuf::Message& part, const Look& look) {
   const auto& reflection = *part.GetReflection();
@@ -173,8 +173,8 @@ void for_each_set_text(google::protobuf::Message& part, const Look& look) {
   }
 }
 
-/// Checks each text of the samples with one byte more than a text for people may have. The samples
-/// must contain every text field of the messages.
+/// Checks each text of the samples with one byte more than the limit of a text for people. The samples must
+/// contain every text field of the messages.
 template <class Message>
 void expect_long_texts_are_cut(std::span<const std::string> samples,
                                Message (*parse)(core::BytesView)) {

@@ -134,7 +134,7 @@ TEST(CheckCompatible, AllowsOtherDistributionsAndSpareFields) {
   const std::vector<Field> wanted{
       field("v", ElementType::f32, "shape=100x90 grid=1x5 block=7x3 store=column")};
   EXPECT_NO_THROW(check_compatible(wanted, offered, "s", "c", "p"));
-  Field part = field("u", ElementType::i8, "shape=50x20 grid=1x1");  // converted on its way
+  Field part = field("u", ElementType::i8, "shape=50x20 grid=1x1");  // converted in transit
   part.origin = {50, 70};
   EXPECT_NO_THROW(check_compatible(std::vector{part}, offered, "s", "c", "p"));
   EXPECT_NO_THROW(check_compatible({}, offered, "s", "c", "p"));

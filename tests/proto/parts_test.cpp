@@ -107,7 +107,7 @@ TEST(Parts, MustBeInsideTheirArray) {
            {{0, 0}, {6}},
            {{0, 0}, {Index{1} << 40, Index{1} << 40}}}) {
     EXPECT_THROW(check_part(field("shape=6x4 grid=1x1", origin, whole)), core::Error);
-    // Foreign fields are rejected likewise.
+    // Fields in a message are rejected as well.
     wire::Field foreign = encode(field("shape=6x4 grid=1x1", origin, whole));
     WireFields fields;
     *fields.Add() = foreign;

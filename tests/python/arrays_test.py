@@ -33,7 +33,7 @@ class OnDevice:
 
 
 class Exported:
-    """An array of another library that has only DLPack."""
+    """An array of another library that supports only DLPack."""
 
     def __init__(self, array):
         self._array = array
@@ -142,7 +142,7 @@ class ArraysTest(unittest.TestCase):
                 with self.assertRaisesRegex(tremula.InvalidArgument, r"expected an array of shape.*\(2, 3\)"):
                     self.taken(layout, wrong)
         with self.assertRaisesRegex(tremula.InvalidArgument, "found shape"):
-            self.taken(two, a)  # the shape does not show which box has which row
+            self.taken(two, a)  # the shape does not show which rows belong to which box
         self.taken(two, a.ravel())
 
     def test_changing_extent_takes_any_number_of_rows(self):
@@ -215,7 +215,7 @@ class ArraysTest(unittest.TestCase):
                 element_type(wrong)
 
     def test_type_name_agrees_with_numpy_or_is_refused(self):
-        """A name that both know has the same type in both, or causes an error that names both types."""
+        """A name that Tremula and NumPy share means the same type in both, or causes an error that names both types."""
         for name in (*_c.TYPE_NAMES, "i1", "i2", "i4", "u1", "u2", "u4", "f2", "f4", "f8", "c8", "c16", "int", "float"):
             try:
                 theirs = np.dtype(name)

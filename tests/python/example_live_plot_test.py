@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a watcher of the newest step that draws the tsunami while it runs."""
+"""Runs the example that takes the newest step and draws the tsunami during the run."""
 import unittest
 
 from example_run import ExampleTest

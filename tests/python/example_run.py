@@ -47,7 +47,8 @@ class ExampleTest(unittest.TestCase):
         return float(found.group(1))
 
     def assert_picture(self, path, width, height):
-        """Checks for a PNG of at least that many pixels, and not of one colour, which would compress to a few bytes."""
+        """Checks for a PNG of at least that many pixels and of more than one colour: one colour compresses to a few
+        bytes."""
         data = Path(path).read_bytes()
         self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
         found = struct.unpack(">II", data[16:24])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the training on the running tsunami with fewer steps: it learns, and reports a failure without updates of
-weights."""
+"""Runs the training on the running tsunami, with fewer steps. The network learns, and the training reports a failure if
+it makes no weight updates."""
 import os
 import unittest
 

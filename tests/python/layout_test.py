@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts in Python: every element is at the place that the definition gives."""
+"""Checks layouts in Python: every element is at the place that the definition gives."""
 import pickle
 import unittest
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matrix_peer produce|consume LAYOUT STEPS: a job in C++ whose peer is a job in Python. Element (i, j) of the
-// matrix is 1e6 * step + its number in row-major order; a consumer checks every element. Ranks: RANK and
-// WORLD_SIZE.
+// matrix is 1e6 * step + its number in row-major order; a consumer checks every element. The ranks come from
+// RANK and WORLD_SIZE.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

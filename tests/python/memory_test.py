@@ -53,7 +53,7 @@ class MemoryTest(unittest.TestCase):
         made, got = self.hand_over("shared", LARGE, shared, shared)
         self.assertEqual((made[1], got[1]), (0, LARGE))
         self.assertLess(made[0], 16 << 20)
-        self.assertLess(got[0], LARGE + (16 << 20))  # pages that it maps of the producer's array count as well
+        self.assertLess(got[0], LARGE + (16 << 20))  # mapped pages of the producer's array count as well
 
     def test_ordinary_arrays_go_through_a_ring(self):
         made, got = self.hand_over("ordinary", SMALLER, ordinary, ordinary)

@@ -126,7 +126,7 @@ class MetadataTest(unittest.TestCase):
 
     def attributes_on_both_sides(self, producers, consumers, transport, set_by):
         """Runs a stream of three steps in which every rank sets the attributes set_by(rank, producers) in step 1.
-        With equal numbers of ranks each rank receives from a single one; otherwise the extent of a field changes.
+        With equal numbers of ranks, each rank receives from a single rank; otherwise, the extent of a field changes.
 
         :return: the text of the error of each rank and the attributes of the steps that it has taken
         """

@@ -20,7 +20,7 @@ LINE = Layout.block((8,), (1,))
 
 
 def alone(test):
-    """Runs a test with its own session in a separate process, where the first failure ends it, since failures that a
+    """Runs a test with its own session in a separate process. The first failure ends it, because failures that a
     subtest records there would be lost."""
 
     def run(self):

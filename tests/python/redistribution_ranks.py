@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks of redistribution_test.py, under mpirun."""
+"""The ranks of redistribution_test.py, which run under mpirun."""
 import numpy as np
 import tremula
 from mpi4py import MPI

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual's page about Python shows every exported name with its docstring, unchanged."""
+"""Checks that the manual's page about Python shows every exported name with its unchanged docstring."""
 import importlib.util
 import os
 import unittest

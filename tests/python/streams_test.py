@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams between two jobs in Python: every element of every step carries its number, in all layouts and types."""
+"""Tests streams between two jobs in Python: every element of every step carries its number, in all layouts and
+types."""
 import unittest
 from unittest import mock
 
@@ -29,8 +30,8 @@ def values(step, numbers, dtype="f64"):
 
 
 def exchange(make_from, make_to, dtype="f64", to_dtype=None, ranks=(2, 3), steps=3, expected=values, **field):
-    """Runs a producer of make_from(ranks) and a consumer of make_to(ranks). Each consumer rank checks all its
-    elements."""
+    """Runs a producer with the layout make_from(ranks) and a consumer with the layout make_to(ranks). Each consumer
+    rank checks all its elements."""
 
     def produce(session):
         layout = make_from(session.size)
@@ -292,7 +293,7 @@ class StreamsTest(unittest.TestCase):
 
     def test_partial_sums_get_values_in_the_first_layer(self):
         """A consumer with partial sums gets the values in its first layer and 0 in the others; a producer cannot have
-        them."""
+        partial sums."""
         layered = Layout("shape=24x18 mesh=2 sum=0")
 
         def produce(session):
@@ -412,7 +413,7 @@ class StreamsTest(unittest.TestCase):
 
     def test_fills_says_whether_the_whole_part_arrives(self):
         turned = dict(axes=(1, 0))
-        cases = [  # layout, parameters of the field, what fills says on each rank
+        cases = [  # layout, parameters of the field, result of fills on each rank
             (Layout.block(SHAPE, (2, 1)), {}, [True, True]),
             (Layout.block(SHAPE, (1, 2), ghost=(1, 1)), {}, [True, True]),
             (Layout.block(SHAPE[::-1], (2, 1)), turned, [True, True]),
@@ -456,7 +457,7 @@ class StreamsTest(unittest.TestCase):
                     arrays[number % 2][:] = number
                     with out.step() as step:
                         requests[number % 2] = step.put_async(value, arrays[number % 2])
-                del arrays  # the stream keeps the arrays until they are taken
+                del arrays  # the stream keeps the arrays until the consumer has taken them
             return out._asked
 
         def consume(session):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests StreamDataset with a producer of two ranks and trainings of several ranks and workers. Every element encodes
-its step and its global number."""
+"""Tests StreamDataset with a producer of two ranks and training jobs of several ranks and workers. Every element
+encodes its step and its global number."""
 import ctypes
 import json
 import multiprocessing
@@ -84,7 +84,7 @@ class Slow(tt.StreamDataset):
 
 def train(rank, ranks, workers, deal, results, folder=None, load=None, first=0, fields=("u",), batch=1, pause=0.0,
           started=None):
-    """Trains until the end of the stream. folder: where it saves its state after each batch; None to save none"""
+    """Trains until the end of the stream. folder: where it saves its state after each batch; None: saves no state"""
     dataset = Slow("ocean", fields, deal=deal, rank=rank, world_size=ranks, first_step=first)
     if load is not None:
         dataset.load_state_dict(load)
@@ -136,7 +136,7 @@ class Once(unittest.TestCase):
         self.assertEqual(sorted(seen), [(n, (0, 1, 10, 11)[n % 4]) for n in range(1000)])
 
     def kill_and_resume(self, resume):
-        """Kills two ranks, which save their states after each batch, together with their two workers each."""
+        """Kills two ranks, each together with its two workers. The ranks save their states after each batch."""
         with tempfile.TemporaryDirectory() as folder, torch_support.Server(), torch_support.Jobs() as jobs:
             released = torch_support.Hold()
             counters = [multiprocessing.Value(ctypes.c_long, 0) for _ in range(2)]
@@ -380,7 +380,7 @@ class Samples(unittest.TestCase):
                 self.assertEqual(can_pin(), expected)
 
     def test_ranks_in_step_never_wait_in_a_circle(self):
-        """4 ranks without workers wait for each other after each sample; the producer is at most one step ahead."""
+        """Four ranks without workers wait for each other after each sample; the producer is at most one step ahead."""
         barrier = multiprocessing.get_context("fork").Barrier(4)
 
         def loop(rank):

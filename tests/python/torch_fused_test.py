@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that one side holds in one tensor and the other in several; errors of followers and publishers."""
+"""Tests weights that one side holds in one tensor and the other side in several, and errors of followers and
+publishers."""
 import multiprocessing
 import sys
 import time
@@ -133,8 +134,8 @@ def serve_until(publisher, event):
 
 
 def write_plain(rank, kind, begun, ended):
-    """Writes two versions of a tensor and a scalar, in one process. With kind "lend" there are three, all lent; with
-    kind "wrong" the last one has wrong hashes.
+    """Writes two versions of a tensor and a scalar, in one process. With kind "lend", there are three versions, all of
+    them lent; with kind "wrong", the last version has wrong hashes.
 
     begun: set when the reader has begun the first version; ended: set when the reader is done
     """
@@ -266,7 +267,7 @@ def read_what_one_rank_cannot_wait_for(rank, taken):
 
 
 def read_too_long(rank, begun, ended):
-    """Holds a lent version beyond its lease, and opens the stream again."""
+    """Holds a lent version beyond its lease, and reopens the stream."""
     session = tremula.Session("reader", 0, 1)
     tensor = torch.zeros(6, 4)
     follower = tt.follow({"fc.weight": tensor}, "plain", session=session)

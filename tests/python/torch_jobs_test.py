@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks which ranks form one job, by the variables that torchrun and other launchers set."""
+"""Checks which ranks form one job, according to the variables that torchrun and other launchers set."""
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -26,7 +26,7 @@ def join(rank, environment, timeout, answers):
 
 def answers_of(first, second, forms_one=None):
     """Returns the answers of rank 0 and rank 1, whose launchers have set these environments; None for a rank that
-    waits. forms_one: whether both answer; by default if the environments are equal"""
+    waits. forms_one: whether both answer; by default, whether the environments are equal"""
     answers = [_FORK.SimpleQueue() for _ in range(2)]
     with torch_support.Server():
         ranks = [_FORK.Process(target=join, args=(rank, environment, SECONDS, answers[rank]))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares layout_of with torch.chunk and the documented meaning of DTensor's placements, with stand-ins for DTensor,
-which Debian's torch 1.13 does not have; and with real ShardedTensors on two ranks of gloo."""
+because Debian's torch 1.13 has none. Also compares it with real ShardedTensors on two ranks of gloo."""
 import collections
 import itertools
 import json
@@ -83,7 +83,7 @@ KINDS = {"Shard": lambda p: Shard(p["dim"]), "_StridedShard": lambda p: _Strided
 
 class OfPyTorch(unittest.TestCase):
     def test_rows_equal_those_of_pytorch_2_11(self):
-        """data/dtensor_rows.json holds the rows of real DTensors of PyTorch 2.11.0, as its "about" says. A mesh of
+        """data/dtensor_rows.json contains the rows of real DTensors of PyTorch 2.11.0, as its "about" says. A mesh of
         fewer ranks than the job is repeated: rank r of the job is rank r // times of its mesh."""
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "dtensor_rows.json")) as file:
             cases = json.load(file)["cases"]

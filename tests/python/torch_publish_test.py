@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that the ranks of a writer publish together: different names, equal copies, tiles, many small tensors."""
+"""Tests tensors that the ranks of a writer publish together: different names, equal copies, tiles, many small
+tensors."""
 import multiprocessing
 import os
 import time
@@ -18,7 +19,7 @@ torch.set_num_threads(1)
 
 
 def publishes(tensors_of_rank, readers=1, **options):
-    """Returns the work of a trainer that publishes one version of tensors_of_rank(rank) for `readers` groups, and
+    """Returns the work of a trainer that publishes one version of tensors_of_rank(rank) for `readers` groups, and that
     returns the layouts or the error."""
     def work(session):
         try:
@@ -32,8 +33,8 @@ def publishes(tensors_of_rank, readers=1, **options):
 
 
 def follows(wanted, **options):
-    """Returns the work of a reader that returns the tensors by name, which are filled with -1 at first, or the
-    error."""
+    """Returns the work of a reader that fills tensors with -1, follows one version, and returns the tensors by name, or
+    the error."""
     def work(session):
         tensors = {name: torch.full(shape, -1.0) for name, shape in wanted.items()}
         try:
@@ -305,7 +306,7 @@ def consume(rank, name, dies, is_over):
 
 def produce_to_the_end(rank, ranks, outlives, lost, is_closing):
     """Puts two steps. A consumer keeps the first, so that close waits for it. lost: words of the error of close; "" if
-    none"""
+    there is no error"""
     with tremula.Session("simulation", rank, ranks) as session:
         out = session.out_stream("field", queue_depth=4, outlives_consumers=outlives)
         u = out.field("u", "f64", tremula.Layout.parse(f"shape=4 grid={ranks}"))
@@ -380,7 +381,7 @@ class Loss(unittest.TestCase):
             first, second = [jobs.start(keep, name, has_step)[0] for name, has_step in zip(("first", "second"), have_steps)]
             torch_support.wait_until(lambda: all(has_step.value for has_step in have_steps), [*producer, first, second])
             jobs.kill(first)
-            time.sleep(1)  # until the producer knows
+            time.sleep(1)  # until the producer has noticed
             is_first_dead.value = 1
             jobs.join(producer)
             jobs.kill(second)
@@ -420,7 +421,7 @@ class Rounding(unittest.TestCase):
                       "alone": torch.tensor(-float("nan")), "halves": halves, "bfloats": bfloats})
 
     def compare(self, given):
-        """Checks that a reader of 16 bits finds the hashes that the writer sends."""
+        """Checks that a reader with 16-bit tensors finds the hashes that the writer sends."""
         for dtype in (torch.bfloat16, torch.float16):
             def reader(session):
                 tensors = {name: torch.zeros(tensor.shape, dtype=dtype) for name, tensor in given.items()}

@@ -68,7 +68,8 @@ class Replay(unittest.TestCase):
         self.assertTrue(all(800 < c < 1200 for c in counts.values()), counts)
 
     def test_reservoir_is_uniform_over_all_samples(self):
-        """Of 40 samples 5 are kept, 2000 times: each is kept 250 times on average, with a deviation of 15."""
+        """Keeps 5 of 40 samples, 2000 times: each sample is kept 250 times on average, with a standard deviation of
+        15."""
         counts = collections.Counter()
         for trial in range(2000):
             buffer = tt.ReplayBuffer(5 * BYTES, "reservoir", seed=SEED + trial)
@@ -80,7 +81,8 @@ class Replay(unittest.TestCase):
         self.assertTrue(all(170 < counts[n] < 330 for n in range(40)), counts)
 
     def test_reservoir_keeps_the_smallest_priorities(self):
-        """The samples of the smallest priorities are kept, as many as fit, independent of their order and sizes."""
+        """The buffer keeps the samples with the smallest priorities that fit together, whatever their order and
+        sizes."""
         rng = random.Random(SEED)
         for trial in range(50):
             sizes = [rng.randrange(1, 30) for _ in range(60)]

@@ -25,8 +25,8 @@ def free_port():
 
 
 def _importable():
-    """Imports sharded_tensor: torch 1.13 has a dataclass with a dataclass as default, which Python 3.11 refuses unless
-    it is hashable."""
+    """Imports sharded_tensor: torch 1.13 has a dataclass with a dataclass as a default value, which Python 3.11 refuses
+    unless it is hashable."""
     plain = dataclasses.dataclass
 
     def hashable(cls=None, **options):
@@ -88,8 +88,8 @@ class Jobs:
         return self
 
     def start(self, function, *args, ranks=1, gloo=False, name=None):
-        """Calls function(rank, *args) on each of `ranks` processes. gloo: torch.distributed is initialised among
-        them"""
+        """Calls function(rank, *args) on each of `ranks` processes. gloo: whether torch.distributed is initialised
+        among them"""
         port = free_port() if gloo else None
         name = name or function.__name__
         started = []
@@ -129,7 +129,7 @@ class Jobs:
 
 
 def wait_until(is_so, processes=(), seconds=60):
-    """Waits until is_so(). Raises AssertionError if one of the processes ends before, or after `seconds`."""
+    """Waits until is_so(). Raises AssertionError if one of the processes ends first, or after `seconds`."""
     until = time.monotonic() + seconds
     while not is_so():
         for process in processes:
@@ -154,7 +154,7 @@ class Hold:
         self._event.set()
 
     def serve(self, rank, serve):
-        """Serves until the event; called once in each process. serve: collective, returns soon"""
+        """Serves until the event is set; called once in each process. serve: a collective call that returns soon"""
         calls = 0
         while True:
             if rank > 0:

@@ -40,7 +40,7 @@ def whole(shape, version, dtype=torch.float32):
 
 
 def cut(tensor, dim, parts, part):
-    """Splits by the definition: returns the chunk of torch.chunk for a rank, empty if there are fewer chunks."""
+    """Returns, by the definition, the chunk of torch.chunk for a rank; an empty chunk if there are fewer chunks."""
     if dim is None or tensor.dim() == 0:
         return tensor.clone()
     chunks = torch.chunk(tensor, parts, dim)

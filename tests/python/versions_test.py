@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package and the examples are made for Python 3.9 to 3.14: their syntax is that of 3.9, annotations are not
-evaluated, and no name is used that one of these versions has removed, or is about to remove."""
+"""Checks that the package and the examples can run on Python 3.9 to 3.14: their syntax is that of 3.9, their
+annotations are not evaluated, and they use no name that one of these versions has removed, or is about to remove."""
 import ast
 import os
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 
 SOURCE = Path(os.environ["TREMULA_TEST_SOURCE"])
 OLDEST = (3, 9)
-# Removed in 3.10 to 3.14, or deprecated there; get_type_hints, since it evaluates annotations. A name with a dot in
-# front is an attribute of any object.
+# Names that Python 3.10 to 3.14 have removed or deprecated, and get_type_hints, because it evaluates annotations. A
+# name with a leading dot is an attribute of any object.
 REMOVED = set(
     """
     aifc asynchat asyncore audioop binhex cgi cgitb chunk crypt distutils formatter imghdr imp lib2to3 mailcap msilib
@@ -42,7 +42,7 @@ TYPES = {"None", "int", "str", "float", "bool", "bytes", "list", "dict", "tuple"
 
 
 def used_names(tree):
-    """Returns each module and attribute that is named, with its line; the name is as full as the imports make it."""
+    """Yields the line and the name of each module and attribute that is used. The imports qualify the names."""
     aliases = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -64,8 +64,8 @@ def used_names(tree):
 
 
 def unions_at_run_time(tree):
-    """Returns the lines of unions `int | None` that Python 3.9 evaluates: outside annotations, and in annotations
-    unless their evaluation is postponed."""
+    """Yields the lines of unions `int | None` that Python 3.9 evaluates: outside annotations, and in annotations unless
+    their evaluation is postponed."""
     annotations = set()
     if any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body):
         for node in ast.walk(tree):

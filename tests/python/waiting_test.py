@@ -36,7 +36,8 @@ def produce(name, steps, pause=0.0, values=None, **options):
 
 class WaitingTest(unittest.TestCase):
     def interrupt(self, work):
-        """Sends Ctrl-C while `work` waits. It must raise KeyboardInterrupt, and the session must close afterwards."""
+        """Sends Ctrl-C while `work` waits. `work` must raise KeyboardInterrupt, and the session must close
+        afterwards."""
 
         def interrupted(session):
             parent = os.getpid()

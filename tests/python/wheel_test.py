@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installs the wheel into a new environment without the source tree, and exchanges arrays through the libraries in the
-wheel. The wheel needs no other libraries than its tag promises."""
+wheel. Also checks that the wheel needs only libraries that its tag allows."""
 import json
 import os
 import re
@@ -122,7 +122,7 @@ class WheelTest(unittest.TestCase):
         self.assertNotIn(str(BUILD), output)
         self.assertEqual(re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", output), ["$ORIGIN"], file)
         for name in re.findall(r"\(NEEDED\).*\[(.*)\]", output):
-            is_here = name in native or name.startswith("libtremula.so.")  # which Python has loaded before
+            is_here = name in native or name.startswith("libtremula.so.")  # Python has loaded it before
             self.assertTrue(is_here or SYSTEM.match(name) or HOST.match(name), f"{file} needs {name}")
         versions = run("readelf", "--version-info", "--wide", file)
         for kind, most in (("GLIBC", GLIBC), ("GLIBCXX", LIBSTDCXX)):

@@ -85,7 +85,7 @@ TEST(Gemr2d, EqualsScalapack) {
   }
 }
 
-// ScaLAPACK does not define moves of a matrix within itself: the definition is the oracle.
+// ScaLAPACK does not define moves of a matrix within itself, so the definition is the oracle.
 TEST(Gemr2d, MovesSubmatricesOfOneMatrix) {
   Random random = shared_random();
   std::vector<int> all(static_cast<std::size_t>(world_size()));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Loads the distribution's ScaLAPACK and Tremula's stand-in into one process, although they share
-// names: the symbols of the first are global, so its own calls, and calls of BLACS functions by the
-// second, are resolved to it; the symbols of the second are local.
+// names. ScaLAPACK's symbols are global, so its own calls, and the stand-in's calls to BLACS
+// functions, are resolved to it. The symbols of the stand-in are local.
 #include <dlfcn.h>
 
 #include <stdexcept>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# logs_once.sh LINE COMMAND...: checks that the command succeeds and writes one line about the library that does the
-# work of ScaLAPACK, which matches LINE.
+# logs_once.sh LINE COMMAND...: checks that the command succeeds, that it writes one line about the library that
+# does ScaLAPACK's work, and that a line matches LINE.
 set -euo pipefail
 line=$1
 shift

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An existing program that was only linked again, with -ltremula_scalapack before its ScaLAPACK:
+/* An existing program that was only relinked, with -ltremula_scalapack before its ScaLAPACK:
  *
  *   relink          checks that it calls the functions of Tremula, and their results
  *   relink wrong    passes a 0-based ia

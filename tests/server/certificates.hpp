@@ -22,7 +22,7 @@ public:
     std::string file;                    ///< FILE.crt and FILE.key
     std::string names = "IP:127.0.0.1";  ///< as X509v3 writes them
     long valid_seconds = 3600;           ///< below 0: the certificate has expired
-    std::string signed_by{};             ///< FILE of the issuer; signed by itself if empty
+    std::string signed_by{};             ///< FILE of the issuer; self-signed if empty
   };
 
   std::string path(const std::string& name) const { return folder_.path() / name; }

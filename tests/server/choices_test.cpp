@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offers that stand for several choices: server/rendezvous/choices.cpp. The producer "ocean" has the connections 1
-// and 2, the consumer "viewer" 11.
+// Offers that stand for several choices: server/rendezvous/choices.cpp. The producer "ocean" has connections 1 and
+// 2, and the consumer "viewer" has connection 11.
 #include <gtest/gtest.h>
 
 #include "play.hpp"
@@ -114,11 +114,11 @@ TEST_F(Choices, HoldACallForBothSidesUntilTheyArrive) {
   play.send(11, of_viewer, {Play::done(11, 3)});
   play.send(11, end, {"11: " + choosing});
   play.send(1, end, {"1: " + choosing});
-  play.send(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});  // both have stayed
+  play.send(1, of_ocean, {Play::done(1, 3), to_viewer, to_ocean});  // both calls are still open
   play.send(11, end, {Play::done(11, 4)});
 }
 
-// The group may have dropped the question.
+// The group may have dropped the request.
 TEST_F(Choices, AreRequestedAgainInTheNextCall) {
   play.send(1, of_ocean, {Play::done(1, 3)});
   play.send(11, "request: 4 presence {}", {Play::done(11, 4)});
@@ -158,7 +158,7 @@ TEST_F(Choices, NameAGroupThatHasNone) {
             {Play::done(1, 3), "11: " + refused, "1: " + refused});
 }
 
-// A session rejects longer texts, and thereby loses the server.
+// A session that receives a longer text rejects it, and loses the server.
 TEST_F(Choices, AreCutToTheLengthOfAText) {
   std::vector<std::string> most;
   for (int i = 0; i < proto::max_offers; ++i) most.push_back(fmt::format("ofi:{:*>250}", i));

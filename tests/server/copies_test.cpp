@@ -7,7 +7,7 @@
 namespace tremula::server {
 namespace {
 
-// Connections 10 to 19 have proved alice's key, 20 to 29 bob's.
+// Connections 10 to 19 have proved alice's key, and connections 20 to 29 have proved bob's.
 class Copies : public testing::Test {
 protected:
   static constexpr ConnectionId trainer = 10, one = 11, two = 12, reader = 13, bob = 20;
@@ -60,7 +60,7 @@ protected:
     take(id, fmt::format("presence {{ is_present: true incarnation: {} }}", id == trainer ? 7 : 0));
   }
   void be_absent(ConnectionId id) { take(id, "presence {}"); }
-  /// Returns the group to which `id` was linked since the last call; empty if none.
+  /// Returns the group to which `id` has been linked since the last call; empty if none.
   std::string source_of(ConnectionId id) {
     const auto found = matched.find(id);
     if (found == matched.end()) return "";
@@ -101,7 +101,7 @@ protected:
 TEST_F(Copies, GetANewReaderIfTheyHaveTheFewestLinks) {
   announce(trainer, allows);
   serve(one);
-  subscribe(reader);  // the trainer has a link, the copy none
+  subscribe(reader);  // the trainer has a link, and the copy has none
   EXPECT_EQ(source_of(reader), "");
   EXPECT_EQ(awaited, (std::vector<ConnectionId>{one, trainer}));
   be_present(trainer);
@@ -219,7 +219,7 @@ TEST_F(Copies, EndOfTheStreamMovesReadersToTheNextEpoch) {
   EXPECT_EQ(to_reader.stream_number(), 71u);
 }
 
-// A restarted server knows the writer of the lost copy by its number.
+// A restarted server recognizes the writer of the lost copy by its number.
 TEST_F(Copies, RestartShowsReadersIfTheWriterContinues) {
   announce(trainer, allows);
   serve(one);
@@ -326,7 +326,8 @@ TEST_F(Copies, AreShownAsCopies) {
   EXPECT_EQ(status.streams(1).consumers(0).consumer(), "reader");
 }
 
-// A restarted server learns of copies, and which readers serve them, from the groups that come back, in any order.
+// A restarted server learns from the groups that come back, in any order, which copies exist and which readers
+// serve them.
 TEST(CopiesOfAnEarlierServer, ServeReadersAsBefore) {
   class Later : public Copies {
   public:

@@ -20,7 +20,7 @@ std::atomic<std::size_t> allocated = 0, kept = 0, compared = 0, stepped = 0;
 using Node = std::_Rb_tree_node_base;
 }  // namespace
 
-// The linker's --wrap, which determines the names, makes these stand in for memcmp and the steps.
+// The linker's --wrap, which determines the names, makes these functions replace memcmp and the steps.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" int __real_memcmp(const void* a, const void* b, std::size_t bytes);
 extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t bytes);
@@ -102,7 +102,7 @@ TEST(Cost, GrowsLinearlyForAJobThatJoins) {
 
 /// Returns the cost of answering all ranks of a second job with the same name, or of letting them
 /// wait, and of one check for silent ranks.
-/// @param is_one_silent  the last rank that holds the name has missed heartbeats
+/// @param is_one_silent  whether the last rank that holds the name has missed heartbeats
 Cost cost_of_second_job(int ranks, bool is_one_silent) {
   Play play;
   const auto id = [](int rank) { return static_cast<ConnectionId>(rank + 1); };
@@ -248,8 +248,8 @@ TEST(Cost, GrowsLinearlyForExplainingGaps) {
   expect_near_linear(once, cost_of_gaps(1024));
 }
 
-/// Returns the cost of a search for circles if all ranks of 'a' wait for 'b' to come, no rank of
-/// which is stuck.
+/// Returns the cost of a search for circles if all ranks of 'a' wait for 'b' to arrive, and no rank of 'b' is
+/// stuck.
 Cost cost_of_search(core::Rank ranks, int& questions) {
   Groups groups;
   ConnectionId last = 0;

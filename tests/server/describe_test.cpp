@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers to Describe, by which a consumer asks about a producer before it subscribes. The producer
-// "ocean" has the connections 1 to 4, the consumer "viewer" 11 and 12.
+// "ocean" has connections 1 to 4, and the consumer "viewer" has connections 11 and 12.
 #include <gtest/gtest.h>
 
 #include <map>

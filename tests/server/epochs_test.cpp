@@ -7,7 +7,7 @@
 namespace tremula::server {
 namespace {
 
-// Connections 10 to 19 have proved alice's key, 20 to 29 bob's.
+// Connections 10 to 19 have proved alice's key, and connections 20 to 29 have proved bob's.
 class Epochs : public testing::Test {
 protected:
   Epochs() { start_server(0); }
@@ -51,14 +51,15 @@ protected:
         "incarnation: 7 outlives: true {} }} ",
         number, consumer, fields());
   }
-  /// Lets a producer that has continued return from an earlier server.
+  /// Lets a producer that kept running return from an earlier server.
   void resume_producer(ConnectionId from, const std::string& links) {
     join("ocean", from);
     const auto announced = announcement();
     play.receive(
         from, "request: 2 resume { streams " + announced.substr(announced.find('{')) + links + "}");
   }
-  /// Subscribes viewer to the stream, or again to one of which it has lost epoch `least_epoch` - 1.
+  /// Subscribes viewer to the stream or, with `least_epoch`, again after it has lost epoch
+  /// `least_epoch` - 1.
   void subscribe(const std::string& more) {
     play.receive(viewer, "request: 9 presence {}");
     EXPECT_EQ(refusal_of_subscription(viewer, more, token), "");
@@ -183,7 +184,7 @@ TEST_F(Epochs, KeepNothingWithoutSurvivingConsumers) {
   EXPECT_EQ(shown_epoch(), 0u);
 }
 
-/// A server where the producer of viewer has been lost.
+/// A server that has lost the producer of viewer.
 class LostProducer : public Epochs {
 protected:
   LostProducer() {
@@ -359,7 +360,8 @@ TEST_F(Epochs, StayTheSameWhileTheProducerContinues) {
   subscribe(again);
   begin_step();
   expect_matched(2, 0);
-  // It makes no difference if the server is restarted meanwhile, whichever group comes back first.
+  // It makes no difference whether the server is restarted meanwhile, or which group comes back
+  // first.
   for (const bool is_consumer_first : {true, false}) {
     SCOPED_TRACE(is_consumer_first);
     start_server(is_consumer_first ? 7 : 8);
@@ -399,7 +401,7 @@ TEST_F(Epochs, StayTheSameIfTheProducerHasOtherLinks) {
   }
 }
 
-// viewer had epoch 1 of an earlier producer; group "other" is linked to the present one before
+// viewer had epoch 1 of an earlier producer; group "other" is linked to the current producer before
 // viewer comes back.
 TEST_F(Epochs, AreNotChangedByAnEarlierConsumer) {
   play = Play();  // without keys there are no tokens to show

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers to Explain, by which a group asks why a stream is not linked. The producer "ocean" has the connections
-// 1 and 2, the consumer "viewer" 11.
+// Answers to Explain, by which a group asks why a stream is not linked. The producer "ocean" has connections 1
+// and 2, and the consumer "viewer" has connection 11.
 #include <gtest/gtest.h>
 
 #include "play.hpp"

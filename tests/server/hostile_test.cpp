@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server with a key, plain and over TLS, faces strangers of every kind at once while the groups of
-// one stream stay connected and are linked at the end. The tests server.listener, server.tls and
-// transport.authentication show how the server treats each kind of stranger on its own.
+// A server with a key, plain and over TLS, faces strangers of every kind at the same time, while the
+// groups of one stream stay connected and are linked at the end. The tests server.listener,
+// server.tls and transport.authentication show how the server treats each kind of stranger on its
+// own.
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -224,7 +225,8 @@ TEST_P(Hostile, StrangersHarmNoOtherConnection) {
     EXPECT_TRUE(greedy->answer().has_refused()) << layout.substr(0, 40);
   }
 
-  // Connections that are half open, that stop in the middle of the exchange, that send byte by byte.
+  // Connections that are half open, that stop in the middle of the exchange, and that send byte by
+  // byte.
   const auto half = peer(), midst = peer(), slow = peer();
   half->half_close();
   midst->send(ClientExchange(key()).opening());

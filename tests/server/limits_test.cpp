@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory and time claims cost, tested on the pure Rendezvous.
+// Tests how much memory and time claims cost, on the Rendezvous alone.
 #include "play.hpp"
 
 namespace tremula::server {
@@ -112,7 +112,7 @@ TEST(Limits, OffersAreHeld) {
             "request: 1 announce { queue_depth: 1 stream: 's' incarnation: 1 " +
                 Play::field("u", 10, "shape=8 grid=1") + offers + "}",
             {Play::done(1)});
-  EXPECT_GT(play.held_bytes(), 2 * bytes_of_texts);  // in a list, and in a set: they have choices
+  EXPECT_GT(play.held_bytes(), 2 * bytes_of_texts);  // in a list and a set: they have choices
   play.join("b", 1, 2);
   const std::size_t before = play.held_bytes();
   play.send(2,

@@ -321,7 +321,7 @@ public:
   bool is_closed_soon() {
     char byte = 0;
     const auto count = ::recv(fd_, &byte, 1, 0);
-    return count == 0 || (count < 0 && errno == ECONNRESET);  // a reset: it left bytes unread
+    return count == 0 || (count < 0 && errno == ECONNRESET);  // reset: the server left bytes unread
   }
   /// Returns the next payload; empty if there is none.
   core::Bytes receive() {
@@ -585,7 +585,7 @@ TEST(Listener, ServesOneMessageOfEachConnectionInTurn) {
 
 const std::string status_request = "request: 2 status {}";
 
-// The first status has been served when its answer arrives; no other one gets its turn in this test.
+// The first status has been served when its answer arrives; no other status is served in this test.
 TEST(Listener, DelaysStatusesAndServesEverythingElse) {
   const Running server(0.05, {.hello_seconds = 0.5, .stranger_seconds = 0.5, .status_rest = 1e15});
   Client first(server);
@@ -660,7 +660,7 @@ TEST(Listener, ClosesTheConnectionWithTheMostUnfinishedBytes) {
   for (int i = 0; i < 20; ++i) {
     bad.push_back(raw_connection(server));
     ASSERT_GE(bad.back(), 0);
-    // The prefix announces 16 MiB, 1 MiB follows.
+    // The prefix announces 16 MiB; only 1 MiB follows.
     send_all(bad.back(), frame_of(hello(fmt::format("bad{}", i), 0, 1)) +
                              std::string("\0\0\0\1", 4) + std::string(megabyte, 'x'));
     EXPECT_LE(load_of(server).buffered_bytes(), 10 * megabyte);
@@ -726,8 +726,8 @@ TEST(Listener, RefusesSessionsBeyondTheLimitOfAHost) {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // sanitizers end a process that has no memory left
-/// Runs a server in a separate process that gets 100 MiB more than it has at its start; the server must
-/// are still running afterwards.
+/// Runs a server in a separate process, which gets 100 MiB more memory than it has at its start. The
+/// server must still be running afterwards.
 TEST(Listener, EndsOnlyAConnectionIfMemoryRunsOut) {
   int port_pipe[2] = {-1, -1};
   ASSERT_EQ(::pipe(port_pipe), 0);
@@ -853,7 +853,7 @@ TEST(Listener, SaysWhyItCannotListen) {
                         config.port));
   config.port = 0;
   config.keys = {key()};
-  config.bind = "192.0.2.1";  // reserved for documentation, no host has it
+  config.bind = "192.0.2.1";  // reserved for documentation: no host has it
   EXPECT_EQ(error_of([&] { Listener(config, "0.1", log); }),
             "cannot listen on 192.0.2.1:0: Cannot assign requested address; --bind must be an "
             "address of this host; 0.0.0.0 "

@@ -209,7 +209,7 @@ TEST(Load, HasTenThousandSessionsAndAllTheirLinks) {
       sessions, joined, streams, linked, totals.pages, times[times.size() / 2], times.size(),
       static_cast<double>(totals.load.memory_bytes()) / 1e6, totals.load.session_bytes());
 
-  peers.clear();  // all at once
+  peers.clear();  // all at the same time
   do totals = ask(asking);
   while (totals.load.sessions() > 0 && Clock::now() < until + std::chrono::seconds(60));
   EXPECT_EQ(totals.groups, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and links: server/rendezvous/matching.cpp. The producer "ocean" has the connections 1 and 2, the consumer
-// "viewer" 11 to 13.
+// Streams and links: server/rendezvous/matching.cpp. The producer "ocean" has connections 1 and 2, and the consumer
+// "viewer" has connections 11 to 13.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -100,7 +100,7 @@ TEST_F(Matching, SendsNoticesThatASessionAccepts) {
   EXPECT_EQ(notices, 2u);
 }
 
-// A step has 8 x 6 elements of 4 bytes and as many of 8: 576 bytes.
+// A step has 8 x 6 elements of 4 bytes and 8 x 6 elements of 8 bytes: 576 bytes.
 TEST_F(Matching, ReportsTheQueueOfALinkToBothSides) {
   const auto with_queue = [](std::string matched, const std::string& queue) {
     return matched.replace(matched.find("queue_depth: 3 "), 15, queue + " ");
@@ -183,14 +183,14 @@ TEST_F(Matching, GivesEveryConsumerItsOwnLink) {
              "1: matched { link: 1 stream: 's' peer_group: 'second' peer_size: 2 " + wanted_by_two +
                  "offer: 'local' queue_depth: 3 " + second_why + "}",
              numbered(to_viewer, 2), numbered(to_ocean, 2)});
-  // Addresses go to the right group: those of a consumer to all ranks of the producer, each of which may
+  // Addresses go to the right group. The addresses of a consumer go to all ranks of the producer, each of which may
   // set up the link on its own.
   play.send(21, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
             {Play::done(21, 3), "1: link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
              "2: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
   play.send(1, "request: 3 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
             {Play::done(1, 3), "11: link_addresses { link: 2 addresses: 'c' addresses: 'd' }"});
-  // One consumer leaves, the other stays.
+  // One consumer leaves; the other stays.
   const std::string closed = "link_closed { link: 1 why: \"group 'second' closed the link\" }";
   play.send(21, "request: 4 close_link { link: 1 }",
             {Play::done(21, 4), "1: " + closed, "2: " + closed});
@@ -244,7 +244,7 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcross) {
        "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: producer 'ocean' and "
        "consumer 'viewer' listen only on loopback); " +
            bind("producer 'ocean'", "a") + "; " + bind("consumer 'viewer'", "b")},
-      // Other hosts can reach one of them.
+      // Other hosts can reach one of the two sides.
       {{"local@" + machine_a, tcp + "@" + machine_a},
        {"local@" + machine_b, tcp + "@" + machine_b, tcp},
        "local, ofi:tcp;ofi_rxm (loopback only)",
@@ -318,7 +318,7 @@ TEST_F(Matching, RefusesSubscriptionsThatDoNotFit) {
                Play::stream_refused(1, row.code, row.text)});
   EXPECT_TRUE(play.status().streams(0).consumers().empty());
   play.send(11, subscribe("s"),
-            {Play::done(11, 2), to_viewer, to_ocean});  // the refused ones left nothing behind
+            {Play::done(11, 2), to_viewer, to_ocean});  // the refused subscriptions left nothing
 }
 
 TEST_F(Matching, RefusesAWaitingConsumerOnceTheStreamExists) {
@@ -372,7 +372,7 @@ TEST_F(Matching, LinksStreamsInTheOrderOfSubscriptions) {
   play.be_present(11, 0, {to_viewer, to_ocean, second(to_viewer), second(to_ocean)});
 }
 
-/// Both sides close a stream and open it again at once, each at its own pace.
+/// Both sides close a stream and reopen it immediately, each at its own pace.
 TEST_F(Matching, LetsAReturningConsumerWaitForAStep) {
   const auto numbered = [](std::string text, int link, int incarnation) {
     text.replace(text.find("link: 1 "), 8, fmt::format("link: {} ", link));
@@ -524,7 +524,7 @@ TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
   play.send(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
   play.send(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
             {Play::refused(11, -5, "link 1 was closed by the other side: no disk left", 4)});
-  EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // other consumers may still come
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // other consumers may still join
 }
 
 TEST_F(Matching, SaysWhyALinkClosedOnlyToItsSides) {
@@ -542,7 +542,7 @@ TEST_F(Matching, SaysWhyALinkClosedOnlyToItsSides) {
 TEST_F(Matching, ClosesALinkWhenAllConsumerRanksFinished) {
   link();
   play.send(12, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(12, 3)});
-  play.send(12, "request: 4 goodbye {}", {Play::done(12, 4)});  // costs the others nothing
+  play.send(12, "request: 4 goodbye {}", {Play::done(12, 4)});  // costs the other ranks nothing
   play.send(11, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(11, 3)});
   play.send(11, "request: 4 close_link { link: 1 of_rank: true }", {Play::done(11, 4)});
   play.send(2, "request: 3 close_link { link: 1 of_rank: true }",

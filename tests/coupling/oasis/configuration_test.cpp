@@ -196,9 +196,8 @@ TEST(OasisNamcouple, ReadsListsOfAnyLength) {
   EXPECT_EQ(name_of(c.entries.back()), "S399->T399");
 }
 
-/// User Guide, 4.2 to 4.4: CHECKIN and CHECKOUT have a line each and change nothing. BLASOLD
-/// changes the field before it is regridded, BLASNEW afterwards, by a factor and at most one
-/// constant.
+/// User Guide, 4.2 to 4.4: CHECKIN and CHECKOUT each have a line and change nothing. BLASOLD changes the field before
+/// it is regridded, and BLASNEW changes it afterwards, each by a factor and at most one constant.
 TEST(OasisNamcouple, ReadsChangesOfValues) {
   const auto with = [](const std::string& count, const std::string& text) {
     Configuration c = parse_namcouple(
@@ -341,7 +340,7 @@ TEST(OasisNamcouple, NamesTheLineOfAMistake) {
         << row.to << ": " << error_of(replaced(complete, row.from, row.to));
 }
 
-// No change to the file ends the program.
+// No change to the file may end the program.
 TEST(OasisNamcouple, SurvivesAnyContent) {
   std::mt19937_64 random(1);
   std::size_t refused = 0;

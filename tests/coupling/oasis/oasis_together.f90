@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-!> oasis_together NAME: one of three components of one job. 'giver' and 'taker' couple all ranks but 1, 'clerk' none.
-!> Each component prints that it is right, or names the fault.
+!> oasis_together NAME: one of three components of one job. 'giver' and 'taker' couple all ranks except rank 1, and
+!> 'clerk' couples none. Each rank prints that it is right, or names the fault.
 program oasis_together
   use mpi
   use tremula_oasis

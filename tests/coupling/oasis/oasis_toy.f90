@@ -1,9 +1,9 @@
 ! SPDX-License-Identifier: Apache-2.0
-!> oasis_toy PLAN: a component with the sequence of calls of the toys of OASIS3-MCT. The plan lists partitions and variables.
-!> Point g (from 0) of field f (from 1) of the variable in slot s is put, in time step i, as
+!> oasis_toy PLAN: a component that makes the calls of OASIS3-MCT's toys, in the same order. The plan lists partitions
+!> and variables. In time step i, the value of point g (from 0) of field f (from 1) of the variable in slot s is
 !>   g + 1024*mod(5*i + s, 8) + 8192*mod(s, 16) + (f - 1)/4
-!> which real(4) also represents exactly. kinfo of each call, and the array that each get returns, are written to the
-!> file OUTPUT.RANK.
+!> which real(4) also represents exactly. The kinfo of each call, and the array that each get returns, are written to
+!> the file OUTPUT.RANK.
 program oasis_toy
   use mpi
   use tremula_oasis

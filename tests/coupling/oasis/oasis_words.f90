@@ -1,11 +1,11 @@
 ! SPDX-License-Identifier: Apache-2.0
-!> oasis_words COMPONENT: 'source' puts a field of 4 points, element g of which is g**2 + date; 'target' gets it and
-!> prints it. The namcouple states how the field changes between the two. 'serial_source' and 'serial_target' do the
-!> same, but only their rank 1 has points, and the other ranks make no calls for the field. All ranks put or get a
-!> second field. In 'shared_source' and 'shared_target' the second field is also on rank 1 only, on the same partition,
-!> and the other ranks define it without points; its element g is 10*date + g, and the target gets half of each element,
-!> and nothing of the last one, by the weights of the first field. In 'apart_source' and 'apart_target' rank 1 makes no
-!> calls for the second field, so that no rank has both fields.
+!> oasis_words COMPONENT: 'source' puts a field of 4 points, whose element g is g**2 + date; 'target' gets the field and
+!> prints it. The namcouple states how the field changes in between. 'serial_source' and 'serial_target' do the same,
+!> but only their rank 1 has points, and the other ranks make no calls for the field. All ranks put or get a second
+!> field. In 'shared_source' and 'shared_target', the second field is on the partition of the first field: only rank 1
+!> has points, and the other ranks define the second field without points. Its element g is 10*date + g. By the weights
+!> of the first field, the target gets half of each element, but nothing of the last one. In 'apart_source' and
+!> 'apart_target', rank 1 makes no calls for the second field, so no rank has both fields.
 program oasis_words
   use mpi
   use tremula_oasis

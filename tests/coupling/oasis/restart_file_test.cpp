@@ -51,7 +51,7 @@ TEST_F(OasisRestartFile, StaysAsItWasAfterAnError) {
   fs::remove(file_.string() + ".new");
 }
 
-/// The file is made by another program. User Guide, 5.2: fields are of single or double precision.
+/// Another program made the file. User Guide, 5.2: fields have single or double precision.
 TEST_F(OasisRestartFile, KeepsDoublePrecisionInASinglePrecisionFile) {
   int file = 0, one = 0, sst = 0;
   ASSERT_EQ(nc_create(file_.c_str(), NC_CLOBBER, &file), NC_NOERR);

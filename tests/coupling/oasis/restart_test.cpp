@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two runs, of which the second continues from the restart files of the first on other ranks, give
-// the same bits as one long run, for lagged fields and for transformations that the end of a run
-// interrupts.
+// A run, and a second run that continues from its restart files on a different number of ranks,
+// give the same bits as one long run, for lagged fields and for transformations that the end of a
+// run interrupts.
 #include <gtest/gtest.h>
 
 #include "tests/coupling/oasis/toy.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Distributes the same fields to another number of ranks; each point is on one of them.
+/// Distributes the same fields over a different number of ranks; each point is on one rank.
 void deal_again(Random& random, Scene& scene) {
   for (Component& component : scene.components) component.ranks = component.ranks % 3 + 1;
   for (Case& c : scene.cases) {

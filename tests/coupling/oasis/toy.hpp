@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Coupled runs of two components that oasis_toy.f90 implements, and an oracle. The oracle knows
-// which points a rank holds because it has distributed them; it works from the definition in the
-// manual of OASIS3-MCT: the target gets at time t the transformation of all values that the source
-// has put since the coupling date before the date t - lag.
+// which points a rank holds, because it has distributed them. It works from the definition in the
+// manual of OASIS3-MCT: at time t, the target gets the transformation of all values that the source
+// has put since the last coupling date before t - lag.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -74,7 +74,7 @@ std::uint64_t first_seed();
 /// Returns a scene with all 25 pairs of partitions in each direction.
 Scene random_scene(std::uint64_t seed);
 
-/// Writes configuration, plans and restart files into `folder`; keeps restart files that exist.
+/// Writes configuration, plans and restart files into `folder`; keeps existing restart files.
 void prepare(const Scene& scene, const std::filesystem::path& folder);
 /// Starts one of the two jobs in a prepared folder.
 coupled::Job& start(const Scene& scene, int component, coupled::Stage& stage,
@@ -87,8 +87,8 @@ bool play(const Scene& scene, coupled::Stage& stage, const std::filesystem::path
 std::vector<Note> notes_of(const Scene& scene, const std::filesystem::path& folder, int component,
                            int rank);
 /// Returns the values that the target got, by slot and date on the clock that determines the
-/// values. They are ordered by field of the bundle, then by point, and 0 at points that no rank of
-/// the target has.
+/// values. The values are ordered by field of the bundle, then by point. They are 0 at points that
+/// no rank of the target has.
 std::map<std::pair<int, int>, std::vector<double>> got_fields(const Scene& scene,
                                                               const std::filesystem::path& folder);
 /// Compares all notes with the oracle.

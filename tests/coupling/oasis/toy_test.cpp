@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sequence of calls of a toy of OASIS3-MCT, in both directions: all pairs of partitions, random
-// decompositions, periods, lags and transformations; 500 fields are compared with the oracle.
+// Makes the calls of OASIS3-MCT's toys in both directions, with all pairs of partitions and random
+// decompositions, periods, lags and transformations. Compares 500 fields with the oracle.
 #include "tests/coupling/oasis/toy.hpp"
 
 #include <gtest/gtest.h>

@@ -112,8 +112,8 @@ protected:
   Stage stage_;
 };
 
-/// The field is changed to sst * 2 + 1 before the weights, then by GLOBAL over all targets, and
-/// multiplied by -1 and increased by 100 at the end.
+/// The field becomes sst * 2 + 1 before the weights are applied. Then GLOBAL corrects it over all
+/// targets, and at the end it is multiplied by -1 and increased by 100.
 TEST_F(OasisWords, ChangeTheFieldInTheOrderOfTheGuide) {
   write_weights("w.nc");
   std::array<Field, 2> expected{};
@@ -134,8 +134,8 @@ TEST_F(OasisWords, ChangeTheFieldInTheOrderOfTheGuide) {
          expected);
 }
 
-/// The file holds the field before BLASOLD, which changes it when it is sent. The field for the
-/// next run is written in double precision.
+/// The file contains the field as it was before BLASOLD, which is applied when the field is sent.
+/// The field for the next run is written in double precision.
 TEST_F(OasisWords, ChangeAFieldOfARestartFile) {
   write_restart({1.5f, 2.25f, 3.125f, 280.1f});
   const Field first{-3, -4.5, -6.25, -560.2}, second{0, -2, -8, -18};
@@ -150,8 +150,8 @@ TEST_F(OasisWords, TakeTheWeightsOfScripr) {
          {Field{0, 0.5, 2, 0}, Field{30, 30.5, 32, 0}});
 }
 
-/// Only rank 1 has the field, e.g. a scalar; the other ranks define nothing and make no calls for
-/// it. Every rank has the second field.
+/// Only rank 1 has the first field, e.g. a scalar; the other ranks define nothing and make no calls
+/// for it. Every rank has the second field.
 TEST_F(OasisWords, NeedNoCallsFromRanksThatDefineNothing) {
   const std::string second =
       "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n3 1 3 1 hgrd hgrd\nP 0 P 0\n";
@@ -166,7 +166,7 @@ TEST_F(OasisWords, NeedNoCallsFromRanksThatDefineNothing) {
 }
 
 /// Two fields on one partition are regridded with one file of weights. Only rank 1 defines the
-/// first field, all ranks define the second.
+/// first field; all ranks define the second.
 TEST_F(OasisWords, RegridFieldsDefinedOnDifferentRanks) {
   write_weights("w.nc");
   write_namcouple(

@@ -7,11 +7,11 @@ conventions.py check FOLDER CONSUMERS                 compares the results that 
 
 Written from the texts of the conventions, as algebra with a sparse matrix W:
   SCRIP User's Guide 1.4, 2.4: links (dst_address, src_address, remap_matrix[:, 0]) from 1; destination = W source.
-  ESMF Reference Manual, 12.9: (row, col, S) from 1; "weights only" files hold nothing else.
-  OASIS3-MCT User Guide, CONSERV: integrals over the points that are not masked; GLOBAL spreads the difference evenly
-    over the target grid, GLBPOS in proportion to the field; BASBAL and BASPOS likewise, with the surfaces that are not
-    masked: the integral that the target gets is proportional to its own surface. A target without weights is 0 at
-    first.
+  ESMF Reference Manual, 12.9: (row, col, S) from 1; "weights only" files contain nothing else.
+  OASIS3-MCT User Guide, CONSERV: the integrals are over the points that are not masked. GLOBAL spreads the difference
+    evenly over the target grid, GLBPOS in proportion to the field. BASBAL and BASPOS do so as well, after scaling the
+    integral of the source by the ratio of the unmasked surfaces of target and source. A target without weights is 0
+    at first.
 """
 import sys
 
@@ -34,7 +34,7 @@ def write(path, dimensions, variables, **attributes):
 
 
 def links_of(rng, rows):
-    """Three links for each of these rows, with weights that sum to 1."""
+    """Returns three links for each of these rows, with weights that sum to 1."""
     row = np.repeat(rows, 3)
     column = np.concatenate([rng.choice(N, 3, replace=False) for _ in rows])
     weight = np.concatenate([w / w.sum() for w in rng.uniform(0.1, 1, (len(rows), 3))])
@@ -115,7 +115,7 @@ class Maker:
         self.add("weights_only", source, product(row, column, weight, source), "{source_shape: [60]}")
 
     def missing(self, name, value, kind):
-        """Elements with this value are left out; the others are averaged by their weights."""
+        """Elements with this value are omitted; the others are averaged with their weights."""
         row, column, weight = links_of(self.rng, np.arange(M))
         source = self.rng.uniform(-5, 5, (STEPS, N)).astype(kind).astype("f8")
         here = self.rng.random((STEPS, N)) > 0.4
@@ -130,8 +130,8 @@ class Maker:
         self.add(name, source, expected, f"{{missing: {value!r}, fill: -1, source_shape: [60]}}", f"f64/{kind}")
 
     def conserved(self, name, form, fill=0):
-        """OASIS: some targets have no weights, some points of either grid are masked. Targets without weights take part
-        if `fill` is 0; any other value marks them as without value, and they keep it."""
+        """OASIS: some targets have no weights, and some points of either grid are masked. Targets without weights take
+        part if `fill` is 0. Any other `fill` marks them as missing, and they keep it."""
         row, column, weight = links_of(self.rng, np.arange(4, M))
         source = self.rng.uniform(1, 5, (STEPS, N))
         area_a, area_b = self.rng.uniform(1, 2, N), self.rng.uniform(1, 2, M)

@@ -1,5 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! One group puts a field in column-major order, and another gets it by weights; refusals have a text.
+! One group puts a field in column-major order, and another gets it regridded by weights. Also checks that
+! refusals have a text.
 program fortran_regrid
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64
@@ -46,8 +47,8 @@ program fortran_regrid
     call weights%get(in, field, data)
     do j = 1, size(data, 2)
       do i = 1, size(data, 1)
-        ! the file was made for this test: element (i, j) of the destination lies in the middle of source elements
-        ! (i, j), (i + 1, j), (i, j + 1), (i + 1, j + 1)
+        ! in the file, which was made for this test, element (i, j) of the destination is at the centre of source
+        ! elements (i, j), (i + 1, j), (i, j + 1), (i + 1, j + 1)
         x = real(layout%global_index(session%rank(), 1, int(i, int64)), c_double) + 0.5
         y = real(layout%global_index(session%rank(), 2, int(j, int64)), c_double) + 0.5
         if (abs(data(i, j) - (100*y + x + steps)) > 1e-12*data(i, j)) error stop 'an element is wrong'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files of weights made from the geometry, cases of regridding, and their expected results.
+"""Files of weights computed from the geometry of the grids, cases of regridding, and their expected results.
 
 oracle.py make FOLDER SEED PRODUCERS CONSUMERS   writes the files and `cases`
 oracle.py check FOLDER CONSUMERS                 judges the results that the consumers have written

@@ -4,11 +4,11 @@
 //
 //     NAME WEIGHTS OPTIONS TYPE STEPS | layout of the producer | layout of the consumer
 //
-// TYPE is the type of the consumer, or CONSUMER/PRODUCER. FOLDER/NAME.values, if it exists, holds the values
+// TYPE is the type of the consumer, or CONSUMER/PRODUCER. FOLDER/NAME.values, if it exists, contains the values
 // that the producer puts: doubles, shape [steps][elements].
 //
-// A layout is a text, or `points shape=... seed=... [mask=FILE]`: every element that the mask leaves,
-// distributed to the ranks in an order that the seed determines.
+// A layout is a text, or `points shape=... seed=... [mask=FILE]`, which distributes every element that is not
+// masked to the ranks, in an order that the seed determines.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>

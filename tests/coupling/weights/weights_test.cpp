@@ -78,7 +78,7 @@ struct File {
   nc_type type_of_addresses = NC_INT;
   bool has_sizes = true, has_dimensions = true;  // dimensions n_a and n_b; src_grid_dims
   bool has_strings = false;                      // attributes of type NC_STRING
-  std::string group = {};                        // the group that has all data; empty: none
+  std::string group = {};                        // group that contains the data; "" if none
 
   void write(const std::string& path) const {
     int file = 0, id = 0;
@@ -378,7 +378,7 @@ TEST_F(RefusedWeights, OpensFilesInSeveralThreads) {
     file.columns.push_back(1 + i % 6);
     file.weights.push_back(1);
   }
-  file.has_strings = true;  // needs the format of HDF5
+  file.has_strings = true;  // requires the HDF5 format
   file.write(path());
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t)
@@ -420,7 +420,7 @@ TEST_F(RefusedWeights, ConservesOnlyWhereEachElementIsOnOneRank) {
   EXPECT_EQ(opened({.has_areas = true}, "{conserve: global}", TREMULA_OK), "");
 }
 
-/// The producer does not have all elements of its array.
+/// The producer does not hold all elements of its array.
 TEST_F(RefusedWeights, NamesASourceElementOnNoRank) {
   File{}.write(path());
   std::thread producer([&] {

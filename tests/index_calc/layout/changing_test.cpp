@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts whose extent changes, once the counts of a step are known.
+// Tests layouts whose extent changes from step to step, sized by the counts of one step.
 #include "index_calc/layout/changing.hpp"
 
 #include <gtest/gtest.h>

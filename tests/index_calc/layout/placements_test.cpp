@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts from placements, checked against torch's chunks of a list of numbers.
+// Checks layouts from placements against torch's chunks of a list of numbers.
 #include "index_calc/layout/placements.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using testing::Random, testing::World;
 using Numbers = std::vector<Index>;
 
-/// Returns the chunks of torch.chunk, with empty ones up to `count`.
+/// Returns the chunks of torch.chunk, followed by empty chunks up to `count`.
 std::vector<Numbers> chunks(const Numbers& all, Index count) {
   const Index length = (static_cast<Index>(all.size()) + count - 1) / count;
   std::vector<Numbers> result(static_cast<std::size_t>(count));
@@ -27,8 +27,8 @@ std::vector<Numbers> chunks(const Numbers& all, Index count) {
   return result;
 }
 
-/// Returns the elements of one dimension that the rank at `place` holds. Axes of the mesh cut it one
-/// after the other: `order` names them, outermost first.
+/// Returns the elements of one dimension that the rank at `place` holds. The axes of the mesh cut the
+/// dimension in turn; `order` lists them, outermost first.
 Numbers held(Index extent, const std::vector<Index>& mesh, const std::vector<std::size_t>& order,
              const std::vector<Index>& place) {
   Numbers left(static_cast<std::size_t>(extent));
@@ -49,7 +49,7 @@ Index factor_of(std::size_t axis, const std::vector<Index>& mesh,
   return factor;
 }
 
-/// Compares every rank's elements of an array of one dimension, cut in this order by all axes of a mesh.
+/// Checks every rank's elements of a one-dimensional array that all axes of a mesh cut in `order`.
 void compare(Index extent, const std::vector<Index>& mesh, const std::vector<std::size_t>& order) {
   std::vector<Placement> placements;
   for (std::size_t a = 0; a < mesh.size(); ++a)
@@ -141,7 +141,8 @@ TEST(Placements, DistributeStridedChunksOfAnEvenExtent) {
   const Index shape[] = {24}, mesh[] = {2, 2};
   const Placement one[] = {{0, 3}, {}};
   EXPECT_EQ(to_string(layout_on_mesh(shape, mesh, one)), "shape=24 mesh=2x2 axes0=0 block=4");
-  // Axis 1 makes chunks of 12; each of them has two chunks of 6, and axis 0 cuts each of these.
+  // Axis 1 makes chunks of 12; each of them consists of two chunks of 6, and axis 0 cuts each chunk
+  // of 6.
   const Placement both[] = {{0, 4}, {0}};
   EXPECT_EQ(to_string(layout_on_mesh(shape, mesh, both)),
             "shape=24 mesh=2x2 axes0=1/0 splits0=0/3/6/9/12/15/18/21/24 "

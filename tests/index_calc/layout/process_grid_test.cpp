@@ -66,7 +66,7 @@ TEST(ProcessGrid, RankAtIsInverseOfCoordsOf) {
 }
 
 TEST(ProcessGrid, FindsMembersWithoutSearchingEveryRange) {
-  // Looking at every range for each of the questions would take 2^41 looks.
+  // Searching all ranges for each query would take 2^41 steps.
   constexpr Rank ranks = 1 << 20;
   Layout layout = Layout::parse("shape=1048576 grid=1048576");
   for (Rank r = 0; r < ranks; ++r) layout.members.push_back({2 * (ranks - 1 - r), 1});

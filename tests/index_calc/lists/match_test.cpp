@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of arrays whose ranks list what they own, compared with the contents of every place of every buffer.
+// Checks plans of arrays whose ranks list their elements, at every place of every buffer.
 #include "index_calc/lists/match.hpp"
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ std::span<const std::byte> bytes_of(const std::vector<Index>& values) {
   return std::as_bytes(std::span(values));
 }
 
-/// Returns the local part of a rank: its buffer.
+/// Returns a local part that covers the whole buffer of a rank.
 LocalPart flat(const std::vector<Index>& buffer, Index elements) {
   LocalPart part;
   part.dimensions = 2;
@@ -216,8 +216,8 @@ TEST(Lists, NameAMissingOrRepeatedElement) {
   expect_moves_all(random, good, copies);
 }
 
-/// A rank owns every second interval of many. Walking from the first interval for each element would take 10^11
-/// steps.
+/// Each of two ranks owns every second interval. Walking from the first interval for each element would take
+/// 10^11 steps.
 TEST(Lists, TakeOnePassOverManySplits) {
   constexpr Index intervals = 200'000, length = 10;
   Splits splits{.bounds = {0}, .owner = {}, .grid = 2};
@@ -240,7 +240,7 @@ TEST(Lists, TakeOnePassOverManySplits) {
   }
 }
 
-/// A plan of points that form runs, or have equal distances, is short.
+/// A plan of points that form runs, or are equally spaced, is short.
 TEST(Lists, KeepRunsAndEqualDistancesOfPoints) {
   const std::vector<Index> shape{1000};
   std::vector<Index> even, odd, all(1000);
@@ -305,7 +305,7 @@ TEST(Lists, KeepOnePatternForTheRowsOfBlocks) {
   expect_moves_all(random, source, sink);
 }
 
-/// Blocks are given as points in buffers whose rows, or all of whose places, are in reverse order.
+/// Blocks are given as points, in buffers that are reversed row by row, as a whole, or both.
 TEST(Lists, MoveBlocksInAnyOrderOfTheBuffer) {
   Random random;
   for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
@@ -391,7 +391,8 @@ TEST(Lists, HaveFingerprintsThatDependOnTheMatch) {
   EXPECT_NE(fingerprint(1), fingerprint(2));
 }
 
-/// Runs that a rank has written are read unchanged; foreign bytes end in an error, or in runs in order.
+/// Runs that a rank has written are read back unchanged; foreign bytes give an error, or runs in ascending
+/// order.
 TEST(Lists, ReadOrRefuseForeignBytes) {
   Random random;
   for (int i = 0; i < testing_only::rounds(2000); ++i) {

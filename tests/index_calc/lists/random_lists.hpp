@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random arrays whose ranks list what they own. The contents of each place of a buffer are known from the
-// draw, not from the code under test.
+// Random arrays whose ranks list their elements. The contents of each place of a buffer are known from
+// the random draw, not from the code under test.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -12,8 +12,8 @@
 
 namespace tremula::index_calc::testing {
 
-/// One side: for each rank its layout, and the number of the element in each place of its buffer, -1
-/// where there is none.
+/// One side: the layout of each rank, and the number of the element at each place of its buffer, or -1
+/// if the place holds none.
 struct Side {
   std::vector<Layout> layout{};               ///< shape: [rank]
   std::vector<std::vector<Index>> numbers{};  ///< shape: [rank][place]
@@ -25,7 +25,7 @@ inline Index volume(const std::vector<Index>& shape) {
   return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
 }
 
-/// Returns every number of the array in runs of up to `longest`, the runs in any order.
+/// Returns all numbers of the array as runs of up to `longest`, in random order.
 inline std::vector<std::pair<Index, Index>> random_runs(Random& random, Index all, Index longest) {
   std::vector<std::pair<Index, Index>> runs;
   for (Index at = 0; at < all;) {
@@ -71,7 +71,7 @@ inline Side random_segments(Random& random, const std::vector<Index>& shape, Ran
   return side;
 }
 
-/// Returns the array cut in two repeatedly, with the boxes distributed at random.
+/// Returns an array that was cut into boxes at random, with the boxes distributed at random.
 inline Side random_boxes(Random& random, const std::vector<Index>& shape, Rank ranks) {
   using Box = std::pair<std::vector<Index>, std::vector<Index>>;  // origin, extents
   std::vector<Box> boxes{{std::vector<Index>(shape.size()), shape}};
@@ -122,7 +122,7 @@ inline Side random_computed(Random& random, const std::vector<Index>& shape) {
 }
 
 /// Returns a random side.
-/// @param may_compute  the layout may be computed; if false, its ranks have lists
+/// @param may_compute  whether the layout may be computed; if false, its ranks have lists
 inline Side random_side(Random& random, const std::vector<Index>& shape, bool may_compute) {
   const auto ranks = static_cast<Rank>(random.in(1, 5));
   switch (random.in(0, may_compute ? 3 : 2)) {

@@ -24,7 +24,7 @@ std::string text(const Distribution& d) {
   return to_string(layout);
 }
 
-/// Returns as few families of a list as possible: two that follow each other are joined.
+/// Returns the families of a list, with adjacent families joined.
 std::vector<Family> joined(const SegmentList& list, Index turns) {
   SegmentList some = list;
   some.repeat = std::min(list.repeat, turns);
@@ -126,7 +126,7 @@ TEST(Falls, PlansWholeDimensionsAndCutsOfAnyExtent) {
 }
 
 TEST(Falls, RefusesPlansThatOnlyAspenCanMake) {
-  // 20,000 blocks of mine, and each of 80,000 peers has a block.
+  // Mine has 20,000 blocks, and each of 80,000 peers has a block.
   constexpr Index extent = 80'000'000;
   const BlockCyclic mine{.extent = extent, .block = 1000, .grid = 4},
       theirs{.extent = extent, .block = 1009, .grid = 1 << 20};

@@ -61,7 +61,7 @@ bool has_cut(const Distribution& d) {
   return dealt != nullptr && dealt->cut != 0;
 }
 
-/// Describes the first mistake in a list; empty if there is none.
+/// Returns a description of the first mistake in a list; empty if there is none.
 std::string mistake(const SegmentList& list, std::vector<Segment> expected, bool is_divided) {
   auto found = unrolled(list);
   if (list.elements() != sum_of_lengths(expected)) return "elements()";
@@ -77,7 +77,7 @@ std::string mistake(const SegmentList& list, std::vector<Segment> expected, bool
   return {};
 }
 
-/// Describes the first mistake in an Overlaps; empty if there is none.
+/// Returns a description of the first mistake in an Overlaps; empty if there is none.
 std::string mistake(const Overlaps& found, const std::map<Index, std::vector<Segment>>& expected,
                     bool is_divided) {
   if (found.size() != expected.size()) return "number of peers: " + std::to_string(found.size());

@@ -33,7 +33,7 @@ Index period_of(const BlockCyclic& a, const BlockCyclic& b) {
   return std::lcm(a.block * a.grid, b.block * b.grid);
 }
 
-/// A pair without source, whose blocks make no families, with at least one whole period.
+/// A pair with source 0, whose blocks make no families, and with at least one whole period.
 struct Pair {
   BlockCyclic mine, theirs;
   Index periods;
@@ -87,7 +87,7 @@ TEST(Steps, DoNotDependOnTheNumberOfPeersWithAspen) {
 }
 
 TEST(Steps, AreFewerForNestedBlocksWithAspen) {
-  // Ten blocks of mine in each of theirs, which has a family or two.
+  // Each of their blocks contains ten of mine, in one or two families.
   const BlockCyclic mine{.extent = 1'000'000, .block = 5, .grid = 2, .source = 0};
   const BlockCyclic theirs{.extent = 1'000'000, .block = 101, .grid = 7, .source = 0};
   const Index blocks = period_of(mine, theirs) / 10;
@@ -95,7 +95,7 @@ TEST(Steps, AreFewerForNestedBlocksWithAspen) {
 }
 
 TEST(Steps, StayWithinEquationTwoWithFalls) {
-  // L * R * N_local blocks are looked for within one period, for each dimension, instead of
+  // L * R * N_local blocks are searched for within one period, for each dimension, instead of
   // L * R * N_local * N_remote pairs. A step is a block that is found, or one that ends a search.
   Random random;
   for (int round = 0; round < 300; ++round) {

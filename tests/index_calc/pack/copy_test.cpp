@@ -239,8 +239,8 @@ TEST(Copy, IsTheSameBeyondTheCache) {
     }
 }
 
-/// A rank with 4 x 6 elements, and a peer with the right half of them and ghost cells, which may
-/// make a false claim about its local part.
+/// A rank with 4 x 6 elements, and a peer that has the right half of them and ghost cells. The peer
+/// may make a false claim about its local part.
 class FalseClaim : public ::testing::Test {
 protected:
   void expect_refused(const LocalPart& theirs, const std::string& text) {

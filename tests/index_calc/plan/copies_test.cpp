@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of layouts with copies, checked against the definition: every copy of a sink gets every
+// Checks plans of layouts with copies against the definition: every copy of a sink gets every
 // element once, and no copy of a source sends more than its share.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using testing::Random, testing::World, testing::buffer_of;
 
 constexpr std::size_t width = 8;
 
-/// Counts the runs of a package by going through its elements one after the other.
+/// Counts the runs of a package by visiting its elements one by one.
 Index count_runs(const Package& package, const LocalPart& part, Order order) {
   std::vector<Index> offsets{part.first};
   for (std::size_t k = 0; k < package.dimensions; ++k) {

@@ -177,7 +177,7 @@ TEST(Plan, IsOrderedByGridCoordinatesOfPeers) {
 }
 
 TEST(Plan, VisitsPeersWithoutSearchingEveryRange) {
-  // Looking at every range of members for each package would take 2^39 looks.
+  // Searching all ranges of members for each package would take 2^39 steps.
   constexpr Rank ranks = 1 << 20;
   Layout theirs = Layout::parse("shape=1048576 grid=1048576");
   for (Rank r = 0; r < ranks; ++r) theirs.members.push_back({2 * (ranks - 1 - r), 1});
@@ -228,8 +228,9 @@ TEST(Plan, ValidatedPlanEqualsPlan) {
 }
 
 /// Checks overlaps that are too large for an oracle: the segments of the first and the last turn
-/// begin and end where the distributions say, in ascending order, and the lengths add up to all
-/// that the coordinate owns. So no element is missing and none is there twice.
+/// begin and end where the distributions say, in ascending order, and the lengths add up to the
+/// number of elements that the coordinate owns. Together, these conditions show that no element is
+/// missing or repeated.
 void expect_exact(const Distribution& mine, GridCoord me, const Distribution& theirs) {
   const Overlaps found = overlaps(mine, me, theirs);
   Index elements = 0;
@@ -286,7 +287,7 @@ TEST(Plan, IsSmallForAMillionRanks) {
   }
 }
 
-/// Checks the overlaps, and returns their memory.
+/// Checks the overlaps, and returns how many bytes of memory they take.
 std::size_t exact_bytes(const Distribution& mine, GridCoord me, const Distribution& theirs) {
   expect_exact(mine, me, theirs);
   return overlaps(mine, me, theirs).memory_bytes();

@@ -38,9 +38,9 @@ std::span<const std::byte> bytes_of(const std::vector<Index>& numbers) {
   return std::as_bytes(std::span(numbers));
 }
 
-/// Checks that every rank of the sink gets the elements it should have, packed and unpacked in two
-/// stretches and copied directly from either end, and that every rank of the source plans what its
-/// peers plan.
+/// Checks that every rank of the sink gets its elements, whether they are packed and unpacked in two stretches
+/// or copied directly from either end. Also checks that the plan of every source rank agrees with the plans of
+/// its peers.
 void expect_moves_all(Random& random, const Ends& ends, const Hosts& hosts = {}) {
   std::map<Rank, Plan> source_plans;
   Index sent = 0, received = 0;
@@ -115,7 +115,7 @@ TEST(SkewedPlan, MovesEveryElementBetweenAnyTwoLayouts) {
   }
 }
 
-/// In one job a rank keeps what it has, and copies on the host of the sink send first.
+/// In one job, a rank keeps the elements that it has, and copies on the host of the sink send first.
 TEST(SkewedPlan, DistributesCopiesByRanksAndHosts) {
   Random random;
   for (int i = 0; i < testing_only::rounds(500) && !HasFatalFailure(); ++i) {
@@ -438,8 +438,8 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
               "unsupported: expected at most 2097152 boxes for each rank, a");
     EXPECT_EQ(mine_says, error([&] { make_plan(*theirs, *mine, 3, Role::sink); }));
   }
-  // Copies, and ranks that own nothing, do not raise the bound for the others: 2^22 boxes are on 2
-  // of 4096 ranks.
+  // Copies, and ranks that own nothing, do not raise the bound for other ranks: 2^22 boxes are on 2 of 4096
+  // ranks.
   const Layout tiles = Layout::parse("shape=2048x2048 grid=64x64");
   for (const char* few : {"shape=2048x2048 mesh=2x2048 block=1x1 owner0=b0 owner1=0",
                           "shape=2048x2048 mesh=2x2048 block=1x1 owner0=b0",

@@ -14,7 +14,8 @@ namespace {
 
 using testing::Random, testing::World;
 
-/// How many elements a rank of mine and a rank of theirs both own, by their group ranks; no zeros.
+/// How many elements a rank of mine and a rank of theirs both own, by their group ranks, without
+/// zeros.
 using Matrix = std::map<std::pair<Rank, Rank>, Index>;
 
 Matrix counted(const Layout& mine, const Layout& theirs) {

@@ -15,7 +15,7 @@ namespace {
 using core::Bytes;
 using testing::Random, testing::World;
 
-/// Returns the memory of a rank, with elements of `width` bytes; cells without an element hold
+/// Returns the memory of a rank, with elements of `width` bytes; cells without an element contain
 /// noise.
 Bytes stored(const std::vector<Index>& numbers, std::size_t width, Random& random) {
   Bytes bytes(numbers.size() * width);

@@ -66,7 +66,7 @@ Wide largest_sum(const Problem& problem) {
 }
 
 /// Returns the greedy assignment by its definition: all pairs by descending gain, then by row and
-/// column, as long as both are free.
+/// column, if both are still free.
 std::vector<Rank> greedy(const Problem& problem) {
   std::vector<Rank> columns(problem.gain.size(), -1), free = problem.seats;
   for (;;) {
@@ -130,11 +130,11 @@ TEST(Assignment, IsTheBestOfAllPermutations) {
   }
 }
 
-/// Returns the best sum by the Hungarian method (Kuhn 1955, Munkres 1957), the textbook's O(n^3)
-/// form for costs: one row after the other, signed potentials of rows and columns. Every seat is a
-/// column.
+/// Returns the best sum by the Hungarian method (Kuhn 1955, Munkres 1957), in its textbook O(n^3)
+/// form for costs: it adds one row at a time, with signed potentials of rows and columns. Every
+/// seat is a column.
 Wide hungarian(const Problem& problem) {
-  std::vector<std::size_t> seats{0};  // 1-based like rows; 0 stands for no row, no seat
+  std::vector<std::size_t> seats{0};  // 1-based like rows; 0 means no row, no seat
   for (std::size_t k = 0; k < problem.seats.size(); ++k)
     seats.insert(seats.end(), static_cast<std::size_t>(problem.seats[k]), k);
   const std::size_t n = seats.size() - 1;
@@ -177,7 +177,7 @@ void expect_best(const Problem& problem) {
   ASSERT_TRUE(sum <= best && 2 * sum >= best);
 }
 
-// Covers the cases that auction, reduction and searches meet only in large problems.
+// Covers the cases that auction, reduction and searches reach only in large problems.
 TEST(Assignment, EqualsTheHungarianMethod) {
   Random random;
   for (int round = 0; round < 150; ++round) {
@@ -204,7 +204,7 @@ TEST(Assignment, IsBestForProducts) {
 }
 
 /// Returns the number of walks per row.
-/// @param seats  of each column
+/// @param seats  seats of each column
 double walks(const std::vector<Rank>& seats, const std::function<Index(Index, Index)>& gain) {
   Gains gains;
   gains.seats = seats;

@@ -20,7 +20,7 @@ namespace {
 
 using testing::Random, testing::World;
 
-/// Bytes between producers and labels, counted from the owner of every element; no zeros.
+/// Bytes between producers and labels, counted from the owner of every element, without zeros.
 using Bytes = std::map<std::pair<Rank, Rank>, Index>;
 
 Bytes counted(const std::vector<Transfer>& arrays) {
@@ -84,7 +84,7 @@ struct Case {
   Rank producers = 0, consumers = 0;
 };
 
-/// Returns one or two arrays, up to 12 producers and 8 consumers, some of them idle.
+/// Returns one or two arrays for up to 12 producers and 8 consumers, some of them idle.
 Case random_case(Random& random) {
   Case result;
   for (Index arrays = random.one_in(3) ? 2 : 1; arrays > 0;) {
@@ -116,8 +116,8 @@ std::vector<Rank> random_places(Random& random, Rank count, Rank places) {
 }
 
 /// Checks that the relabelings are permutations, that their costs are those of the definition, that
-/// the exact one is the best of all, and that the greedy one saves at least half as much, compared
-/// with the worst one.
+/// the exact relabeling is the best of all, and that the greedy one saves at least half as much as
+/// the exact one, both compared with the worst one.
 template <class Cost, class W>
 void expect_right(const Bytes& bytes, Rank consumers, const Relabeling<Cost>& exact,
                   const Relabeling<Cost>& greedy, W&& w) {
@@ -200,7 +200,7 @@ TEST(Relabel, MovesTheFewestBytesBetweenHosts) {
   }
 }
 
-// Costs are whole numbers and quarters, so that all sums are exact.
+// Costs are multiples of a quarter, so that all sums are exact.
 TEST(Relabel, FindsTheLeastCostByATable) {
   Random random;
   for (int round = 0; round < 300; ++round) {
@@ -275,7 +275,7 @@ TEST(Relabel, MovesTheLeastOfAnyVolumes) {
   }
 }
 
-/// Returns an array whose layouts fit groups of `size` ranks, more often than not with copies.
+/// Returns an array whose layouts fit groups of `size` ranks, in most cases with copies.
 Transfer with_copies(Random& random, Rank size) {
   for (;;) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 2)));
@@ -287,7 +287,7 @@ Transfer with_copies(Random& random, Rank size) {
   }
 }
 
-/// Returns the bytes that ranks need and do not have themselves.
+/// Returns the bytes that ranks need but do not have themselves.
 Index missing_bytes(const Transfer& array) {
   const World from(array.from), to(array.to);
   Index elements = 0;
@@ -383,7 +383,7 @@ TEST(Relabel, CountsIn61Bits) {
   EXPECT_EQ(found.process, (std::vector<Rank>{1, 0, 2}));
   EXPECT_EQ(found.before, 2 * huge - 4);
   EXPECT_EQ(found.after, 5);
-  // With 32 bits only the differences would be right.
+  // With 32 bits, only the differences would be right.
   const Transfer close = transfer_of({{huge, huge - 1}, {3, 0}});
   EXPECT_EQ(relabel({&close, 1}, one_job(2)).after, huge);
 }
@@ -400,7 +400,7 @@ TEST(Relabel, FindsAPermutationOfProcesses) {
   const Transfer transfer = figure_3(10'000);
   for (const Method method : {Method::exact, Method::greedy}) {
     const auto found = relabel({&transfer, 1}, one_job(100), method);
-    EXPECT_EQ(found.before, Index{80'000'000'000} / 100 * 90);  // the diagonal stays as it is
+    EXPECT_EQ(found.before, Index{80'000'000'000} / 100 * 90);  // the diagonal does not move
     EXPECT_EQ(found.after, 0);
     for (Rank r = 0; r < 100; ++r)
       EXPECT_EQ(found.process[static_cast<std::size_t>(r)], r % 10 * 10 + r / 10);
@@ -429,7 +429,7 @@ TEST(Relabel, KeepsLabelsIfNothingIsSaved) {
 }
 
 TEST(Relabel, LetsProcessesKeepTheirLabelWithinAHost) {
-  // Labels 0 and 2 belong to host 1, where processes 1 and 2 are.
+  // Labels 0 and 2 belong to host 1, where processes 1 and 2 run.
   const Transfer transfer = transfer_of({{5, 0, 5}, {0, 5, 0}});
   const auto found = relabel({&transfer, 1}, Places{{1, 0}, {0, 1, 1}});
   EXPECT_EQ(found.process, (std::vector<Rank>{1, 0, 2}));

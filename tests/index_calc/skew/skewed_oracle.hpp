@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Skewed layouts by the definition, element by element, and random ones. The oracle reads the fields of
-// layouts as data and calls no function of the room.
+// Skewed layouts computed from the definition, element by element, and random skewed layouts. The
+// oracle reads the fields of layouts as data and calls no function of index_calc.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -12,11 +12,11 @@
 
 namespace tremula::index_calc::testing {
 
-/// Global number (row-major) of the element in each place of the buffer of each rank; -1 where there is
+/// Global number (row-major) of the element at each place of each rank's buffer; -1 if the place holds
 /// none.
 using Numbers = std::map<Rank, std::vector<Index>>;
 
-/// Returns the number of the block of element `i`: counted, block by block.
+/// Returns the number of the block of element `i`, by counting block by block.
 inline Index counted_block(const BlockCyclic& cuts, Index equal, Index i) {
   Index block = 0;
   if (equal > 0) {
@@ -46,7 +46,7 @@ inline Numbers skewed_numbers(const Layout& layout) {
   std::vector<Rank> ranks;
   for (const RankRange& r : layout.members)
     for (Rank k = 0; k < r.count; ++k) ranks.push_back(r.first + k);
-  // Elements of each rank in the order of their blocks, then of their places in these.
+  // Elements of each rank in the order of their blocks, then of their places within a block.
   using Place = std::tuple<std::vector<Index>, std::vector<Index>, Index>;
   std::map<Rank, std::vector<Place>> places;
   std::vector<std::vector<Index>> cells;
@@ -96,7 +96,7 @@ inline OwnerExpression random_owner(Random& random, std::size_t dimensions) {
   return owner;
 }
 
-/// Returns any skewed layout of `shape` on a mesh of at most `most_ranks` ranks.
+/// Returns a random skewed layout of `shape` on a mesh of at most `most_ranks` ranks.
 inline Layout random_skewed(Random& random, const std::vector<Index>& shape, Index most_ranks,
                             bool may_copy = true) {
   Layout layout;

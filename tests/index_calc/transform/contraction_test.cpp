@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result does not depend on the processor: products and sums are rounded separately, even where
-// the processor could do both at once. transform_functions.cpp is built a second time here, for a
-// processor that can, with the options of its room.
+// A result does not depend on the processor: products and sums are rounded separately, even if the processor
+// could fuse them. transform_functions.cpp is built a second time here, with the options that index_calc sets
+// for it, for a processor that can fuse them.
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -27,7 +27,7 @@ T transformed(const TransformFunction& function, const Transformation& t, T from
   return to;
 }
 
-/// Uses that the square of 1 + 2^-30 is 1 + 2^-29 + 2^-60, of which a double holds 1 + 2^-29.
+/// Relies on the square of 1 + 2^-30, which is 1 + 2^-29 + 2^-60: a double rounds it to 1 + 2^-29.
 void expect_each_rounded(TransformFunction (*function)(const Transformation&)) {
   const double factor = 1 + 0x1p-30, rounded = 1 + 0x1p-29;
   Transformation t{.from = ElementType::f64, .to = ElementType::f64, .alpha = factor, .beta = -1};
@@ -43,9 +43,9 @@ void expect_each_rounded(TransformFunction (*function)(const Transformation&)) {
   EXPECT_EQ(transformed(function(t), t, f_factor, f_rounded), 0.0F);
 }
 
-/// Uses complex products whose real part is 0 if both of its products are rounded before their difference,
-/// whichever of the two could be fused into it: factor*factor - rounded*1, and rounded*1 - factor*factor. alpha
-/// or beta is that complex factor.
+/// Uses complex products whose real part is factor*factor - rounded*1 or rounded*1 - factor*factor. The real
+/// part is 0 if both real products are rounded before the subtraction, whichever of them could be fused with
+/// it. alpha or beta is the complex factor.
 void expect_each_part_rounded(TransformFunction (*function)(const Transformation&)) {
   using Pair = std::complex<double>;
   const double factor = 1 + 0x1p-30, rounded = 1 + 0x1p-29;

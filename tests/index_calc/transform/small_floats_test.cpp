@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// f16, bf16 and bool: every value, by the definition of IEEE 754 in long double.
+// Checks every value of f16, bf16 and bool against the definition of IEEE 754, computed in long
+// double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ struct Format {
     return sign * std::ldexp(static_cast<long double>(m + (1 << mantissa_bits)),
                              e - bias() - mantissa_bits);
   }
-  /// Returns the nearest value, on a tie the even one, by a search.
+  /// Returns the nearest value, found by a search; on a tie, the even one.
   Bits nearest(long double x) const {
     const Bits sign = std::signbit(x) ? 0x8000 : 0;
     const long double size = std::fabs(x);
@@ -58,8 +59,8 @@ struct Format {
 };
 constexpr Format formats[] = {{f16, 5, 10}, {bf16, 8, 7}};
 
-/// Returns converted elements, side by side. Checks that they are the same when only every third
-/// place gets one.
+/// Returns the converted elements, contiguously. Checks that the conversion gives the same elements
+/// at every third place.
 template <class To, class From>
 std::vector<To> converted(core::ElementType from_type, core::ElementType to_type,
                           const std::vector<From>& from) {
@@ -112,7 +113,7 @@ TEST(SmallFloats, RoundTripThroughWiderTypes) {
     const auto by_double =
         converted<Bits>(f64, format.type, converted<double>(format.type, f64, all));
     for (const Bits bits : all)
-      if (format.is_nan(bits)) {  // quiet, with its payload
+      if (format.is_nan(bits)) {  // quiet, with the same payload
         ASSERT_EQ(by_float[bits], bits | 1 << (format.mantissa_bits - 1)) << bits;
         ASSERT_TRUE(format.is_nan(by_double[bits]));
       } else {
@@ -122,7 +123,7 @@ TEST(SmallFloats, RoundTripThroughWiderTypes) {
   }
 }
 
-/// Values around which rounding changes, and random others.
+/// Returns values around which rounding changes, and random values.
 template <class Float>
 std::vector<Float> hard_values(const Format& format, Random& random) {
   std::vector<Float> values;
@@ -173,7 +174,7 @@ TEST(SmallFloats, AreTheNearestToIntegersAndToEachOther) {
         random.in(0, 63));
     naturals.push_back(static_cast<std::uint64_t>(integers.back()));
   }
-  // Just above the middle of two bf16, by less than a double can represent.
+  // At and next to the middle of two bf16, closer to it than a double can represent.
   for (const std::int64_t low : {std::int64_t{0x8080} << 47, std::int64_t{0x8180} << 46})
     for (const std::int64_t more : {-1, 0, 1}) {
       integers.push_back((low >> 1) + more);
@@ -200,7 +201,7 @@ TEST(SmallFloats, AreTheSamePastTheCacheWhereverTheyBegin) {
   Random random;
   CopyTuning past_the_cache = copy_tuning();
   past_the_cache.cached_bytes = 0;
-  std::vector<std::uint32_t> from(30'000);  // of all kinds, NaNs among them
+  std::vector<std::uint32_t> from(30'000);  // of all kinds, including NaNs
   for (auto& bits : from) bits = static_cast<std::uint32_t>(random.in(0, 0xFFFFFFFF));
   const auto source = std::as_bytes(std::span(from));
   constexpr std::byte untouched{0xA5};

@@ -83,7 +83,7 @@ private:
   };
   using Move = std::function<void(const Package&, Rank, Stretch, std::span<std::byte>)>;
 
-  /// Returns cells with a value for each number; with `shift` -1 all bytes are 0xff (NaN for
+  /// Returns cells with a value for each number; with `shift` -1, all bytes are 0xff (NaN for
   /// floating-point types).
   Cells filled(const std::vector<Index>& numbers, core::ElementType type, Index shift) {
     const std::size_t width = element_bytes(type);

@@ -14,7 +14,7 @@ namespace {
 using core::Errc;
 using enum core::ElementType;
 
-/// Returns successive elements, transformed in one stretch.
+/// Transforms successive elements in one stretch, and returns them.
 template <class To, class From>
 std::vector<To> transformed(const Transformation& t, const std::vector<From>& from,
                             std::vector<To> to = {}) {
@@ -78,7 +78,7 @@ TYPED_TEST(Borders, AreTheLastValuesThatFit) {
   t = {.from = f32, .to = type};
   expect_error(Errc::mismatch, "the first nan",
                [&] { transformed<T>(t, std::vector{std::nanf("")}); });
-  // Sums, not their terms, must fit.
+  // The sums must fit, but their terms need not.
   t = {.from = i64, .to = type, .alpha = 4, .beta = -3};
   const T high = Limits::max();
   if (std::in_range<std::int64_t>(high)) {

@@ -60,8 +60,8 @@ Index number_of(const Numbers& at, const Numbers& shape) {
   return number;
 }
 
-/// An array that is a view of another: the numbers of its elements in both, and their places according
-/// to the view.
+/// An array that is a view of another: the numbers of its elements in both arrays, and their places
+/// according to the view.
 struct Viewed {
   std::vector<Index> here, there, offset;
   std::map<Rank, Index> elements;  ///< of each rank
@@ -354,7 +354,7 @@ struct View {
   LocalPart part(Rank rank) const { return permuted(selected_part(array, selection, rank), axes); }
 };
 
-/// Returns a view with this shape, of a random array.
+/// Returns a view with shape `shape` of a random array.
 View random_view(Random& random, const Numbers& shape) {
   View view;
   view.axes = random_axes(random, shape.size());
@@ -383,7 +383,7 @@ TEST(Layer, IsAnArrayOfItsRanks) {
        "shape=9 mesh=3 axes0=0 ranks=column members=1/3/5"},
       {"shape=9 mesh=2x3 axes0=0 sum=1 members=6-11", 2, "shape=9 mesh=2 axes0=0 members=8/11"},
       {"shape=9 mesh=2x2x3 sum=0/2", 4,
-       "shape=9 mesh=2 members=7/10"},  // the other axis makes copies
+       "shape=9 mesh=2 members=7/10"},  // the other axis holds copies
       {"shape=9 mesh=4 sum=0", 3, "shape=9 grid=1 members=3"},
       {"shape=9x8 mesh=2x1x3 owner0=b1 owner2=b0-b1 sum=1 block=2x3", 0,
        "shape=9x8 mesh=2x3 block=2x3 owner0=b1 owner1=b0-b1 members=0-5"},
@@ -406,8 +406,8 @@ TEST(Layer, IsAnArrayOfItsRanks) {
   EXPECT_EQ(layer_count(Layout::parse("shape=9 mesh=2x2x3")), 1);
 }
 
-/// Returns the number of the element in each place of the buffer of a rank that lists what it owns, -1 for
-/// none.
+/// Returns the number of the element at each place of the buffer of a rank that lists its elements; -1 if
+/// there is none.
 Numbers places_of(const Layout& listed) {
   Numbers places(static_cast<std::size_t>(listed.listing->allocated), -1);
   for (const ListRun& run : listed.listing->mine->runs())
