@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A process that holds copies of this one's descriptors, like a helper that an application forks.
+// A process that holds copies of this process's descriptors, like a helper that an application
+// forks.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

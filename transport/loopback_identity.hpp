@@ -7,7 +7,7 @@
 namespace tremula::transport {
 
 /// Returns a text that is equal in two processes if and only if they share a loopback interface:
-/// the boot id of the machine and the number of the network namespace, e.g. "4026531840" of
+/// the boot id of the machine and the number of the network namespace, e.g. "4026531840" from
 /// "net:[4026531840]", or "0" if there is no /proc.
 inline std::string loopback_identity() {
   std::string boot;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How bytes get from one process to another. Knows peers and bytes; knows nothing of arrays, plans
+// Moves bytes from one process to another. Knows about peers and bytes, but not about arrays, plans
 // or protobuf. README.md in this folder explains how to write another backend.
 #include <array>
 #include <cstddef>
@@ -38,16 +38,16 @@ public:
   /// @throws core::Error transport if it failed, peer_lost if the peer is known to be gone
   virtual std::optional<std::size_t> test() = 0;
   /// Gives the operation up. Returns within a second, once the backend no longer touches the bytes.
-  /// A send that cannot be taken back closes the whole link: its other operations then end in
-  /// Errc::transport.
+  /// A send that cannot be withdrawn closes the whole link: the other operations of the link then end
+  /// in Errc::transport.
   virtual void cancel() noexcept = 0;
   /// Returns the object to its endpoint. Called once, instead of delete, when the operation has
   /// finished or is cancelled.
   virtual void release() noexcept = 0;
 };
 
-/// An operation in flight. Move-only; owns nothing of the caller's memory: the caller keeps the
-/// bytes alive until test() has returned true or the request is destroyed. Destroying an unfinished
+/// An operation in flight. Move-only. Does not own the caller's memory: the caller keeps the bytes
+/// alive until test() has returned true or the request is destroyed. Destroying an unfinished
 /// request cancels it. Must not outlive its endpoint.
 class Request {
 public:
@@ -85,7 +85,7 @@ public:
   /// holds.
   std::size_t bytes() const noexcept { return bytes_; }
   bool is_finished() const noexcept { return operation_ == nullptr; }
-  /// Gives up an unfinished operation; the bytes are the caller's again on return.
+  /// Gives up an unfinished operation; on return, the bytes belong to the caller again.
   void reset() noexcept {
     if (operation_ == nullptr) return;
     operation_->cancel();
@@ -100,8 +100,8 @@ private:
 /// Key with which a peer reads a memory region. Opaque to all but the backend.
 using RegionKey = std::array<std::uint64_t, 2>;
 
-/// Memory of this rank that is registered with the backend as long as this object exists. Should be
-/// destroyed before its endpoint; it is useless once the endpoint is gone.
+/// Memory of this rank that is registered with the backend while this object exists. Should be
+/// destroyed before its endpoint, because it is useless once the endpoint no longer exists.
 class MemoryRegion {
 public:
   explicit MemoryRegion(const RegionKey& key) : key_(key) {}
@@ -116,7 +116,7 @@ private:
 /// Purpose of a memory region: only operations of this rank, or also reads by peers.
 enum class Access { own, peers_read };
 
-/// The side of a link that a group is on. The producer accepts, the consumer connects.
+/// The side of a link that a group is on. The producer accepts, and the consumer connects.
 enum class Side { producer, consumer };
 
 /// This rank's end of the link between one producer group and one consumer group: reaches every
@@ -124,25 +124,25 @@ enum class Side { producer, consumer };
 /// everything in flight and takes at most a second.
 ///
 /// Messages with the same tag between the same two ranks arrive in the order in which they were
-/// sent. A message is delivered whole or not at all.
+/// sent. A message is delivered completely or not at all.
 class Endpoint {
 public:
   virtual ~Endpoint() = default;
 
   /// Returns the address at which ranks on the other side reach this endpoint.
   virtual Address address() const = 0;
-  /// Makes every rank of the other group reachable; blocks until it is. Called once, on every rank
+  /// Makes all ranks of the other group reachable; blocks until they are. Called once, on every rank
   /// of both groups, before any send or receive; may be collective over both groups.
   /// @param peers  address of every rank of the other group, index = rank
   /// @throws core::Error timed_out, transport
   virtual void connect(std::span<const Address> peers, Deadline deadline) = 0;
 
-  /// Makes a connect() that waits in another thread, or a later one, end in Errc::cancelled. The
-  /// only function that any thread may call. A backend whose connect() does not wait for peers
-  /// ignores it.
+  /// Makes a connect() that waits in another thread, or a later one, end in Errc::cancelled. This is
+  /// the only function that any thread may call. A backend whose connect() does not wait for peers
+  /// ignores the call.
   virtual void stop_connecting() noexcept {}
 
-  /// Declares that this rank exchanges data with these peers only: the endpoint no longer waits for
+  /// Declares that this rank exchanges data only with these peers: the endpoint no longer waits for
   /// any other peer, and an operation with another peer may end in an error. Lets a backend close
   /// the port at which it listens. May be called again, with fewer peers.  @pre connected
   virtual void expect_only(std::span<const Rank>) {}
@@ -159,31 +159,31 @@ public:
   /// Access::peers_read if peers cannot read each other's memory (RMA). May cost a page fault for
   /// each page: keep the region if the memory is used again, but never longer than the memory.
   /// @pre connected
-  /// @throws core::Error transport if the backend refuses, e.g. because too much memory is locked
+  /// @throws core::Error transport if the backend refuses, e.g. if too much memory is locked
   virtual std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte>, Access) {
     return nullptr;
   }
-  /// Starts to read `bytes.size()` bytes from a region of `peer`, beginning at byte `offset` of it;
-  /// they move while the peer makes progress. Never blocks. If the region ends before the last of
-  /// them, or has been destroyed, the read ends in an error, and the link may be lost.
+  /// Starts to read `bytes.size()` bytes from byte `offset` of a region of `peer`. The bytes move while
+  /// the peer makes progress. Never blocks. If the region is too short, or has been destroyed, the read
+  /// ends in an error, and the link may be lost.
   /// @param region  key of a region with Access::peers_read
   /// @pre the backend has such regions
   virtual Request read(Rank peer, const RegionKey& region, std::size_t offset,
                        std::span<std::byte> bytes);
-  /// Returns the length in bytes from which a read pays: it is cheaper to pack and send a shorter
-  /// run.
+  /// Returns the length in bytes of the shortest run that is worth a read; it is cheaper to pack and
+  /// send a shorter one.
   virtual std::size_t shortest_read() const noexcept { return std::size_t{16} << 10; }
   /// Gives up everything in flight, including reads by peers, which end in an error. Afterwards the
   /// endpoint can only be destroyed.
   virtual void give_up() noexcept {}
-  /// Moves operations in flight forward; called often while waiting for anything.
+  /// Advances operations in flight. Must be called often while waiting for anything.
   virtual void progress() = 0;
   /// Returns a descriptor that becomes readable as soon as progress() has something to process from
   /// any peer, so that a waiting rank may sleep on it; -1 if the backend has none, or if sleeping
-  /// does not pay at the moment.
+  /// is not worthwhile at the moment.
   virtual int wake_descriptor() const noexcept { return -1; }
   /// Returns whether some operation in flight with `peer`, even if it is only the handshake of a
-  /// large message, moves only inside calls of this rank. @pre connected
+  /// large message, advances only inside calls of this rank. @pre connected
   virtual bool needs_calls(Rank) const noexcept { return true; }
   /// Returns whether this process and that of `peer` can map each other's memory
   /// (local/shared_memory.hpp). @pre connected

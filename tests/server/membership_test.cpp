@@ -36,7 +36,7 @@ TEST(Membership, IsAnsweredWithWelcome) {
 
 /// docs/reference/compatibility.md shows the error.
 TEST(Membership, NeedsTheSameProtocol) {
-  // No number, and those of the last and of the next release.
+  // No protocol number at all, and the numbers of the previous and the next protocol.
   for (const std::uint32_t other :
        {std::uint32_t{0}, proto::protocol_version - 1, proto::protocol_version + 1}) {
     Play play;
@@ -92,7 +92,7 @@ TEST(Membership, LetsAJobWaitForTheNameOfASilentGroup) {
   EXPECT_EQ(messages.back().to, 5u);
 }
 
-/// Jobs without a name of their own count as one job.
+/// Jobs that neither a launcher nor TREMULA_JOB names count as one job.
 TEST(Membership, LetsARankWaitForTheSeatOfASilentRank) {
   Play play;
   play.join("g", 2, 1);
@@ -271,7 +271,7 @@ TEST(Membership, LetsASessionSayHowLongARankMayBeSilent) {
   };
   play.send(1, hello("patient", "60"), {Play::welcome(1)});
   play.send(2, hello("forever", "inf"), {Play::welcome(2)});
-  // Its ranks have to send heartbeats more often.
+  // The ranks of this group have to send heartbeats more often.
   play.send(3, hello("hasty", "2"),
             {"3: request: 1 welcome { version: '0.1' heartbeat_seconds: 0.5 }"});
   play.at(2.5);

@@ -49,12 +49,12 @@ TEST_F(Owners, NameAndSeatsOfAGroupBelongToItsKey) {
                                  "group \\'pair\\': the name is held by a job with another key; "
                                  "choose another name")};
   };
-  // A job with another key is refused, though it claims to be the same job and the rank is free.
+  // A job with another key is refused even if it claims to be the same job and the rank is free.
   play.send(12, Play::hello("pair", 0, 2), {Play::welcome(12)});
   play.send(20, Play::hello("pair", 1, 2), held(20));
   play.send(1, Play::hello("pair", 1, 2), held(1));
   play.send(13, Play::hello("pair", 1, 2), {Play::welcome(13)});
-  // Nor does it wait for the name while that group leaves.
+  // Nor does it wait for the name while the group is leaving.
   play.send(12, "request: 2 goodbye {}", {Play::done(12, 2)});
   play.send(20, Play::hello("pair", 0, 1), held(20));
   play.send(13, "request: 2 goodbye {}", {Play::done(13, 2)});
@@ -172,7 +172,7 @@ TEST_F(Owners, WaitsAreShownOnlyToTheirKey) {
   EXPECT_EQ(play.status_for(2, request).waits_size(), 0);
 }
 
-// A consumer with another key that does not come is no reason to report a circle, whatever wait it claims.
+// An absent consumer with another key is no reason to report a circle, whatever wait it claims.
 TEST_F(Owners, WaitsOfAnotherKeyEndNoCall) {
   play.send(10, announce("for_all", " readable_by_all: true"), {Play::done(10)});
   play.join("evil", 1, 20);
@@ -191,7 +191,7 @@ TEST_F(Owners, WaitsOfAnotherKeyEndNoCall) {
 }
 
 // There is no circle either if the consumer really waits for the other group's next action: a
-// consumer with the producer's own key may still come.
+// consumer with the producer's own key may still join.
 TEST_F(Owners, WaitingConsumerOfAnotherKeyMakesNoCircle) {
   const auto of = [](const std::string& stream, int incarnation) {
     return fmt::format("stream: '{}' incarnation: {} {}{}", stream, incarnation,
@@ -289,7 +289,8 @@ TEST_F(Owners, ReadersDoNotSeeConsumersOfOtherKeys) {
   }
 }
 
-// A circle through groups with two keys is reported to all of them, to each with the names that it may see.
+// A circle through groups with two keys is reported to each of these groups, with only the names
+// that the group may see.
 TEST_F(Owners, CircleIsReportedWithoutForeignStreams) {
   play.join("b", 1, 20);
   play.join("c", 1, 21);
@@ -334,7 +335,7 @@ TEST_F(Owners, CircleIsReportedWithoutForeignStreams) {
   EXPECT_NE(texts[20].find("1 wait of groups with other keys"), std::string::npos) << texts[20];
 }
 
-// Link numbers that this server has yet to give out belong to no group.
+// Link numbers that this server has yet to assign belong to no group.
 TEST(OwnersAfterARestart, LinkOfTheFutureIsRefused) {
   Play play(5);
   play.receive(10,
@@ -354,8 +355,8 @@ TEST(OwnersAfterARestart, LinkOfTheFutureIsRefused) {
                      2)});
 }
 
-/// A producer and a consumer with two keys, linked by server 4, which server 5 follows. The group 'squatter' has a
-/// third key and reaches server 5 first.
+/// A producer and a consumer with different keys, linked by server 4, which server 5 replaces. The
+/// group 'squatter' has a third key and reaches server 5 first.
 class SealedLinks : public testing::Test {
 protected:
   static constexpr ConnectionId ocean = 10, viewer = 20, squatter = 30;
@@ -378,7 +379,7 @@ protected:
   static void start(Play& play, std::array<Owner, 3> owners) {
     play.own(ocean, owners[0]), play.own(viewer, owners[1]), play.own(squatter, owners[2]);
   }
-  /// Returns a Hello that shows the seal that the connection got from the earlier server, if it was
+  /// Returns a Hello with the seal that the connection got from the earlier server, if it was
   /// connected there.
   wire::ToServer hello(ConnectionId from, const std::string& group, int left_server) {
     wire::ToServer message = Play::parsed(
@@ -403,7 +404,8 @@ protected:
               std::string::npos)
         << answer.messages.at(0).message.ShortDebugString();
   }
-  /// Announces a stream, and returns it with its seal, as the group resumes it at the next server.
+  /// Announces a stream. Returns the announcement with its seal, which the group sends again when it
+  /// resumes at the next server.
   wire::Announce announce(Play& play, ConnectionId from, const std::string& stream) {
     const wire::ToServer message = Play::parsed("request: 2 announce { " + stream + "}");
     take(play, from, message);
@@ -412,13 +414,13 @@ protected:
     sealed.set_sealed_at(done.sealed_at());
     return sealed;
   }
-  /// Lets the group return with these streams only.
+  /// Makes the group resume with only these streams.
   void resume(ConnectionId from, const std::vector<wire::Announce>& streams) {
     wire::ToServer message = Play::parsed("request: 2 resume { presence {} }");
     message.mutable_resume()->mutable_streams()->Assign(streams.begin(), streams.end());
     take(after, from, message);
   }
-  /// Returns the groups that have a stream of that name, each followed by a space.
+  /// Returns the names of the groups that have a stream of that name, each followed by a space.
   std::string producers(const std::string& name) const {
     std::string shown;
     const wire::Status status = after.status();
@@ -462,7 +464,8 @@ protected:
     viewer_comes_back();
     if (!is_ocean_first) ocean_comes_back();
   }
-  /// Claims the link under the name of one of its groups, with all that this group would show except its seals.
+  /// Claims the link under the name of one of its groups, with everything that this group would send
+  /// except its seals.
   void claim_as(const std::string& name) {
     const bool is_producer = name == "ocean";
     say_hello(after, squatter, name, 0);
@@ -567,7 +570,7 @@ TEST_F(SealedLinks, LeaveAGroupNameToALongTimeHolder) {
   expect_refusal(ocean, hello(ocean, "ocean", 4));
 }
 
-// A seal belongs to one name and one time, and a job with one key cannot make one.
+// A seal is valid for only one name and one time, and a job that has one of the keys cannot make it.
 TEST_F(SealedLinks, GiveNoGroupNameToAWrongSeal) {
   say_hello(after, squatter, "ocean", 0);
   wire::ToServer claim = hello(viewer, "ocean", 4);
@@ -585,7 +588,7 @@ TEST_F(SealedLinks, GiveNoGroupNameToAWrongSeal) {
   say_hello(after, ocean, "ocean", 4);
 }
 
-// A seal is of no use to a job with another key that has seen it.
+// A seal is useless to a job with another key, even if that job has seen it.
 TEST_F(SealedLinks, HelpOnlyTheKeyThatTheyWereMadeFor) {
   welcomed[squatter] = welcomed[ocean];
   say_hello(after, squatter, "ocean", 4);
@@ -643,7 +646,7 @@ TEST_F(SealedLinks, MustHaveSealsOfTheServerBefore) {
   resume(squatter, {taken});
   ocean_comes_back();
   EXPECT_EQ(producers("sst"), "ocean ");
-  // Nor does such a seal bring the name back to a group that has closed the stream.
+  // Nor does such a seal return the name to a group that has closed the stream.
   after = Play(5, {}, keys);
   start(after, {1, 2, 3});
   say_hello(after, squatter, "squatter", 0);
@@ -654,7 +657,7 @@ TEST_F(SealedLinks, MustHaveSealsOfTheServerBefore) {
   EXPECT_EQ(producers("sst"), "ocean ");
 }
 
-// A Resume with the group's presence is its last one.
+// The Resume that contains the group's presence is the last one of the group.
 TEST_F(SealedLinks, AreRefusedAfterTheLastResume) {
   ocean_comes_back();
   const Output answer = after.receive(ocean, "request: 3 resume { presence {} }");
@@ -662,7 +665,7 @@ TEST_F(SealedLinks, AreRefusedAfterTheLastResume) {
   EXPECT_TRUE(answer.messages.at(0).message.has_refused());
 }
 
-// A name goes from group to group: it belongs to the group that had it last.
+// A name may pass from group to group: it belongs to the group that had it last.
 TEST_F(SealedLinks, GoWithTheNewestSealOfAGroupName) {
   take(before, viewer, "request: 8 goodbye {}");
   before.at(100);
@@ -704,11 +707,12 @@ TEST_F(SealedLinks, GetSealsThatAreNewerThanShownOnes) {
   EXPECT_EQ(newer_than(latest, 5), latest);
 }
 
-// A job that waits for the name of a group with its own key does not get it when that group loses it.
+// A job that waits for the name of a group with its own key does not get the name when that group
+// loses it.
 TEST_F(SealedLinks, GiveAGroupNameToNoWaitingJob) {
   say_hello(after, squatter, "viewer", 0);
   after.own(31, 3);
-  after.at(5);  // the squatter may be lost
+  after.at(5);  // the squatter has been silent, so it may be lost
   wire::ToServer other = hello(31, "viewer", 0);
   other.mutable_hello()->set_job("k");
   ASSERT_TRUE(after.receive(31, other).messages.empty());
@@ -735,7 +739,7 @@ TEST_F(SealedLinks, ReturnAStreamNameToItsProducer) {
   }
 }
 
-// A name stays with a group that has had it for longer than groups may take to come back.
+// A name stays with a group that has had it for longer than a group may take to return.
 TEST_F(SealedLinks, LeaveAStreamNameToALongTimeHolder) {
   say_hello(after, squatter, "squatter", 0);
   take(after, squatter, "request: 2 announce { " + announced + "}");
@@ -748,7 +752,7 @@ TEST_F(SealedLinks, LeaveAStreamNameToALongTimeHolder) {
   EXPECT_TRUE(closed[ocean].contains(matched.at(ocean).link()));
 }
 
-// A stream gets its name back even without links, and in a later part of a Resume.
+// A stream gets its name back even if it has no links and is in a later part of a Resume.
 TEST_F(SealedLinks, ReturnAStreamNameEvenWithoutLinks) {
   const wire::Announce other =
       announce(before, ocean,
@@ -769,7 +773,7 @@ TEST_F(SealedLinks, ReturnAStreamNameEvenWithoutLinks) {
       << given_up[squatter];
 }
 
-// Bob's group had the name once, and a seal of another name or time does not count.
+// Bob's group once had the name; a seal for another name or time does not count.
 TEST_F(SealedLinks, GiveAStreamNameOnlyToItsNewestSeal) {
   const auto stream = [&](const std::string& name) {
     return "stream: '" + name + "' queue_depth: 1 incarnation: 8 " + field;
@@ -795,7 +799,7 @@ TEST_F(SealedLinks, GiveAStreamNameOnlyToItsNewestSeal) {
     }
 }
 
-// A group that cannot announce its stream after all takes the name from no other group.
+// A group whose stream cannot be announced does not take the name from another group.
 TEST_F(SealedLinks, LeaveAStreamNameIfItCannotBeAnnounced) {
   std::array<wire::Announce, 3> wrong{sst, sst, sst};
   wrong[0].mutable_fields(0)->set_layout("nonsense");
@@ -886,7 +890,8 @@ TEST_F(SealedLinks, GetSealsOnlyForRestoredStreams) {
   EXPECT_TRUE(given_up.contains(ocean));
 }
 
-// A stream without a seal whose name was taken has ended; the other streams of the group continue.
+// A stream that has no seal and whose name was taken has ended; the other streams of the group
+// continue.
 TEST_F(SealedLinks, HoldIfAnotherStreamLosesItsName) {
   const std::string other =
       "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field;
@@ -905,7 +910,8 @@ TEST_F(SealedLinks, HoldIfAnotherStreamLosesItsName) {
       << given_up[ocean];
 }
 
-// Links hold even if a group that claimed one has closed its stream and left, and so no longer exists.
+// Links hold even if a group that claimed one has closed its stream and left, and so no longer
+// exists.
 TEST_F(SealedLinks, HoldAfterAClaimantHasLeft) {
   for (const std::string claimer : {"squatter", "ocean"}) {
     after = Play(5, {}, keys);
@@ -924,7 +930,7 @@ TEST_F(SealedLinks, HoldAfterAClaimantHasLeft) {
   }
 }
 
-// Nor does a group with another key end links under the name of the other side.
+// Nor can a group with another key end links by taking the name of the other side.
 TEST_F(SealedLinks, HoldIfAnotherKeyGivesThemUp) {
   say_hello(after, squatter, "viewer", 4);
   take(after, squatter,
@@ -935,7 +941,8 @@ TEST_F(SealedLinks, HoldIfAnotherKeyGivesThemUp) {
   expect_link("given up by a group with another key");
 }
 
-// The consumer of a link is the group that comes back with it, not a group that has its name meanwhile.
+// The consumer of a link is the group that returns with it, not a group that has taken the
+// consumer's name in the meantime.
 TEST_F(SealedLinks, DoNotBelongToAGroupOfTheSameName) {
   const std::uint64_t link = matched.at(ocean).link();
   const auto is_refused_or_for_itself = [&](const std::string& message) {
@@ -964,7 +971,8 @@ TEST_F(SealedLinks, DoNotBelongToAGroupOfTheSameName) {
   }
 }
 
-// A wait for a group that has the name of the link's consumer, or of a producer that has left, makes no circle.
+// A wait for a group that has merely taken the name of the link's consumer, or of a producer that
+// has left, makes no circle.
 TEST_F(SealedLinks, MakeNoCircleThroughAGroupOfTheSameName) {
   struct Wait {
     ConnectionId from;
@@ -1065,8 +1073,8 @@ TEST_F(SealedLinks, EndWhenAllConsumerRanksHaveFinished) {
   }
 }
 
-// A group that takes the name of a producer that has closed its stream and left cannot give up its
-// links.
+// A group that takes the name of a producer that has closed its stream and left cannot give up that
+// producer's links.
 TEST_F(SealedLinks, HoldAfterTheirProducerHasLeftInOrder) {
   ocean_comes_back();
   take(after, ocean, "request: 8 close_stream { stream: 'sst' }");
@@ -1081,7 +1089,7 @@ TEST_F(SealedLinks, HoldAfterTheirProducerHasLeftInOrder) {
   EXPECT_FALSE(closed.contains(viewer));
 }
 
-// A server with one key makes no seals, and its file may name several keys when it is started again.
+// A server with one key makes no seals, but may have several keys after a restart.
 TEST_F(SealedLinks, StayPrivateEvenWithoutSeals) {
   matched.at(ocean).clear_peer_mark(), matched.at(ocean).clear_seal();
   matched.at(viewer).clear_peer_mark(), matched.at(viewer).clear_seal();
@@ -1101,7 +1109,7 @@ TEST_F(SealedLinks, StayPrivateEvenWithoutSeals) {
     }
 }
 
-// Links return whether the other side is back or not, and whichever side comes back first.
+// Links return whether or not the other side is back, and whichever side comes back first.
 TEST_F(SealedLinks, ReturnToTheirGroupsDespiteTakenNames) {
   ASSERT_EQ(matched.at(ocean).peer_mark().size(), 48u);
   ASSERT_NE(matched.at(ocean).peer_mark(), matched.at(viewer).peer_mark());
@@ -1125,8 +1133,8 @@ TEST_F(SealedLinks, ReturnToTheirGroupsDespiteTakenNames) {
       }
 }
 
-// A rank gives up a link as soon as it is back, whether rank 0 of its group or the other side is
-// back or not.
+// A rank can give up a link as soon as that rank is back, whether or not rank 0 of its group or the
+// other side is back.
 TEST_F(SealedLinks, EndWhenEitherSideGivesThemUpBeforeItsResume) {
   const std::uint64_t link = matched.at(ocean).link();
   for (const bool is_by_ocean : {false, true})
@@ -1153,7 +1161,7 @@ TEST_F(SealedLinks, EndWhenEitherSideGivesThemUpBeforeItsResume) {
       }
 }
 
-// A session of an earlier version shows neither marks nor seals.
+// A session of an earlier version sends neither marks nor seals.
 TEST_F(SealedLinks, AreRestoredWithoutMarksAndSeals) {
   for (const ConnectionId each : {ocean, viewer}) {
     matched.at(each).clear_peer_mark(), matched.at(each).clear_seal();
@@ -1199,7 +1207,8 @@ TEST_F(SealedLinks, LeaveRoomForRealLinksThatAreGivenUp) {
   EXPECT_TRUE(closed[ocean].contains(link));
 }
 
-// After a restart names are free: a group that comes first under the name of a consumer does not get its links.
+// After a restart, names are free: a group that arrives first under the name of a consumer does not
+// get the consumer's links.
 TEST(OwnersAfterARestart, LinkDoesNotBelongToAnotherKey) {
   Play play(5);
   play.own(10, 1), play.own(20, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server parses each layout that it receives once and prints none: it passes the texts on.
+// The server parses each layout only once and prints none: it passes the texts on.
 #include <fmt/format.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using testing_only::parsed_layouts, testing_only::printed_layouts;
 
-/// Lets the server receive the message as it would arrive over a connection.
+/// Delivers the message to the server as it would arrive over a connection.
 void receive(Rendezvous& rendezvous, ConnectionId from, const std::string& text) {
   wire::ToServer message;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;

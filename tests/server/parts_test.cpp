@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams that several groups produce together: server/rendezvous/parts.cpp. "west" (connection 1) and "east" (2)
-// own parts of u, 6 x 8; the consumer "viewer" has the connection 11.
+// own parts of u, which is 6 x 8; the consumer "viewer" has connection 11.
 #include <gtest/gtest.h>
 
 #include "play.hpp"
@@ -28,7 +28,7 @@ std::string subscribe(const std::string& more = "", int incarnation = 4) {
                      more, wanted, Play::offers({"t"}));
 }
 const std::string close = "request: 6 close_stream { stream: 's' }";
-/// Returns the Matched that each side of a link receives.
+/// Returns the Matched messages that the two sides of a link receive.
 Answers matched(int link, const std::string& group, ConnectionId producer,
                 const std::string& fields, int missing, std::uint64_t base = 0,
                 int incarnation = 5) {
@@ -91,7 +91,7 @@ TEST_F(Parts, AreLinkedAsTheirGroupsArePresent) {
         more + "}"};
   };
   play.send(11, explain, explained(""));
-  // West has made steps without this consumer, which need not wait for the first step.
+  // West has made steps without this consumer, so the consumer need not wait for the first step.
   play.send(1, "heartbeat { counters { stream: 's' steps: 1 } }", {});
   play.send(11, explain, explained("has_begun: true"));
   play.be_present(1, 0, matched(2, "west", 1, west, 0));
@@ -123,7 +123,7 @@ TEST_F(Parts, CannotBeRedeclared) {
                        3)});
 }
 
-// A group may claim to come back with a copy of anything.
+// A returning group may claim to have a copy of anything.
 TEST_F(Parts, AreNotMixedUpWithCopiesWhenTheyExplain) {
   play.join("odd", 1, 3);
   play.send(1, announce(west), {Play::done(1, 2)});
@@ -136,7 +136,8 @@ TEST_F(Parts, AreNotMixedUpWithCopiesWhenTheyExplain) {
              "'west'; missing [0, 6) x [4, 8)\" is_warning: true }"});
 }
 
-// 'west' has no room until the consumer takes a step, which it does once 'east' has joined as well.
+// 'west' has no room until the consumer takes a step, and the consumer takes one only after 'east'
+// has joined.
 TEST_F(Parts, MakeNoCircleWhileOneIsMissing) {
   play.send(1, announce(west), {Play::done(1, 2)});
   play.send(2, announce(east), {Play::done(2, 2)});
@@ -323,7 +324,7 @@ TEST_F(Parts, GetTheirMissingLinksAfterARestart) {
   again.send(1, "request: 2 resume {" + streams(west) + linked("viewer", wanted, 5) + "}",
              {Play::done(1, 2)});
   again.send(2, hello("east"), {welcome(2)});
-  // A part that had ended before the server was started again is not taken for a new one.
+  // A part that had ended before the restart is not mistaken for a new one.
   again.send(
       2, announce(east),
       {Play::refused(2, static_cast<int>(core::Errc::refused),

@@ -22,7 +22,7 @@ public:
   using Where = std::source_location;
 
   /// @param number  number of the server
-  /// @param keys    texts of the keys, by the numbers of their owners
+  /// @param keys    texts of the keys, indexed by the number of the owner
   explicit Play(std::uint32_t number = 0, const Limits& limits = {},
                 const std::vector<std::string>& keys = {})
       : rendezvous_({.version = "0.1",
@@ -83,7 +83,7 @@ public:
   std::size_t held_bytes() const { return rendezvous_.held_bytes(); }
   bool is_member(ConnectionId connection) { return rendezvous_.is_member(connection); }
 
-  /// Says hello for ranks 0 .. size-1 of a group, over the connections first, first + 1, ...
+  /// Sends Hello for ranks 0 .. size-1 of a group, over the connections first, first + 1, ...
   void join(const std::string& group, int size, ConnectionId first,
             Where where = Where::current()) {
     for (int rank = 0; rank < size; ++rank) {
@@ -93,7 +93,7 @@ public:
   }
 
   /// Reports that all ranks of the group are in a call that opens links.
-  /// @param begins  number of the stream whose step the call begins; none if 0
+  /// @param begins  incarnation of the stream whose step the call begins; 0 if none
   /// @param then    expected answers after the one to rank 0
   void be_present(ConnectionId rank_0, int begins = 0, const Answers& then = {},
                   Where where = Where::current()) {
@@ -162,7 +162,7 @@ private:
     for (const Outgoing& out : output.messages) {
       wire::ToClient message = out.message;
       if (out.common) message.MergeFrom(*out.common);
-      if (message.has_welcome()) {  // tests of seals check them themselves
+      if (message.has_welcome()) {  // seals have their own tests
         message.mutable_welcome()->clear_seal();
         message.mutable_welcome()->clear_sealed_at();
       }

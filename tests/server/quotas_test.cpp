@@ -92,7 +92,7 @@ TEST(Quotas, HeavyStrangersMakeRoomBeforeSessions) {
   quotas.buffer(1, 45);
   for (const ConnectionId id : {ConnectionId{3}, ConnectionId{2}, ConnectionId{4}})
     quotas.buffer(id, 20);
-  EXPECT_EQ(quotas.find_heaviest(), 2u);  // the oldest of three with as many bytes
+  EXPECT_EQ(quotas.find_heaviest(), 2u);  // the oldest of the three with 20 bytes each
   quotas.buffer(1, 20);
   EXPECT_EQ(quotas.find_heaviest(), 1u);
   quotas.remove(1);

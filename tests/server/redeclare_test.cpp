@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams whose producer declares its layouts again: server/rendezvous/redeclare.cpp. "ocean" (connection 1) has the
-// stream 's' with u and v; "viewer" (11) consumes v, "late" (21) subscribes after it.
+// Streams whose producer declares its layouts again: server/rendezvous/redeclare.cpp. "ocean" (connection 1) produces
+// stream 's' with u and v; "viewer" (11) consumes v, and "late" (21) subscribes later.
 #include <gtest/gtest.h>
 
 #include "play.hpp"
@@ -78,7 +78,7 @@ TEST_F(Redeclare, GivesLaterConsumersTheNewLayouts) {
   play.receive(1, redeclare(u + v_again));
   play.receive(21, "request: 9 presence { is_present: true }");
   const auto to_late = play.receive(21, subscribe(v)).messages;
-  ASSERT_EQ(to_late.size(), 3u);  // done; matched, to both
+  ASSERT_EQ(to_late.size(), 3u);  // done, and matched to both sides
   EXPECT_EQ(to_late[1].message.matched().fields(0).layout(), "shape=6x4 grid=1x1 block=2x2");
   EXPECT_EQ(play.status().streams(0).fields(1).layout(), "shape=6x4 grid=1x1 block=2x2");
 }
@@ -106,7 +106,7 @@ TEST_F(Redeclare, HoldsForAConsumerOnceItsProducerApplies) {
               {Play::done(1, 3),
                fmt::format("11: redeclared {{ link: 1 {} number: 2 again: {} }}", v, again)});
     EXPECT_EQ(of_viewer(), "shape=6x4 grid=1x1 block=2x2");
-    play.send(1, take_up(again), {Play::done(1, 3)});  // sent again: its answer came too late
+    play.send(1, take_up(again), {Play::done(1, 3)});  // sent again because its answer was late
     play.send(
         1, take_up(again + 2),
         {Play::refused(1, refused_code,
@@ -187,7 +187,7 @@ TEST_F(Redeclare, RefusesAConsumerOfAState) {
                            5)});
 }
 
-/// Both sides have a link of an earlier server, for which the consumer wants other layouts.
+/// Both sides have a link from an earlier server, and the consumer wants other layouts for it.
 TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
   const std::string again =
       "hello { protocol: 2 group: '%' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: "
@@ -237,8 +237,8 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
   }
 }
 
-/// The server dies while the link is set up anew for the second time: whichever side has sent its addresses,
-/// and whichever comes back first, the next server sends both sides all that they need.
+/// The server dies while the link is set up anew for the second time. Whichever side has sent its addresses,
+/// and whichever returns first, the next server sends both sides everything that they need.
 TEST(RedeclareAgain, ContinuesAtTheNextServer) {
   const std::string number = "4294967297";
   const auto hello = [&](const std::string& group) {
@@ -318,7 +318,8 @@ TEST(RedeclareAgain, ContinuesAtTheNextServer) {
         }
 }
 
-/// The server would send the redeclared fields to the consumer again, in the order of the stream's fields.
+/// The server sends the redeclared fields to the consumer again, in the order of the stream's fields,
+/// so the stream must have them.
 TEST(RedeclareAgain, RefusesFieldsThatTheProducerLacks) {
   for (const bool is_consumer_first : {true, false}) {
     Play play(2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups come back to a server that was started again: server/rendezvous/resume.cpp.
+// Groups that return to a restarted server: server/rendezvous/resume.cpp.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -47,7 +47,7 @@ protected:
     play.send(11, hello_again("viewer", 0, 1), {welcome(11)});
     play.send(11, "request: 2 resume { " + link("ocean", 2, fields) + " }", {Play::done(11, 2)});
   }
-  /// Lets time pass without messages, while all ranks stay alive.
+  /// Advances the time without messages while all ranks stay alive.
   void live_until(double seconds) {
     play.at(seconds);
     for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
@@ -78,7 +78,7 @@ protected:
   Play play{7};
 };
 
-// A link binds the consumer only when it has reported the link as well.
+// A link binds the consumer only after the consumer has reported the link as well.
 TEST_F(Resume, BindsNoConsumerByAnInventedLink) {
   for (const int rank : {0, 1})
     play.send(11 + static_cast<ConnectionId>(rank), hello_again("viewer", rank, 2, 0),
@@ -89,7 +89,8 @@ TEST_F(Resume, BindsNoConsumerByAnInventedLink) {
   play.send(12, "request: 3 goodbye {}", {Play::done(12, 3)});
 }
 
-// Nor is a group that claims another group's link believed; the others lose at most that link.
+// Nor is a group believed if it claims another group's link; the other groups lose at most that
+// link.
 TEST_F(Resume, GivesALinkToTheFirstGroupThatReportsIt) {
   const auto closed = [](ConnectionId to) {
     return fmt::format(
@@ -153,7 +154,7 @@ std::string matched(ConnectionId to, const std::string& peer, int size, const st
 }
 const std::string subscribed = "stream: 's' incarnation: 6 " + wanted + Play::offers({"tcp"});
 
-/// Rank 1 of ocean has given up its link while no server was running.
+/// Rank 1 of ocean gave up its link while no server was running.
 class GivenUp : public Resume {
 protected:
   static std::string closed(ConnectionId to) {
@@ -170,9 +171,9 @@ protected:
                     number),
         answers);
   }
-  /// Lets rank 0 of a group come back and resume.
-  /// @param missed  notices that the ranks of the group that were back earlier have received, and
-  ///                that this rank gets now
+  /// Makes rank 0 of a group return and resume.
+  /// @param missed  notices that this rank receives now, and that the ranks of the group that
+  ///                returned earlier have already received
   void resume(ConnectionId from, const std::string& group, int size, const std::string& what,
               Answers answers, const Answers& missed = {}) {
     Answers welcomed{welcome(from)};
@@ -233,7 +234,8 @@ TEST_F(Resume, GivesANewConsumerAnUnusedLinkNumber) {
   EXPECT_EQ(shown(), "s of ocean to viewer by 5 late by 1");
 }
 
-// All ranks of both sides are notified of a link: ranks that come back later would miss the notice.
+// The notice of a link goes to all ranks of both sides, and a rank that returned later would miss
+// it.
 TEST_F(Resume, LinksAGroupWhenItsLastRankIsBack) {
   play.send(21, Play::hello("late", 0, 1), {welcome(21)});
   play.send(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});
@@ -245,7 +247,7 @@ TEST_F(Resume, LinksAGroupWhenItsLastRankIsBack) {
             {welcome(2), matched(21, "ocean", 2, fields, 6), matched(1, "late", 1, wanted, 4)});
 }
 
-// A rank closes its streams and leaves in order whether or not the others are back.
+// A rank can close its streams and leave in order whether or not the others are back.
 TEST_F(Resume, EndsAGroupWithTheLastRankThatLeaves) {
   const std::uint64_t number = (std::uint64_t{3} << 32) + 5;
   const auto close = [&](ConnectionId from, const Answers& then) {
@@ -285,28 +287,29 @@ TEST_F(Resume, EndsAGroupWithTheLastRankThatLeaves) {
     play.send(12, hello_again("viewer", late_rank, 2), {welcome(12)});
     if (is_rank_0_late) resume(12);
     EXPECT_EQ(shown(), "s of ocean to viewer by 5");
-    // If rank 0 is late, the server did not know the link when rank 1 closed it, so only the end of the
-    // group closes the link.
+    // If rank 0 is late, the server did not know of the link when rank 1 closed it, so only the end
+    // of the group closes the link.
     close(12, is_rank_0_late ? Answers{} : Answers{ended("group 'viewer' closed the link")});
     leave(12, is_rank_0_late ? Answers{ended("consumer 'viewer' has left"), welcome(31)}
                              : Answers{welcome(31)});
   }
 }
 
-// The others may have ended while they looked for the server.
+// The other ranks may have ended while they searched for the server.
 TEST_F(Resume, EndsAGroupWhoseReturnedRanksHaveLeft) {
   play.send(11, hello_again("viewer", 0, 2), {welcome(11)});
   play.send(11, "request: 4 goodbye {}", {Play::done(11, 4)});
   play.send(11, hello_again("another", 0, 2),
             {Play::refused(11, -7, "Hello: expected once per connection, found a second one", 1)});
-  // These ranks are from the next job, so they do not come back.
+  // These ranks belong to the next job, so they are not returning ranks.
   play.send(31, Play::hello("viewer", 0, 2), {});
   play.send(32, Play::hello("viewer", 1, 2), {});
   play.at(10.5);
   play.check_silence({welcome(31), welcome(32)});
 }
 
-// A rank of a producer that has left has closed its streams together with rank 0, or is lost.
+// A producer's rank that has left either closed its streams together with rank 0 or counts as
+// lost.
 TEST_F(Resume, LosesAProducerIfARankHasLeft) {
   viewer_comes_back();
   play.send(2, hello_again("ocean", 1, 2), {welcome(2)});

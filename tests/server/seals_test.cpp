@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of seals. Their purpose is tested in owners_test.
+// The cost of seals; owners_test checks what they protect.
 #include "server/state/seals.hpp"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ TEST(Seals, AreMadeUnderOneKeyEach) {
   }
 }
 
-// The next server has its keys in another order.
+// The next server has the keys in a different order.
 TEST(Seals, AreCheckedUnderOneKeyEach) {
   const Seals before(keys(many), 4), after(keys(many, true), 5);
   const std::string stream = "sst", consumer = "viewer";
@@ -78,7 +78,7 @@ TEST(Seals, AreCheckedUnderOneKeyEach) {
     }
 }
 
-// A job may show any text as a seal.
+// A job may send any text as a seal.
 TEST(Seals, CostNoMoreIfTheyDoNotHold) {
   const Seals seals(keys(many), 5);
   const Group group = group_of(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to `tremula status`, and how counters of heartbeats get into it.
+// The answer to `tremula status`, and the counters from heartbeats in it.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -178,7 +178,7 @@ TEST_F(Status, ShowsConsumersOfAnUnofferedStream) {
 }
 
 TEST_F(Status, CountsThePresentRanks) {
-  play.join("a pair", 2, 41);  // has no streams: its ranks may leave one by one
+  play.join("a pair", 2, 41);  // has no streams, so its ranks may leave one by one
   play.send(41, "request: 3 goodbye {}", {Play::done(41, 3)});
   EXPECT_EQ(play.status().groups(0).name(), "a pair");
   EXPECT_EQ(play.status().groups(0).connected(), 1);
@@ -205,7 +205,7 @@ TEST(StatusPages, ShowEverythingOnce) {
   for (int c = 1; c <= consumers; ++c) {
     const auto from = 1 + static_cast<ConnectionId>(c);
     play.receive(from, "request: 9 presence { is_present: true }");
-    for (int s = 0; s <= streams; ++s) {  // no group offers the last one
+    for (int s = 0; s <= streams; ++s) {  // no group offers the last stream
       play.receive(from, fmt::format("request: 2 subscribe {{ stream: '{}' incarnation: {} {} }}",
                                      name("s", s), s + 1, fields));
       (s < streams ? all_links : all_waiting).insert(name("s", s) + name("g", c));

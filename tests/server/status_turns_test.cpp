@@ -15,8 +15,8 @@ std::optional<ConnectionId> next_of(StatusTurns& turns, double now) {
   return request ? std::optional(request->from) : std::nullopt;
 }
 
-/// Serves waiting requests, each as early as allowed and for one second, until none waits; returns
-/// their order.
+/// Serves the waiting requests, each as early as allowed and for one second, until no request is left.
+/// Returns their order.
 std::vector<ConnectionId> served(StatusTurns& turns) {
   std::vector<ConnectionId> order;
   for (double now = turns.due(); const auto next = next_of(turns, now); now = turns.due()) {
@@ -34,13 +34,13 @@ TEST(StatusTurns, TakeAQuarterOfTheTime) {
   EXPECT_FALSE(turns.is_free(7.9));
   EXPECT_TRUE(turns.is_free(8));
   add(turns, 0, 1);
-  EXPECT_FALSE(turns.is_free(9));  // another request waits already
+  EXPECT_FALSE(turns.is_free(9));  // another request is already waiting
   EXPECT_FALSE(next_of(turns, 7.9));
   EXPECT_EQ(next_of(turns, 8), 1u);
   EXPECT_TRUE(turns.is_empty());
   EXPECT_FALSE(next_of(turns, 8));
 
-  // The share stays a quarter however many clients ask, even if each asks again at once.
+  // The share stays a quarter however many clients ask, even if each asks again immediately.
   double busy = 0;
   for (ConnectionId id = 1; id <= 1000; ++id) add(turns, 0, id);
   for (double now = 8; now < 1000; now += 0.25)
@@ -68,7 +68,7 @@ TEST(StatusTurns, EndWithTheirConnections) {
   EXPECT_TRUE(turns.is_empty());
 }
 
-// Unknown fields may be those of a later version, or of no version.
+// Unknown fields may come from a later version, or from no version at all.
 TEST(StatusTurns, DropUnknownFieldsOfARequest) {
   StatusTurns turns(3);
   wire::ToServer message;

@@ -213,7 +213,7 @@ TEST_F(Tls, HidesTheMessagesOfSessionAndServer) {
       Client client(tap.address(), is_hidden ? files.trust("server") : TlsTrust{});
       client.send(hello("a group with a rare name"));
       EXPECT_TRUE(client.answer(0).has_welcome());
-      // Frames that take many records.
+      // Frames that span many records.
       client.send("request: 2 share { round: 1 bytes: '" + std::string(300'000, 's') + "' }");
       EXPECT_EQ(client.answer(1).shared().bytes(0).size(), 300'000u);
     }
@@ -269,7 +269,8 @@ TEST_F(Tls, IsMissedAtAServerWithoutIt) {
   }
 }
 
-// An attacker between the two, or in the server's place, has all but the server's private key.
+// An attacker between client and server, or in the server's place, has everything except the
+// server's private key.
 TEST_F(Tls, RefusesTheCertificateOfAnotherServer) {
   files.make({.file = "other"});
   Config config = files.config("other");
@@ -394,7 +395,7 @@ TEST_F(Tls, GivesUpAHandshakeThatDoesNotEnd) {
   EXPECT_EQ(member.answer(1).status().load().connections(), 1u);
 }
 
-/// Sends rubbish after the head of a record, and a message of the handshake that claims to be long.
+/// Sends rubbish after the head of a record, and a handshake message that claims to be long.
 TEST_F(Tls, EndsConnectionsThatOnlyBeginLikeIt) {
   Running server(files.config("server"));
   for (const std::string& bytes :
@@ -420,14 +421,14 @@ std::size_t memory_of(const Running& server, const TlsTrust& trust) {
   return client.answer(0).status().load().memory_bytes();
 }
 
-// Idle strangers have begun no handshake, and cost no more than without TLS. As many strangers as
-// the server's memory allows may be in a handshake.
+// Idle strangers have not begun a handshake, and cost no more than without TLS. The server's memory
+// limits how many strangers may be in a handshake.
 TEST_F(Tls, GivesStrangersBoundedMemoryAndNoPlace) {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   limit.rlim_cur = limit.rlim_max;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  constexpr std::size_t bytes = std::size_t{64} << 20;  // room for 340 handshakes under way
+  constexpr std::size_t bytes = std::size_t{64} << 20;  // room for 340 concurrent handshakes
   Running server(files.config("server"), {.buffered_bytes = bytes});
   Client member(server.address(), files.trust("server"));
   member.send(hello("member"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Circles of ranks that wait for each other: the server reports each of them, and takes nothing else for a
-// circle.
+// Circles of ranks that wait for each other: the server reports each circle, and mistakes nothing
+// else for one.
 #include "server/rendezvous/waits.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 namespace tremula::server {
 namespace {
 
-/// The groups a, b and c with two ranks each: connections 1, 2, 11, 12, 21, 22. Link 1 goes from a to b, 2
-/// from b to c, 3 from c to a, 4 from b to a.
+/// Groups a, b and c have two ranks each, on connections 1, 2, 11, 12, 21 and 22. Link 1 goes from a
+/// to b, 2 from b to c, 3 from c to a, and 4 from b to a.
 class Waiting : public testing::Test {
 protected:
   Waiting() {
@@ -37,7 +37,7 @@ protected:
         play.receive(rank_0, "request: 1 presence { is_present: " + is_present + " }");
   }
   /// Reports each of the waits at 0, 1, ... `seconds`.
-  /// @return the messages that the server sends meanwhile
+  /// @return the messages that the server sends in that time
   Output report_for(int seconds, const std::map<ConnectionId, std::string>& waits) {
     Output all;
     for (int second = 0; second <= seconds; ++second) {
@@ -103,7 +103,7 @@ TEST_F(Waiting, StepInFlightMakesNoCircle) {
   EXPECT_TRUE(report_for(8, {{1, needs(4, "b", 0, turns(1, 1) + turns(4, 0))},
                              {11, needs(1, "a", 0, turns(4, 0) + turns(1, 0))}})
                   .messages.empty());
-  // Now a has not, but b has not reported what it has sent.
+  // Now a has not sent it, but b has not reported what b has sent.
   EXPECT_TRUE(report_for(8, {{1, needs(4, "b", 0, turns(1, 0) + turns(4, 0))},
                              {11, needs(1, "a", 0, turns(1, 0))}})
                   .messages.empty());
@@ -118,7 +118,7 @@ TEST_F(Waiting, LaterReportOfAWaitClosesACircle) {
 }
 
 TEST_F(Waiting, ComputingRankMakesNoCircle) {
-  // The first rank of b is not in a call; a needs both.
+  // The first rank of b is not in a call, and a needs both ranks of b.
   const auto of_a = needs(4, "b", 0, turns(1, 0) + turns(4, 0));
   EXPECT_TRUE(report_for(8, {{1, of_a}, {2, of_a}, {11, ""}}).messages.empty());
 }
@@ -134,8 +134,8 @@ TEST_F(Waiting, SuccessiveWaitsMakeNoCircle) {
 }
 
 TEST_F(Waiting, OtherRanksOfAGroupInACircleAreNotified) {
-  // Rank 0 of a is in the circle, rank 1 waits for it in an agreement; c waits for a, but a does
-  // not wait for c.
+  // Rank 0 of a is in the circle, and rank 1 waits for it in an agreement; c waits for a, but a
+  // does not wait for c.
   const Output output = report_for(
       4, {{1, "agreement: 4 " + needs(4, "b", 0, "agreements: 4 " + turns(1, 0))},
           {2,
@@ -224,7 +224,8 @@ std::string agrees(int agreement, int said, const std::string& more = "") {
                   "{}",
                   agreement - 1, agreement, said, more));
 }
-/// Returns a wait as agrees(), in a call that all ranks make between the same turns of link 3, from c to a.
+/// Returns a wait like agrees(), in a call that all ranks make between the same turns of link 3,
+/// which goes from c to a.
 std::string agrees_between_turns(int count, bool is_certain = true) {
   return agrees(
       9, 2,
@@ -299,7 +300,7 @@ TEST_F(Waiting, DifferentCallsAreReportedOnlyToTheirGroup) {
   }
 }
 
-// The rank in the call is notified of the end, and leaves the call.
+// The rank in the call is notified that the link has ended, and leaves the call.
 TEST_F(Waiting, EndedLinkMakesNoCircle) {
   const std::map<ConnectionId, std::string> waits{{1, awaits_words(2, 8)},
                                                   {2, agrees_between_turns(4)}};
@@ -309,7 +310,8 @@ TEST_F(Waiting, EndedLinkMakesNoCircle) {
   EXPECT_TRUE(report_for(8, waits).messages.empty());
 }
 
-// A claimed wait counts only if the link that it names connects the rank's group with the other group.
+// A claimed wait counts only if the link that it names connects the rank's group with the other
+// group.
 TEST_F(Waiting, ImpossibleClaimMakesNoCircle) {
   const std::string of_a = needs(3, "c", 0, turns(1, 0) + turns(3, 0));
   for (const std::string& of_b :
@@ -320,8 +322,8 @@ TEST_F(Waiting, ImpossibleClaimMakesNoCircle) {
         << of_b;
 }
 
-// This holds however many waits become old one after the other: those of rank 1 half a heartbeat after those of
-// rank 0.
+// The number of waits that become old in succession does not matter. Here the waits of rank 1 become
+// old half a heartbeat after those of rank 0.
 TEST_F(Waiting, CirclesAreSoughtOncePerHeartbeat) {
   std::map<double, std::set<ConnectionId>> notified_at;
   for (double now = 0; now < 5; now += 0.125) {
@@ -356,9 +358,9 @@ TEST_F(Waiting, StatusListsWaitsInPages) {
   EXPECT_EQ(play.page(request).status().waits_size(), 1);
 }
 
-// Programs of puts and gets, run step by step without any of Tremula's code: ranks advance at any pace, their
-// messages take any time, and each rank reports its wait now and then. A reported circle must never
-// advance, and every program that hangs must be reported as a circle.
+// Programs of puts and gets, run step by step without any of Tremula's code: ranks advance at any
+// pace, their messages take any time, and each rank reports its wait from time to time. A reported
+// circle must never advance, and every program that hangs must be reported as a circle.
 
 struct Action {
   bool is_put;
@@ -368,7 +370,7 @@ constexpr std::size_t groups = 3, ranks = 2, links = 4;
 struct Rank {
   std::size_t at = 0;  // position in the program
   std::array<std::uint64_t, links> done{};
-  std::array<std::array<std::uint64_t, ranks>, links> seen{};  // the other side's `done`, so far
+  std::array<std::array<std::uint64_t, ranks>, links> seen{};  // latest `done` of the other side
 };
 
 class Model {
@@ -398,7 +400,7 @@ public:
   }
 
   bool is_over(std::size_t g, std::size_t r) const { return rank_[g][r].at == program_[g].size(); }
-  /// Returns the ranks on the other side that the rank still waits for, as far as it has seen.
+  /// Returns the ranks on the other side that the rank still waits for, judging by what it has seen.
   std::vector<std::size_t> needed(std::size_t g, std::size_t r) const {
     const Rank& rank = rank_[g][r];
     const Action& action = program_[g][rank.at];
@@ -416,7 +418,7 @@ public:
     ++rank.done[program_[g][rank.at++].link];
     return true;
   }
-  /// Delivers one action of a rank to a rank on the other side. @return false if there is none to deliver
+  /// Delivers one action of a rank to a rank on the other side.  @return false if none is pending
   bool deliver(std::size_t link, std::size_t from, std::size_t to, bool forth) {
     const std::size_t sender = forth ? producer_[link] : consumer_[link],
                       receiver = forth ? consumer_[link] : producer_[link];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Two requests at once.
+// Helper for tests with two concurrent requests.
 #include "transport/transport.hpp"
 
 namespace tremula::testing_only {

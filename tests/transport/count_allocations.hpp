@@ -3,12 +3,12 @@
 
 namespace tremula::testing_only {
 
-/// Returns how often operator new was called in this program; always 0 where a sanitizer has its
-/// own.
+/// Returns how many times operator new was called in this program; always 0 if a sanitizer replaces
+/// it.
 long allocations();
-/// Returns whether this build can count.
+/// Returns whether this build can count allocations.
 bool counts_allocations();
-/// Makes the allocation of this number, as allocations() counts, find no memory.
+/// Makes the allocation with this number, as counted by allocations(), fail.
 void fail_allocation(long number);
 
 }  // namespace tremula::testing_only

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Descriptors of this process.
+// Counts the descriptors of this process.
 #include <sys/socket.h>
 
 #include <filesystem>

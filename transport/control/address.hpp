@@ -20,7 +20,7 @@ struct HostPort {
 /// Parses "localhost:7423", "10.0.0.1:7423" or "[::1]:7423".
 /// @throws core::Error invalid_argument naming what was expected and what was found
 HostPort parse_host_port(std::string_view text);
-/// Returns the text that parse_host_port takes.
+/// Returns the text that parse_host_port accepts.
 std::string to_string(const HostPort& address);
 
 struct PortFileContents {
@@ -34,8 +34,8 @@ struct PortFileContents {
 PortFileContents load_port_file(const std::filesystem::path& path);
 /// Returns only the address of load_port_file.
 HostPort read_port_file(const std::filesystem::path& path);
-/// Writes a port file in one step, in place of any that an earlier server of this user left: a
-/// reader finds the previous state or the whole new file.
+/// Writes a port file in one step, replacing any that an earlier server of this user left. A reader
+/// finds either the previous state or the complete new file.
 /// @throws core::Error invalid_argument with the system's text, or if there is a file that no
 /// server of this user can have written
 core::OwnFile write_port_file(const std::filesystem::path& path, const HostPort& address);

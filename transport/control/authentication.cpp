@@ -52,7 +52,7 @@ Bytes refusal(RefusalReason why) {
   return payload_of(PayloadKind::refusal, body);
 }
 
-/// Returns the body; nullopt if the payload is not of that kind or its body not of that length.
+/// Returns the body; nullopt if the payload is not of that kind, or its body has another length.
 std::optional<BytesView> body_of(BytesView payload, PayloadKind kind, std::size_t bytes) noexcept {
   if (!is_of_exchange(payload) || payload.size() != head_bytes + bytes ||
       payload[magic.size()] != std::byte(kind))

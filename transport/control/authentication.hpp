@@ -17,7 +17,7 @@
 
 namespace tremula::transport {
 
-/// Bytes of the longest payload that an end accepts while the other has proved nothing. A Hello
+/// Bytes of the longest payload that an end accepts before the other end has proved anything. A Hello
 /// fits, so that a session without a key gets an answer that names what it lacks.
 inline constexpr std::size_t max_unproved_payload_bytes = 1024;
 /// Bytes of every payload of the exchange except a refusal.
@@ -29,16 +29,16 @@ using Nonce = std::array<std::byte, 32>;
 Nonce random_nonce();
 
 /// HMAC-SHA256 of a text, which only a process that knows the key can compute. The text of every
-/// seal begins with its label; no label is the beginning of another.
+/// seal begins with its label; no label is a prefix of another.
 using Seal = std::array<std::byte, 32>;
 Seal seal(const core::Key& key, std::string_view label, core::BytesView text);
-/// Returns whether the two are equal; takes the same time wherever they differ.
+/// Returns whether the two are equal; takes the same time no matter where they differ.
 bool is_same(core::BytesView found, const Seal& expected) noexcept;
 
-/// Returns true for payloads of the exchange, and for no control message.
+/// Returns true for payloads of the exchange, and false for control messages.
 bool is_of_exchange(core::BytesView payload) noexcept;
 
-/// An end's reaction to a payload of the other end.
+/// An end's reaction to a payload from the other end.
 struct ExchangeTurn {
   core::Bytes reply{};   ///< payload to send; empty if there is none
   bool is_done = false;  ///< the other end knows the key: control messages follow
@@ -56,7 +56,7 @@ public:
 
   /// Returns the first payload of the connection.
   core::Bytes opening() const;
-  /// Returns the reaction to a payload of the server.  @pre not done and not failed
+  /// Returns the reaction to a payload from the server.  @pre not done and not failed
   ExchangeTurn receive(core::BytesView payload);
 
 private:
@@ -68,13 +68,13 @@ private:
 /// The server's end.
 class ServerExchange {
 public:
-  /// The keys of which the other end must know one.
+  /// Keys, one of which the other end must know.
   using Keys = std::shared_ptr<const std::vector<core::Key>>;
   explicit ServerExchange(Keys keys, const Nonce& nonce = random_nonce())
       : keys_(std::move(keys)), own_(nonce) {}
   explicit ServerExchange(const core::Key& key, const Nonce& nonce = random_nonce())
       : ServerExchange(std::make_shared<const std::vector<core::Key>>(1, key), nonce) {}
-  /// Returns the reaction to a payload of the session.  @pre not done and not failed
+  /// Returns the reaction to a payload from the session.  @pre not done and not failed
   ExchangeTurn receive(core::BytesView payload);
   /// Returns the index of the key that the other end knows.  @pre done
   std::size_t proved() const { return proved_; }
@@ -86,12 +86,12 @@ private:
   std::optional<Nonce> theirs_;  // once the opening has arrived
 };
 
-/// Returns the answer of a server without a key to an opening.
+/// Returns the answer that a server without a key gives to an opening.
 core::Bytes refusal_without_key();
-/// Returns the answer, to be sent in a plain frame, of a server that speaks TLS to a connection
-/// that does not.
+/// Returns the answer that a server with TLS gives to a connection without TLS. It is sent in a plain
+/// frame.
 core::Bytes refusal_without_tls();
-/// Returns why a server has refused a session, e.g. for want of a key or of TLS.
+/// Returns why a server has refused a session, for example a missing key or missing TLS.
 core::Error error_of_refusal(core::BytesView payload);
 
 }  // namespace tremula::transport

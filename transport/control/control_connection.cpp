@@ -43,7 +43,7 @@ error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::en
     return asio::error::timed_out;
   }
   if (*result) return *result;
-  // A server that ends at this moment resets the connection, which then has no other side.
+  // A server that ends at this moment resets the connection, which then has no remote endpoint.
   error_code gone;
   const tcp::endpoint own = socket.local_endpoint(gone), other = socket.remote_endpoint(gone);
   if (gone) return gone;
@@ -117,8 +117,8 @@ struct ControlConnection::Impl {
     thread = core::start_thread([this] { run(); });
   }
 
-  /// Serves the connection until it is closed and everything is sent. Closes it at once if there is
-  /// not enough memory for an orderly close.
+  /// Serves the connection until it is closed and everything is sent. Closes it immediately if there
+  /// is not enough memory for an orderly close.
   void run() {
     try {
       io.run();
@@ -201,7 +201,7 @@ struct ControlConnection::Impl {
     exchange_timer.cancel();
     try {
       if (!closing && handlers.on_closed) handlers.on_closed(why);
-    } catch (...) {  // out of memory: the next call of the connection's owner finds it closed
+    } catch (...) {  // out of memory: the next call by the connection's owner finds it closed
     }
     has_ended = true;
     done.set_value();

@@ -15,11 +15,11 @@
 
 namespace tremula::transport {
 
-/// The users that may run a server to which a connection inside this host leads.
+/// The users that may run the server at the other end of a connection within this host.
 enum class TrustedUsers { all, own_and_root };
 
 /// One TCP connection that carries frames to a server and back, served by one background thread.
-/// Knows nothing of the contents of the frames.
+/// Does not interpret the contents of the frames.
 ///
 /// The handlers are called on the background thread, one at a time. An exception that leaves
 /// on_frame or on_timer closes the connection with its text. No handler is called once close() has
@@ -33,15 +33,16 @@ public:
     std::function<void()> on_timer = {};  ///< see repeat_timer; may be empty
   };
 
-  /// Connects. Blocks until connected or `deadline`. With a key, no frame of the caller is sent and
-  /// none is handed to on_frame before both ends have proved that they know the key
-  /// (authentication.hpp); if one does not, the connection ends, and refusal() returns why. With
-  /// `tls`, all of that is inside TLS.
-  /// @param users  users that may run the server at the other end of a connection inside this host;
+  /// Connects. Blocks until it is connected or `deadline` has passed. With a key, no frame of the
+  /// caller is sent and none is passed to on_frame before both ends have proved that they know the
+  /// key (authentication.hpp); if one end fails to, the connection ends, and refusal() returns why.
+  /// With `tls`, all of this happens inside TLS.
+  /// @param users  users that may run the server at the other end of a connection within this host;
   ///               unless `all`, nothing is sent before one of them has accepted the connection
-  /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
-  /// answer in time, accepted by another user or by none in time. refused: the server is not the
-  /// one that `tls` trusts, or does not speak TLS. invalid_argument: `tls` cannot be used
+  /// @throws core::Error no_server, with the address and a remedy, if the connection is refused, the
+  /// host is unknown, no answer arrives in time, or another user or no user accepts in time; refused
+  /// if the server is not the one that `tls` trusts, or does not speak TLS; invalid_argument if `tls`
+  /// cannot be used
   ControlConnection(const HostPort& server, Handlers handlers, core::Deadline deadline,
                     const std::optional<core::Key>& key = std::nullopt, const TlsTrust& tls = {},
                     TrustedUsers users = TrustedUsers::all);
@@ -53,8 +54,8 @@ public:
   /// Returns the numeric address of this end; empty if it is loopback.
   const std::string& outward_address() const noexcept;
 
-  /// Returns why the two ends refuse each other, e.g. different keys: a reason for which another
-  /// attempt would also fail; nullopt if they do not. Set before on_closed is called. Any thread.
+  /// Returns why the two ends refuse each other, e.g. different keys; nullopt if they do not. Another
+  /// attempt would fail for the same reason. Set before on_closed is called. Any thread.
   std::optional<core::Error> refusal() const;
 
   /// Queues one frame; does nothing once the connection is closed. Never blocks. Any thread.
@@ -64,7 +65,7 @@ public:
   /// @pre seconds > 0
   void repeat_timer(double seconds);
   /// Sends the queued frames, shuts the sending direction down, waits until the server has also
-  /// closed or `deadline`, and ends the thread. Idempotent.  @pre not called from a handler
+  /// closed or `deadline` has passed, and ends the thread. Idempotent.  @pre not called from a handler
   void close(core::Deadline deadline) noexcept;
 
 private:

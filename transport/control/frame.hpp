@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A frame: 4 bytes, the payload's length, least significant byte first; then the payload.
+// A frame: the payload's length in 4 bytes, least significant byte first, followed by the payload.
 #include <array>
 #include <cstddef>
 #include <span>
@@ -17,7 +17,7 @@ using FramePrefix = std::array<std::byte, frame_prefix_bytes>;
 FramePrefix frame_prefix(std::size_t payload_bytes);
 /// Returns how many bytes of payload follow the prefix.
 /// @param most  bytes that the payload of this frame may have
-/// @throws core::Error protocol if no frame may be that long; refused if it exceeds `most`
+/// @throws core::Error protocol if no frame may be that long; refused if the payload exceeds `most`
 std::size_t frame_payload_bytes(const FramePrefix& prefix,
                                 std::size_t most = max_frame_payload_bytes);
 

@@ -90,7 +90,7 @@ void FramedSocket::start() { read_prefix(0); }
 
 void FramedSocket::resume() {
   held_ = false;
-  last_activity_ = Clock::now();  // bytes that arrived meanwhile were not read
+  last_activity_ = Clock::now();  // bytes that arrived during the pause were not read
   if (paused_ && !closed_) read_prefix(0);
 }
 

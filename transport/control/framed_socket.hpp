@@ -20,9 +20,9 @@ namespace tremula::transport {
 
 class TlsStream;
 
-/// One open TCP connection that carries frames; the common half of client and server. Lives on its
-/// io_context: all calls come from the thread that runs it, all handlers are called there, and none
-/// but on_buffered from inside a call.
+/// One open TCP connection that carries frames; the common half of client and server. It is bound to
+/// its io_context: only the thread that runs the context may call it, all handlers are called on that
+/// thread, and only on_buffered is called from inside a call.
 ///
 /// Held by shared_ptr because the operations that Asio has in flight keep it alive until they have
 /// ended.
@@ -35,14 +35,14 @@ public:
     /// Called once when the connection has ended, for any reason; it is closed by then.
     std::function<void(const std::string& why)> on_closed;
     /// Called when the other side has announced a frame that is longer than allowed. Bytes that
-    /// follow are read and discarded until it closes. If empty, the connection is closed instead.
+    /// follow are read and discarded until that side closes. If empty, the connection is closed instead.
     std::function<void(const core::Error& too_long)> on_refused = {};
     /// Called with the change in the number of bytes held for the frame that is arriving and for
     /// queued frames. May close this socket and others. May be empty.
     std::function<void(std::ptrdiff_t change)> on_buffered = {};
-    /// Called when the connection begins with TLS although none was expected, or the reverse. An
-    /// answer goes out as a plain frame; bytes that follow are read and discarded. If empty, the
-    /// first bytes are taken as a frame.
+    /// Called when the connection begins with TLS although none was expected, or the reverse. Any
+    /// answer is sent as a plain frame; bytes that follow are read and discarded. If empty, the
+    /// first bytes are treated as a frame.
     std::function<void(bool is_tls)> on_tls_mismatch = {};
   };
   /// The end of a payload, shared by all connections that send it.
@@ -55,9 +55,9 @@ public:
   FramedSocket(Socket socket, Handlers handlers);
   ~FramedSocket();
 
-  /// Makes a server's socket expect a TLS handshake. Called before start().
+  /// Makes a server's socket expect a TLS handshake. Must be called before start().
   void expect_tls(std::shared_ptr<TlsContext> context) { context_ = std::move(context); }
-  /// Begins the TLS handshake of a client. Called before start().
+  /// Begins the TLS handshake of a client. Must be called before start().
   /// @param name  name that the certificate of the other side must hold
   /// @param done  called with the reason if the handshake has failed, with nullopt if it has
   /// succeeded
@@ -71,8 +71,8 @@ public:
   void limit_frames(std::size_t payload_bytes) { most_payload_bytes_ = payload_bytes; }
   /// Stops reading while more than `queued_bytes` bytes are queued.
   void pause_beyond(std::size_t queued_bytes) { pause_bytes_ = queued_bytes; }
-  /// Stops reading until resume(); called within on_frame or before start(). Incoming data and the
-  /// end of the connection stay in the kernel.
+  /// Stops reading until resume(). Must be called within on_frame or before start(). Incoming data
+  /// and the end of the connection stay in the kernel.
   void hold() { held_ = true; }
   void resume();
   /// Queues one frame: the payload, followed by the tail.
@@ -88,10 +88,10 @@ public:
   void close_at_once() noexcept;
 
   bool is_open() const { return !closed_; }
-  /// Returns how many bytes are not sent yet.
+  /// Returns how many bytes have not been sent yet.
   std::size_t queued_bytes() const { return queued_bytes_; }
-  /// Returns when bytes last arrived or, while reading is paused, when the network last took some;
-  /// initially, when the object was made.
+  /// Returns when bytes last arrived or, while reading is paused, when the network last accepted
+  /// some; initially, when the object was created.
   Clock::time_point last_activity() const { return last_activity_; }
   /// Returns when the frame that is arriving began; nullopt between two frames.
   std::optional<Clock::time_point> frame_since() const { return frame_since_; }
@@ -114,8 +114,8 @@ private:
   template <class Stream>
   void write_frame(Stream& stream);
   void read_prefix(std::size_t have);
-  /// Returns whether the first bytes are those of a plain frame; if not, begins the TLS handshake,
-  /// or has the connection refused.
+  /// Returns whether the first bytes are those of a plain frame; otherwise begins the TLS handshake
+  /// or calls on_tls_mismatch.
   bool begins_as_expected();
   void take_handshake();
   void read_payload(std::size_t have, std::size_t bytes);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the runtime folder of this user; empty if there is none, or other users can write to it.
+/// Returns the runtime folder of this user; empty if there is none or other users can write to it.
 fs::path runtime_folder_of(const std::string& given) {
   const fs::path folder = given.empty() ? fmt::format("/run/user/{}", ::geteuid()) : given;
   struct stat found {};
@@ -40,7 +40,7 @@ std::vector<fs::path> folders(const std::string& runtime_folder) {
   return out;
 }
 
-/// Returns why other users are not kept out of a folder; nullopt if only this user can enter it.
+/// Returns why other users might be able to enter a folder; nullopt if only this user can.
 std::optional<std::string> fault_of(const fs::path& folder) {
   struct stat found {};
   if (::lstat(folder.c_str(), &found) != 0) return std::generic_category().message(errno);

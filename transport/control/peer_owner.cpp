@@ -56,7 +56,7 @@ std::string printed(const Endpoint& endpoint, std::size_t words) {
   return out + fmt::format(":{:04X}", endpoint.port());
 }
 
-/// Returns the end that is at `local`; nullopt if the file does not list it.
+/// Returns the end at `local`; nullopt if the file does not list it.
 /// @param words  how many words an address has in this file
 std::optional<End> find_in(const std::filesystem::path& file, std::size_t words,
                            const Endpoint& local, const Endpoint& remote) {
@@ -74,7 +74,7 @@ std::optional<End> find_in(const std::filesystem::path& file, std::size_t words,
   return std::nullopt;
 }
 
-/// Returns the end that is at `local`; nullopt if the system does not list it.
+/// Returns the end at `local`; nullopt if the system does not list it.
 std::optional<End> find(const Endpoint& local, const Endpoint& remote,
                         const std::filesystem::path& net) {
   std::optional<End> end;
@@ -82,7 +82,7 @@ std::optional<End> find(const Endpoint& local, const Endpoint& remote,
   return end ? end : find_in(net / "tcp6", 4, local, remote);
 }
 
-/// Returns true if no process can accept a connection that is in this state.
+/// Returns true if no process can accept a connection in this state.
 bool has_closed(std::string_view state) {
   // FIN_WAIT1 and 2, TIME_WAIT, CLOSE, LAST_ACK, CLOSING. An end that waits for the last segment of
   // the handshake, SYN_RECV, may be accepted later.
@@ -90,7 +90,7 @@ bool has_closed(std::string_view state) {
   return std::ranges::find(closed, state) != closed.end();
 }
 
-/// Returns whether user ids mean the same in this process as on the whole host.
+/// Returns whether user ids mean the same in this process as on the host.
 bool are_users_those_of_the_host() {
   std::istringstream map(
       (std::ostringstream() << std::ifstream("/proc/self/uid_map").rdbuf()).str());

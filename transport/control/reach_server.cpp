@@ -129,7 +129,7 @@ void try_server(const ServerName& server, const ServerAttempt& attempt, Deadline
       return attempt(now.address, now.key, deadline);
     } catch (const Error& e) {
       if (is_about_key(e) && !is_key_named && !deadline.expired()) {
-        // A server may have been started, with a key of its own, after the key was looked for.
+        // A server with its own key may have been started after the key was looked up.
         Reading later = look_up(server, file);
         if (!is_same_key(later.key, now.key)) {
           now = std::move(later);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reaching the server that a user names, even if it starts later.
+// Reaches the server that a user names, even if the server starts later.
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -18,7 +18,7 @@ namespace tremula::transport {
 struct ServerName {
   std::string text;       ///< "host:port", or "file:PATH" of the server's port file
   std::string from;       ///< "TREMULA_SERVER", "--server" and so on
-  core::KeySource key{};  ///< if it names no key, the one next to the port file, or of the port
+  core::KeySource key{};  ///< if it names no key, that of the port file or of the port is used
   TlsTrust tls{};         ///< how to recognize its certificate; for `ServerAttempt` to use
 };
 
@@ -30,7 +30,7 @@ std::filesystem::path key_file_beside(const std::filesystem::path& port_file);
 using ServerAttempt = std::function<void(
     const HostPort& address, const std::optional<core::Key>& key, core::Deadline deadline)>;
 
-/// Returns the users whose server an attempt may use inside this host: without a key only this user
+/// Returns the users whose server an attempt may use within this host: without a key only this user
 /// and root, unless the key file `none` is named.
 TrustedUsers trusted_users(const ServerName& server, const std::optional<core::Key>& key);
 

@@ -51,8 +51,8 @@ std::vector<Endpoint> resolve(const HostPort& address, core::Deadline deadline) 
   if (Answer numeric = look_up(address, AI_NUMERICHOST); numeric.error == 0)
     return numeric.endpoints;
 
-  // getaddrinfo has no deadline: it runs in a thread of its own, which may outlive this call when
-  // the name service is slow.
+  // getaddrinfo has no deadline, so it runs in a separate thread, which may outlive this call if the
+  // name service is slow.
   std::promise<Answer> promise;
   std::future<Answer> future = promise.get_future();
   core::start_thread([address, promise = std::move(promise)]() mutable {

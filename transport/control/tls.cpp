@@ -41,7 +41,7 @@ std::shared_ptr<TlsContext> make(ssl::context::method method) {
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(native, SSL_MODE_RELEASE_BUFFERS);  // most connections are idle
-  // TLS sessions are never resumed, so nothing is kept for that.
+  // TLS sessions are never resumed, so no state is kept for resumption.
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(native, SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(native, 0);
@@ -99,8 +99,8 @@ std::shared_ptr<TlsContext> tls_of_client(const TlsTrust& trust) {
 }
 
 bool is_tls(const FramePrefix& first_bytes) noexcept {
-  // The head of a record: a handshake message, of version 3.1 or newer. Read as the length of a
-  // frame, these bytes are more than 64 KiB.
+  // The header of a record with a handshake message, version 3.1 or newer. Read as the length of a
+  // frame, these bytes mean more than 64 KiB.
   return first_bytes[0] == std::byte{22} && first_bytes[1] == std::byte{3} &&
          first_bytes[2] != std::byte{0};
 }

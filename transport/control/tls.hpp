@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// TLS 1.2 or newer under the frames of a control connection, from OpenSSL. The key
+// TLS 1.2 or newer, from OpenSSL, under the frames of a control connection. The key
 // (authentication.hpp), which is proved inside TLS, decides which jobs may join: only the server
 // has a certificate.
 #include <filesystem>
@@ -33,12 +33,12 @@ std::shared_ptr<TlsContext> tls_of_server(const std::filesystem::path& certifica
 /// @throws core::Error invalid_argument if the file cannot be read or holds no certificate
 std::shared_ptr<TlsContext> tls_of_client(const TlsTrust& trust);
 
-/// Returns whether a connection begins as TLS does. No frame that an unproved peer may send begins
-/// like that.
+/// Returns whether a connection begins with TLS. No frame that an unproved peer may send begins with
+/// these bytes.
 bool is_tls(const FramePrefix& first_bytes) noexcept;
 
-/// Bytes of a server's memory that TLS and its certificates take per connection: while it is being
-/// set up, and later.
+/// Bytes of a server's memory that TLS and its certificates take per connection: during set-up, and
+/// afterwards.
 inline constexpr std::size_t tls_set_up_bytes = std::size_t{192} << 10,
                              tls_connection_bytes = std::size_t{104} << 10;
 

@@ -27,8 +27,8 @@ public:
 /// @throws core::Error invalid_argument if OpenSSL does not accept the name
 void expect_name(TlsStream& stream, const std::string& name);
 
-/// Returns why a client's handshake has failed, and what to do. Its code is refused if another
-/// attempt would also fail; else no_server.
+/// Returns why a client's handshake has failed, and what to do. The code of the error is refused if
+/// another attempt would also fail; else no_server.
 core::Error error_of_handshake(TlsStream& stream, const boost::system::error_code& error,
                                const TlsTrust& trust, const std::string& name);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Chunks of a message on their way through memory that two processes map: one process fills slots
+// Passes the chunks of a message through memory that two processes map: one process fills slots
 // while the other empties them. A ring is small enough to stay in a cache. It has no lock, so a
 // process that dies does not stop any other.
 #include <atomic>
@@ -15,7 +15,7 @@ namespace tremula::transport::local {
 /// One end of a ring of slots, single producer and single consumer.
 class ChunkRing {
 public:
-  /// Returns the bytes that a ring takes, a multiple of a cache line if `slot_bytes` is one.
+  /// Returns the bytes that a ring takes, a multiple of a cache line if `slot_bytes` is a multiple.
   static constexpr std::size_t bytes_of(std::size_t slots, std::size_t slot_bytes) {
     return sizeof(Head) + slots * slot_bytes;
   }
@@ -60,8 +60,8 @@ public:
   WaitWord wait_for_front() noexcept { return {&head_->filled, own_}; }
   /// Gives the slot from front() back to the writer.
   void pop() noexcept { head_->emptied.show(++own_); }
-  /// Returns whether the writer has closed the ring. If it has, all the slots that it will ever
-  /// push are there: the ring is at its end when front() is empty after this call.
+  /// Returns whether the writer has closed the ring. If so, the writer pushes no further slot, and the
+  /// ring is at its end when front() is empty after this call.
   bool is_closed() const noexcept { return head_->is_closed.load(std::memory_order_acquire) != 0; }
 
 private:

@@ -13,17 +13,17 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Time between two searches for lost peers. Each search checks all peers for a closed end, and
-/// some for a process that has died.
+/// Time between two searches for lost peers. Each search checks all peers for a closed end, and some
+/// of them for a dead process.
 constexpr auto look_every = std::chrono::milliseconds(20);
 constexpr std::size_t checks_per_look = 16;
 /// Calls to progress() per reading of the clock.
 constexpr std::uint32_t calls_per_look = 64;
 constexpr auto longest_nap = std::chrono::milliseconds(20);  // while connecting
 
-/// Waits until `look` finds that a peer has taken its next step to connect. Sleeps for an eighth of
-/// the wait so far between two looks, so that a thousand waiting ranks leave the processors to the
-/// one that they wait for.
+/// Waits until `look` finds that a peer has taken its next step to connect. Between two looks, sleeps
+/// for an eighth of the time waited so far, so that a thousand waiting ranks leave the processors to
+/// the rank that they wait for.
 template <class Look>
 auto wait(Look look, Deadline deadline, const std::atomic<bool>& stops) {
   using Clock = Deadline::Clock;

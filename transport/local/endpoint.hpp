@@ -49,7 +49,7 @@ private:
   using transport::Endpoint::give_up;
   void give_up(Operation& operation) noexcept;
   void answer_bells();
-  /// Makes progress() call this peer as long as it is busy.
+  /// Makes progress() call this peer while it is busy.
   void watch(Peer& peer);
   /// Finds peers that have closed their end or died, every 20 ms or so; makes system calls.
   void detect_lost_peers();

@@ -19,8 +19,8 @@ using core::Errc, core::Error;
 constexpr std::string_view prefix = "local+";
 constexpr std::size_t longest_address = 4096;
 
-/// Identity of the machine, address on that machine, address for other machines. On the wire each
-/// part follows its length.
+/// Identity of the machine, address on that machine, address for other machines. On the wire, each
+/// part is preceded by its length.
 using AddressParts = std::array<Bytes, 3>;
 
 Address joined(const AddressParts& parts) {
@@ -67,8 +67,8 @@ Bytes bytes_of(std::string_view text) {
 
 class HybridEndpoint;
 
-/// A request of either transport. Its test makes progress on both, so that a caller may wait for
-/// this request only.
+/// A request of either transport. Its test() makes progress on both transports, so that a caller may
+/// wait for this request only.
 class HybridOperation final : public Operation {
 public:
   explicit HybridOperation(HybridEndpoint& endpoint) : endpoint_(endpoint) {}
@@ -175,7 +175,7 @@ private:
   local::Endpoint near_;
   std::unique_ptr<Endpoint> far_;
   bool has_near_ = false, has_far_ = false;
-  std::deque<HybridOperation> operations_;  // a deque, so that they never move
+  std::deque<HybridOperation> operations_;  // a deque, so that operations never move
   std::vector<HybridOperation*> idle_;
 };
 

@@ -9,7 +9,7 @@ namespace tremula::transport::local {
 
 namespace {
 
-constexpr std::uint64_t inbox_magic = 0x31786f626e492e54;  // "T.Inbox1", of this layout
+constexpr std::uint64_t inbox_magic = 0x31786f626e492e54;  // "T.Inbox1": names this layout
 constexpr std::size_t line_bytes = 64;
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {

@@ -2,15 +2,15 @@
 #pragma once
 // The memory that two processes share. Private to this folder.
 //
-// An endpoint has one inbox, in memory that its peers map (shared_memory.hpp), with a lane for each
-// peer that carries everything from this peer and nothing else. A lane has one writer and one
+// An endpoint has one inbox, in memory that its peers map (shared_memory.hpp), with one lane per peer,
+// which carries everything from that peer and nothing else. A lane has one writer and one
 // reader, and neither waits for the other inside a call, so a process that stops or dies does not
 // hold up any other.
 //
 //   inbox:  head | owners of the lanes | bells | lane 0 | lane 1 | ...
 //   lane:   counters | ring of commands and small messages | ring of large messages' bytes
 //
-// Only memory that was written to takes up room: a lane takes 4 KiB when it is connected, 40 KiB
+// Only written memory takes up room: a lane takes 4 KiB when it is connected, 40 KiB
 // once small messages have gone round its ring, and 296 KiB once large ones have.
 #include <array>
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace tremula::transport::local {
 
-/// Bytes of the longest message that goes through the ring of commands.
+/// Bytes of the longest message that the ring of commands carries.
 inline constexpr std::size_t eager_bytes = 4096;
 /// Bytes of a lane's ring for large messages.
 inline constexpr std::size_t data_bytes = std::size_t{256} << 10;
@@ -31,11 +31,11 @@ inline constexpr std::size_t data_bytes = std::size_t{256} << 10;
 /// Kinds of commands. Each comment says what the command means for its message.
 enum class CommandKind : std::uint8_t {
   none,      ///< not written yet
-  eager,     ///< a small message, whole
+  eager,     ///< a complete small message
   announce,  ///< a large message, to be pulled
   pull,      ///< to the sender: write its bytes
-  refuse,    ///< to the sender: will not be pulled, its receive was too short
-  rewind,    ///< to the sender: its receive was given up; stop, may be pulled again
+  refuse,    ///< to the sender: its receive was too short, so it will not be pulled
+  rewind,    ///< to the sender: its receive was given up; stop writing, it may be pulled again
   cut,       ///< answer to rewind: how many of its bytes have been written
   revoke,    ///< its send was given up; how many of its bytes had been written
 };
@@ -51,7 +51,7 @@ struct Body {
   std::uint64_t bytes;
 };
 
-/// A cache line of the ring of commands. A command begins at a line and takes as many as it needs.
+/// A cache line of the ring of commands. A command begins at a line and takes as many lines as it needs.
 struct alignas(64) CommandLine {
   std::atomic<std::uint64_t> word;  ///< written last: CommandKind + 256 * bytes of the payload
   Tag tag;
@@ -90,7 +90,7 @@ class Inbox {
 public:
   /// Makes an inbox in `memory`.
   /// @param memory  `bytes_for` bytes or more, zeroed
-  /// @param owners  region of the locator of the peer that writes to the lane, index = lane
+  /// @param owners  index = lane: region of the locator of the peer that writes to the lane
   static Inbox make(std::span<std::byte> memory, std::span<const std::uint64_t> owners);
   static std::size_t bytes_for(std::size_t lanes);
   /// Views the inbox of a peer.

@@ -8,12 +8,12 @@
 
 namespace tremula::transport::local {
 
-/// Base of the items that a List links; each is in one list at a time.
+/// Base of the items that a List links. Each item is in one list at a time.
 struct Linked : boost::intrusive::list_base_hook<> {
   std::uint64_t number = 0;  ///< its position in the order of the list
 };
 
-/// Items in the order of their numbers. Owns none of them.
+/// A list of items in the order of their numbers. Does not own the items.
 template <class Item>
 class List : public boost::intrusive::list<Item, boost::intrusive::constant_time_size<false>> {
 public:
@@ -24,7 +24,7 @@ public:
     this->insert(at, item);
   }
   void remove(Item& item) { this->erase(this->iterator_to(item)); }
-  /// Returns the first item for which `is_wanted`; null if there is none.
+  /// Returns the first item for which `is_wanted` returns true; null if there is none.
   template <class Predicate>
   Item* find(Predicate is_wanted) {
     const auto found = std::find_if(this->begin(), this->end(), is_wanted);

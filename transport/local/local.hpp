@@ -4,7 +4,7 @@
 
 namespace tremula::transport {
 
-/// Transport between ranks of one user on a machine, through memory that both processes map.
+/// Transport between ranks of one user on one machine, through memory that both processes map.
 class Local final : public Transport {
 public:
   std::string_view name() const noexcept override { return "local"; }

@@ -21,7 +21,7 @@ std::uint64_t number_of_other(Side side) { return 3 - number_of(side); }
 
 struct Shared {
   std::uint64_t magic;
-  std::uint64_t side;  // of the owner: the sender of an address may have put anything into it
+  std::uint64_t side;  // side of the owner; an address may state any side
   std::atomic<std::uint64_t> is_published;
   MemoryPlace inbox;
 };

@@ -7,8 +7,9 @@
 namespace tremula::transport::local {
 
 /// Memory in which an endpoint publishes the place of its inbox. It exists before the peers are
-/// known, and so before the inbox, which has a lane for each of them: an address holds the place of
-/// the locator, and the locator that of the inbox. No longer needed once all peers are connected.
+/// known, and so before the inbox, which has one lane per peer: an address contains the place of the
+/// locator, and the locator contains the place of the inbox. No longer needed once all peers are
+/// connected.
 class Locator {
 public:
   explicit Locator(Side side);

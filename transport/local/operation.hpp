@@ -14,8 +14,8 @@ class Endpoint;
 class Peer;
 struct Arrival;
 
-/// A send or a receive. After release() its endpoint reuses the object. `number` distinguishes it
-/// from all others of the endpoint.
+/// A send or a receive. After release(), the endpoint reuses the object. `number` distinguishes the
+/// operation from all others of the endpoint.
 ///
 ///   send     queued ──> finished                                  small
 ///              └──────> announced ──> writing ──> written ──> finished      large
@@ -52,10 +52,11 @@ private:
   std::uint64_t index_;
 };
 
-/// A message from a peer that is not yet in its receive. `number` counts those of one peer.
+/// A message from a peer that has not yet reached its receive. `number` counts the messages of one
+/// peer.
 ///
 ///   kept                       small: a copy
-///   announced ──> pulled       large: its bytes come through the ring, in the order of the pulls
+///   announced ──> pulled       large: its bytes arrive through the ring, in the order of the pulls
 ///       ^           ├──> stopped ──> cut    its receive was given up: the message is announced
 ///       └───────────┘                       again, and the bytes written so far are skipped
 struct Arrival : Linked {
@@ -63,7 +64,7 @@ struct Arrival : Linked {
 
   State state{};
   Tag tag = 0;
-  std::uint64_t bytes = 0;  // of the whole message, or up to the cut
+  std::uint64_t bytes = 0;  // of the complete message, or up to the cut
   std::uint64_t read = 0;   // bytes read of a pulled message
   Id id{};                  // of a large message
   Operation* receive = nullptr;
@@ -73,7 +74,7 @@ struct Arrival : Linked {
 /// Makes objects and keeps them for reuse, so that nothing is allocated once there are enough. The
 /// objects never move.
 struct Pool {
-  /// The most capacity, in bytes, of copies of small messages that is kept for reuse.
+  /// The most capacity, in bytes, that copies of small messages keep for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
   Operation& operation(Endpoint& endpoint);

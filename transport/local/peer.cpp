@@ -11,7 +11,7 @@ using State = Operation::State;
 
 namespace {
 
-/// Bytes that one call to progress() moves at most, and how many polls in a row may find nothing.
+/// The most bytes that one call to progress() moves, and how many polls in a row may find nothing.
 constexpr std::size_t bytes_per_call = std::size_t{4} << 20;
 constexpr int looks_without_bytes = 64;
 
@@ -28,8 +28,8 @@ Peer::Peer(Rank rank, Mapping inbox, std::size_t its_lane, Lane& my_lane, Pool& 
       commands_in_(my_lane),
       data_in_(my_lane) {}
 
-// Continues for a moment while bytes flow: a caller that waits may sleep between two calls, and
-// meanwhile no more bytes than the ring holds would move.
+// Continues for a moment while bytes flow: a caller that waits may sleep between two calls, and during
+// that time no more bytes than the ring holds would move.
 void Peer::progress() {
   std::size_t moved = advance();
   if (moved == 0) return;
@@ -43,7 +43,7 @@ void Peer::progress() {
 
 std::size_t Peer::advance() {
   if (is_lost()) return 0;
-  // Taken before the commands are read, so that a cut is known before the bytes after it are read.
+  // Read before the commands, so that a cut is known before the bytes after it are read.
   const std::size_t available = pulled_.empty() ? 0 : data_in_.available();
   while (const auto command = commands_in_.front()) {
     handle(*command);

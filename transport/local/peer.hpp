@@ -8,13 +8,13 @@
 
 namespace tremula::transport::local {
 
-/// Small messages are sent at once, and copied if there is no receive for them. Large messages:
+/// Small messages are sent immediately, and copied if there is no receive for them. Large messages:
 ///
 ///   sender   announce ────────┐                  ┌─> writes bytes ──┐         finished when all
 ///   receiver                  └─> receive, pull ─┘                  └─> reads  bytes are read
 ///
-/// If an operation is given up while its bytes are on their way, the sender reports how many it has
-/// written (cut, revoke); the receiver skips these, and nothing else is affected.
+/// If an operation is given up while its bytes are in flight, the sender reports how many bytes it
+/// has written (cut, revoke); the receiver skips these bytes, and nothing else is affected.
 class Peer {
 public:
   /// Bytes of small messages that the receiver may have to keep for one peer; beyond that, messages
@@ -31,7 +31,7 @@ public:
   Rank rank() const noexcept { return rank_; }
   void send(Operation& operation);
   void receive(Operation& operation);
-  /// Moves all operations as far as possible; waits at most a few microseconds for the other side.
+  /// Advances all operations as far as possible; waits at most a few microseconds for the other side.
   void progress();
   /// Returns whether there is more to do than wait for the next command.
   bool is_busy() const noexcept {
@@ -78,7 +78,7 @@ private:
   // sends
   /// Begins a send. Returns false if there is no room at the moment.
   bool start(Operation& send);
-  /// Writes unsent commands and bytes of pulled sends, as far as they fit.  @return bytes written
+  /// Writes the unsent commands and the bytes of pulled sends that fit.  @return bytes written
   std::size_t write();
 
   // receives

@@ -140,7 +140,7 @@ std::size_t Peer::read(std::size_t available) {
   while (!pulled_.empty()) {
     Arrival* arrival = &pulled_.front();
     if (arrival->state == Arrival::State::stopped)
-      break;  // the cut will state how many bytes it has
+      break;  // the cut will state how many bytes were written
     const std::size_t portion = std::min<std::uint64_t>(available, arrival->bytes - arrival->read);
     data_in_.read(arrival->receive ? arrival->receive->data + arrival->read : nullptr, portion);
     arrival->read += portion;

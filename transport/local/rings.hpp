@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The two rings of a lane, a writer and a reader for each. Private to this folder. A reader keeps a
-// count of its own and relies on nothing that the other process could have corrupted.
+// The two rings of a lane, a writer and a reader for each. Private to this folder. A reader keeps its
+// own count and relies on nothing that the other process could have corrupted.
 #include <algorithm>
 #include <cstring>
 
@@ -9,11 +9,11 @@
 
 namespace tremula::transport::local {
 
-/// Puts commands into a lane of a peer's inbox.
+/// Writes commands to a lane of a peer's inbox.
 ///
 /// A small message costs its reader one cache line: the first word of a command shows that it is
-/// there. The word of the next command is cleared before this one can be seen, so that old bytes
-/// are never taken for a command.
+/// there. The word of the next command is cleared before this command becomes visible, so that old
+/// bytes are never mistaken for a command.
 class CommandWriter {
 public:
   CommandWriter(const Inbox& inbox, std::size_t lane)
@@ -50,7 +50,7 @@ private:
   std::uint64_t written_ = 0, read_ = 0;  // total lines; read_ as last seen by this side
 };
 
-/// Takes commands out of a lane of this rank's inbox.
+/// Reads commands from a lane of this rank's inbox.
 class CommandReader {
 public:
   struct Command {
@@ -61,7 +61,7 @@ public:
   explicit CommandReader(Lane& lane) : lane_(&lane) {}
 
   /// Returns the oldest command; nullopt if there is none. Its payload stays in the ring until
-  /// pop(). A malformed command is of CommandKind::none.
+  /// pop(). A malformed command has CommandKind::none.
   std::optional<Command> front() const noexcept {
     const CommandLine& line = lane_->commands[read_ % command_lines];
     const std::uint64_t word = line.word.load(std::memory_order_acquire);
@@ -84,7 +84,7 @@ private:
   std::uint64_t read_ = 0;
 };
 
-/// Bytes that are shown to the other side at a time, so that both sides copy simultaneously.
+/// Bytes that become visible to the other side at a time, so that both sides copy simultaneously.
 inline constexpr std::size_t data_portion = std::size_t{16} << 10;
 
 /// Calls `copy(part of the ring, bytes before it)` for each portion of the `bytes` bytes that begin
@@ -99,7 +99,7 @@ void for_each_portion(Lane& lane, std::uint64_t position, std::size_t bytes, Cop
   }
 }
 
-/// Puts bytes of large messages into a lane of a peer's inbox.
+/// Writes bytes of large messages to a lane of a peer's inbox.
 class DataWriter {
 public:
   explicit DataWriter(Lane& lane) : lane_(&lane) {}
@@ -123,7 +123,7 @@ private:
   std::uint64_t written_ = 0;
 };
 
-/// Takes bytes of large messages out of a lane of this rank's inbox.
+/// Reads bytes of large messages from a lane of this rank's inbox.
 class DataReader {
 public:
   explicit DataReader(Lane& lane) : lane_(&lane) {}

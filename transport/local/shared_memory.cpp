@@ -29,7 +29,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Bytes of the head, which precedes the contents: a whole page, so that these begin on a page.
+/// Bytes of the head, which precedes the contents: a full page, so the contents begin on a page.
 constexpr std::size_t head_bytes = 4096;
 struct Head {
   std::uint64_t region;
@@ -38,7 +38,7 @@ struct Head {
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 Head& head_of(const Pages& pages) { return *reinterpret_cast<Head*>(pages.bytes().data()); }
 
-constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;  // so that a peer never reads beyond its end
+constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;  // so that a peer never reads beyond the end
 
 Error system_error(const std::string& what) {
   const int error = errno;
@@ -50,7 +50,7 @@ Error system_error(const std::string& what) {
                fmt::format("shared memory: {}: {}{}", what, std::strerror(error), remedy));
 }
 
-/// Returns the number of a namespace, e.g. "4026531836" of "pid:[4026531836]".
+/// Returns the number of a namespace, e.g. "4026531836" from "pid:[4026531836]".
 std::string namespace_number(const char* kind) {
   std::error_code ignored;
   const auto link =
@@ -68,7 +68,7 @@ std::string path_of(const MemoryPlace& place) {
   return fmt::format("/proc/{}/fd/{}", place.process, place.file);
 }
 
-/// All memory that allocate() has returned in this process, by its first byte.
+/// All memory that allocate() has returned in this process, keyed by its first byte.
 struct Allocations {
   std::mutex mutex;
   std::map<const std::byte*, std::unique_ptr<SharedMemory>, std::greater<>> memory;
@@ -94,8 +94,8 @@ SharedMemory* find(core::BytesView bytes) {
 }  // namespace
 
 std::string host_identity() {
-  // The kernel's conditions for opening /proc/<pid>/fd/<n> of another process (ptrace(2), "access
-  // mode checking").
+  // These are the kernel's conditions for opening /proc/<pid>/fd/<n> of another process (ptrace(2),
+  // "access mode checking").
   if (prctl(PR_GET_DUMPABLE) != 1) return fmt::format("alone.{:016x}", random_number());
   std::string boot, line, capabilities;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -127,7 +127,7 @@ Pages::~Pages() {
 SharedFile::SharedFile(std::size_t bytes)
     : file_(memfd_create("tremula", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!file_) throw system_error("expected a file descriptor (ulimit -n)");
-  // /proc keeps other users from the file even without this; the mode makes it explicit.
+  // /proc keeps other users away from the file in any case; the mode makes that explicit.
   if (fchmod(file_.get(), S_IRUSR | S_IWUSR) != 0 ||
       ftruncate(file_.get(), static_cast<off_t>(head_bytes + bytes)) != 0 ||
       fcntl(file_.get(), F_ADD_SEALS, seals) != 0)
@@ -165,7 +165,7 @@ void SharedMemory::renew() {
     std::memcpy(copy.bytes().data() + begin, old.data() + begin,
                 static_cast<std::size_t>(end - begin));
   }
-  if (errno != ENXIO)  // lseek failed before the last written page: some systems list none
+  if (errno != ENXIO)  // lseek failed before the last written page: some systems list no data
     std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes, old.size() - head_bytes);
   Pages(file->file(), old.size(), true, old.data()).release();  // pages_ still owns this range
   file_ = file;
@@ -210,14 +210,14 @@ std::span<std::byte> Mapping::bytes() const noexcept { return pages_.bytes().sub
 
 bool Mapping::is_abandoned() const noexcept { return head_of(pages_).is_abandoned != 0; }
 
-// Another process may have the number of one that has ended, but it does not hold this file.
+// A new process may have the number of one that has ended, but the new one does not hold this file.
 bool Mapping::is_held() const noexcept {
   struct stat found {};
   if (stat(path_.c_str(), &found) != 0) return errno != ENOENT && errno != ESRCH;
   return found.st_dev == device_ && found.st_ino == node_;
 }
 
-// "1234 (name of the program) T ...": the name may hold anything.
+// "1234 (name of the program) T ...": the name may contain anything.
 bool Mapping::is_stopped() const noexcept {
   std::array<char, 64> path{}, text{};
   *fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/stat", process_).out = '\0';

@@ -2,7 +2,8 @@
 #pragma once
 // Memory that other processes of this user on this machine can map. It has no name: a file
 // descriptor holds it (memfd), so no process of another user can open it, and nothing is left when
-// its processes end, however they end. It is not part of /dev/shm and not bounded by its size.
+// the processes that use it end, however they end. It is not part of /dev/shm, and the size of
+// /dev/shm does not limit it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +30,7 @@ struct MemoryPlace {
 /// Returns a text that is equal in two processes only if they can map each other's memory: same
 /// boot of the same machine (whatever name a container gives it), same process numbers, same user,
 /// group and capabilities. A process that other processes may not inspect (PR_SET_DUMPABLE) has an
-/// identity that no other process has, and a new one in each call.
+/// identity that no other process has, and gets a new one in each call.
 std::string host_identity();
 
 struct FileTraits {
@@ -44,7 +45,7 @@ class Pages {
 public:
   Pages() = default;
   /// Maps a file from its beginning.
-  /// @param at  null, or pages that it replaces
+  /// @param at  null, or pages that the new ones replace
   /// @throws core::Error internal with the system's text
   Pages(const File& file, std::size_t bytes, bool is_writable, void* at = nullptr);
   Pages(Pages&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
@@ -80,14 +81,14 @@ private:
   MemoryPlace place_;
 };
 
-/// Place at which peers find bytes; they can be mapped for as long as the loan is kept.
+/// Place at which peers find bytes, which can be mapped while the loan is kept.
 struct Loan {
   MemoryPlace place;
   std::shared_ptr<const SharedFile> file;
 };
 
-/// Zeroed memory of this process that peers can map; its size is fixed. Only pages that were
-/// written to take up room. Goes back to the system when the last process has unmapped it.
+/// Zeroed memory of this process that peers can map; its size is fixed. Only written pages take up
+/// room. The memory returns to the system when the last process has unmapped it.
 class SharedMemory {
 public:
   /// @throws core::Error invalid_argument if no process can have that many bytes, internal with the
@@ -98,8 +99,8 @@ public:
   /// Returns the place of its first byte.
   MemoryPlace place() const noexcept { return file_->place(); }
   Loan lend() const { return {file_->place(), file_}; }
-  /// Puts other memory with the same contents at the same address. Processes that have mapped the
-  /// old memory keep it, and it can still be mapped as long as it is lent. Has no effect if it
+  /// Replaces the memory with other memory that has the same contents and address. Processes that have
+  /// mapped the old memory keep it, and it can still be mapped while it is lent. Has no effect if it
   /// throws.
   void renew();
 
@@ -132,7 +133,7 @@ private:
   std::uint64_t device_ = 0, node_ = 0;  // of the file
 };
 
-// ---- memory that the application asked for ----
+// ---- memory that the application has requested ----
 
 /// Returns `bytes` bytes of zeroed memory, on a page boundary, that peers on this machine can copy
 /// from and to directly. Thread-safe. Takes one file descriptor. A child made by fork shares it
@@ -144,7 +145,7 @@ std::byte* allocate(std::size_t bytes);
 void deallocate(std::byte* memory);
 /// Ends a loan, after which no peer reads or writes the application's memory: a copy replaces it at
 /// the same address, while peers keep the old memory. Has no effect if the loan has already ended.
-/// For exchanges that have failed. No other thread may write to that allocation meanwhile.
+/// Used for exchanges that have failed. No other thread may write to that allocation during the call.
 void take_back(const Loan& loan);
 /// Returns the place at which peers find these bytes; nullopt if they are not in memory from
 /// allocate(). Thread-safe.

@@ -35,7 +35,7 @@ std::uint32_t* word_of(std::atomic<std::uint64_t>& count) noexcept {
   return reinterpret_cast<std::uint32_t*>(&count) + low;
 }
 
-/// Sleeps on the descriptors among the words.  @pre there is no counter among them
+/// Sleeps on the descriptors among the words.  @pre no word has a counter
 bool poll_on(std::span<const WaitWord> words, std::chrono::microseconds most,
              std::chrono::microseconds most_by_events) noexcept {
   std::array<pollfd, most_words> descriptors;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Sleeping until another process has changed shared memory, or something has arrived over a wire.
+// Sleeps until another process has changed shared memory, or something has arrived over a wire.
 // With more busy ranks than cores, a rank that sleeps gives its core to a rank that works; a loop
 // of sched_yield does not.
 #include <atomic>
@@ -16,7 +16,7 @@ struct alignas(64) WaitCounter {
   std::atomic<std::uint64_t> count{0};
   std::atomic<std::uint32_t> is_slept_on{0};
 
-  /// Publishes a new count, and wakes the process that sleeps on it.
+  /// Publishes a new count, and wakes the process that sleeps on the counter.
   void show(std::uint64_t value) noexcept;
 };
 
@@ -32,7 +32,7 @@ struct WaitWord {
 /// descriptors has become readable; may return earlier.
 /// @param most            longest sleep
 /// @param most_by_events  longest sleep if all of `words` are descriptors
-/// @return false at once if the system cannot sleep this way, or if no event could end the sleep
+/// @return false immediately if the system cannot sleep this way, or if no event could end the sleep
 bool sleep_on(std::span<const WaitWord> words, std::chrono::microseconds most,
               std::chrono::microseconds most_by_events) noexcept;
 

@@ -119,7 +119,7 @@ private:
   Side side_;
   Network::Id me_;
   std::vector<Network::Id> peers_;
-  std::deque<LoopbackOperation> operations_;  // a deque, so that they never move
+  std::deque<LoopbackOperation> operations_;  // a deque, so that operations never move
   std::vector<LoopbackOperation*> idle_;
 };
 

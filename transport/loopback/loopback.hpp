@@ -4,8 +4,8 @@
 
 namespace tremula::transport {
 
-/// Transport between ranks in one process, each with a Loopback of its own or all with one: for
-/// tests, and the smallest example of a backend.
+/// Transport between ranks in one process, for tests and as the smallest example of a backend. Ranks
+/// may share a Loopback or have one each.
 class Loopback final : public Transport {
 public:
   explicit Loopback(Network& network) : network_(network) {}

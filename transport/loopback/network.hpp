@@ -15,11 +15,11 @@ namespace tremula::transport {
 
 class LoopbackOperation;
 
-/// Connects the loopback transports of one process. Outlives them all. Thread-safe. A test can
+/// Connects the loopback transports of one process. Must outlive them. Thread-safe. A test can
 /// inject faults: see Fault and lose().
 class Network {
 public:
-  /// A message on its way, as the fault injector sees it.
+  /// A message in flight, as the fault injector sees it.
   struct MessageView {
     std::int64_t number;  ///< messages sent before it in this network
     Tag tag;
@@ -28,7 +28,7 @@ public:
   struct Fault {
     bool drop = false;         ///< never arrives; its send finishes
     bool fail = false;         ///< its send ends in Errc::transport
-    double delay_seconds = 0;  ///< arrives this much later; no later one of its tag overtakes it
+    double delay_seconds = 0;  ///< arrives this much later, before all later messages of its tag
     std::optional<std::size_t>
         arrives_as{};  ///< length that the receiver finds; zeros beyond the bytes sent
     std::optional<std::size_t>
@@ -45,14 +45,14 @@ public:
     std::int64_t messages_harmed = 0;  ///< messages with a Fault
   };
 
-  /// @param eager_bytes  a send of at most this many bytes is copied and finishes at once; a longer
-  ///                     one finishes when it is received. 0 is the strictest: code that works
-  ///                     with it works with every transport.
+  /// @param eager_bytes  a send of at most this many bytes is copied and finishes immediately; a
+  ///                     longer one finishes when it is received. 0 is the strictest: code that
+  ///                     works with it works with every transport.
   explicit Network(std::size_t eager_bytes = 8192) : eager_bytes_(eager_bytes) {}
 
   void inject_faults(FaultInjector injector);
-  /// Makes the rank at `address` die: its unfinished sends never arrive, sends to it end in
-  /// peer_lost (or, if the loss is silent, never).
+  /// Makes the rank at `address` die: its unfinished sends never arrive, and sends to it end in
+  /// peer_lost, or never end if the loss is silent.
   void lose(const Address& address, Loss loss = Loss::reported);
   Counters counters() const;
 
@@ -78,7 +78,7 @@ private:
     LoopbackOperation* sender;  ///< null if its send has finished
     Deadline::Clock::time_point due;
   };
-  /// Messages and receives without a match so far. At most one of the two queues is not empty,
+  /// Messages and receives that have no match so far. At most one of the two queues contains items,
   /// apart from messages that are not yet due.
   struct Channel {
     std::deque<Message> messages;
@@ -87,7 +87,7 @@ private:
 
   static Address address_of(Id id);
   /// Returns the endpoint with this address.
-  /// @throws core::Error transport unless an endpoint of this network had this address
+  /// @throws core::Error transport if no endpoint of this network has had this address
   Id id_of(const Address& address) const;
   Id open(Side side);
   void close(Id id);
@@ -95,14 +95,14 @@ private:
 
   void post_send(LoopbackOperation& operation, BytesView bytes);
   void post_receive(LoopbackOperation& operation);
-  /// Delivers the messages of this channel that have a receive, and fails those operations that can
+  /// Delivers the messages of this channel that have a receive, and fails the operations that can
   /// never finish.
   void settle(const Key& key);
   void deliver(const Message& message, LoopbackOperation& receive);
   void withdraw(LoopbackOperation& operation);
   std::uint64_t add_region(Id owner, BytesView bytes);
   void remove_region(std::uint64_t number);
-  /// Completes the read at once, unless its peer was lost silently.
+  /// Completes the read immediately, unless its peer was lost silently.
   void read(LoopbackOperation& operation, const RegionKey& region, std::size_t offset);
 
   mutable std::mutex mutex_;  ///< guards everything below and the state of every operation

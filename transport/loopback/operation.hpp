@@ -8,7 +8,7 @@
 
 namespace tremula::transport {
 
-/// A send, a receive or a read. After release() its endpoint keeps the object for the next
+/// A send, a receive or a read. After release(), the endpoint keeps the object for the next
 /// operation.
 class LoopbackOperation final : public Operation {
 public:

@@ -34,9 +34,9 @@ struct CommTraits {
 };
 using Comm = core::UniqueHandle<CommTraits>;
 
-/// Frees `comm` when MPI_Finalize begins. For a communicator on which messages may still arrive:
-/// its number must not be given to another communicator earlier, and MPI_Finalize would wait for
-/// it, or end the process, if it still existed.
+/// Frees `comm` when MPI_Finalize begins. Used for a communicator on which messages may still arrive:
+/// its number must not pass to another communicator earlier, and MPI_Finalize would wait for `comm`,
+/// or end the process, if it still existed.
 void free_at_finalize(MPI_Comm comm) noexcept;
 
 /// Prepares has_finalize_begun(), which is valid only after this call.
@@ -49,7 +49,7 @@ bool has_finalize_begun() noexcept;
 /// Returns a duplicate of `comm` whose errors are returned as codes. Collective.
 /// @param timeout  seconds to wait for the other ranks
 /// @throws core::Error invalid_argument if MPI is not running or comm is not a group of ranks,
-/// transport, timed_out if not all ranks have joined: the barrier cannot be taken back, so no later
+/// transport, timed_out if not all ranks have joined: the barrier cannot be withdrawn, so no later
 /// collective call over `comm` is correct
 Comm duplicate(MPI_Comm comm, double timeout);
 

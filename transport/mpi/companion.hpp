@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An object that Tremula keeps with a communicator of the application, so that set-up is done once:
-// it is made in the first call and destroyed with the communicator.
+// the first call makes the object, and it is destroyed with the communicator.
 #include <mpi.h>
 
 #include <memory>

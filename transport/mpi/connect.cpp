@@ -53,7 +53,7 @@ MPI_Comm connect_groups(MPI_Comm local, Side side, const std::string& port, Dead
                                      ", because the other group does not join: restart this job, "
                                      "or choose another transport");
   ignore_broken_pipes();
-  // Refers to nothing of the caller, because it may outlive the caller.
+  // Refers to no data of the caller, because it may outlive the caller.
   std::packaged_task<Outcome()> task([=] {
     Outcome result;
     result.code = accepts ? MPI_Comm_accept(port.c_str(), MPI_INFO_NULL, 0, local, &result.link)

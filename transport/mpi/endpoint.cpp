@@ -115,13 +115,13 @@ public:
     if (is_send_ || is_ended_) finish(length_);
   }
 
-  /// Notes that the sender has reported that its bytes were valid until all had been sent.
+  /// Records the sender's report that its bytes stayed valid until all of them had been sent.
   void end() {
     is_ended_ = true;
     advance();
   }
 
-  /// Notes that the whole message is in an envelope.
+  /// Records that an envelope carries the complete message.
   void post(Postbox::Ticket ticket) {
     state_ = State::posted;
     ticket_ = ticket;

@@ -13,8 +13,7 @@
 //            end ------------------------> complete
 //
 // Envelopes (postbox.hpp) carry tags and keep the order of messages between two ranks. The chunks
-// of a long message have an MPI tag of their own, and at most 1 GiB each because MPI counts in
-// `int`.
+// of a long message have their own MPI tag and are at most 1 GiB each, because MPI counts in `int`.
 #include <mpi.h>
 
 #include <deque>
@@ -34,11 +33,11 @@ namespace tremula::transport::mpi {
 class Endpoint final : public transport::Endpoint {
 public:
   /// @param local  this group's ranks; borrowed, outlives the endpoint
-  /// @param log  gets a line from the destructor if the link has to be left to MPI; may be null
+  /// @param log  receives a line from the destructor if the link has to be left to MPI; may be null
   Endpoint(MPI_Comm local, Side side, const core::Log* log);
   /// Sends a goodbye to every peer with which it has exchanged messages, and waits up to half a
-  /// second for theirs. If one is missing, MPI keeps the intercommunicator until MPI_Finalize, so
-  /// that messages that still arrive do no harm.
+  /// second for their goodbyes. If one is missing, MPI keeps the intercommunicator until
+  /// MPI_Finalize, so that messages that still arrive do no harm.
   ~Endpoint() override;
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -49,7 +48,7 @@ public:
   void connect(std::span<const Address> peers, core::Deadline deadline) override;
   Request send(core::Rank peer, Tag tag, core::BytesView bytes) override;
   /// Gives MPI the bytes only while a long message arrives in them. If the sender stops for more
-  /// than half a second just then, and cancel() is called, MPI may write to them later.
+  /// than half a second at that time, and cancel() is called, MPI may write to the bytes later.
   Request receive(core::Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
   bool survives_lost_peers() const noexcept override { return false; }
@@ -88,7 +87,7 @@ private:
   std::unique_ptr<Postbox> post_;
   std::vector<Peer> peers_;  // shape: [rank of the other group]
   std::map<std::pair<core::Rank, Tag>, Lane> lanes_;
-  std::vector<std::unique_ptr<Transfer>> transfers_;  // as many as were ever needed at once
+  std::vector<std::unique_ptr<Transfer>> transfers_;  // grows to the most ever in use
   std::vector<Transfer*> idle_;                       // of transfers_
   std::vector<Transfer*> long_ones_;                  // of transfers_: announced and not yet ended
   int abandoned_ = 0;  // transfers whose chunks MPI has not given back

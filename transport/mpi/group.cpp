@@ -55,8 +55,8 @@ struct Group::Round {
     mine.assign(bytes.begin() + taken, bytes.end());
     begins.resize(static_cast<std::size_t>(size));
   }
-  /// Lays out the rest of the bytes, once the beginnings of all ranks have arrived.
-  /// @return whether a rank has more
+  /// Lays out the rest of the bytes, once the first bytes of all ranks have arrived.
+  /// @return whether any rank has more
   bool has_rest() {
     std::int64_t rest = 0;
     for (const Begin& part : begins) {

@@ -28,15 +28,15 @@ public:
   /// @throws core::Error as broadcast
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> finish(core::Deadline deadline) override;
-  /// Returns the bytes of every rank, as allgather() does, if all ranks are known to join: MPI
-  /// waits without a deadline, which takes a fraction of the time.
+  /// Returns the bytes of every rank, as allgather() does, but in a fraction of the time, because MPI
+  /// waits without a deadline.  @pre all ranks are known to join
   std::vector<core::Bytes> allgather_at_once(core::Bytes bytes);
   void send_note(core::Rank to, core::BytesView bytes) override;
   std::optional<Note> take_note() override;
   /// Returns the duplicate of the communicator.
   MPI_Comm comm() const noexcept { return comm_.get(); }
-  /// Keeps the duplicate until MPI_Finalize, because messages may still arrive on it. The group is
-  /// of no use afterwards.
+  /// Keeps the duplicate until MPI_Finalize, because messages may still arrive on it. The group cannot
+  /// be used afterwards.
   void keep() noexcept;
 
 private:
@@ -55,7 +55,7 @@ private:
   std::unique_ptr<Round> round_;  // the collective call that has not ended
   struct NoteOnItsWay;
   std::deque<std::unique_ptr<NoteOnItsWay>>
-      sent_;  // notes that are on their way, and some that may have gone
+      sent_;  // notes in flight, and some that may have been sent
 };
 
 }  // namespace tremula::transport::mpi

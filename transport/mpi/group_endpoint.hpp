@@ -10,7 +10,7 @@
 namespace tremula::transport::mpi {
 
 /// Connects the ranks of one communicator: every message is an MPI message, straight from and into
-/// the memory of the caller. Unlike an endpoint between two jobs it cannot abandon a peer that
+/// the memory of the caller. Unlike an endpoint between two jobs, it cannot abandon a peer that
 /// does not respond: MPI cannot take back an operation that it has begun. The endpoint waits for
 /// operations that are given up, for half a second in all; after that MPI may still touch their
 /// bytes.
@@ -24,7 +24,7 @@ public:
   Group& group() noexcept { return group_; }
   const Group& group() const noexcept { return group_; }
 
-  /// Returns an empty address; connect() does nothing: the communicator connects the ranks.
+  /// Returns an empty address. connect() does nothing, because the communicator connects the ranks.
   Address address() const override { return {}; }
   void connect(std::span<const Address>, core::Deadline) override {}
   /// @pre tag below 2^15 and less than 2 GiB
@@ -43,7 +43,7 @@ private:
   Group group_;
   bool has_given_up_ = false;
   std::optional<core::Deadline> cancel_deadline_;            // for all operations that are given up
-  std::vector<std::unique_ptr<GroupOperation>> operations_;  // as many as were ever needed at once
+  std::vector<std::unique_ptr<GroupOperation>> operations_;  // grows to the most ever in use
   std::vector<GroupOperation*> idle_;                        // of operations_
 };
 

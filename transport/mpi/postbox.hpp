@@ -18,8 +18,8 @@ namespace tremula::transport::mpi {
 /// the order in which they were sent.
 struct Envelope {
   enum class Kind : std::uint32_t {
-    message,   ///< a whole short message; its bytes follow
-    announce,  ///< a long message of `length` bytes waits to be asked for
+    message,   ///< a complete short message; its bytes follow
+    announce,  ///< a long message of `length` bytes waits for `ready`
     ready,     ///< answer to announce: the receives for its chunks are posted
     refuse,    ///< answer to announce: the receive has room for `length` bytes only
     end,       ///< all chunks of an announced message have been sent from memory that was valid

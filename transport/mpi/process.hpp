@@ -4,8 +4,8 @@
 
 namespace tremula::transport::mpi {
 
-/// MPI in a program of Tremula, from MPI_Init_thread to MPI_Finalize; applications call these
-/// themselves. At most one per process.
+/// Initialises MPI in one of Tremula's own programs, and finalises it at the end; applications do this
+/// themselves. At most one object per process.
 class Process {
 public:
   /// Initialises MPI. Collective over the job, as the destructor is.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // MPI between two jobs that were started separately: the producer opens a port, the name of the
-// port travels through the rendezvous, the consumer connects to it. README.md lists what MPI cannot
-// do and what follows from it.
+// port travels through the rendezvous, and the consumer connects to the port. README.md lists what
+// MPI cannot do and what follows from it.
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ public:
   /// Returns "mpi:<library>" and everything else that two jobs must share; empty if this process
   /// cannot connect to another job.
   std::vector<std::string> offers() const override;
-  /// Returns what is missing and what to do, if offers() is empty; otherwise empty.
+  /// Returns what is missing and what to do if offers() is empty; otherwise an empty text.
   std::string why_not() const { return why_not_; }
   /// Opens an endpoint; on rank 0 of a producer, also a port.
   /// @throws core::Error unsupported if there is no such offer, transport

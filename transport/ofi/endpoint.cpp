@@ -37,7 +37,7 @@ bool means_a_loss(int error) {
 }
 
 /// Returns a sink; empty if the system does not grant that much address space, or if the provider
-/// demands that it is registered.
+/// requires that it be registered.
 Sink make_sink(const Provider& provider) {
   if ((provider.info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) return {};
   void* at = mmap(nullptr, SinkTraits::bytes, PROT_READ | PROT_WRITE,
@@ -277,7 +277,7 @@ void Endpoint::give_up(Operation& operation) noexcept {
 }
 
 // If the peer's processor has to answer, as over sockets, a read costs both sides as much as a
-// message: over tcp;ofi_rxm a step read in runs of 128 KiB takes 1.6 times as long as a packed one,
+// message. Over tcp;ofi_rxm, a step read in runs of 128 KiB takes 1.6 times as long as a packed one,
 // in runs of 256 KiB 1.4 times as long, and in runs of 512 KiB or more just as long (two producers,
 // one consumer, two cores).
 std::size_t Endpoint::shortest_read() const noexcept {

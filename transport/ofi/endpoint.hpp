@@ -15,7 +15,7 @@ namespace tremula::transport::ofi {
 
 class Endpoint;
 
-/// A send, a receive or a read. After release() its endpoint keeps the object for the next
+/// A send, a receive or a read. After release(), the endpoint keeps the object for the next
 /// operation.
 ///
 ///   queued ──> posted ──> finished | failed      queued: libfabric had no room for it yet
@@ -48,16 +48,16 @@ private:
   RegionKey source_{};          // key of the memory that a read reads
   std::byte* data_ = nullptr;   // never written to by a send
   std::size_t room_ = 0;        // bytes posted
-  std::size_t bytes_ = 0;       // bytes moved; of a failed receive, the bytes found
+  std::size_t bytes_ = 0;       // bytes moved; for a failed receive, the bytes found
   int error_ = 0;               // positive error number of libfabric
   Operation* next_ = nullptr;   // in its queue
   void* descriptor_ = nullptr;  // libfabric's descriptor of the memory that holds its bytes
   Registration registration_;   // of its bytes, if the provider needs one and no region holds them
 };
 
-/// Memory that takes the end of a message that is longer than its receive, so that every provider
-/// completes the receive and reports the length: tcp;ofi_rxm by itself may never complete such a
-/// receive, or harm later messages. Takes up no room until it is written to.
+/// Memory for the end of a message that is longer than its receive, so that every provider completes
+/// the receive and reports the length. Without it, tcp;ofi_rxm may never complete such a receive, or
+/// may harm later messages. Takes up no room until it is written to.
 struct SinkTraits {
   using Handle = void*;
   static constexpr std::size_t bytes = std::size_t{16} << 30;
@@ -99,7 +99,7 @@ private:
   };
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
-    std::string text{};            ///< address, for people
+    std::string text{};            ///< address, in readable form
     int lost_by = 0;               ///< error of libfabric that means that the peer is gone; 0: none
     std::array<Fifo, 3> queues{};  ///< index = Kind
   };
@@ -107,7 +107,7 @@ private:
   Request start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                 const RegionKey& source = {});
   std::int64_t call(Operation& operation) noexcept;
-  /// Hands an operation to libfabric. Returns false if it has no room at the moment.
+  /// Hands an operation to libfabric. Returns false if libfabric has no room at the moment.
   bool post(Operation& operation);
   void post_queued();
   void read_completions();
@@ -116,12 +116,12 @@ private:
   void fail(Operation& operation, int error);
   std::optional<std::size_t> look_at(Operation& operation);
   void give_up(Operation& operation) noexcept;
-  /// Ends all registrations. Called before the port is closed.
+  /// Ends all registrations. Must be called before the port is closed.
   void end_registrations() noexcept;
   /// Cancels all receives. Returns whether one cannot be cancelled, because a message is on its way
   /// into its memory.
   bool has_stuck_receive() noexcept;
-  /// Gives up everything at once. The endpoint is of no use afterwards.
+  /// Gives up everything immediately. The endpoint cannot be used afterwards.
   void close(std::string reason);
   core::Error error_of(const Operation& operation) const;
   std::string describe(const Operation& operation) const;
@@ -132,7 +132,7 @@ private:
     return peer_of(operation).queues[static_cast<std::size_t>(operation.kind_)];
   }
 
-  std::deque<Operation> operations_;  // a deque, so that they never move
+  std::deque<Operation> operations_;  // a deque, so that operations never move
   Sink sink_;
   std::optional<Port> port_;  // nullopt once closed
   std::string provider_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// libfabric's objects with owners, and its return codes as errors. Private to this folder.
+// Owning handles for libfabric's objects, and errors for its return codes. Private to this folder.
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view module_name = "libtremula_ofi.so";
 
-/// Returns the library or program into which this function was linked.
+/// Returns the library or program that contains this function.
 fs::path own_file() {
   Dl_info info{};
   link_map* map = nullptr;
@@ -40,8 +40,9 @@ fs::path own_file() {
   return fs::canonical(is_program ? "/proc/self/exe" : map->l_name, ignored);
 }
 
-/// Returns the file of the module, which is in the folder of libtremula.so or, for programs that
-/// contain its code, in theirs or in the folder of libraries beside it; empty if it is in none.
+/// Returns the file of the module; empty if there is none. The module is in the folder of
+/// libtremula.so or, for a program that contains this code, in the program's folder or in the folder
+/// of libraries next to it.
 fs::path module_file() {
   const fs::path folder = own_file().parent_path();
   for (const char* subfolder : {".", "../lib", TREMULA_LIBRARIES_FROM_PROGRAMS}) {
@@ -52,9 +53,9 @@ fs::path module_file() {
   return {};
 }
 
-/// Restores in its destructor the signal handlers that its constructor found: libraries that
-/// libfabric loads (libinfinipath) catch signals to write backtraces. Meanwhile signals to this
-/// thread are held back; a signal that another thread takes may run the foreign handler.
+/// The destructor restores the signal handlers that the constructor found: libraries that libfabric
+/// loads (libinfinipath) catch signals to write backtraces. In between, signals to this thread are
+/// held back; a signal that another thread handles may run the foreign handler.
 class SignalHandlersKept {
 public:
   SignalHandlersKept() {
@@ -78,7 +79,7 @@ private:
 };
 
 /// Sets defaults of variables that libfabric reads in its first call, and never again. Variables
-/// that the user has set stay. The defaults are in a separate list, which replaces the environment
+/// that the user has set are kept. The defaults are in a separate list, which replaces the environment
 /// for a moment: setenv would change the application's environment while another thread may read
 /// it.
 class DefaultsSet {
@@ -111,14 +112,14 @@ private:
   // more than 70: a rank has one endpoint per stream, and one for its group.
   static inline std::array rx_size = std::to_array("FI_OFI_RXM_MSG_RX_SIZE=128");
   static inline std::array buffer_bytes = std::to_array("FI_OFI_RXM_BUFFER_SIZE=4096");
-  // psm2 and verbs set these variables when they are asked whether such a network exists.
+  // psm2 and verbs set these variables when libfabric checks whether their networks exist.
   static constexpr std::array set_by_providers{"PSM2_MULTI_EP", "RDMAV_HUGEPAGES_SAFE",
                                                "RDMAV_FORK_SAFE"};
 
   static std::string name_of(std::string_view variable) {
     return std::string(variable.substr(0, variable.find('=')));
   }
-  /// Returns whether the application has not set this variable, and notes it if so.
+  /// Returns whether the application has left this variable unset; if so, records its name.
   bool is_new(const std::string& name) {
     if (std::getenv(name.c_str()) != nullptr) return false;
     added_.push_back(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loads libfabric into the process, and leaves the rest of it unchanged. Private to this folder.
+// Loads libfabric, and leaves the rest of the process unchanged. Private to this folder.
 #include "transport/ofi/module.hpp"
 
 namespace tremula::transport::ofi {
@@ -9,7 +9,7 @@ namespace tremula::transport::ofi {
 /// it.
 bool is_installed();
 
-/// Loads libtremula_ofi.so, which stays in the process, and asks libfabric for its providers.
+/// Loads libtremula_ofi.so, which stays in the process, and queries the providers of libfabric.
 /// Signal handlers, signal mask and environment are the same afterwards, whatever libfabric and its
 /// libraries have done.
 /// @throws core::Error unsupported if the module cannot be loaded or is of another version, or as

@@ -25,14 +25,14 @@ public:
   /// @param endpoint     enabled; closed before `domain`
   Memory(const fi_info& info, bool is_readable, fid_domain* domain, fid_ep* endpoint);
 
-  /// Registers memory; returns null if that is of no use.
+  /// Registers memory; returns null if registration would be useless.
   std::unique_ptr<MemoryRegion> add(std::span<std::byte> bytes, Access access);
   /// Returns the descriptor that an operation passes along with these bytes; null if the provider
-  /// does not need one or there are no bytes. If no region of Access::own contains them, they are
-  /// registered for as long as `held` lives.
+  /// does not need one or there are no bytes. If no region of Access::own contains the bytes,
+  /// they are registered for as long as `held` lives.
   void* descriptor(std::span<std::byte> bytes, Registration& held);
   /// Ends all registrations, so that peers can no longer read the memory. Regions that still exist
-  /// are of no use.
+  /// are then useless.
   void close() noexcept;
 
 private:

@@ -16,8 +16,8 @@ namespace tremula::transport::ofi {
 class Providers {
 public:
   virtual ~Providers() = default;
-  /// Returns "ofi:<provider>" for each, with "@<identity>" if it reaches only this machine; best
-  /// first, each once.
+  /// Returns "ofi:<provider>" for each provider, with "@<identity>" if it reaches only this machine;
+  /// best first, each once.
   virtual std::vector<std::string> offers() const = 0;
   /// Opens an endpoint.
   /// @throws core::Error unsupported if `offer` is not one of offers(), naming them
@@ -28,7 +28,7 @@ public:
 /// cross it.
 struct Module {
   const char* version;  ///< version of Tremula
-  /// Asks libfabric for its providers: takes some 0.3 s the first time in a process.
+  /// Queries the providers of libfabric. Takes about 0.3 s the first time in a process.
   /// @throws core::Error unsupported if none fits the options; the text names those that exist
   std::unique_ptr<Providers> (*find)(const OfiOptions& options);
 };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view wide = "ofi";
 
-/// Returns whether an offer reaches other machines: one that ends at this machine has
+/// Returns whether an offer reaches other machines. An offer that is limited to this machine contains
 /// "@<identity>".
 bool is_wide(std::string_view offer) { return offer.find('@') == offer.npos; }
 

@@ -12,8 +12,8 @@ class Providers;
 }
 
 /// libfabric: reliable datagram endpoints and tagged messages. libfabric is loaded when it is first
-/// needed: by load(), choices() or open(). Thread-safe; its endpoints are not, and are independent
-/// of each other.
+/// needed: by load(), choices() or open(). Thread-safe. Its endpoints are not thread-safe, but are
+/// independent of each other.
 class Ofi final : public Transport {
 public:
   explicit Ofi(OfiOptions options = {});
@@ -33,12 +33,12 @@ public:
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 
   /// Returns whether this machine has a network device that libfabric may use without sockets. Does
-  /// not ask libfabric.
+  /// not load libfabric.
   static bool may_have_better_wire();
   /// Returns whether this choice is a provider over such a device.
   static bool is_better_wire(std::string_view choice);
 
-  /// Loads libfabric: takes some 0.3 s the first time in a process, and no time afterwards.
+  /// Loads libfabric. Takes about 0.3 s the first time in a process, and no time afterwards.
   /// @throws core::Error unsupported as choices()
   void load() { providers(); }
 

@@ -9,7 +9,7 @@ struct OfiOptions {
   /// to work.
   std::string provider;
   /// Address or interface that peers on other machines may use, e.g. "10.0.0.5" or "eth0"; empty
-  /// if none: then nothing listens beyond this machine.
+  /// if nothing is to listen beyond this machine.
   std::string bind;
 };
 

@@ -53,7 +53,7 @@ void Port::abandon() noexcept {
   fabric_.release();
 }
 
-// An address: the name of the provider, a null byte, and libfabric's name of the endpoint.
+// An address is the name of the provider, a null byte, and libfabric's name of the endpoint.
 Address Port::address() const {
   std::array<char, 512> name{};
   std::size_t bytes = name.size();

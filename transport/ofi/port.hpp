@@ -13,8 +13,8 @@
 
 namespace tremula::transport::ofi {
 
-/// A libfabric endpoint with a fabric, domain, queue and address vector of its own, so that closing
-/// it gives up everything in flight, whatever the peers do.
+/// A libfabric endpoint with its own fabric, domain, queue and address vector, so that closing it
+/// gives up everything in flight, whatever the peers do.
 class Port {
 public:
   explicit Port(const Provider& provider);
@@ -23,8 +23,8 @@ public:
   Port& operator=(const Port&) = delete;
 
   /// Leaves libfabric's objects open for as long as the process lives, and no longer calls
-  /// libfabric, so that it touches no memory: libfabric 1.17 (ofi_rxm) reads through a null pointer
-  /// when an endpoint is closed on which a message is on its way into a receive. Costs some 12 MiB
+  /// libfabric, so that libfabric touches no memory. In version 1.17, ofi_rxm reads through a null
+  /// pointer if an endpoint is closed while a message is on its way into a receive. Costs about 12 MiB
   /// and the descriptors of the connections.
   void abandon() noexcept;
 
@@ -41,7 +41,7 @@ public:
   /// @return libfabric's numbers of the peers, index = rank
   /// @throws core::Error transport if any of them is not an address of this provider
   std::vector<fi_addr_t> add(std::span<const Address> peers);
-  /// Returns the address of a peer, for people: host and port; empty if libfabric does not know it.
+  /// Returns a peer's address in readable form, host and port; empty if libfabric does not know it.
   std::string text_of(fi_addr_t peer) const;
 
 private:
@@ -53,7 +53,7 @@ private:
   FabricEndpoint endpoint_;  // closed before the objects that it is bound to
   std::size_t inject_bytes_ = 0;
   bool is_offloaded_ = false;
-  std::shared_ptr<Memory> memory_;  // shared with its regions, which may outlive it
+  std::shared_ptr<Memory> memory_;  // shared with its regions, which may outlive the port
 };
 
 }  // namespace tremula::transport::ofi

@@ -16,19 +16,19 @@ namespace tremula::transport::ofi {
 
 namespace {
 
-/// A provider that is never taken: `local` serves ranks of one host, and in libfabric 1.17 this
+/// A provider that is never used: `local` serves ranks of one host, and in libfabric 1.17 this
 /// provider keeps the locks of peers that were killed, and some of its reads never end.
 constexpr std::string_view left_to_local = "shm";
-/// Providers over sockets, best first. Providers not named here are preferred to them, because they
+/// Providers over sockets, best first. Providers that are not named here are preferred, because they
 /// are made for better wires.
 constexpr std::array<std::string_view, 2> over_sockets{"tcp;ofi_rxm", "net"};
-/// Providers taken only if asked for by name. Reasons, in order: milliseconds per message; 0.3
+/// Providers used only if requested by name. Reasons, in order: milliseconds per message; 0.3
 /// GB/s; does not work; equivalent to `net`.
 constexpr std::array<std::string_view, 4> avoided{"sockets", "udp;ofi_rxd", "ofi_mrail",
                                                   "net;ofi_rxm"};
 
-/// A provider over which peers do not read memory. On contended cores one step in some thousands
-/// hung while it was read: no further read or message arrived, in libfabric 1.17. Doing without
+/// A provider over which peers do not read memory. On contended cores, one step in some thousands
+/// hung while it was read with libfabric 1.17: no further read or message arrived. Doing without
 /// reads costs nothing: over sockets a read takes as long as a message, because the processor of
 /// the peer has to answer it.
 constexpr std::string_view reads_nothing = "tcp;ofi_rxm";

@@ -140,7 +140,7 @@ std::unique_ptr<MemoryRegion> Endpoint::register_memory(std::span<std::byte> byt
   return std::make_unique<Region>(regions_->add(bytes), regions_);
 }
 
-// As over any socket, a read costs both processors as much as a message: see transport/ofi.
+// Over any socket, a read costs both processors as much as a message: see transport/ofi.
 std::size_t Endpoint::shortest_read() const noexcept { return std::size_t{512} << 10; }
 
 void Endpoint::give_up() noexcept {

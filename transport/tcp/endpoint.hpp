@@ -22,7 +22,7 @@ public:
 
   Address address() const override { return own_.encode(); }
   /// Does not block: a consumer connects to a peer with the first operation that needs it, and
-  /// operations wait for that.
+  /// operations wait for the connection.
   void connect(std::span<const Address> peers, Deadline deadline) override;
   void expect_only(std::span<const Rank> peers) override;
   Request send(Rank peer, Tag tag, BytesView bytes) override;
@@ -54,7 +54,7 @@ private:
   struct Connection {
     Peer peer;
     RankAddress address;
-    std::unique_ptr<ConnectionAttempt> attempt{};  // null while none is under way
+    std::unique_ptr<ConnectionAttempt> attempt{};  // null while no attempt is under way
     bool has_begun_connecting = false;
     bool is_connecting = false;  // has begun, and has neither succeeded nor failed
     Clock::time_point next_attempt{};
@@ -76,7 +76,7 @@ private:
   void begin_attempt(Connection& connection) noexcept;
   void continue_attempt(Connection& connection) noexcept;
   void advance_attempt(Connection& connection);
-  /// @param text  where the peer is, for people; if empty, the address at the far end of the socket
+  /// @param text  readable address of the peer; if empty, the address at the far end of the socket
   void connect_to(Connection& connection, Descriptor socket, std::string text) noexcept;
   void retry_connecting() noexcept;
   void end_connecting(Connection& connection) noexcept;
@@ -90,7 +90,7 @@ private:
   std::unique_ptr<Listener> listener_;  // on a producer, until all peers it expects have connected
   std::uint64_t rejected_ = 0;
   Pool pool_{*this};
-  std::shared_ptr<Regions> regions_;      // shared with its regions, which may outlive it
+  std::shared_ptr<Regions> regions_;      // shared with its regions, which may outlive the endpoint
   PeerLimits limits_;                     // the same for every peer
   std::deque<Connection> connections_;    // index = rank
   std::size_t connecting_ = 0;            // how many of them are connecting

@@ -4,7 +4,8 @@
 
 namespace tremula::transport::tcp {
 
-/// Items in order, linked by their member `next`; in one Fifo at a time. Owns none of them.
+/// A queue of items, linked by their member `next`. Each item is in one Fifo at a time. Does not own
+/// the items.
 template <class Item>
 class Fifo {
 public:
@@ -23,14 +24,15 @@ public:
     item.next = before == nullptr ? first_ : before->next;
     (before == nullptr ? first_ : before->next) = &item;
   }
-  /// Returns the first item for which `is_wanted`, which stays in place; null if there is none.
+  /// Returns the first item for which `is_wanted` returns true, and leaves it in place; null if there
+  /// is none.
   template <class Predicate>
   Item* find(Predicate is_wanted) const {
     for (Item* at = first_; at != nullptr; at = at->next)
       if (is_wanted(*at)) return at;
     return nullptr;
   }
-  /// Takes out the first item for which `is_wanted`; null if there is none.
+  /// Removes and returns the first item for which `is_wanted` returns true; null if there is none.
   template <class Predicate>
   Item* take(Predicate is_wanted) {
     Item* before = nullptr;

@@ -13,17 +13,17 @@ namespace tremula::transport::tcp {
 /// Kinds of frames. Each comment names the end that sends the frame, then the fields that it uses.
 enum class FrameKind : std::uint32_t {
   message = 1,  ///< sender: tag, bytes; the bytes follow
-  announce,     ///< sender: tag, bytes, send; they are sent when they are pulled
+  announce,     ///< sender: tag, bytes, send; the bytes are sent when they are pulled
   pull,         ///< receiver: send, room
   fetch,        ///< reader: tag and send are the key of the region; offset, bytes, room
   data,         ///< answers pull or fetch: bytes, room; the bytes follow
-  done,         ///< receiver: send; it needs no more of its bytes
+  done,         ///< receiver: send; no more of its bytes are needed
   gone,         ///< answers pull or fetch: room; there is nothing to send
   credit,       ///< receiver: bytes that messages may use again
 };
 
 /// `send` and `room` number operations of the end that issued the number. Numbers are in the byte
-/// order of the host: the first frame from a host of the other order breaks the protocol
+/// order of the host: the first frame from a host with the other order breaks the protocol
 /// (Peer::take).
 struct Frame {
   FrameKind kind{};
@@ -46,12 +46,12 @@ inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 /// Limits on what an endpoint keeps for one of its peers; a peer that exceeds one of them is lost.
 struct PeerLimits {
   std::size_t announced = 0;  ///< messages without a receive
-  std::size_t serves = 0;     ///< reads that it serves at a time
+  std::size_t serves = 0;     ///< reads that are served at a time
   std::size_t unwritten = 0;  ///< bytes of frames that wait until the peer reads them
 };
 /// Returns the limits of one peer: those of the endpoint, split equally among the `peers` that it
-/// expects, but at least `least`. With many peers the total therefore grows with their number, as
-/// the number of sockets does.
+/// expects, but at least `least`. With many peers, the total grows with their number, as the
+/// number of sockets does.
 constexpr PeerLimits limits_per_peer(std::size_t peers) {
   constexpr PeerLimits all{
       .announced = std::size_t{1} << 20, .serves = 1 << 16, .unwritten = std::size_t{64} << 20};

@@ -55,7 +55,7 @@ PayloadReader::Received PayloadReader::receive(const Descriptor& socket, std::si
 }
 
 bool send_at_once(const Descriptor& socket, BytesView bytes) noexcept {
-  errno = 0;  // send leaves it alone if it sends a part
+  errno = 0;  // send() does not set errno if it sends a part
   return send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(bytes.size());
 }

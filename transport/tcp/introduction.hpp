@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Both ends of a new connection prove that they are ranks of the link before any other byte of it
-// is accepted. Private to this folder.
+// Both ends of a new connection prove that they are ranks of the link before any other byte is
+// accepted. Private to this folder.
 //
 //   connecting rank   its id, opening of the exchange    ──>
 //                                                        <──  challenge      accepting rank
@@ -78,7 +78,7 @@ private:
 };
 
 /// Room for a connection that has proved nothing yet. All listeners of the process share
-/// slots_of_process of them, because descriptors belong to the process.
+/// slots_of_process slots, because descriptors belong to the process.
 struct SlotTraits {
   using Handle = bool;
   static Handle none() { return false; }
@@ -86,7 +86,7 @@ struct SlotTraits {
 };
 using ConnectionSlot = core::UniqueHandle<SlotTraits>;
 
-/// Slots that all listeners share, and further slots of each, so that none waits for another.
+/// Slots that all listeners share, and extra slots of each, so that no listener waits for another.
 inline constexpr std::size_t slots_of_process = 128, slots_of_listener = 4;
 
 /// The accepting end: the listening socket, and connections that have proved nothing yet.
@@ -110,8 +110,8 @@ public:
   /// Closes connections that have taken too long to prove themselves. Reads a clock only if some
   /// connection is pending.
   void close_late();
-  /// Adds a new connection. If there is no room, the oldest that has named no rank is closed for
-  /// it, or else the oldest of all; a rank whose connection is closed tries again.
+  /// Adds a new connection. If there is no room, closes the oldest that has named no rank, or else the
+  /// oldest of all; a rank whose connection is closed tries again.
   void add(Descriptor socket);
 
   struct Connection {

@@ -13,7 +13,7 @@ namespace tremula::transport::tcp {
 class Endpoint;
 class Peer;
 
-/// Pooled: after release() its endpoint keeps the object for the next operation.
+/// A pooled operation: after release(), the endpoint keeps the object for the next operation.
 ///
 ///   send     queued ──> finished                                            copied
 ///              ├──────> writing ──> finished                                up to longest_eager
@@ -46,8 +46,8 @@ public:
   void cancel() noexcept override;
   void release() noexcept override;
 
-  /// Returns the number by which the peer refers to this operation, and to no other of the
-  /// endpoint, not even an earlier one of this object.
+  /// Returns the number by which the peer refers to this operation. No other operation of the endpoint
+  /// has it, not even an earlier one in this object.
   std::uint64_t id() const noexcept { return std::uint64_t{generation} << 32 | index_; }
   bool has_ended() const noexcept { return state == State::finished || state == State::failed; }
   void finish(std::size_t moved) noexcept {
@@ -62,7 +62,7 @@ public:
   Tag tag = 0;
   std::byte* data = nullptr;  // a send only reads it
   std::size_t room = 0;       // bytes posted
-  std::size_t bytes = 0;      // bytes moved; of a message that is too long, its length
+  std::size_t bytes = 0;      // bytes moved; for a message that is too long, its length
   std::size_t expected = 0;   // bytes that a receive or read pulls
   std::uint64_t theirs = 0;   // the peer's number for its end; for a read, the offset
   std::uint64_t number = 0;   // number of the arrival that a receive pulls
@@ -101,7 +101,7 @@ public:
   std::deque<Operation>& operations() noexcept { return operations_; }
 
 private:
-  /// The most capacity, in bytes, of copies that is kept for reuse.
+  /// The most capacity, in bytes, that copies keep for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
   Endpoint& endpoint_;

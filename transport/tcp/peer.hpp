@@ -15,7 +15,7 @@ namespace tremula::transport::tcp {
 /// Bytes moved in one direction for one peer before other peers have their turn.
 inline constexpr std::size_t most_bytes_per_turn = std::size_t{4} << 20;
 
-/// Sends, receives and reads with one rank on the other side. They wait until there is a
+/// Sends, receives and reads with one rank on the other side. These operations wait until there is a
 /// connection, and end with it.
 class Peer {
 public:
@@ -23,7 +23,7 @@ public:
        const PeerLimits& limits);
 
   Rank rank() const noexcept { return rank_; }
-  /// Returns the address of the peer, for people.
+  /// Returns the address of the peer in readable form.
   const std::string& text() const noexcept { return text_; }
   bool is_connected() const noexcept { return static_cast<bool>(socket_); }
   bool is_lost() const noexcept { return !lost_why_.empty(); }
@@ -35,7 +35,7 @@ public:
   void start(Operation& operation) noexcept;
   /// Gives an operation up: the caller may use its bytes again.
   void give_up(Operation& operation) noexcept;
-  /// Reads, if epoll has reported that the socket can be read, and writes as much as it takes.
+  /// Reads, if epoll has reported that the socket can be read, and writes as much as the socket takes.
   void move(bool can_read, bool can_write) noexcept;
   /// Stops sending bytes of this region.
   void end_serving(std::uint64_t region) noexcept;
@@ -50,9 +50,9 @@ private:
     std::size_t left = 0;
     Operation* operation = nullptr;
   };
-  /// Bytes that are being read, of which `left` are still to come.
+  /// Bytes that are being read, of which `left` have yet to arrive.
   struct Payload {
-    std::byte* to = nullptr;  ///< null if they are read and dropped
+    std::byte* to = nullptr;  ///< null if they are read and discarded
     std::size_t left = 0, bytes = 0;
     Operation* operation = nullptr;
     Arrival* arrival = nullptr;
@@ -86,12 +86,12 @@ private:
   void deliver_to(Operation& receive, Arrival& arrival);
   void pull(Operation& receive, const Arrival& arrival);
   void give_back(std::uint64_t cost);
-  /// Returns our operation that a frame names; null if it has ended meanwhile.
+  /// Returns this side's operation that a frame names; null if it has ended.
   Operation* own_operation(std::uint64_t id, bool is_send);
   /// Keeps the place of an announced message whose receive is given up after the peer was lost: its
   /// bytes never arrive, and no later message of its tag overtakes it.
   void keep_announced(const Operation& receive);
-  /// Keeps, for the next receive, the message of one that is given up.
+  /// Keeps the message of a receive that is given up, for the next receive.
   void detach(Operation& receive, bool is_eager);
 
   Rank rank_;
@@ -105,7 +105,7 @@ private:
   std::string lost_why_;
 
   Fifo<Operation> queued_;     // sends that have no frame yet
-  Fifo<Operation> streaming_;  // sends and serves whose bytes the peer has asked for, in turn
+  Fifo<Operation> streaming_;  // sends and serves whose bytes the peer has requested, in turn
   Bytes before_, after_;       // bytes to write before the chunk and after it
   std::size_t written_ = 0;    // bytes of before_ that are written
   Chunk chunk_;
@@ -113,7 +113,7 @@ private:
   std::size_t serves_ = 0;    // reads by the peer that are being served
   bool awaits_room_ = false;  // the socket takes no more for now
   bool is_armed_ = false;     // epoll reports when it takes more
-  bool is_broken_ = false;    // the socket takes no more bytes; those it still holds are read
+  bool is_broken_ = false;    // writing has failed; bytes that the peer has sent are still read
 
   Fifo<Operation> posted_;
   Fifo<Arrival> arrivals_;

@@ -28,7 +28,7 @@ void Peer::read() noexcept {
   try {
     for (std::size_t turn = 0; socket_ && turn < most_bytes_per_turn;) {
       // The input is empty while a payload is read. After a long payload, only the next frame is
-      // read into it, so that no byte of the payload after that is copied.
+      // read into the input, so that no byte of the payload after that is copied.
       const bool is_wanted = payload_.to != nullptr;
       std::array<iovec, 2> parts{};
       if (payload_.left > 0 && is_wanted) {

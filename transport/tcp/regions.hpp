@@ -18,7 +18,7 @@ public:
 
   RegionKey add(std::span<std::byte> bytes);
   void end(const RegionKey& key) noexcept;
-  /// Returns the part that a peer asks for; nullopt if no region has this key, or if the region is
+  /// Returns the part that a peer requests; nullopt if no region has this key, or if the region is
   /// too short.
   std::optional<std::span<std::byte>> find(const RegionKey& key, std::uint64_t offset,
                                            std::uint64_t bytes) const noexcept;

@@ -16,7 +16,7 @@ namespace tremula::transport::tcp {
 
 namespace {
 
-/// Bytes of small messages that are copied together before they are written.
+/// The most bytes of small messages that are copied together before they are written.
 constexpr std::size_t most_copied_together = std::size_t{64} << 10;
 
 void append(Bytes& to, const void* from, std::size_t bytes) {
@@ -87,8 +87,8 @@ void Peer::flush() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return await_room(true);
     if (count < 0) {
-      // Bytes that the peer sent before it left are still to be read; the loss is reported
-      // when they end.
+      // Bytes that the peer sent before it left are still to be read; the loss is reported once
+      // they have been read.
       is_broken_ = true;
       return;
     }

@@ -26,7 +26,7 @@ Descriptor own_socket(int handle) noexcept;
 /// Makes an epoll report events on a socket.  @throws core::Error transport
 void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events);
 /// Undoes watch(). Must be called before the socket is closed: otherwise its events are reported
-/// for as long as another process holds it.
+/// while another process holds the socket.
 void forget(int epoll, const Descriptor& socket) noexcept;
 
 /// Returns the system's text for an error number.
@@ -38,7 +38,7 @@ class HostPort {
 public:
   HostPort() = default;
   /// @param ip  numeric
-  /// @throws core::Error invalid_argument if it is not
+  /// @throws core::Error invalid_argument if `ip` is not numeric
   HostPort(const std::string& ip, std::uint16_t port);
   /// Returns the address of the near end of a socket; far_end_of() returns that of the far end.
   static HostPort near_end_of(const Descriptor& socket);
@@ -59,7 +59,7 @@ private:
 };
 
 /// Decoded address of a rank's endpoint, which only the ranks on the other side receive. A program
-/// that knows it counts as a member of the link: its secret appears in no error, log or status.
+/// that knows it counts as a member of the link, so the secret appears in no error, log or status.
 struct RankAddress {
   using Id = std::uint64_t;  ///< not secret
   using Secret = std::array<std::byte, 32>;
@@ -68,7 +68,7 @@ struct RankAddress {
   Secret secret{};
 
   Address encode() const;
-  /// @throws core::Error transport if `address` is not one
+  /// @throws core::Error transport if `address` is not such an address
   static RankAddress decode(BytesView address, std::size_t rank);
 };
 

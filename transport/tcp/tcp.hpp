@@ -9,7 +9,7 @@ namespace tremula::transport {
 /// Our own sockets, between ranks that have proved to each other that they belong to the link.
 class Tcp final : public Transport {
 public:
-  /// @param bind  numeric address by which ranks of other hosts reach this one, e.g. "10.0.0.5";
+  /// @param bind  numeric address by which ranks on other hosts reach this one, e.g. "10.0.0.5";
   /// empty: nothing listens beyond loopback
   explicit Tcp(std::string bind = {}) : bind_(std::move(bind)) {}
 

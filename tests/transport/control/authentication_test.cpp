@@ -23,7 +23,7 @@ const Key& other_key() {
   return one;
 }
 
-/// All payloads of one exchange that succeeds, in their order: opening, challenge, two proofs.
+/// All payloads of one successful exchange, in order: opening, challenge, two proofs.
 struct Recorded {
   Bytes opening, challenge, client_proof, server_proof;
 };
@@ -95,7 +95,7 @@ TEST(Authentication, AServerWithoutAKeyIsRefused) {
 }
 
 TEST(Authentication, AServerThatDoesNotKnowTheKeyIsRefused) {
-  // The server accepts any answer of the client, and proves what it can.
+  // The server accepts any answer from the client, and proves what it can.
   ClientExchange client(key()), forger(other_key());
   ServerExchange ignorant(other_key());
   client.receive(ignorant.receive(client.opening()).reply);
@@ -120,7 +120,7 @@ TEST(Authentication, AProofOfAnotherSessionProvesNothing) {
 }
 
 TEST(Authentication, ProofOfAClientIsNotOneOfAServer) {
-  // A stranger hands the client's own proof back to it.
+  // A stranger returns the client's own proof to the client.
   ClientExchange client(key());
   ServerExchange server(key());
   Bytes mine = client.receive(server.receive(client.opening()).reply).reply;

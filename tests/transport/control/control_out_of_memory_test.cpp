@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each allocation in turn finds no memory, on whichever thread: the connection may end, but not the
-// process.
+// Each allocation in turn fails, on whichever thread: the connection may end, but the process must
+// not.
 #include <gtest/gtest.h>
 
 #include <new>
@@ -26,7 +26,7 @@ TEST(ControlConnectionOutOfMemory, EndsAtMostTheConnection) {
     for (int i = 0; i < 10; ++i) try {
         connection.send(core::Bytes(100));
         connection.repeat_timer(0.0005);
-      } catch (const std::bad_alloc&) {  // on this thread: its caller gets the exception
+      } catch (const std::bad_alloc&) {  // thrown on this thread, to the caller
       }
     server.write_if_there(std::string("\x01\0\0\0a", 5));
     server.drop();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ControlConnection against a server of plain sockets that shares no code with it.
+// Tests ControlConnection against a server on plain sockets that shares no code with it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,7 +34,7 @@ std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Records the calls of the handlers, for the test's thread.
+/// Records the calls to the handlers, for the test's thread.
 class Record {
 public:
   ControlConnection::Handlers handlers() {
@@ -166,7 +166,7 @@ TEST(ControlConnection, EndsAtAServerThatDoesNotKnowTheKey) {
     EXPECT_TRUE(record.frames(0).empty());
     server.drop();
   }
-  // A server that completes the exchange with another key.
+  // Now a server completes the exchange with another key.
   PlainServer server;
   Record record;
   ControlConnection connection(server.address(), record.handlers(), soon(), key());

@@ -39,7 +39,7 @@ const std::string of_another_user = text_about("user 12345 has accepted the conn
                       "no process of this network namespace has accepted the connection in time "
                       "(is it stopped, or is the port forwarded?)");
 
-/// The system's lists of sockets, as this test writes them.
+/// Lists of sockets in the system's format, written by the test.
 class ListedPeer : public testing::Test {
 protected:
   ListedPeer() { fs::create_directory(net); }
@@ -73,7 +73,7 @@ protected:
 };
 
 TEST_F(ListedPeer, IsJudgedByTheUserThatHasAcceptedIt) {
-  for (const char* state : {"01", "05", "08"}) {  // also ends that send no more
+  for (const char* state : {"01", "05", "08"}) {  // also ends that no longer send
     list("tcp", "nonsense\n" + socket(other, own, state, another_user, 7));
     EXPECT_EQ(found(), of_another_user) << state;
   }
@@ -249,7 +249,7 @@ TEST_F(StrangePeer, GetsNoByteEvenIfItListensJustInTime) {
   const ServerName named{address, "there"};
   const ServerAttempt later = [&](const HostPort& at, const std::optional<core::Key>& key,
                                   Deadline until) {
-    stranger.order();  // nothing was listening so far
+    stranger.order();  // nothing has listened until now
     ASSERT_EQ(stranger.reported(), 'r');
     hello_to(named)(at, key, until);
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A server of plain sockets, which shares no code with the code under test.
+// A server on plain sockets that shares no code with the code under test.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@
 
 namespace tremula::transport {
 
-/// A listening socket of this host; blocking, every wait bounded by 30 s.
+/// A listening socket on this host. Its calls block, for at most 30 s per wait.
 class PlainServer {
 public:
   /// @param port  any free port if 0
@@ -44,18 +44,18 @@ public:
     peer_ = ::accept(listener_, nullptr, nullptr);
     EXPECT_GE(peer_, 0);
   }
-  /// Returns whether a client has connected within that time.
+  /// Accepts a client that connects within that time. Returns whether there is a client.
   bool accept_within(int milliseconds) {
     pollfd entry{listener_, POLLIN, 0};
     if (::poll(&entry, 1, milliseconds) == 1) peer_ = ::accept(listener_, nullptr, nullptr);
     return peer_ >= 0;
   }
   void write(std::string_view raw) { EXPECT_TRUE(write_if_there(raw)); }
-  /// Writes unless the other side has gone. Returns whether it was there.
+  /// Writes unless the other side has closed its end. Returns whether everything was written.
   bool write_if_there(std::string_view raw) {
     return ::send(peer_, raw.data(), raw.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(raw.size());
   }
-  /// Returns exactly `bytes` bytes; fewer only if the other side closes, or sends nothing for 30 s.
+  /// Reads exactly `bytes` bytes; fewer only if the other side closes, or sends nothing for 30 s.
   std::string read(std::size_t bytes) {
     std::string out(bytes, '\0');
     std::size_t have = 0;
@@ -71,7 +71,7 @@ public:
     pollfd entry{peer_, POLLIN, 0};
     return ::poll(&entry, 1, static_cast<int>(1000 * seconds)) == 1;
   }
-  /// Closes this end. Otherwise a ControlConnection that closes waits for it for up to a second.
+  /// Closes this end. While it is open, a ControlConnection that closes waits up to a second for it.
   void drop() {
     if (peer_ >= 0) ::close(peer_);
     peer_ = -1;

@@ -12,7 +12,7 @@ namespace tremula::transport {
 
 namespace {
 
-/// An endpoint that counts the calls of its progress().
+/// An endpoint that counts the calls to its progress().
 class Counted final : public Endpoint {
 public:
   Counted(std::unique_ptr<Endpoint> inner, int& calls) : inner_(std::move(inner)), calls_(calls) {}

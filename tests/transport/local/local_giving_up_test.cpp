@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends and receives of local that are given up at any moment: every message that is not given up
-// arrives once and whole, as if the others had never existed.
+// Sends and receives over local are given up at any moment: every message that is not given up
+// arrives exactly once and complete, as if the given-up messages had never existed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t sizes[] = {4, 8, 4 * kibi, 5 * kibi, 300 * kibi, 700 * kibi};
 constexpr std::size_t tags = 3, most_in_flight = 12;
 
-/// Makes random operations at one end of a link.
+/// Performs random operations at one end of a link.
 class RandomUser {
 public:
   RandomUser(Endpoint& end, std::uint64_t seed) : link(end), random_(seed) {}
@@ -114,7 +114,7 @@ std::uint64_t test_seed() {
 
 struct BothEnds {
   BothEnds() { std::cout << "TREMULA_TEST_SEED=" << seed << '\n'; }
-  /// Checks that every message that was not given up arrives in the end.
+  /// Checks that every message that was not given up eventually arrives.
   void expect_all() {
     const auto is_complete = [this] {
       return std::includes(receiver.arrived.begin(), receiver.arrived.end(), sender.sent.begin(),
@@ -167,15 +167,15 @@ TEST(LocalGivingUp, HarmsNoOtherMessageAtTheSameTime) {
   ends.expect_all();
 }
 
-// A whole message is in the ring when its receive is given up, and there is no room for the command
-// that says so: if the message were read now, its sender would consider it delivered.
+// A complete message is in the ring when its receive is given up, and the ring has no room for the
+// command that reports this. If the message were read now, its sender would consider it delivered.
 TEST(LocalGivingUp, LeavesAnUnreadMessageToTheNextReceive) {
   const Pair pair;
   const Bytes out = filled(200 * kibi, 7), small = filled(8, 1);
   Bytes given_up(out.size()), in(out.size());
   Request send = pair.producer->send(0, 1, out);
   Request receive = pair.consumer->receive(0, 1, given_up);
-  pair.consumer->progress();  // asks for the message
+  pair.consumer->progress();  // requests the message
   pair.producer->progress();  // writes the message
   std::vector<Request> crowd;
   for (int i = 0; i < 600; ++i) crowd.push_back(pair.consumer->send(0, 2, small));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// There is no memory when operations are given up: the process survives, and their bytes belong to
-// the caller again.
+// Memory runs out while operations are given up: the process survives, and the bytes of the
+// operations belong to the caller again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ TEST(LocalOutOfMemory, GivingUpEndsAtMostTheLink) {
   for (long number = 1; number <= 4; ++number) {
     SCOPED_TRACE(number);
     const Pair pair;
-    // Commands that do not fit are kept: the ring is full of small messages.
+    // The ring is full of small messages, so commands that do not fit are kept.
     const Bytes small = filled(4 * kibi, 1), large = filled(mebi, 2);
     std::vector<Request> sends, receives;
     std::vector<Bytes> in(8, filled(mebi, 3));

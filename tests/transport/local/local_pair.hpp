@@ -37,7 +37,7 @@ struct Pair {
     connect(*producer, consumer->address());
     other.join();
   }
-  /// Drives both ends until `is_done`.
+  /// Drives both ends until `is_done` returns true.
   void drive(const std::function<bool()>& is_done) const {
     for (const auto deadline = Deadline::after(20); !is_done();) {
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "nothing moves");
@@ -52,7 +52,7 @@ struct Pair {
                             consumer = open_end(Side::consumer);
 };
 
-/// Returns the error of a connect() with a far too long deadline that another thread stops.
+/// Returns the error of a connect() that another thread stops long before its deadline.
 inline core::Error stopped_error(Endpoint& end, const Address& peer) {
   std::jthread stopper([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -19,7 +19,7 @@ struct Free {
   void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{4096}); }
 };
 
-/// An inbox in memory of this process only.
+/// An inbox in memory that is private to this process.
 struct Memory {
   explicit Memory(std::size_t lanes)
       : bytes(Inbox::bytes_for(lanes)),
@@ -45,7 +45,7 @@ Bytes message(std::uint64_t number, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; ++at) made[at] = byte_of(number, at);
   return made;
 }
-/// Returns the length of message `number`, equal for writer and reader.
+/// Returns the length of message `number`, the same for writer and reader.
 std::size_t length_of(std::uint64_t number) {
   constexpr std::size_t special[] = {0, 1, 47, 48, 49, 112, 113, 4095, eager_bytes};
   std::minstd_rand random(static_cast<unsigned>(number + 1));

@@ -37,7 +37,7 @@ std::size_t mappings() {
   return count;
 }
 
-/// Returns the bytes of memory that the open shared files of this process take.
+/// Returns how many bytes of memory the open shared files of this process occupy.
 std::size_t shared_bytes() {
   std::size_t bytes = 0;
   for (const auto& file : fs::directory_iterator("/proc/self/fd")) {
@@ -57,7 +57,7 @@ TEST(Local, OffersThisMachineAndNoOther) {
   Local local;
   const auto mine = "local@" + local::host_identity();
   EXPECT_EQ(local.offers(), std::vector{mine});
-  // The offer of 0.1.0, whose memory is laid out differently, begins with the machine.
+  // The offer of 0.1.0, whose memory is laid out differently, begins with the machine's identity.
   const auto before = "local@" + local::host_identity().substr(2);
   EXPECT_EQ(error_of([&] { local.open(before, Side::producer); }).code(), core::Errc::unsupported);
   const auto error = error_of([&] { local.open("local@elsewhere", Side::producer); });
@@ -112,8 +112,8 @@ TEST(Local, RefusesMalformedAddresses) {
             std::string::npos);
 }
 
-// An address states its side; a program that sends an endpoint its own address back changes that
-// statement.
+// An address states its side. A program that returns an endpoint's own address to it changes the
+// stated side.
 TEST(Local, IsNotLinkedToItselfByItsOwnAddress) {
   for (const Side side : {Side::producer, Side::consumer}) {
     const auto end = open_end(side);
@@ -238,7 +238,7 @@ TEST(Local, KeepsNoMoreOfAPeerThanItsBound) {
   }
 }
 
-/// A child of the test that connects as consumer and sends two messages. The first one has been sent
+/// A child process that connects as a consumer and sends two messages. The first one has been sent
 /// when the constructor returns.
 class Child {
 public:
@@ -311,7 +311,7 @@ TEST(Local, IsNotDelayedByAStoppedPeer) {
     requests.push_back(child.link->receive(0, 2, in));
     for (int i = 0; i < 100; ++i) child.link->progress();
   }
-  child.link.reset();  // must return at once
+  child.link.reset();  // must return immediately
 }
 
 }  // namespace tremula::transport

@@ -25,8 +25,8 @@ namespace {
 
 using core::Errc, core::Error;
 
-/// Runs `body` in a child process. Returns its result, or the negative number of the signal that
-/// ended it.
+/// Runs `body` in a child process. Returns the result of `body`, or the negative number of the signal
+/// that ended the child.
 int in_child(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -302,7 +302,7 @@ TEST(SharedMemory, NamesTheSameHostInEveryProcessOfIt) {
   EXPECT_EQ(in_child([&] { return host_identity() == mine ? 0 : 1; }), 0);
 }
 
-// Tremula 0.1.0 lays its memory out differently, and begins its identity with that of the machine.
+// Tremula 0.1.0 lays its memory out differently, and its identity begins with the machine's.
 TEST(SharedMemory, NamesItsLayoutInTheHostIdentity) {
   std::string machine;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), machine);

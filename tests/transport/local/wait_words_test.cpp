@@ -27,8 +27,8 @@ namespace {
 
 using std::chrono::microseconds, std::chrono::seconds;
 
-/// Makes futex_waitv return `error` in this process, as in a container with an old filter of system
-/// calls.
+/// Makes futex_waitv return `error` in this process, as in a container with an old filter for system
+/// calls. Returns whether that succeeded.
 bool forbid_futex_waitv(int error) {
   std::array<sock_filter, 4> program{{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -67,7 +67,7 @@ TEST(WaitWords, ReportNoSleepIfTheSystemForbidsIt) {
   }
 }
 
-// Each side sleeps for far longer than the test may last, so that a single lost wake-up would show.
+// Each sleep may last far longer than the test, so a single lost wake-up would make the test fail.
 TEST(WaitWords, WakeASleeperEachTime) {
   constexpr std::uint64_t turns = 20000;
   WaitCounter ping, pong;
@@ -85,8 +85,8 @@ TEST(WaitWords, WakeASleeperEachTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, seconds(80));
 }
 
-// A count that is shown after a sleeper has announced its sleep wakes it, even if the previous
-// count cleared the mark of an earlier sleep.
+// A count that is shown after a sleeper has announced its sleep wakes that sleeper, even if the
+// previous count cleared the mark of an earlier sleep.
 TEST(WaitWords, WakeASleeperAfterAnEarlierSleep) {
   WaitCounter counter;
   counter.is_slept_on = 1;  // left by a sleep that has timed out

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Abilities of loopback beyond the contract: it counts, and misbehaves on demand.
+// Features of loopback beyond the contract: it counts messages, and misbehaves on demand.
 #include "transport/loopback/loopback.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ Bytes bytes_of(std::string_view text) {
   return {view.begin(), view.end()};
 }
 
-/// One producer, one consumer, both driven by the test's own thread.
+/// One producer and one consumer, both driven by the test's own thread.
 struct Loopback1x1 : testing::Test {
   Loopback1x1() {
     const auto deadline = Deadline::after(1);
@@ -114,7 +114,7 @@ TEST_F(Loopback1x1, ReportsALostPeerAfterArrivedMessages) {
   Request to_dead = consumer->send(0, 1, out);
   EXPECT_TRUE(arrived.test());
   EXPECT_EQ(code_of(lost), core::Errc::peer_lost);
-  EXPECT_TRUE(to_dead.test());  // eager: finished before the loss can be known
+  EXPECT_TRUE(to_dead.test());  // eager: finishes before the loss can be detected
   Request next = consumer->send(0, 1, Bytes(100000));
   EXPECT_EQ(code_of(next), core::Errc::peer_lost);
 }

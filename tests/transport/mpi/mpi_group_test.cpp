@@ -130,7 +130,7 @@ TEST(MpiGroup, ResumesACallThatItsRanksHaveLeft) {
   Group group(MPI_COMM_WORLD, 20);
   const core::Rank last = group.size() - 1;
   if (last == 0) return;
-  for (const std::size_t count : {std::size_t{3}, std::size_t{1000}}) {  // in one part, in two
+  for (const std::size_t count : {std::size_t{3}, std::size_t{1000}}) {  // in one part, then in two
     bool leaves = group.rank() != last;
     group.watch([&] {
       if (leaves) throw Error(Errc::cancelled, "leaves");
@@ -156,7 +156,7 @@ TEST(MpiGroup, DoesNotWaitForeverForALateRank) {
   int rank = 0, size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Comm comm = MPI_COMM_NULL;  // is not usable after the failed duplication
+  MPI_Comm comm = MPI_COMM_NULL;  // unusable after the failed duplication
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   // Nor does the late rank wait forever for those that have given up.
   constexpr int gave_up = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of the mpi transport when it cannot work. The contract tests the messages that it delivers
+// Errors of the mpi transport when it cannot work. The contract tests check the delivery of messages
 // (tests/contract/mpi).
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ TEST(MpiTransport, RefusesMessagesBeforeItIsConnected) {
   endpoint.progress();
 }
 
-// The last two tests of this program: MPI continues to wait in the background.
+// These must be the last two tests of this program, because MPI continues to wait in the background.
 
 TEST(MpiTransport, GivesUpAConnectAtItsDeadline) {
   Endpoint producer(MPI_COMM_WORLD, Side::producer, nullptr);

@@ -13,8 +13,8 @@ namespace tremula::transport {
 
 namespace {
 
-/// Two ends over tcp;ofi_rxm, treated as if it needed the registration of every buffer, and as if
-/// peers could read over it: it supports both if asked to.
+/// Two ends over tcp;ofi_rxm. The provider is treated as if it required registration of every buffer
+/// and let peers read memory; it supports both on request.
 struct RegisteredPair {
   RegisteredPair() {
     auto providers = ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}});
@@ -62,7 +62,7 @@ TEST(OfiMemory, EveryBufferIsRegisteredIfRequired) {
   }
 }
 
-// The engine takes the path `rma` only for memory that was registered for peers.
+// The engine uses the path `rma` only for memory that was registered for peers.
 TEST(OfiMemory, NoPeerReadsOverSocketsOfLibfabric) {
   for (const auto& provider : ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}})) {
     EXPECT_FALSE(provider.is_readable) << provider.offer;

@@ -96,7 +96,7 @@ std::set<std::string> listening_addresses() {
 
 }  // namespace
 
-// The first test of this program: a library that another test has loaded stays loaded.
+// Must be the first test of this program: a library that another test has loaded stays loaded.
 TEST(Ofi, OffersWithoutLibfabric) {
   Ofi ofi;
   const auto offers = ofi.offers();
@@ -161,8 +161,8 @@ TEST(Ofi, NamesTheChoicesWhenItRefuses) {
   EXPECT_NE(offer.find(choices_of(ofi).front()), std::string::npos) << offer;
 }
 
-// While libfabric is queried, the environment is another list for a moment, which a thread may still
-// be reading afterwards.
+// While libfabric is queried, `environ` briefly points to another list, which a thread may still be
+// reading afterwards.
 TEST(Ofi, KeepsTheEnvironmentThatOthersMayRead) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the application's own race is part of this";
@@ -181,14 +181,14 @@ TEST(Ofi, KeepsTheEnvironmentThatOthersMayRead) {
   reader.join();
   ASSERT_NE(seen.load(), nullptr) << "the list was there for too short a time";
   EXPECT_EQ(environ, own);
-  std::vector<Bytes> others;  // would reuse the memory of the list if it were freed
+  std::vector<Bytes> others;  // would reuse the memory of the list if the list were freed
   for (std::size_t bytes = 16; bytes < 4096; bytes += 16) others.push_back(Bytes(bytes));
   std::size_t count = 0;
   for (; own[count] != nullptr; ++count) ASSERT_EQ(seen[count], own[count]) << "variable " << count;
   EXPECT_EQ(std::string(seen[count]), "FI_OFI_RXM_MSG_RX_SIZE=128");
 }
 
-// libfabric obeys the variable, which another library may have set.
+// libfabric obeys FI_PROVIDER, which another library may have set.
 TEST(OfiDeathTest, NamesTheVariableThatLeavesProvidersOut) {
   testing::FLAGS_gtest_death_test_style =
       "threadsafe";  // in a process that has not queried libfabric yet
@@ -252,7 +252,7 @@ TEST(Ofi, AllocatesNothingForAMessage) {
   }
 }
 
-// This happens when the network is cut, or the peer is stopped, in the middle of a step.
+// Messages in flight are given up when the network is cut, or the peer is stopped, during a step.
 TEST(Ofi, GivesUpMessagesInFlight) {
   Ofi ofi;
   constexpr std::size_t count = 4, bytes = std::size_t{4} << 20;
@@ -261,7 +261,7 @@ TEST(Ofi, GivesUpMessagesInFlight) {
   for (int looks = 1; looks < 40; looks += 3) {
     Pair pair(ofi, choices_of(ofi).front());
     Bytes first(10);
-    pair.move(Bytes(10), first);  // now it is connected
+    pair.move(Bytes(10), first);  // now the ends are connected
     std::vector<Request> receives, sends;
     for (std::size_t i = 0; i < count; ++i) {
       receives.push_back(pair.consumer->receive(0, 1, in[i]));

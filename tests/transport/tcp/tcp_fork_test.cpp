@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child process holds copies of this process's sockets: a link still ends when its owner ends it.
+// A link ends when its owner ends it, even if a child process holds copies of the owner's
+// sockets.
 #include <poll.h>
 
 #include <array>

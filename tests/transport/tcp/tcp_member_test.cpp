@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that has proved itself and then sends whatever it likes: it reads only memory that it may,
-// takes up a bounded part of this process, and loses its own connection when it breaks the
+// A rank that proves itself and then sends arbitrary bytes can read only memory that it may read,
+// uses a bounded part of this process's resources, and loses its own connection when it breaks the
 // protocol.
 #include <cstring>
 
@@ -21,7 +21,7 @@ Descriptor member(TcpPair& pair) {
   return {};
 }
 
-/// Sends all of `bytes`, unless the other end has gone.
+/// Sends all of `bytes`, unless the other end has closed.
 void send_all(const Descriptor& socket, BytesView bytes, TcpPair& pair) {
   while (!bytes.empty()) {
     pair.producer->progress();
@@ -34,7 +34,7 @@ void send_all(const Descriptor& socket, const std::vector<Frame>& frames, TcpPai
   send_all(socket, std::as_bytes(std::span(frames)), pair);
 }
 
-/// Receives as many bytes as there is room for.
+/// Receives until `room` is full.
 void receive_all(const Descriptor& socket, std::span<std::byte> room, TcpPair& pair) {
   for (const auto deadline = Deadline::after(20); !room.empty();) {
     ASSERT_FALSE(deadline.expired());
@@ -187,8 +187,7 @@ TEST(TcpMember, LosesItsConnectionForUnrequestedBytes) {
   }
 }
 
-// The bounds of an endpoint are split among its peers: a peer that exceeds its part is lost, and no
-// other.
+// The bounds of an endpoint are split among its peers: only a peer that exceeds its part is lost.
 TEST(TcpMember, LosesItsConnectionForTooManyMessages) {
   constexpr std::size_t peers = 16;
   TcpPair pair(peers - 1);
@@ -223,7 +222,7 @@ TEST(TcpMember, LosesItsConnectionIfItDoesNotRead) {
                       .bytes = region_bytes.size(),
                       .tag = region->key()[0],
                       .send = is_there ? region->key()[1] : 0};
-    // Exceeds the limit even though the buffers of the system take a part.
+    // Exceeds the limit even though the system's buffers hold some of the frames.
     const std::size_t count =
         is_there ? part.serves + 100 : part.unwritten / sizeof fetch + 1'000'000;
     Bytes in(5);

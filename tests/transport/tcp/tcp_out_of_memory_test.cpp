@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each allocation of an exchange in turn finds no memory: every operation under way completes whole
-// or ends in an error, no other peer is harmed, and none waits forever.
+// Each allocation of an exchange fails in turn: every operation in flight either completes or ends in
+// an error, no other peer is harmed, and no operation waits forever.
 #include <span>
 
 #include "tests/transport/count_allocations.hpp"
@@ -48,7 +48,7 @@ private:
   bool has_failed_ = false;
 };
 
-/// Runs all transfers, beginning with the connection.
+/// Runs all transfers, including the set-up of the connection.
 void move_all(TcpPair& pair, std::span<Transfer> transfers) {
   std::unique_ptr<MemoryRegion> region;
   for (std::size_t i = 0; i < transfers.size(); ++i) {
@@ -64,7 +64,7 @@ void move_all(TcpPair& pair, std::span<Transfer> transfers) {
     const auto send = [&](Transfer& t) { return pair.producer->send(0, tag, t.out()); };
     const auto receive = [&](Transfer& t) { return pair.consumer->receive(0, tag, t.in()); };
     transfer.begin(&Transfer::send, send);
-    if (i % 2 == 0) {  // the message comes before its receive
+    if (i % 2 == 0) {  // the message arrives before its receive
       for (int turn = 0; turn < 20; ++turn) pair.producer->progress(), pair.consumer->progress();
     }
     transfer.begin(&Transfer::receive, receive);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ends of a link in this process, and programs that are not part of it.
+// Ends of a link in this process, and programs that are not part of the link.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviour of tcp beyond the contract: where it listens, what it keeps, which wire `auto` takes.
+// Behaviour of tcp beyond the contract: where it listens, what it keeps, which wire `auto` chooses.
 #include "transport/tcp/tcp.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// A transport that is only asked for its offers and choices.
+/// A transport that provides only offers and choices.
 class Named final : public Transport {
 public:
   Named(Texts offers, Texts choices) : offers_(std::move(offers)), choices_(std::move(choices)) {}
@@ -80,8 +80,8 @@ TEST(Tcp, AllocatesNothingForAMessage) {
   EXPECT_EQ(testing_only::allocations() - before, 0);
 }
 
-// An announced message is lost with its sender. A later message with its tag must not complete its
-// receive.
+// An announced message is lost with its sender. A later message with the same tag must not complete
+// the receive of the lost one.
 TEST(Tcp, LetsNoMessageOvertakeOneThatIsLost) {
   for (const bool is_pulled : {false, true}) {
     TcpPair pair;
@@ -107,8 +107,8 @@ TEST(Tcp, LetsNoMessageOvertakeOneThatIsLost) {
   }
 }
 
-// The receive of a long message is given up while its bytes arrive, and the next one has no room
-// for it.
+// The receive of a long message is given up while its bytes arrive, and the next receive has no room
+// for the message.
 TEST(Tcp, RefusesALongMessageAfterAGivenUpReceive) {
   TcpPair pair;
   pair.move(Bytes(1), 1);
@@ -129,8 +129,8 @@ TEST(Tcp, RefusesALongMessageAfterAGivenUpReceive) {
   pair.move(message, 3, room);
 }
 
-// A rank without receives keeps 256 KiB of a peer's small messages; all further ones wait at their
-// sender.
+// A rank that has posted no receive keeps 256 KiB of a peer's small messages; all further messages
+// wait at the sender.
 TEST(Tcp, BuffersABoundedPartWithoutAReceive) {
   TcpPair pair;
   pair.move(Bytes(1), 1);

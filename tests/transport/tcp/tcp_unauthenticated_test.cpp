@@ -25,7 +25,7 @@ public:
     poll(&ready, 1, 10000);
   }
   void send(BytesView bytes) const { send_at_once(socket_, bytes); }
-  /// Receives `most` bytes, or all that arrive before the end.
+  /// Receives `most` bytes, or fewer if the connection ends first.
   Bytes receive(std::size_t most, TcpPair& pair) {
     Bytes all(most);
     std::size_t have = 0;
@@ -55,7 +55,7 @@ Bytes opening_of(const RankAddress& rank, const ClientExchange& exchange) {
   return out;
 }
 
-/// How many connections that have proved nothing a listener keeps if no other listener has any.
+/// The most unproved connections that a listener keeps if no other listener has any.
 constexpr std::size_t most_unproved = slots_of_process + slots_of_listener;
 
 std::int64_t resident_bytes() {
@@ -178,8 +178,8 @@ TEST(TcpUnauthenticatedPeer, TakesFewDescriptorsAtManyListeners) {
   for (const auto& pair : pairs) pair->move_late(bytes_of(5, 9));
 }
 
-// A rank is the oldest at the listener, and has sent nothing yet, when more clients connect than
-// there is room for.
+// A rank's connection is the oldest at the listener, and has carried nothing yet, when more clients
+// connect than the listener has room for.
 TEST(TcpUnauthenticatedPeer, CanOnlyMakeARankTryAgain) {
   TcpPair pair(1);
   expect_exchange(pair);
