@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""lint_units.py COMPILE_COMMANDS: reads names of files, one per line, and prints the sources that a compiler is given
-for them: the file itself, or the unit of a unity build that includes it. For a header these are the sources of its
-folder, or all if the folder has none."""
+"""lint_units.py COMPILE_COMMANDS: reads the names of files, one per line, and prints the sources that the compiler
+compiles for them: the file itself, or the unit of a unity build that includes it. For a header these are the sources of
+its folder, or all sources if the folder has none."""
 
 import json
 import pathlib

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# matrix.sh NAME: runs one row of matrix.txt on Debian 12: installs what it needs, configures and builds
-# build/matrix/NAME, and runs the fast tests. matrix.sh list: prints the names, as JSON. Without an argument: prints the
-# table.
+# matrix.sh NAME: runs one row of matrix.txt on Debian 12. It installs the packages that the row needs, configures and
+# builds build/matrix/NAME, and runs the fast tests. matrix.sh list: prints the names, as JSON. Without an argument:
+# prints the table.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 say() { printf '\n== %s\n' "$*"; }
@@ -47,8 +47,8 @@ case $sanitizers in
 esac
 [ "$sanitizers" = none ] || options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_CXX_FLAGS_RELEASE="-O1 -g1 -DNDEBUG")
 
-# unpack_libraries FOLDER ARCHITECTURE: unpacks Debian's libraries for that architecture into FOLDER/root. Nothing is
-# installed, because some of them cannot be installed next to those of the machine.
+# unpack_libraries FOLDER ARCHITECTURE: unpacks Debian's libraries for that architecture into FOLDER/root. It installs
+# no package, because some of these libraries cannot be installed next to those of the machine.
 unpack_libraries() {
   local root=$PWD/$1/root state=$PWD/$1/apt packages package link place
   local apt=(apt-get -q -y -o Debug::NoLocking=1 -o APT::Architecture="$2" -o APT::Architectures="$2"
@@ -56,7 +56,7 @@ unpack_libraries() {
     -o Dir::State::Status="$state/status" -o Dir::Cache="$state/cache")
   rm -rf "$root"
   mkdir -p "$root" "$state/lists/partial" "$state/cache/archives/partial"
-  : >"$state/status"  # no package is installed, so apt also fetches all dependencies
+  : >"$state/status"  # lists no installed package, so apt also fetches all dependencies
   "${apt[@]}" update
   mapfile -t packages < <(awk '$1 ~ /^(library|matrix)$/ && $2 ~ /^lib.*-dev$/ && !/optional/ {print $2}' \
     deploy/dependencies.txt)
@@ -86,7 +86,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L "$root")
 CMAKE
   options+=(-DCMAKE_TOOLCHAIN_FILE="$PWD/$folder/toolchain.cmake")
-  # The tests of other rooms start programs, or examine the tree or files for the host's processor.
+  # Tests of other rooms start programs, or examine the source tree or files made for the host's processor.
   targets=(client/all cli/all tests_core tests_index_calc tests_proto tests_server tests_transport tests_fuzz)
   selection+=(--label-regex '^(core|index_calc|proto|server|transport|fuzz)(/|$)')
 fi
@@ -95,7 +95,7 @@ say "Configuring $name: $processor, $compiler, $build, $sanitizers, MPI $mpi, li
   "NetCDF $netcdf"
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 cmake -G Ninja -S . -B "$folder" "${options[@]}"
-# CMake ignores an option that is on if it does not find what the option needs. A row must not pass in that case.
+# CMake ignores an option that is on if it does not find what the option needs. A row must then fail.
 expect_target() {  # expect_target TARGET VALUE
   local is_here=off
   ! ninja -C "$folder" -t query "$1" >/dev/null 2>&1 || is_here=on

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""versions.py [released]: prints the version of the tree if all files that contain it agree; otherwise names the file
-and line of each that does not, and exits with 1. With `released`, the first section of the changelog must be that of
-this version, with a date."""
+"""versions.py [released]: prints the version of the tree if all files that contain it agree. Otherwise it names the
+file and line of each disagreement, and exits with 1. With `released`, the first section of the changelog must be that
+of this version, with a date."""
 from __future__ import annotations
 
 import re
@@ -12,8 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PROTOCOL = "protocol {protocol} of Tremula {version}"
 PLACEHOLDER = r"placeholder: (tremula .*)$", "tremula {version} (protocol {protocol})"
-# Files that contain the version of CMakeLists.txt, a part of it, or the protocol number of proto/convert.hpp: the
-# pattern that finds it, and the expected text. For pyproject.toml: that it leaves the version to wheel_backend.py.
+# Files that contain the version of CMakeLists.txt, a part of it, or the protocol number of proto/convert.hpp, with the
+# pattern that finds it and the expected text. pyproject.toml must leave the version to wheel_backend.py.
 NAMED = (
     ("CITATION.cff", r"^version: (\S+)$", "{version}"),
     ("bindings/python/tremula/_library.py", r'^INTERFACE = "([^"]+)"', "{interface}"),
@@ -29,7 +29,7 @@ NAMED = (
 
 
 def first(root: Path, path: str, pattern: str) -> tuple[str, int]:
-    """Returns the text of the pattern's group at its first match in a file, and the line number; ("", 1) if none."""
+    """Returns the text of the pattern's group at its first match in a file, and the line number; else ("", 1)."""
     text = (root / path).read_text()
     match = re.search(pattern, text, re.MULTILINE)
     return (match[1], text.count("\n", 0, match.start(1)) + 1) if match else ("", 1)

@@ -54,8 +54,7 @@ void Component::broadcast(std::string& text, int root) const {
 }
 
 void Component::expect_none(const std::string& failure) const {
-  // All ranks throw the text of the first rank that has one, so that the text is the same
-  // everywhere.
+  // All ranks throw the text of the lowest rank that has failed, so they report the same error.
   int first = failure.empty() ? size_ : rank_;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_);
   if (first == size_) return;

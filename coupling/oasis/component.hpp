@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The ranks of one component: the communicator that oasis_get_localcomm returns, and the operations
-// of all ranks without a stream. Collective functions wait as MPI does, without a time limit.
+// The ranks of one component: their communicator, and collective operations that need no stream.
+// Collective functions wait without a time limit, as MPI does.
 #include <mpi.h>
 
 #include <cstdint>
@@ -35,18 +35,19 @@ public:
   std::optional<int> first_with_most(int value) const;
   /// Sets `text` on all ranks to the text of rank `root`. Collective.
   void broadcast(std::string& text, int root) const;
-  /// Throws on all ranks if any rank passes a text, with the text of the first such rank.
-  /// Collective.
+  /// Throws on all ranks if `failure` is not empty on some rank, with the text of the lowest such
+  /// rank. Collective.
   void expect_none(const std::string& failure) const;
   /// Waits for all ranks.
   void wait_for_all() const { MPI_Barrier(comm_); }
-  /// Returns on all ranks what `read` returns on rank 0. If it throws, all ranks throw. Collective.
+  /// Returns on all ranks what `read` returns on rank 0. If `read` throws, all ranks throw.
+  /// Collective.
   std::optional<std::vector<double>> from_rank_0(
       const std::function<std::optional<std::vector<double>>()>& read) const;
-  /// Calls `write` on rank 0. If it throws, all ranks throw. Collective.
+  /// Calls `write` on rank 0. If `write` throws, all ranks throw. Collective.
   void on_rank_0(const std::function<void()>& write) const;
-  /// Returns the whole field on rank 0, nothing on the others. Points that no rank has are 0.
-  /// Collective.
+  /// Returns the whole field on rank 0, and an empty vector on the other ranks. Points that no rank
+  /// has are 0. Collective.
   std::vector<double> gathered(const Partition& partition, std::span<const double> values,
                                std::int64_t global_size) const;
 

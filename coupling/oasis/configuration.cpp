@@ -81,7 +81,7 @@ void check(Configuration& configuration) {
 
 void expect_weights(const Configuration& configuration, const fs::path& folder) {
   const Entry* first = nullptr;
-  std::map<std::string, std::string> missing;  // file -> line where the first field needs it
+  std::map<std::string, std::string> missing;  // file -> line of the first field that needs it
   for (const Entry& entry : configuration.entries) {
     if (entry.scripr.empty() || fs::exists(folder / entry.mapping)) continue;
     if (first == nullptr) first = &entry;

@@ -22,7 +22,7 @@ struct Linear {
   bool is_identity() const { return factor == 1 && summand == 0; }
 };
 
-/// One field that goes from one component to another.
+/// One field that one component sends to another.
 struct Entry {
   int number = 0;  ///< counted from 1, in the order of the file
   std::string source, target;
@@ -34,21 +34,21 @@ struct Entry {
   Grid source_grid, target_grid;
   std::string mapping;      ///< file of weights; empty if the field is not regridded
   std::string conserve;     ///< option of tremula_weights_open; empty for none
-  std::string scripr = {};  ///< line where SCRIPR asks for the weights of `mapping`; empty for none
-  Linear of_source = {};    ///< BLASOLD: before the field is regridded
-  Linear of_target = {};    ///< BLASNEW: at the end
+  std::string scripr = {};  ///< line of the SCRIPR that sets `mapping`; empty if none does
+  Linear of_source = {};    ///< BLASOLD: applied before the field is regridded
+  Linear of_target = {};    ///< BLASNEW: applied after all other changes
 };
 
-/// Returns the name of the stream that carries the entry, also used in texts: "SOURCE->TARGET".
+/// Returns "SOURCE->TARGET", the name of the stream that carries the entry. Error texts use it too.
 std::string name_of(const Entry& entry);
 
 struct Configuration {
-  std::string file;  ///< the file that it was read from
+  std::string file;  ///< name of the file that was read
   Seconds runtime = 0;
   std::vector<Entry> entries;
   std::vector<std::string> outputs = {};  ///< fields that OASIS only writes to a file
-  bool may_lack_restart = false;  ///< a restart file or field that is missing counts as zeros
-  std::string session;            ///< further keys of the session, as YAML
+  bool may_lack_restart = false;  ///< true if zeros replace a restart file or field that is missing
+  std::string session;            ///< additional keys of the session, as YAML
   std::vector<std::string> warnings;
 };
 
@@ -56,7 +56,7 @@ inline constexpr const char* namcouple_file = "namcouple";
 inline constexpr const char* yaml_file = "tremula_oasis.yaml";
 
 /// Reads the namcouple or the tremula_oasis.yaml of `folder`, whichever exists.
-/// @throws Error if neither or both exist, or what the readers and check() throw
+/// @throws Error if neither or both exist; also what the readers and check() throw
 Configuration read_configuration(const std::filesystem::path& folder);
 
 /// Reads a configuration in YAML.
@@ -64,8 +64,8 @@ Configuration read_configuration(const std::filesystem::path& folder);
 /// @throws Error that names the key
 Configuration parse_yaml(const std::string& text, const std::string& file);
 
-/// Checks that the files of weights that SCRIPR names are in the folder.
-/// @throws Error that names those that are missing
+/// Checks that the weight files that SCRIPR needs are in the folder.
+/// @throws Error that names the missing files
 void expect_weights(const Configuration& configuration, const std::filesystem::path& folder);
 
 /// Checks the rules that apply to both formats. Adds warnings.

@@ -239,8 +239,8 @@ FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
           .has_ranks_without_points = variable.has_ranks_without_points};
 }
 
-/// Returns the same object, and therefore the same plan, for fields of one partition that the same
-/// ranks regrid in the same way.
+/// Returns one object, and so one plan, for all fields of a partition that the same ranks regrid in
+/// the same way.
 std::shared_ptr<Weights> Coupler::weights_of(const FieldEnd& end, Session& session) {
   const Entry& entry = *end.entry;
   if (entry.mapping.empty()) return nullptr;
@@ -249,7 +249,7 @@ std::shared_ptr<Weights> Coupler::weights_of(const FieldEnd& end, Session& sessi
     weights = std::make_shared<Weights>(
         session, entry.mapping, layout_of(end, entry.conserve.empty()),
         entry.conserve.empty() ? std::string()
-                               // OASIS also counts points without weights: they are 0.
+                               // OASIS also integrates points without weights, as 0.
                                : fmt::format("{{conserve: {}, fill: 0}}", entry.conserve));
   return weights;
 }
@@ -351,7 +351,7 @@ std::vector<int> Coupler::periods(int variable) const {
   return periods;
 }
 
-/// Writes the restart files, one group at a time: several groups may write into one file.
+/// Writes the restart files, one group at a time, because several groups may write to one file.
 void Coupler::write_restarts() const {
   for (const auto& [set, group] : groups_) {
     std::map<std::string, RestartContents> files;
@@ -373,7 +373,7 @@ void Coupler::write_restarts() const {
 void Coupler::terminate() {
   if (state_ == State::ended) fail("expected one call of oasis_terminate; found a second one");
   if (!groups_.empty()) {
-    // Targets close first: otherwise two components could wait for each other to take the last steps.
+    // Targets close first, or two components could wait for each other to take the last steps.
     for (const Entry& entry : configuration_.entries)
       for (const Variable& variable : variables_)
         if (variable.target && &variable.target->entry() == &entry) variable.target->close();

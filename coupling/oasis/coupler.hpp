@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The implementation of the calls of one component, from oasis_init_comp to oasis_terminate.
+// Implements the calls of one component, from oasis_init_comp to oasis_terminate.
 #include <mpi.h>
 
 #include <map>
@@ -22,10 +22,10 @@ inline constexpr int in_variable = 21;         ///< OASIS_In
 
 class Coupler {
 public:
-  /// Splits `world` by the names of the components that share it; collective over it. Initialises
-  /// MPI if necessary, in which case terminate() finalises it.
+  /// Splits `world` by component name. Collective over `world`. Initialises MPI if necessary;
+  /// terminate() then finalises it.
   /// @param world       nullopt for MPI_COMM_WORLD
-  /// @param is_coupled  false if the component takes no part; its calls then do nothing
+  /// @param is_coupled  false if the component exchanges nothing; its calls then do nothing
   Coupler(const std::string& component, std::optional<MPI_Fint> world, bool is_coupled);
   ~Coupler();
   Coupler(const Coupler&) = delete;
@@ -36,7 +36,7 @@ public:
   int component_number() const { return number_; }
   const std::string& component_name() const { return name_; }
   MPI_Comm world() const { return world_; }
-  /// Returns the rank in the component; -1 before it has a communicator.
+  /// Returns the rank in the component; -1 if this rank has no communicator.
   int local_rank() const;
   MPI_Fint local_comm() const;
   void set_coupled_comm(MPI_Fint comm);
@@ -60,9 +60,9 @@ public:
 
 private:
   enum class State { defining, running, ended };
-  /// The ranks of the component that take part in the same variables; they have their own session.
+  /// The ranks of the component that take part in the same variables, and so share a session.
   struct Group {
-    bool is_mine = false;  ///< this rank is in the group; if not, the rest is empty
+    bool is_mine = false;  ///< true if this rank is in the group; else the other members are empty
     Component component;
     std::unique_ptr<Session> session;
   };
@@ -100,14 +100,14 @@ private:
   Configuration configuration_;
   State state_ = State::defining;
   std::vector<Partition> partitions_;
-  std::map<std::uint64_t, Group> groups_;  // by Member::set: the same keys on all ranks
+  std::map<std::uint64_t, Group> groups_;  // key: Member::set, the same on all ranks
   std::map<std::tuple<std::string, std::string, const Partition*, const Session*>,
            std::shared_ptr<Weights>>
-      weights_;  // by file, conserve, partition and the ranks that read it together
+      weights_;  // key: file, conserve, partition and the session that reads them
   std::vector<Variable> variables_;
-  std::string uncoupled_;            // names of variables that the configuration does not have
+  std::string uncoupled_;            // names of variables that are not in the configuration
   std::optional<Seconds> last_get_;  // date of the last get
-  int last_sequence_ = 0;            // sequence number of its entry
+  int last_sequence_ = 0;            // SEQ of the entry of the last get
 };
 
 }  // namespace tremula::oasis

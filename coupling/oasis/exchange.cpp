@@ -21,7 +21,7 @@ std::size_t local_size(const FieldEnd& end) {
   return static_cast<std::size_t>(end.partition->size) * static_cast<std::size_t>(end.fields);
 }
 
-/// The advice on a deadlock for the author of a coupled model.
+/// Advice on a deadlock, for the author of a coupled model.
 constexpr const char* missing_lag =
     "; if each component gets a field before it puts the one that the other waits for, one of "
     "these fields must come from the previous run: give it a lag, the time step of its source (LAG "
@@ -36,7 +36,7 @@ constexpr const char* look_at_the_other =
     "; if the other component has been started, read its output: it may have ended before it "
     "reached this field, e.g. in oasis_enddef because a file was missing";
 
-/// Calls `work`; adds the field, the call and the date to the text of an error.
+/// Calls `work`. Adds the field, the call and the date to the text of an error that it throws.
 template <class Work>
 auto about(const FieldEnd& end, Seconds date, const char* doing, const Work& work) {
   try {
@@ -54,7 +54,7 @@ auto about(const FieldEnd& end, Seconds date, const char* doing, const Work& wor
 }
 
 /// Declares the fields of the bundle.
-/// @param field  declares the field of a given name
+/// @param field  declares a field with the given name
 template <class Declare>
 std::vector<Field<double>> declare(const FieldEnd& end, const Declare& field) {
   std::vector<Field<double>> fields;
@@ -62,7 +62,7 @@ std::vector<Field<double>> declare(const FieldEnd& end, const Declare& field) {
   return fields;
 }
 
-/// Returns the values of field `number` of a bundle, from 0.
+/// Returns the values of field `number` of a bundle, counted from 0.
 template <class T>
 std::span<T> field_of(std::span<T> values, std::size_t number, const FieldEnd& end) {
   const auto size = static_cast<std::size_t>(end.partition->size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The two ends of an entry of the configuration: one puts, the other gets. Each entry is one
-// stream, whose steps carry the coupling times; a bundle is several fields of the stream.
+// The two ends of an entry of the configuration: the source puts, and the target gets. Each entry
+// is one stream, with a step for each coupling time. A bundle is several fields of the stream.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -23,7 +23,7 @@
 
 namespace tremula::oasis {
 
-/// The values of kinfo that oasis_put and oasis_get return, which are those of OASIS3-MCT.
+/// The values of kinfo that oasis_put and oasis_get return, the same as in OASIS3-MCT.
 enum Info {
   info_ok = 0,
   info_received = 3,
@@ -43,31 +43,32 @@ struct FieldEnd {
   bool has_ranks_without_points = false;
 };
 
-/// Sets `info` to what a put at `date` would return; leaves it unchanged if such a put does
+/// Sets `info` to what a put at `date` would return; leaves it unchanged if the put would do
 /// nothing.
 void inquire_put(const Entry& entry, Seconds runtime, Seconds date, int& info);
 
-/// Returns the layout of the field, with the list of this rank's part.
+/// Returns the layout of the field, which lists the points of this rank.
 Layout layout_of(const FieldEnd& end, bool may_have_copies);
 
-/// The end of the component that computes the field. All calls are collective over the component.
+/// The sending end, in the component that computes the field. All calls are collective over it.
 class Source {
 public:
   Source(Session& session, const FieldEnd& end);
 
-  /// Reads the values that the previous run left, and sends those of time 0 if the field has a lag.
+  /// Reads the values that the previous run saved. If the field has a lag, sends those for time 0.
   /// @param warnings  receives a text for each missing field, if missing fields are allowed
   void begin(std::vector<std::string>& warnings);
-  /// @param values  the bundle's fields one after the other
-  /// @param info    set to what was done; unchanged if nothing was
+  /// Takes the values of `date`, and sends a step if one is due.
+  /// @param values  the fields of the bundle, one after another
+  /// @param info    set to what the put did; unchanged if it did nothing
   void put(Seconds date, std::span<const double> values, int& info);
   void close();
-  /// Adds the values with which the next run begins, on rank 0 only.
+  /// Adds to `contents` the values with which the next run begins. Only rank 0 gets the values.
   void add_restart(RestartContents& contents) const;
   const Entry& entry() const { return *end_.entry; }
 
 private:
-  /// Sends the values as BLASOLD changes them: a restart file holds them as they were before.
+  /// Applies BLASOLD to the values and sends them. Restart files hold the values before BLASOLD.
   void send(Seconds date, Seconds time, std::span<const double> values);
   bool shares_restart_name() const;
   std::vector<double> restart_field(const std::string& name, bool& is_there) const;
@@ -78,11 +79,11 @@ private:
   Accumulation accumulation_;
   OutStream stream_;
   std::vector<Field<double>> fields_;
-  std::vector<double> changed_;              // the values that BLASOLD has changed
+  std::vector<double> changed_;              // the values after BLASOLD
   std::optional<std::vector<double>> last_;  // the values with which the next run begins
 };
 
-/// The end of the component that uses the field.
+/// The receiving end, in the component that uses the field.
 class Target {
 public:
   /// @param weights  weights that regrid the field; null if source and target have the same grid

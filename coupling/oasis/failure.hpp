@@ -11,7 +11,7 @@ namespace tremula::oasis {
   throw Error(TREMULA_INVALID_ARGUMENT, text);
 }
 
-/// Throws the error of a feature of OASIS3-MCT that is not supported.
+/// Throws the error for a feature of OASIS3-MCT that is not supported.
 [[noreturn]] inline void refuse(const std::string& what, const std::string& instead) {
   throw Error(TREMULA_UNSUPPORTED, what + " is not supported by tremula_oasis; " + instead);
 }

@@ -12,7 +12,7 @@ namespace tremula::oasis {
 
 namespace {
 
-/// Returns the part of a definition that must be the same on all ranks, as a line.
+/// Returns, as one line of text, the part of a definition that must be the same on all ranks.
 std::string line_of(const Definition& d) {
   return fmt::format("variable {} ({}, {} in a bundle) on a partition with ig_size {}", d.name,
                      d.is_out ? "out" : "in", d.bundle, d.global_size);
@@ -25,9 +25,9 @@ struct KnownDefinition {
   int rank = 0;
 };
 
-/// Returns the definitions of all ranks, in the same order on all: in each round, the rank with the
-/// most definitions that are not yet known broadcasts them. Few ranks define something that others
-/// do not, so a few broadcasts are enough.
+/// Returns the definitions of all ranks, in the same order on every rank. In each round, the rank
+/// with the most definitions that no rank has broadcast yet broadcasts them. Few ranks define
+/// something that others do not, so a few rounds are enough.
 std::vector<KnownDefinition> all_definitions(const Component& component,
                                              std::span<const Definition> mine) {
   std::vector<KnownDefinition> all;
@@ -50,7 +50,7 @@ std::vector<KnownDefinition> all_definitions(const Component& component,
   }
 }
 
-/// Returns how this rank's definitions differ from those of others; empty if they do not.
+/// Returns how this rank's definitions differ from those of other ranks; empty if they agree.
 std::string difference(const Component& component, std::span<const KnownDefinition> all,
                        std::span<const Definition> mine, std::span<const std::int64_t> partitions) {
   const auto text = [&](const KnownDefinition& expected, const std::string& found) {
@@ -73,8 +73,8 @@ std::string difference(const Component& component, std::span<const KnownDefiniti
   return {};
 }
 
-/// Mixes bits one to one, so that sums over different sets of ranks differ: the finaliser of
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// Maps 64-bit numbers one to one, so that sums over different sets of ranks differ. It is the
+/// finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -90,7 +90,8 @@ std::vector<Member> agree(const Component& component, std::span<const Definition
   const std::uint64_t me = mixed(static_cast<std::uint64_t>(component.rank()) + 1);
   const std::size_t count = known.size();
   std::vector<std::int64_t> ends(count);
-  // For each variable: how many ranks define it, a sum that identifies them, and how many have no points.
+  // For each variable: how many ranks define it, a sum that identifies these ranks, and how many of
+  // them have no points.
   std::vector<std::uint64_t> sums(3 * count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto found = std::ranges::find(mine, known[i].name, &Definition::name);

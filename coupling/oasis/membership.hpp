@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The ranks of a component that take part in each of its variables: those that define the variable. The others
-// hold no points of it, and make no calls for it.
+// Finds the ranks of a component that take part in each variable. They are the ranks that define it; the other ranks
+// hold no points of the variable and make no calls for it.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,7 +25,7 @@ struct Definition {
 struct Member {
   std::string name;
   std::int64_t end = 0;  ///< one past the greatest point of any rank
-  /// Key of the set of ranks that take part: variables with the same ranks have the same key; 0 for all ranks.
+  /// Key of the set of ranks that take part. Variables with the same ranks have the same key; 0 stands for all ranks.
   std::uint64_t set = 0;
   bool takes_part = false;  ///< true if this rank takes part
   /// True if some rank takes part without points. If that rank omits calls, the others wait for it
@@ -33,10 +33,11 @@ struct Member {
   bool has_ranks_without_points = false;
 };
 
-/// Agrees on the variables, in the same order on all ranks. A rank may leave out a variable if it
-/// holds no points of the partition that others use for it.
-/// @param partitions  points of this rank's partitions
-/// @throws Error on all ranks if two define a variable differently
+/// Returns the variables that the ranks agree on, in the same order on all ranks. A rank may omit a
+/// variable if it holds no points of the partition that other ranks use for that variable.
+/// Collective.
+/// @param partitions  number of points of this rank in each partition
+/// @throws Error on all ranks if two ranks define a variable differently
 std::vector<Member> agree(const Component& component, std::span<const Definition> mine,
                           std::span<const std::int64_t> partitions);
 

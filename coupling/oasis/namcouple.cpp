@@ -30,7 +30,7 @@ bool has(const List& list, std::string_view word) {
   return std::ranges::find(list, word) != std::ranges::end(list);
 }
 
-/// Returns the word in upper case: the words of OASIS may be written in either case.
+/// Returns the word in upper case, because the words of OASIS may be in either case.
 std::string upper(std::string word) {
   for (char& letter : word)
     if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
@@ -87,7 +87,7 @@ std::int64_t number_at(const Line& line, std::size_t place, const std::string& w
                    place < line.words.size() ? line.words[place] : "none"));
 }
 
-/// Returns the number in a word, in the forms that Fortran reads, e.g. 2., -1.5e3 or 1.0D0.
+/// Returns the number in a word, in any form that Fortran reads, e.g. 2., -1.5e3 or 1.0D0.
 std::optional<double> real_in(std::string word) {
   std::ranges::replace_if(
       word, [](char letter) { return letter == 'd' || letter == 'D'; }, 'e');
@@ -204,7 +204,7 @@ private:
   }
 
   /// Returns whether this is a line such as P 2 P 0, which may be missing. The first line of a
-  /// field named P or R differs from it in word 3, a number.
+  /// field named P or R is different, because its word 3 is a number.
   static bool are_periods(const WordList& words) {
     const auto is_kind = [](const std::string& word) {
       return upper(word) == "P" || upper(word) == "R";
@@ -212,9 +212,8 @@ private:
     return words.size() >= 4 && is_kind(words[0]) && number_in(words[1]) && is_kind(words[2]) &&
            number_in(words[3]);
   }
-  /// Returns the index of the status: of word 7; of word 8 if the name of another file, which
-  /// OASIS3 wanted, precedes it; or of word 6 if a field that OASIS writes or reads has no restart
-  /// file.
+  /// Returns the index of the status. The status is word 7; word 8 if a second file name precedes
+  /// it, as OASIS3 required; or word 6 if a field that OASIS writes or reads has no restart file.
   static std::optional<std::size_t> status_place(const WordList& words) {
     for (const std::size_t place : {std::size_t{6}, std::size_t{7}})
       if (place < words.size() && has(known_status, upper(words[place]))) return place;
@@ -222,8 +221,8 @@ private:
     if (words.size() == 6 && has(of_a_file, upper(words[5]))) return 5;
     return std::nullopt;
   }
-  /// Checks the status. Files that OASIS writes for debugging change no values, and are not
-  /// written.
+  /// Checks the status. The files that OASIS writes for debugging are not written, because they
+  /// change no values.
   void expect_status(const std::string& status, const std::string& where) {
     if (status == "EXPORTED") return;
     if (status == "INPUT")
@@ -237,7 +236,7 @@ private:
                   ? "IGNORED is taken as EXPORTED"
                   : status + " is taken as EXPORTED: no file for debugging is written");
   }
-  /// Adds a warning, at most one for each `about`.
+  /// Adds a warning, at most once for each `about`.
   void warn_once(const std::string& about, const std::string& where, const std::string& text) {
     if (warned_.insert(about).second)
       configuration_.warnings.push_back(fmt::format("{}: {}", where, text));
@@ -305,7 +304,7 @@ private:
     else
       (name == "BLASOLD" ? entry.of_source : entry.of_target) = linear_of(line, name);
   }
-  /// Sets the file in which SCRIPR keeps its weights, unless MAPPING has named one.
+  /// Sets the weight file to the one that SCRIPR would make, unless MAPPING has named a file.
   void read_scripr(Entry& entry, const Line& line, const std::string& where) const {
     constexpr std::array methods{"DISTWGT", "GAUSWGT", "BILINEAR", "BICUBIC", "CONSERV"};
     constexpr std::array normalizations{"FRACAREA", "DESTAREA", "FRACNNEI"};
@@ -325,7 +324,7 @@ private:
         fmt::format("rmp_{}_to_{}_{}.nc", entry.source_grid.name, entry.target_grid.name, method);
     entry.scripr = where;
   }
-  /// Reads $XMULT $NBFIELDS, and CONSTANT $AVALUE on a line of its own if $NBFIELDS is 1.
+  /// Reads $XMULT $NBFIELDS, and CONSTANT $AVALUE on the next line if $NBFIELDS is 1.
   Linear linear_of(const Line& line, const std::string& name) {
     const std::string where = lines_.where(line);
     const auto real = [&](const Line& from, std::size_t place, const char* what) {
@@ -350,8 +349,8 @@ private:
     linear.summand = real(constant, 1, "a summand");
     return linear;
   }
-  /// Returns the file of weights. The words that say where the weights are applied, and in which
-  /// order, change nothing: the target applies them, and every result is `bfb`.
+  /// Returns the weight file. The words for where the weights are applied, and in which order, have
+  /// no effect: the target always applies the weights, and every result is `bfb`.
   std::string mapping_of(const Line& line) const {
     constexpr std::array places{"SRC", "DST"};
     constexpr std::array orders{"BFB", "SUM", "OPT"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The subset of a namcouple of OASIS3-MCT that is supported.
+// The supported subset of the namcouple of OASIS3-MCT.
 //
 //   $NFIELDS, $RUNTIME, $STRINGS    read
 //   $NNOREST                        read: T replaces missing restart fields with zeros
@@ -14,13 +14,13 @@
 //   [nx ny nx ny]  source grid  target grid  [LAG=seconds] [SEQ=number]
 //   P 0 P 0
 //   some of LOCTRANS CHECKIN BLASOLD MAPPING SCRIPR NOINTERP CONSERV BLASNEW CHECKOUT
-//   the options of each of these, on a separate line: NOINTERP has no such line, BLASOLD or BLASNEW
-//   with a summand has two
+//   the options of each of these, on a separate line; NOINTERP has no such line, and BLASOLD or
+//   BLASNEW with a summand has two
 //
-// SOURCE and TARGET may be lists of equal length, separated by colons; each of their fields counts
-// as one. The words of OASIS may be written in lower case. IGNORED, EXPOUT and IGNOUT are taken as
-// EXPORTED; a field with OUTPUT, which OASIS only writes to a file, is not sent. SCRIPR is read as
-// MAPPING with the file in which it keeps its weights.
+// SOURCE and TARGET may be lists of equal length, separated by colons; each pair of names is then
+// a separate entry. The words of OASIS may be in lower case. IGNORED, EXPOUT and IGNOUT are treated
+// as EXPORTED. A field with the status OUTPUT, which OASIS only writes to a file, is not sent.
+// SCRIPR is treated as MAPPING with the file in which SCRIPR keeps its weights.
 #include <string>
 
 #include "coupling/oasis/configuration.hpp"

@@ -18,7 +18,7 @@ namespace {
 
 using tremula::oasis::Coupler;
 
-/// Calls `work`. Returns 0, or 1 with the error of `work` in `text`.
+/// Calls `work`. Returns 0, or if `work` throws, 1 with the text of the error in `text`.
 template <class Work>
 int guarded(char* text, int room, const Work& work) {
   const auto report = [&](std::string_view what) {

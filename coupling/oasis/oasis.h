@@ -2,9 +2,10 @@
 #ifndef TREMULA_OASIS_H
 #define TREMULA_OASIS_H
 /*
- * The functions that the module tremula_oasis calls. Not for applications: they change with the
- * module. Every function returns 0, or writes the text of the error, blank-padded, into `text` of
- * `room` characters and returns 1. Communicators are integer handles of Fortran.
+ * The functions that the module tremula_oasis calls. Applications should not call them, because
+ * they change with the module. A function with the arguments `text` and `room` returns 0 on
+ * success. On failure it writes the error text into the `room` characters of `text`, padded with
+ * blanks, and returns 1. Communicators are Fortran's integer handles.
  */
 #include <stddef.h>
 
@@ -25,7 +26,7 @@ TREMULA_OASIS_API int tremula_oasis_local_comm(void* coupler, int* comm, char* t
 TREMULA_OASIS_API int tremula_oasis_set_coupled_comm(void* coupler, int comm, char* text, int room);
 TREMULA_OASIS_API int tremula_oasis_create_coupled_comm(void* coupler, int color, int all,
                                                         int* comm, char* text, int room);
-/* global_size: -1 if it is not given; name: "" if it is not. */
+/* global_size: -1 if not given; name: "" if not given. */
 TREMULA_OASIS_API int tremula_oasis_def_partition(void* coupler, const int* ig_paral, int length,
                                                   int global_size, const char* name, int* partition,
                                                   char* text, int room);
@@ -39,7 +40,7 @@ TREMULA_OASIS_API int tremula_oasis_get(void* coupler, int variable, int date, d
                                         size_t count, int* info, char* text, int room);
 TREMULA_OASIS_API int tremula_oasis_ask_put(void* coupler, int variable, int date, int* info,
                                             char* text, int room);
-/* periods: room for `most`; count: receives how many there are. */
+/* periods: array of `most` elements; count: set to the number of periods, which may be more. */
 TREMULA_OASIS_API int tremula_oasis_periods(void* coupler, int variable, int* periods, int most,
                                             int* count, char* text, int room);
 /* Frees the coupler, unless the call fails. */

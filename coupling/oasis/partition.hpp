@@ -8,7 +8,7 @@
 //   orange  3, number of segments, then for each: offset, length
 //   points  4, number of points, then their global numbers
 //
-// Offsets count from 0, points from 1. The local array holds the points in this order.
+// Offsets count from 0, and point numbers from 1. The local array holds the points in this order.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,11 +18,11 @@ namespace tremula::oasis {
 
 struct Partition {
   std::string name;
-  /// Segment i has lengths[i] points, beginning with begins[i], counted from 0. No segment is
+  /// Segment i has lengths[i] points, beginning with point begins[i], counted from 0. No segment is
   /// empty.
   std::vector<std::int64_t> begins;
   std::vector<std::int64_t> lengths;
-  std::int64_t size = 0;         ///< points of this rank
+  std::int64_t size = 0;         ///< number of points of this rank
   std::int64_t end = 0;          ///< one past the greatest point of this rank
   std::int64_t global_size = 0;  ///< ig_size; 0 if it is not given
 };

@@ -31,7 +31,7 @@ void check(int status, const fs::path& file, const std::string& what) {
                      nc_strerror(status)));
 }
 
-/// The purpose for which a file is opened. NetCDF has no distinct constants for it.
+/// The purpose for which a file is opened. NetCDF has no constants that distinguish all three.
 enum class Use { read, change, make };
 
 /// An open NetCDF file.
@@ -85,14 +85,14 @@ public:
   }
 
 private:
-  const NetcdfLock lock_;  // around all calls, because NetCDF is not thread-safe
+  const NetcdfLock lock_;  // held during all calls, because NetCDF is not thread-safe
   fs::path path_;
   int id_ = 0;
   bool is_open_ = true;
 };
 
-/// Returns the variable of that name if it holds every bit of a double; nullopt if there is none.
-/// Renames a variable that does not.
+/// Returns the variable called `name` if it has double precision; else nullopt. Renames a variable
+/// that has the name but another type.
 std::optional<int> in_double_precision(const NetcdfFile& file, const std::string& name) {
   const auto known = file.variable(name);
   if (!known) return std::nullopt;
@@ -153,8 +153,8 @@ std::optional<std::vector<double>> read_restart(const fs::path& path, const std:
 }
 
 void write_restart(const fs::path& path, const RestartContents& contents) {
-  // A run that ends here must not leave half a restart file: the old one stays until the new one is
-  // complete.
+  // A run that ends here must not leave half a restart file, so the old file stays until the new
+  // one is complete.
   fs::path draft = path;
   draft += ".new";
   const bool is_there = fs::exists(path);

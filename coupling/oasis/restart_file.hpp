@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Restart files are NetCDF, with the names of variables that OASIS3-MCT reads and writes:
+// Restart files are NetCDF files, with the names of variables that OASIS3-MCT reads and writes:
 //
 //   SOURCE              the lagged field, at time 0 of the run that reads it
 //   av1000003_SOURCE    the lagged field of entry 3, if several entries share the source and the
 //                       file
-//   loc000003_cnt       with LOCTRANS, number of puts of entry 3 since its last coupling date
+//   loc000003_cnt       with LOCTRANS, the number of puts of entry 3 since its last coupling date
 //   loc000003_SOURCE    the values that these puts have accumulated
 //
-// Field f of a bundle is SOURCE_00f.
+// Field f of a bundle is in the variable SOURCE_00f.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -19,10 +19,10 @@
 
 namespace tremula::oasis {
 
-/// Returns the name of the variable of field `number`, from 1, of a bundle of `fields`.
+/// Returns the name of the variable of field `number`, counted from 1, in a bundle of `fields`.
 std::string field_name(const std::string& source, int number, int fields);
 /// Returns the name of the variable of a lagged field.
-/// @param is_shared  another lagged entry has the same source and file
+/// @param is_shared  true if another lagged entry has the same source and file
 std::string lagged_name(const Entry& entry, const std::string& field, bool is_shared);
 std::string part_name(const Entry& entry, const std::string& field);
 std::string count_name(const Entry& entry);
@@ -43,16 +43,16 @@ struct RestartContents {
   std::vector<RestartCount> counts;
 };
 
-/// Returns the variable in double precision, flattened to one dimension; nullopt if there is no
-/// file or no variable.
+/// Returns the variable in double precision, flattened to one dimension; nullopt if the file or the
+/// variable does not exist.
 /// @throws Error if the file cannot be read
 std::optional<std::vector<double>> read_restart(const std::filesystem::path& file,
                                                 const std::string& variable);
 
-/// Adds variables to the file, or replaces existing ones. A variable that does not have double
-/// precision, and therefore cannot hold every bit, is renamed to NAME_before, and a new one gets
-/// its name. A reader sees the file either as it was or with all variables.
-/// @throws Error if it cannot be written
+/// Adds variables to the file, or replaces existing ones. An existing variable that does not have
+/// double precision cannot hold every bit. It is renamed to NAME_before, and a new variable takes
+/// its name. A reader sees either the old file or the complete new one.
+/// @throws Error if the file cannot be written
 void write_restart(const std::filesystem::path& file, const RestartContents& contents);
 
 }  // namespace tremula::oasis

@@ -4,9 +4,9 @@
 // runtime.
 //
 // A field with period p and lag g is exchanged at the times 0, p, 2p, ... that are below the
-// runtime. The value for time t is the one that the source puts at date t - g. So with g > 0 the
-// value for time 0 is not put in this run: it was put at the end of the previous run, for that run's
-// time t = runtime, and comes from the restart file.
+// runtime. The value for time t is the one that the source puts at date t - g. With g > 0, the
+// value for time 0 is not put in this run. The previous run put it near its end, for its own time
+// t = runtime, and this run reads it from the restart file.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,7 +24,7 @@ struct Schedule {
 
 enum class PutAction {
   keep,        ///< not a coupling date: a transformation takes the values
-  send,        ///< the values for `time` are complete and go to the target
+  send,        ///< the values for `time` are complete and are sent to the target
   to_restart,  ///< the values are complete, and the next run begins with them
   drop,        ///< the values are complete, and the run ends before their time
 };
@@ -42,20 +42,20 @@ bool is_get_at(const Schedule& schedule, Seconds date);
 /// date.
 bool begins_from_restart(const Schedule& schedule);
 
-/// Returns whether the values that a transformation has taken by the end of the run go into the
-/// restart file.
-/// @param last  date of its last put
+/// Returns whether the values that a transformation has taken by the end of the run are written to
+/// the restart file.
+/// @param last  date of the last put
 bool keeps_part_of_transformation(const Schedule& schedule, Seconds last);
 
-/// The dates of one field's calls, in order.
+/// Checks the dates of the calls for one field.
 class Clock {
 public:
   explicit Clock(const Schedule& schedule) : schedule_(schedule) {}
 
-  /// Checks and records a call; to be called at every date.
+  /// Checks and records the date of a put or a get; call it for each of them.
   /// @param time  date + lag for a put, the date for a get
-  /// @throws Error if the date is outside the run or before the last one, or if a coupling time
-  ///         is repeated or has been skipped since the first one
+  /// @throws Error if the date is outside the run or before the previous date, or if a coupling
+  ///         time is repeated or has been skipped since the first one
   void advance(Seconds date, Seconds time);
   /// Records that the values for time 0 were sent from the restart file.
   void has_begun_from_restart() { next_ = schedule_.period; }
@@ -65,7 +65,7 @@ public:
 private:
   Schedule schedule_;
   std::optional<Seconds> last_;
-  std::optional<Seconds> next_;  // the coupling time that follows; nullopt before the first one
+  std::optional<Seconds> next_;  // the next coupling time; nullopt before the first
 };
 
 }  // namespace tremula::oasis

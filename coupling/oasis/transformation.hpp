@@ -16,24 +16,24 @@ enum class Transformation {
   maximum,
 };
 
-/// Returns the word in a namcouple, e.g. "AVERAGE".
+/// Returns the word for it in a namcouple, e.g. "AVERAGE".
 std::string word_of(Transformation transformation);
 
-/// The accumulated values of one field on one rank. Values are added in the order of the puts, so
-/// that a run that continues from a restart file has the same bits as an uninterrupted one.
+/// The accumulated values of one field on one rank. Values are added in the order of the puts, so a
+/// run that continues from a restart file gives the same bits as an uninterrupted run.
 class Accumulation {
 public:
   Accumulation(Transformation transformation, std::size_t size)
       : transformation_(transformation), values_(size) {}
 
   Transformation transformation() const { return transformation_; }
-  /// Takes the values of a put.  @pre values.size() is that of the field
+  /// Takes the values of a put.  @pre values.size() is the size of the field
   void take(std::span<const double> values);
   /// Returns the values to send at the coupling date; the next put starts over.
   /// @return  valid until the next put
   std::span<const double> finish();
 
-  /// Get and restore, for the restart file, what was taken since the last coupling date.
+  /// Return and restore, for the restart file, what was accumulated since the last coupling date.
   std::int64_t count() const { return count_; }
   std::span<const double> values() const { return values_; }
   void restore(std::int64_t count, std::span<const double> values);

@@ -11,7 +11,7 @@ namespace tremula::oasis {
 
 namespace {
 
-/// A mapping that has only allowed keys.
+/// A YAML mapping that has only allowed keys.
 class Keys {
 public:
   Keys(const YAML::Node& node, std::string where, std::vector<std::string> allowed)
@@ -99,7 +99,7 @@ Entry entry_of(const YAML::Node& node, int number, const std::string& file) {
   return entry;
 }
 
-/// Returns the keys of the session in one line, without the braces around them.
+/// Returns the keys of the session on one line, without the braces around them.
 std::string session_of(const YAML::Node& node, const std::string& file) {
   if (!node.IsMap())
     fail(fmt::format("{}: session: expected a mapping, e.g. {{timeout: 60}}; found none", file));

@@ -17,7 +17,7 @@ namespace tremula::weights {
 
 namespace {
 
-/// Returns the value of a key in the text of a layout; empty if there is none.
+/// Returns the value of a key in the text of a layout; empty if the text lacks the key.
 std::string_view value_of(std::string_view text, std::string_view key) {
   const auto at = text.find(fmt::format(" {}=", key));
   if (at == text.npos) return {};

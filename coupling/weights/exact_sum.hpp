@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A sum of doubles without rounding, so that it depends neither on the order nor on which rank adds which
-// value.
+// A sum of doubles without rounding. It depends neither on the order of the values nor on which rank adds
+// which of them.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -10,8 +10,9 @@
 
 namespace tremula::weights {
 
-/// A fixed-point number of 70 digits of 32 bits, the lowest of which counts 2^-1074: every finite double is a
-/// multiple of that (Kulisch and Miranker 1986). 2^30 numbers may be added, and 2^30 sums to each other.
+/// A fixed-point number of 70 digits of 32 bits. The unit of the lowest digit is 2^-1074, of which every finite
+/// double is a multiple (Kulisch and Miranker 1986). The digits do not overflow, because add() carries after every
+/// 2^30 values.
 class ExactSum {
 public:
   void add(double value) {
@@ -41,8 +42,8 @@ public:
     special_ += other.special_;
     carry();
   }
-  /// Returns the sum rounded with an error below one unit in the last place, always to the same
-  /// double for the same sum.
+  /// Returns the sum, rounded with an error below one unit in the last place. Equal sums are rounded
+  /// to the same double.
   double value() const {
     if (special_ != 0) return special_;  // NaN or infinite
     ExactSum whole = *this;
@@ -59,7 +60,7 @@ public:
   }
 
 private:
-  /// Brings all digits but the last into [0, 2^32).
+  /// Carries, so that all digits but the last are in [0, 2^32).
   void carry() {
     std::int64_t over = 0;
     for (std::size_t i = 0; i + 1 < digits_.size(); ++i) {

@@ -7,7 +7,7 @@
 
 namespace tremula::weights {
 
-/// An error that becomes the status of a C function and its text.
+/// An error that a C function returns as its status, with a text.
 class Failure : public std::runtime_error {
 public:
   Failure(tremula_status status, const std::string& text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled without contraction to fused operations: a sum has the same bits on every machine.
+// Compiled without contraction to fused operations, so that a sum has the same bits on every machine.
 #include "coupling/weights/rows.hpp"
 
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ Numbering::Numbering(std::span<const std::int64_t> shape, Order order)
       shape_(shape.begin(), shape.end()),
       reversed_(shape.rbegin(), shape.rend()) {}
 
-/// Returns the number in the other order: `number` is row-major in `from`, the result row-major in
-/// `to`, with the indices reversed.
+/// Converts a number to the other order: `number` is row-major in `from`, and the result is row-major
+/// in `to`, with the indices reversed.
 std::int64_t Numbering::turned(std::int64_t number, const std::vector<std::int64_t>& from,
                                const std::vector<std::int64_t>& to) const {
   if (is_same_) return number;
@@ -35,7 +35,7 @@ namespace {
 
 /// A weight of an owned row.
 struct Entry {
-  std::int64_t row = 0;  // number in `owned`
+  std::int64_t row = 0;  // index in `owned`
   std::int64_t column = 0;
   double weight = 0;
 };
@@ -49,7 +49,7 @@ double in_single_precision(double value) {
   return is_normal ? static_cast<double>(static_cast<float>(value)) : value;
 }
 
-/// Returns the factor for the weights of each owned element that gives the wanted normalization.
+/// Returns, for each owned element, the factor that gives its weights the wanted normalization.
 std::vector<double> scales(const WeightFile& file, std::span<const Owned> owned,
                            Normalization wanted) {
   const Normalization found = file.normalization();
@@ -150,7 +150,7 @@ void Rows::apply(std::span<const double> source, T* destination) const {
 
 template <class T>
 void Rows::apply_with_missing(std::span<const double> source, T* destination) const {
-  // A producer in single precision sends the value rounded to its type.
+  // A producer in single precision sends the value rounded to single precision.
   const double missing = *options_.missing, rounded = in_single_precision(missing);
   const auto is_missing = [missing, rounded, is_nan = std::isnan(missing)](double value) {
     return is_nan ? std::isnan(value) : value == missing || value == rounded;

@@ -13,7 +13,7 @@ namespace tremula::weights {
 /// The order in which the elements of an array are numbered in a file of weights.
 enum class Order { row, column };
 
-/// Converts the row-major number of an element to its number in the file, and back; both from 0.
+/// Converts the row-major number of an element to its number in the file, and back. Both count from 0.
 class Numbering {
 public:
   Numbering(std::span<const std::int64_t> shape, Order order);
@@ -33,8 +33,8 @@ struct Owned {
   std::int64_t place = 0;    ///< in the rank's buffer
 };
 
-/// Reads the value that the file has for each of `owned`, in pieces, and calls visit(number in `owned`,
-/// value).
+/// Reads, in pieces, the value that the file has for each element of `owned`, and calls
+/// visit(index in `owned`, value).
 /// @param owned  ascending by address
 /// @param read   (begin, count) -> values of the elements begin, ..., begin + count - 1 of the grid
 template <class Read, class Visit>
@@ -53,21 +53,21 @@ struct RowOptions {
   std::optional<double> fill;
 };
 
-/// Compressed rows. The elements of a row are in ascending order of their source addresses, those of one
-/// address in the order of the file, so that the row's sum does not depend on which rank computes it. Links
-/// of weight 0 are left out, and need no source element; an element that has no other links is 0.
+/// Compressed rows. The elements of a row are in ascending order of their source addresses, and elements of the
+/// same address in the order of the file, so the sum of a row does not depend on which rank computes it. Links
+/// with weight 0 are left out, and need no source element; a destination element that has no other links is 0.
 class Rows {
 public:
+  /// Reads the rows of the owned elements. Costs a pass over the file, and memory for their links.
   /// @param owned   ascending by address, each once
-  /// @param extra   further source addresses that are asked for
-  /// @param points  result: row-major numbers of the source elements to ask for, ascending
-  /// Cost: a pass over the file; memory for the links of the owned elements.
+  /// @param extra   additional source addresses to request
+  /// @param points  result: row-major numbers of the source elements to request, ascending
   Rows(const WeightFile& file, std::span<const Owned> owned, Normalization wanted,
        const Numbering& source, std::span<const std::int64_t> extra, const RowOptions& options,
        std::vector<std::int64_t>& points);
 
   std::uint64_t rows() const noexcept { return places_.size(); }
-  /// Returns the number of links in the rows whose weight is not 0.
+  /// Returns the number of links of all rows, without those of weight 0.
   std::uint64_t links() const noexcept { return weights_.size(); }
   /// Returns a hash of all weights of the file.
   std::uint64_t hash_of_file() const noexcept { return hash_of_file_; }
@@ -79,7 +79,7 @@ public:
   void apply(std::span<const double> source, T* destination) const;
 
   /// Returns the place of an element of the destination that needs the source element at place `point` of
-  /// `source`; nullopt if none needs it.
+  /// `source`; nullopt if no element needs it.
   std::optional<std::int64_t> user_of(std::int64_t point) const;
 
 private:
@@ -87,11 +87,11 @@ private:
   void apply_with_missing(std::span<const double> source, T* destination) const;
   RowOptions options_;
   std::uint64_t hash_of_file_ = 0;
-  std::vector<std::int64_t> begins_;   // offsets into the following two; shape: [rows + 1]
+  std::vector<std::int64_t> begins_;   // offsets into columns_ and weights_; shape: [rows + 1]
   std::vector<std::int32_t> columns_;  // places in `source`
   std::vector<double> weights_;
-  std::vector<double> sums_;           // of the weights of each row; only with `missing`
-  std::vector<std::int64_t> places_;   // of the rows in the buffer; shape: [rows]
+  std::vector<double> sums_;           // sum of the weights of each row; only with `missing`
+  std::vector<std::int64_t> places_;   // place of each row in the buffer; shape: [rows]
   std::vector<std::int64_t> without_;  // places of elements without weights
 };
 

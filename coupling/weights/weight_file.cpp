@@ -20,12 +20,12 @@ namespace tremula::weights {
 
 struct FileNames {
   std::string links, weights, row, column;
-  std::array<std::string, 2> size, extents, area, fraction, mask;  // of source, destination
+  std::array<std::string, 2> size, extents, area, fraction, mask;  // for source, for destination
 };
 
 namespace {
 
-// The names are those of the SCRIP User's Guide, section 2.4, and of the ESMF Reference Manual, 12.9.
+// The names are those of the SCRIP User's Guide, section 2.4, and the ESMF Reference Manual, section 12.9.
 const FileNames scrip{
     .links = "num_links",
     .weights = "remap_matrix",
@@ -106,7 +106,7 @@ void WeightFile::open() {
                   path_, group.string(), file.string(), found));
 }
 
-/// Returns a list of the groups, as the end of a text; empty if there are none.
+/// Returns the end of an error text, which lists the groups; empty if the file has no groups.
 std::string WeightFile::groups() const {
   int count = 0;
   if (nc_inq_grps(id_, &count, nullptr) != NC_NOERR || count == 0) return {};
@@ -160,7 +160,7 @@ std::int64_t WeightFile::extent(const std::string& dimension) const {
   return static_cast<std::int64_t>(extent);
 }
 
-/// Returns the attribute of the group, or else of the file; empty if there is none or it is not a
+/// Returns the attribute of the group, or else of the file; empty if neither has it, or if it is not
 /// text.
 std::string WeightFile::text(const std::string& attribute) const {
   for (const int id : {id_, file_}) {
@@ -212,7 +212,7 @@ std::vector<T> WeightFile::values(const std::string& name, std::int64_t begin,
   return values;
 }
 
-/// Returns the addresses in a variable. A variable of floating-point type may only hold whole
+/// Returns the addresses in a variable. A variable of floating-point type may hold only whole
 /// numbers.
 std::vector<std::int64_t> WeightFile::addresses(const std::string& name, std::int64_t begin,
                                                 std::int64_t count) const {
@@ -223,7 +223,7 @@ std::vector<std::int64_t> WeightFile::addresses(const std::string& name, std::in
   const auto found = values<double>(name, begin, count);
   std::vector<std::int64_t> addresses;
   addresses.reserve(found.size());
-  // The type represents all whole numbers below this exactly.
+  // The type represents all whole numbers below this limit exactly.
   const double exact = type == NC_FLOAT ? 0x1p24 : 0x1p53;
   for (const double address : found) {
     if (!(std::abs(address) < exact) || address != std::floor(address))
@@ -292,7 +292,7 @@ std::uint64_t WeightFile::for_each_link(const std::function<void(const Link&)>& 
       for (const auto word :
            {static_cast<std::uint64_t>(rows[i]), static_cast<std::uint64_t>(columns[i]),
             std::bit_cast<std::uint64_t>(weights[i])})
-        hash = (hash ^ word) * 0x100000001b3u;  // FNV-1a, a word at a time
+        hash = (hash ^ word) * 0x100000001b3u;  // FNV-1a, one word at a time
       const bool fills_up = weights[i] == 0 && (rows[i] == 0 || columns[i] == 0);
       if (!fills_up || rows[i] != 0)
         expect_address(names_->row, rows[i], destination_, link, weights[i]);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A file of weights, as SCRIP or ESMF write it, with the words of both:
+// A weight file, as SCRIP or ESMF writes it, with the names that each of them uses:
 //
 //                       SCRIP                        ESMF
 //     weights           remap_matrix[link][kind]     S[link]
 //     to, from          dst_address, src_address     row, col        numbered from 1
 //     grids             dst_grid_..., src_grid_...   ..._b, ..._a
 //
-// ESMF's files of weights without grids hold row, col and S only. A link of address 0 and weight 0
+// A weight file of ESMF without grids holds only row, col and S. A link with address 0 and weight 0
 // is padding, not a link.
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace tremula::weights {
 
-/// How many elements or links are read from a file at a time.
+/// The number of elements or links that are read from a file at a time.
 inline constexpr std::int64_t piece = 1 << 18;
 
 enum class Normalization { none, fracarea, destarea, unknown };
@@ -43,10 +43,10 @@ struct FileNames;  // names of the dimensions and variables in the file
 
 class WeightFile {
 public:
-  /// @param path   a file, or a file, a slash and a group in it
-  /// @param known  sizes for the grids whose sizes the file leaves out
-  /// @throws Failure if the file cannot be read, or has a form that is not supported, which the
-  /// text names
+  /// @param path   FILE, or FILE/GROUP for a group in the file
+  /// @param known  sizes to use if the file does not have them
+  /// @throws Failure if the file cannot be read, or has a form that is not supported; the text names
+  ///         the form
   WeightFile(const std::string& path, const KnownSizes& known);
   ~WeightFile();
   WeightFile(const WeightFile&) = delete;
@@ -57,16 +57,18 @@ public:
   std::int64_t links() const noexcept { return links_; }
   Normalization normalization() const noexcept { return normalization_; }
 
-  /// Visits all links in the order of the file, including those of weight 0. Memory: a piece of 2^18 links.
+  /// Visits all links in the order of the file, including those with weight 0. Holds at most `piece` links in memory.
   /// @return a hash of all links
   std::uint64_t for_each_link(const std::function<void(const Link&)>& visit) const;
 
   enum class Of { source, destination };
-  /// Return the values of elements begin, ..., begin + count - 1 of one grid.
-  /// @throws Failure if the file has none
+  /// Returns the areas of the elements begin, ..., begin + count - 1 of one grid; fractions() returns
+  /// their fractions.
+  /// @throws Failure if the file has no such values
   std::vector<double> areas(Of grid, std::int64_t begin, std::int64_t count) const;
   std::vector<double> fractions(Of grid, std::int64_t begin, std::int64_t count) const;
-  /// Returns the mask of these elements: not 0 if the element takes part. All do if the file has no mask.
+  /// Returns the mask of these elements: not 0 if the element takes part. Without a mask in the file, all take
+  /// part.
   std::vector<int> mask(Of grid, std::int64_t begin, std::int64_t count) const;
 
 private:
@@ -90,7 +92,7 @@ private:
   const FileNames* names_ = nullptr;
   Grid source_, destination_;
   std::int64_t links_ = 0;
-  std::int64_t kinds_ = 1;  // weights per link, of which the first is used
+  std::int64_t kinds_ = 1;  // weights per link; only the first is used
   Normalization normalization_ = Normalization::unknown;
 };
 

@@ -39,7 +39,7 @@ std::vector<Value> gathered(tremula_session* session, const Value& mine) {
   return all;
 }
 
-/// Mixes bits one to one: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Maps 64-bit numbers one to one with the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -114,7 +114,8 @@ Options parse_options(const std::string& text) {
 Weights::Weights(tremula_session* session, const std::string& path, const std::string& options,
                  const tremula_layout* destination)
     : session_(session) {
-  // A failure on one rank becomes a failure on all, so that no rank waits for it in a step.
+  // A failure on one rank becomes a failure on all, so that no rank waits in a step for a rank that
+  // has failed.
   std::optional<Failure> failure;
   std::uint64_t digest = 0;
   try {
@@ -195,14 +196,14 @@ void Weights::read(const std::string& path, const tremula_layout* destination) {
   values_.resize(points_.size());
 }
 
-/// Returns this rank's part of the addresses 0, ..., size - 1, which are split into equal blocks.
+/// Returns this rank's block of the addresses 0, ..., size - 1, which the ranks divide evenly.
 Weights::Block Weights::block_of(std::int64_t size) const {
   const std::int64_t rank = tremula_session_rank(session_), ranks = tremula_session_size(session_);
   return {.begin = size / ranks * rank + std::min(rank, size % ranks),
           .count = size / ranks + (rank < size % ranks ? 1 : 0)};
 }
 
-/// Returns the addresses of the source elements whose part of the integral this rank adds up.
+/// Returns the addresses of the source elements over which this rank sums the integral.
 std::vector<std::int64_t> Weights::own_sources(const WeightFile& file) const {
   const auto [begin, count] = block_of(file.source().size);
   std::vector<std::int64_t> own;
@@ -231,13 +232,13 @@ void Weights::read_source_areas(const WeightFile& file, std::span<const std::int
       });
 }
 
-/// Reads the areas of the destination elements that its mask keeps and that have weights. With
-/// `fill: 0`, the value that OASIS gives elements without weights, these are included; any other
+/// Reads the areas of the destination elements that the mask keeps and that have weights. With
+/// `fill: 0`, elements without weights are included, because OASIS gives them the value 0; any other
 /// `fill` marks elements that have no value.
 void Weights::read_destination_areas(const WeightFile& file, std::span<const Owned> owned) {
   using Of = WeightFile::Of;
-  // To check that every element is on exactly one rank, each rank hashes its own elements, and
-  // those of one block of the grid: the two sums over all ranks must be equal.
+  // To check that every element is on exactly one rank, each rank hashes its own elements and the
+  // elements of one block of the grid. The sums of the two hashes over all ranks must be equal.
   const Block block = block_of(file.destination().size);
   const bool all_have_values = options_.rows.fill == 0.0;
   std::vector<bool> takes_part(owned.size(), all_have_values);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Regrids a field in a consumer group with the rows of a file of weights: asks for source elements,
-// and computes the destination from them.
+// Regrids a field in a consumer group with the rows of a weight file: requests source elements, and
+// computes the destination from them.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,7 +25,7 @@ struct Options {
   Conserve conserve = Conserve::none;
 };
 /// Reads options from YAML.
-/// @throws Failure naming a key or value that is not known
+/// @throws Failure naming an unknown key or value
 Options parse_options(const std::string& text);
 
 class Weights {
@@ -46,9 +46,9 @@ private:
   struct FreeLayout {
     void operator()(tremula_layout* layout) const noexcept { tremula_layout_free(layout); }
   };
-  /// The area that an element of one of the grids adds to an integral over the grid.
+  /// The area with which an element of one of the grids enters the integral over that grid.
   struct Area {
-    std::int64_t place = 0;  ///< of the element, in the points or in the buffer
+    std::int64_t place = 0;  ///< place of the element in the points or in the buffer
     double area = 0;
   };
   void read(const std::string& path, const tremula_layout* destination);
@@ -75,13 +75,13 @@ private:
   std::unique_ptr<tremula_layout, FreeLayout> source_;
   std::vector<double> values_;  // shape: [points], of the latest get
   std::int64_t allocated_ = 0;  // elements of the buffer
-  // With `conserve`: each element of either grid that takes part is on one rank.
+  // Only with `conserve`. Each element that takes part, of either grid, is on exactly one rank.
   std::vector<Area> source_areas_, destination_areas_;
   std::uint64_t hash_of_mask_ = 0;  // over this rank's elements of the destination that take part
   std::uint64_t hash_of_all_ = 0;   // over those in this rank's block of the destination's grid
   ExactSum area_of_block_;          // sum of the areas of that block's elements
-  double whole_area_ = 0;           // of the destination
-  double share_ = 1;                // factor from the source's integral to the destination's
+  double whole_area_ = 0;           // area of the destination
+  double share_ = 1;                // converts the source's integral to the destination's
 };
 
 }  // namespace tremula::weights

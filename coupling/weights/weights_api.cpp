@@ -16,7 +16,7 @@ namespace {
 
 using tremula::weights::Failure, tremula::weights::Weights;
 
-/// Runs the body of a C function: an exception becomes a status and tremula_last_error.
+/// Runs the body of a C function, and turns an exception into a status and tremula_last_error.
 template <class Body>
 tremula_status guarded(Body&& body) noexcept {
   try {
@@ -36,7 +36,7 @@ void expects_pointer(const void* pointer, const char* name) {
     throw Failure(TREMULA_INVALID_ARGUMENT, std::string(name) + ": expected a pointer; found NULL");
 }
 
-/// Returns the one mutex of the process: the NetCDF library keeps its state per process.
+/// Returns the process-wide mutex. There is only one, because NetCDF keeps its state per process.
 std::recursive_mutex& netcdf_mutex() {
   static std::recursive_mutex mutex;
   return mutex;

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # The files that `cmake --install` installs:
-#   lib/libtremula.so        one library, all rooms inside, only the C interface visible; it needs no MPI
+#   lib/libtremula.so        one library with all rooms inside, which shows only the C interface and needs no MPI
 #   lib/libtremula_mpi.so    the calls that take a communicator (tremula_mpi.h), if there is MPI
 #   lib/libtremula_ofi.so    the code that calls libfabric; libtremula.so and tremula load it when a link needs it
-#   lib/libtremula_scalapack.so  ScaLAPACK's p?gemr2d and p?tran?, done by Tremula, if there is MPI
+#   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK, as Tremula implements them, if there is MPI
 #   lib/libtremula_weights.so  regridding (tremula_weights.h), if there is NetCDF
 #   lib/libtremula_oasis.so, lib/libtremula_oasis_fortran.a  the module tremula_oasis, if there are MPI, NetCDF and Fortran
-#   bin/tremula              the command line, unless TREMULA_BUILD_PROGRAM is OFF; share/man/man1 has its pages, and share its
-#                            completions for bash and zsh
+#   bin/tremula              the command line, unless TREMULA_BUILD_PROGRAM is OFF; its man pages are in share/man/man1,
+#                            and its completions for bash and zsh in share
 #   include/tremula/         the headers of the C interface and its C++ wrapper, no internal ones
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
-#   share/doc/tremula/       the pages that --help and errors name
+#   share/doc/tremula/       the pages that --help and errors refer to
 #   lib/libtremula_fortran.a, lib/libtremula_fortran_mpi.a, lib/libtremula_fortran_weights.a  the modules tremula, tremula_mpi and
 #                            tremula_regridding, if there is a Fortran compiler
 #   include/tremula/fortran/ their .mod files, and their sources, for other compilers
 #   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which sets the standard that tremula.hpp needs;
-#                            tremula_mpi.pc in addition to either, for MPI's compilers; tremula_weights.pc,
+#                            tremula_mpi.pc, used together with one of these, for MPI's compilers; tremula_weights.pc,
 #                            tremula_fortran.pc, tremula_oasis.pc
-#   libexec/tremula/         bench_mpi, what `tremula bench --transport mpi` runs, if there is MPI
+#   libexec/tremula/         bench_mpi, which `tremula bench --transport mpi` runs, if there is MPI
 # Each rule names its component, which is one package of packages.cmake. EXCLUDE_FROM_ALL marks files that only a
 # package contains.
 include_guard()
@@ -30,7 +30,7 @@ endif()
 set(interface_map ${CMAKE_CURRENT_LIST_DIR}/interface.map)
 target_link_options(tremula PRIVATE LINKER:--version-script=${interface_map})
 set_target_properties(tremula PROPERTIES LINK_DEPENDS ${interface_map})
-# Installs a library, with which programs run, and its link without a version, with which they are built.
+# Installs a library, which programs load, and its link without a version, with which programs are built.
 macro(tremula_install_library target component)
   install(TARGETS ${target} EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     COMPONENT ${component} NAMELINK_COMPONENT development)
@@ -134,7 +134,7 @@ foreach(folder client/include coupling/weights/include examples deploy/modulefil
 endforeach()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # packages have a file `copyright` instead
 
-# The prefix is given relative to the file itself, so that an installed tree can be moved.
+# The prefix is relative to the .pc file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 foreach(package tremula tremula_cpp ${mpi_package} ${weights_package} ${fortran_package} ${oasis_package})
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)

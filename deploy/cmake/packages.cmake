@@ -8,7 +8,7 @@
 #   libtremula-oasis0.2      oasis
 #   libtremula-dev           development: headers, modules for Fortran, links, CMake, pkg-config
 #   tremula                  tools: the program, man pages, the manual, the systemd unit
-#   tremula-mpi              tools_mpi: what `tremula bench --transport mpi` runs
+#   tremula-mpi              tools_mpi: the program that `tremula bench --transport mpi` runs
 #   python3-tremula          python, in Debian's module folder
 include_guard()
 
@@ -57,7 +57,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})  # libtremula.so for libtremula_mpi.so
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and the ldconfig trigger
 
-# Only a stub with a fixed date: the changes are in CHANGELOG.md, in the package tremula.
+# This is only a stub with a fixed date. The changes are in CHANGELOG.md, in the package tremula.
 set(debian_changelog ${PROJECT_BINARY_DIR}/debian/changelog.Debian.gz)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/changelog.Debian @ONLY CONTENT
 "tremula (@PROJECT_VERSION@-@CPACK_DEBIAN_PACKAGE_RELEASE@) unstable; urgency=medium
@@ -144,7 +144,7 @@ Version: @PROJECT_VERSION@
 Summary: Separately started parallel jobs share distributed arrays
 License: Apache-2.0
 Requires-Dist: numpy
-")  # so that pip knows the package
+")  # lets pip find the package
 install(FILES ${PROJECT_BINARY_DIR}/python/tremula-${PROJECT_VERSION}.egg-info
   DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES bindings/python/README.md bindings/python/TEN_MINUTES.md

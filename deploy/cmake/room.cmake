@@ -21,7 +21,7 @@ if(TREMULA_SANITIZE)
     # Clang links C programs without the sanitizer's C++ part, which our libraries need.
     $<$<LINK_LANG_AND_ID:C,Clang>:-fsanitize-link-c++-runtime>)
   target_link_libraries(tremula_options INTERFACE $<$<LINK_LANG_AND_ID:C,Clang>:stdc++>)
-  if(TREMULA_SANITIZE MATCHES address)  # GCC defines it; Clang does since version 21
+  if(TREMULA_SANITIZE MATCHES address)  # GCC defines this macro, and so does Clang since version 21
     target_compile_definitions(tremula_options INTERFACE $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_ADDRESS__=1>)
   endif()
 endif()
@@ -38,9 +38,9 @@ function(tremula_add_room name)
   tremula_precompile(tremula_${name} ${ARG_PRECOMPILE})
 endfunction()
 
-# Most of the time to compile a source is spent on headers of other projects. With TREMULA_PRECOMPILE each target
-# compiles the most common ones once. None of our headers is among them, so a change recompiles only what includes it. A
-# missing include shows in presets that do not use this, such as release.
+# Compilers spend most of their time on headers of other projects. With TREMULA_PRECOMPILE each target compiles the most
+# common of these headers once. Our own headers are not precompiled, so a change to one recompiles only the sources that
+# include it. A missing include shows in presets without TREMULA_PRECOMPILE, such as release.
 option(TREMULA_PRECOMPILE "Precompile the headers of the standard library and others" OFF)
 set(tremula_common_headers <algorithm> <array> <atomic> <chrono> <cstring> <filesystem> <fstream> <functional> <limits> <map>
   <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <thread> <variant> <vector>)
@@ -52,8 +52,8 @@ function(tremula_precompile target)
 endfunction()
 
 # With CMAKE_UNITY_BUILD each folder of a room is compiled as one source, together with the folders in it, which takes
-# half the time. Therefore a name may be defined only once there, even in unnamed namespaces. Mistakes that this hides (a
-# missing include) are found by other builds.
+# half the time. A name may then be defined only once in such a folder, even in unnamed namespaces. Other builds find
+# mistakes that a unity build hides, such as a missing include.
 function(tremula_unite_folders target)
   if(NOT CMAKE_UNITY_BUILD)
     return()
@@ -73,7 +73,7 @@ endfunction()
 # Adds one GoogleTest program as one ctest entry. Its labels are the suite, `fast` or `slow`, and the folder that it
 # tests, by default that of its first source in tests/. A fast test ends within about five seconds and needs no mpirun.
 # ALSO_UNSANITIZED: some of its tests cannot run under a sanitizer, e.g. those that count or limit memory.
-# NO_LEAK_CHECK: for tests that start MPI jobs; tests/transport/mpi has the reason.
+# NO_LEAK_CHECK: for tests that start MPI jobs; tests/transport/mpi states the reason.
 function(tremula_add_test name)
   cmake_parse_arguments(ARG "SLOW;ALSO_UNSANITIZED;NO_LEAK_CHECK" "LABELS;FOLDER" "SOURCES;LINK;ARGS" ${ARGN})
   string(REPLACE "." "_" target ${name}_test)

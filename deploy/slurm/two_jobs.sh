@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A heterogeneous Slurm job: a producer and a consumer, each with its own nodes and tasks, that find the server through
-# a port file in a folder that all nodes see. For two separate jobs, started in any order, give both the same
+# A heterogeneous Slurm job with a producer and a consumer, each with its own nodes and tasks. They find the server
+# through a port file in a folder that all nodes share. For two separate jobs, started in any order, give both the same
 # TREMULA_SERVER.
 #   sbatch deploy/slurm/two_jobs.sh PRODUCER CONSUMER
 #SBATCH --job-name=two_jobs
@@ -15,7 +15,7 @@ mpi=${SLURM_MPI_TYPE:-pmix}
 
 folder=$(mktemp -d "$SLURM_SUBMIT_DIR/tremula.$SLURM_JOB_ID.XXXXXX")  # mode 0700: it contains the key
 export TREMULA_SERVER=file:$folder/port
-# The server listens only on loopback, unless producer and consumer have more than one node.
+# The server listens only on loopback, unless producer and consumer run on more than one node.
 bind=127.0.0.1
 [ "${SLURM_JOB_NUM_NODES_HET_GROUP_0:-1}-${SLURM_JOB_NODELIST_HET_GROUP_0:-}" = "1-${SLURM_JOB_NODELIST_HET_GROUP_1:-}" ] || bind=0.0.0.0
 tremula serve --bind "$bind" --port 0 --port-file "$folder/port" >"$folder/server.log" 2>&1 &

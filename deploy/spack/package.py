@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spack recipe; deploy/README.md says what has been tested. Copy it into a repository of your own recipes, as
+"""Spack recipe; deploy/README.md states what was tested. Copy it into a repository of your own recipes, as
 packages/tremula/package.py, then run `spack install tremula`. Until there is a release, put the path of the source tree
 into homepage and git."""
 from spack.package import *
