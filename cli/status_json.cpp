@@ -35,7 +35,7 @@ void append(std::string& out, const Message& message, const FieldDescriptor& fie
           depth);
     case FieldDescriptor::CPPTYPE_STRING:
       if (const auto text = value(&R::GetString, &R::GetRepeatedString);
-          field.type() == FieldDescriptor::TYPE_BYTES)  // all byte fields are attributes
+          field.type() == FieldDescriptor::TYPE_BYTES)  // all fields of type bytes are attributes
         out += proto::to_json(proto::decode_attributes(proto::bytes_of(text)));
       else
         out += proto::quoted(text);

@@ -17,7 +17,7 @@ namespace tremula::cli {
 /// Report of one rank to the process that started it. It is in shared memory, so it has no
 /// pointers.
 struct RankReport {
-  double began = 0, ended = 0;  ///< seconds by the machine's clock, for the last measurement
+  double began = 0, ended = 0;  ///< of the last measurement; seconds by the machine's clock
   double latency = 0;           ///< seconds one way, measured by rank 0 of the producers
   std::uint64_t bytes = 0;      ///< payload of all steps measured
   std::uint64_t copied_bytes = 0;

@@ -25,7 +25,7 @@ struct ListedRanks {
 ///        determines what its ranks own
 /// @throws core::Error mismatch if the shapes differ, if an element is on no rank of a side whose
 ///         layout is not partial, or if it is on two ranks of a side whose layout has no copies;
-///         the error names the element and the ranks
+///         the error names the element and, if it is on two ranks, those ranks
 /// Cost: proportional to the runs of all ranks and to the pairs of ranks.
 ListedRanks match_all(const index_calc::Layout& from, const index_calc::Layout& to,
                       std::optional<std::vector<index_calc::IndexList>> producers,

@@ -70,7 +70,7 @@ public:
   /// server: a server that starts later also receives the report.
   /// @param begins  incarnation of the stream whose next step the call begins; 0: none
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
-  /// Ends the presence. After that, no further events arrive.
+  /// Ends the presence. After that, there are no events except those that have already arrived.
   /// @param unless_choosing  whether the server may keep the presence open while a link waits for
   /// provider choices
   /// @return true if the presence is still open

@@ -366,7 +366,7 @@ void SetUp::join_without_end(const wire::Matched& matched) {
   std::string why;
   try {
     session_.run_collectively(
-        [&] {  // as a consumer's open_link does; a producer agrees on opening_terms first
+        [&] {  // a consumer's open_link begins like this; a producer agrees on opening_terms first
           throw Error(Errc::cancelled,
                       fmt::format("stream '{}' was closed before it was linked", matched.stream()));
         });

@@ -29,7 +29,7 @@ void draw(cairo_t* cairo, const Boxes& boxes) {
   const double inset = boxes.line / 2;
   for (const Rect& r : boxes.rects)
     cairo_rectangle(cairo, r.x + inset, r.y + inset, r.width - boxes.line, r.height - boxes.line);
-  // Antialiasing would leave a visible seam between neighbouring boxes.
+  // Antialiasing would leave a visible seam between neighbouring filled boxes.
   cairo_set_antialias(cairo, boxes.line > 0 ? CAIRO_ANTIALIAS_DEFAULT : CAIRO_ANTIALIAS_NONE);
   cairo_set_line_width(cairo, boxes.line);
   if (boxes.line > 0)

@@ -395,9 +395,9 @@ TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
  * TREMULA_OK, TREMULA_NOT_READY or an error. With 0 it does not wait. A call after TREMULA_NOT_READY
  * continues the earlier one; once the stream has its consumers, such calls are no longer collective, and
  * ranks may get different results. Two sides are linked while both are inside such a call: if both poll,
- * one of them should wait for a moment in it rather than pass 0. After a consumer has requested other
- * layouts (tremula_in_redeclare), the calls are collective until the new layouts apply. Once that consumer
- * has taken all earlier steps, the calls wait for it to begin the next step, whatever `seconds` is. */
+ * one of them should wait for a moment in it rather than pass 0. While a request of a consumer for
+ * other layouts (tremula_in_redeclare) is pending, the calls are collective. Once that consumer has taken
+ * all earlier steps, the calls wait for it to begin the next step, whatever `seconds` is. */
 TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
 /* Waits for `seconds`; consumers that join meanwhile are linked and get the steps that the stream keeps
  * for them (keep_steps, kind). Meant for a producer that computes for a long time between two steps, because
@@ -454,8 +454,8 @@ TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
  * waits, at most step_timeout, until they have taken all steps and begin the next one. A consumer that does
  * not begin it loses the stream. Before a consumer begins the next step, it must not wait for something that
  * another consumer derives from that step. If two groups consume from each other, only one of them may call
- * this function at a time. Otherwise the calls fail with TREMULA_DEADLOCK. Consumers that join later find
- * the new layouts; steps that were kept for them (keep_steps) are dropped. Not available for parts
+ * this function at a time. If either rule is broken, the calls fail with TREMULA_DEADLOCK. Consumers that
+ * join later find the new layouts; steps that were kept for them (keep_steps) are dropped. Not available for parts
  * (tremula_out_part), for a state, or with consumers that request steps by time. Refused arguments leave the
  * stream as it was. Collective: all ranks name the same fields, each rank with its own lists where ranks
  * list their elements. */

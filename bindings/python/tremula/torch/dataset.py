@@ -227,7 +227,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
             yield batch
 
     def drawn(self, batch: Any) -> None:
-        """Counts the steps that the "step" of a batch names as given to the training; ``batches`` calls this."""
+        """Counts the steps of a batch, listed in its "step", as given to the training; ``batches`` calls this."""
         if self.deal == "turns":
             if self._turns is None:
                 raise RuntimeError("expected batches(loader), which knows how many workers there are, or iter(dataset)")

@@ -74,7 +74,7 @@ class Reading:
         return stream.field(self.name, self.kind, layout)
 
     def _mine(self, link: Link, place: Place) -> Optional[Box]:
-        """Returns this rank's part of the link's target; None if they are disjoint."""
+        """Returns the part of the link's target that this rank holds; None if it holds none of it."""
         held = boxes_of(place.layout, self._ranks)[self._rank]
         if held is None:
             raise ValueError(f"tensor '{link.tensor}': expected a layout in which each rank holds one box, because "
