@@ -125,7 +125,7 @@ private:
   /// Returns what the server knows about missing links. Once the call's time is over, waits at most
   /// one more second, and returns an empty answer if the server does not reply.
   wire::Explained explain(const Wait& wait, bool is_served);
-  /// Returns whether the time limit of a step has passed since the first call, which sets `until`.
+  /// Sets `until` to the end of a step's time limit if it is empty. Returns whether `until` has passed.
   bool lasts_a_step(std::optional<core::Deadline>& until) const;
   void carry_out(const wire::ToClient& event);
   void join_without_end(const wire::Matched& matched);

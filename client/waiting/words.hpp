@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the ranks of a group agree when no rank may wait for another inside a call. Each rank says its word for
-// a round once, in whatever call it is, and later gets the result, which is the same on all ranks:
+// a round once, whatever call it is in, and later gets the result, which is the same on all ranks:
 //
 //     rank 1   says 'lost'        goes on, comes back: nothing yet         gets 'lost'
 //     rank 2          says 'whole', waits                                  gets 'lost'

@@ -22,8 +22,8 @@ inline constexpr int in_variable = 21;         ///< OASIS_In
 
 class Coupler {
 public:
-  /// Splits `world` by component name. Collective over `world`. Initialises MPI if necessary;
-  /// terminate() then finalises it.
+  /// Splits `world` by component name. Collective over `world`. Initialises MPI if necessary, in
+  /// which case terminate() finalises it.
   /// @param world       nullopt for MPI_COMM_WORLD
   /// @param is_coupled  false if the component exchanges nothing; its calls then do nothing
   Coupler(const std::string& component, std::optional<MPI_Fint> world, bool is_coupled);

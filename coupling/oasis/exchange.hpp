@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two ends of an entry of the configuration: the source puts, and the target gets. Each entry
-// is one stream, with a step for each coupling time. A bundle is several fields of the stream.
+// is one stream, whose steps carry the coupling times. A bundle is several fields of the stream.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 
@@ -50,7 +50,8 @@ void inquire_put(const Entry& entry, Seconds runtime, Seconds date, int& info);
 /// Returns the layout of the field, which lists the points of this rank.
 Layout layout_of(const FieldEnd& end, bool may_have_copies);
 
-/// The sending end, in the component that computes the field. All calls are collective over it.
+/// The sending end, in the component that computes the field. All calls are collective over that
+/// component.
 class Source {
 public:
   Source(Session& session, const FieldEnd& end);

@@ -87,7 +87,7 @@ std::int64_t number_at(const Line& line, std::size_t place, const std::string& w
                    place < line.words.size() ? line.words[place] : "none"));
 }
 
-/// Returns the number in a word, in any form that Fortran reads, e.g. 2., -1.5e3 or 1.0D0.
+/// Returns the number in a word, in a form that Fortran reads, e.g. 2., -1.5e3 or 1.0D0.
 std::optional<double> real_in(std::string word) {
   std::ranges::replace_if(
       word, [](char letter) { return letter == 'd' || letter == 'D'; }, 'e');

@@ -79,7 +79,7 @@ private:
   std::vector<Area> source_areas_, destination_areas_;
   std::uint64_t hash_of_mask_ = 0;  // over this rank's elements of the destination that take part
   std::uint64_t hash_of_all_ = 0;   // over those in this rank's block of the destination's grid
-  ExactSum area_of_block_;          // sum of the areas of that block's elements
+  ExactSum area_of_block_;          // sum of the areas of the same elements
   double whole_area_ = 0;           // area of the destination
   double share_ = 1;                // converts the source's integral to the destination's
 };

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The files that `cmake --install` installs:
-#   lib/libtremula.so        one library with all rooms inside, which shows only the C interface and needs no MPI
+#   lib/libtremula.so        one library with all rooms inside, which exports only the C interface and needs no MPI
 #   lib/libtremula_mpi.so    the calls that take a communicator (tremula_mpi.h), if there is MPI
 #   lib/libtremula_ofi.so    the code that calls libfabric; libtremula.so and tremula load it when a link needs it
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK, as Tremula implements them, if there is MPI

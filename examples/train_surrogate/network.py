@@ -11,7 +11,7 @@ from torch import nn
 
 CHANNELS = 16
 LAYERS = 4  # convolutions that the wave passes through; each reaches one cell farther
-MARGIN = 5  # cells that an effect reaches: 3 through the waves after the first gate, and 2 more through the depths
+MARGIN = 5  # how many cells away a result is affected: 3 by the waves after the first gate, and 2 more by the depths
 FEATURES = 4  # number of features of a cell of the sea floor
 
 

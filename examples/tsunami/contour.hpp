@@ -48,7 +48,7 @@ inline std::vector<Line> contour(const std::vector<float>& field, Index rows, In
             static_cast<double>(a.column) + part * static_cast<double>(b.column - a.column),
             static_cast<double>(a.row) + part * static_cast<double>(b.row - a.row)};
       }
-      // Two crossings make one line. The four crossings of a saddle make two, in either pairing.
+      // Two crossings make one line. The four crossings of a saddle make two; either pairing will do.
       for (std::size_t pair = 0; pair + 1 < count; pair += 2) {
         found.push_back({crossings[pair], crossings[pair + 1]});
       }

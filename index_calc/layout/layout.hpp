@@ -90,8 +90,8 @@ struct Changing {
   friend bool operator==(const Changing&, const Changing&) = default;
 };
 
-/// States which rank owns which element, and how each owner stores its part. A value that can be
-/// compared, copied and sent. It is valid if it comes from parse, from_scalapack, another layout
+/// States which rank owns which element, and how each owner stores its part. It is a value: it can
+/// be compared, copied and sent. It is valid if it comes from parse, from_scalapack, another layout
 /// (selected, permuted, relabeled) or the wire; pass a layout that is filled in by hand to
 /// validate(). All other functions take valid layouts.
 ///

@@ -40,9 +40,9 @@ typedef struct tremula_weights tremula_weights;
  *   source_shape  extents of the source array, e.g. [90, 180], with as many elements as the file's source
  *                 grid. Default: the extents that the file gives for that grid, in the order that `order`
  *                 specifies; one dimension if `destination` has one dimension.
- *   normalize     fracarea: each row is a mean over the covered part of the element, so that a constant
- *                 stays constant. destarea: each row is a mean over the whole element, so that the integral
- *                 is kept. Default: as in the file.
+ *   normalize     fracarea: each row computes a mean over the covered part of the element, so that a
+ *                 constant stays constant. destarea: each row computes a mean over the whole element, so
+ *                 that the integral is kept. Default: as in the file.
  *   missing       a number or .nan: source elements with this value, or with this value rounded to single
  *                 precision, are left out. The sum of the other elements of a row is multiplied by (sum of
  *                 all weights of the row) / (sum of the weights of these other elements).
@@ -50,12 +50,12 @@ typedef struct tremula_weights tremula_weights;
  *                 are all missing. Default: such an element is left unchanged.
  *   conserve      global: the difference between the integrals over the two grids is spread evenly over the
  *                 destination. positive: the destination is multiplied by the ratio of the integrals.
- *                 balanced, balanced_positive: as global and positive, but the integral over the source is
- *                 first multiplied by (area of the destination) / (area of the source), so that both grids
- *                 have the same mean. none: the default. The integrals are over the elements that the
- *                 file's masks keep. On the destination, only elements that have weights are counted, or
- *                 with `fill: 0` all elements, as in OASIS. `destination` must have each of the counted
- *                 elements on exactly one rank.
+ *                 balanced, balanced_positive: as global and positive respectively, but the integral over
+ *                 the source is first multiplied by (area of the destination) / (area of the source), so
+ *                 that both grids have the same mean. none: the default. The integrals are over the
+ *                 elements that the file's masks keep. On the destination, only those that have weights
+ *                 are counted or, with `fill: 0`, all of them, as in OASIS. `destination` must have each of
+ *                 the counted elements on exactly one rank.
  * destination: a layout of the session's ranks, without partial sums (sum=).
  * Collective over the session. TREMULA_MISMATCH: ranks read different files or options, or a shape does not
  * fit the file. TREMULA_INVALID_ARGUMENT: the file or an option cannot be read, or the layout is for

@@ -11,7 +11,7 @@
 
 namespace tremula {
 
-/// Keeps other threads out of the NetCDF library while the object exists: see tremula_netcdf_lock.
+/// Keeps the other threads of this process out of the NetCDF library while the object exists: see tremula_netcdf_lock.
 class NetcdfLock {
 public:
   NetcdfLock() { tremula_netcdf_lock(); }
