@@ -72,7 +72,7 @@ Limits limits_of(const Config& config) {
   return limits;
 }
 
-/// Returns `limits` with a number of connections: unless it is set, as many as the limit of open
+/// Returns `limits` with the number of connections set: if it was 0, as many as the limit on open
 /// files and, with TLS, the memory allow.
 Limits with_connections(Limits limits, bool with_tls) {
   rlimit files{};

@@ -105,7 +105,7 @@ public:
   /// @param of_source  one for each sink; empty if this rank is not a source
   /// @return           one from each source; empty if this rank is not a sink
   virtual std::vector<Bytes> forth(std::vector<Bytes> of_source) = 0;
-  /// Carries messages from every sink to every source, with arguments and result as for forth().
+  /// Carries messages from every sink to every source, as forth() does with the sides swapped.
   virtual std::vector<Bytes> back(std::vector<Bytes> of_sink) = 0;
 };
 

@@ -38,8 +38,8 @@ TREMULA_MOVE_LINES(copy_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_store
 // NOLINTEND(bugprone-macro-parentheses)
 
 /// Returns the size of the second-level cache; 0 if the processor does not state it. In a virtual
-/// machine each query takes some microseconds, so the first query uses the number that this cache
-/// nearly always has.
+/// machine each query takes some microseconds, so the number that this cache nearly always has is
+/// queried first.
 std::size_t second_cache_bytes() {
   constexpr unsigned intel = 4, amd = 0x8000001D;
   for (const unsigned leaf : {intel, amd}) {

@@ -7,7 +7,7 @@
 // dimension fastest; column: first dimension fastest). Both sides use the producer's storage order.
 //
 // For all functions:
-// @param element_bytes  >= 1; 1, 2, 4, 8 and 16 have kernels of their own
+// @param element_bytes  >= 1; 1, 2, 4, 8 and 16 have their own kernels
 // @param tuning         which kernels are used: by default those that suit this processor; no
 // result depends on it
 // @throws core::Error invalid_argument, before anything is moved, if a buffer is smaller than its

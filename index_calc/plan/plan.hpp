@@ -130,7 +130,7 @@ private:
 /// describe the same global elements in the same order. No communication is needed.
 /// @pre both layouts are valid
 /// @param role   matters only if a side has copies
-/// @param hosts  matter only if both sides have copies; both sides must pass the same numbers
+/// @param hosts  matter only if both sides have copies; both sides must use the same numbers
 /// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
 /// does
 ///

@@ -178,8 +178,8 @@ Index owning_ranks(const Layout& layout, const BlockSide& side) {
   return ranks;
 }
 
-/// Bounds the number of boxes that a rank holds and of rows of other ranks' blocks, so that a plan
-/// takes at most a few hundred megabytes. The result depends only on both layouts, so it is the
+/// Bounds the number of boxes that a rank holds and the number of rows of other ranks' blocks, so
+/// that a plan takes at most a few hundred megabytes. The result depends only on both layouts, so it is the
 /// same on all ranks of both sides.
 void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
                  const BlockSide& there) {

@@ -165,7 +165,7 @@ private:
     return some[100];
   }
 
-  /// Sets the prices by an auction (step 1). Each row bids for its best column, `step` more than the
+  /// Sets the prices by an auction, as described above. Each row bids for its best column, `step` more than the
   /// column is worth to it, until all rows have seats; then all rows bid again with a smaller step. A
   /// column sells its cheapest seat. In the end, the lowest price is 0 and no row has a seat.
   void auction() {

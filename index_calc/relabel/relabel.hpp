@@ -47,7 +47,7 @@ Places one_job(Rank size);
 /// section 3.
 struct CostTable {
   Places at;
-  Rank places = 0;                        ///< number of places; all places in `at` are less
+  Rank places = 0;                        ///< number of places; all places in `at` are below it
   std::vector<double> latency, per_byte;  ///< in any unit; shape: [place of p, place of j]
 };
 
@@ -77,7 +77,7 @@ Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places
 
 /// Finds the relabeling with the lowest cost according to a table. It is exact up to the rounding
 /// of costs: differences are compared in 60 bits.
-/// @throws core::Error as the function above does, and invalid_argument if the table has a
+/// @throws core::Error as the function above does, and invalid_argument if the table has the
 /// wrong shape or an entry is not finite
 /// Cost: two multiplications for each combination of a label, a place that sends to it and a place of the
 /// table, then an assignment with an entry for each label and place of a consumer. Memory: 20 bytes for

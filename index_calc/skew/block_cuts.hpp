@@ -49,7 +49,7 @@ public:
       return static_cast<Index>((Wide{number_} * (Wide{element} + 1) - 1) / extent_);
     return static_cast<Index>((Wide{element} + cut_) / number_);
   }
-  /// Calls visit(b) for the blocks that have elements in [first, end), in ascending order. A division
+  /// Calls visit(b) for the blocks that have elements in [first, end), in ascending order. block_of()
   /// finds the first block; each further block is the next one that is not empty.
   template <class Visit>
   void for_each_between(Index first, Index end, Visit&& visit) const {

@@ -42,8 +42,8 @@ public:
   Index elements(const OwnerCoords& owner) const;
 
   /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending order.
-  /// Cost: proportional to the number of these blocks, plus the number of blocks along all dimensions but
-  /// the last that may belong to these coordinates.
+  /// Cost: proportional to the number of these blocks, plus the number of rows that may contain one of
+  /// them. A row consists of all blocks with the same numbers along all dimensions but the last.
   template <class Visit>
   void for_each_block(const OwnerCoords& owner, Visit&& visit) const {
     for_each_row(owner, [&](BlockNumbers numbers, Index, std::span<const Block> blocks) {

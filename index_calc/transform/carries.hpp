@@ -21,7 +21,8 @@ public:
   /// Records that the sum at an address is `carry` times `modulus` more than the element.
   void add(const std::byte* at, Wide carry, Wide modulus, Read read);
   /// Checks that all sums fit, and forgets all carries.
-  /// @throws core::Error mismatch if a sum does not fit, naming the number of such sums and that at the lowest address
+  /// @throws core::Error mismatch if a sum does not fit, stating how many sums do not fit and the sum at the
+  ///         lowest address
   void settle();
   void clear() noexcept { carries_.clear(); }
 

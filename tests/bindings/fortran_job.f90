@@ -1,6 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! fortran_job: one MPI job whose ranks move a matrix from rows to columns and transpose it. Then rank 0 sends the other
-! ranks a stream, in sessions over communicators of mpi_f08 and of mpi. Needs at least two ranks.
+! ranks a stream, in sessions over communicators of mpi_f08; last, all ranks open a session over a communicator of mpi.
+! Needs at least two ranks.
 program fortran_job
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64

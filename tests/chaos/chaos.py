@@ -312,7 +312,7 @@ class World:
             require(words in error, f"expected '{words}' in the error of another version, found: {error}")
 
     def slow_consumer(self):
-        """Makes a rank of the victim sleep until the queue is full and all ranks wait: no step may be dropped."""
+        """Makes a rank of the victim sleep while the queue fills and all ranks wait: no step may be dropped."""
         self.dice.choice(self.victim.ranks).send(f"sleep {self.dice.uniform(0.5, 1.5):.2f}")
 
     def restart_server(self):

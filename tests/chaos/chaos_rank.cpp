@@ -154,7 +154,7 @@ private:
   }
 
   /// Redeclares the fields with the parts of the next turn.
-  /// @return false if both sides have not yet rejoined a restarted server
+  /// @return false if a restarted server does not know both sides yet
   template <auto Redeclare, class Stream>
   bool deal(Stream* stream) {
     const std::vector<LocalField>& next = dealt_[++turns_ % dealt_.size()];

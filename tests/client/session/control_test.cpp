@@ -271,7 +271,8 @@ TEST(Counters, ContinueInTheNextHeartbeat) {
   const core::Log log("test", core::LogLevel::off);
   Control control({server.address(), "test"}, hello_of("ocean"), Deadline::after(patience_seconds),
                   log);
-  std::set<std::pair<std::string, std::uint64_t>> left;  // a stream, and the link of a lag or 0
+  // Not yet sent: a stream, and the link of a lag or 0.
+  std::set<std::pair<std::string, std::uint64_t>> left;
   wire::Counters counters;
   for (int stream = 0; stream < 9000; ++stream) {
     counters.set_stream(fmt::format("s{}", stream));

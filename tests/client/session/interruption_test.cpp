@@ -153,7 +153,7 @@ TEST(Interruption, FreesAStreamFromInside) {
   EXPECT_EQ(tremula_in_begin_step(context.in), TREMULA_INTERRUPTED);
   EXPECT_EQ(context.asked, 1);
   EXPECT_EQ(context.closed, TREMULA_INVALID_ARGUMENT);
-  EXPECT_EQ(tremula_session_close(context.session), TREMULA_OK);  // because the stream is released
+  EXPECT_EQ(tremula_session_close(context.session), TREMULA_OK);  // the stream was released
 }
 
 // The server has ended before the session subscribes to the stream.
