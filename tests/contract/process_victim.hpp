@@ -15,7 +15,7 @@ using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
 /// Returns the first offer of `transport`, or the first choice of that offer if it has choices.
 std::string first_way(transport::Transport& transport);
 
-/// Starts this program a second time, as the peer of a link, to run `traffic`.
+/// Starts another process of this program, as the peer of a link, to run `traffic`.
 std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Traffic traffic);
 
 /// Runs as the victim if start_victim has started this program.

@@ -12,8 +12,8 @@
 
 namespace tremula::coupled {
 
-/// How long a test waits for an expected event; ample, for busy machines. The text of an error shows
-/// whether the event occurred in time: an error caused by the job's own deadline says so.
+/// How long a test waits for an expected event, however busy the machine is. The text of an error
+/// shows whether the event occurred in time: an error caused by the job's own deadline says so.
 inline constexpr double patience_seconds = 90;
 
 /// One line that a rank has written (coupled_actor.cpp explains it).

@@ -2,7 +2,8 @@
 // coupled_circle --group G --opens "put y" --acts "put x get y sleep 2 await F make F" --session YAML:
 // one rank of a job that puts and gets 64 numbers per step. `opens`: streams to declare at the
 // beginning; other streams are declared when first used. await F: wait for file F; make F: create it.
-// Writes a line after each act. An error ends the rank, which then writes the error's status and text.
+// Writes a line after each act. If a call fails, writes a line with the status and the text of the
+// error, and ends immediately.
 #include <unistd.h>
 
 #include <filesystem>

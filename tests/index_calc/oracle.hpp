@@ -51,7 +51,7 @@ inline Dealt deal(const Distribution& d) {
 inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
                                                     const Dealt& theirs) {
   std::map<Index, std::vector<Segment>> lists;
-  Index previous = -1;  // owner there of the previous element; -1 if not mine
+  Index previous = -1;  // owner in `theirs` of the previous element; -1 if not mine
   for (std::size_t i = 0; i < mine.owner.size(); ++i) {
     if (mine.owner[i] != me) {
       previous = -1;

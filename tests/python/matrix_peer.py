@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """matrix_peer.py produce|consume LAYOUT STEPS [mpi|quick]: matrix_peer.cpp in Python. mpi: uses a communicator of
-mpi4py. quick: is a peer of the quick start, whose steps have no time."""
+mpi4py. quick: acts as a peer of the quick start, whose steps have no time."""
 import sys
 
 import numpy as np

@@ -20,8 +20,8 @@ LINE = Layout.block((8,), (1,))
 
 
 def alone(test):
-    """Runs a test with its own session in a separate process. The first failure ends it, because failures that a
-    subtest records there would be lost."""
+    """Runs a test with its own session in a separate process. The first failure ends the test, because failures
+    that a subtest records there would be lost."""
 
     def run(self):
         with mock.patch.object(self, "subTest", lambda **_: contextlib.nullcontext()):

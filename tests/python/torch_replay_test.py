@@ -81,8 +81,7 @@ class Replay(unittest.TestCase):
         self.assertTrue(all(170 < counts[n] < 330 for n in range(40)), counts)
 
     def test_reservoir_keeps_the_smallest_priorities(self):
-        """The buffer keeps the samples with the smallest priorities that fit together, whatever their order and
-        sizes."""
+        """The buffer keeps the samples with the smallest priorities, as many as fit, whatever their order and sizes."""
         rng = random.Random(SEED)
         for trial in range(50):
             sizes = [rng.randrange(1, 30) for _ in range(60)]

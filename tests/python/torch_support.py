@@ -129,7 +129,7 @@ class Jobs:
 
 
 def wait_until(is_so, processes=(), seconds=60):
-    """Waits until is_so(). Raises AssertionError if one of the processes ends first, or after `seconds`."""
+    """Waits until is_so() is true. Raises AssertionError if one of the processes ends first, or after `seconds`."""
     until = time.monotonic() + seconds
     while not is_so():
         for process in processes:

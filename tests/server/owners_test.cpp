@@ -570,7 +570,8 @@ TEST_F(SealedLinks, LeaveAGroupNameToALongTimeHolder) {
   expect_refusal(ocean, hello(ocean, "ocean", 4));
 }
 
-// A seal is valid for only one name and one time, and a job that has one of the keys cannot make it.
+// A seal is valid for only one name and one time, and a job cannot make one, even if it has one of the
+// keys.
 TEST_F(SealedLinks, GiveNoGroupNameToAWrongSeal) {
   say_hello(after, squatter, "ocean", 0);
   wire::ToServer claim = hello(viewer, "ocean", 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to `tremula status`, and the counters from heartbeats in it.
+// Tests the answer to `tremula status`, including the counters that heartbeats report.
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 

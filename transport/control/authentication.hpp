@@ -88,8 +88,8 @@ private:
 
 /// Returns the answer that a server without a key gives to an opening.
 core::Bytes refusal_without_key();
-/// Returns the answer that a server with TLS gives to a connection without TLS. It is sent in a plain
-/// frame.
+/// Returns the answer that a server gives to a connection on which only one of the two ends speaks
+/// TLS. It is sent in a plain frame.
 core::Bytes refusal_without_tls();
 /// Returns why a server has refused a session, for example a missing key or missing TLS.
 core::Error error_of_refusal(core::BytesView payload);

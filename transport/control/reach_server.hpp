@@ -18,7 +18,7 @@ namespace tremula::transport {
 struct ServerName {
   std::string text;       ///< "host:port", or "file:PATH" of the server's port file
   std::string from;       ///< "TREMULA_SERVER", "--server" and so on
-  core::KeySource key{};  ///< if it names no key, that of the port file or of the port is used
+  core::KeySource key{};  ///< if it names no key: the key next to the port file, or of the port
   TlsTrust tls{};         ///< how to recognize its certificate; for `ServerAttempt` to use
 };
 

@@ -112,7 +112,7 @@ private:
   std::uint64_t credit_ = window_bytes;
   std::size_t serves_ = 0;    // reads by the peer that are being served
   bool awaits_room_ = false;  // the socket takes no more for now
-  bool is_armed_ = false;     // epoll reports when it takes more
+  bool is_armed_ = false;     // epoll reports when the socket takes more
   bool is_broken_ = false;    // writing has failed; bytes that the peer has sent are still read
 
   Fifo<Operation> posted_;

@@ -28,7 +28,8 @@ class Proof : public ::testing::TestWithParam<World::Way> {};
 INSTANTIATE_TEST_SUITE_P(Transports, Proof,
                          ::testing::Values(World::Way::local, World::Way::loopback));
 
-// The two sides store the elements in different places; only the element numbers are the same.
+// 2 producer ranks and 3 consumer ranks store the elements in different places; only the element
+// numbers are the same.
 TEST_P(Proof, CountsBytesThatArriveUnchanged) {
   ProvedWorld world(GetParam());
   constexpr int steps = 3;

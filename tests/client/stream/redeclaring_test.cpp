@@ -272,7 +272,8 @@ TEST(RedeclaringAlone, SetsUpAllLinksWhileTheServerIsAway) {
   World world;
   world.step_timeout = 60;
   world.stop_server();
-  world.start_server();  // the first has no number: its sessions carry nothing over
+  // The first server has no number, so its sessions carry nothing over to the next server.
+  world.start_server();
   std::once_flag has_gone;
   std::thread comes_back;
   world.other_way = [&] {
@@ -393,7 +394,8 @@ TEST(RedeclaringAlone, RefusalLeavesTheStreamUnchanged) {
 TEST(RedeclaringAlone, ContinuesAfterAServerRestart) {
   World world(8192, World::Way::local);
   world.stop_server();
-  world.start_server();  // the first has no number: its sessions carry nothing over
+  // The first server has no number, so its sessions carry nothing over to the next server.
+  world.start_server();
   const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
   std::atomic<bool> is_again = false, has_step = false;
   const auto is_soon = [](const std::atomic<bool>& what) {

@@ -3,7 +3,7 @@
 // Coupled runs of two components that oasis_toy.f90 implements, and an oracle. The oracle knows
 // which points a rank holds, because it has distributed them. It works from the definition in the
 // manual of OASIS3-MCT: at time t, the target gets the transformation of all values that the source
-// has put since the last coupling date before t - lag.
+// has put in the coupling period that ends with date t - lag.
 #include <cstdint>
 #include <filesystem>
 #include <map>

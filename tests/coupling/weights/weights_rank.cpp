@@ -7,8 +7,8 @@
 // TYPE is the type of the consumer, or CONSUMER/PRODUCER. FOLDER/NAME.values, if it exists, contains the values
 // that the producer puts: doubles, shape [steps][elements].
 //
-// A layout is a text, or `points shape=... seed=... [mask=FILE]`, which distributes every element that is not
-// masked to the ranks, in an order that the seed determines.
+// A layout is a text, or `points shape=... seed=... [mask=FILE]`, which distributes all unmasked elements to
+// the ranks, in an order that the seed determines.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>

@@ -174,7 +174,7 @@ TEST(SmallFloats, AreTheNearestToIntegersAndToEachOther) {
         random.in(0, 63));
     naturals.push_back(static_cast<std::uint64_t>(integers.back()));
   }
-  // At and next to the middle of two bf16, closer to it than a double can represent.
+  // The middle between two bf16, and its neighbours, which a double cannot distinguish from it.
   for (const std::int64_t low : {std::int64_t{0x8080} << 47, std::int64_t{0x8180} << 46})
     for (const std::int64_t more : {-1, 0, 1}) {
       integers.push_back((low >> 1) + more);

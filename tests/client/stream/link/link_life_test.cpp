@@ -535,8 +535,9 @@ TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
         put(s, out);
         if (s.rank() == 0) {
           await([&] { return has_left.load(); });
-          sleep_for(
-              0.5);  // until both ranks know that it left and rank 0 knows the second consumer
+          // Until both ranks know that the first consumer has left, and rank 0 knows that the second
+          // one is there.
+          sleep_for(0.5);
         }
         is_begun = is_begun || s.rank() == 1;
         for (int step = 0; step < 2; ++step) put(s, out);
@@ -696,7 +697,7 @@ TEST_P(InAStep, ExceptionOfOneRankEndsItOnBothSides) {
         play(s, [&](bool is_culprit) {
           OutStream out(s, "s", {.wait_for_consumers = wait_for_consumers});
           out.declare(field(producers));
-          if (wait_for_consumers == 0)  // peer_statistics() is equal on all ranks
+          if (wait_for_consumers == 0)  // ends after the same step on all ranks
             while (out.peer_statistics().empty()) put(s, out);
           const auto first = out.statistics().steps;
           while (!is_culprit || out.statistics().steps < first + 3) put(s, out);
