@@ -55,7 +55,7 @@ start() {
 await() {
   local tenths=0
   until [[ -s $1 ]]; do
-    kill -0 "$3" 2>/dev/null || fail "$2 ended at once:"$'\n'"$(cat "$4")"
+    kill -0 "$3" 2>/dev/null || fail "$2 ended immediately:"$'\n'"$(cat "$4")"
     [[ $((tenths += 1)) -le 300 ]] || fail "expected $2 within 30 s, found no $1"
     sleep 0.1
   done

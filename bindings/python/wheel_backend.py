@@ -56,7 +56,7 @@ def _run(*command: object) -> None:
 
 def built() -> Path:
     folder = ROOT / "build" / "wheel" / "release"
-    text = f"tremula: compiles the library in {folder}: this takes minutes the first time, less later"
+    text = f"tremula: compiling the library in {folder}; the first build takes minutes, later ones less"
     print(text, file=sys.stderr, flush=True)
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DTREMULA_BUILD_TESTS=OFF", "-DTREMULA_BUILD_EXAMPLES=OFF",
                "-DTREMULA_WITH_FORTRAN=OFF", "-DTREMULA_WITH_CAIRO=OFF"]  # Cairo needs the libraries of X

@@ -184,7 +184,8 @@ private:
     }
     for (int i = 0; options_.computes && i < computing_steps; ++i, ++step) take();
     if (options_.computes) part_.verify(step - 1);
-    if (in.begin_step()) throw Error(Errc::internal, "the stream does not end");
+    if (in.begin_step())
+      throw Error(Errc::internal, "expected the end of the stream, found another step");
     in.close();
   }
   std::uint64_t lockstep_steps() const {

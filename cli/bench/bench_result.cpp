@@ -45,8 +45,8 @@ std::string bench_text(const BenchOptions& options, const BenchResult& r) {
   std::string out = fmt::format(
       "{} producers to {} consumers over {}, {} a step, {} steps, every element of each verified\n"
       "step            {:>10}   {:>12}\n"
-      "memcpy          {:>10}   {:>12}   {:.2f} of it reached\n"
-      "raw transport   {:>10}   {:>12}   {:.2f} of it reached\n"
+      "memcpy          {:>10}   {:>12}   reached {:.2f} of it\n"
+      "raw transport   {:>10}   {:>12}   reached {:.2f} of it\n"
       "copies made of each byte {:.2f}\n",
       options.producers, options.consumers, r.transport, bytes_text(bytes), options.steps,
       fmt::format("{:.3f} ms", r.step_seconds * 1e3), rate(r.step_seconds),

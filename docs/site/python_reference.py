@@ -19,10 +19,11 @@ WIDTH = 120
 INTRODUCTION = """\
 # Python
 
-The names that `tremula` and `tremula.torch` export, with their docstrings, from which `docs/site/python_reference.py`
-makes this page. [From NumPy to training](../../bindings/python/TEN_MINUTES.md) is the way in, and
-[tremula.h](../../client/include/tremula/tremula.h), whose words the package keeps, says at length what the keys of
-sessions and streams mean. *Collective*: every rank of the group makes the call.
+This page lists the names that `tremula` and `tremula.torch` export, with their docstrings;
+`docs/site/python_reference.py` generates it. To begin, read
+[From NumPy to training](../../bindings/python/TEN_MINUTES.md).
+[tremula.h](../../client/include/tremula/tremula.h) uses the same words and describes the keys of sessions and streams
+in detail. *Collective*: every rank of the group makes the call.
 """
 
 # Every exported name, in the order of the page; a test compares them with __all__.

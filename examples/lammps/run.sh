@@ -8,11 +8,11 @@ usage() {
   cat <<TEXT
 usage: $0 [BUILD_FOLDER [OUTPUT_FOLDER]]
   BUILD_FOLDER   where Tremula and its examples are built (build/release)
-  OUTPUT_FOLDER  where the tables and logs go (BUILD_FOLDER/lammps)
+  OUTPUT_FOLDER  where the tables and logs are written (BUILD_FOLDER/lammps)
 environment:
   TREMULA_TRANSPORT  auto (the default), local, tcp or ofi
-  LAMMPS_TIMESTEPS   timesteps that are analysed, every 50th of them (1000)
-  LAMMPS_DEADLINE    seconds after which everything is ended (600)
+  LAMMPS_TIMESTEPS   number of timesteps to run; every 50th is analysed (1000)
+  LAMMPS_DEADLINE    seconds after which all programs are stopped (600)
 TEXT
 }
 [[ ${1:-} != --help ]] || { usage; exit 0; }

@@ -9,10 +9,10 @@ usage() {
   cat <<END
 usage: $0 [BUILD_FOLDER [OUTPUT_FOLDER]]
   BUILD_FOLDER   where Tremula and its examples are built (build/release)
-  OUTPUT_FOLDER  where the pictures and the logs go (BUILD_FOLDER/live_plot)
+  OUTPUT_FOLDER  where the pictures and the logs are written (BUILD_FOLDER/live_plot)
 environment:
   TSUNAMI_MINUTES     size of a cell in arc-minutes: 5 (the default), 10 or 20
-  LIVE_PLOT_DEADLINE  seconds after which everything is ended (600)
+  LIVE_PLOT_DEADLINE  seconds after which all programs are stopped (600)
   TREMULA_PYTHON      a Python that has NumPy and matplotlib (/usr/bin/python3)
 END
 }

@@ -13,7 +13,7 @@ if ! (cd / && "$python" -c "import tremula; tremula.version()") 2>/dev/null; the
   export TREMULA_LIBRARY=${TREMULA_LIBRARY:-$(cd "$build/lib" && pwd)/libtremula.so}
 fi
 "$python" -c "import $needs" 2>"$output/packages.log" ||
-  fail "expected a Python with $needs, found $(tail -n 1 "$output/packages.log"); name another one in TREMULA_PYTHON"
+  fail "expected a Python with $needs, found $(tail -n 1 "$output/packages.log"); name another in TREMULA_PYTHON"
 
 start_tsunami() {
   start_server

@@ -8,10 +8,10 @@ usage() {
   cat <<TEXT
 usage: $0 [BUILD_FOLDER [OUTPUT_FOLDER]]
   BUILD_FOLDER   where Tremula and its examples are built (build/release)
-  OUTPUT_FOLDER  where the results, the map and the logs go (BUILD_FOLDER/ocean_atmosphere)
+  OUTPUT_FOLDER  where the results, the map and the logs are written (BUILD_FOLDER/ocean_atmosphere)
 environment:
   OCEAN_DAYS      days, an even number (60)
-  OCEAN_DEADLINE  seconds after which everything is ended (600)
+  OCEAN_DEADLINE  seconds after which all programs are stopped (600)
   OCEAN_PYTHON    a Python that has NumPy, SciPy and matplotlib (/usr/bin/python3)
 TEXT
 }

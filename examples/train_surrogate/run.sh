@@ -9,12 +9,12 @@ usage() {
   cat <<END
 usage: $0 [BUILD_FOLDER [OUTPUT_FOLDER [OPTION...]]]
   BUILD_FOLDER   where Tremula and its examples are built (build/release)
-  OUTPUT_FOLDER  where the picture and the logs go (BUILD_FOLDER/train_surrogate)
+  OUTPUT_FOLDER  where the picture and the logs are written (BUILD_FOLDER/train_surrogate)
   OPTION         options of train.py, e.g. --steps 100
 environment:
   TSUNAMI_MINUTES     size of a cell in arc-minutes: 20 (the default) or 10
   SURROGATE_RANKS     number of ranks of the training (2)
-  SURROGATE_DEADLINE  seconds after which everything is ended (600)
+  SURROGATE_DEADLINE  seconds after which all programs are stopped (600)
   TREMULA_PYTHON      a Python that has NumPy, PyTorch and matplotlib (/usr/bin/python3)
 END
 }

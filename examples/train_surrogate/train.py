@@ -36,9 +36,10 @@ MEMORY = 64 << 20  # bytes of samples that a rank keeps, out of all that it has 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("."), help="folder of the picture")
-    parser.add_argument("--summary", type=Path, help="summary of the producer: every step's hash is compared with it")
+    parser.add_argument("--summary", type=Path,
+                        help="the producer's summary, whose hashes are compared with those of all steps")
     parser.add_argument("--cell-minutes", type=int, choices=(10, 20), default=20, help="size of the producer's cells")
-    parser.add_argument("--steps", type=int, default=pacific.STEPS, help="steps to take before it leaves the stream")
+    parser.add_argument("--steps", type=int, default=pacific.STEPS, help="number of steps to take from the stream")
     parser.add_argument("--updates", type=int, default=1, help="updates of the weights for each step learned from")
     parser.add_argument("--factor", type=float, default=4, help="how many times larger persistence's error must be")
     parser.add_argument("--seed", type=int, default=2011)

@@ -8,11 +8,11 @@ usage() {
   cat <<EOF
 usage: $0 [BUILD_FOLDER [OUTPUT_FOLDER]]
   BUILD_FOLDER   where Tremula and its examples are built (build/release)
-  OUTPUT_FOLDER  where the pictures, summaries and logs go (BUILD_FOLDER/tsunami)
+  OUTPUT_FOLDER  where the pictures, summaries and logs are written (BUILD_FOLDER/tsunami)
 environment:
   TREMULA_TRANSPORT  auto (the default), local, tcp, ofi or mpi
   TSUNAMI_MINUTES    size of a cell in arc-minutes: 5 (the default), 10 or 20
-  TSUNAMI_DEADLINE   seconds after which everything is ended (600)
+  TSUNAMI_DEADLINE   seconds after which all programs are stopped (600)
 EOF
 }
 [[ ${1:-} != --help ]] || { usage; exit 0; }

@@ -30,11 +30,10 @@ void validate_one(const Splits& d) {
   check(!d.bounds.empty(), "expected bounds that begin with 0, found none");
   check(d.bounds.front() == 0, "expected bounds that begin with 0, found {}", d.bounds.front());
   for (std::size_t i = 1; i < d.bounds.size(); ++i)
-    check(
-        d.bounds[i - 1] < d.bounds[i],
-        "expected bounds that increase, found {} after {}; leave empty intervals and their owners "
-        "out",
-        d.bounds[i], d.bounds[i - 1]);
+    check(d.bounds[i - 1] < d.bounds[i],
+          "expected bounds that increase, found {} after {}; leave out empty intervals and "
+          "their owners",
+          d.bounds[i], d.bounds[i - 1]);
   check(d.owner.size() + 1 == d.bounds.size(),
         "expected one owner for each of the {} intervals between {} bounds, found {} owners",
         d.bounds.size() - 1, d.bounds.size(), d.owner.size());

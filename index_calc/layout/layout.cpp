@@ -56,7 +56,7 @@ void validate_changing(const Layout& layout) {
   if (key.empty()) return;
   check(std::ranges::all_of(key, [](char c) { return c > ' ' && c < 0x7f; }),
         "key: expected a name of visible ASCII characters without spaces for dimension {}, found "
-        "another",
+        "other characters",
         d);
   const std::size_t slowest =
       kth_fastest(layout.storage_order, layout.dims.size(), layout.dims.size() - 1);
@@ -205,7 +205,7 @@ void validate(const Layout& layout) {
   for (const Index width : layout.ghost)
     check(width >= 0, "ghost: expected widths of at least 0, found {}", width);
   check(layout.leading >= 0,
-        "leading: expected at least 1 element, or 0 for as many as are needed, found {}",
+        "leading: expected at least 1 element, or 0 for as many as needed, found {}",
         layout.leading);
   if (layout.skew) validate(*layout.skew, dimensions, layout.mesh.extents.size());
   if (!layout.mesh.extents.empty()) cells = validate_mesh(layout);

@@ -384,7 +384,7 @@ private:
     const auto needed = index_calc::grid(result.dims[result.changing->dimension]) - 1;
     if (static_cast<Index>(result.changing->ranges.size()) != needed)
       fail(ranges->value_at,
-           fmt::format("{} numbers, one less than the coordinates along dimension {}", needed,
+           fmt::format("{} numbers, one fewer than the coordinates along dimension {}", needed,
                        result.changing->dimension),
            std::to_string(result.changing->ranges.size()));
     for (std::size_t i = 1; i < result.changing->ranges.size(); ++i)

@@ -203,7 +203,7 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
       core::Errc::unsupported,
       fmt::format(
           "expected at most {} boxes for each rank, and {} rows of blocks of all ranks, because a "
-          "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": take larger blocks",
+          "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": choose larger blocks",
           most_boxes, most_rows, boxes, rows, first, second));
 }
 
@@ -275,8 +275,8 @@ void expect_dense(const Layout& mine, const Layout& theirs) {
     throw core::Error(
         core::Errc::unsupported,
         fmt::format(
-            "expected local parts without ghost cells and gaps, because a layout is "
-            "skewed, found \"{}\" with \"{}\": leave ghost and leading out, or copy the part",
+            "expected local parts without ghost cells or gaps, because a layout is "
+            "skewed, found \"{}\" with \"{}\": leave out ghost and leading, or copy the part",
             to_string(*layout), to_string(layout == &mine ? theirs : mine)));
   }
 }
@@ -294,9 +294,9 @@ LocalPart dense_part(const LocalPart& part, Order order) {
   throw core::Error(
       core::Errc::unsupported,
       has_gaps
-          ? fmt::format("expected whole local parts without ghost cells and gaps, because a "
-                        "layout is skewed, found {} elements in a buffer of {}: leave ghost and "
-                        "leading out, or copy the part",
+          ? fmt::format("expected whole local parts without ghost cells or gaps, because a "
+                        "layout is skewed, found {} elements in a buffer of {}: leave out ghost "
+                        "and leading, or copy the part",
                         part.elements, part.allocated)
           : fmt::format("expected local parts stored in {} order, because a layout is skewed, "
                         "found another order of their dimensions: take the array in the order "

@@ -36,7 +36,7 @@ struct SharedBox {
 };
 
 /// The boxes that a cell of ranks of theirs shares with mine, in local indices of parts without
-/// ghost cells and gaps. They are in the order in which they begin in the memory of the source,
+/// ghost cells or gaps. They are in the order in which they begin in the memory of the source,
 /// each in the source's storage order, so both sides have the same elements in the same order.
 class SharedBoxes {
 public:
@@ -112,7 +112,7 @@ inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
   return mine.skew || theirs.skew;
 }
 
-/// Checks that the ranks of both sides have local parts without ghost cells and gaps, if a side is
+/// Checks that the ranks of both sides have local parts without ghost cells or gaps, if a side is
 /// skewed and neither is listed. Both sides get the same result.
 /// @throws core::Error unsupported naming the layout that has ghost cells or gaps
 void expect_dense(const Layout& mine, const Layout& theirs);

@@ -157,7 +157,6 @@ LONG_LINES = {
     "bindings/python/tremula/streams/asynchronous.py": 1,
     "bindings/python/tremula/streams/in_stream.py": 1,
     "bindings/python/tremula/streams/out_stream.py": 1,
-    "bindings/python/tremula/torch/dataset.py": 1,
     "bindings/python/tremula/torch/declared.py": 1,
     "bindings/python/tremula/torch/follow.py": 1,
     "bindings/python/tremula/torch/fused.py": 1,

@@ -268,8 +268,8 @@ Least paper(Bench& bench) {
   Least least;
   for (const auto& [name, grids] : {std::pair("square", square), std::pair("other", other)}) {
     fmt::print(
-        "\n10,000 x 10,000 elements, {} grids, one rank; microseconds bare, in brackets "
-        "times ASPEN\n",
+        "\n10,000 x 10,000 elements, {} grids, one rank; bare microseconds; in "
+        "parentheses, relative to ASPEN\n",
         name);
     fmt::print("{:>10} {:>10} {:>7} {:>7} {:>8} {:>16} {:>16} {:>16} {:>9} {:>9} {:>9}\n", "block",
                "to block", "grid", "to grid", "ASPEN", "FALLS", "classical", "ScaLAPACK", "grouped",
@@ -320,7 +320,7 @@ std::string row_of(const Figures& f) {
 }
 
 constexpr const char* long_list_head =
-    "blocks of 30011 on 16 coordinates against blocks of 40009; ns a piece\n";
+    "blocks of 30011 on 16 coordinates against blocks of 40009; ns per piece\n";
 
 /// Measures how the cost grows with the number of ranks on the other side. The numbers of blocks and
 /// pieces stay the same.
@@ -365,7 +365,7 @@ void extents(Bench& bench) {
   const auto head = [](const char* grids) {
     fmt::print(
         "\nGrowth with the extent: N x 1,000,000 elements, blocks 64x48 against 100x36, {}; "
-        "one rank's whole plan\n{:>15} {:>12} {:>12} {:>12}\n",
+        "the complete plan of one rank\n{:>15} {:>12} {:>12} {:>12}\n",
         grids, "N", "microseconds", "bytes", "peers");
   };
   head("10x10 ranks to 9x11");
@@ -395,8 +395,8 @@ int main(int argc, char** argv) {
     extents(bench);
     fmt::print(
         "\nThe paper's experiment, {} lines, ASPEN and the fastest of FALLS, classical{}: "
-        "bare, it takes at least {:.2f} times as long as ASPEN; with ASPEN's pieces grouped "
-        "by peer at least {:.2f} times, and on {} lines less time than ASPEN.\n",
+        "the fastest takes at least {:.2f} times as long as ASPEN bare, at least {:.2f} times as "
+        "long as ASPEN grouped by peer, and is faster than ASPEN grouped on {} lines.\n",
         least.lines, bench.has_scalapack() ? " and ScaLAPACK" : " (no ScaLAPACK here)", least.bare,
         least.grouped, least.slower);
   } catch (const std::exception& error) {

@@ -34,7 +34,8 @@ else
 fi
 csv=$out/points.csv
 echo "case,elements,memcpy_s,hand_least_s,hand_s,stream_least_s,stream_s,redistribution_least_s,redistribution_s,make_s,first_step_s,hand_prepare_s" >"$csv"
-printf 'Least times; in brackets the part of memcpy of the same bytes by as many processes.\n'
+printf 'Minimum times; in parentheses, the fraction of the speed of a memcpy of the same bytes by %s\n' \
+  'the same number of processes.'
 printf '%-12s %10s %22s %22s %22s %10s %10s %10s\n' case elements 'by hand' stream redistribution 'made in' '1st step' 'by hand in'
 for case in "${cases[@]}"; do
   # shellcheck disable=SC2086  # word splitting is intended

@@ -56,11 +56,11 @@ rival() {
   done | sort -g | sed -n 1p
 }
 
-echo "Medians; every element of every step verified. memcpy, raw: fraction of the speed of memcpy by as many"
-echo "processes, and of the transport's own bandwidth. copies: of each byte. latencies: duration of a step, one"
-echo "after the other, in one-way latencies. lost: share of its time that a producer loses if it computes as long"
-echo "as a step takes. pdgemr2d: how many times as fast as ScaLAPACK's, in the better of two jobs: the two grids"
-echo "share processes, or each rank has its own."
+echo "Medians; every element of every step verified. memcpy, raw: fraction of the speed of memcpy by the same number"
+echo "of processes, and of the transport's own bandwidth. copies: per byte. latencies: duration of a step, without"
+echo "overlap, in one-way latencies. lost: share of its time that a producer loses if it computes as long as a step"
+echo "takes. pdgemr2d: speed relative to ScaLAPACK's pdgemr2d, in the better of two jobs: the two grids share"
+echo "processes, or each rank has its own."
 
 heading "One host"
 one="grid=1x1" two="grid=2x1"

@@ -167,7 +167,7 @@ class World:
             require(status.returncode == 0, f"tremula status: {status.stderr.decode()}")
             groups = {g["name"]: g["connected"] for g in json.loads(status.stdout)["groups"]}
             return all(groups.get(g.name) == len(g.ranks) for g in (self.producer, self.steady, self.victim))
-        until(is_so, "the server that was started again does not learn of the jobs")
+        until(is_so, "the restarted server does not learn of the jobs")
 
     def open_descriptors(self):
         """Returns the number of descriptors per rank, or per group if ranks exchange parts, since the number of a
@@ -486,7 +486,7 @@ class World:
                 f"them by mpirun\n"
                 f"  fault                             times   longest, s\n{faults}"
                 f"packets lost: {self.lost_packets}\n"
-                f"times that ranks of consumers got other parts: {sum(rank.dealt for rank in self.all_ranks)}\n"
+                f"times that consumer ranks exchanged parts: {sum(rank.dealt for rank in self.all_ranks)}\n"
                 f"steps verified, every element: {steps}")
 
 

@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
     client::Control control(
         {argv[1], "the command", core::key_source(file == nullptr ? "" : file, nullptr)}, hello,
         core::Deadline::after(30), log);
-    std::cout << "was let in" << std::endl;
+    std::cout << "was accepted" << std::endl;
   } catch (const core::Error& error) {
     std::cout << error.what() << std::endl;
   }

@@ -288,8 +288,8 @@ TEST_F(Tremula, AdmitsOnlyProgramsThatCanReadTheKey) {
   EXPECT_EQ(
       without.errors(),
       "tremula: server " + address +
-          ": the server asks for a key, and this process has none; let key_file "
-          "(TREMULA_KEY_FILE, --key-file) name a copy of the server's key file, or name the "
+          ": the server asks for a key, and this process has none; set key_file "
+          "(TREMULA_KEY_FILE, --key-file) to a copy of the server's key file, or name the "
           "server by its port file (file:PATH), next to which its key is stored; only a server "
           "that was given neither stores its key where jobs of its user on its host find it "
           "by localhost:PORT\n");

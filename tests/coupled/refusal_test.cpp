@@ -173,7 +173,7 @@ TEST_P(CoupledRefusal, NamesGhostCellsWithASkewedLayout) {
                   session(GetParam())));
     expect_end(producer);
     expect_end(consumer);
-    const std::vector<std::string> reason{"without ghost cells and gaps", "skewed",
+    const std::vector<std::string> reason{"without ghost cells or gaps", "skewed",
                                           "\"shape=10 grid=2 ghost=1\"",
                                           "\"shape=10 mesh=2 block=2 owner0=b0+1\""};
     if (is_producer_skewed)

@@ -63,7 +63,7 @@ TEST_P(CoupledStart, ServerAndJobsMayStartInAnyOrder) {
             return is_served ? job.have_all("joined")
                              : job.job->output().find("waits_for_server") != std::string::npos;
           },
-          job.role.name + " neither joined nor said that it waits");
+          job.role.name + " neither joined nor reported that it waits");
     }
     for (const Actors& job : jobs) expect_order(job);
     for (const Actors& job : jobs) {

@@ -22,7 +22,7 @@ export HOME=$work PYTHONDONTWRITEBYTECODE=1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_rmaps_base_oversubscribe=1
 for name in $(env | grep -o '^TREMULA_[A-Z_]*' || true); do unset "$name"; done
 PATH=$(dirname "$mpiexec"):$PATH
-cmake --install "$build" --prefix "$work/tremula" >"$work/install.log" || fail "no installation"
+cmake --install "$build" --prefix "$work/tremula" >"$work/install.log" || fail "the installation failed"
 library=$(find "$work/tremula" -name libtremula.so)
 prefix_lib=$(dirname "$library")
 [ "$prefix_lib" = "$work/tremula/lib" ] || ln -s "$prefix_lib" "$work/tremula/lib"
@@ -94,7 +94,7 @@ finished train "$train"
 # Each of the 24 steps reached one of the two ranks exactly once. Both ranks write to one log, so their words may be
 # mixed.
 steps=$(grep -oE '\[[0-9]+(, [0-9]+)*\]' train.log | tr -d '[] ' | tr ',' '\n' | sort -n | xargs)
-[ -s checkpoint.0 ] && [ -s checkpoint.1 ] || fail "the training has left no checkpoints"
+[ -s checkpoint.0 ] && [ -s checkpoint.1 ] || fail "the training wrote no checkpoints"
 [ "$steps" = "$(seq 0 23 | xargs)" ] || fail "expected the steps 0 to 23, each once, found $steps"
 start simulation "${run[1]}"$'\nwait'; simulation=$last
 start replay "RANK=0 WORLD_SIZE=1 /usr/bin/python3 replay.py"; replay=$last
@@ -114,7 +114,7 @@ start reader "${run[2]}"; reader=$last
 finished trainer "$trainer"
 finished reader "$reader"
 grep -q MIXED reader.log && fail "a mixture of versions"
-grep -q '^version 9 whole$' reader.log || fail "the reader has not got the last version"
+grep -q '^version 9 whole$' reader.log || fail "the reader did not get the last version"
 [ "$(tail -n 1 reader.log)" = "the trainer has ended" ] || fail "the reader does not say that the trainer has ended"
 end_server
 echo "== the programs of the manual run"

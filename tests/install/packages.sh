@@ -31,7 +31,7 @@ for page in $pages; do
 done
 
 echo "== the links of the installed manual"
-/usr/bin/python3 - "$prefix/share/doc/tremula" <<'PYTHON' || fail "links of the installed manual lead nowhere"
+/usr/bin/python3 - "$prefix/share/doc/tremula" <<'PYTHON' || fail "links of the installed manual are dead"
 import pathlib, re, sys
 root, links, broken = pathlib.Path(sys.argv[1]), 0, []
 for page in root.rglob("*.md"):

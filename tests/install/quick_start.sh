@@ -76,7 +76,8 @@ PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tremula.pc)")
 # shellcheck disable=SC2046
 cc "$work/version.c" -o "$work/version" $(pkg-config --cflags --libs tremula)
 version=$(LD_LIBRARY_PATH=$(dirname "$library") "$work/version")
-[ "$version" = "$(pkg-config --modversion tremula)" ] || fail "library says $version, tremula.pc something else"
+[ "$version" = "$(pkg-config --modversion tremula)" ] ||
+  fail "the library has version $version, but tremula.pc has another version"
 
 echo "== a program that calls ScaLAPACK, linked again"
 mkdir "$work/relink"
@@ -111,7 +112,7 @@ begun() {  # begun PROGRAM: checks that it has joined a server, or says that it 
     grep -q "group=$1 " "$work/server.log" 2>/dev/null && return
     sleep 0.1
   done
-  cat "$work/$1.errors"; fail "$1 neither joined nor said that it waits"
+  cat "$work/$1.errors"; fail "$1 neither joined nor reported that it waits"
 }
 for order in "serve producer consumer" "serve consumer producer" "producer serve consumer" \
              "consumer serve producer" "producer consumer serve" "consumer producer serve"; do

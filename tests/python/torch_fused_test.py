@@ -309,7 +309,7 @@ def read_errors(rank, begun, ended):
             "'fc.weight'", {"fc.wieght": good})
     refused("tensor 'fc.weight': expected the shape of the writer, (6, 4), found (4, 6)", {"fc.weight": good.T.clone()})
     refused("found (4, 4): if the writer's is padded, describe the part with fused={'fc.weight': [Piece(", {"fc.weight": torch.zeros(4, 4)})
-    refused("found (8, 4): make the reader's as long as the writer's", {"fc.weight": torch.zeros(8, 4)})
+    refused("found (8, 4): give the reader's tensor the shape of the writer's", {"fc.weight": torch.zeros(8, 4)})
     refused("layouts: expected names of tensors, found 'fc.wait'; the nearest name is 'fc.weight'",
             {"fc.weight": good}, layouts={"fc.wait": "shape=6x4 grid=1x1"})
     refused("expected a part of shape (6, 4) on rank 0", {"fc.weight": torch.zeros(3, 4)},

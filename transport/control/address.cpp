@@ -24,8 +24,8 @@ void check_may_replace(const std::filesystem::path& path) {
   const auto refuse = [&](const std::string& found) {
     throw Error(
         Errc::invalid_argument,
-        fmt::format("port file '{}': expected no file, or that of an earlier server of this "
-                    "user; found {}; name another file, or remove this one",
+        fmt::format("port file '{}': expected no file, or one that an earlier server of this "
+                    "user wrote; found {}; name another file, or remove this one",
                     path.string(), found));
   };
   const auto old = core::read_small_file(file_kind, path, most_file_bytes);

@@ -137,13 +137,13 @@ Error error_of_refusal(BytesView payload) {
     case RefusalReason::needs_tls:
       return Error(
           Errc::refused,
-          "the server speaks TLS, and this process does not know how to check it; let tls_ca "
-          "(TREMULA_TLS_CA, --tls-ca) name the file of its certificate");
+          "the server speaks TLS, and this process does not know how to check it; set tls_ca "
+          "(TREMULA_TLS_CA, --tls-ca) to its certificate file");
     case RefusalReason::malformed:
       break;
   }
   return Error(Errc::protocol,
-               "expected a Tremula server of this version, found other bytes in the exchange of "
+               "expected a Tremula server of this version, found other bytes during the proof of "
                "the key");
 }
 

@@ -151,7 +151,7 @@ struct ControlConnection::Impl {
     exchange_timer.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
         core::Deadline::Seconds(exchange_seconds)));
     exchange_timer.async_wait([this](const error_code& error) {
-      if (!error) socket->close("the server did not answer in the exchange of the key in time");
+      if (!error) socket->close("the server did not prove the key in time");
     });
   }
 

@@ -60,7 +60,7 @@ void FramedSocket::guard(Action&& action) {
   try {
     action();
   } catch (const std::bad_alloc&) {
-    close("there is no memory for its messages");
+    close("out of memory for its messages");
   } catch (const boost::system::system_error& error) {  // OpenSSL could not make its objects
     close(error.what());
   }

@@ -68,11 +68,12 @@ fs::path place_of_key(std::uint16_t port, const std::string& runtime_folder) {
   const fs::path folder = folders(runtime_folder).front();
   ::mkdir(folder.c_str(), 0700);  // fault_of() checks below whether it exists now
   if (const auto fault = fault_of(folder))
-    throw Error(Errc::invalid_argument,
-                fmt::format("folder of keys '{}': expected one of this user, {}, that no other can "
-                            "enter (mode 0700), found {}; remove it, let XDG_RUNTIME_DIR name a "
-                            "folder of this user, or give --key-file PATH",
-                            folder.string(), ::geteuid(), *fault));
+    throw Error(
+        Errc::invalid_argument,
+        fmt::format("key folder '{}': expected a folder of this user ({}) that no other user "
+                    "can enter (mode 0700), found {}; remove it, let XDG_RUNTIME_DIR name a "
+                    "folder of this user, or give --key-file PATH",
+                    folder.string(), ::geteuid(), *fault));
   return folder / name_of(port);
 }
 

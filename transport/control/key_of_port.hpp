@@ -12,7 +12,7 @@ namespace tremula::transport {
 
 /// Remedies for a process that does not have the key of a server; part of each error that says so.
 inline constexpr std::string_view ways_to_key =
-    "let key_file (TREMULA_KEY_FILE, --key-file) name a copy of the server's key file, or name the "
+    "set key_file (TREMULA_KEY_FILE, --key-file) to a copy of the server's key file, or name the "
     "server by its port file (file:PATH), next to which its key is stored; only a server that was "
     "given neither stores its key where jobs of its user on its host find it by localhost:PORT";
 

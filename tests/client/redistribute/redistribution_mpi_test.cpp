@@ -432,7 +432,7 @@ TEST(RedistributionByMpi, RefusesGhostCellsWithSkewedBlocks) {
     Redistribution(MPI_COMM_WORLD, {{.from = padded, .to = skewed}});
     ADD_FAILURE() << "expected an error";
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("without ghost cells and gaps"), std::string::npos)
+    EXPECT_NE(std::string(e.what()).find("without ghost cells or gaps"), std::string::npos)
         << e.what();
   }
 }

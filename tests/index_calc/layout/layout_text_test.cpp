@@ -147,7 +147,7 @@ TEST(LayoutText, NamesPositionOfAMistakeWhereAnExtentChanges) {
       {"shape=* grid=2 key=\x80", 19, "a name of visible ASCII characters", "other characters"},
       {"shape=* grid=2 key=", 19, "the name of a field", "the end of the text"},
       {"shape=* grid=3 key=id ranges=4", 29,
-       "2 numbers, one less than the coordinates along dimension 0", "1"},
+       "2 numbers, one fewer than the coordinates along dimension 0", "1"},
       {"shape=* grid=3 key=id ranges=4/3", 29, "ascending numbers", "\"4/3\""},
   });
 }

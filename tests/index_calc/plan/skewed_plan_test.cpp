@@ -419,8 +419,8 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
       "redistribute it to a grid first");
   EXPECT_EQ(
       error([&] { dense_part(local_part(plain, 0), Order::row); }),
-      "unsupported: expected whole local parts without ghost cells and gaps, because a layout is "
-      "skewed, found 16 elements in a buffer of 36: leave ghost and leading out, or copy the "
+      "unsupported: expected whole local parts without ghost cells or gaps, because a layout is "
+      "skewed, found 16 elements in a buffer of 36: leave out ghost and leading, or copy the "
       "part");
   EXPECT_EQ(
       error([&] { local_part(Layout::parse("shape=100000000 mesh=2 block=1 owner0=b0"), 0); }),

@@ -62,7 +62,7 @@ void expect_each_part_rounded(TransformFunction (*function)(const Transformation
   }
 }
 
-TEST(Contraction, DoesNotHappenInTheRoom) {
+TEST(Contraction, DoesNotHappenInTheOrdinaryBuild) {
   expect_each_rounded(transform_function);
   expect_each_part_rounded(transform_function);
 }

@@ -103,8 +103,8 @@ TEST_F(PortFile, ReplacesOnlyPortFilesOfThisUser) {
   };
   std::ofstream(file) << "import tremula\n";
   EXPECT_EQ(refusal(), "port file '" + file.string() +
-                           "': expected no file, or that of an earlier server of this user; found "
-                           "other text; name another file, or remove this one");
+                           "': expected no file, or one that an earlier server of this user wrote; "
+                           "found other text; name another file, or remove this one");
   std::ifstream in(file);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "import tremula\n");
   std::ofstream(file).close();  // as mktemp leaves it

@@ -176,8 +176,8 @@ class Stream:
                 is_explained, limit = True, self.session._step_timeout
             elif time.monotonic() - start >= self._most():
                 raise TimedOut(
-                    f"stream '{self.name}': waited {self._most():g} s for {self._side}; is it stuck? step_timeout sets "
-                    f"how long a step may take"
+                    f"stream '{self.name}': waited {self._most():g} s for {self._side}; check whether it is stuck; "
+                    f"step_timeout sets how long a step may take"
                 )
 
     def _most(self) -> float:

@@ -179,8 +179,9 @@ class StreamDataset(torch.utils.data.IterableDataset):
         def expect(step: int) -> None:
             if is_strict and step > expected:
                 raise StepsGone(f"expected step {expected}, which is the next one of worker {worker} of {turns.total}, "
-                                f"found step {step}: the producer keeps no older one, or has dropped it; let it keep more "
-                                "(keep_steps), wait for this job (wait_for_consumers), or drop none (when_full)")
+                                f"found step {step}: the producer no longer keeps step {expected}, or has dropped it; "
+                                "let it keep more (keep_steps), wait for this job (wait_for_consumers), or drop none "
+                                "(when_full)")
         return is_mine, expect
 
     def _steps(self, stream: "tremula.InStream", samples: Samples, is_mine: Callable[[int], bool],

@@ -131,7 +131,7 @@ class Publisher:
         """
         if self.lends and self.number is not None and not self._is_begun:
             raise RuntimeError(f"stream '{self.name}': expected take_back() before the tensors of a lent version are "
-                               "changed, found none: call it before optimizer.step(), or use changing()")
+                               "changed, found no such call: call it before optimizer.step(), or use changing()")
         parts = {}
         for name, tensor in self._tensors.items():
             part = check_local(name, tensor, self.layouts[name], self._session.rank)

@@ -72,7 +72,7 @@ def global_shape(tensor: Any) -> Tuple[int, ...]:
 def refuse_shape(name: str, whole: Tuple[int, ...], written: Tuple[int, ...]) -> NoReturn:
     """Raises ValueError for a tensor whose shape `whole` differs from the writer's, and says how to read a part."""
     is_part = len(whole) == len(written) and all(mine <= theirs for mine, theirs in zip(whole, written))
-    cure = "make the reader's as long as the writer's"
+    cure = "give the reader's tensor the shape of the writer's"
     if is_part:
         cure = f"if the writer's is padded, describe the part with fused={{'{name}': [Piece('{name}', at, extents)]}}"
     raise ValueError(f"tensor '{name}': expected the shape of the writer, {written}, found {whole}: {cure}")
