@@ -40,9 +40,8 @@ void add_serve(CLI::App& app) {
   add("--tls-key", "tls_key", "PEM file with the private key of the certificate");
   add("--log", "log", "off, error, warn, info or debug, on standard error (default info)");
   add("--heartbeat", "heartbeat",
-      "Seconds between two signs of life of a rank, which is lost when 4 of them are missing and "
-      "it has been silent for 10 s, unless the key 'silence' of its session says otherwise "
-      "(default 1)");
+      "Seconds between heartbeats; a rank is lost after 4 missed heartbeats and 10 s of silence, "
+      "unless the key 'silence' of its session says otherwise (default 1)");
   add("--hello", "hello",
       "Seconds after which a new connection is closed if it has not sent its first message "
       "(default 10)");
@@ -50,7 +49,7 @@ void add_serve(CLI::App& app) {
       "Highest number of sessions from one host (default: three quarters of what the limit of open "
       "files allows)");
   add("--memory", "memory",
-      "MiB for messages on their way and for what the server holds for groups (default 2048)");
+      "MiB for messages in transit and for data held for groups (default 2048)");
   command.add_option(
       "--config", options->config_file,
       "YAML file with the same keys: bind, port, port_file, key_file, tls_certificate, "

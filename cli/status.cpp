@@ -80,7 +80,7 @@ wire::Status only(const wire::Status& status, const std::string& name) {
   if (!out.streams().empty()) return out;
   throw core::Error(
       core::Errc::mismatch,
-      fmt::format("stream '{}': expected a stream that this server knows, found {}; check the "
+      fmt::format("stream '{}': expected a stream of this server, found {}; check the "
                   "name, or start its producer",
                   name,
                   others.empty() ? "no streams" : fmt::format("'{}'", fmt::join(others, "', '"))));
@@ -169,7 +169,7 @@ void add_status(CLI::App& app) {
       .add_option(
           "--timeout", options->timeout,
           "Seconds to wait for a server that is not running yet and for its answer; none = without "
-          "limit (default: 5 for the answer; a server that is not running is an error at once)")
+          "limit (default: 5 for the answer; fails immediately if no server is running)")
       ->check(timeout_complaint)
       ->type_name("SECONDS|none");
   command.footer(

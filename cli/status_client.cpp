@@ -105,7 +105,7 @@ wire::ToClient StatusClient::ask_page(core::Deadline deadline, const wire::Statu
                 fmt::format("server {}: {}", name_, connection_->refusal()->what()));
   if (!reply_)
     throw Error(Errc::no_server,
-                fmt::format("server {}: the connection is lost: {}", name_, closed_.value_or("")));
+                fmt::format("server {}: lost the connection: {}", name_, closed_.value_or("")));
   if (reply_->has_refused()) throw proto::decode(reply_->refused());
   if (!reply_->has_status())
     throw Error(Errc::protocol,

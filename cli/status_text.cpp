@@ -102,7 +102,7 @@ std::string times(const wire::StreamStatus& stream) {
 
 std::string queued(const wire::StepStatus& of) {
   if (of.queued_steps() == 0) return "";
-  return fmt::format(", at most {} steps ({}) were under way to one consumer", of.queued_steps(),
+  return fmt::format(", at most {} steps ({}) were in transit to one consumer", of.queued_steps(),
                      bytes_text(static_cast<double>(of.queued_bytes())));
 }
 
@@ -124,7 +124,7 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
                      stream.epoch() > 0 ? fmt::format(", epoch {}", stream.epoch()) : "",
                      stream.closed() ? " (closed by its producer)" : "");
   if (stream.producer().empty()) {
-    line(fmt::format("no group offers it; {} waits for it",
+    line(fmt::format("not offered by any group; awaited by {}",
                      fmt::join(stream.waiting_consumers(), ", ")));
     return;
   }
@@ -188,7 +188,7 @@ void append_load(std::string& out, const wire::ServerLoad& load) {
   out += fmt::format("{} of {} connections, {} sessions; memory {}", load.connections(),
                      load.max_connections(), load.sessions(), bytes(load.memory_bytes()));
   if (load.session_bytes() > 0) out += fmt::format(", {} a session", bytes(load.session_bytes()));
-  out += fmt::format(", {} for streams, {} for messages under way\n", bytes(load.held_bytes()),
+  out += fmt::format(", {} for streams, {} for messages in transit\n", bytes(load.held_bytes()),
                      bytes(load.buffered_bytes()));
   if (load.log_lines_dropped() > 0)
     out += fmt::format("{} lines of the log were dropped\n", load.log_lines_dropped());

@@ -99,8 +99,8 @@ Secret read_secret(const std::filesystem::path& path) {
   auto file = read_small_file(key_file, path, most_file_bytes);
   if (!file)
     throw file_error(Errc::no_server, path,
-                     "expected the key of the server, found no such file; `tremula serve` makes "
-                     "the one that --key-file names; copy it to other hosts, or name it in "
+                     "expected the key of the server, found no such file; `tremula serve` creates "
+                     "the file named by --key-file; copy it to other hosts, or name it in "
                      "TREMULA_KEY_FILE");
   Secret secret{std::move(file->text)};
   if (file->owner != ::geteuid())
@@ -164,7 +164,8 @@ Key read_key_file(const std::filesystem::path& path) {
   std::vector<Key> keys = read_key_list(path);
   if (keys.size() > 1)
     throw file_error(Errc::invalid_argument, path,
-                     "expected the one key of this job, found " + std::to_string(keys.size()) +
+                     "expected a single key, that of this job, found " +
+                         std::to_string(keys.size()) +
                          "; use a file with only the line of that key: the list is for the server");
   return std::move(keys.front());
 }

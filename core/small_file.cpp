@@ -127,7 +127,7 @@ Draft::~Draft() {
 
 void Draft::fail() const {
   throw failure(kind_, path_,
-                "expected to be able to make it, found: " + errno_text() +
+                "cannot create it: " + errno_text() +
                     "; name a file in a folder that exists and is writable");
 }
 

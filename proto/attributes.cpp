@@ -183,8 +183,8 @@ void Attributes::set(std::string_view name, AttributeValues values) {
   const bool is_new = at == all_.end();
   core::expects(!is_new || all_.size() < max_attributes, [&] {
     return fmt::format(
-        "attribute '{}': expected at most {} attributes, found one more; let one of "
-        "them be an array",
+        "attribute '{}': expected at most {} attributes, found one more; combine "
+        "some into an array",
         name, max_attributes);
   });
   const std::size_t before = is_new ? 0 : proto::encoded_bytes(name, at->values);
@@ -256,7 +256,7 @@ Attributes decode_attributes(core::BytesView bytes) {
     if (out.find(name) != nullptr)
       throw core::Error(
           core::Errc::protocol,
-          fmt::format("attributes: expected names that differ, found '{}' twice", shown(name)));
+          fmt::format("attributes: expected unique names, found '{}' twice", shown(name)));
     try {
       out.set(name, values_of(in, type, count));
     } catch (const core::Error& error) {

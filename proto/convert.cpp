@@ -243,7 +243,7 @@ void check(const wire::Described& m) {
   for (const std::string& host : m.hosts()) {
     check_name("Described.hosts", host);
     if (!hosts.insert(host).second)
-      reject("Described.hosts", "names that differ", shown(host) + " twice");
+      reject("Described.hosts", "unique names", shown(host) + " twice");
   }
   for (const int host : m.host_of_rank())
     check_range("Described.host_of_rank", host, 0, m.hosts_size() - 1);

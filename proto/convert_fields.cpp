@@ -80,7 +80,7 @@ void for_each_field(std::string_view before, const WireFields& fields, Each&& ea
              fmt::format("at most {} bytes of all fields", max_field_attributes_bytes),
              fmt::format("{}", attribute_bytes));
     if (!names.insert(fields[i].name()).second)
-      reject(part("name"), "names that differ", shown(fields[i].name()) + " twice");
+      reject(part("name"), "unique names", shown(fields[i].name()) + " twice");
   }
 }
 

@@ -126,7 +126,7 @@ std::string why_none_matches(const Offering& one, const Offering& other) {
       else if (i == 0)
         reasons.push_back(fmt::format("{}: {}", way, why_not(way, one, other)));
   return fmt::format(
-      "{} offers the transports {}, {} offers {}, and none of them connects the two ({}); {}",
+      "{} offers the transports {}, {} offers {}, and no transport connects the two ({}); {}",
       one.name, listed(one), other.name, listed(other), joined(reasons, "; "), remedy(sides, ways));
 }
 

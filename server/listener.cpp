@@ -257,7 +257,7 @@ struct Listener::Impl {
       report(*surplus, LogLevel::warn,
              fmt::format("full connection={} host={} limit={}", *surplus, quotas.host(*surplus),
                          limits.connections));
-      close(*surplus, "the server needed its place: it has said no Hello");
+      close(*surplus, "the server needed its place for another connection: it has not sent Hello");
     }
     socket_of_id->start();
   }
@@ -308,7 +308,7 @@ struct Listener::Impl {
     if (connection.exchange) return authenticate(from, payload);
     if (keys->empty() && transport::is_of_exchange(payload)) {
       connection.socket->send(transport::refusal_without_key());
-      return end_stranger(from, "it asks for a server that has a key");
+      return end_stranger(from, "it expects a server with a key");
     }
     guard(from, [&] {
       try {
@@ -397,7 +397,7 @@ struct Listener::Impl {
       report(*heaviest, LogLevel::warn,
              fmt::format("too_much_buffered connection={} host={}", *heaviest,
                          quotas.host(*heaviest)));
-      close(*heaviest, "too many bytes were under way, and it had the most of all connections");
+      close(*heaviest, "too many bytes were in transit, and this connection had the most");
     }
   }
 
@@ -461,10 +461,10 @@ struct Listener::Impl {
       *refusal.mutable_refused() = proto::encode(too_long);
       socket->send(proto::serialise(refusal));
     } catch (const std::bad_alloc&) {
-      return socket->close("there is no memory for what it is sent");
+      return socket->close("out of memory for the messages to it");
     }
     if (socket->queued_bytes() > limits.unread_bytes)
-      socket->close("it does not read what it is sent");
+      socket->close("it does not read the messages sent to it");
   }
 
   wire::ServerLoad load() const {
@@ -531,7 +531,7 @@ struct Listener::Impl {
     else if (at - socket.frame_since().value_or(at) > frame_limit)
       socket.close("it left a message unfinished");
     else if (at - active > stranger_limit && !rendezvous.is_member(id))
-      socket.close(quotas.has_spoken(id) ? "it said nothing" : "it has not said Hello");
+      socket.close(quotas.has_spoken(id) ? "it sent no further message" : "it has not sent Hello");
   }
 
   void stop() {

@@ -62,11 +62,11 @@ void lay_key(const std::filesystem::path& beside, const Config& config,
   const auto refuse = [&](const std::string& found) {
     throw core::Error(
         core::Errc::invalid_argument,
-        fmt::format(
-            "key file '{}': jobs that find this server by its port file would take its key; "
-            "expected {}; found {}; remove it if it is that of a server that has ended, or "
-            "choose another --port-file",
-            beside.string(), keys.empty() ? "no file" : "this server's key or no file", found));
+        fmt::format("key file '{}': jobs that find this server by its port file would use this key "
+                    "file; expected {}; found {}; remove the key file if its server has ended, or "
+                    "choose another --port-file",
+                    beside.string(), keys.empty() ? "no file" : "this server's key or no file",
+                    found));
   };
   std::error_code unknown;
   if (std::filesystem::equivalent(config.key_source.file, beside, unknown)) return;
@@ -127,8 +127,8 @@ std::string welcome_text(const Listener& listener, const Config& config,
   const std::string& file = config.key_source.file;
   if (has_usual_key(config) && !config.port_file)
     return fmt::format(
-        "only those of this user on this host, which find the key of this port; those that do not "
-        "find it take TREMULA_KEY_FILE={}; for other hosts start it with --bind 0.0.0.0 --key-file "
+        "only those of this user on this host, which find the key of this port; jobs that do not "
+        "find it need TREMULA_KEY_FILE={}; for other hosts start it with --bind 0.0.0.0 --key-file "
         "PATH",
         transport::find_key_of_port(listener.address().port, config.key_source.runtime_folder)
             .string());
@@ -180,8 +180,8 @@ void serve(const Config& given, const std::string& version, const core::Log& log
     log.warn(
         "server",
         fmt::format(
-            "listens {}: no job is asked for a key{}",
-            listener.is_outward() ? "beyond this host, for everybody who can reach the port"
+            "listens {}: jobs need no key{}",
+            listener.is_outward() ? "beyond this host, for everyone who can reach the port"
                                   : "for every user of this host",
             listener.is_outward() ? "; --bind also takes the address of a private network" : ""));
   listener.run();

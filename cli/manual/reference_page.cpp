@@ -40,8 +40,8 @@ std::string reference_page(const Program& program) {
   const std::string& name = program.itself.name;
   std::string out = fmt::format(
       "# Commands\n"
-      "\nThis page is made from the definitions of the command line, as are `--help` and the man "
-      "pages.\n"
+      "\nThis page is generated from the definitions of the command line, as are `--help` and the "
+      "man pages.\n"
       "Exit code 0: success; 1: the command failed, and a line on standard error states what was "
       "expected, what was found and\n"
       "what to do; 2: the command line is not valid.\n"

@@ -103,8 +103,9 @@ void print(std::string_view text) { fmt::print("{}", text); }
 
 void finish() {
   if (std::fflush(stdout) != 0)
-    throw core::Error(core::Errc::unsupported,
-                      "expected to write to standard output, which fails; is the disk full?");
+    throw core::Error(
+        core::Errc::unsupported,
+        "expected to write to standard output, but the write failed; is the disk full?");
 }
 
 void show_relabeling(const Options& options) {
@@ -173,9 +174,10 @@ void add_relabeling(CLI::App& command, Options& options, const std::vector<CLI::
       ->needs(relabel)
       ->type_name("volume|hosts|FILE");
   command
-      .add_option("--hosts", options.hosts,
-                  "Hosts of the ranks, once for both jobs, or of producers and of consumers: "
-                  "a:4,b:2 as for mpirun --host, or how many ranks each host has")
+      .add_option(
+          "--hosts", options.hosts,
+          "Hosts of the ranks, as one list for both jobs, or one for the producers and one for "
+          "the consumers: a:4,b:2 as for mpirun --host, or how many ranks each host has")
       ->needs(relabel)
       ->expected(1, 2)
       ->type_name("HOSTS [HOSTS]");
@@ -267,8 +269,8 @@ void add_plan(CLI::App& app) {
                   from_lists, to_lists});
   command.footer(
       "A layout: \"shape=10000x10000 grid=4x4 block=30x50\". Its keys:\n"
-      "  shape=100x90     global extents, 1 to 8 dimensions; * for one that changes with every "
-      "step\n"
+      "  shape=100x90     global extents, 1 to 8 dimensions; * for an extent that changes "
+      "every step\n"
       "  grid=3x2         process grid, as many cells as the group has ranks\n"
       "  lists=4          instead of grid: each rank lists what it owns, in --from-lists, "
       "--to-lists\n"

@@ -70,7 +70,7 @@ std::string plan_head_text(const Redistribution& redistribution) {
       ranks(redistribution.from, "producer"), ranks(redistribution.to, "consumer"),
       to_string(redistribution.from), to_string(redistribution.to));
   if (const auto& lists = redistribution.lists)
-    out += fmt::format("  lists {} of producers, {} of consumers, matched in {} for all ranks\n",
+    out += fmt::format("  lists {} on producers and {} on consumers; matching all ranks took {}\n",
                        listed_text(lists->producers), listed_text(lists->consumers),
                        plan_seconds_text(lists->seconds));
   return out;
@@ -131,7 +131,7 @@ std::string plan_words_text(const Redistribution& redistribution) {
       "\nA run is a sequence of elements of a package that are contiguous in the memory of the "
       "{};\n"
       "longest and shortest are in elements. A direct package is one run; a packed one must be\n"
-      "{} run by run. The path is the one in a stream {}.\n",
+      "{} run by run. The path is that of a stream {}.\n",
       to_string(side), side == Side::producer ? "gathered" : "scattered", stream_text(stream));
 }
 

@@ -56,9 +56,8 @@ std::string relabeling_text(const RelabelingResult& result) {
   append_table(out, rows, Align::right);
   out += fmt::format(
       "\n  greedy   {}\n  optimal  {}\n\n"
-      "A label is the part that --to gives to a rank; members are the ranks that take the labels, "
-      "in the\n"
-      "order of the grid.\n",
+      "A label is the part that --to gives to a rank; members lists, in grid order, the rank that\n"
+      "takes each label.\n",
       layout_text(result.greedy.to), layout_text(result.optimal.to));
   return out;
 }

@@ -44,7 +44,7 @@ std::size_t known_bytes(const Struct* given) {
   using First = FirstVersion<Struct>;
   static_assert(std::is_trivially_copyable_v<Struct> && offsetof(Struct, size) == 0);
   static_assert(First::bytes % alignof(Struct) == 0,
-                "the next version's member would lie in the padding of the first version");
+                "the next version's member would be in the padding of the first version");
   constexpr std::size_t most_bytes = 1 << 16;  // a larger size is uninitialised memory
   core::expects(given->size >= First::bytes && given->size <= most_bytes, [&] {
     return fmt::format(

@@ -99,8 +99,8 @@ public:
     for (std::size_t cell = 0; cell < cells; ++cell)
       core::expects(ranks[cell] >= 0, [&] {
         return fmt::format(
-            "context: expected one that has all processes of the grid of desc{}; found that the "
-            "process in row {} and column {} is missing",
+            "context: expected a context that contains all processes of the grid of desc{}; found "
+            "that the process in row {} and column {} is missing",
             matrix.name, cell / static_cast<std::size_t>(matrix.grid.columns),
             cell % static_cast<std::size_t>(matrix.grid.columns));
       });
@@ -122,7 +122,8 @@ void gemr2d(core::ElementType type, int m, int n, const void* a, int ia, int ja,
   if (is_empty(m, n)) return;
   core::expects(grid_of(context).has_me(), [&] {
     return fmt::format(
-        "context: expected one that has all processes of both grids, including this one; found {}",
+        "context: expected a context that contains all processes of both grids, including this "
+        "one; found {}",
         context);
   });
   Job& job = ContextJob::of(context).job();

@@ -12,8 +12,8 @@ void tran(const index_calc::Transformation& transformation, int m, int n, const 
   if (is_empty(m, n)) return;
   core::expects(desca[1] == descc[1], [&] {
     return fmt::format(
-        "descc[1] (CTXT_): expected the context of desca, {}; found {}: p?gemr2d brings a matrix "
-        "from one grid to another",
+        "descc[1] (CTXT_): expected the context of desca, {}; found {}: use p?gemr2d to move a "
+        "matrix to another grid",
         desca[1], descc[1]);
   });
   Matrix from = matrix_of('a', desca, ia, ja), to = matrix_of('c', descc, ic, jc);

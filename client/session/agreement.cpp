@@ -58,7 +58,7 @@ core::Bytes encode_outcome(const std::optional<Error>& error, core::BytesView pa
 /// @throws core::Error the error of the outcome, if it has one
 core::Bytes decode_outcome(core::BytesView bytes) {
   std::int32_t code = 0;
-  core::expects(bytes.size() >= sizeof code, "a rank of this group sent less than an outcome");
+  core::expects(bytes.size() >= sizeof code, "a rank of this group sent an incomplete outcome");
   std::memcpy(&code, bytes.data(), sizeof code);
   const auto payload = bytes.subspan(sizeof code);
   if (code != 0)
@@ -106,14 +106,14 @@ struct Headed {
 };
 Headed split_head(core::BytesView bytes) {
   const auto take = [&bytes](void* to, std::size_t count) {
-    core::expects(bytes.size() >= count, "a rank of this group sent less than a head");
+    core::expects(bytes.size() >= count, "a rank of this group sent an incomplete head");
     std::memcpy(to, bytes.data(), count);
     bytes = bytes.subspan(count);
   };
   const auto take_text = [&] {
     std::uint32_t size = 0;
     take(&size, sizeof size);
-    core::expects(bytes.size() >= size, "a rank of this group sent less than a head");
+    core::expects(bytes.size() >= size, "a rank of this group sent an incomplete head");
     std::string text(size, '\0');
     take(text.data(), size);
     return text;

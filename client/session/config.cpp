@@ -290,8 +290,8 @@ OutConfig load_out_config(const std::string& options) {
       "newest version; found kind: steps: leave readers_serve out, or set kind");
   core::expects(!c.lends || (c.is_state && c.keep_steps <= 1),
                 "versions (from stream options): expected kind: state and keep_steps of at most 1 "
-                "where versions are lent, because only the newest one can be lent; found others: "
-                "leave versions out, or set both");
+                "for versions: lend, because only the newest version can be lent; found other "
+                "values: leave versions out, or set both");
   if (c.is_state) c.keep_steps = std::max(c.keep_steps, 1);
   if (c.is_state) c.queue_depth = c.lends ? 0 : std::max(c.queue_depth, 1);
   core::expects(c.when_full == WhenFull::block || c.queue_depth > 0,

@@ -79,8 +79,8 @@ Control::Control(const transport::ServerName& server, const wire::Hello& hello,
 void Control::check_key(const transport::HostPort& address, const std::optional<core::Key>& key) {
   if (key || !has_key_) return;
   const std::string text = fmt::format(
-      "server {}: expected the key file that this session has joined with, found none; "
-      "a server that is started again in the same way makes one",
+      "server {}: expected the key file with which this session joined, found none; "
+      "restart the server in the same way to create it",
       transport::to_string(address));
   if (!std::exchange(misses_key_, true))
     log_.warn("client", fmt::format("misses_key why=\"{}\"", text));
@@ -311,10 +311,10 @@ void Control::throw_away() const {
   const core::Deadline::Seconds since = core::Deadline::Clock::now() - away_since_;
   throw Error(
       Errc::no_server,
-      fmt::format("server {}: gone for {:.1f} s ({}); {}; streams that are linked go on "
+      fmt::format("server {}: gone for {:.1f} s ({}); {}; linked streams continue "
                   "without it",
                   server_.text, since.count(), away_why_,
-                  refused_ ? fmt::format("one that is there now refuses this rank: {}", *refused_)
+                  refused_ ? fmt::format("the server now running refuses this rank: {}", *refused_)
                            : "start `tremula serve` again where it was, or with the same "
                              "port file"));
 }
@@ -557,7 +557,7 @@ std::string Control::dump() const {
   if (const auto wait = waits_.present())
     text += fmt::format("waits {}, for {:.1f} s\n", proto::wait_text(*wait), wait->seconds());
   else
-    text += "waits for nothing, or not for long\n";
+    text += "is not in a long wait\n";
   const std::scoped_lock lock(mutex_);
   if (is_ != Server::here) text += fmt::format("  server {}: gone ({})\n", server_.text, away_why_);
   for (const auto& [key, counters] : counters_)
@@ -606,12 +606,13 @@ void Control::on_closed(const std::string& why) {
   try {
     if (!back_.joinable()) back_ = core::start_thread([this] { come_back(); });
   } catch (const std::system_error& e) {
-    refused_ = fmt::format("no thread that looks for a server can be started: {}", e.what());
+    refused_ = fmt::format("cannot start the thread that looks for a server: {}", e.what());
   }
   lock.unlock();  // the log line may block in a pipe that is not read
-  log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
-                                  "peer that dies is not reported until the server is back",
-                                  server_.text, why));
+  log_.warn("client",
+            fmt::format("server_lost server={} why=\"{}\"; linked streams continue, but a "
+                        "peer that dies is not reported until the server is back",
+                        server_.text, why));
 }
 
 }  // namespace tremula::client

@@ -189,7 +189,7 @@ std::vector<core::Bytes> EndpointGroup::allgather(core::Bytes bytes, core::Deadl
 
 void EndpointGroup::send_note(core::Rank to, core::BytesView bytes) {
   core::expects((rank_ == 0) != (to == 0) && bytes.size() <= most_note_bytes,
-                "a note: expected few bytes between rank 0 and another rank");
+                "note: expected at most 500 bytes, between rank 0 and another rank");
   forget_sent();
   NoteOnItsWay& note = sent_.emplace_back(core::Bytes(bytes.begin(), bytes.end()));
   try {

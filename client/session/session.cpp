@@ -86,8 +86,8 @@ std::string job_from_environment(const std::string& host) {
   if (run == "none")
     throw Error(
         Errc::invalid_argument,
-        "session: expected a name of this job that no other has; found torchrun's run id "
-        "'none', which every job has, and no MASTER_ADDR and MASTER_PORT; set TREMULA_JOB, or "
+        "session: expected a unique name for this job; found torchrun's run id "
+        "'none', which is the default, and no MASTER_ADDR and MASTER_PORT; set TREMULA_JOB, or "
         "start torchrun with --rdzv-id");
   return "unnamed";
 }
@@ -134,7 +134,7 @@ void expect_trust(const SessionConfig& config) {
               fmt::format("{}: expected a wire on which ranks prove that they belong to the link, "
                           "because this job has a key; found '{}', which accepts messages from any "
                           "program that reaches its port: choose transport 'tcp' or 'auto'{}, or "
-                          "set trust_network: true where the network keeps strangers out",
+                          "set trust_network: true if the network is trusted",
                           is_named ? "ofi_provider" : "transport",
                           is_named ? config.ofi_provider : config.transport,
                           is_named ? " without ofi_provider" : ""));
@@ -212,7 +212,7 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
     throw Error(
         Errc::unsupported,
         fmt::format("group '{}': transport mpi needs a session with an MPI communicator; found a "
-                    "session without; open it with tremula_mpi.h, or choose ofi",
+                    "session without one; open it with tremula_mpi.h, or choose ofi",
                     group));
   std::unique_ptr<Session> session(new Session(group, config));
   session->make_log(rank);
@@ -308,8 +308,8 @@ void Session::complete_config() {
       transport::Ofi::may_have_better_wire())
     log_->warn(
         "client",
-        "wire_left_out wire=libfabric why=\"it authenticates no peer, and this job has a "
-        "key; tcp is used\" remedy=\"trust_network: true where the network keeps strangers out\"");
+        "wire_left_out wire=libfabric why=\"it does not authenticate peers, and this job has a "
+        "key; tcp is used\" remedy=\"trust_network: true if the network is trusted\"");
 #endif
 }
 

@@ -51,7 +51,7 @@ void Waits::check() const {
                                   place_of(*present_), circle_));
   throw core::Error(
       core::Errc::deadlock,
-      fmt::format("{}: expected the other side to come; found that the jobs wait for "
+      fmt::format("{}: expected the other side to arrive; found that the jobs wait for "
                   "each other in a circle: {}; {}change the order of their calls: let "
                   "one of them put before it gets, or raise a queue_depth",
                   place_of(*present_), circle_,

@@ -56,7 +56,8 @@ void WordExchange::gather(transport::Group& group, std::uint64_t subject, std::u
 void WordExchange::take_notes(transport::Group& group) {
   while (const auto note = group.take_note()) {
     Head head{};
-    core::expects(note->bytes.size() >= sizeof head, "a rank of this group sent half a word");
+    core::expects(note->bytes.size() >= sizeof head,
+                  "a rank of this group sent an incomplete word");
     std::memcpy(&head, note->bytes.data(), sizeof head);
     const auto subject = subjects_.find(head.subject);
     if (subject == subjects_.end()) continue;  // this rank has closed it

@@ -132,7 +132,7 @@ int Coupler::define_variable(const std::string& name, int partition, int bundle,
                      in_variable, in_or_out));
   const bool is_out = in_or_out == out_variable;
   if (is_out ? !is_source : !is_target)
-    fail(fmt::format("{}: expected {}, because {} has it as a {}; found {}", where,
+    fail(fmt::format("{}: expected {}, because {} lists it as a {}; found {}", where,
                      is_out ? "OASIS_In" : "OASIS_Out", configuration_.file,
                      is_out ? "target" : "source", is_out ? "OASIS_Out" : "OASIS_In"));
   if (type != 4 && type != 8)

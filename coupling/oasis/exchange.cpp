@@ -28,9 +28,8 @@ constexpr const char* missing_lag =
     "in namcouple, lag in YAML), and a restart file";
 
 constexpr const char* call_without_points =
-    "; a rank that defines the field without points makes each call for it that the other ranks "
-    "make, or leaves out "
-    "its definition";
+    "; a rank that defines the field without points must make the same calls for it as the "
+    "other ranks, or must not define it";
 
 constexpr const char* look_at_the_other =
     "; if the other component has been started, read its output: it may have ended before it "

@@ -55,8 +55,9 @@ std::string difference(const Component& component, std::span<const KnownDefiniti
                        std::span<const Definition> mine, std::span<const std::int64_t> partitions) {
   const auto text = [&](const KnownDefinition& expected, const std::string& found) {
     return fmt::format(
-        "expected on all ranks the definitions of rank {}, {}; found {} on rank {}; every rank of "
-        "the component that has points of a partition makes the same calls of oasis_def_var for it",
+        "expected the same definitions on all ranks; rank {} has {}; found {} on rank {}; every "
+        "rank of the component that has points of a partition must make the same calls of "
+        "oasis_def_var for it",
         expected.rank, expected.line, found, component.rank());
   };
   for (const KnownDefinition& known : all) {

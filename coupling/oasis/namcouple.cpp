@@ -188,8 +188,8 @@ private:
     entry.period = is_once ? once : number_at(first, 3, where, "a coupling period");
     if (!is_once && entry.period <= 0)
       fail(
-          fmt::format("{}: expected a coupling period above 0 s; found {}: put the period in if no "
-                      "script of the model has done so",
+          fmt::format("{}: expected a coupling period above 0 s; found {}: set the period here, "
+                      "unless a script of the model sets it",
                       where, entry.period));
     const auto transformations = number_at(first, 4, where, "the number of transformations");
     if (!has_no_restart) entry.restart = first.words[5];

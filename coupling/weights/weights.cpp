@@ -293,10 +293,11 @@ void Weights::check_areas() {
   }
   whole_area_ = sum.area.value();
   if (sum.of_ranks != sum.of_all)
-    throw Failure(TREMULA_INVALID_ARGUMENT,
-                  "weights: conserve: expected a layout of the destination that has every element "
-                  "that the file's mask keeps on exactly one rank; found elements on several or on "
-                  "none: leave elements out with a mask in the file (dst_grid_imask, mask_b)");
+    throw Failure(
+        TREMULA_INVALID_ARGUMENT,
+        "weights: conserve: expected exactly one rank of the destination for each element that the "
+        "file's mask keeps; found elements on several ranks or on none: leave elements out "
+        "with a mask in the file (dst_grid_imask, mask_b)");
   if (!(whole_area_ > 0))
     throw Failure(TREMULA_INVALID_ARGUMENT,
                   fmt::format("weights: conserve: expected a destination with an area; found {}",

@@ -101,13 +101,13 @@ endif()
 if(TARGET tremula_weights)
   debian_package(weights libtremula-weights${interface} libs "distributed arrays between parallel jobs: regridding"
     "${about}\n
-This package contains a library that regrids fields on their way, with the
+This package contains a library that regrids the fields of streams, with the
 weights of a SCRIP or ESMF file."
     DEPENDS "libtremula${interface} ${this_version}")
   list(APPEND needed_libraries "libtremula-weights${interface} ${this_version}")
 endif()
 if(TARGET tremula_oasis)
-  debian_package(oasis libtremula-oasis${interface} libs "distributed arrays between parallel jobs: as OASIS3-MCT"
+  debian_package(oasis libtremula-oasis${interface} libs "distributed arrays between parallel jobs: calls of OASIS3-MCT"
     "${about}\n
 This package contains the library behind the Fortran module tremula_oasis,
 which provides the calls of OASIS3-MCT."

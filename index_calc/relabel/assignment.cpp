@@ -317,7 +317,7 @@ void validate(const Gains& gains) {
       std::ranges::all_of(gains.gain, [](Index g) { return g >= 1 && g <= Gains::largest; }),
       "expected gains from 1 to 2^61 - 1");
   core::expects(std::ranges::all_of(gains.column, [&](Rank k) { return k >= 0 && k < columns; }),
-                "expected columns that exist");
+                "expected column numbers below the number of columns");
 }
 
 std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks) {

@@ -35,8 +35,8 @@ Traffic::Traffic(std::span<const Transfer> arrays, const Places& places)
     validate_pair(array.from, array.to);
     const Index bytes = bytes_of(array.from, static_cast<std::size_t>(array.element_bytes));
     core::expects(bytes <= Gains::largest - total,
-                  "expected arrays of at most 2^61 - 1 bytes together, found more; relabel for "
-                  "some of them");
+                  "expected arrays of at most 2^61 - 1 bytes in total, found more; relabel for "
+                  "fewer arrays");
     total += bytes;
     const std::vector<Rank> of_producer = ranks_of(array.from), of_label = ranks_of(array.to);
     for (const Rank p : of_producer) expect_rank(p, producers, "producer");

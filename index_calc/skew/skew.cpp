@@ -104,13 +104,13 @@ OwnerExpression parse_owner(std::string_view text,
 
 void validate(const Skew& skew, std::size_t dimensions, std::size_t axes) {
   expect(skew.equal.size() == dimensions,
-         "equal: expected the blocks of each of the {} dimensions, found {}", dimensions,
+         "equal: expected a number of blocks for each of the {} dimensions, found {}", dimensions,
          skew.equal.size());
   for (const Index blocks : skew.equal)
     expect(is_in_range(blocks, 0), "equal: expected 1 to {} blocks, or 0 for none, found {}",
            max_owner_number, blocks);
   expect(skew.owners.size() == axes,
-         "owner: expected one or none for each of the {} axes of the mesh, found {}", axes,
+         "owner: expected one or none for each of the {} mesh axes, found {}", axes,
          skew.owners.size());
   std::size_t count = 0;
   for (std::size_t a = 0; a < axes; ++a) {

@@ -57,13 +57,13 @@ void Quotas::check_may_join(ConnectionId id) const {
     throw core::Error(
         core::Errc::refused,
         fmt::format("the server has {} sessions, as many as it can hold with room for {} "
-                    "connections; let it open more files ('ulimit -n') and start it again",
+                    "connections; raise its limit on open files ('ulimit -n') and restart it",
                     sessions_, limits_.connections));
   if (const Host& host = hosts_.at(connection.host); host.sessions >= limits_.connections_per_host)
     throw core::Error(
         core::Errc::refused,
         fmt::format("host {} has {} sessions at the server, expected at most {}; give 'tremula "
-                    "serve' a larger --connections-per-host, or end some",
+                    "serve' a larger --connections-per-host, or end some of these sessions",
                     connection.host, host.sessions, limits_.connections_per_host));
 }
 

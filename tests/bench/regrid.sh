@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench regrid: compares a field regridded on its way from 2 ranks to 2 with a hand-written
+# ./dev bench regrid: compares a field regridded in a stream from 2 ranks to 2 with a hand-written
 # MPI_Alltoallv and sparse product.
 #
 #   regrid.sh BIN OUT

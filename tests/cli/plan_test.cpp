@@ -299,7 +299,7 @@ TEST_F(PlanLists, DescribeTheProducer) {
       lists_plan("shape=2x4 lists=2", {"--from-lists", lists, "--all", "--draw", folder / "a.svg"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   for (const char* part :
-       {"  lists 8 elements of producers, 8 elements of consumers, matched in ",
+       {"  lists 8 elements on producers and 8 elements on consumers; matching all ranks took ",
         "\nproducer 0 sends 6 elements, 48 B in 2 packages\n",
         "         1         3   24 B     1        3         3    direct  inlined\n",
         "\nproducer 1 sends 2 elements, 16 B in 2 packages\n", "  plan by lists in "})

@@ -127,8 +127,8 @@ TEST(Relabeling, ShowsTheRemoteBytesThatItSaves) {
       "   optimal           0 B  100.0 %\n\n"
       "  greedy   shape=6x10 grid=3x1 splits0=0/2/4/6 owners0=1/2/0 members=2/0-1\n"
       "  optimal  shape=6x10 grid=3x1 splits0=0/2/4/6 owners0=1/2/0 members=2/0-1\n\n"
-      "A label is the part that --to gives to a rank; members are the ranks that take the labels, "
-      "in the\norder of the grid.\n");
+      "A label is the part that --to gives to a rank; members lists, in grid order, the rank that\n"
+      "takes each label.\n");
 }
 
 TEST(Relabeling, CountsHosts) {

@@ -109,7 +109,7 @@ TEST(StatusText, ShowsEverything) {
       "  queue depth 1\n"
       "\n"
       "stream missing\n"
-      "  no group offers it; viewer, other waits for it\n");
+      "  not offered by any group; awaited by viewer, other\n");
 }
 
 TEST(StatusText, ShowsTheBoxOfAPart) {
@@ -139,7 +139,7 @@ TEST(StatusText, ShowsDroppedStepsAndTheLongestQueue) {
              "    consumed { steps: 7 dropped: 2 } } "
              "  consumers { consumer: 'all' queue_depth: 4 consumed { steps: 9 } } }"));
   EXPECT_NE(
-      text.find("  queue depth 4 in at most 5.00 kB, at most 3 steps (4.50 kB) were under way to "
+      text.find("  queue depth 4 in at most 5.00 kB, at most 3 steps (4.50 kB) were in transit to "
                 "one consumer\n"
                 "  drop_newest, queue depth 3 for viewer: 4 dropped\n"
                 "  drop_oldest, queue depth 2 for last: 2 dropped\n"),
@@ -241,7 +241,7 @@ TEST(StatusText, ShowsTheLoadOfTheServer) {
   EXPECT_NE(
       text.find(
           "\n10 of 100 connections, 9 sessions; memory 20.0 MB, 1.90 kB a session, 5.00 kB for "
-          "streams, 300 B for messages under way\n3 lines of the log were dropped\n"),
+          "streams, 300 B for messages in transit\n3 lines of the log were dropped\n"),
       std::string::npos)
       << text;
 }

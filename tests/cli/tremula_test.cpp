@@ -265,7 +265,7 @@ TEST_F(Tremula, ShowsOneStream) {
       << outcomes[1].output;
   EXPECT_EQ(outcomes[2].code, 1);
   EXPECT_EQ(outcomes[2].errors,
-            "tremula: stream 'a third': expected a stream that this server knows, found 'another', "
+            "tremula: stream 'a third': expected a stream of this server, found 'another', "
             "'s'; check the name, or start its producer\n");
 }
 
@@ -358,8 +358,8 @@ TEST_F(Tremula, LeavesForeignKeyFilesUnchanged) {
     Process second({"serve", "--port", "0", "--port-file", port_file, "--key-file", named});
     EXPECT_EQ(second.wait(), 1);
     EXPECT_NE(second.errors().find("key file '" + beside +
-                                   "': jobs that find this server by its port file would take its "
-                                   "key; expected "),
+                                   "': jobs that find this server by its port file would use this "
+                                   "key file; expected "),
               std::string::npos)
         << second.errors();
     EXPECT_NE(second.errors().find("or choose another --port-file"), std::string::npos)
@@ -593,7 +593,7 @@ TEST_F(Tremula, FailsWhenTheWatchedServerGoesAway) {
       << watch.errors();
   server->signal(SIGTERM);
   EXPECT_EQ(watch.wait(), 1);
-  EXPECT_NE(watch.errors().find("the connection is lost"), std::string::npos) << watch.errors();
+  EXPECT_NE(watch.errors().find("lost the connection"), std::string::npos) << watch.errors();
 }
 
 TEST_F(Tremula, RemovesThePortFileWhenItIsStopped) {

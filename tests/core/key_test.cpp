@@ -131,7 +131,7 @@ TEST_F(KeyFile, MayHoldSeveralKeysForAServer) {
   EXPECT_EQ(text_of(keys[0]), "0123456789abcdef");
   EXPECT_EQ(keys[1].name(), "bob");
   EXPECT_EQ(text_of(keys[1]), "fedcba9876543210");
-  EXPECT_NE(refusal().find("expected the one key of this job, found 2"), std::string::npos);
+  EXPECT_NE(refusal().find("expected a single key, that of this job, found 2"), std::string::npos);
   // The key file of a job has the job's line only, with or without the name.
   for (const char* own : {"bob: fedcba9876543210\n", "fedcba9876543210"}) {
     write(own);

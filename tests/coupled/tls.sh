@@ -79,7 +79,7 @@ HOME=$work/middle bash -c "$(command_of 'openssl req')" 2>"$work/openssl.log"
 serve middle "$(command_of 'tremula serve' | sed "s|~/tremula_tls|$work/middle/tremula_tls|g")"
 server=127.0.0.1:$(sed 's/.*://' "$work/middle.port")
 ranks_of producer 1 1
-expect_refusal producer.0 "another program answers in the place of the server"
+expect_refusal producer.0 "another program is answering in place of the server"
 grep -q "connection" "$work/middle.log" && fail "the wrong server received something"
 
 echo "== several users"

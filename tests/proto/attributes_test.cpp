@@ -138,8 +138,8 @@ TEST(Attributes, RefuseValuesOutsideTheBounds) {
   Attributes many;
   for (std::size_t i = 0; i < max_attributes; ++i) many.set(std::to_string(i), Integers{});
   EXPECT_EQ(error_of([&] { many.set("one more", Integers{}); }, core::Errc::invalid_argument),
-            "attribute 'one more': expected at most 1024 attributes, found one more; let one of "
-            "them be an array");
+            "attribute 'one more': expected at most 1024 attributes, found one more; combine some "
+            "into an array");
   many.set("0", Integers{1});
 }
 
@@ -169,7 +169,7 @@ TEST(Attributes, RejectForeignBytes) {
   EXPECT_NE(rejected(with(56, 7)), "") << "a control character";
   core::Bytes twice = drawn;
   twice.insert(twice.end(), drawn.begin(), drawn.end());
-  EXPECT_EQ(rejected(twice), "attributes: expected names that differ, found 'n' twice");
+  EXPECT_EQ(rejected(twice), "attributes: expected unique names, found 'n' twice");
   EXPECT_EQ(rejected(core::Bytes(max_attributes_bytes + 1)),
             "attributes: expected at most 65536 bytes, found 65537");
   core::Bytes many;

@@ -323,7 +323,7 @@ TEST(Convert, NamesThePartOfAnAnnounce) {
        "Announce.fields[0].element_type: expected 1 (i8) to 15 (bool), or 65536 and 1 to 16384 "
        "bytes, found 77"},
       {"request: 1 announce { stream: 's' " + fields + fields + "}",
-       "Announce.fields[1].name: expected names that differ, found 'u' twice"},
+       "Announce.fields[1].name: expected unique names, found 'u' twice"},
       {"request: 1 announce { stream: 's' " + fields + "}",
        "Announce.offers, count: expected 1 to 64, found 0"},
       {"request: 1 announce { stream: 's' " + fields + " offers { offer: 'o' } }",
@@ -461,7 +461,7 @@ TEST(Convert, NamesThePartOfADescription) {
        "Described.hosts, count: expected 1 to 2, found 3"},
       {described + fields + "host_of_rank: [0, 0] hosts: '' }", "Described.hosts: " + rule},
       {described + fields + "host_of_rank: [0, 0] hosts: ['a', 'a'] }",
-       "Described.hosts: expected names that differ, found 'a' twice"},
+       "Described.hosts: expected unique names, found 'a' twice"},
       {described + fields + "host_of_rank: [0, 1] hosts: 'a' }",
        "Described.host_of_rank: expected 0 to 0, found 1"},
       {described + fields + "host_of_rank: [0, -1] hosts: 'a' }",

@@ -115,7 +115,7 @@ TEST(Fields, MustHaveUniqueNames) {
   WireFields fields;
   for (const char* name : {"a", "b", "a"}) *fields.Add() = wire_field(name, 1, "shape=8 grid=2");
   EXPECT_EQ(error_of([&] { decode(fields); }, Errc::protocol),
-            "fields[2].name: expected names that differ, found 'a' twice");
+            "fields[2].name: expected unique names, found 'a' twice");
 }
 
 TEST(Fields, AreBoundedInNumber) {

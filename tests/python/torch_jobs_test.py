@@ -73,7 +73,7 @@ class Jobs(unittest.TestCase):
         none = {"TORCHELASTIC_RUN_ID": "none"}
         for kind, text in answers_of(none, none):
             self.assertEqual(kind, "InvalidArgument")
-            self.assertRegex(text, "found torchrun's run id 'none', which every job has.*set TREMULA_JOB.*--rdzv-id")
+            self.assertRegex(text, "found torchrun's run id 'none', which is the default.*set TREMULA_JOB.*--rdzv-id")
 
 
 if __name__ == "__main__":

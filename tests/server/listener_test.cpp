@@ -719,8 +719,8 @@ TEST(Listener, RefusesSessionsBeyondTheLimitOfAHost) {
   third.send(hello("g", 2, 3));
   EXPECT_EQ(third.answer(0),
             "request: 1 refused { code: -7 text: \"host 127.0.0.1 has 2 sessions at the server, "
-            "expected at most 2; give \\'tremula serve\\' a larger --connections-per-host, or "
-            "end some\" }");
+            "expected at most 2; give \\'tremula serve\\' a larger --connections-per-host, or end "
+            "some of these sessions\" }");
   EXPECT_TRUE(third.is_closed_soon());
 }
 

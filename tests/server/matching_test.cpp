@@ -281,7 +281,7 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcross) {
     play.send(1, announce("s", field, row.producer), {Play::done(1, 2)});
     const std::string text = "stream 's': producer 'ocean' offers the transports " + row.offered +
                              ", consumer 'viewer' offers " + row.wanted +
-                             ", and none of them connects the two " + row.why;
+                             ", and no transport connects the two " + row.why;
     play.send(
         11, subscribe("s", field, row.consumer),
         {Play::done(11, 2), Play::stream_refused(11, -8, text), Play::stream_refused(1, -8, text)});
@@ -307,7 +307,7 @@ TEST_F(Matching, RefusesSubscriptionsThatDoNotFit) {
        "has the extent of dimension axes[d] of the field"},
       {subscribe("s", wanted, {"quic", "rdma"}), -8,
        "stream 's': producer 'ocean' offers the transports local, tcp, mpi, consumer 'viewer' "
-       "offers quic, rdma, and none of them connects the two (local: only producer 'ocean' has it; "
+       "offers quic, rdma, and no transport connects the two (local: only producer 'ocean' has it; "
        "tcp: only producer 'ocean' has it; mpi: only producer 'ocean' has it; quic: only consumer "
        "'viewer' has it; rdma: only consumer 'viewer' has it); set transport (TREMULA_TRANSPORT) "
        "of both to one that both have; auto takes any that is available"},

@@ -91,7 +91,7 @@ TEST_F(Owners, WaitingConsumerIsRefusedForAnotherKey) {
             {Play::done(10), Play::stream_refused(20, refused, not_for_all("late"), 7)});
 }
 
-TEST_F(Owners, StreamGetsNoPartOfAnotherKey) {
+TEST_F(Owners, StreamRejectsPartsOfAnotherKey) {
   const auto part = [](int row) {
     return "request: 1 announce { queue_depth: 1 stream: 'parts' incarnation: 9 readable_by_all: "
            "true fields { name: 'u' element_type: 10 layout: 'shape=4 grid=1' whole: 8 origin: " +
@@ -667,7 +667,7 @@ TEST_F(SealedLinks, AreRefusedAfterTheLastResume) {
 }
 
 // A name may pass from group to group: it belongs to the group that had it last.
-TEST_F(SealedLinks, GoWithTheNewestSealOfAGroupName) {
+TEST_F(SealedLinks, FollowTheNewestSealOfAGroupName) {
   take(before, viewer, "request: 8 goodbye {}");
   before.at(100);
   say_hello(before, squatter, "viewer", 0);

@@ -50,8 +50,8 @@ TEST(Quotas, SessionsLeaveRoomForOthers) {
     quotas.join(id);
   }
   EXPECT_EQ(refusal(quotas, 6),
-            "the server has 5 sessions, as many as it can hold with room for 8 connections; let it "
-            "open more files ('ulimit -n') and start it again");
+            "the server has 5 sessions, as many as it can hold with room for 8 connections; raise "
+            "its limit on open files ('ulimit -n') and restart it");
   quotas.remove(1);
   EXPECT_EQ(refusal(quotas, 6), "");
 }
@@ -65,7 +65,7 @@ TEST(Quotas, HostHasALimitedNumberOfSessions) {
   quotas.join(2);
   EXPECT_EQ(refusal(quotas, 3),
             "host h has 2 sessions at the server, expected at most 2; give 'tremula serve' a "
-            "larger --connections-per-host, or end some");
+            "larger --connections-per-host, or end some of these sessions");
   EXPECT_EQ(refusal(quotas, 4), "");
 }
 

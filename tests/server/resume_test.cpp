@@ -396,8 +396,8 @@ TEST_F(Resume, RefusesSubscriptionsThatNoLongerFit) {
             {Play::done(31, 2)});
   play.send(21, hello_again("late", 0, 1), {welcome(21)});
   const std::string text =
-      "stream 's': producer 'new' offers the transports mpi, consumer 'late' offers tcp, and none "
-      "of them connects the two (mpi: only producer 'new' has it; tcp: only consumer 'late' has "
+      "stream 's': producer 'new' offers the transports mpi, consumer 'late' offers tcp, and no "
+      "transport connects the two (mpi: only producer 'new' has it; tcp: only consumer 'late' has "
       "it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes any that "
       "is available";
   play.send(21, "request: 2 resume { subscriptions { " + subscribed + "} }",

@@ -224,7 +224,7 @@ TEST_F(Tls, HidesTheMessagesOfSessionAndServer) {
   }
 }
 
-TEST_F(Tls, HasTheExchangeOfTheKeyInside) {
+TEST_F(Tls, CarriesTheProofOfTheKey) {
   Config config = files.config("server");
   config.keys = {key};
   Running server(config);
@@ -255,7 +255,7 @@ TEST_F(Tls, IsNeededByEveryConnectionToThatServer) {
   }
 }
 
-TEST_F(Tls, IsMissedAtAServerWithoutIt) {
+TEST_F(Tls, IsReportedMissingOnAPlainServer) {
   for (const bool with_key : {false, true}) {
     Config config;
     config.port = 0;
@@ -278,7 +278,7 @@ TEST_F(Tls, RefusesTheCertificateOfAnotherServer) {
   Running in_the_middle(config);
   const std::string text =
       error_of([&] { Client(in_the_middle.address(), files.trust("server"), key); }, Errc::refused);
-  expect_has(text, "another program answers in the place of the server");
+  expect_has(text, "another program is answering in place of the server");
   expect_has(text, files.path("server.crt"));
 }
 
@@ -396,7 +396,7 @@ TEST_F(Tls, GivesUpAHandshakeThatDoesNotEnd) {
 }
 
 /// Sends rubbish after the head of a record, and a handshake message that claims to be long.
-TEST_F(Tls, EndsConnectionsThatOnlyBeginLikeIt) {
+TEST_F(Tls, ClosesConnectionsThatOnlyBeginLikeTls) {
   Running server(files.config("server"));
   for (const std::string& bytes :
        {std::string("\x16\x03\x01\xff\xff", 5) + std::string(70'000, 'x'),
@@ -423,7 +423,7 @@ std::size_t memory_of(const Running& server, const TlsTrust& trust) {
 
 // Idle strangers have not begun a handshake, and cost no more than without TLS. The server's memory
 // limits how many strangers may be in a handshake.
-TEST_F(Tls, GivesStrangersBoundedMemoryAndNoPlace) {
+TEST_F(Tls, BoundsTheMemoryOfStrangers) {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   limit.rlim_cur = limit.rlim_max;

@@ -102,8 +102,8 @@ bool is_about_user(const Error& e) {
 /// Adds to the error which key of a port was refused, if one was.
 Error with_key(const Error& e, const std::filesystem::path& of_port) {
   if (of_port.empty()) return e;
-  return Error(e.code(), fmt::format("{} (the key that was found is that of '{}': remove it if the "
-                                     "server that left it has ended)",
+  return Error(e.code(), fmt::format("{} (the key came from '{}'; remove that file if its server "
+                                     "has ended)",
                                      e.what(), of_port.string()));
 }
 

@@ -137,15 +137,15 @@ Error error_of_handshake(TlsStream& stream, const error_code& error, const TlsTr
       case X509_V_ERR_IP_ADDRESS_MISMATCH:
         return refused(
             fmt::format("expected a certificate of the server that names '{}', found "
-                        "one for other names; reach the server by a name in it, or let tls_name "
-                        "(TREMULA_TLS_NAME, --tls-name) be one",
+                        "one for other names; reach the server by a name in it, or set tls_name "
+                        "(TREMULA_TLS_NAME, --tls-name) to one of them",
                         name));
       default:
         return refused(
             fmt::format("expected a certificate of the server that is in '{}' or signed "
-                        "by one in it, found a different one ({}); let tls_ca "
-                        "(TREMULA_TLS_CA, --tls-ca) name the server's certificate. If "
-                        "it does, another program answers in the place of the server",
+                        "by one in it, found a different one ({}); set tls_ca "
+                        "(TREMULA_TLS_CA, --tls-ca) to the server's certificate. If it "
+                        "already is, another program is answering in place of the server",
                         trust.ca, why));
     }
   }
@@ -155,7 +155,7 @@ Error error_of_handshake(TlsStream& stream, const error_code& error, const TlsTr
     case SSL_R_PACKET_LENGTH_TOO_LONG:
       return refused(
           "expected a server that speaks TLS, found one that does not; start it with "
-          "--tls-certificate and --tls-key, or leave tls_ca (TREMULA_TLS_CA, --tls-ca) out");
+          "--tls-certificate and --tls-key, or omit tls_ca (TREMULA_TLS_CA, --tls-ca)");
     default:
       return refused(fmt::format("the TLS handshake has failed: {}", text_of(error)));
   }

@@ -43,8 +43,8 @@ constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;  // so that a peer never read
 Error system_error(const std::string& what) {
   const int error = errno;
   const char* const remedy = error == ENOMEM ? "; a limit of this process (ulimit -v) or of its "
-                                               "container is reached: raise it, or let fewer steps "
-                                               "wait (queue_depth)"
+                                               "container has been reached: raise it, or lower "
+                                               "queue_depth"
                                              : "";
   return Error(Errc::internal,
                fmt::format("shared memory: {}: {}{}", what, std::strerror(error), remedy));

@@ -206,7 +206,7 @@ std::vector<Bytes> Group::allgather_at_once(Bytes bytes) {
 void Group::send_note(core::Rank to, core::BytesView bytes) {
   has_notes_ = true;
   core::expects((rank_ == 0) != (to == 0) && bytes.size() <= most_note_bytes,
-                "a note: expected few bytes between rank 0 and another rank");
+                "note: expected at most 500 bytes, between rank 0 and another rank");
   if (!comm_) return;  // after keep()
   while (!sent_.empty() && sent_.front()->has_gone()) sent_.pop_front();
   auto note = std::make_unique<NoteOnItsWay>();

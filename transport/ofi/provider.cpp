@@ -70,7 +70,7 @@ std::string remedy() {
   const char* const filter = std::getenv("FI_PROVIDER");
   return filter == nullptr ? "; see `fi_info` or name another provider"
                            : "; FI_PROVIDER='" + std::string(filter) +
-                                 "' in the environment leaves out all other providers, also in "
+                                 "' in the environment excludes all other providers, even from "
                                  "`fi_info`: unset it";
 }
 

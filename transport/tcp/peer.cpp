@@ -82,7 +82,7 @@ void Peer::give_up(Operation& operation) noexcept {
     queued_.remove(operation);
     if (is_lost()) return;
     if (chunk_.operation == &operation)
-      return lose(Errc::transport, "a send was given up while its bytes were on their way");
+      return lose(Errc::transport, "a send was given up while its bytes were in flight");
     if (state != State::streaming) return;
     streaming_.remove(operation);
   } else {
@@ -119,7 +119,7 @@ void Peer::end_serving(std::uint64_t region) noexcept {
     return operation.kind == Kind::serve && operation.region == region;
   };
   if (chunk_.operation != nullptr && is_of_it(*chunk_.operation))
-    return lose(Errc::transport, "memory that it was reading has ended");
+    return lose(Errc::transport, "memory that it was reading no longer exists");
   try {
     while (Operation* const serve = streaming_.take(is_of_it)) {
       const std::uint64_t room = serve->theirs;

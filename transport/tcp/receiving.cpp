@@ -97,7 +97,7 @@ void Peer::take(const Frame& frame) {
       Operation* const room = own_operation(frame.room, false);
       if (room == nullptr) return begin_payload({.left = frame.bytes, .bytes = frame.bytes});
       if (frame.bytes > room->expected - room->bytes)
-        refuse("data of at most the bytes asked for", frame.bytes);
+        refuse("no more data than requested", frame.bytes);
       return begin_payload({.to = room->data + room->bytes,
                             .left = frame.bytes,
                             .bytes = frame.bytes,
@@ -116,7 +116,7 @@ void Peer::take(const Frame& frame) {
         return send->finish(send->room);
       }
       if (send->state != State::announced && send->state != State::sent)
-        refuse("an answer to what was announced or sent, in state",
+        refuse("an answer to an announced or sent message, in state",
                static_cast<std::uint64_t>(send->state));
       return send->finish(send->room);
     }
@@ -129,7 +129,7 @@ void Peer::take(const Frame& frame) {
       return;
     case FrameKind::credit:
       if (frame.bytes > window_bytes - std::min(credit_, window_bytes))
-        refuse("credit that was used", frame.bytes);
+        refuse("no more credit than was used", frame.bytes);
       credit_ += frame.bytes;
       return;
   }
@@ -148,7 +148,7 @@ void Peer::take_message(const Frame& frame) {
   using State = Operation::State;
   const std::uint64_t number = ++arrived_;
   if (frame.kind == FrameKind::announce) {
-    if (++announced_ > limits_.announced) refuse("fewer messages without a receive", announced_);
+    if (++announced_ > limits_.announced) refuse("fewer unmatched messages", announced_);
     Arrival& arrival = pool_.arrival();
     arrival.number = number;
     arrival.tag = frame.tag;
@@ -203,7 +203,7 @@ void Peer::answer_pull(const Frame& frame) {
 void Peer::answer_fetch(const Frame& frame) {
   const auto found = regions_.find({frame.tag, frame.send}, frame.offset, frame.bytes);
   if (!found || found->empty()) return add({.kind = FrameKind::gone, .room = frame.room});
-  if (serves_ >= limits_.serves) refuse("fewer reads at once", serves_);
+  if (serves_ >= limits_.serves) refuse("fewer concurrent reads", serves_);
   ++serves_;
   Operation& serve = pool_.operation();
   serve.kind = Operation::Kind::serve;

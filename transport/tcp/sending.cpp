@@ -28,9 +28,10 @@ void append(Bytes& to, const void* from, std::size_t bytes) {
 
 void Peer::add(const Frame& frame) {
   if (before_.size() + after_.size() > limits_.unwritten)
-    throw core::Error(core::Errc::protocol,
-                      "it broke the protocol: expected it to read what it asks for, found " +
-                          std::to_string(limits_.unwritten) + " bytes waiting for it");
+    throw core::Error(
+        core::Errc::protocol,
+        "it broke the protocol: expected it to read the data that it requests, found " +
+            std::to_string(limits_.unwritten) + " bytes waiting for it");
   append(chunk_.left == 0 ? before_ : after_, &frame, sizeof frame);
 }
 

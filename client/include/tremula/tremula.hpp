@@ -670,7 +670,8 @@ private:
     const int found = number(name);
     if (found < 0)
       throw Error(TREMULA_INVALID_ARGUMENT,
-                  "attribute '" + name + "': expected one of names(), found none of that name");
+                  "attribute '" + name +
+                      "': expected one of names(); there is no attribute with this name");
     At at;
     detail::check(
         tremula_attributes_at(handle_.get(), found, nullptr, &at.type, &at.count, &at.values));

@@ -60,7 +60,7 @@ public:
                         detail::element_type_of<To>() != to_type_))
       refuse(
           "redistribution: expected buffers of the element types that it was made for "
-          "(Redistributed::of); found others");
+          "(Redistributed::of); found other types");
     (*this)({{std::as_bytes(std::span(std::ranges::data(from), std::ranges::size(from)))}},
             {{std::as_writable_bytes(std::span(std::ranges::data(to), std::ranges::size(to)))}});
   }

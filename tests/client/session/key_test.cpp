@@ -174,7 +174,7 @@ TEST_F(ServerWithAKey, IsNotReplacedByAServerWithoutAKey) {
   EXPECT_FALSE(until.expired()) << tremula_last_error();
   tremula_session_close(session);
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("expected the key file that this session has joined with, found none"),
+  EXPECT_NE(said.find("expected the key file with which this session joined, found none"),
             std::string::npos)
       << said;
   EXPECT_EQ(said.find("misses_key", said.find("misses_key") + 1), std::string::npos)

@@ -317,7 +317,7 @@ TEST(OasisNamcouple, NamesTheLineOfAMistake) {
        "line 29: expected source, target, label"},
       {"1 86400 1", "1 day 1", "line 29: expected a coupling period as word 4; found day"},
       {"1 86400 1", "1 0 1", "line 29: expected a coupling period above 0 s; found 0"},
-      {"1 86400 1", "1 -1 1", "line 29: expected a coupling period above 0 s; found -1: put"},
+      {"1 86400 1", "1 -1 1", "line 29: expected a coupling period above 0 s; found -1: set"},
       {"1 86400 1", "1 86400 many",
        "line 29: expected the number of transformations as word 5; found many"},
       {"EXPORTED", "EXPRTED", "line 29: expected the status EXPORTED; found EXPRTED"},

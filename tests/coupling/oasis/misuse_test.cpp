@@ -73,16 +73,16 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
        "oasis_get_intercomm: an intercommunicator with the component atmos is not supported"},
       {"abort", 1, "component 'abort', rank 0: ocean_step: the ice is too thick"},
       {"direction", 1,
-       "variable SST: expected OASIS_Out, because namcouple has it as a source; found OASIS_In"},
+       "variable SST: expected OASIS_Out, because namcouple lists it as a source; found OASIS_In"},
       {"in_or_out", 1, "variable SST: expected OASIS_Out (20) or OASIS_In (21); found 2"},
       {"type", 1, "variable SST: expected the type OASIS_Real (4) or OASIS_Double (8); found 3"},
       {"var_twice", 1, "variable SST: expected one call of oasis_def_var; found a second one"},
       {"ranks_differ", 2,
-       "expected on all ranks the definitions of rank 1, variable HEAT (in, 1 in a bundle) on a "
-       "partition with ig_size 0; found nothing, and 6 points in partition 1, on rank 0"},
+       "expected the same definitions on all ranks; rank 1 has variable HEAT (in, 1 in a bundle) "
+       "on a partition with ig_size 0; found nothing, and 6 points in partition 1, on rank 0"},
       {"bundle_differs", 2,
-       "expected on all ranks the definitions of rank 0, variable SST (out, 1 in a bundle) on a "
-       "partition with ig_size 0; found variable SST (out, 2 in a bundle)"},
+       "expected the same definitions on all ranks; rank 0 has variable SST (out, 1 in a bundle) "
+       "on a partition with ig_size 0; found variable SST (out, 2 in a bundle)"},
       {"to_itself", 1, "field SST->COPY from a component to itself is not supported"},
       {"before_enddef", 1, "oasis_put: expected the call between oasis_enddef and oasis_terminate"},
       {"terminate_twice", 1,
@@ -107,7 +107,8 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
       {"higher_order", 1, "fields of higher order (fld2 to fld5) are not supported"},
       {"write_restart", 1, "write_restart is not supported"},
       {"no_target", 1, "field SST->SST_A (oasis_put) at date 0 s"},
-      {"idle_rank", 2, "; a rank that defines the field without points makes each call for it"},
+      {"idle_rank", 2,
+       "; a rank that defines the field without points must make the same calls for it"},
   };
   constexpr std::size_t at_once = 9;
   for (std::size_t first = 0; first < std::size(rows); first += at_once) {

@@ -411,7 +411,7 @@ TEST_F(RefusedWeights, ConservesOnlyWhereEachElementIsOnOneRank) {
             TREMULA_OK);
   EXPECT_EQ(opened({.has_areas = true}, nullptr, TREMULA_OK), "");
   const auto text = opened({.has_areas = true}, "{conserve: global}", TREMULA_INVALID_ARGUMENT);
-  EXPECT_NE(text.find("found elements on several or on none"), text.npos) << text;
+  EXPECT_NE(text.find("found elements on several ranks or on none"), text.npos) << text;
   // Element 2 has no weights and takes no part.
   EXPECT_EQ(opened({.rows = {1, 2, 2, 4}, .has_areas = true}, "{conserve: global}", TREMULA_OK),
             "");

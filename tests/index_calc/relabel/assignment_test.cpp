@@ -269,7 +269,7 @@ TEST(Assignment, RefusesMalformedProblems) {
   EXPECT_EQ(complaint({.seats = {1}, .begin = {0, 1}, .column = {0}, .gain = {Index{1} << 61}}),
             "expected gains from 1 to 2^61 - 1");
   EXPECT_EQ(complaint({.seats = {1}, .begin = {0, 1}, .column = {1}, .gain = {1}}),
-            "expected columns that exist");
+            "expected column numbers below the number of columns");
 }
 
 }  // namespace

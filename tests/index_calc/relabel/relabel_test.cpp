@@ -490,13 +490,13 @@ TEST(Relabel, NamesTheValuesThatItRefuses) {
   EXPECT_EQ(complaint([&] {
               relabel(std::vector<Transfer>{{large, large, 2}}, one_job(1));
             }),
-            "expected arrays of at most 2^61 - 1 bytes together, found more; relabel for some of "
-            "them");
+            "expected arrays of at most 2^61 - 1 bytes in total, found more; relabel for fewer "
+            "arrays");
   EXPECT_EQ(complaint([&] {
               relabel(std::vector(2, Transfer{large, large, 1}), one_job(1));
             }),
-            "expected arrays of at most 2^61 - 1 bytes together, found more; relabel for some of "
-            "them");
+            "expected arrays of at most 2^61 - 1 bytes in total, found more; relabel for fewer "
+            "arrays");
   EXPECT_NE(complaint([&] {
               relabel(std::vector<Transfer>{{large, large, 8}}, one_job(1));
             }),

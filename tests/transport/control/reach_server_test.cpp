@@ -195,9 +195,8 @@ TEST_F(KeyOfAPort, IsNamedWhenItIsRefused) {
   };
   EXPECT_EQ(error_of([&] { try_server(at("localhost:7000"), refused, Deadline::after(60)); },
                      Errc::refused),
-            std::string(error_of_refusal(refusal_without_key()).what()) +
-                " (the key that was found is that of '" + of_port.string() +
-                "': remove it if the server that left it has ended)");
+            std::string(error_of_refusal(refusal_without_key()).what()) + " (the key came from '" +
+                of_port.string() + "'; remove that file if its server has ended)");
   EXPECT_EQ(attempts, 1);
   const auto held = [](const HostPort&, const Key&, Deadline) {
     throw Error(Errc::refused, "the name is held");

@@ -84,7 +84,7 @@ struct Link {
 
 }  // namespace
 
-TEST(HybridTransport, OffersBothWaysAndTheMixedOneFirst) {
+TEST(HybridTransport, OffersTheMixedTransportFirst) {
   Network network;
   int calls = 0;
   HybridTransport both(std::make_unique<CountedLoopback>(network, calls));

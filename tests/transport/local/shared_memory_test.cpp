@@ -121,7 +121,7 @@ TEST(SharedMemory, IsSeenAndWrittenByAPeer) {
   deallocate(mine);
 }
 
-TEST(SharedMemory, IsKnownByAnyPartOfItAndByNothingElse) {
+TEST(SharedMemory, IsFoundOnlyByItsOwnBytes) {
   std::byte* first = allocate(100);
   std::byte* second = allocate(100);
   EXPECT_TRUE(lend({first, 100}));

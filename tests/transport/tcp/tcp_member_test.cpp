@@ -180,7 +180,7 @@ TEST(TcpMember, LosesItsConnectionForUnrequestedBytes) {
       send_all(socket, {{.kind = FrameKind::data, .bytes = bytes, .room = pull.room}}, pair);
       send_all(socket, bytes_of(std::min<std::uint64_t>(bytes, 1100), 9), pair);
     }
-    expect_breach(receive, "expected data of at most the bytes asked for");
+    expect_breach(receive, "expected no more data than requested");
     EXPECT_EQ(memory[asked - 1], std::byte{3});
     EXPECT_EQ(memory[asked], std::byte{3});
     expect_exchange(pair);
@@ -203,7 +203,7 @@ TEST(TcpMember, LosesItsConnectionForTooManyMessages) {
       pair);
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(receive.test());
   send_all(socket, {{.kind = FrameKind::announce, .bytes = 100, .tag = 1, .send = 1}}, pair);
-  expect_breach(receive, "fewer messages without a receive, found " + std::to_string(part + 1));
+  expect_breach(receive, "fewer unmatched messages, found " + std::to_string(part + 1));
   expect_exchange(pair);
 }
 
@@ -228,7 +228,8 @@ TEST(TcpMember, LosesItsConnectionIfItDoesNotRead) {
     Bytes in(5);
     Request receive = pair.producer->receive(1, 2, in);
     send_all(socket, std::vector<Frame>(count, fetch), pair);
-    expect_breach(receive, is_there ? "fewer reads at once" : "it to read what it asks for");
+    expect_breach(receive,
+                  is_there ? "fewer concurrent reads" : "it to read the data that it requests");
     expect_exchange(pair);
   }
 }
