@@ -167,7 +167,7 @@ Key read_key_file(const std::filesystem::path& path) {
                      "expected a single key, that of this job, found " +
                          std::to_string(keys.size()) +
                          "; use a file with only the line of that key: the list is for the server");
-  return std::move(keys.front());
+  return keys.front();
 }
 
 std::optional<OwnFile> make_key_file(const std::filesystem::path& path) {

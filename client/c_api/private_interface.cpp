@@ -69,9 +69,10 @@ tremula_session* open_session(const std::string& group,
                               std::shared_ptr<client::Communicator> communicator,
                               const std::string& options) {
   auto session = open(group, *communicator, options);
-  return new tremula_session{std::move(session), std::make_shared<client::Gate>(
-                                                     fmt::format("session of group '{}'", group),
-                                                     [communicator] { communicator->check(); })};
+  return new tremula_session{
+      std::move(session), std::make_shared<client::Gate>(
+                              fmt::format("session of group '{}'", group),
+                              [communicator = std::move(communicator)] { communicator->check(); })};
 }
 
 tremula_status keep_error(tremula_status status, const char* text) noexcept {

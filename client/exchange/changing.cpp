@@ -19,6 +19,7 @@ namespace {
 
 std::vector<ChangingPlan> plans_of(const ExchangePlan& plan, Role role) {
   std::vector<ChangingPlan> plans;
+  plans.reserve(plan.changing.size());
   for (const std::size_t f : plan.changing) plans.emplace_back(plan.fields[f], plan.me, role);
   return plans;
 }
@@ -314,6 +315,7 @@ void ChangingSink::unpack(std::size_t field, std::span<std::byte> array,
         static_cast<std::size_t>(package->elements) * f.element_bytes / rows.size();
     const auto sorted = sorted_.resize(rows.size() * size);
     std::vector<core::BytesView> from;
+    from.reserve(from_.size());
     for (std::size_t m = 0; m < from_.size(); ++m) from.push_back(bytes_of(k, m));
     std::byte* at = sorted.data();
     for (const Row& row : rows) {

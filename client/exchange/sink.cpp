@@ -327,6 +327,7 @@ bool Sink::fetch_some(std::size_t field, MemoryView array) {
   if (plan_.fields[field].changing) {
     if (!poll_complete()) return false;
     std::vector<Traffic*> traffic;
+    traffic.reserve(peers_.size());
     for (Peer& peer : peers_) traffic.push_back(&peer.traffic);
     changing_->unpack(field, local, traffic);
     return true;

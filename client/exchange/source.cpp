@@ -383,6 +383,7 @@ void Source::send(std::uint64_t step, const StepMetadata& metadata) {
         "a step is sent only after every field of it was put");
   if (changing_) {
     std::vector<Traffic*> traffic;
+    traffic.reserve(peers_.size());
     for (Peer& peer : peers_) traffic.push_back(&peer.traffic);
     changing_->pack(slot, metadata.counts, traffic);
   }

@@ -35,10 +35,10 @@ struct RunMemory {
 
 /// MPI cannot take back what it has begun: what it may still touch stays.
 void keep_for_ever(std::unique_ptr<RunMemory> memory) noexcept {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<RunMemory>>;
-  const std::scoped_lock lock(mutex);
   try {
+    static std::mutex mutex;
+    static auto* const kept = new std::vector<std::unique_ptr<RunMemory>>;
+    const std::scoped_lock lock(mutex);
     kept->emplace_back();
     kept->back() = std::move(memory);
   } catch (...) {  // no memory to note where it is
@@ -106,7 +106,8 @@ void check_buffers(std::span<const RedistributionPlan::Array> arrays,
 }  // namespace
 
 /// The ends of all messages, and how far the run at hand has come.
-struct Redistribution::Run {
+class Redistribution::Run {
+public:
   /// A message, its end, and what makes sure of the other side.
   template <class End>
   struct Ended {
@@ -241,7 +242,8 @@ struct Redistribution::Run {
       return Polled::done;
     // What the application has under way moves on, too: a peer may wait for it before it comes.
     constexpr int short_wait = 50, now_and_then = 16;
-    if (++idle_ > short_wait && idle_ % now_and_then == 0) endpoint_.progress();
+    ++idle_;
+    if (idle_ > short_wait && idle_ % now_and_then == 0) endpoint_.progress();
     return Polled::nothing;
   }
 
@@ -351,6 +353,12 @@ struct Redistribution::Run {
     if (own_ != nullptr) statistics.bytes_kept += own_->parts_bytes;
   }
 
+  /// Returns what this run reports after it has completed.
+  Mismatch& mismatch() noexcept { return mismatch_; }
+  /// Returns the memory of this run that MPI may still touch.
+  std::unique_ptr<RunMemory>& memory() noexcept { return memory_; }
+
+private:
   using ChunkRing = NearRings::Ring;
   WaitWords words_;
   transport::Endpoint& endpoint_;
@@ -406,9 +414,9 @@ void Redistribution::abandon(NearRings& rings, ChunkPool& chunks,
                              std::vector<core::Bytes> stand_ins) noexcept {
   has_failed_ = true;
   rings.close();
-  if (!runs_.empty()) runs_.front()->memory_->stand_ins = std::move(stand_ins);
+  if (!runs_.empty()) runs_.front()->memory()->stand_ins = std::move(stand_ins);
   for (auto& ends : std::exchange(runs_, {})) {
-    auto memory = std::move(ends->memory_);
+    auto memory = std::move(ends->memory());
     ends.reset();  // gives up all requests, and their chunks back
     keep_for_ever(std::move(memory));
   }
@@ -438,7 +446,7 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
     throw;
   }
   if (refusal) {
-    for (auto& ends : runs_) ends->mismatch_ = {};
+    for (auto& ends : runs_) ends->mismatch() = {};
     for (auto& carries : carries_) carries->clear();
     throw *refusal;
   }
@@ -448,8 +456,8 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
   std::optional<Rank> refusing;
   for (auto& ends : runs_) {
     ends->count(statistics_);
-    if (const auto rank = ends->mismatch_.take_refusing(); !refusing) refusing = rank;
-    mismatch.keep([&] { ends->mismatch_.tell(); });
+    if (const auto rank = ends->mismatch().take_refusing(); !refusing) refusing = rank;
+    mismatch.keep([&] { ends->mismatch().tell(); });
   }
   for (auto& carries : carries_) mismatch.keep([&] { carries->settle(); });
   if (refusing)  // `to` has changed, so that it is no invalid_argument

@@ -65,7 +65,7 @@ public:
   const RedistributionStatistics& statistics() const noexcept { return statistics_; }
 
 private:
-  struct Run;
+  class Run;
   void run(Run& pass, core::Deadline deadline, bool is_refused);
   /// Takes the buffers of a run, or others of the same sizes if they cannot be used: returns why then.
   std::optional<core::Error> take(std::span<const ConstMemoryView> from,

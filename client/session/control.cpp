@@ -192,6 +192,7 @@ void Control::come_back() {
     lock.unlock();
     std::optional<std::string> refused;
     bool is_lost = false;  // the server has given up on this rank
+    bool has_joined = false;
     try {
       transport::try_server(
           server_,
@@ -201,8 +202,8 @@ void Control::come_back() {
           },
           // Many sessions reconnect at the same time, and each TLS handshake takes the server a while.
           core::Deadline::after(server_.tls.ca.empty() ? reconnect_seconds : connect_seconds));
+      has_joined = true;
       log_.warn("client", fmt::format("server_back server={}", server_.text));
-      pause = first_pause;
     } catch (const Error& e) {
       if (e.code() != Errc::no_server && e.code() != Errc::timed_out) refused = e.what();
       is_lost = e.code() == Errc::peer_lost;
@@ -228,6 +229,7 @@ void Control::come_back() {
       changed_.notify_all();
       return;
     }
+    if (has_joined) pause = first_pause;
     if (is_ == Server::here) continue;
     is_ = Server::away;
     changed_.wait_for(lock, core::Deadline::Seconds(pause), [this] { return has_left(); });

@@ -73,10 +73,10 @@ std::string environment(const char* variable) {
 /// @throws core::Error invalid_argument if torchrun provides neither
 std::string job_from_environment(const std::string& host) {
   if (const std::string job = environment("TREMULA_JOB"); !job.empty()) return job;
-  const std::string run = environment("TORCHELASTIC_RUN_ID");
+  std::string run = environment("TORCHELASTIC_RUN_ID");
   if (!run.empty() && run != "none") return run;
   const std::string address = environment("MASTER_ADDR"), port = environment("MASTER_PORT");
-  const std::string slurm = environment("SLURM_JOB_ID");
+  std::string slurm = environment("SLURM_JOB_ID");
   if (!address.empty() && !port.empty()) {
     const bool is_here = address.starts_with("127.") || address == "localhost" || address == "::1";
     return fmt::format("{}{}{}:{}", slurm, slurm.empty() ? "" : "/", is_here ? host : address,

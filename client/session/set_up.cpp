@@ -76,6 +76,7 @@ struct SetUp::Wait {
 
 std::vector<std::string> SetUp::open_streams() const {
   std::vector<std::string> names;
+  names.reserve(ends_.size());
   for (const StreamEnd* const end : ends_) names.push_back(end->name());
   return names;
 }

@@ -90,6 +90,7 @@ std::optional<Word> WordExchange::receive(transport::Group& group, std::uint64_t
 
 std::vector<std::pair<std::uint64_t, std::uint64_t>> WordExchange::said() const {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
+  all.reserve(subjects_.size());
   for (const auto& [number, subject] : subjects_) all.emplace_back(number, subject.said);
   return all;
 }

@@ -163,6 +163,7 @@ std::vector<Member> Coupler::agreed() const {
                     .end = partition.end});
   }
   std::vector<std::int64_t> points;
+  points.reserve(partitions_.size());
   for (const Partition& partition : partitions_) points.push_back(partition.size);
   return agree(component_, mine, points);
 }

@@ -24,7 +24,7 @@ int guarded(char* text, int room, const Work& work) {
   const auto report = [&](std::string_view what) {
     const auto size = static_cast<std::size_t>(room);
     std::fill_n(text, size, ' ');
-    std::copy_n(what.data(), std::min(what.size(), size), text);
+    what.copy(text, size);
     return 1;
   };
   try {

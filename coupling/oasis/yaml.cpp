@@ -39,7 +39,7 @@ public:
   }
   template <class T>
   T get(const char* key, const char* what, T otherwise) const {
-    return has(key) ? get<T>(key, what) : otherwise;
+    return has(key) ? get<T>(key, what) : std::move(otherwise);
   }
 
 private:

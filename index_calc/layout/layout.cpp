@@ -306,7 +306,7 @@ std::size_t memory_bytes(const Layout& layout) noexcept {
                       layout.ghost.capacity() * sizeof(Index) +
                       layout.members.capacity() * sizeof(RankRange);
   for (const auto& axes : layout.mesh.axes)
-    bytes += sizeof(axes) + axes.capacity() * sizeof(std::size_t);
+    bytes += sizeof(std::vector<std::size_t>) + axes.capacity() * sizeof(std::size_t);
   bytes += layout.mesh.extents.capacity() * sizeof(Index) +
            layout.mesh.sums.capacity() * sizeof(std::size_t);
   if (layout.skew) {

@@ -271,6 +271,7 @@ IndexList IndexList::of_layout(const Layout& layout, Rank me, const LocalPart& p
     return list;
   }
   std::vector<std::vector<Stretched>> owned;
+  owned.reserve(dimensions);
   for (std::size_t d = 0; d < dimensions; ++d)
     owned.push_back(owned_along(layout.dims[d], (*coords)[d]));
   const auto add_along = [&](const auto& deeper, std::size_t d, Index number, Index place) -> void {

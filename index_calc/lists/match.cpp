@@ -90,7 +90,7 @@ std::vector<Owned> merged(std::span<const std::vector<ListRun>> lists) {
 
 /// Assigns every element to one rank.
 /// @throws core::Error mismatch
-std::vector<Owned> single(std::vector<Owned> all, const char* side,
+std::vector<Owned> single(const std::vector<Owned>& all, const char* side,
                           const MatchedSides::Rules& rules, const std::vector<Index>& shape,
                           Index begin, Index end) {
   const auto expect_no_gap = [&](Index from, Index to) {

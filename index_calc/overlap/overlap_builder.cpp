@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 #include "core/error.hpp"
@@ -124,7 +125,7 @@ void OverlapsBuilder::build_sparse(const Prepared& p) {
 void OverlapsBuilder::build_from_pieces(const Repetition& repetition, Index steps) {
   begin(repetition);
   result_.steps_ = steps;
-  group(pieces_, [](const Piece& p) -> const Piece& { return p; });
+  group(pieces_, std::identity());
 }
 
 /// Fills keys_ with the keys of pieces_, sorted by peer, and in the order of pieces_ within a peer.

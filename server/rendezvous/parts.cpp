@@ -107,9 +107,11 @@ void Rendezvous::check_announced(const Group& group, const wire::Announce& messa
 std::string Rendezvous::describe_gaps(std::span<const Stream* const> parts) {
   constexpr std::size_t most_boxes = 4;
   std::vector<ByName> of_parts;
+  of_parts.reserve(parts.size());
   for (const Stream* const part : parts) of_parts.push_back(by_name(part->fields));
   for (const proto::Field& field : parts.front()->fields) {
     std::vector<proto::Box> boxes;
+    boxes.reserve(of_parts.size());
     for (const ByName& fields : of_parts) boxes.push_back(proto::box_of(*fields.at(field.name)));
     const auto missing = proto::missing(field.whole, boxes);
     if (missing.empty()) continue;

@@ -62,6 +62,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   const wire::Done sealed = seal_names(group, streams, call.now);
   std::erase(streams, nullptr);
   std::vector<std::string> names;  // of streams that may be waited for after a loss
+  names.reserve(streams.size());
   for (const Stream* const stream : streams) names.push_back(stream->name);
   for (const wire::Subscribe& subscription : message.subscriptions()) {
     names.push_back(subscription.stream());

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -220,7 +221,8 @@ bool Mapping::is_held() const noexcept {
 // "1234 (name of the program) T ...": the name may contain anything.
 bool Mapping::is_stopped() const noexcept {
   std::array<char, 64> path{}, text{};
-  *fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/stat", process_).out = '\0';
+  std::snprintf(path.data(), path.size(), "/proc/%llu/stat",
+                static_cast<unsigned long long>(process_));
   const File file(open(path.data(), O_RDONLY | O_CLOEXEC));
   const auto got = file ? read(file.get(), text.data(), text.size()) : 0;
   const std::string_view line(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);

@@ -166,7 +166,10 @@ std::vector<Bytes> Group::finish(Deadline deadline) {
   wait(deadline);
   if (begin_rest()) wait(deadline);
   const auto ended = std::exchange(round_, nullptr);
-  return ended->gathers ? ended->parts() : std::vector<Bytes>(1, std::move(ended->mine));
+  if (ended->gathers) return ended->parts();
+  std::vector<Bytes> mine;
+  mine.push_back(std::move(ended->mine));
+  return mine;
 }
 
 Bytes Group::broadcast(Bytes bytes, Deadline deadline) {

@@ -14,6 +14,7 @@ public:
 
   std::vector<std::string> offers() const override {
     std::vector<std::string> offers;
+    offers.reserve(all_.size());
     for (const Provider& provider : all_) offers.push_back(provider.offer);
     return offers;
   }

@@ -58,11 +58,11 @@ inline tremula_status check(tremula_status status) {
 }
 
 /// Deleter that frees a handle of the C interface.
-template <auto FreeHandle>
+template <auto free_handle>
 struct Free {
   template <class Handle>
   void operator()(Handle* handle) const noexcept {
-    FreeHandle(handle);
+    free_handle(handle);
   }
 };
 
@@ -384,6 +384,7 @@ inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
                                               std::to_string(ranks) + " ranks; found " +
                                               std::to_string(places.size()));
   std::vector<tremula_update> updates;
+  updates.reserve(arrays.size());
   for (const Redistributed& a : arrays)
     updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
   Relabeling found{.process = std::vector<int>(size)};
@@ -509,13 +510,13 @@ inline std::vector<const tremula_layout*> handles_of(std::span<const int> fields
 }
 
 /// Returns the counters for all peers of a stream, as tremula_out_peers or tremula_in_peers gives them.
-template <auto GetPeers, class Stream>
+template <auto read_peers, class Stream>
 std::vector<PeerStatistics> peers_of(const Stream* stream) {
   std::vector<PeerStatistics> peers;
   std::size_t count = 0;
-  check(GetPeers(stream, nullptr, 0, sizeof(PeerStatistics), &count));
+  check(read_peers(stream, nullptr, 0, sizeof(PeerStatistics), &count));
   peers.assign(count, tremula_peer_statistics_init());
-  check(GetPeers(stream, peers.data(), peers.size(), sizeof(PeerStatistics), &count));
+  check(read_peers(stream, peers.data(), peers.size(), sizeof(PeerStatistics), &count));
   peers.resize(std::min(count, peers.size()));
   return peers;
 }
@@ -583,6 +584,7 @@ void set_attribute(tremula_out_stream* out, int of, const std::string& name, con
     } else {
       const std::vector<std::string> held(std::begin(values), std::end(values));
       std::vector<const char*> texts;
+      texts.reserve(held.size());
       for (const std::string& text : held) texts.push_back(text.c_str());
       set_attribute(out, of, name, TREMULA_TEXT, texts.data(), texts.size());
     }

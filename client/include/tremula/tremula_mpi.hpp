@@ -43,6 +43,7 @@ public:
   /// Makes the plan for all `arrays`, which move in one round: see tremula_redistribution_make.
   Redistribution(MPI_Comm comm, const std::vector<Redistributed>& arrays) : count_(arrays.size()) {
     std::vector<tremula_update> updates;
+    updates.reserve(arrays.size());
     for (const Redistributed& a : arrays)
       updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
     if (count_ == 1) from_type_ = arrays[0].from_type, to_type_ = arrays[0].to_type;

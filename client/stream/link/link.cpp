@@ -130,6 +130,7 @@ std::vector<transport::Address> addresses_in(const wire::LinkAddresses& message)
 
 void send_first_signs(const Session& session, Link& link, const LinkTerms& terms) {
   std::vector<Rank> peers;
+  peers.reserve(link.plan.messages.size());
   for (const Message& message : link.plan.messages) peers.push_back(message.peer);
   link.endpoint->expect_only(peers);
   const double silence = session.config().silence > 0 ? session.config().silence : usual_silence;

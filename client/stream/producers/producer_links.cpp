@@ -468,6 +468,7 @@ void ProducerLinks::take_leave() {
 
 std::vector<std::uint64_t> ProducerLinks::numbers() const {
   std::vector<std::uint64_t> numbers;
+  numbers.reserve(links_.size());
   for (const Open& open : links_) numbers.push_back(open.link.number);
   return numbers;
 }
