@@ -36,7 +36,7 @@ case $mpi in
 esac
 targets=(tests_fast client/all cli/all bindings/all coupling/all)
 selection=(--label-regex '^fast$')
-# Sanitized builds are optimised less and compiled folder by folder, as in the presets.
+# Sanitized builds are optimised less and compiled folder by folder with precompiled headers, as in the presets.
 case $sanitizers in
   none) targets+=(tremula_headers_alone) ;;
   asan) options+=("-DTREMULA_SANITIZE=address,undefined") ;;
@@ -45,7 +45,10 @@ case $sanitizers in
     selection+=(--tests-regex '^(core|transport|contract|server|client)\.')
     ;;
 esac
-[ "$sanitizers" = none ] || options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_CXX_FLAGS_RELEASE="-O1 -g1 -DNDEBUG")
+[ "$sanitizers" = none ] ||
+  options+=(-DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS
+    -DCMAKE_UNITY_BUILD=ON -DTREMULA_PRECOMPILE=ON -DTREMULA_PRECOMPILE_OURS=ON
+    -DCMAKE_CXX_FLAGS_RELEASE="-O1 -g1 -DNDEBUG")
 
 # unpack_libraries FOLDER ARCHITECTURE: unpacks Debian's libraries for that architecture into FOLDER/root. It installs
 # no package, because some of these libraries cannot be installed next to those of the machine.
