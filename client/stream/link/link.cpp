@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 
 #include "client/stream/link/link_mover.hpp"
@@ -199,14 +198,14 @@ Link prepare_link(Session& session, const wire::Matched& matched,
     link.endpoint = session.open_endpoint(matched.offer(), link.offer, side);
     link.theirs = proto::decode(matched.fields());
     proto::check_fits_group(link.theirs, matched.peer_size(), link.stream, link.peer_group);
-    std::map<std::string_view, std::size_t> by_name;
-    for (const auto& field : declared) by_name.emplace(field.name, by_name.size());
-    link.number_of.resize(declared.size());
-    for (const auto& field : link.theirs) {
-      const auto it = by_name.find(field.name);
-      core::expects(it != by_name.end(), "server: matched a field that was not declared");
-      const std::size_t number = it->second;
-      link.number_of[number] = link.mine.size();
+    const std::string_view mine = session.name(), peers = link.peer_group;
+    const bool is_consumer = side == transport::Side::consumer;
+    auto fields = fields_of_link(declared, link.theirs, side,
+                                 {.stream = link.stream,
+                                  .consumer = is_consumer ? mine : peers,
+                                  .producer = is_consumer ? peers : mine});
+    link.number_of = std::move(fields.number_of);
+    for (const std::size_t number : fields.declared) {
       link.mine.push_back(declared[number]);
       if (!targets.empty()) taken.push_back(targets[number]);
     }

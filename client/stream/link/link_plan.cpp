@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "index_calc/plan/skewed_plan.hpp"
 #include "index_calc/view/view.hpp"
@@ -115,12 +116,35 @@ std::size_t key_of(std::size_t f, const Sides& sides) {
   if (rank_count(from) != grid(from.dims[changing.dimension]) || copy_count(from) != 1 ||
       (from.dims.size() > 1 && from.storage_order != to.storage_order))
     refuse("the producer to hold whole rows, once, in the consumer's order", both(from, to));
-  if (!are_alike(keys_from, from, sides.producers))
+  if (!keys_from.changing || !are_alike(keys_from, from, sides.producers))
     refuse("the producer's ranks to hold rows and keys in the same way", both(keys_from, from));
   return key;
 }
 
 }  // namespace
+
+LinkFields fields_of_link(std::span<const proto::Field> declared,
+                          std::span<const proto::Field> theirs, transport::Side side,
+                          const LinkNames& names) {
+  const bool is_producer = side == transport::Side::producer;
+  proto::check_compatible(is_producer ? theirs : declared, is_producer ? declared : theirs,
+                          names.stream, names.consumer, names.producer);
+  std::map<std::string_view, std::size_t> by_name;
+  for (const auto& field : declared) by_name.emplace(field.name, by_name.size());
+  LinkFields fields;
+  fields.number_of.resize(declared.size());
+  for (const auto& field : theirs) {
+    const auto found = by_name.find(field.name);
+    if (found == by_name.end())
+      throw core::Error(core::Errc::protocol,
+                        fmt::format("stream '{}': expected only fields that consumer '{}' has "
+                                    "declared, found '{}' of producer '{}'; restart the server",
+                                    names.stream, names.consumer, field.name, names.producer));
+    fields.number_of[found->second] = fields.declared.size();
+    fields.declared.push_back(found->second);
+  }
+  return fields;
+}
 
 bool has_lists(std::span<const proto::Field> mine, std::span<const proto::Field> theirs) {
   for (std::size_t f = 0; f < mine.size(); ++f)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The message plan of one link: its fields as both sides have declared them. Pure.
+#include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "client/exchange/plan/exchange_plan.hpp"
 #include "proto/convert.hpp"
@@ -28,6 +31,25 @@ struct Shared {
 /// Returns the layouts of the elements that both arrays have.
 /// @throws core::Error as index_calc::selected
 Shared shared(const proto::Field& offered, const proto::Field& wanted);
+
+/// The names of a link's stream and of its two groups, for errors.
+struct LinkNames {
+  std::string_view stream, consumer, producer;
+};
+/// The fields of a link, in the order of the other side.
+struct LinkFields {
+  /// For each field of the link, its index among the fields that this group declared.
+  std::vector<std::size_t> declared;
+  /// For each declared field, its index in the link; nullopt if the link lacks it. On a consumer,
+  /// none is nullopt.
+  std::vector<std::optional<std::size_t>> number_of;
+};
+/// Matches the fields that this group declared with those that the server sent for the other side.
+/// @throws core::Error as proto::check_compatible; protocol if the other side has a field that this
+/// group did not declare
+LinkFields fields_of_link(std::span<const proto::Field> declared,
+                          std::span<const proto::Field> theirs, transport::Side side,
+                          const LinkNames& names);
 
 /// Result of matching a field for which a side lists what its ranks own; empty for other fields.
 struct ListedField {
