@@ -148,7 +148,14 @@ bool InStream::serve_until_step(std::optional<core::Deadline> until) {
       session_.set_up().run(
           *this, false, [] { return true; }, core::Deadline::after(0));
     if (says(root, is_awaited) || copy_->has_openings()) copy_->admit();
-    if (says(root, is_over)) return false;
+    if (says(root, is_over)) {
+      if (until) return false;
+      throw Error(
+          Errc::mismatch,
+          fmt::format("{}: expected all ranks to begin the step with a time limit, or all without; "
+                      "found one on rank 0 and none on this rank: make the same call on every rank",
+                      links_.place()));
+    }
     if (says(root, is_late))
       throw Error(Errc::timed_out,
                   fmt::format("{}: waited {} s for the next version; is its producer stuck? "

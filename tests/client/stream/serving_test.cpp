@@ -230,6 +230,33 @@ TEST_P(Serving, ReaderSwitchesWhenItsSourceLeaves) {
   EXPECT_EQ(seen[0], seen[2]);
 }
 
+// Rank 0 decides for all ranks that the time has passed.
+TEST_P(Serving, RankWithoutALimitRefusesThatOfRankZero) {
+  Event has_taken, has_ended;
+  world.start("writer", 1, [&](Session& s) {
+    Writer w(s);
+    w.put();
+    w.serve_until(has_taken, 2);
+    wait_for(s, has_ended, 2);
+  });
+  world.start("first", 2, [&](Session& s) {
+    Reader r(s, reads_and_serves);
+    ASSERT_TRUE(r.take_next());
+    has_taken.set();
+    try {
+      if (s.rank() == 0)
+        EXPECT_EQ(r.in.begin_step_until(core::Deadline::after(0.1)), std::nullopt);
+      else
+        ADD_FAILURE() << r.in.begin_step();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::mismatch) << e.what();
+      EXPECT_EQ(s.rank(), 1);
+    }
+    has_ended.set();
+  });
+  world.join();
+}
+
 // Both readers lose the writer, one of them through the other, and continue with the next writer.
 TEST_P(Serving, AllReadersContinueWithTheNextWriter) {
   Event has_put, first_has_one, second_has_one, lost, both_have_it;
