@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/layout/changing.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "index_calc/layout/check.hpp"
 #include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
@@ -23,7 +24,15 @@ Layout sized(const Layout& layout, std::span<const Index> counts) {
   Splits splits{.bounds = {0}, .owner = {}, .grid = static_cast<Index>(counts.size())};
   for (std::size_t c = 0; c < counts.size(); ++c) {
     if (counts[c] == 0) continue;
-    splits.bounds.push_back(splits.bounds.back() + counts[c]);
+    Index end = 0;
+    core::expects(counts[c] > 0 && !__builtin_add_overflow(splits.bounds.back(), counts[c], &end),
+                  [&] {
+                    return fmt::format(
+                        "\"{}\": expected counts of at least 0 that add up to at most 2^63 - 1, "
+                        "found {} at coordinate {}",
+                        to_string(layout), counts[c], c);
+                  });
+    splits.bounds.push_back(end);
     splits.owner.push_back(static_cast<Index>(c));
   }
   result.dims[layout.changing->dimension] = std::move(splits);
@@ -58,12 +67,15 @@ Index slice_elements(const Layout& layout, Rank rank) {
   if (!coords) return 0;
   Index elements = 1;
   for (std::size_t d = 0; d < layout.dims.size(); ++d)
-    check(
-        d == layout.changing->dimension ||
-            !__builtin_mul_overflow(elements, local_extent(layout.dims[d], (*coords)[d]),
-                                    &elements),
-        "\"{}\": expected at most 2^63 - 1 elements for each index along dimension {}, found more",
-        to_string(layout), layout.changing->dimension);
+    core::expects(d == layout.changing->dimension ||
+                      !__builtin_mul_overflow(elements, local_extent(layout.dims[d], (*coords)[d]),
+                                              &elements),
+                  [&] {
+                    return fmt::format(
+                        "\"{}\": expected at most 2^63 - 1 elements for each index along dimension "
+                        "{}, found more",
+                        to_string(layout), layout.changing->dimension);
+                  });
   return elements;
 }
 
@@ -87,10 +99,12 @@ std::vector<Index> counts_along(const Layout& layout, std::span<const Index> cou
                       "dimension {}, to have the same number of elements along it, found {} and {}",
                       to_string(layout), counted_by[c], rank, d, along[c], count));
     }
-    check(count >= 0 && !__builtin_add_overflow(sum, count, &sum),
+    core::expects(count >= 0 && !__builtin_add_overflow(sum, count, &sum), [&] {
+      return fmt::format(
           "\"{}\": expected counts of at least 0 that add up to at most 2^63 - 1, found {} of rank "
           "{}",
           to_string(layout), count, rank);
+    });
     counted_by[c] = rank;
     along[c] = count;
   }

@@ -19,6 +19,7 @@ Layout sized(const Layout& layout, Index extent);
 
 /// Returns a source's layout of a step: the counts[c] elements of coordinate c follow those of c - 1.
 /// @param counts  >= 0; shape: [coordinate along the dimension]
+/// @throws core::Error invalid_argument if a count is negative or the sum exceeds 63 bits
 Layout sized(const Layout& layout, std::span<const Index> counts);
 
 /// Returns the coordinate that takes the rows with `key`: the coordinate of its range or, without

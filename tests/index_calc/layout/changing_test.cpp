@@ -5,11 +5,23 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "core/error.hpp"
 
 namespace tremula::index_calc {
 namespace {
+
+/// Returns the end of the error of sized(), from its last "found".
+std::string refusal_of(const Layout& layout, const std::vector<Index>& counts) {
+  try {
+    return to_string(sized(layout, counts));
+  } catch (const core::Error& error) {
+    const std::string text = error.what();
+    return text.substr(text.rfind("found"));
+  }
+}
 
 TEST(Changing, DistributesASinkAsItsLayoutStates) {
   const auto even = Layout::parse("shape=*x3 grid=4x1");
@@ -34,6 +46,8 @@ TEST(Changing, TakesNoMoreElementsThanCanBeCounted) {
   EXPECT_EQ(slice_elements(layout, 1), 4);
   const std::vector<Index> counts{most, 1};
   EXPECT_THROW(counts_along(layout, counts), core::Error);
+  EXPECT_EQ(refusal_of(layout, counts), "found 1 at coordinate 1");
+  EXPECT_EQ(refusal_of(layout, {-1, 2}), "found -1 at coordinate 0");
 }
 
 TEST(Changing, NeedsEqualCountsAtOnePlace) {
