@@ -40,6 +40,7 @@ ChangingPlan::ChangingPlan(const ExchangePlan::Field& field, Rank me, Role role)
 
 void ChangingPlan::update(std::span<const Index> counts) {
   if (plan_ && std::ranges::equal(counts_, counts)) return;
+  plan_.reset();  // if this throws, the next call plans again
   counts_.assign(counts.begin(), counts.end());
   index_calc::Layout source = sized(field_->changing->source, counts_);
   index_calc::Layout sink =

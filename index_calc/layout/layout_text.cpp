@@ -29,7 +29,7 @@ std::string blocks_text(const Layout& layout) {
   bool all_dealt = true;
   for (std::size_t d = 0; d < layout.dims.size(); ++d) {
     const auto* dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
-    const bool changes = d == changing_dimension(layout);
+    const bool changes = layout.changing && d == layout.changing->dimension;
     all_dealt = all_dealt && dealt != nullptr && !(changes && layout.changing->is_even) &&
                 (!layout.skew || layout.skew->equal[d] == 0);
     if (dealt != nullptr && (changes ? !layout.changing->is_even

@@ -89,7 +89,7 @@ wire::StepStatus Account::total() const {
   out.set_dropped(dropped);
   out.set_queued_steps(queued_steps);
   out.set_queued_bytes(queued_bytes);
-  if (have_all_time) out.set_time(*time);
+  if (have_all_time && time) out.set_time(*time);
   out.set_copy_seconds(copy_seconds);
   out.set_wire_seconds(wire_seconds);
   out.set_reported_seconds(reported_seconds / static_cast<double>(ranks_));

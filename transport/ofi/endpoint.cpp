@@ -66,6 +66,9 @@ Endpoint::Endpoint(const Provider& provider)
 Endpoint::~Endpoint() { end_registrations(); }
 
 void Endpoint::connect(std::span<const Address> peers, Deadline) {
+  if (!port_)
+    throw core::Error(core::Errc::transport,
+                      "ofi: connect: the endpoint has closed: " + closed_reason_);
   for (const fi_addr_t address : port_->add(peers))
     peers_.push_back({.address = address, .text = port_->text_of(address)});
 }

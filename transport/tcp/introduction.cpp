@@ -217,8 +217,8 @@ Listener::Verdict Listener::continue_exchange(PendingConnection& connection) {
       received = received.subspan(sizeof id);
       const auto peer = std::ranges::find(peers_, id, &RankAddress::id);
       if (peer == peers_.end()) return Verdict::rejected;
-      connection.rank = static_cast<Rank>(peer - peers_.begin());
       connection.exchange.emplace(key_of(own_, *peer));
+      connection.rank = static_cast<Rank>(peer - peers_.begin());
     }
     const ExchangeTurn turn = connection.exchange->receive(received);
     connection.reader.clear();

@@ -146,7 +146,9 @@ void ConsumerLinks::end_leases() {
   const auto now = core::Deadline::Clock::now();
   for (Open& open : links_) {
     if (poll_link_room(open)) continue;
-    const core::Deadline::Seconds held = now - *open.exchange->lent_since();
+    const auto since = open.exchange->lent_since();
+    if (!since) continue;
+    const core::Deadline::Seconds held = now - *since;
     if (held.count() < config_.lease) continue;
     open.exchange->take_back();
     go_on_without(open, fmt::format("took back version {}, which group '{}' had held for longer "
