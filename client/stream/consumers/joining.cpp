@@ -222,6 +222,10 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
   std::vector<std::string> failure(openings_.size());
   for (const core::Bytes& bytes : all) {
     const auto of_rank = from_bytes<wire::Openings>(bytes);
+    if (of_rank.links_size() != mine.links_size())
+      throw Error(Errc::internal,
+                  fmt::format("group '{}': expected {} links under way on every rank; found {}",
+                              session_.name(), mine.links_size(), of_rank.links_size()));
     for (int i = 0; i < of_rank.links_size(); ++i) {
       const auto at = static_cast<std::size_t>(i);
       is_ready[at] = is_ready[at] && of_rank.links(i).is_ready();
