@@ -146,10 +146,14 @@ private:
     core::Bytes mine{std::byte{has_failed}};
     mine.insert(mine.end(), bytes.begin(), bytes.end());
     const auto machines = allgather(std::move(mine));
-    for (const auto& other : machines)
+    for (const auto& other : machines) {
+      if (other.empty())
+        throw core::Error(core::Errc::internal,
+                          "expected the machine of every rank; found a rank without one");
       if (other[0] != std::byte{0})
         throw core::Error(core::Errc::invalid_argument,
                           {reinterpret_cast<const char*>(other.data()) + 1, other.size() - 1});
+    }
     rings_ =
         NearRings(group().rank(), RedistributionPlan::longest_chunk_bytes, machines, allgather);
   }

@@ -49,7 +49,8 @@ NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, std::span<const Bytes> mac
   };
   const bool is_mapped = map(static_cast<std::size_t>(me), near, ring, allgather(std::move(mine)));
   const auto all = allgather({std::byte{is_mapped}});
-  if (std::ranges::all_of(all, [](const Bytes& b) { return b[0] != std::byte{0}; })) return;
+  if (std::ranges::all_of(all, [](const Bytes& b) { return !b.empty() && b[0] != std::byte{0}; }))
+    return;
   to_.clear(), from_.clear(), mappings_.clear();
   memory_.reset();
   near_ranks_ = 0;
@@ -68,7 +69,9 @@ bool NearRings::map(std::size_t me, std::span<const std::size_t> near, const Rin
       MemoryPlace place;
       if (places[rank].size() != sizeof place) return false;
       std::memcpy(&place, places[rank].data(), sizeof place);
-      from_[rank] = ring(mappings_.emplace_back(place, true).bytes(), number, own);
+      const auto theirs = mappings_.emplace_back(place, true).bytes();
+      if (theirs.size() != memory_->bytes().size()) return false;
+      from_[rank] = ring(theirs, number, own);
       to_[rank] = ring(memory_->bytes(), own, number);
     }
   } catch (const core::Error&) {
