@@ -103,11 +103,17 @@ std::vector<StreamEnd*> SetUp::alike(bool with_consumers) const {
   if (std::ranges::all_of(all, [&](const auto& theirs) { return theirs == all[0]; }))
     return in_order;
   std::map<std::string_view, std::size_t> ranks_with;
-  for (const auto& theirs : all)
-    for (const auto key : lines_of(theirs)) ++ranks_with[key];
+  for (const auto& theirs : all) {
+    const auto lines = lines_of(theirs);
+    for (const auto key : std::set(lines.begin(), lines.end())) ++ranks_with[key];
+  }
   in_order.clear();
-  for (const auto key : lines_of(all[0]))
-    if (ranks_with[key] == all.size()) in_order.push_back(mine.find(key)->second);
+  for (const auto key : lines_of(all[0])) {
+    const auto own = mine.find(key);
+    if (own == mine.end() || ranks_with[key] != all.size()) continue;
+    in_order.push_back(own->second);
+    mine.erase(own);  // rank 0 may have sent the key twice
+  }
   return in_order;
 }
 
@@ -138,6 +144,11 @@ void SetUp::introduce(bool with_consumers, core::Deadline deadline,
   wire::Introduced introduced;
   try {
     introduced = from_bytes<wire::Introduced>(session_.run_on_root(introduce_all, deadline));
+    if (static_cast<std::size_t>(introduced.refusals_size()) != ends.size())
+      throw Error(Errc::internal,
+                  fmt::format("group '{}': expected the server's answers for {} streams from rank "
+                              "0; found {}",
+                              session_.name(), ends.size(), introduced.refusals_size()));
   } catch (...) {
     for (StreamEnd* const end : ends) end->incarnation_ = 0;
     throw;
