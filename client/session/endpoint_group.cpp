@@ -164,7 +164,14 @@ std::vector<core::Bytes> EndpointGroup::finish(core::Deadline deadline) {
   }
   const auto ended = std::exchange(round_, nullptr);
   if (rank_ == 0) return std::move(ended->parts);
-  return ended->gathers ? split(ended->parts.front()) : std::move(ended->parts);
+  if (!ended->gathers) return std::move(ended->parts);
+  auto parts = split(ended->parts.front());
+  if (parts.size() != static_cast<std::size_t>(size_))
+    throw core::Error(core::Errc::protocol,
+                      fmt::format("rank {} of {}: expected the bytes of every rank from rank 0; "
+                                  "found those of {} ranks",
+                                  rank_, size_, parts.size()));
+  return parts;
 }
 
 core::Bytes EndpointGroup::broadcast(core::Bytes bytes, core::Deadline deadline) {

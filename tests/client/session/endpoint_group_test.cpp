@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/session/endpoint_group.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
 #include "core/error.hpp"
+#include "tests/core/error_of.hpp"
 #include "transport/loopback/loopback.hpp"
 
 namespace tremula::client {
@@ -154,6 +156,32 @@ TEST(EndpointGroup, ReceivesNotesAfterARankHasLeft) {
       is_over = true;
     }
   });
+}
+
+TEST(EndpointGroup, RefusesPartsOfAnotherNumberOfRanks) {
+  for (const std::uint64_t count : {std::uint64_t{2}, std::uint64_t{4}}) {
+    transport::Network network(100);
+    transport::Loopback loopback(network);
+    const auto root = loopback.open("loopback", transport::Side::producer);
+    auto end = loopback.open("loopback", transport::Side::consumer);
+    const std::vector<transport::Address> of_root{root->address()}, of_rank{end->address()};
+    root->connect(of_rank, Deadline::after(1));
+    end->connect(of_root, Deadline::after(1));
+    EndpointGroup rank(std::move(end), 1, 3);
+    // As rank 0 sends them: the length of all, then the parts, which are empty and consist of their lengths.
+    const std::vector<std::uint64_t> parts(count, 0), length{count * sizeof(std::uint64_t)};
+    std::uint64_t their_length = 0;
+    Bytes theirs(1);
+    const auto writable = std::as_writable_bytes(std::span(&their_length, 1));
+    std::vector<transport::Request> requests;
+    requests.push_back(root->receive(0, 1, writable));
+    requests.push_back(root->receive(0, 2, theirs));
+    requests.push_back(root->send(0, 1, std::as_bytes(std::span(length))));
+    requests.push_back(root->send(0, 2, std::as_bytes(std::span(parts))));
+    const auto text = core::error_of([&] { rank.allgather(bytes_of(1, 1), Deadline::after(10)); },
+                                     core::Errc::protocol);
+    EXPECT_NE(text.find(fmt::format("found those of {} ranks", count)), std::string::npos) << text;
+  }
 }
 
 TEST(EndpointGroup, GivesUpOnAnAbsentRank) {
