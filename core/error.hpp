@@ -60,6 +60,12 @@ constexpr std::string_view to_string(Errc code) noexcept {
   return "unknown";
 }
 
+/// Returns the code with this value, which another process may have sent; internal if no code has it.
+constexpr Errc errc_of(int value) noexcept {
+  const auto code = static_cast<Errc>(value);
+  return to_string(code) == "unknown" ? Errc::internal : code;
+}
+
 /// The exception type that the rooms share. `what()` states what was expected, what was found and
 /// what to do; `where()` is for developers and is not part of the text.
 class Error : public std::runtime_error {

@@ -66,7 +66,7 @@ private:
       if (message.size() > 1 && message[0] == failed) {
         has_told_ = true;
         throw Error(
-            static_cast<Errc>(-static_cast<int>(message[1])),
+            core::errc_of(-static_cast<int>(message[1])),
             std::string(reinterpret_cast<const char*>(message.data()) + 2, message.size() - 2));
       }
       if (!message.empty()) message.erase(message.begin());

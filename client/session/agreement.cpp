@@ -62,7 +62,7 @@ core::Bytes decode_outcome(core::BytesView bytes) {
   std::memcpy(&code, bytes.data(), sizeof code);
   const auto payload = bytes.subspan(sizeof code);
   if (code != 0)
-    throw Error(static_cast<Errc>(code),
+    throw Error(core::errc_of(code),
                 std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
   return {payload.begin(), payload.end()};
 }

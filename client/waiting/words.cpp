@@ -65,7 +65,7 @@ void WordExchange::take_notes(transport::Group& group) {
     Word word{.value = head.value,
               .is_final = head.is_final != 0,
               .from = head.from,
-              .code = static_cast<core::Errc>(head.code),
+              .code = core::errc_of(head.code),
               .why = std::string(reinterpret_cast<const char*>(why.data()), why.size())};
     if (group.rank() == 0)
       gather(group, head.subject, head.round, std::move(word));

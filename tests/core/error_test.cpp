@@ -3,15 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 namespace tremula::core {
 namespace {
 
-constexpr Errc all_codes[] = {Errc::invalid_argument, Errc::timed_out, Errc::transport,
-                              Errc::protocol,         Errc::peer_lost, Errc::no_server,
-                              Errc::refused,          Errc::mismatch,  Errc::unsupported,
-                              Errc::cancelled,        Errc::internal};
+constexpr Errc all_codes[] = {
+    Errc::invalid_argument, Errc::timed_out,   Errc::transport, Errc::protocol,    Errc::peer_lost,
+    Errc::no_server,        Errc::refused,     Errc::mismatch,  Errc::unsupported, Errc::cancelled,
+    Errc::deadlock,         Errc::interrupted, Errc::internal};
 
 TEST(Errc, IsNegativeAndHasAUniqueName) {
   std::set<std::string_view> names;
@@ -22,6 +23,12 @@ TEST(Errc, IsNegativeAndHasAUniqueName) {
   }
   EXPECT_EQ(names.size(), std::size(all_codes));
   EXPECT_EQ(to_string(static_cast<Errc>(7)), "unknown");
+}
+
+TEST(Errc, IsInternalForValuesOfNoCode) {
+  for (const Errc code : all_codes) EXPECT_EQ(errc_of(static_cast<int>(code)), code);
+  for (const int value : {0, 1, 99, -13, -98, -100, std::numeric_limits<int>::min()})
+    EXPECT_EQ(errc_of(value), Errc::internal) << value;
 }
 
 TEST(Error, CarriesCodeTextAndPlace) {
