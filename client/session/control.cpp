@@ -438,7 +438,7 @@ bool Control::end_presence(core::Deadline deadline, bool unless_choosing) {
   const wire::Presence now = presence_;
   presence_.Clear();
   presence_.set_unless_choosing(unless_choosing);
-  const bool is_choosing = send_presence(lock, deadline);
+  const bool is_choosing = send_presence(lock, deadline) && unless_choosing;
   presence_.Clear();
   if (is_choosing) presence_ = now;
   return is_choosing;

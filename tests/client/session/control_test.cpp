@@ -67,6 +67,16 @@ std::string read_frame(transport::PlainServer& server) {
   return server.read(transport::frame_payload_bytes(length));
 }
 
+/// Sends a message as one frame.
+void write(transport::PlainServer& server, const wire::ToClient& message) {
+  const core::Bytes payload = proto::serialise(message);
+  const transport::FramePrefix length = transport::frame_prefix(payload.size());
+  std::string frame(length.size() + payload.size(), '\0');
+  std::memcpy(frame.data(), length.data(), length.size());
+  std::memcpy(frame.data() + length.size(), payload.data(), payload.size());
+  server.write_if_there(frame);
+}
+
 /// Answers the Hello with a Welcome.
 /// @param number  the server's number
 void welcome(transport::PlainServer& server, std::uint64_t number, double heartbeat_seconds) {
@@ -76,12 +86,7 @@ void welcome(transport::PlainServer& server, std::uint64_t number, double heartb
   answer.mutable_welcome()->set_version("test");
   answer.mutable_welcome()->set_server(number);
   answer.mutable_welcome()->set_heartbeat_seconds(heartbeat_seconds);
-  const core::Bytes payload = proto::serialise(answer);
-  const transport::FramePrefix length = transport::frame_prefix(payload.size());
-  std::string frame(length.size() + payload.size(), '\0');
-  std::memcpy(frame.data(), length.data(), length.size());
-  std::memcpy(frame.data() + length.size(), payload.data(), payload.size());
-  server.write_if_there(frame);
+  write(server, answer);
 }
 
 /// A server that answers each Hello with a Welcome, then ends the connection.
@@ -340,6 +345,26 @@ TEST(Control, SendsNothingBeforeTheServerAccepts) {
   EXPECT_NE(text.find("has accepted the connection in time"), std::string::npos) << text;
   server.accept();
   EXPECT_EQ(server.read(1), "");
+}
+
+TEST(Control, LeavesACallThatTheServerHoldsUnasked) {
+  transport::PlainServer server;
+  const core::Log log("test", core::LogLevel::off);
+  const std::jthread serving([&server] {
+    server.accept();
+    welcome(server, 1, 3600);
+    for (std::string frame; !(frame = read_frame(server)).empty();) {
+      wire::ToClient answer;
+      answer.set_request(proto::request_number(std::as_bytes(std::span(frame))));
+      answer.mutable_done()->set_is_choosing(true);
+      if (answer.request() != 0) write(server, answer);
+    }
+  });
+  Control control({to_string(server.address()), "test"}, hello_of("ocean"),
+                  Deadline::after(patience_seconds), log);
+  control.begin_presence(0, Deadline::after(patience_seconds));
+  EXPECT_TRUE(control.end_presence(Deadline::after(patience_seconds), true));
+  EXPECT_FALSE(control.end_presence(Deadline::after(patience_seconds), false));
 }
 
 TEST(Control, SeesTheEndOfAServerAfterItsWelcome) {
