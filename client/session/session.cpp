@@ -102,6 +102,10 @@ struct RankOffers {
     std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto line = [&rest] {
       const auto end = rest.find('\n');
+      if (end == rest.npos)
+        throw Error(Errc::protocol,
+                    "offers: expected each line of a rank of this group to end with a newline; "
+                    "found one that does not");
       const auto text = std::string(rest.substr(0, end));
       rest.remove_prefix(end + 1);
       return text;
