@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
@@ -52,6 +54,14 @@ void append_page(wire::Status& all, wire::Status page, bool goes_on) {
   }
   all.mutable_groups()->MergeFrom(page.groups());
   all.mutable_streams()->MergeFrom(streams);
+}
+
+bool is_beyond(const wire::StatusPlace& place, const wire::StatusPlace& from) {
+  const auto order = [](const wire::StatusPlace& of) {
+    return std::tuple(of.part(), std::string_view(of.name()), of.stream(), of.after(),
+                      of.goes_on());
+  };
+  return order(place) > order(from);
 }
 
 void StatusClient::on_frame(core::BytesView payload) {
@@ -110,6 +120,10 @@ wire::ToClient StatusClient::ask_page(core::Deadline deadline, const wire::Statu
   if (!reply_->has_status())
     throw Error(Errc::protocol,
                 fmt::format("server {}: expected its status, found another message", name_));
+  if (reply_->has_next_status() && !is_beyond(reply_->next_status(), request.from()))
+    throw Error(Errc::protocol, fmt::format("server {}: expected each page of its status to follow "
+                                            "the previous one, found one that does not",
+                                            name_));
   return std::move(*reply_);
 }
 

@@ -18,6 +18,9 @@ namespace tremula::cli {
 /// @param goes_on  whether the page begins with further consumers of the last stream of `all`
 void append_page(wire::Status& all, wire::Status page, bool goes_on);
 
+/// Returns whether `place` comes after `from` in the order in which a server lists its status.
+bool is_beyond(const wire::StatusPlace& place, const wire::StatusPlace& from);
+
 /// Requests the status of one server, any number of times.
 class StatusClient {
 public:
