@@ -19,8 +19,11 @@ public:
   static constexpr std::size_t bytes_of(std::size_t slots, std::size_t slot_bytes) {
     return sizeof(Head) + slots * slot_bytes;
   }
+  /// Returns the alignment in bytes of the memory of a ring.
+  static constexpr std::size_t alignment() { return alignof(Head); }
   ChunkRing() = default;
-  /// @param memory  bytes_of(slots, slot_bytes) bytes; zeroed before the first end is made
+  /// @param memory  bytes_of(slots, slot_bytes) bytes at a multiple of alignment(); zeroed before
+  ///                the first end is made
   ChunkRing(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes)
       : head_(reinterpret_cast<Head*>(memory.data())),
         data_(memory.data() + sizeof(Head)),

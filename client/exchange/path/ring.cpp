@@ -85,6 +85,10 @@ public:
       throw protocol_error(way_.message.peer,
                            fmt::format("a ring of {} slots of {} bytes", slots, slot_bytes),
                            fmt::format("{} of {}", place.first, place.allocated));
+    if (memory.offset % ChunkRing::alignment() != 0)
+      throw protocol_error(way_.message.peer,
+                           fmt::format("a ring at a multiple of {} bytes", ChunkRing::alignment()),
+                           fmt::format("offset {}", memory.offset));
     const auto bytes =
         ChunkRing::bytes_of(StepStaging::ring_slots, static_cast<std::size_t>(slot_bytes));
     own_ = ChunkRing::reader(way_.mappings->find(memory, bytes, /*is_writable=*/true),
