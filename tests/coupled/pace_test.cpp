@@ -62,15 +62,8 @@ protected:
     if (GetParam() == "mpi") stage.start_ompi_server();
   }
   Job& start(const Role& role, const std::string& part, long dt, Arguments more) {
-    Arguments command{std::string(PROGRAMS) + "/coupled_pace",
-                      "--group",
-                      role.name,
-                      "--role",
-                      part,
-                      "--dt",
-                      std::to_string(dt),
-                      "--transport",
-                      GetParam()};
+    Arguments command{PROGRAMS "/coupled_pace", "--group",     role.name, "--role", part, "--dt",
+                      std::to_string(dt),       "--transport", GetParam()};
     command.insert(command.end(), more.begin(), more.end());
     return stage.start(role, GetParam() == "mpi" ? Launcher::mpirun : Launcher::plain, command,
                        {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"}});
