@@ -121,6 +121,23 @@ void ConsumerLinks::begin_beside(const wire::Matched& matched, std::uint64_t fir
   });
 }
 
+void ConsumerLinks::check_announced(const wire::Matched& matched, const Queue& queue) const {
+  const auto refuse = [&](std::string_view expected, const std::string& found) {
+    throw Error(Errc::protocol, fmt::format("server: link {} of stream '{}': expected {}; found {}",
+                                            matched.link(), stream(), expected, found));
+  };
+  // Only with a configured depth of 0 does end_step wait until arrays that are not copied are taken. A
+  // consumer of the newest step has a queue then, too.
+  if (queue.lends() != config_.lends || (queue.depth == 0 && config_.queue_depth > 0))
+    refuse(fmt::format("a queue whose steps are {}", config_.lends ? "lent" : "copied"),
+           fmt::format("one of depth {}", queue.depth));
+  // Rank 0 has announced its own configuration for all ranks.
+  const bool is_proved = config_.is_proved.value_or(session_.config().proof);
+  if (session_.rank() == 0 && matched.is_proved() != is_proved)
+    refuse(is_proved ? "steps with hashes (proof)" : "steps without hashes (proof)",
+           is_proved ? "none" : "some");
+}
+
 void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_t first,
                            std::uint64_t next) {
   is_agreed_ = is_agreed_ || matched.when_full() != wire::WHEN_FULL_BLOCK || matched.shares();
@@ -132,12 +149,7 @@ void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_
   ended_.plan_seconds += open.link.plan.seconds;
   ended_.transport = open.link.transport;
   session_.run_collectively([&] {  // staging may not fit into memory
-    if (open.link.queue.lends() != config_.lends)
-      throw Error(Errc::protocol,
-                  fmt::format("server: link {} of stream '{}': expected a queue whose steps are "
-                              "{}; found one of depth {}",
-                              matched.link(), stream(), config_.lends ? "lent" : "copied",
-                              open.link.queue.depth));
+    check_announced(matched, open.link.queue);
     open.exchange =
         std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
                                  first, open.link.queue, session_.copy_threads());

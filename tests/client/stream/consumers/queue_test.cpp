@@ -290,6 +290,23 @@ TEST(Queue, BytesBoundItsSteps) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+// Rank 0 has announced that each step waits until it is taken; rank 1 would change its array at once.
+TEST(Queue, OfNoStepIsRefusedByARankThatCopies) {
+  World world;
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, {.queue_depth = 2 * s.rank()});
+    p.put_to(1);
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    Consumer c(s, {});
+    while (c.begin()) c.take();
+  });
+  const std::string errors = text_of(world.join());
+  EXPECT_NE(errors.find("producer.0: "), std::string::npos) << errors;
+  EXPECT_NE(errors.find("whose steps are copied; found one of depth 0"), std::string::npos)
+      << errors;
+}
+
 // Producer ranks learn of a failure at different moments. They must agree on the group that gets a
 // step, because no group would get all of a step that only some ranks sent over the failed link.
 TEST(Queue, StepsSkipAGroupThatFailedOnOneRank) {
