@@ -263,6 +263,7 @@ bool ProducerLinks::poll_step() {
     is_all = is_in_turn && open.exchange->poll_complete() && is_all;
   }
   at_ = 0;
+  if (ended == 0 && is_all) check_steps();
   if (ended == 0 && is_all && step() < had_before_) {
     if (poll_finish())
       for (const Open& open : links_) open.exchange->finish_step();
@@ -313,6 +314,19 @@ std::string ProducerLinks::why_no_look_ahead() const {
                      fmt::format("room for {}", queue.depth));
   }
   return {};
+}
+
+void ProducerLinks::check_steps() const {
+  if (links_.size() == 1) return;  // its first step may be a later one than it has promised
+  const std::uint64_t next = links_.front().next();
+  for (const Open& open : links_)
+    if (open.exchange->step() != next)
+      throw Error(
+          Errc::mismatch,
+          fmt::format("stream '{}', step {}: expected it next from each group that produces "
+                      "the stream, as they begin with the steps that they promise and "
+                      "leave none out; found step {} of group '{}'",
+                      stream(), next, open.exchange->step(), open.link.peer_group));
 }
 
 void ProducerLinks::check_times() const {

@@ -244,6 +244,10 @@ private:
   std::string owing() const;
   /// What is wrong with a rank that owes something; empty: nothing.
   std::string complaint_of_any();
+  /// Compares the step in turn of each group with that which its promised first step leads to: a group
+  /// that is at another step brings other values.
+  /// @throws core::Error mismatch
+  void check_steps() const;
   /// @throws core::Error mismatch if the groups have told different times of the step
   void check_times() const;
   [[noreturn]] void throw_uneven();

@@ -619,6 +619,40 @@ TEST(Parts, LoseNothingWhenAConsumerLeaves) {
   EXPECT_EQ(text_of(world.join()).find("leaves."), std::string::npos);
 }
 
+// East promises step 0 and sends step 5.
+TEST(Parts, AreNotTakenFromDifferentSteps) {
+  World world;
+  const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
+                               {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
+  for (const Owner& owner : two)
+    world.start(owner.name, owner.size, [&](Session& s) {
+      OutStream out(s, "s", {});
+      Piece piece(owner.layout, owner.row, owner.column, s.rank());
+      out.declare(field_of(owner));
+      try {
+        out.begin_step();
+        if (owner.name == "east") out.number_step(5);
+        piece.fill(0);
+        out.put(0, piece.bytes());
+        out.end_step();
+        out.close();
+      } catch (const Error& error) {  // its only consumer has gone
+        EXPECT_EQ(error.code(), Errc::peer_lost) << error.what();
+      }
+    });
+  world.start("viewer", 1, [](Session& s) {
+    try {
+      consume(s, "shape=12x20 grid=1x1");
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::mismatch) << error.what();
+      EXPECT_NE(std::string(error.what()).find("found step 5 of group 'east'"), std::string::npos)
+          << error.what();
+    }
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 TEST(Parts, ReportAnEarlyEndAfterTheLastWholeStep) {
   World world;
   for (const Owner& owner : three)
