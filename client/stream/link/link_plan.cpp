@@ -135,12 +135,14 @@ LinkFields fields_of_link(std::span<const proto::Field> declared,
   fields.number_of.resize(declared.size());
   for (const auto& field : theirs) {
     const auto found = by_name.find(field.name);
-    if (found == by_name.end())
-      throw core::Error(core::Errc::protocol,
-                        fmt::format("stream '{}': expected only fields that consumer '{}' has "
-                                    "declared, found '{}' of producer '{}'; restart the server",
-                                    names.stream, names.consumer, field.name, names.producer));
-    fields.number_of[found->second] = fields.declared.size();
+    const std::size_t number = fields.declared.size();
+    if (found == by_name.end() || (!is_producer && found->second != number))
+      throw core::Error(
+          core::Errc::protocol,
+          fmt::format("stream '{}': expected only fields that consumer '{}' has declared, in its "
+                      "order, found '{}' of producer '{}' as field {}; restart the server",
+                      names.stream, names.consumer, field.name, names.producer, number));
+    fields.number_of[found->second] = number;
     fields.declared.push_back(found->second);
   }
   return fields;

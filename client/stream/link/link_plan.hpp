@@ -36,7 +36,7 @@ Shared shared(const proto::Field& offered, const proto::Field& wanted);
 struct LinkNames {
   std::string_view stream, consumer, producer;
 };
-/// The fields of a link, in the order of the other side.
+/// The fields of a link, in the order of the consumer.
 struct LinkFields {
   /// For each field of the link, its index among the fields that this group declared.
   std::vector<std::size_t> declared;
@@ -46,7 +46,7 @@ struct LinkFields {
 };
 /// Matches the fields that this group declared with those that the server sent for the other side.
 /// @throws core::Error as proto::check_compatible; protocol if the other side has a field that this
-/// group did not declare
+/// group did not declare or, to a consumer, has them in another order
 LinkFields fields_of_link(std::span<const proto::Field> declared,
                           std::span<const proto::Field> theirs, transport::Side side,
                           const LinkNames& names);

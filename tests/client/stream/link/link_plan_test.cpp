@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ void expect_error(core::Errc code, const std::string& text, const auto& call) {
 const std::vector<proto::Field> three{field("a", "shape=8 grid=2"), field("b", "shape=9 grid=2"),
                                       field("c", "shape=10 grid=2")};
 
-TEST(FieldsOfALink, KeepTheOrderOfTheOtherSide) {
+TEST(FieldsOfALink, KeepTheOrderOfTheConsumer) {
   const std::vector theirs{field("c", "shape=10 grid=1"), field("a", "shape=8 grid=1")};
   const LinkFields fields = fields_of_link(three, theirs, Side::producer, names);
   EXPECT_EQ(fields.declared, (std::vector<std::size_t>{2, 0}));
@@ -56,12 +57,22 @@ TEST(FieldsOfALink, MayBeOfAllKinds) {
   wanted[4].origin = {1, 2};
   const std::vector<std::size_t> reversed{5, 4, 3, 2, 1, 0};
   EXPECT_EQ(fields_of_link(offered, wanted, Side::producer, names).declared, reversed);
-  EXPECT_EQ(fields_of_link(wanted, offered, Side::consumer, names).declared, reversed);
+  std::ranges::reverse(offered);
+  EXPECT_EQ(fields_of_link(wanted, offered, Side::consumer, names).declared,
+            (std::vector<std::size_t>{0, 1, 2, 3, 4, 5}));
 }
 
 TEST(FieldsOfALink, AreAllFieldsOfTheConsumer) {
   const std::vector theirs{field("c", "shape=10 grid=1"), field("a", "shape=8 grid=1")};
   expect_error(core::Errc::mismatch, "wants field 'b'",
+               [&] { fields_of_link(three, theirs, Side::consumer, names); });
+}
+
+// A reader that serves others would otherwise give one field the attributes of another one.
+TEST(FieldsOfALink, AreInNoOtherOrderThanTheConsumers) {
+  const std::vector theirs{three[0], three[2], three[1]};
+  EXPECT_NO_THROW(fields_of_link(three, three, Side::consumer, names));
+  expect_error(core::Errc::protocol, "found 'c' of producer 'writer' as field 1",
                [&] { fields_of_link(three, theirs, Side::consumer, names); });
 }
 
