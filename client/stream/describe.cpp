@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "client/stream/link/link.hpp"
@@ -34,8 +35,12 @@ std::vector<proto::Field> in_order_of(std::span<const proto::Field> first,
                                       std::vector<proto::Field> fields) {
   std::map<std::string_view, std::size_t> place;
   for (const proto::Field& field : first) place.emplace(field.name, place.size());
-  for (const proto::Field& field : fields)
-    core::expects(place.contains(field.name), "server: expected parts with the same fields");
+  const auto is_known = [&](const proto::Field& field) { return place.contains(field.name); };
+  if (fields.size() != first.size() || !std::ranges::all_of(fields, is_known))
+    throw Error(Errc::protocol,
+                fmt::format("server: expected all groups to offer parts of the same fields; found "
+                            "{} of the first group and {} of another one, or different ones",
+                            first.size(), fields.size()));
   std::ranges::sort(fields, {}, [&](const proto::Field& field) { return place.at(field.name); });
   return fields;
 }
@@ -82,7 +87,12 @@ Description describe(Session& session, const std::string& stream, core::Deadline
   if (!told.others().empty()) found.parts.push_back({told.group(), found.fields});
   for (const auto& other : told.others()) {
     found.producer += ", " + other.group();
-    found.ranks += other.size();
+    if (__builtin_add_overflow(found.ranks, other.size(), &found.ranks))
+      throw Error(
+          Errc::protocol,
+          fmt::format("server: expected all groups that produce stream '{}' to have at most "
+                      "{} ranks; found more",
+                      stream, std::numeric_limits<core::Rank>::max()));
     found.parts.push_back(
         {other.group(), in_order_of(found.fields, proto::decode(other.fields()))});
   }
