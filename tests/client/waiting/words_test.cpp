@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <deque>
 
 #include "tests/client/thread_group.hpp"
@@ -88,6 +89,20 @@ TEST_F(Words3, AreIgnoredAfterTheirSubjectHasEnded) {
   say(1, 0, 3, true);
   words_[0].open(subject + 1);
   EXPECT_FALSE(words_[0].receive(groups_[0], subject + 1, 0));
+}
+
+TEST_F(Words3, AreOfTheRankThatHasSentThem) {
+  say(1, 0, 1);
+  auto note = shared_.take_note(0);
+  ASSERT_TRUE(note);
+  const core::Rank other = 2;
+  constexpr std::size_t place = 2 * sizeof(std::uint64_t);  // behind subject and round
+  std::memcpy(note->bytes.data() + place, &other, sizeof other);
+  shared_.send_note(1, 0, note->bytes);
+  say(0, 0, 0), say(2, 0, 0);
+  const auto word = words_[0].receive(groups_[0], subject, 0);
+  ASSERT_TRUE(word) << "all ranks have said their word";
+  EXPECT_EQ(word->from, 1);
 }
 
 TEST_F(Words3, LongReasonIsCutOff) {

@@ -207,6 +207,42 @@ TEST(Failure, IsReportedIfARankFreesTheStreamInAStep) {
   EXPECT_LT(took.count(), 50) << "expected less than step_timeout";
 }
 
+TEST(Failure, IsAnEndOfAStepThatIsNotKnown) {
+  World world;
+  world.step_timeout = 60;
+  Event told, gone;
+  world.start("producer", 1, [&](Session& s) {
+    try {
+      produce(s, 0, 2, &gone, 2);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+    }
+  });
+  world.start("consumer", 2, [&](Session& s) {
+    InStream in(s, "s", {.restart_timeout = 60});
+    Part part(s);
+    in.declare(part.field());
+    ASSERT_EQ(in.begin(std::nullopt), Begun::step);
+    if (s.rank() == 1) {
+      const std::uint64_t subject = s.words().said().front().first;
+      s.words().say(s.group(), subject, 0, {.value = 9, .is_final = true});
+      told.wait();
+    } else {
+      try {
+        in.end_step();
+        ADD_FAILURE() << "expected an error";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), Errc::protocol) << e.what();
+        EXPECT_NE(std::string(e.what()).find("found 9"), std::string::npos) << e.what();
+      }
+      EXPECT_THROW(in.begin(std::nullopt), Error) << "the stream has not ended in order";
+      told.set();
+    }
+    gone.set();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 // The server is away for longer than the session's timeout.
 TEST(Restart, IsAwaitedWhileTheServerIsAway) {
   for (const bool comes_back : {true, false}) {
