@@ -240,7 +240,10 @@ void ChangingSink::plan_step() {
   }
   for (std::size_t m = 0; m < from_.size(); ++m) {
     std::size_t expected = 0;
-    for (const ChangingPlan& plan : plans_) expected += plan.bytes_for(plan_.messages[m].peer);
+    for (const ChangingPlan& plan : plans_)
+      if (__builtin_add_overflow(expected, plan.bytes_for(plan_.messages[m].peer), &expected))
+        throw protocol_error(plan_.messages[m].peer, "counts of rows that fit into memory",
+                             "more in all changing fields together");
     if (expected != from_[m].bytes.size())
       throw protocol_error(plan_.messages[m].peer,
                            fmt::format("{} bytes of changing fields", expected),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that fields_of_link takes all that the server matches, and that it and plan_exchange refuse what a faulty server
-// or a faulty other side may send.
+// Tests that fields_of_link takes all fields that the server matches, and that it and plan_exchange
+// refuse what a faulty server or a faulty other side may send.
 #include "client/stream/link/link_plan.hpp"
 
 #include <gtest/gtest.h>
