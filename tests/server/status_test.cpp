@@ -235,24 +235,33 @@ TEST(StatusPages, ShowEverythingOnce) {
   EXPECT_EQ(items, groups + streams * consumers + consumers);
 }
 
+/// Returns a layout whose text has nearly as many bytes as a text may have.
+std::string large_layout() {
+  std::string bounds = "0", owners = "0";
+  for (int i = 1; i <= 80'000; ++i) bounds += fmt::format("/{}", 2 * i);
+  for (int i = 1; i < 80'000; ++i) owners += "/0";
+  return fmt::format("shape=160000 grid=1 splits0={} owners0={}", bounds, owners);
+}
+/// Returns the fields of a declaration, and its offers.
+std::string large_fields(int count) {
+  const std::string layout = large_layout();
+  EXPECT_LT(layout.size(), proto::max_layout_bytes);
+  std::string fields = Play::offers({"tcp"});
+  for (int i = 0; i < count; ++i) fields += Play::field(fmt::format("u{}", i), 10, layout);
+  return fields;
+}
+int how_many_fit() {
+  return static_cast<int>(proto::max_shown_fields_bytes / (large_layout().size() + 30));
+}
+
 TEST(StatusPages, ShowAsManyFieldsAsAFrameHolds) {
   Play play;
   play.join("g", 1, 1);
-  std::string bounds = "0";
-  std::string owners = "0";
-  for (int i = 1; i <= 80'000; ++i) bounds += fmt::format("/{}", 2 * i);
-  for (int i = 1; i < 80'000; ++i) owners += "/0";
-  const std::string layout =
-      fmt::format("shape=160000 grid=1 splits0={} owners0={}", bounds, owners);
   const auto announce = [&](const std::string& stream, int count) {
-    std::string fields;
-    for (int i = 0; i < count; ++i) fields += Play::field(fmt::format("u{}", i), 10, layout);
-    return play.receive(1, fmt::format("request: 2 announce {{ stream: '{}' incarnation: 1 {}{} }}",
-                                       stream, fields, Play::offers({"tcp"})));
+    play.receive(1, fmt::format("request: 2 announce {{ stream: '{}' incarnation: 1 {} }}", stream,
+                                large_fields(count)));
   };
-  const std::size_t bytes = layout.size();
-  ASSERT_LT(bytes, proto::max_layout_bytes);
-  const int fit = static_cast<int>(proto::max_shown_fields_bytes / (bytes + 30));
+  const int fit = how_many_fit();
   announce("a", fit + 2);
   announce("b", fit);
   wire::StatusRequest request;
@@ -266,6 +275,31 @@ TEST(StatusPages, ShowAsManyFieldsAsAFrameHolds) {
   ASSERT_EQ(page.status().streams_size(), 1);
   EXPECT_EQ(page.status().streams(0).fields_size(), fit);
   EXPECT_EQ(page.status().streams(0).fields_left_out(), 0);
+}
+
+TEST(StatusPages, ShowALinkWhoseFieldsFillAPage) {
+  Play play;
+  const int fit = how_many_fit();
+  for (const ConnectionId from : {ConnectionId{1}, ConnectionId{2}}) {
+    play.join(fmt::format("g{}", from), 1, from);
+    play.receive(from, "request: 9 presence { is_present: true }");
+    play.receive(from, fmt::format("request: 2 {} {{ stream: 's' incarnation: 1 {} }}",
+                                   from == 1 ? "announce" : "subscribe", large_fields(fit)));
+  }
+  wire::StatusRequest request;
+  int of_stream = 0, of_link = 0;
+  for (int pages = 1;; ++pages) {
+    ASSERT_LE(pages, 3);
+    const wire::ToClient page = play.page(request);
+    for (const auto& stream : page.status().streams()) {
+      of_stream += stream.fields_size();
+      for (const auto& link : stream.consumers()) of_link += link.fields_size();
+    }
+    if (!page.has_next_status()) break;
+    *request.mutable_from() = page.next_status();
+  }
+  EXPECT_EQ(of_stream, fit);
+  EXPECT_EQ(of_link, fit);
 }
 
 }  // namespace
