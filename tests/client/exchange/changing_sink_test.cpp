@@ -11,7 +11,7 @@
 namespace tremula::client {
 namespace {
 
-// The three fields have 2^64 bytes together, which is 0 in 64 bits, as told.
+// The three fields have 2^64 bytes together, which is 0 in 64 bits, as announced.
 TEST(ChangingSink, RefusesCountsWhoseBytesExceed64Bits) {
   const auto layout = index_calc::Layout::parse("shape=* grid=1");
   std::vector<proto::Field> fields;
@@ -24,8 +24,8 @@ TEST(ChangingSink, RefusesCountsWhoseBytesExceed64Bits) {
   Mismatch mismatch;
   ChangingSink sink(plan, threads, mismatch);
   constexpr std::uint64_t most = (std::uint64_t{1} << 60) - 1;
-  const std::array<std::uint64_t, 4> told{most, most, 2, 0};  // the bytes that follow are last
-  EXPECT_TRUE(sink.take_told(0, std::as_bytes(std::span(told))).empty());
+  const std::array<std::uint64_t, 4> announced{most, most, 2, 0};  // the bytes that follow are last
+  EXPECT_TRUE(sink.take_told(0, std::as_bytes(std::span(announced))).empty());
   try {
     sink.plan_step();
     ADD_FAILURE() << "expected an error";

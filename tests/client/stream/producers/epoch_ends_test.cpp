@@ -210,7 +210,7 @@ TEST(Failure, IsReportedIfARankFreesTheStreamInAStep) {
 TEST(Failure, IsAnEndOfAStepThatIsNotKnown) {
   World world;
   world.step_timeout = 60;
-  Event told, gone;
+  Event seen, gone;
   world.start("producer", 1, [&](Session& s) {
     try {
       produce(s, 0, 2, &gone, 2);
@@ -226,7 +226,7 @@ TEST(Failure, IsAnEndOfAStepThatIsNotKnown) {
     if (s.rank() == 1) {
       const std::uint64_t subject = s.words().said().front().first;
       s.words().say(s.group(), subject, 0, {.value = 9, .is_final = true});
-      told.wait();
+      seen.wait();
     } else {
       try {
         in.end_step();
@@ -236,7 +236,7 @@ TEST(Failure, IsAnEndOfAStepThatIsNotKnown) {
         EXPECT_NE(std::string(e.what()).find("found 9"), std::string::npos) << e.what();
       }
       EXPECT_THROW(in.begin(std::nullopt), Error) << "the stream has not ended in order";
-      told.set();
+      seen.set();
     }
     gone.set();
   });
