@@ -122,7 +122,8 @@ wire::ToClient StatusClient::ask_page(core::Deadline deadline, const wire::Statu
                 fmt::format("server {}: expected its status, found another message", name_));
   if (reply_->has_next_status() && !is_beyond(reply_->next_status(), request.from()))
     throw Error(Errc::protocol, fmt::format("server {}: expected each page of its status to follow "
-                                            "the previous one, found one that does not",
+                                            "the previous one, found one that does not; use the "
+                                            "`tremula status` that belongs to the server",
                                             name_));
   return std::move(*reply_);
 }

@@ -242,8 +242,8 @@ void ChangingSink::plan_step() {
     std::size_t expected = 0;
     for (const ChangingPlan& plan : plans_)
       if (__builtin_add_overflow(expected, plan.bytes_for(plan_.messages[m].peer), &expected))
-        throw protocol_error(plan_.messages[m].peer, "counts of rows that fit into memory",
-                             "more in all changing fields together");
+        throw protocol_error(plan_.messages[m].peer,
+                             "less than 2^64 bytes in all changing fields together", "more");
     if (expected != from_[m].bytes.size())
       throw protocol_error(plan_.messages[m].peer,
                            fmt::format("{} bytes of changing fields", expected),

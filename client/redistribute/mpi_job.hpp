@@ -148,8 +148,8 @@ private:
     const auto machines = allgather(std::move(mine));
     for (const auto& other : machines) {
       if (other.empty())
-        throw core::Error(core::Errc::internal,
-                          "expected the machine of every rank; found a rank without one");
+        throw core::Error(core::Errc::protocol,
+                          "expected every rank to name its machine; found one that did not");
       if (other[0] != std::byte{0})
         throw core::Error(core::Errc::invalid_argument,
                           {reinterpret_cast<const char*>(other.data()) + 1, other.size() - 1});

@@ -104,8 +104,8 @@ struct RankOffers {
       const auto end = rest.find('\n');
       if (end == rest.npos)
         throw Error(Errc::protocol,
-                    "offers: expected each line of a rank of this group to end with a newline; "
-                    "found one that does not");
+                    "offers: expected a newline after each line of a rank's offers; found a line "
+                    "without one");
       const auto text = std::string(rest.substr(0, end));
       rest.remove_prefix(end + 1);
       return text;

@@ -145,7 +145,7 @@ void SetUp::introduce(bool with_consumers, core::Deadline deadline,
   try {
     introduced = from_bytes<wire::Introduced>(session_.run_on_root(introduce_all, deadline));
     if (static_cast<std::size_t>(introduced.refusals_size()) != ends.size())
-      throw Error(Errc::internal,
+      throw Error(Errc::protocol,
                   fmt::format("group '{}': expected the server's answers for {} streams from rank "
                               "0; found {}",
                               session_.name(), ends.size(), introduced.refusals_size()));

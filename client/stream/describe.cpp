@@ -39,7 +39,7 @@ std::vector<proto::Field> in_order_of(std::span<const proto::Field> first,
   if (fields.size() != first.size() || !std::ranges::all_of(fields, is_known))
     throw Error(Errc::protocol,
                 fmt::format("server: expected all groups to offer parts of the same fields; found "
-                            "{} of the first group and {} of another one, or different ones",
+                            "{} of the first group and {} of another one, or fields of other names",
                             first.size(), fields.size()));
   std::ranges::sort(fields, {}, [&](const proto::Field& field) { return place.at(field.name); });
   return fields;

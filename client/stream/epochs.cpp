@@ -182,10 +182,10 @@ std::optional<InStream::Fate> InStream::hear(const char* call,
     links_.lose();
   }
   if (fate > Fate::no_more)
-    throw failed_.emplace(Errc::protocol,
-                          fmt::format("stream '{}': expected rank {} of group '{}' to say how the "
-                                      "step ended, by a known number; found {}",
-                                      name(), all->from, session_.name(), all->value));
+    throw failed_.emplace(
+        Errc::protocol, fmt::format("stream '{}': expected a known end of the step from rank {} of "
+                                    "group '{}'; found number {}",
+                                    name(), all->from, session_.name(), all->value));
   if (fate == Fate::failed)  // no later round ends: that rank says no more
     throw failed_.emplace(all->code,
                           fmt::format("stream '{}': rank {} of group '{}' has failed: {}", name(),

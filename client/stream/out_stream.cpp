@@ -343,6 +343,12 @@ void OutStream::gather_counts() {
   agreed([&] {
     const auto all = session_.allgather({bytes.begin(), bytes.end()}, session_.step_deadline());
     counts_.resize(fields_.size());
+    for (const core::Bytes& of_rank : all)
+      if (of_rank.size() != bytes.size())
+        throw Error(Errc::protocol,
+                    fmt::format("stream '{}', step {}: expected {} bytes of counts from every rank "
+                                "of group '{}'; found {}",
+                                name(), step(), bytes.size(), session_.name(), of_rank.size()));
     std::vector<Index> of_ranks(all.size());
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (!fields_.is_changing(f)) continue;

@@ -64,7 +64,7 @@ void WordExchange::take_notes(transport::Group& group) {
     const auto why = std::span(note->bytes).subspan(sizeof head);
     Word word{.value = head.value,
               .is_final = head.is_final != 0,
-              .from = group.rank() == 0 ? note->from : head.from,  // to others rank 0 passes it on
+              .from = group.rank() == 0 ? note->from : head.from,  // other ranks get it from rank 0
               .code = core::errc_of(head.code),
               .why = std::string(reinterpret_cast<const char*>(why.data()), why.size())};
     if (group.rank() == 0)

@@ -107,12 +107,12 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
     for (auto it = streams_.lower_bound(from.stream()); it != streams_.end(); ++it) {
       const auto& [id, stream] = *it;
       if (!sees(stream.owner) && !stream.is_readable_by_all) continue;
-      // The row of a stream that goes on from an earlier page repeats only its name and its totals: with
-      // its fields and ranks there might never be room for the next link.
+      // The row of a stream continued from an earlier page omits attributes, fields and ranks: with them,
+      // the next link might never fit.
       const bool is_rest = request.from().goes_on() && id == request.from().stream();
       if (id != from.stream()) from.set_after(0);
       from.set_stream(id);
-      const std::string attributes = is_rest ? std::string() : stream.attributes;
+      const std::string_view attributes = is_rest ? std::string_view() : stream.attributes;
       if (is_full(stream.name.size() + stream.producer.size() + attributes.size(),
                   is_rest ? nullptr : &stream.announced))
         return answer;
@@ -126,7 +126,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       row.set_is_state(stream.is_state);
       row.set_is_copy(stream.is_copy);
       row.set_epoch(stream.epoch);
-      row.set_attributes(attributes);
+      row.set_attributes(attributes.data(), attributes.size());
       if (!is_rest) row.set_fields_left_out(room.add(*row.mutable_fields(), stream.announced));
       *row.mutable_produced() = stream.produced.total();
       if (request.ranks() && !is_rest) stream.produced.list(*row.mutable_produced(), room.ranks);

@@ -202,7 +202,8 @@ private:
   wire::OpeningTerms opening_terms(std::uint64_t next);
   /// Begins to set the link up beside the stream. Collective.
   void begin_beside(const wire::Matched& matched, std::uint64_t first, double most_seconds);
-  /// @throws core::Error protocol if the link does not do what this stream has announced
+  /// Checks that a link has the queue and the hashes that this stream has announced.
+  /// @throws core::Error protocol; mismatch if only rank 0 has queue_depth 0
   void check_announced(const wire::Matched& matched, const Queue& queue) const;
   void let_in(const wire::Matched& matched, Link link, std::uint64_t first, std::uint64_t next);
   /// Of rank 0, while links are set up anew: the next one whose consumer has come; empty: no other is left.

@@ -126,11 +126,17 @@ void ConsumerLinks::check_announced(const wire::Matched& matched, const Queue& q
     throw Error(Errc::protocol, fmt::format("server: link {} of stream '{}': expected {}; found {}",
                                             matched.link(), stream(), expected, found));
   };
-  // Only with a configured depth of 0 does end_step wait until arrays that are not copied are taken. A
-  // consumer of the newest step has a queue then, too.
-  if (queue.lends() != config_.lends || (queue.depth == 0 && config_.queue_depth > 0))
+  if (queue.lends() != config_.lends)
     refuse(fmt::format("a queue whose steps are {}", config_.lends ? "lent" : "copied"),
            fmt::format("one of depth {}", queue.depth));
+  // end_step waits for arrays that are not copied only if the configured depth is 0. A consumer of the
+  // newest step has a queue even then.
+  if (queue.depth == 0 && config_.queue_depth > 0)
+    throw Error(
+        Errc::mismatch,
+        fmt::format("stream '{}': expected queue_depth 0, as rank 0 of group '{}' announced; "
+                    "found {} on rank {}: give it the same value on every rank",
+                    stream(), session_.name(), config_.queue_depth, session_.rank()));
   // Rank 0 has announced its own configuration for all ranks.
   const bool is_proved = config_.is_proved.value_or(session_.config().proof);
   if (session_.rank() == 0 && matched.is_proved() != is_proved)
@@ -235,7 +241,7 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
   for (const core::Bytes& bytes : all) {
     const auto of_rank = from_bytes<wire::Openings>(bytes);
     if (of_rank.links_size() != mine.links_size())
-      throw Error(Errc::internal,
+      throw Error(Errc::protocol,
                   fmt::format("group '{}': expected {} links under way on every rank; found {}",
                               session_.name(), mine.links_size(), of_rank.links_size()));
     for (int i = 0; i < of_rank.links_size(); ++i) {

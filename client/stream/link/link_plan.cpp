@@ -139,9 +139,11 @@ LinkFields fields_of_link(std::span<const proto::Field> declared,
     if (found == by_name.end() || (!is_producer && found->second != number))
       throw core::Error(
           core::Errc::protocol,
-          fmt::format("stream '{}': expected only fields that consumer '{}' has declared, in its "
-                      "order, found '{}' of producer '{}' as field {}; restart the server",
-                      names.stream, names.consumer, field.name, names.producer, number));
+          fmt::format(
+              "stream '{}': expected the fields that consumer '{}' has declared{}, found '{}' "
+              "of producer '{}' as field {}; restart the server",
+              names.stream, names.consumer, is_producer ? "" : ", in its order", field.name,
+              names.producer, number));
     fields.number_of[found->second] = number;
     fields.declared.push_back(found->second);
   }

@@ -46,7 +46,7 @@ struct LinkFields {
 };
 /// Matches the fields that this group declared with those that the server sent for the other side.
 /// @throws core::Error as proto::check_compatible; protocol if the other side has a field that this
-/// group did not declare or, to a consumer, has them in another order
+/// group did not declare or, for a consumer, if they are in another order
 LinkFields fields_of_link(std::span<const proto::Field> declared,
                           std::span<const proto::Field> theirs, transport::Side side,
                           const LinkNames& names);

@@ -317,15 +317,14 @@ std::string ProducerLinks::why_no_look_ahead() const {
 }
 
 void ProducerLinks::check_steps() const {
-  if (links_.size() == 1) return;  // its first step may be a later one than it has promised
+  if (links_.size() == 1) return;  // a single group may begin later than it has promised
   const std::uint64_t next = links_.front().next();
   for (const Open& open : links_)
     if (open.exchange->step() != next)
       throw Error(
           Errc::mismatch,
-          fmt::format("stream '{}', step {}: expected it next from each group that produces "
-                      "the stream, as they begin with the steps that they promise and "
-                      "leave none out; found step {} of group '{}'",
+          fmt::format("stream '{}', step {}: expected each producer group to send this step "
+                      "next, as none of them drops steps; found step {} of group '{}'",
                       stream(), next, open.exchange->step(), open.link.peer_group));
 }
 

@@ -244,8 +244,8 @@ private:
   std::string owing() const;
   /// What is wrong with a rank that owes something; empty: nothing.
   std::string complaint_of_any();
-  /// Compares the step in turn of each group with that which its promised first step leads to: a group
-  /// that is at another step brings other values.
+  /// Checks that each group is at the step that follows from its promised first step and the steps taken
+  /// since. Another step holds other values.
   /// @throws core::Error mismatch
   void check_steps() const;
   /// @throws core::Error mismatch if the groups have told different times of the step

@@ -165,8 +165,8 @@ TEST(EndpointGroup, RefusesPartsOfAnotherNumberOfRanks) {
     const auto root = loopback.open("loopback", transport::Side::producer);
     auto end = loopback.open("loopback", transport::Side::consumer);
     const std::vector<transport::Address> of_root{root->address()}, of_rank{end->address()};
-    root->connect(of_rank, Deadline::after(1));
-    end->connect(of_root, Deadline::after(1));
+    root->connect(of_rank, Deadline::after(60));
+    end->connect(of_root, Deadline::after(60));
     EndpointGroup rank(std::move(end), 1, 3);
     // As rank 0 sends them: the length of all, then the parts, which are empty and consist of their lengths.
     const std::vector<std::uint64_t> parts(count, 0), length{count * sizeof(std::uint64_t)};
@@ -178,7 +178,7 @@ TEST(EndpointGroup, RefusesPartsOfAnotherNumberOfRanks) {
     requests.push_back(root->receive(0, 2, theirs));
     requests.push_back(root->send(0, 1, std::as_bytes(std::span(length))));
     requests.push_back(root->send(0, 2, std::as_bytes(std::span(parts))));
-    const auto text = core::error_of([&] { rank.allgather(bytes_of(1, 1), Deadline::after(10)); },
+    const auto text = core::error_of([&] { rank.allgather(bytes_of(1, 1), Deadline::after(60)); },
                                      core::Errc::protocol);
     EXPECT_NE(text.find(fmt::format("found those of {} ranks", count)), std::string::npos) << text;
   }
@@ -195,7 +195,7 @@ TEST(EndpointGroup, GivesUpOnAnAbsentRank) {
           << e.what();
     }
     try {  // a late message must not be mistaken for the next one
-      group.broadcast({}, Deadline::after(10));
+      group.broadcast({}, Deadline::after(60));
       ADD_FAILURE() << "expected an error";
     } catch (const core::Error& e) {
       EXPECT_NE(std::string(e.what()).find("never ended"), std::string::npos) << e.what();
