@@ -57,7 +57,7 @@ Field decode_at(const FieldPart& part, const wire::Field& field) {
   }
   const auto dimensions = static_cast<int>(out.layout.dims.size());
   if (field.origin_size() != 0 && field.origin_size() != dimensions)
-    reject(part("origin"), fmt::format("none or {} numbers", dimensions),
+    reject(part("origin"), fmt::format("none or as many numbers as dimensions, {}", dimensions),
            fmt::format("{}", field.origin_size()));
   if (!out.layout.ghost.empty() || out.layout.leading != 0)
     reject(part("layout"), "a layout without ghost and leading", shown(field.layout()));

@@ -9,7 +9,7 @@ namespace tsunami {
 /// A rectangle that slips straight up its own slope (a thrust, rake 90 degrees), most in the middle
 /// and least at its edges. The slip is the sum of five equal slips on rectangles with 100, 90, 80,
 /// 70 and 60 % of the length and width around the same centre. A single rectangle would lift the
-/// sea floor to a sharp ridge along its edge.
+/// sea floor into a sharp ridge along its edge.
 struct Fault {
   GeoPoint centre;        ///< centre of the rectangle, seen from above
   double top_metres;      ///< depth of the upper edge below the sea floor

@@ -184,7 +184,7 @@ private:
   std::vector<Number> per_dimension(const Entry& e, Index least) const {
     const std::vector<Number> result = list(e, 'x');
     if (result.size() != dimensions_)
-      fail(e.value_at, fmt::format("{} numbers, as many as shape has", dimensions_),
+      fail(e.value_at, fmt::format("as many numbers as shape has, {}", dimensions_),
            fmt::format("{} in {}", result.size(), quoted(e.value)));
     for (const Number& n : result) at_least(n, least);
     return result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares plans whose ranks list what they own with the contents of every place of every buffer.
+// Checks plans of ranks that list what they own against the contents of every place in every buffer.
 #include "cli/plan/listed_ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using index_calc::IndexList, index_calc::Layout;
 using testing::Random;
 
-/// Returns the ranks of a side that have each element.
+/// Returns, for each element, the ranks of a side that have it.
 std::map<Index, std::set<Rank>> owners(const index_calc::testing::Side& side) {
   std::map<Index, std::set<Rank>> result;
   for (std::size_t r = 0; r < side.numbers.size(); ++r)
@@ -26,8 +26,8 @@ std::map<Index, std::set<Rank>> owners(const index_calc::testing::Side& side) {
 }
 
 /// Each element that a consumer needs arrives once, from a producer that has it. It moves from its place
-/// there to its place in the consumer's buffer; elements are in ascending order.
-TEST(ListedRanks, ExchangeTheElementsThatBothHave) {
+/// in the producer's buffer to its place in the consumer's. Elements are sent in ascending order.
+TEST(ListedRanks, ExchangeTheElementsThatBothSidesHave) {
   Random random;
   for (int i = 0; i < 300; ++i) {
     const auto shape = index_calc::testing::random_shape(random);
@@ -96,8 +96,8 @@ TEST(ListedRanks, NameAnElementThatIsOnNoRankOrOnTwo) {
             std::string::npos);
 }
 
-/// If a producer stores by columns, elements that a list names row by row are runs of one element.
-TEST(ListedRanks, HaveRunsInTheOrderOfTheWire) {
+/// If a producer stores its array by columns, elements listed row by row form runs of one element.
+TEST(ListedRanks, HaveRunsInWireOrder) {
   const std::vector<Index> shape{48, 96};
   std::vector<Index> points;
   for (Index number = 0; number < 48 * 96; ++number)

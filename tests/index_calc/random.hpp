@@ -46,13 +46,13 @@ public:
 
   /// Returns a random layout of `shape`, sometimes with idle ranks, ghost cells and a padded
   /// leading dimension.
-  /// @param may_copy  whether some axes of the process grid may split no dimension
+  /// @param may_copy  whether some axes of the process grid may leave all dimensions unsplit
   Layout layout(const std::vector<Index>& shape, Index max_grid, bool may_copy = false) {
     Layout result;
     if (one_in(4)) result.mesh = mesh(shape.size(), max_grid, may_copy);
     Index cells = 1;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-      Index coordinates = 1;  // along this dimension of the mesh
+      Index coordinates = 1;  // of the mesh along this dimension
       if (!result.mesh.extents.empty())
         for (const std::size_t axis : result.mesh.axes[d]) coordinates *= result.mesh.extents[axis];
       result.dims.push_back(distribution(shape[d], max_grid));
@@ -78,8 +78,8 @@ public:
     return result;
   }
 
-  /// Returns axes that split the dimensions in any order, with at most max_grid coordinates along
-  /// each.
+  /// Returns a mesh whose axes split the dimensions in random order, with at most max_grid coordinates
+  /// along each dimension.
   Mesh mesh(std::size_t dimensions, Index max_grid, bool may_copy) {
     Mesh result;
     result.axes.resize(dimensions);

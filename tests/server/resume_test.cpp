@@ -470,9 +470,11 @@ TEST_F(Resume, RefusesALinkWithFieldsThatAStatusCouldNotShow) {
   const auto resume = [](const std::string& theirs) {
     return "request: 2 resume { " + stream + link("viewer", 1, theirs) + " }";
   };
-  play.send(1,
-            resume("fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' origin: [4, 4] }"),
-            {Play::refused(1, -4, "fields[0].origin: expected none or 1 numbers, found 2", 2)});
+  play.send(
+      1, resume("fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' origin: [4, 4] }"),
+      {Play::refused(1, -4,
+                     "fields[0].origin: expected none or as many numbers as dimensions, 1, found 2",
+                     2)});
   EXPECT_EQ(play.status().streams_size(), 0) << "the whole Resume is refused";
 }
 

@@ -9,8 +9,8 @@
 
 namespace tremula::transport::mpi {
 
-/// The ranks of an MPI communicator. Works with every MPI thread level, if its caller keeps to that
-/// level.
+/// The ranks of an MPI communicator. Works at any MPI thread level, provided that the caller keeps
+/// to that level.
 class Group final : public transport::Group {
 public:
   /// Duplicates `comm` as duplicate(comm, timeout) does.
@@ -21,11 +21,11 @@ public:
   core::Rank size() const noexcept override { return size_; }
   /// Returns the bytes of rank 0.
   /// @pre less than 2 GiB
-  /// @throws core::Error timed_out; MPI cannot take a collective call back
+  /// @throws core::Error timed_out; MPI cannot cancel a collective call
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
   /// Returns the bytes of every rank.
   /// @pre less than 2 GiB in all
-  /// @throws core::Error as broadcast
+  /// @throws core::Error as broadcast()
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> finish(core::Deadline deadline) override;
   /// Returns the bytes of every rank, as allgather() does, but in a fraction of the time, because MPI
@@ -55,7 +55,7 @@ private:
   std::unique_ptr<Round> round_;  // the collective call that has not ended
   struct NoteOnItsWay;
   std::deque<std::unique_ptr<NoteOnItsWay>>
-      sent_;  // notes in flight, and some that may have been sent
+      sent_;  // notes in flight, and perhaps some that have arrived
 };
 
 }  // namespace tremula::transport::mpi

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python3 -m tremula doctor [--json] [--quick]: reports what is installed, what works and how fast it is. Exit code 0
-if all is well. All other command lines run the program `tremula` that this package uses: serve, status, plan, bench,
-version.
+if all is well. All other commands (serve, status, plan, bench, version) go to the program `tremula` that this package
+uses.
 """
 from __future__ import annotations
 

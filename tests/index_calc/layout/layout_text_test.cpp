@@ -123,7 +123,7 @@ TEST(LayoutText, NamesPositionOfAMistakeInShapeAndGrid) {
       {"shape=9223372036854775808 grid=2", 6, "a number below 2^63", "\"9223372036854775808\""},
       {"shape=4294967296x4294967296 grid=1x1", 17, "at most 2^63 - 1 elements", "more"},
       {"shape=1x1x1x1x1x1x1x1x1 grid=1", 22, "at most 8 dimensions", "one more"},
-      {"shape=4x4 grid=2", 15, "2 numbers, as many as shape has", "1 in \"2\""},
+      {"shape=4x4 grid=2", 15, "as many numbers as shape has, 2", "1 in \"2\""},
       {"shape=4x4 grid=2x0", 17, "a number of at least 1", "0"},
       {"shape=4x4 grid=65536x32768", 21, "at most 2^31 - 1 ranks", "more"},
   });
@@ -155,7 +155,7 @@ TEST(LayoutText, NamesPositionOfAMistakeWhereAnExtentChanges) {
 TEST(LayoutText, NamesPositionOfAMistakeInBlock) {
   expect_refused({
       {"shape=4 grid=2 block=0", 21, "a number of at least 1", "0"},
-      {"shape=4 grid=2 block=2x2", 21, "1 numbers", "2 in \"2x2\""},
+      {"shape=4 grid=2 block=2x2", 21, "as many numbers as shape has, 1", "2 in \"2x2\""},
       {"shape=4 grid=2 block0=2x", 23, "a space", "\"x\""},
       {"shape=4 grid=2 block=2 block0=2", 23, "one block for dimension 0", "a second one"},
       {"shape=4 grid=2 block1=2", 15, "a dimension from 0 to 0", "\"block1\""},
@@ -209,7 +209,7 @@ TEST(LayoutText, NamesPositionOfAMistakeInSourceAndCut) {
       {"shape=9x9 grid=2x2 block=4x3 cut=3x3", 35, "a cut from 0 to 2", "3"},
       {"shape=4 grid=2 cut=2", 19, "a cut from 0 to 1", "2"},
       {"shape=4 grid=2 cut=-1", 19, "a number", "\"-1\""},
-      {"shape=4 grid=2 cut=1x0", 19, "1 numbers", "2 in \"1x0\""},
+      {"shape=4 grid=2 cut=1x0", 19, "as many numbers as shape has, 1", "2 in \"1x0\""},
       {"shape=4 grid=2 cut0=1", 15, "one of shape", "\"cut0\""},
   });
 }
@@ -218,7 +218,7 @@ TEST(LayoutText, NamesPositionOfAMistakeInOrderGhostAndLeading) {
   expect_refused({
       {"shape=4 grid=2 ranks=rows", 21, "row or column", "\"rows\""},
       {"shape=4 grid=2 store=", 21, "row or column", "the end of the text"},
-      {"shape=4 grid=2 ghost=1x1", 21, "1 numbers", "2 in \"1x1\""},
+      {"shape=4 grid=2 ghost=1x1", 21, "as many numbers as shape has, 1", "2 in \"1x1\""},
       {"shape=4 grid=2 leading=0", 23, "a number of at least 1", "0"},
   });
 }

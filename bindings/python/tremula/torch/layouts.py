@@ -4,7 +4,7 @@
 Only these attributes of a DTensor are read: ``shape``, ``placements``, ``device_mesh.mesh`` (or ``.shape``), and the
 ``shard_order`` of its ``_spec``, as torch/distributed/tensor/_api.py, placement_types.py and _dtensor_spec.py
 (PyTorch 2.11) document them. Debian 12 has PyTorch 1.13, which lacks DTensor, so the tests use stand-ins with these
-attributes, and the rows that PyTorch 2.11 itself puts on each rank.
+attributes, and compare with the rows that PyTorch 2.11 itself puts on each rank.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Placed:
     members: Optional[Tuple[int, ...]]
     #: For each axis of the mesh: the dimension that it cuts, or None.
     cuts: Tuple[Optional[int], ...]
-    #: For each axis: how many chunks later axes have made before it cuts (split_factor of _StridedShard), else 1.
+    #: For each axis: number of chunks that later axes have made before it cuts (split_factor of _StridedShard), else 1.
     factors: Tuple[int, ...]
     #: Axes whose ranks hold partial sums.
     sums: Tuple[int, ...]
@@ -140,7 +140,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def layout_of_placed(p: Placed) -> "tremula.Layout":
-    """Returns the layout of a placed tensor. A tensor without dimensions is an array of one element."""
+    """Returns the layout of a placed tensor. A zero-dimensional tensor is an array of one element."""
     placements: List[Union[tremula.Shard, tremula.Replicate]] = [
         tremula.Replicate() if dim is None else tremula.Shard(dim, factor) for dim, factor in zip(p.cuts, p.factors)
     ]
@@ -189,11 +189,11 @@ def layout_of(tensor: Any, *, ranks: Optional[int] = None, rank: Optional[int] =
 
     tensor: a DTensor (anything with ``device_mesh``, ``placements`` and a global ``shape``), a ShardedTensor
             (anything with ``metadata()``), or a plain tensor, of which every rank has a whole copy
-    ranks, rank: those of the group; if None, those of torch.distributed, or 1 and 0 if it is not initialised
+    ranks, rank: size of the group and rank in it; if None, from torch.distributed, or 1 and 0 if it is not initialised
 
-    Uneven extents are cut as torch.chunk does, by one axis after the other. _StridedShard (fully sharded data parallel
-    over tensor parallel) and ``shard_order`` determine the order of the axes. Raises ValueError for a placement that no
-    layout can express, e.g. Partial("max").
+    Uneven extents are cut the way torch.chunk cuts them, one mesh axis at a time. _StridedShard (fully sharded data
+    parallel over tensor parallel) and ``shard_order`` determine the order of the axes. Raises ValueError for a
+    placement that no layout can express, e.g. Partial("max").
     """
     dist = torch.distributed
     if hasattr(tensor, "placements") and hasattr(tensor, "device_mesh"):
@@ -211,7 +211,7 @@ def layout_of(tensor: Any, *, ranks: Optional[int] = None, rank: Optional[int] =
 
 
 def is_plain(tensor: Any) -> bool:
-    """Returns whether a tensor carries no sharding, so that each rank that has it has the whole tensor."""
+    """Returns whether a tensor is unsharded, so that each rank that has it has the whole tensor."""
     return not (hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")) and \
         not callable(getattr(tensor, "metadata", None))
 

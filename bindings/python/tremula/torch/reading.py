@@ -32,8 +32,8 @@ class Place:
 
 class Reading:
     """One field of the writer as a reader declares it. It is received directly into one tensor or, if several of its
-    boxes go to different places, into a buffer that holds all boxes that this rank needs, which are then copied from
-    there."""
+    boxes go to different places, into a buffer of all the boxes that this rank needs, from which they are then
+    copied."""
 
     def __init__(self, name: str, shape: Tuple[int, ...], links: Sequence[Link], places: Mapping[str, Place],
                  session: "tremula.Session", stream: "tremula.InStream") -> None:
