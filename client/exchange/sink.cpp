@@ -367,9 +367,9 @@ void Sink::prove(std::size_t message, std::size_t part) {
       p.package->elements, m.peer, told, found, paths_[peers_[message].last]->name());
 }
 
-void Sink::tell_mismatch() {
+void Sink::rethrow_mismatch() {
   if (!not_proved_.empty()) throw core::Error(core::Errc::mismatch, std::exchange(not_proved_, {}));
-  mismatch_.tell();
+  mismatch_.rethrow();
 }
 
 std::size_t Sink::chosen(std::size_t message, std::size_t part) {

@@ -57,7 +57,7 @@ public:
   /// Throws, once, if a fetched value did not fit its new type or a part does not have the hash
   /// that its source has sent.
   /// @throws core::Error mismatch
-  void tell_mismatch();
+  void rethrow_mismatch();
   /// Gives up fetching after a failure: from now on no rank writes into an array passed to
   /// fetch_some().
   void give_up_fetching() noexcept;

@@ -457,7 +457,7 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
   for (auto& ends : runs_) {
     ends->count(statistics_);
     if (const auto rank = ends->mismatch().take_refusing(); !refusing) refusing = rank;
-    mismatch.keep([&] { ends->mismatch().tell(); });
+    mismatch.keep([&] { ends->mismatch().rethrow(); });
   }
   for (auto& carries : carries_) mismatch.keep([&] { carries->settle(); });
   if (refusing)  // `to` has changed, so that it is no invalid_argument
@@ -467,7 +467,7 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
                     "has refused its own: its error states why, and `to` is undefined here; fill "
                     "it again, and pass valid buffers on all ranks in the next call",
                     *refusing));
-  mismatch.tell();
+  mismatch.rethrow();
 }
 
 std::optional<core::Error> Redistribution::take(std::span<const ConstMemoryView> from,

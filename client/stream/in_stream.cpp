@@ -356,7 +356,7 @@ void InStream::get(int field, MemoryView array) {
     throw_lost_in_get(core::current_error());
   }
   try {
-    links_.tell_mismatch();
+    links_.rethrow_mismatch();
     fields_.scale_idle(f, local);
   } catch (const Error& e) {  // of one value: the step and the stream are as they were
     throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),

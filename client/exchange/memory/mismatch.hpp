@@ -32,7 +32,7 @@ public:
     return std::exchange(refusing_, std::nullopt);
   }
   /// Throws the kept error and forgets it; returns if there is none.
-  void tell() {
+  void rethrow() {
     if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
   }
 

@@ -131,12 +131,15 @@ void ConsumerLinks::check_announced(const wire::Matched& matched, const Queue& q
            fmt::format("one of depth {}", queue.depth));
   // end_step waits for arrays that are not copied only if the configured depth is 0. A consumer of the
   // newest step has a queue even then.
-  if (queue.depth == 0 && config_.queue_depth > 0)
+  if (queue.depth == 0 && config_.queue_depth > 0) {
+    if (session_.rank() == 0)
+      refuse(fmt::format("a queue of up to {} steps", config_.queue_depth), "none");
     throw Error(
         Errc::mismatch,
         fmt::format("stream '{}': expected queue_depth 0, as rank 0 of group '{}' announced; "
                     "found {} on rank {}: give it the same value on every rank",
                     stream(), session_.name(), config_.queue_depth, session_.rank()));
+  }
   // Rank 0 has announced its own configuration for all ranks.
   const bool is_proved = config_.is_proved.value_or(session_.config().proof);
   if (session_.rank() == 0 && matched.is_proved() != is_proved)

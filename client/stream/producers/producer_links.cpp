@@ -417,10 +417,10 @@ void ProducerLinks::give_up_fetching() noexcept {
   for (Open& open : links_) open.exchange->give_up_fetching();
 }
 
-void ProducerLinks::tell_mismatch() {
+void ProducerLinks::rethrow_mismatch() {
   Mismatch first;
-  for (Open& open : links_) first.keep([&] { open.exchange->tell_mismatch(); });
-  first.tell();
+  for (Open& open : links_) first.keep([&] { open.exchange->rethrow_mismatch(); });
+  first.rethrow();
 }
 
 bool ProducerLinks::poll_finish() {

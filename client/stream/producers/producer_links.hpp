@@ -161,7 +161,7 @@ public:
   void give_up_fetching() noexcept;
   /// Throws if fetched data differs from what was put, or does not fit its type.
   /// @throws core::Error mismatch
-  void tell_mismatch();
+  void rethrow_mismatch();
   bool poll_finish();
   void finish_step();
   /// Finishes the current step without giving it to the application, in place of finish_step().

@@ -7,6 +7,7 @@
 
 #include "client/exchange/changing.hpp"
 #include "client/stream/link/link_plan.hpp"
+#include "tests/core/error_of.hpp"
 
 namespace tremula::client {
 namespace {
@@ -24,14 +25,11 @@ TEST(ChangingSink, RefusesCountsWhoseBytesExceed64Bits) {
   Mismatch mismatch;
   ChangingSink sink(plan, threads, mismatch);
   constexpr std::uint64_t most = (std::uint64_t{1} << 60) - 1;
-  const std::array<std::uint64_t, 4> announced{most, most, 2, 0};  // the bytes that follow are last
+  // Three counts of rows, and the number of bytes that follow.
+  const std::array<std::uint64_t, 4> announced{most, most, 2, 0};
   EXPECT_TRUE(sink.take_told(0, std::as_bytes(std::span(announced))).empty());
-  try {
-    sink.plan_step();
-    ADD_FAILURE() << "expected an error";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.code(), core::Errc::protocol) << error.what();
-  }
+  EXPECT_NE(core::error_of([&] { sink.plan_step(); }, core::Errc::protocol).find("2^64 bytes"),
+            std::string::npos);
 }
 
 }  // namespace

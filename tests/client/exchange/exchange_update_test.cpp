@@ -100,7 +100,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
       for (std::size_t f = 0; f < fields; ++f) {
         Array got(before[f], way.in_is_shared);
         soon(k, [&] { return k.ins[r]->fetch_some(f, got.bytes()); });
-        EXPECT_NO_THROW(k.ins[r]->tell_mismatch());
+        EXPECT_NO_THROW(k.ins[r]->rethrow_mismatch());
         ASSERT_TRUE(std::ranges::equal(got.bytes(), after[f]))
             << "consumer rank " << r << ", field " << f;
       }

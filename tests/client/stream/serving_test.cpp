@@ -254,7 +254,7 @@ TEST_P(Serving, RankWithoutALimitRefusesThatOfRankZero) {
     }
     has_ended.set();
   });
-  world.join();
+  EXPECT_EQ(text_of(world.join()), "");
 }
 
 // Both readers lose the writer, one of them through the other, and continue with the next writer.

@@ -96,7 +96,7 @@ TEST_F(Words3, AreOfTheRankThatHasSentThem) {
   auto note = shared_.take_note(0);
   ASSERT_TRUE(note);
   const core::Rank other = 2;
-  constexpr std::size_t place = 2 * sizeof(std::uint64_t);  // behind subject and round
+  constexpr std::size_t place = 2 * sizeof(std::uint64_t);  // after subject and round
   std::memcpy(note->bytes.data() + place, &other, sizeof other);
   shared_.send_note(1, 0, note->bytes);
   say(0, 0, 0), say(2, 0, 0);

@@ -4,23 +4,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
+#include "tests/core/error_of.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
 /// Returns the end of the error of sized(), from its last "found".
 std::string refusal_of(const Layout& layout, const std::vector<Index>& counts) {
-  try {
-    return to_string(sized(layout, counts));
-  } catch (const core::Error& error) {
-    const std::string text = error.what();
-    return text.substr(text.rfind("found"));
-  }
+  const auto text = core::error_of([&] { sized(layout, counts); }, core::Errc::invalid_argument);
+  return text.substr(std::min(text.rfind("found"), text.size()));
 }
 
 TEST(Changing, DistributesASinkAsItsLayoutStates) {

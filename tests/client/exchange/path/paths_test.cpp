@@ -134,7 +134,7 @@ std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async,
         k.ins[r]->begin_again(f);
         soon(k, [&] { return k.ins[r]->fetch_some(f, std::as_writable_bytes(std::span(got))); });
         EXPECT_EQ(got, want) << "rank " << r << " field " << f << " step " << step;
-        EXPECT_NO_THROW(k.ins[r]->tell_mismatch());
+        EXPECT_NO_THROW(k.ins[r]->rethrow_mismatch());
       }
       soon(k, [&] { return k.ins[r]->poll_finish(); });
       k.ins[r]->finish_step();
@@ -200,7 +200,7 @@ TEST(Paths, NoticeABitThatFlipsInTransit) {
   soon(k, [&] { return k.ins[1]->poll_complete(); });
   soon(k, [&] { return k.ins[1]->fetch_some(0, std::as_writable_bytes(std::span(got))); });
   try {
-    k.ins[1]->tell_mismatch();
+    k.ins[1]->rethrow_mismatch();
     FAIL() << "expected an error";
   } catch (const core::Error& e) {
     EXPECT_EQ(e.code(), core::Errc::mismatch);
@@ -209,7 +209,7 @@ TEST(Paths, NoticeABitThatFlipsInTransit) {
         << text;
     EXPECT_NE(text.find("changed in transit by path 'inverting'"), text.npos) << text;
   }
-  EXPECT_NO_THROW(k.ins[1]->tell_mismatch()) << "once";
+  EXPECT_NO_THROW(k.ins[1]->rethrow_mismatch()) << "once";
   EXPECT_EQ(k.ins[1]->traffic().proved_bytes, 0u);
 }
 

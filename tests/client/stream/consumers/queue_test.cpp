@@ -290,7 +290,7 @@ TEST(Queue, BytesBoundItsSteps) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-// Rank 0 has announced that each step waits until it is taken; rank 1 would change its array at once.
+// Rank 0 has announced that each step waits until it is taken; rank 1 would change its array immediately.
 TEST(Queue, OfNoStepIsRefusedByARankThatCopies) {
   World world;
   world.start("producer", 2, [&](Session& s) {
