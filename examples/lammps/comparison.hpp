@@ -26,7 +26,7 @@ inline Lines read_table(const std::string& name) {
     if (text.starts_with('#')) continue;
     std::istringstream numbers(text);
     for (double number = 0; numbers >> number;) lines.back().push_back(number);
-    if (!numbers.eof())
+    if (!numbers.eof())  // NOLINTNEXTLINE(performance-inefficient-string-concatenation): runs once
       throw std::runtime_error(name + ": expected lines of numbers, found '" + text + "'");
   }
   return lines;

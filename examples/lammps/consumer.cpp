@@ -138,7 +138,8 @@ int consume(const std::string& folder) {
     const auto counts = sum_over_ranks(
         pairs(x, box, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks)));
     if (rank != 0) continue;
-    const auto atoms = static_cast<double>(x.size() / 3);
+    const std::size_t atom_count = x.size() / 3;
+    const auto atoms = static_cast<double>(atom_count);
     displacements->line(time,
                         {moved[0] / atoms, moved[1] / atoms, moved[2] / atoms, moved[3] / atoms});
     write_distribution(*distributions, time, counts, atoms, box);

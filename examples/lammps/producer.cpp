@@ -43,6 +43,7 @@ Lammps open_lammps(const std::string& folder) {
   set("digits", std::to_string(digits));
   set("folder", folder);
   std::vector<char*> arguments;
+  arguments.reserve(words.size());
   for (std::string& word : words) arguments.push_back(word.data());
   Lammps lammps(
       lammps_open(static_cast<int>(arguments.size()), arguments.data(), MPI_COMM_WORLD, nullptr),

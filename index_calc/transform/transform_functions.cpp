@@ -96,7 +96,8 @@ bool fits(Value value) {
     // The value is truncated: max + 0.9 fits, and min - 0.9 if a double can represent it. A NaN
     // does not.
     constexpr auto min = static_cast<double>(Limits::min());
-    constexpr auto end = 2 * static_cast<double>(Limits::max() / 2 + 1);
+    constexpr To half = Limits::max() / 2 + 1;
+    constexpr auto end = 2 * static_cast<double>(half);
     return (min - 1 < min ? value > min - 1 : value >= min) && value < end;
   }
 }
@@ -117,6 +118,7 @@ template <class To, class Value>
     add_unfit(unfit, value);
     return {};
   }
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): is a number, not a character
   const auto whole = static_cast<Wide>(value);
   To rest{};
   Wide modulus = 2;

@@ -40,7 +40,8 @@ static void check_hashes(void) {
   tremula_layout *listed = NULL, *copies = NULL;
   for (int i = 0; i < 70; ++i) {
     points[i] = 69 - i;
-    backwards[i] = 100 * ((69 - i) / 7) + (69 - i) % 7;
+    const int row = (69 - i) / 7;
+    backwards[i] = 100 * row + (69 - i) % 7;
   }
   check(tremula_layout_of_points(2, extents, 1, 0, 70, points, &listed) == TREMULA_OK &&
             tremula_layout_of_points(2, extents, 1, TREMULA_COPIES, 70, points, &copies) ==

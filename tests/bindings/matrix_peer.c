@@ -17,14 +17,14 @@ static void expect(int is_so, const char* what, int64_t at) {
   exit(1);
 }
 
-struct part {
+struct Part {
   const tremula_layout* layout;
   int rank;
   int64_t shape[2], extents[2], strides[2], first, allocated;
 };
 
 /* Sets the elements that the rank owns, or compares them. */
-static void each(const struct part* p, double* data, int step, int is_set) {
+static void each(const struct Part* p, double* data, int step, int is_set) {
   for (int64_t i = 0; i < p->extents[0]; ++i)
     for (int64_t j = 0; j < p->extents[1]; ++j) {
       int64_t row, column;
@@ -39,7 +39,7 @@ static void each(const struct part* p, double* data, int step, int is_set) {
     }
 }
 
-static void produce(tremula_session* session, const struct part* p, int steps) {
+static void produce(tremula_session* session, const struct Part* p, int steps) {
   tremula_out_stream* out;
   int field;
   double* data = calloc((size_t)p->allocated, sizeof *data);
@@ -64,7 +64,7 @@ static void produce(tremula_session* session, const struct part* p, int steps) {
   free(data);
 }
 
-static void consume(tremula_session* session, const struct part* p, int steps) {
+static void consume(tremula_session* session, const struct Part* p, int steps) {
   tremula_in_stream* in;
   int field, step = 0;
   double* data = calloc((size_t)p->allocated, sizeof *data);
@@ -107,7 +107,7 @@ static void consume(tremula_session* session, const struct part* p, int steps) {
 int main(int argc, char** argv) {
   tremula_session* session;
   tremula_layout* layout;
-  struct part p;
+  struct Part p;
   if (argc != 4) {
     fprintf(stderr, "matrix_peer: expected produce or consume, a layout and a number of steps\n");
     return 1;

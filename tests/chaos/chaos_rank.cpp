@@ -155,7 +155,7 @@ private:
 
   /// Redeclares the fields with the parts of the next turn.
   /// @return false if a restarted server does not know both sides yet
-  template <auto Redeclare, class Stream>
+  template <auto redeclare, class Stream>
   bool deal(Stream* stream) {
     const std::vector<LocalField>& next = dealt_[++turns_ % dealt_.size()];
     std::vector<int> numbers;
@@ -165,7 +165,7 @@ private:
       layouts.push_back(next[f].layout.get());
     }
     const auto status =
-        Redeclare(stream, static_cast<int>(numbers.size()), numbers.data(), layouts.data());
+        redeclare(stream, static_cast<int>(numbers.size()), numbers.data(), layouts.data());
     if (status == TREMULA_REFUSED) return --turns_, false;
     expect_ok(status, "redeclare");
     return true;

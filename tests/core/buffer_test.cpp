@@ -45,14 +45,14 @@ TEST(Buffer, MovesWithoutCopyingAndLeavesNothingBehind) {
   Buffer to(std::move(from));
   EXPECT_EQ(to.span().data(), place);
   EXPECT_EQ(to.bytes(), 128u);
-  EXPECT_EQ(from.bytes(), 0u);
+  EXPECT_EQ(from.bytes(), 0u);  // NOLINT(bugprone-use-after-move): the claim of this test
   EXPECT_TRUE(from.span().empty());
 
   Buffer other(16);
   other = std::move(to);
   EXPECT_EQ(other.span().data(), place);
   EXPECT_EQ(other.bytes(), 128u);
-  EXPECT_EQ(to.bytes(), 0u);
+  EXPECT_EQ(to.bytes(), 0u);  // NOLINT(bugprone-use-after-move): the claim of this test
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST_F(UniqueHandleTest, MovesItsDutyToClose) {
   {
     Number from(4);
     const Number to(std::move(from));
-    EXPECT_FALSE(from);
+    EXPECT_FALSE(from);  // NOLINT(bugprone-use-after-move): the claim of this test
     EXPECT_EQ(to.get(), 4);
     EXPECT_TRUE(closed.empty());
   }

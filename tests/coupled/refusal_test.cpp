@@ -21,7 +21,7 @@ int closed_port() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  bind(listener, reinterpret_cast<sockaddr*>(&address), length);
+  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
   getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
   close(listener);
   return ntohs(address.sin_port);

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 
 namespace tremula::coupled {
 
@@ -32,7 +33,7 @@ void write_stack(int) {
   while (is_writing.test_and_set()) usleep(100);  // one thread writes at a time
   dprintf(STDERR_FILENO, "---- a thread of process %d is here:\n", getpid());
   backtrace_symbols_fd(frames.data(), depth, STDERR_FILENO);
-  dprintf(STDERR_FILENO, "%s", stack_end.data());
+  std::ignore = write(STDERR_FILENO, stack_end.data(), stack_end.size());
   is_writing.clear();
   errno = kept;
 }

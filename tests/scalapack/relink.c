@@ -26,12 +26,12 @@ void pdtran_(const int* m, const int* n, const double* alpha, const double* a, c
 enum { order = 20 };
 
 /* The local part of a square matrix on the grid of a context. */
-typedef struct part {
+typedef struct Part {
   int desc[9], block, rows, columns, my_row, my_column, count, global[order * order];
   double cells[order * order];
-} part;
+} Part;
 
-static void make(part* p, int context, int block) {
+static void make(Part* p, int context, int block) {
   Cblacs_gridinfo(context, &p->rows, &p->columns, &p->my_row, &p->my_column);
   const int desc[9] = {1, context, order, order, block, block, 0, 0, 1};
   memcpy(p->desc, desc, sizeof desc);
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   tall = wide = world;
   Cblacs_gridinit(&tall, "Column", 4, 1);
   Cblacs_gridinit(&wide, "Row", 1, 3);
-  static part a, b, c;
+  static Part a, b, c;
   make(&a, tall, 3);
   make(&b, wide, 7);
   make(&c, wide, 7);

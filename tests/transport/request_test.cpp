@@ -66,7 +66,7 @@ TEST(Request, CancelsWhenDestroyedOrReplaced) {
     EXPECT_EQ(first.released, 1);
     EXPECT_EQ(second.cancelled, 0);
     Request moved(std::move(request));
-    EXPECT_TRUE(request.is_finished());
+    EXPECT_TRUE(request.is_finished());  // NOLINT(bugprone-use-after-move): is moved from
     EXPECT_FALSE(moved.is_finished());
   }
   EXPECT_EQ(second.cancelled, 1);

@@ -122,9 +122,11 @@ static void consume(tremula_session* session) {
     expect_ok(tremula_in_begin_step(in), "begin_step");
     expect_ok(tremula_in_get(in, field, data, sizeof data), "get");
     expect_ok(tremula_in_end_step(in), "end_step");
-    for (int k = 0; k < elements; ++k)
-      expect(data[k] == 2 * (k / (columns / 2) * columns + first + k % (columns / 2)),
+    for (int k = 0; k < elements; ++k) {
+      const int row = k / (columns / 2);
+      expect(data[k] == 2 * (row * columns + first + k % (columns / 2)),
              "twice the number of each element");
+    }
     expect_statistics(in_step_statistics, in, 1);
     expect_peers(in_peers, in, "producer", (uint64_t)step + 1);
   }

@@ -429,7 +429,7 @@ TEST(RedistributionByMpi, RefusesGhostCellsWithSkewedBlocks) {
   const Layout skewed = Layout::parse("shape=8x64 mesh=" + text + " block=1x1 owner0=b0+b1"),
                padded = Layout::parse("shape=8x64 grid=1x" + text + " ghost=0x1");
   try {
-    Redistribution(MPI_COMM_WORLD, {{.from = padded, .to = skewed}});
+    const Redistribution made(MPI_COMM_WORLD, {{.from = padded, .to = skewed}});
     ADD_FAILURE() << "expected an error";
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("without ghost cells or gaps"), std::string::npos)
@@ -448,8 +448,9 @@ TEST(RedistributionByMpi, ReportsARepeatedElementToAllRanks) {
   if (me == size - 1) mine.back() = size == 1 ? 0 : 2;
   try {
     const Layout bad = Layout::of_points(listed, mine);
-    Redistribution(MPI_COMM_WORLD,
-                   {{.from = good, .to = bad, .from_type = TREMULA_I64, .to_type = TREMULA_I64}});
+    const Redistribution made(
+        MPI_COMM_WORLD,
+        {{.from = good, .to = bad, .from_type = TREMULA_I64, .to_type = TREMULA_I64}});
     ADD_FAILURE() << "expected an error";
   } catch (const Error& e) {
     const std::string text = e.what();
@@ -477,8 +478,8 @@ TEST(RedistributionByMpi, FailsForListsIfARankStaysAway) {
   const Layout listed = Layout::of_points({.shape = {size}, .ranks = size}, mine);
   const auto make = [&](const Layout& to) {
     try {
-      Redistribution(comm,
-                     {{.from = plain, .to = to, .from_type = TREMULA_I64, .to_type = TREMULA_I64}});
+      const Redistribution made(
+          comm, {{.from = plain, .to = to, .from_type = TREMULA_I64, .to_type = TREMULA_I64}});
       return std::string();
     } catch (const Error& e) {
       return std::string(e.what());

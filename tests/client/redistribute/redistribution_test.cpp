@@ -696,7 +696,7 @@ TEST(Redistribution, RefusesToAddUpOpaqueElements) {
   for (const auto& [from, to] : {std::pair{whole, sums}, {sums, whole}, {sums, sums}}) {
     const Update update{.from = from, .to = to, .transformation = {.from = type, .to = type}};
     for (Rank me = 0; me < 2; ++me) try {
-        Redistribution({&update, 1}, me, 2);
+        const Redistribution made({&update, 1}, me, 2);
         ADD_FAILURE() << "expected an error: " << to_string(from) << " to " << to_string(to);
       } catch (const core::Error& e) {
         EXPECT_EQ(e.code(), core::Errc::unsupported);

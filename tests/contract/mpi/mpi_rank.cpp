@@ -116,11 +116,14 @@ public:
                  name_of(other(survivor)) + " " + std::to_string(static_cast<int>(traffic)) + "\n");
     pid_ = std::stoi(board_.read(name_ + ".pid", nullptr));
   }
-  ~LostJob() override { kill(); }
+  ~LostJob() override {
+    if (pid_ != 0) ::kill(pid_, SIGKILL);
+  }
   std::unique_ptr<Endpoint> link() override { return participant_.connected(); }
   void kill() override {
     ::kill(pid_, SIGKILL);
     board_.read(name_ + ".dead", nullptr);
+    pid_ = 0;
   }
 
 private:

@@ -121,7 +121,8 @@ Side side_of(const std::string& text, int rank, int ranks) {
 /// Returns the value as the oracle computes it: exact in double precision.
 double value_of(const Case& c, Index number, int step) {
   if (c.name.starts_with("linear")) {
-    const auto x = static_cast<double>(number % 24), y = static_cast<double>(number / 24);
+    const Index column = number % 24, row = number / 24;
+    const auto x = static_cast<double>(column), y = static_cast<double>(row);
     return 3 + 0.5 * (15 * x) + 0.25 * (10 * y - 75) + step;
   }
   if (c.name.starts_with("missing") && number % 3 == 0) return -300;
