@@ -15,7 +15,7 @@ enum class Errc : int {
   invalid_argument = -1,  ///< the caller passed an argument that cannot be valid
   timed_out = -2,         ///< a deadline passed
   transport = -3,         ///< moving bytes failed
-  protocol = -4,          ///< foreign bytes are not what the wire format allows
+  protocol = -4,          ///< untrusted bytes are not what the wire format allows
   peer_lost = -5,         ///< a process or group on the other side is gone
   no_server = -6,         ///< the rendezvous server cannot be reached
   refused = -7,           ///< the server or the other side has rejected the request

@@ -85,7 +85,7 @@ core::Bytes encoded(const Attribute& attribute) {
   return bytes;
 }
 
-/// Reads foreign bytes from the first to the last.
+/// Reads untrusted bytes from the first to the last.
 class Reader {
 public:
   explicit Reader(core::BytesView bytes) : rest_(bytes) {}

@@ -53,7 +53,7 @@ private:
 
 /// Returns the attributes as bytes.
 core::Bytes encode(const Attributes& attributes);
-/// Reverses encode(). For foreign bytes.
+/// Reverses encode(). For untrusted bytes.
 /// @throws core::Error protocol naming what was expected and found
 Attributes decode_attributes(core::BytesView bytes);
 /// Returns 0 if there are no attributes, else a number above 0 that depends on names, types and

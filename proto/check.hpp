@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Functions with which convert*.cpp and bounds.cpp reject foreign bytes. Internal to this room.
+// Functions with which convert*.cpp and bounds.cpp reject untrusted bytes. Internal to this room.
 #include <fmt/format.h>
 
 #include <concepts>

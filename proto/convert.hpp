@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Conversion between bytes, messages and our own values. This is the only place where foreign bytes are
+// Conversion between bytes, messages and our own values. This is the only place where untrusted bytes are
 // validated. The form of messages from parse_to_server and parse_to_client needs no further check, except
 // for the layouts of fields: only decode() gives access to these, and it parses each layout once. The
 // receiver judges the meaning of a message.
@@ -107,7 +107,7 @@ bool are_copied(std::span<const Field> wanted, std::span<const Field> offered);
 core::Bytes serialise(const wire::ToServer& message);
 core::Bytes serialise(const wire::ToClient& message);
 
-/// Reverses serialise(). For foreign bytes. Every name, number, text and count of the result is inside its
+/// Reverses serialise(). For untrusted bytes. Every name, number, text and count of the result is inside its
 /// bounds; texts for people that are too long are cut. The layouts of its fields stay texts until decode()
 /// turns them into values. Only the layouts of a Status, which is displayed and not decoded, are parsed.
 /// @throws core::Error protocol naming the message, the part, what was expected and what was found

@@ -36,7 +36,7 @@ struct PartPlace {
 inline constexpr std::size_t part_place_bytes = 128;
 
 void encode(const PartPlace& place, std::span<std::byte, part_place_bytes> out) noexcept;
-/// Reverses encode(). For foreign bytes. Does not check whether the kind is known.
+/// Reverses encode(). For untrusted bytes. Does not check whether the kind is known.
 /// @throws core::Error protocol naming what was expected and found: too short, a path's number
 ///         above 65535, or no part
 PartPlace decode_part_place(core::BytesView bytes);

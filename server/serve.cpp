@@ -56,7 +56,7 @@ std::vector<core::Key> keys_in(const std::filesystem::path& file, const core::Lo
 }
 
 /// Puts the key next to the port file, for jobs that find the server by the port file.
-/// @throws Error invalid_argument if another key is there
+/// @throws Error invalid_argument if a different key is there
 void lay_key(const std::filesystem::path& beside, const Config& config,
              const std::vector<core::Key>& keys, Made& made) {
   const auto refuse = [&](const std::string& found) {
@@ -78,7 +78,7 @@ void lay_key(const std::filesystem::path& beside, const Config& config,
     return void(made.push_back(std::move(*file)));
   const std::vector<core::Key> found = core::read_key_list(beside);
   if (found.size() > 1) refuse(fmt::format("a list of {} keys", found.size()));
-  if (!std::ranges::equal(found.front().bytes(), keys.front().bytes())) refuse("another key");
+  if (!std::ranges::equal(found.front().bytes(), keys.front().bytes())) refuse("a different key");
 }
 
 /// Finds the keys of this server, which already has its port, and puts them where jobs look for them.

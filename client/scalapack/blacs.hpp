@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The few functions of BLACS that this library uses. The application provides BLACS.
+// What this library needs of BLACS, which the application provides: grids and their communicators.
 #include <mpi.h>
 
 namespace tremula::client::scalapack {
@@ -11,11 +11,12 @@ struct Grid {
   bool has_me() const noexcept { return my_row >= 0; }
 };
 
-/// Returns the grid of a context; all members are -1 for a context that does not contain this process, e.g. -1.
+/// Returns the grid of a context; all members are -1 for a context that does not contain this process, such as
+/// context -1.
 Grid grid_of(int context);
 
-/// Returns the communicator of exactly the processes of the grid. BLACS sends on it, and frees it in blacs_gridexit;
-/// no other code may do either.
+/// Returns the communicator that contains exactly the grid's processes. BLACS sends on it, and frees it in
+/// blacs_gridexit; no other code may do either.
 /// @pre grid_of(context).has_me()
 MPI_Comm comm_of(int context);
 

@@ -82,8 +82,8 @@ void Control::check_key(const transport::HostPort& address, const std::optional<
       "server {}: expected the key file with which this session joined, found none; "
       "restart the server in the same way to create it",
       transport::to_string(address));
-  if (!std::exchange(misses_key_, true))
-    log_.warn("client", fmt::format("misses_key why=\"{}\"", text));
+  if (!std::exchange(lacks_key_, true))
+    log_.warn("client", fmt::format("key_missing why=\"{}\"", text));
   throw Error(Errc::no_server, text);
 }
 
@@ -146,7 +146,7 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
   if (is_ != Server::joining) throw_closed();  // closed after the last answer
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
   has_key_ = key.has_value();
-  misses_key_ = false;
+  lacks_key_ = false;
   is_ = Server::here;
   ++joined_;
   changed_.notify_all();

@@ -224,7 +224,7 @@ private:
   std::optional<std::string> refused_;  // why no server admits this rank again
   bool is_over_ = false;                // the session ends
   bool has_key_ = false;                // the rank has joined with a key
-  bool misses_key_ = false;             // the rank has reported that there is no key now
+  bool lacks_key_ = false;              // the rank has reported that there is no key now
   std::uint64_t last_request_ = 0;
   struct Request {
     const wire::ToServer* message;

@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A heterogeneous Slurm job with a producer and a consumer, each with its own nodes and tasks. They find the server
-# through a port file in a folder that all nodes share. For two separate jobs, started in any order, give both the same
-# TREMULA_SERVER.
+# through a port file in a folder that all nodes share. To run them as two separate jobs, started in either order, set
+# the same TREMULA_SERVER for both.
 #   sbatch deploy/slurm/two_jobs.sh PRODUCER CONSUMER
 #SBATCH --job-name=two_jobs
 #SBATCH --ntasks=2
 #SBATCH hetjob
 #SBATCH --ntasks=3
 set -euo pipefail
-[ $# -eq 2 ] || { echo "two_jobs.sh: expected two programs, found $#: sbatch two_jobs.sh PRODUCER CONSUMER" >&2; exit 2; }
-# The interface by which srun starts MPI ranks; with Debian's Open MPI and Slurm: pmi2 or pmix (see `srun --mpi=list`).
+[ $# -eq 2 ] ||
+  { echo "two_jobs.sh: expected two programs, found $#; usage: sbatch two_jobs.sh PRODUCER CONSUMER" >&2; exit 2; }
+# The interface through which srun starts MPI ranks: pmi2 or pmix with Debian's Open MPI and Slurm (`srun --mpi=list`).
 mpi=${SLURM_MPI_TYPE:-pmix}
 
 folder=$(mktemp -d "$SLURM_SUBMIT_DIR/tremula.$SLURM_JOB_ID.XXXXXX")  # mode 0700: it contains the key

@@ -89,8 +89,8 @@ def main(folder):
     restart(folder / "sst.nc", NX, NY, OSST=january)
     zero = np.zeros(months[0, 0].shape)
     restart(folder / "flux.nc", zero.shape[1], zero.shape[0], AHEAT=zero, ATAUX=zero, ATAUY=zero)
-    print(f"prepared     {int(is_sea.sum())} of {NX}x{NY} elements of the ocean are sea, "
-          f"{int(has_sea.sum())} of {zero.shape[1]}x{zero.shape[0]} of the atmosphere see it")
+    print(f"prepared     {int(is_sea.sum())} of the ocean's {NX}x{NY} elements are sea, "
+          f"{int(has_sea.sum())} of the atmosphere's {zero.shape[1]}x{zero.shape[0]} are over it")
 
 
 if __name__ == "__main__":

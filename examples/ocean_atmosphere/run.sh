@@ -66,4 +66,4 @@ done
 mv "$coupled/ocean.png" "$output/ocean.png"
 echo "map          $output/ocean.png"
 echo "wall time    $((SECONDS - started)) s"
-echo "right        all $((($(stat -c %s "$serial/ocean.bin") + $(stat -c %s "$serial/atmosphere.bin")) / 8)) numbers of $days days are equal bit for bit"
+echo "correct      all $((($(stat -c %s "$serial/ocean.bin") + $(stat -c %s "$serial/atmosphere.bin")) / 8)) numbers of the $days days are identical, bit for bit"

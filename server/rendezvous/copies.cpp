@@ -58,7 +58,7 @@ void Rendezvous::check_may_serve(const Subscription& subscription, const Stream&
            "'kind: state' and 'readers_serve: true' among its producer's options",
            "that they are not there");
   if (stream.owner != consumer.owner)
-    refuse(Errc::refused, "the key of its producer", "another key");
+    refuse(Errc::refused, "the key of its producer", "a different key");
   for (const proto::Field& wanted : subscription.fields) {
     const auto have = std::ranges::find(stream.fields, wanted.name, &proto::Field::name);
     if (have == stream.fields.end()) continue;  // check_compatible says so

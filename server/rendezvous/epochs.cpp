@@ -20,7 +20,7 @@
 // token alone of which key the stream was, and needs no secret that it would have to keep. What is shown:
 //
 //     with the key of the producer     a token can be made up: groups of one key trust each other
-//     with another key                 this group had this link; no other group can use it
+//     with a different key             this group had this link; no other group can use it
 //     after the key has left the file  nothing: refused
 //     without keys                     everybody is equal: there is no token, and none is asked for
 //
@@ -108,7 +108,7 @@ void Rendezvous::check_claim(const Group& group, const std::string& stream) cons
   throw Error(Errc::refused,
               fmt::format("stream '{}': consumers wait for its producer, which was lost, to be "
                           "started again; expected a group with that producer's key, found group "
-                          "'{}' with another key; choose another name",
+                          "'{}' with a different key; choose another name",
                           stream, group.name));
 }
 

@@ -115,11 +115,12 @@ void Rendezvous::presence(const Call& call, const wire::Presence& message) {
 
 void Rendezvous::check_may_read(Owner owner, const Stream& stream) {
   if (!stream.is_readable_by(owner))
-    throw Error(Errc::refused,
-                fmt::format("stream '{}' is announced by a group with another key: expected that "
-                            "it lets others read ('readable_by: all' among the options of its "
-                            "producer), found that it does not",
-                            stream.name));
+    throw Error(
+        Errc::refused,
+        fmt::format("stream '{}' is announced by a group with a different key: expected that "
+                    "it lets others read ('readable_by: all' among the options of its "
+                    "producer), found that it does not",
+                    stream.name));
 }
 
 std::string Rendezvous::check_match(const Subscription& subscription, const Stream& stream) {
@@ -129,7 +130,7 @@ std::string Rendezvous::check_match(const Subscription& subscription, const Stre
     throw Error(
         Errc::refused,
         fmt::format("stream '{}': consumer '{}' waits for its producer to be started again; "
-                    "expected a group with that producer's key, found one with another key",
+                    "expected a group with that producer's key, found one with a different key",
                     stream.name, consumer.name));
   const Group& producer = *groups_.find(stream.producer);
   if (subscription.consumer == stream.producer)
@@ -188,7 +189,7 @@ void Rendezvous::tell_refused(const Subscription& subscription, const Stream& st
   *refused.mutable_refused() = proto::encode(error);
   refused.set_incarnation(subscription.incarnation);
   notify_rank_0(*groups_.find(subscription.consumer), notice);
-  // A refusal ends the producer's wait for consumers. A group with another key must not be able to do that.
+  // A refusal ends the producer's wait for consumers. A group with a different key must not be able to do that.
   if (groups_.find(subscription.consumer)->owner != stream.owner) return;
   refused.set_incarnation(stream.incarnation);
   notify_rank_0(*groups_.find(stream.producer), notice);

@@ -131,16 +131,17 @@ void Rendezvous::welcome(const Call& call, const wire::Hello& hello, Group& grou
 void Rendezvous::take_name(const Group& holder, std::uint64_t shown, double now) {
   if (shown <= holder.shown || now > come_back_seconds)
     throw Error(Errc::refused,
-                fmt::format("group '{}': the name is held by a job with another key; choose "
+                fmt::format("group '{}': the name is held by a job with a different key; choose "
                             "another name",
                             holder.name));
   const core::Rank rank =
       holder.members.empty() ? holder.first_left : holder.members.begin()->first;
   // Ranks that wait for the name are refused at the next look, when it is held again.
-  remove_lost_group(holder, rank,
-                    "has lost the name of its group to a job with another key, which had it before "
-                    "the server was started again and has returned; choose another name",
-                    now);
+  remove_lost_group(
+      holder, rank,
+      "has lost the name of its group to a job with a different key, which had it before "
+      "the server was started again and has returned; choose another name",
+      now);
 }
 
 void Rendezvous::share(const Call& call, const wire::Share& message) {

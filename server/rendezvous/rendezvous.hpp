@@ -250,7 +250,7 @@ private:
   void dispatch(const Call& call, const wire::ToServer& message);
   void hello(const Call& call, const wire::Hello& hello);
   void welcome(const Call& call, const wire::Hello& hello, Group& group);
-  /// Takes the name from a group for one with another key, which has come back with a newer seal of it.
+  /// Takes the name from a group for one with a different key, which has come back with a newer seal of it.
   /// @param shown  when that seal was made; 0: there is none
   /// @throws core::Error refused if the group keeps the name
   void take_name(const Group& holder, std::uint64_t shown, double now);

@@ -190,11 +190,12 @@ void Rendezvous::free_name(const Group& group, const wire::Announce& message, do
                             memory_bytes(texts(message.offers()));
   hold(group, bytes);  // and lets it go: the stream takes it
   for (Stream* const other : others)
-    give_up(*other, *groups_.find(other->producer),
-            fmt::format("stream '{}' belongs to a group with another key, which has returned to "
-                        "the restarted server; choose another name",
-                        name),
-            std::nullopt, now);
+    give_up(
+        *other, *groups_.find(other->producer),
+        fmt::format("stream '{}' belongs to a group that has a different key and has returned to "
+                    "the restarted server; choose another name",
+                    name),
+        std::nullopt, now);
   // Giving it up may have claimed the name for the consumers of another key.
   if (const auto its = claims_.find(name); its != claims_.end() && its->second.owner != group.owner)
     claims_.erase(its);

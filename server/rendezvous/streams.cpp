@@ -35,7 +35,7 @@ std::size_t Rendezvous::memory_bytes(std::span<const std::string> offers) {
 
 std::string Rendezvous::producer_as_seen_by(const Group& group, const Stream& stream) {
   return stream.is_readable_by(group.owner) ? fmt::format("group '{}'", stream.producer)
-                                            : "a group with another key";
+                                            : "a group with a different key";
 }
 
 Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Announce& message,

@@ -476,7 +476,7 @@ bool is_about_to_choose(const Group& one, const Group& other) {
 Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
   Awaited awaited;
   std::set<std::string> groups;
-  // A group with another key is not believed to wait: it may come all the same.
+  // A group with a different key is not believed to wait: it may come all the same.
   const auto is_of_owner = [&](const std::string& name) {
     const Group* const other = groups_.find(name);
     return other != nullptr && other->owner == group.owner;

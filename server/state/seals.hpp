@@ -3,7 +3,7 @@
 // Makes and checks seals. A group gets one seal with its name and one with each stream and link. It shows them to a
 // restarted server, which can thus distinguish what the group had from what others claim. A seal is made under a key
 // that is not the group's own, so a job with one key of the server cannot make a seal for itself. The text of the seal
-// names the group's key, so the seal is useless to a job with another key.
+// names the group's key, so the seal is useless to a job with a different key.
 //
 //     with one key, or none            all jobs are equal: there is no seal
 //     the order of the keys changed    the seal is valid: it names the key that made it, wherever that is in the file

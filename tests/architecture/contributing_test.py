@@ -15,10 +15,10 @@ INCLUDES = "tests/architecture/include_test.cpp"
 REGISTERED = "tests/architecture/registered_test.py"
 # Maps words of a rule that no law of laws_of_*.py checks to the file that checks the rule, and words in that file.
 CHECKED = {
-    "It may include only the rooms below it in the picture": (INCLUDES, "IncludesFollowTheRulesOfTheRooms"),
+    "It may include only the rooms below it in the diagram": (INCLUDES, "IncludesFollowTheRulesOfTheRooms"),
     "names the check of each": ("tests/architecture/contributing_test.py", "CHECKED"),
     "have folders with their own levels": (INCLUDES, "SourcesOfRoomsWithFoldersAreInAFolder"),
-    "Each folder begins with a README": (INCLUDES, "AFolderWithRulesIsSmallAndOpensWithAPage"),
+    "Each folder has a README, to be read first": (INCLUDES, "AFolderWithRulesIsSmallAndOpensWithAPage"),
     "The mathematics does not know that networks exist": (INCLUDES, 'Room{"index_calc", {"core"}}'),
     "the network does not know that arrays exist": (INCLUDES, 'Room{"transport", {"core"}}'),
     "MPI appears only in": (INCLUDES, 'Technology{"MPI"'),
@@ -27,7 +27,7 @@ CHECKED = {
     "Asio only in": (INCLUDES, 'Technology{"Asio"'),
     "Protobuf only in": (INCLUDES, 'Technology{"Protobuf"'),
     "No globals, no singletons": ("tests/architecture/globals_test.py", "test_no_globals"),
-    "The only exceptions are what the system keeps for each process": ("tests/architecture/exceptions.py", "GLOBALS"),
+    "The only exceptions are state that exists once in a process": ("tests/architecture/exceptions.py", "GLOBALS"),
     "Every header compiles alone": ("tests/architecture/CMakeLists.txt", "tremula_headers_alone"),
     "Types `CamelCase`": (".clang-tidy", "ClassCase: CamelCase"),
     "functions, variables": (".clang-tidy", "FunctionCase: lower_case"),
@@ -36,7 +36,7 @@ CHECKED = {
     "clang-format leaves comments as they are": (".clang-format", "ReflowComments: false"),
     "`expects()` checks preconditions in every build": ("tests/core/error_test.cpp", "expects("),
     "`TREMULA_ASSERT` checks invariants": ("tests/core/error_test.cpp", "TREMULA_ASSERT("),
-    "A test name states a truth in at most 45": ("tests/architecture/test_name_test.cpp", "most_characters = 45"),
+    "A test name states a fact in at most 45": ("tests/architecture/test_name_test.cpp", "most_characters = 45"),
     "Every test has a timeout": (REGISTERED, "expected the property TIMEOUT"),
     "ctest names are": (REGISTERED, "expected a name of the form room.subject"),
     "labels are the suites above": (REGISTERED, "SUITES"),

@@ -170,7 +170,7 @@ LONG_LINES = {
     "coupling/oasis/tremula_oasis.f90.in": 11,
     "coupling/weights/tremula_regridding.f90.in": 1,
     "coupling/weights/weights_procedures.f90.in": 1,
-    "deploy/slurm/two_jobs.sh": 2,
+    "deploy/slurm/two_jobs.sh": 1,
     "deploy/spack/package.py": 1,
     "docs/site/doxygen_filter.py": 1,
     "docs/site/site.py": 4,

@@ -195,7 +195,7 @@ def owners(files: Sequence[File]) -> Iterator[Complaint]:
 
 
 @law(
-    "imports only NumPy at module level",
+    "modules import only NumPy and the standard library at module level",
     bad={
         "bindings/python/tremula/a.py": "import xarray\n",
         "bindings/python/tremula/b.py": "if 1:\n    from scipy import sparse\n",

@@ -54,7 +54,7 @@ def folders(files: Sequence[File]) -> Iterator[Complaint]:
 
 
 @law(
-    "Folder mirrors folder",
+    "Folders mirror those of the source",
     bad={"tests/core/inner/a_test.cpp": ""},
     good={"tests/core/a_test.cpp": "", "core/a.cpp": "", "tests/coupled/a_test.cpp": ""},
 )
@@ -68,7 +68,7 @@ def mirrors(files: Sequence[File]) -> Iterator[Complaint]:
 
 
 @law(
-    "has a target in `tests/fuzz`, whose corpus every build replays",
+    "has a target in `tests/fuzz`, whose corpus the tests replay",
     bad={"tests/fuzz/frames_fuzz.cpp": ""},
     good={
         "tests/fuzz/CMakeLists.txt": "tremula_add_fuzz(layout_text LINK tremula_index_calc)\n",
@@ -110,7 +110,7 @@ def long_files(files: Sequence[File]) -> Iterator[Complaint]:
 
 
 @law(
-    "Lines end at column 120 at most",
+    "Lines are at most 120 columns long",
     bad={
         "core/a.cpp": "x" * 121,
         "cli/a.sh": "x" * 121,

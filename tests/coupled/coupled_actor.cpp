@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job that suffers a failure, or causes one. Writes a line for each event and error, and
-// ends with status 0 in either case, so that mpirun does not end the other ranks:
+// One rank of a job that suffers a failure, or causes one. Writes a line for each event and error.
+// Exits with status 0 even after an error, so that mpirun does not kill the other ranks:
 //
 //     rank=0 doing=begin_step step=3 status=-5 seconds=0.321 text=...
 //
-// seconds: duration of the call.
+// seconds: duration of the call that failed; 0 for an event. A wait for a file ends after 60 s.
 //
 //     --notes FILE          rank r writes FILE.r
 //     --side out|in         produces or consumes
 //     --group, --session, --stream, --stream-options, --layout, --type, --field
 //     --steps N             number of steps to produce
 //     --pause SECONDS       pauses in every step
-//     --pause-until FILE    ... that begins before the file exists
+//     --pause-until FILE    ... but only in steps that begin before FILE exists
 //     --rest-file FILE --rest-step S   after step S (default 0), a producer waits until FILE.r exists,
-//                           as if it computed
-//     --buffer BYTES        passes BYTES more than the layout needs, on all ranks
+//                           as if it were computing
+//     --buffer BYTES        passes BYTES (at most 512) more than the layout needs, on all ranks
 //     --buffer-rank R       ... or on this rank only
-//     --leave-after N       closes the stream after N steps
+//     --leave-after N       a consumer closes the stream after N steps, except on the rank of --abandon-rank
 //     --abandon-after N     frees the stream after N steps, without closing it
-//     --abandon-rank R      ... on this rank only; all ranks stay in the group for three more seconds
-//     --die-rank R --die-step S --die-signal N   in the middle of that step; default SIGKILL
+//     --abandon-rank R      ... of a consumer, on this rank only; all ranks stay in the group for three more seconds
+//     --die-rank R --die-step S --die-signal N   rank R raises signal N (default SIGKILL) in the
+//                           middle of step S, as producer or consumer
 //     --die-after-fork 1    ... after forking a child that lives on
 //     --wait-file FILE      waits for the file before it opens the stream
 //     --hold-file FILE      a consumer waits for the file in its first step
@@ -44,7 +45,7 @@ namespace tremula::coupled {
 
 namespace {
 
-/// Thrown when an error has been written.
+/// Thrown after an error has been written.
 struct Over {};
 
 class Actor {
@@ -107,7 +108,7 @@ private:
       if (const char* text = std::getenv(name)) return std::atoi(text);
     return -1;
   }
-  /// Waits for up to 60 s until a file exists; returns immediately if its name is empty.
+  /// Waits up to 60 s for a file to appear; returns immediately if its name is empty.
   /// @return whether it exists; true for an empty name
   static bool wait_for(const std::string& file) {
     const auto deadline = Deadline::after(60);
@@ -124,7 +125,7 @@ private:
     return Layout(layout);
   }
 
-  /// Returns a buffer with room for a type of 8 bytes, and sets `bytes_`. All elements of step s are s.
+  /// Returns a buffer with room for 8-byte elements, all zero, and sets `bytes_`.
   std::vector<double> buffer() {
     std::int64_t allocated = 0;
     act("local", [&] {
@@ -149,7 +150,7 @@ private:
     if (rank_ != options_.number("die-rank", -1) || step_ != options_.number("die-step", 0)) return;
     write("die", TREMULA_OK);
     if (options_.number("die-after-fork", 0) != 0 && fork() == 0)
-      for (;;) pause();
+      for (;;) ::pause();
     raise(static_cast<int>(options_.number("die-signal", SIGKILL)));
   }
   void step_is_complete(bool is_first) const {
@@ -184,7 +185,7 @@ private:
       if (is_time("abandon-after")) return;
       act("begin_step", [&] { return tremula_out_begin_step(out); });
       pause();
-      std::fill(data.begin(), data.end(), static_cast<double>(step_));
+      std::fill(data.begin(), data.end(), static_cast<double>(step_));  // consumers check this
       act("put", [&] { return tremula_out_put(out, field, data.data(), bytes_); });
       maybe_die();
       act("end_step", [&] { return tremula_out_end_step(out); });

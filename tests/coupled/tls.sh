@@ -99,7 +99,7 @@ status_of bob | grep -q producer && fail "bob sees alice's group"
 status_of operator | grep -q producer || fail "the operator does not see alice's group"
 start bob env TREMULA_KEY_FILE="$work/bob.key" TREMULA_SERVER="$server" RANK=0 WORLD_SIZE=1 TREMULA_JOB=producer \
   "$bin/coupled_producer" --transport local --peers 2
-expect_refusal bob "the name is held by a job with another key"
+expect_refusal bob "the name is held by a job with a different key"
 TREMULA_KEY_FILE=$work/alice.key ranks_of consumer 2 1
 for name in producer.0 consumer.0 consumer.1; do
   wait "${job[$name]}" || fail "$name has ended with $?"

@@ -20,7 +20,7 @@ echo "== both jobs compute what one process computes"
 fresh
 run || fail "the run has ended with $?"
 cat "$work/said"
-grep -q '^right  *all 270000 numbers of 6 days are equal bit for bit' "$work/said" || fail "expected all numbers of 6 days"
+grep -q '^correct  *all 270000 numbers of the 6 days are identical, bit for bit' "$work/said" || fail "expected all numbers of 6 days"
 [ -s "$work/run/ocean.png" ] || fail "expected a map"
 
 echo "== the serial program with weights whose last bits differ"

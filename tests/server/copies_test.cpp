@@ -300,7 +300,7 @@ TEST_F(Copies, RefuseAReaderThatMayNotServe) {
   EXPECT_EQ(
       refusal(bob, "subscribe { " + subscription(serves) + "}"),
       "stream 's': consumer 'bob' is to serve it to others (serve: true); expected the key of "
-      "its producer; found another key; leave serve out, or change that");
+      "its producer; found a different key; leave serve out, or change that");
 }
 
 // The writer decides who may read: a copy announced as readable by all is still closed to bob, who may not read the
@@ -309,8 +309,8 @@ TEST_F(Copies, AreReadableOnlyLikeTheOriginal) {
   announce(trainer, allows);
   serve(one, "readable_by_all: true ");
   be_present(one);
-  EXPECT_EQ(refusal(bob, "subscribe { " + subscription(outlives) + "}").substr(0, 56),
-            "stream 's' is announced by a group with another key: exp");
+  EXPECT_EQ(refusal(bob, "subscribe { " + subscription(outlives) + "}").substr(0, 60),
+            "stream 's' is announced by a group with a different key: exp");
 }
 
 TEST_F(Copies, AreShownAsCopies) {

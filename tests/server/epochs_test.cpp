@@ -199,7 +199,8 @@ protected:
   }
   static constexpr auto claimed =
       "stream 's': consumers wait for its producer, which was lost, to be started again; expected "
-      "a group with that producer's key, found group 'bob' with another key; choose another name";
+      "a group with that producer's key, found group 'bob' with a different key; choose another "
+      "name";
   static constexpr auto again = "outlives: true least_epoch: 1 ";
 };
 
@@ -255,7 +256,7 @@ TEST_F(LostProducer, IsNotFollowedByAFastStrangerAfterARestart) {
   EXPECT_EQ(messages[1].to, viewer);
   EXPECT_EQ(messages[1].message.stream_refused().refused().text(),
             "stream 's': consumer 'viewer' waits for its producer to be started again; expected "
-            "a group with that producer's key, found one with another key");
+            "a group with that producer's key, found one with a different key");
   play.receive(20, "request: 3 close_stream { stream: 's' }");
   EXPECT_EQ(refusal_of_announcement(20), "") << "the claim has ended with the subscription";
 }

@@ -184,7 +184,7 @@ TEST_P(Hostile, StrangersHarmNoOtherConnection) {
   const rlim_t most = std::min<rlim_t>(5000, (files.rlim_max - 500) / 2);
   for (rlim_t i = 0; i < most; ++i) idle.push_back(peer(false));
 
-  // Strangers without a key, with another key, and with the proof of another connection.
+  // Strangers without a key, with a different key, and with the proof of another connection.
   const auto without = peer(), wrong = peer(), overheard = peer(), replay = peer();
   without->send_text(Peer::hello("ocean"));
   EXPECT_TRUE(is_refusal(without->receive()));

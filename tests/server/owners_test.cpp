@@ -35,7 +35,7 @@ protected:
   }
   static std::string not_for_all(const std::string& stream) {
     return "stream \\'" + stream +
-           "\\' is announced by a group with another key: expected that it lets others read "
+           "\\' is announced by a group with a different key: expected that it lets others read "
            "(\\'readable_by: all\\' among the options of its producer), found that it does not";
   }
   std::string shown_to(Owner owner) const { return play.status_for(owner).ShortDebugString(); }
@@ -45,11 +45,12 @@ protected:
 
 TEST_F(Owners, NameAndSeatsOfAGroupBelongToItsKey) {
   const auto held = [](ConnectionId to) {
-    return Answers{Play::refused(to, refused,
-                                 "group \\'pair\\': the name is held by a job with another key; "
-                                 "choose another name")};
+    return Answers{
+        Play::refused(to, refused,
+                      "group \\'pair\\': the name is held by a job with a different key; "
+                      "choose another name")};
   };
-  // A job with another key is refused even if it claims to be the same job and the rank is free.
+  // A job with a different key is refused even if it claims to be the same job and the rank is free.
   play.send(12, Play::hello("pair", 0, 2), {Play::welcome(12)});
   play.send(20, Play::hello("pair", 1, 2), held(20));
   play.send(1, Play::hello("pair", 1, 2), held(1));
@@ -75,12 +76,12 @@ TEST_F(Owners, StreamIsReadableOnlyWithItsKey) {
             {"11: request: 4 streams { names: 'sst' }"});
   play.send(20, announce("sst"),
             {Play::refused(20, refused,
-                           "stream \\'sst\\' is already announced by a group with another key; "
+                           "stream \\'sst\\' is already announced by a group with a different key; "
                            "choose another name or announce it when that group has closed it")});
   play.send(20, "request: 5 close_stream { stream: 'sst' }",
             {Play::refused(20, refused,
                            "stream \\'sst\\': expected one that group \\'spy\\' has announced, "
-                           "found that of a group with another key",
+                           "found that of a group with a different key",
                            5)});
 }
 
@@ -172,7 +173,7 @@ TEST_F(Owners, WaitsAreShownOnlyToTheirKey) {
   EXPECT_EQ(play.status_for(2, request).waits_size(), 0);
 }
 
-// An absent consumer with another key is no reason to report a circle, whatever wait it claims.
+// An absent consumer with a different key is no reason to report a circle, whatever wait it claims.
 TEST_F(Owners, WaitsOfAnotherKeyEndNoCall) {
   play.send(10, announce("for_all", " readable_by_all: true"), {Play::done(10)});
   play.join("evil", 1, 20);
@@ -237,7 +238,7 @@ TEST_F(Owners, ExplanationsOmitNamesOfOtherKeys) {
   EXPECT_EQ(explained(20), "no stream of another group; 1 of 2 ranks of group 'half' have joined");
 }
 
-// Explanations also omit the streams and groups that a group with another key waits for, even if
+// Explanations also omit the streams and groups that a group with a different key waits for, even if
 // one of its streams is readable by all.
 TEST_F(Owners, ExplanationsOmitWaitsOfOtherKeys) {
   const auto announced = [](const std::string& stream, const std::string& more) {
@@ -400,7 +401,7 @@ protected:
   void expect_refusal(ConnectionId from, const wire::ToServer& hello) {
     const Output answer = after.receive(from, hello);
     ASSERT_EQ(answer.messages.size(), 1u);
-    EXPECT_NE(answer.messages.at(0).message.refused().text().find("a job with another key"),
+    EXPECT_NE(answer.messages.at(0).message.refused().text().find("a job with a different key"),
               std::string::npos)
         << answer.messages.at(0).message.ShortDebugString();
   }
@@ -554,7 +555,7 @@ TEST_F(SealedLinks, ContinueThoughAGroupNameWasTaken) {
       both_come_back(is_ocean_first);
       expect_link(name);
       EXPECT_EQ(lost.size(), 1u);
-      EXPECT_NE(lost[squatter].find("has lost the name of its group to a job with another key"),
+      EXPECT_NE(lost[squatter].find("has lost the name of its group to a job with a different key"),
                 std::string::npos)
           << lost[squatter];
       EXPECT_EQ(after.status().groups_size(), 2);
@@ -589,7 +590,7 @@ TEST_F(SealedLinks, GiveNoGroupNameToAWrongSeal) {
   say_hello(after, ocean, "ocean", 4);
 }
 
-// A seal is useless to a job with another key, even if that job has seen it.
+// A seal is useless to a job with a different key, even if that job has seen it.
 TEST_F(SealedLinks, HelpOnlyTheKeyThatTheyWereMadeFor) {
   welcomed[squatter] = welcomed[ocean];
   say_hello(after, squatter, "ocean", 4);
@@ -734,7 +735,7 @@ TEST_F(SealedLinks, ReturnAStreamNameToItsProducer) {
     take(after, squatter, "request: 2 announce { " + announced + "}");
     both_come_back(is_ocean_first);
     expect_link(is_ocean_first ? "ocean first" : "viewer first");
-    EXPECT_NE(given_up[squatter].find("a group with another key, which has returned"),
+    EXPECT_NE(given_up[squatter].find("a group that has a different key and has returned"),
               std::string::npos)
         << given_up[squatter];
   }
@@ -769,7 +770,7 @@ TEST_F(SealedLinks, ReturnAStreamNameEvenWithoutLinks) {
   resume(ocean, {other});
   EXPECT_EQ(producers("other"), "ocean ");
   EXPECT_FALSE(given_up.contains(ocean));
-  EXPECT_NE(given_up[squatter].find("a group with another key, which has returned"),
+  EXPECT_NE(given_up[squatter].find("a group that has a different key and has returned"),
             std::string::npos)
       << given_up[squatter];
 }
@@ -931,7 +932,7 @@ TEST_F(SealedLinks, HoldAfterAClaimantHasLeft) {
   }
 }
 
-// Nor can a group with another key end links by taking the name of the other side.
+// Nor can a group with a different key end links by taking the name of the other side.
 TEST_F(SealedLinks, HoldIfAnotherKeyGivesThemUp) {
   say_hello(after, squatter, "viewer", 4);
   take(after, squatter,
@@ -939,7 +940,7 @@ TEST_F(SealedLinks, HoldIfAnotherKeyGivesThemUp) {
                    matched.at(ocean).link()));
   take(after, squatter, "request: 6 goodbye {}");
   both_come_back(true);
-  expect_link("given up by a group with another key");
+  expect_link("given up by a group with a different key");
 }
 
 // The consumer of a link is the group that returns with it, not a group that has taken the
@@ -1190,7 +1191,7 @@ TEST_F(SealedLinks, HoldWhenKeysAreAddedAndReordered) {
   expect_link("keys added");
 }
 
-// Link numbers that a group with another key invents leave room for the links that others give up.
+// Link numbers that a group with a different key invents leave room for the links that others give up.
 TEST_F(SealedLinks, LeaveRoomForRealLinksThatAreGivenUp) {
   const auto give_up = [&](ConnectionId from, std::uint64_t link) {
     take(after, from,

@@ -182,7 +182,7 @@ ExchangeTurn ServerExchange::receive(BytesView payload) {
   const auto found = std::ranges::find_if(*keys_, [&](const core::Key& key) {
     return is_same(*body, client_proof(key, *theirs_, own_));
   });
-  if (found == keys_->end()) return refuse(RefusalReason::other_key, "it has another key");
+  if (found == keys_->end()) return refuse(RefusalReason::other_key, "it has a different key");
   proved_ = static_cast<std::size_t>(found - keys_->begin());
   return {.reply = payload_of(PayloadKind::server_proof, server_proof(*found, *theirs_, own_)),
           .is_done = true};

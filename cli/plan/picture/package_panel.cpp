@@ -15,7 +15,7 @@ Colour tint(Colour colour, double alpha = 0.16) {
   return colour;
 }
 
-/// Draws lines between the elements if these are large enough.
+/// Draws grid lines between the elements if the elements are large enough.
 void draw_lattice(Picture& picture, const ShownPart& part, const Rect& plot) {
   const double dx = plot.width / static_cast<double>(part.columns.shown),
                dy = plot.height / static_cast<double>(part.rows.shown);
@@ -38,8 +38,8 @@ std::vector<Tile> tiles_of_rank(const Redistribution& redistribution, Side side,
   return joined(std::move(tiles));
 }
 
-// Each block that a rank owns gets an outline, thin enough to leave the inside of a small block
-// visible. Elements that a rank lists are only filled, because they form no blocks.
+// Each box of adjacent blocks gets an outline, thin enough to leave the inside of a small one
+// visible. Elements that a rank lists are only filled, because they do not form blocks.
 
 void fill_owned(Picture& picture, const std::vector<Rect>& boxes, const Colour& colour,
                 const index_calc::Layout& layout) {

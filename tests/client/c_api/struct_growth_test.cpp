@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Combines programs and libraries of different versions. A program compiled against the first
 // headers runs with a library whose structs have grown, a program compiled against grown headers
-// runs with the current library, and each also runs with the library that matches it.
+// runs with the current library, and each also runs with the other library.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests a server with a key from an application's point of view.
+// Tests, from an application's point of view, a server that has a key.
 #include "core/key.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST_F(ServerWithAKey, AdmitsASessionWithItsKey) {
   EXPECT_EQ(open("g", "key_file: '" + key_file + "'"), TREMULA_OK) << tremula_last_error();
 }
 
-// Each attempt fails immediately, although the wait has no limit, because another attempt would fail as well.
+// Each attempt fails immediately, although the wait is unlimited, because another attempt would fail too.
 TEST_F(ServerWithAKey, RefusesASessionWithoutItsKeyAtOnce) {
   expect_refusal(open("g", "timeout: none"), "asks for a key, and this process has none");
   expect_refusal(open("g", "timeout: none, key_file: none"), "asks for a key");
@@ -80,7 +80,7 @@ TEST_F(ServerWithAKey, AllowsLibfabricOnlyOnATrustedNetwork) {
 }
 #endif
 
-TEST_F(ServerWithAKey, ShowsAKeyNeitherInALogNorInAnError) {
+TEST_F(ServerWithAKey, NeverShowsAKeyInALogOrAnError) {
   auto& server = stage.start_server({"--key-file", key_file, "--log", "debug"});
   std::ifstream file(key_file);
   const std::string key(std::istreambuf_iterator<char>(file), {}), wrong = "what must not be shown";
@@ -101,12 +101,12 @@ TEST_F(ServerWithAKey, ShowsAKeyNeitherInALogNorInAnError) {
   stage.stop_server(SIGTERM);
   said += testing::internal::GetCapturedStderr() + server.output();
   EXPECT_NE(said.find("listening address="), std::string::npos) << said;
-  EXPECT_NE(said.find("it has another key"), std::string::npos) << said;
+  EXPECT_NE(said.find("it has a different key"), std::string::npos) << said;
   for (const std::string& secret : {key.substr(0, 16), wrong, std::string("too short;")})
     EXPECT_EQ(said.find(secret), std::string::npos) << said;
 }
 
-TEST_F(ServerWithAKey, IsAwaitedWhileItsKeyFileIsMissing) {
+TEST_F(ServerWithAKey, IsAwaitedWhileItsKeyFileDoesNotExist) {
   stage.stop_server(SIGTERM);
   std::filesystem::remove(key_file);
   EXPECT_EQ(open("g", "timeout: 0.3, key_file: '" + key_file + "'"), TREMULA_NO_SERVER);
@@ -141,7 +141,7 @@ TEST_F(ServerWithAKey, ReadmitsASessionAfterARestart) {
   tremula_layout_free(layout);
 }
 
-// Another program may answer at that address.
+// After a restart, another program may answer at the server's address.
 TEST_F(ServerWithAKey, IsNotReplacedByAServerWithoutAKey) {
   const std::string all = "{server: 'file:" + (stage.directory() / "server.port").string() +
                           "', transport: local, timeout: 5}";
@@ -177,7 +177,7 @@ TEST_F(ServerWithAKey, IsNotReplacedByAServerWithoutAKey) {
   EXPECT_NE(said.find("expected the key file with which this session joined, found none"),
             std::string::npos)
       << said;
-  EXPECT_EQ(said.find("misses_key", said.find("misses_key") + 1), std::string::npos)
+  EXPECT_EQ(said.find("key_missing", said.find("key_missing") + 1), std::string::npos)
       << "logged more than once: " << said;
 }
 
@@ -189,7 +189,8 @@ std::string output_of(const coupled::Arguments& command, const std::filesystem::
   return process.output();
 }
 
-// A server with a key for each of its users, who cannot use each other's groups and streams.
+// A server with a key for each of its users, who cannot use each other's groups, or streams
+// that are not for all to read.
 class ServerWithSeveralKeys : public testing::Test {
 protected:
   ServerWithSeveralKeys() {
@@ -236,7 +237,7 @@ protected:
   coupled::Process* server = nullptr;
 };
 
-TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
+TEST_F(ServerWithSeveralKeys, KeepsJobsOfDifferentKeysApart) {
   const auto status_of = [&](const std::string& user) {
     return output_of(
         {TREMULA_PROGRAM, "status", "--json", "--server", stage.server(), "--key-file", path(user)},
@@ -249,7 +250,7 @@ TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
       announce(alice, "ssh", "{wait_for_consumers: 0, readable_by: all}");
 
   EXPECT_EQ(open("ocean", "bob", &twin), TREMULA_REFUSED);
-  EXPECT_NE(std::string(tremula_last_error()).find("held by a job with another key"),
+  EXPECT_NE(std::string(tremula_last_error()).find("held by a job with a different key"),
             std::string::npos)
       << tremula_last_error();
   ASSERT_EQ(open("atmosphere", "bob", &bob), TREMULA_OK) << tremula_last_error();
@@ -268,7 +269,7 @@ TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
   EXPECT_EQ(tremula_in_open(bob, "sst", nullptr, &in), TREMULA_OK);
   EXPECT_EQ(tremula_in_field(in, "f", TREMULA_F64, layout, &field), TREMULA_OK);
   EXPECT_EQ(tremula_in_begin_step(in), TREMULA_REFUSED);
-  EXPECT_NE(std::string(tremula_last_error()).find("group with another key"), std::string::npos)
+  EXPECT_NE(std::string(tremula_last_error()).find("group with a different key"), std::string::npos)
       << tremula_last_error();
   tremula_layout_free(layout);
 
@@ -298,14 +299,14 @@ TEST_F(ServerWithSeveralKeys, KeepsTheirJobsApart) {
 }
 
 // Bob joins the restarted server before alice, who finds it only once its port is in her file.
-TEST_F(ServerWithSeveralKeys, ReturnsAStreamNameAfterARestart) {
+TEST_F(ServerWithSeveralKeys, GivesAStreamNameBackAfterARestart) {
   const std::filesystem::path port = path("alice.port");
   tremula_session *alice = nullptr, *bob = nullptr;
   std::filesystem::copy_file(path("server.port"), port);
   ASSERT_EQ(open("ocean", "alice", &alice, "file:" + port.string()), TREMULA_OK)
       << tremula_last_error();
   tremula_out_stream* const own = announce(alice, "sst", "{wait_for_consumers: 0}");
-  for (const char* group : {"one", "two"}) {  // each server gets the seal of the one before it
+  for (const char* group : {"one", "two"}) {  // each server is shown the seal of the one before it
     std::filesystem::remove(port);
     stage.stop_server(SIGKILL);
     start();
@@ -319,7 +320,7 @@ TEST_F(ServerWithSeveralKeys, ReturnsAStreamNameAfterARestart) {
       status = put_step(taken);
     EXPECT_EQ(status, TREMULA_PEER_LOST);
     EXPECT_NE(
-        std::string(tremula_last_error()).find("a group with another key, which has returned"),
+        std::string(tremula_last_error()).find("a group that has a different key and has returned"),
         std::string::npos)
         << tremula_last_error();
     EXPECT_EQ(tremula_out_close(late), TREMULA_OK) << tremula_last_error();
@@ -332,7 +333,7 @@ TEST_F(ServerWithSeveralKeys, ReturnsAStreamNameAfterARestart) {
   EXPECT_EQ(tremula_session_close(alice), TREMULA_OK) << tremula_last_error();
 }
 
-TEST_F(ServerWithSeveralKeys, ReturnsAGroupNameAfterARestart) {
+TEST_F(ServerWithSeveralKeys, GivesAGroupNameBackAfterARestart) {
   const std::filesystem::path port = path("alice.port");
   std::filesystem::copy_file(path("server.port"), port);
   tremula_session *alice = nullptr, *bob = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No test waits, because one thread plays all ranks.
+// One thread plays all ranks, so no test may block.
 #include "client/waiting/words.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ protected:
                           .code = core::Errc::mismatch,
                           .why = std::to_string(value)});
   }
-  /// Returns the value that counts for the round; -1 if it is not yet known.
+  /// Returns the value of the word that counts for the round, or -1 if it is not yet known.
   int value_of(core::Rank rank, std::uint64_t round) {
     const auto word = words_[at(rank)].receive(groups_[at(rank)], subject, round);
     if (!word) return -1;
@@ -45,21 +45,21 @@ protected:
   std::deque<WordExchange> words_;
 };
 
-TEST_F(Words3, GreatestCountsOnceAllAreSaid) {
+TEST_F(Words3, GreatestCountsOnceAllAreThere) {
   for (std::uint64_t round = 0; round < 3; ++round) {
     say(2, round, 1);
     EXPECT_EQ(value_of(2, round), -1);
     say(0, round, 0);
     EXPECT_EQ(value_of(0, round), -1);
     say(1, round, 0);
-    EXPECT_EQ(value_of(1, round), -1) << "rank 0 has not looked since";
+    EXPECT_EQ(value_of(1, round), -1) << "rank 0 has not read its notes since then";
     EXPECT_EQ(value_of(0, round), 1);
     EXPECT_EQ(value_of(1, round), 1);
     EXPECT_EQ(value_of(2, round), 1);
   }
 }
 
-TEST_F(Words3, AreCountedForEachSubject) {
+TEST_F(Words3, AreCountedPerSubject) {
   using Said = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
   words_[1].open(subject + 1);
   EXPECT_EQ(words_[1].said(), (Said{{subject, 0}, {subject + 1, 0}}));
@@ -77,10 +77,10 @@ TEST_F(Words3, AreCountedForEachSubject) {
 TEST_F(Words3, FinalOneCountsAtOnce) {
   say(1, 0, 3, true);
   say(2, 0, 9);
-  EXPECT_EQ(value_of(0, 0), 3) << "even before rank 0 has sent its own";
+  EXPECT_EQ(value_of(0, 0), 3) << "even before rank 0 has said its own word";
   EXPECT_EQ(value_of(2, 0), 3);
   say(0, 0, 0);
-  for (const core::Rank rank : {1, 0, 2}) say(rank, 1, 1);  // rank 1 has not received round 0
+  for (const core::Rank rank : {1, 0, 2}) say(rank, 1, 1);  // rank 1 lacks the result of round 0
   for (const core::Rank rank : {0, 1, 2}) EXPECT_EQ(value_of(rank, 1), 1);
 }
 
@@ -91,7 +91,7 @@ TEST_F(Words3, AreIgnoredAfterTheirSubjectHasEnded) {
   EXPECT_FALSE(words_[0].receive(groups_[0], subject + 1, 0));
 }
 
-TEST_F(Words3, AreOfTheRankThatHasSentThem) {
+TEST_F(Words3, BelongToTheRankThatSentThem) {
   say(1, 0, 1);
   auto note = shared_.take_note(0);
   ASSERT_TRUE(note);
@@ -101,7 +101,7 @@ TEST_F(Words3, AreOfTheRankThatHasSentThem) {
   shared_.send_note(1, 0, note->bytes);
   say(0, 0, 0), say(2, 0, 0);
   const auto word = words_[0].receive(groups_[0], subject, 0);
-  ASSERT_TRUE(word) << "all ranks have said their word";
+  ASSERT_TRUE(word) << "every rank has said its word";
   EXPECT_EQ(word->from, 1);
 }
 

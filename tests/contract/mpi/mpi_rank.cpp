@@ -12,6 +12,7 @@
 #include <iostream>
 #include <iterator>
 #include <thread>
+#include <utility>
 
 #include "core/error.hpp"
 #include "tests/contract/contract.hpp"
@@ -121,9 +122,9 @@ public:
   }
   std::unique_ptr<Endpoint> link() override { return participant_.connected(); }
   void kill() override {
-    ::kill(pid_, SIGKILL);
+    if (pid_ == 0) return;
+    ::kill(std::exchange(pid_, 0), SIGKILL);
     board_.read(name_ + ".dead", nullptr);
-    pid_ = 0;
   }
 
 private:

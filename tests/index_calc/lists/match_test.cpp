@@ -391,7 +391,7 @@ TEST(Lists, HaveFingerprintsThatDependOnTheMatch) {
   EXPECT_NE(fingerprint(1), fingerprint(2));
 }
 
-/// Runs that a rank has written are read back unchanged; foreign bytes give an error, or runs in ascending
+/// Runs that a rank has written are read back unchanged; untrusted bytes give an error, or runs in ascending
 /// order.
 TEST(Lists, ReadOrRefuseForeignBytes) {
   Random random;

@@ -74,7 +74,7 @@ TEST(Authentication, ClientWithAnotherKeyLearnsWhyItIsRefused) {
   ServerExchange server(key());
   const auto proof = client.receive(server.receive(client.opening()).reply).reply;
   const auto answer = server.receive(proof);
-  expect_failure(answer, Errc::refused, "another key");
+  expect_failure(answer, Errc::refused, "a different key");
   expect_failure(client.receive(answer.reply), Errc::refused, "a different key");
 }
 
@@ -116,7 +116,7 @@ TEST(Authentication, AProofOfAnotherSessionProvesNothing) {
   const Recorded recorded = listen_in();
   ServerExchange server(key());
   EXPECT_FALSE(server.receive(recorded.opening).failure);
-  expect_failure(server.receive(recorded.client_proof), Errc::refused, "another key");
+  expect_failure(server.receive(recorded.client_proof), Errc::refused, "a different key");
 }
 
 TEST(Authentication, ProofOfAClientIsNotOneOfAServer) {
@@ -177,7 +177,7 @@ TEST(Authentication, AnyKeyOfAServerIsAcceptedAndReported) {
   ClientExchange stranger(Key("the key of a stranger", "test"));
   ServerExchange server(keys);
   expect_failure(server.receive(stranger.receive(server.receive(stranger.opening()).reply).reply),
-                 Errc::refused, "another key");
+                 Errc::refused, "a different key");
 }
 
 TEST(Authentication, RandomPayloadsNeverProveAnything) {

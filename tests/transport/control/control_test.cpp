@@ -166,7 +166,7 @@ TEST(ControlConnection, EndsAtAServerThatDoesNotKnowTheKey) {
     EXPECT_TRUE(record.frames(0).empty());
     server.drop();
   }
-  // Now a server completes the exchange with another key.
+  // Now a server completes the exchange with a different key.
   PlainServer server;
   Record record;
   ControlConnection connection(server.address(), record.handlers(), soon(), key());
