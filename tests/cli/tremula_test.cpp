@@ -30,9 +30,9 @@ namespace {
 namespace fs = std::filesystem;
 using core::Deadline;
 
-/// Waits up to 20 s for a condition.
+/// Waits up to 60 s for a condition.
 bool soon(const auto& condition) {
-  const Deadline deadline = Deadline::after(20);
+  const Deadline deadline = Deadline::after(60);
   while (!condition() && !deadline.expired())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return condition();
@@ -51,7 +51,7 @@ public:
                          },
                      .on_closed = {},
                      .on_timer = {}},
-                    Deadline::after(10), core::read_key_file(port_file + ".key")) {}
+                    Deadline::after(60), core::read_key_file(port_file + ".key")) {}
   void send(const std::string& text) {
     wire::ToServer message;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
@@ -59,7 +59,7 @@ public:
     const int before = answers_;
     connection_.send(proto::serialise(message));
     if (message.has_heartbeat()) return;
-    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(10), [&] {
+    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [&] {
       return answers_ > before;
     })) << text;
   }

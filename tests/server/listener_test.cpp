@@ -88,7 +88,7 @@ public:
   /// Waits for at least `count` answers, and returns all that have arrived.
   std::vector<std::string> answers(std::size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(10), [&] { return answers_.size() >= count; });
+    changed_.wait_for(lock, std::chrono::seconds(60), [&] { return answers_.size() >= count; });
     return answers_;
   }
   std::string answer(std::size_t number) {
@@ -97,7 +97,7 @@ public:
   }
   bool is_closed_soon() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return closed_; });
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return closed_; });
   }
   /// Waits for the end of the connection, and returns why the key was refused; empty if it was not.
   std::string refusal() {
@@ -109,7 +109,7 @@ public:
   void close() { connection_->close(soon()); }
 
 private:
-  static Deadline soon() { return Deadline::after(10); }
+  static Deadline soon() { return Deadline::after(60); }
   transport::ControlConnection::Handlers handlers() {
     return {.on_frame =
                 [this](core::Bytes payload) {
@@ -514,7 +514,7 @@ wire::ServerLoad load_of(const Running& server) {
   return answer.status().load();
 }
 bool is_true_soon(const auto& condition) {
-  const Deadline deadline = Deadline::after(30);
+  const Deadline deadline = Deadline::after(120);
   while (!deadline.expired()) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -813,7 +813,7 @@ TEST(Listener, StopsInOrderWithConnectionsOpen) {
   Client client(server);
   client.send(hello("g", 0, 1));
   EXPECT_EQ(client.answer(0), welcome());
-  const Deadline limit = Deadline::after(5);
+  const Deadline limit = Deadline::after(60);
   server.stop();
   EXPECT_FALSE(limit.expired());
   EXPECT_TRUE(client.is_closed_soon());

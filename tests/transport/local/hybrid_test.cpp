@@ -63,10 +63,10 @@ struct Link {
     for (auto& consumer : consumers) {
       addresses.push_back(consumer->address());
       threads.emplace_back([&] {
-        consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
+        consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(60));
       });
     }
-    producer->connect(addresses, Deadline::after(10));
+    producer->connect(addresses, Deadline::after(60));
     for (auto& thread : threads) thread.join();
     progress_of_far = 0;
   }
@@ -120,7 +120,7 @@ TEST(HybridTransport, SendsThroughMemoryOnlyOnTheSameMachine) {
     Bytes in(out.size());
     Request receive = link.consumers[i]->receive(0, 1, in),
             send = link.producer->send(rank, 1, out);
-    for (const auto deadline = Deadline::after(10); !testing_only::both_complete(send, receive);)
+    for (const auto deadline = Deadline::after(60); !testing_only::both_complete(send, receive);)
       ASSERT_FALSE(deadline.expired());
     EXPECT_EQ(receive.bytes(), out.size());
     EXPECT_EQ(in, out);
@@ -144,7 +144,7 @@ TEST(HybridTransport, AdvancesBothWaysWhileOneIsTested) {
   Bytes arrived(mebi);
   Request send = link.producer->send(0, 2, large),
           receive = link.consumers[0]->receive(0, 2, arrived);
-  for (const auto deadline = Deadline::after(10); !receive.test() && !deadline.expired();)
+  for (const auto deadline = Deadline::after(60); !receive.test() && !deadline.expired();)
     EXPECT_FALSE(far.test());
   EXPECT_EQ(arrived, large) << "testing a far request must advance the near one";
 }

@@ -120,7 +120,7 @@ struct BothEnds {
       return std::includes(receiver.arrived.begin(), receiver.arrived.end(), sender.sent.begin(),
                            sender.sent.end());
     };
-    for (const auto deadline = Deadline::after(20); !is_complete() && !deadline.expired();) {
+    for (const auto deadline = Deadline::after(60); !is_complete() && !deadline.expired();) {
       for (std::size_t i = 0; i < most_in_flight; ++i) receiver.step();
       sender.collect();
       pair.producer->progress();

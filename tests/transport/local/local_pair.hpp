@@ -27,7 +27,7 @@ inline std::unique_ptr<Endpoint> open_end(Side side) {
 }
 
 inline void connect(Endpoint& end, const Address& peer) {
-  end.connect(std::vector<Address>{peer}, Deadline::after(10));
+  end.connect(std::vector<Address>{peer}, Deadline::after(60));
 }
 
 /// Two ends in this process, both driven by the test's own thread once they are connected.
@@ -39,7 +39,7 @@ struct Pair {
   }
   /// Drives both ends until `is_done` returns true.
   void drive(const std::function<bool()>& is_done) const {
-    for (const auto deadline = Deadline::after(20); !is_done();) {
+    for (const auto deadline = Deadline::after(60); !is_done();) {
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "nothing moves");
       producer->progress();
       consumer->progress();

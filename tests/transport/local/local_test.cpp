@@ -140,7 +140,7 @@ TEST(Local, NamesThePeerThatDoesNotConnect) {
     silent.reset();
   });
   const auto left =
-      error_of([&] { open_end(Side::producer)->connect(address, Deadline::after(10)); });
+      error_of([&] { open_end(Side::producer)->connect(address, Deadline::after(60)); });
   EXPECT_EQ(left.code(), core::Errc::peer_lost) << left.what();
 }
 

@@ -21,7 +21,7 @@ Bytes bytes_of(std::string_view text) {
 /// One producer and one consumer, both driven by the test's own thread.
 struct Loopback1x1 : testing::Test {
   Loopback1x1() {
-    const auto deadline = Deadline::after(1);
+    const auto deadline = Deadline::after(60);
     producer->connect(std::vector<Address>{consumer->address()}, deadline);
     consumer->connect(std::vector<Address>{producer->address()}, deadline);
   }
@@ -149,9 +149,9 @@ TEST(Loopback, LetsOneThreadDriveAThousandRanks) {
   for (Rank i = 0; i < ranks; ++i) {
     consumers.push_back(loopback.open("loopback", Side::consumer));
     addresses.push_back(consumers.back()->address());
-    consumers.back()->connect(std::vector<Address>{producer->address()}, Deadline::after(1));
+    consumers.back()->connect(std::vector<Address>{producer->address()}, Deadline::after(60));
   }
-  producer->connect(addresses, Deadline::after(1));
+  producer->connect(addresses, Deadline::after(60));
   std::vector<Request> requests;
   std::vector<Rank> out, in(ranks, -1);
   for (Rank i = 0; i < ranks; ++i) out.push_back(i);

@@ -22,11 +22,11 @@ struct RegisteredPair {
     providers.front().is_readable = true;
     producer = std::make_unique<ofi::Endpoint>(providers.front());
     consumer = std::make_unique<ofi::Endpoint>(providers.front());
-    producer->connect(std::vector<Address>{consumer->address()}, Deadline::after(10));
-    consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
+    producer->connect(std::vector<Address>{consumer->address()}, Deadline::after(60));
+    consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(60));
   }
   void finish(Request& one, Request& other) {
-    const auto deadline = Deadline::after(20);
+    const auto deadline = Deadline::after(60);
     while (!testing_only::both_complete(one, other)) {
       producer->progress();
       consumer->progress();

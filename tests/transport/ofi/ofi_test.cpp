@@ -54,13 +54,13 @@ bool is_mapped(std::string_view library) {
 struct Pair {
   explicit Pair(Ofi& ofi, const std::string& offer)
       : producer(ofi.open(offer, Side::producer)), consumer(ofi.open(offer, Side::consumer)) {
-    producer->connect(std::vector<Address>{consumer->address()}, Deadline::after(10));
-    consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
+    producer->connect(std::vector<Address>{consumer->address()}, Deadline::after(60));
+    consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(60));
   }
   /// Moves one message from the producer to the consumer.
   void move(core::BytesView out, std::span<std::byte> in) {
     Request receive = consumer->receive(0, 1, in), send = producer->send(0, 1, out);
-    const auto deadline = Deadline::after(20);
+    const auto deadline = Deadline::after(60);
     while (!testing_only::both_complete(send, receive))
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "no message");
   }

@@ -87,7 +87,7 @@ TEST(TcpFork, LostPeerCausesNoFurtherWakeUps) {
   const SleepingChild child(Made::behind_our_back);
   pair.producer.reset();
   expect_loss(*pair.consumer);
-  for (const auto quiet = Deadline::after(20); pair.consumer->wake_descriptor() < 0;) {
+  for (const auto quiet = Deadline::after(60); pair.consumer->wake_descriptor() < 0;) {
     ASSERT_FALSE(quiet.expired()) << "events come without end";
     pair.consumer->progress();
   }

@@ -36,7 +36,7 @@ void send_all(const Descriptor& socket, const std::vector<Frame>& frames, TcpPai
 
 /// Receives until `room` is full.
 void receive_all(const Descriptor& socket, std::span<std::byte> room, TcpPair& pair) {
-  for (const auto deadline = Deadline::after(20); !room.empty();) {
+  for (const auto deadline = Deadline::after(60); !room.empty();) {
     ASSERT_FALSE(deadline.expired());
     pair.producer->progress();
     const auto count = recv(socket.get(), room.data(), room.size(), MSG_DONTWAIT);
@@ -46,7 +46,7 @@ void receive_all(const Descriptor& socket, std::span<std::byte> room, TcpPair& p
 
 void expect_breach(Request& request, const std::string& words = "broke the protocol") {
   try {
-    for (const auto deadline = Deadline::after(20); !request.test();)
+    for (const auto deadline = Deadline::after(60); !request.test();)
       if (deadline.expired()) break;
     ADD_FAILURE() << "the peer was not lost";
   } catch (const core::Error& error) {
@@ -119,7 +119,7 @@ TEST(TcpMember, HarmsNothingWithUnknownNumbers) {
   send_all(socket, frames, pair);
   Bytes in(5);
   Request receive = pair.producer->receive(1, 8, in);
-  for (const auto deadline = Deadline::after(20); !receive.test();)
+  for (const auto deadline = Deadline::after(60); !receive.test();)
     ASSERT_FALSE(deadline.expired());
   pair.producer->progress();
   std::vector<Frame> answers(8);

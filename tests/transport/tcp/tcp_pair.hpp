@@ -29,9 +29,9 @@ struct TcpPair {
                               .emplace_back(std::make_unique<tcp::Endpoint>(
                                   Side::consumer, tcp::HostPort("127.0.0.1", 0)))
                               ->address());
-    producer->connect(consumers, Deadline::after(10));
+    producer->connect(consumers, Deadline::after(60));
     for (auto* end : ends())
-      end->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
+      end->connect(std::vector<Address>{producer->address()}, Deadline::after(60));
   }
   tcp::RankAddress producer_address() const {
     return tcp::RankAddress::decode(producer->address(), 0);
@@ -85,7 +85,7 @@ struct Attempt {
   Attempt(const tcp::RankAddress& own, const tcp::RankAddress& peer, Endpoint& owner)
       : connection(own, peer, tcp::begin_connecting(own.host_port, peer.host_port), epoll.get(),
                    0) {
-    const auto deadline = Deadline::after(20);
+    const auto deadline = Deadline::after(60);
     while ((state = connection.move()) == tcp::ConnectionAttempt::State::under_way &&
            !deadline.expired())
       owner.progress();

@@ -154,7 +154,7 @@ TEST(Tcp, WakesARankThatSleeps) {
   using std::chrono::seconds;
   TcpPair pair;
   pair.move(Bytes(1), 1);
-  for (const auto quiet = Deadline::after(20); pair.consumer->wake_descriptor() < 0;) {
+  for (const auto quiet = Deadline::after(60); pair.consumer->wake_descriptor() < 0;) {
     ASSERT_FALSE(quiet.expired());
     pair.consumer->progress();
   }

@@ -29,7 +29,7 @@ public:
   Bytes receive(std::size_t most, TcpPair& pair) {
     Bytes all(most);
     std::size_t have = 0;
-    for (const auto deadline = Deadline::after(20); have < most && !deadline.expired();) {
+    for (const auto deadline = Deadline::after(60); have < most && !deadline.expired();) {
       pair.producer->progress();
       const auto count = recv(socket_.get(), all.data() + have, most - have, MSG_DONTWAIT);
       has_ended_ = count == 0 || (count < 0 && errno != EAGAIN);
@@ -186,7 +186,7 @@ TEST(TcpUnauthenticatedPeer, CanOnlyMakeARankTryAgain) {
   const auto before = open_files();
   Bytes in(5);
   Request receive = pair.others[0]->receive(0, 1, in);
-  for (const auto deadline = Deadline::after(20); open_files() < before + 2;) {  // both ends
+  for (const auto deadline = Deadline::after(60); open_files() < before + 2;) {  // both ends
     ASSERT_FALSE(deadline.expired());
     pair.producer->progress();
   }
@@ -195,7 +195,7 @@ TEST(TcpUnauthenticatedPeer, CanOnlyMakeARankTryAgain) {
     clients.push_back(std::make_unique<Client>(pair.producer_address().host_port));
     for (int i = 0; i < 10; ++i) pair.producer->progress();
   }
-  for (const auto deadline = Deadline::after(20); pair.producer->rejected() == 0;) {
+  for (const auto deadline = Deadline::after(60); pair.producer->rejected() == 0;) {
     ASSERT_FALSE(deadline.expired());
     pair.producer->progress();
   }
@@ -237,21 +237,21 @@ TEST(TcpUnauthenticatedPeer, IsDetectedAtThePortOfARank) {
   tcp::Endpoint other(Side::producer, HostPort("127.0.0.1", 0));
   RankAddress wrong = RankAddress::decode(other.address(), 0);
   wrong.secret.fill(std::byte{1});
-  other.connect(std::vector<Address>{consumer.address()}, Deadline::after(10));
-  consumer.connect(std::vector<Address>{wrong.encode()}, Deadline::after(10));
+  other.connect(std::vector<Address>{consumer.address()}, Deadline::after(60));
+  consumer.connect(std::vector<Address>{wrong.encode()}, Deadline::after(60));
   Bytes in(5);
   Request receive = consumer.receive(0, 1, in);
   const Descriptor listener = listen_at(HostPort("127.0.0.1", 0));
   tcp::Endpoint second(Side::consumer, HostPort("127.0.0.1", 0));
   wrong.host_port = HostPort::near_end_of(listener);
-  second.connect(std::vector<Address>{wrong.encode()}, Deadline::after(10));
+  second.connect(std::vector<Address>{wrong.encode()}, Deadline::after(60));
   Request other_receive = second.receive(0, 1, in);
   pollfd ready{listener.get(), POLLIN, 0};
   poll(&ready, 1, 10000);
   const Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   send_at_once(socket, bytes_of(exchange_payload_bytes, 'x'));
   try {
-    for (const auto deadline = Deadline::after(20); !other_receive.test();)
+    for (const auto deadline = Deadline::after(60); !other_receive.test();)
       if (deadline.expired()) break;
     ADD_FAILURE() << "the other program was not detected";
   } catch (const core::Error& error) {
