@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What this library needs of BLACS, which the application provides: grids and their communicators.
+// Process grids and communicators of BLACS, which the application provides.
 #include <mpi.h>
 
 namespace tremula::client::scalapack {
