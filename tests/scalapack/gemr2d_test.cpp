@@ -7,20 +7,23 @@
 namespace tremula::scalapack_tests {
 namespace {
 
-using Fortran = void(const int*, const int*, const void*, const int*, const int*, const int*, void*,
-                     const int*, const int*, const int*, const int*);
-using C = void(int, int, const void*, int, int, const int*, void*, int, int, const int*, int);
+template <class T>
+using Fortran = void(const int*, const int*, const Element<T>*, const int*, const int*, const int*,
+                     Element<T>*, const int*, const int*, const int*, const int*);
+template <class T>
+using C = void(int, int, const Element<T>*, int, int, const int*, Element<T>*, int, int, const int*,
+               int);
 
 template <class T>
 void redistribute(const Library& library, const std::string& name, int m, int n, const Part<T>& a,
                   Part<T>& b, int context) {
   if (name.back() == '_')
-    library.function<Fortran>(name)(&m, &n, a.cells.data(), &a.row, &a.column, a.descriptor.data(),
-                                    b.cells.data(), &b.row, &b.column, b.descriptor.data(),
-                                    &context);
+    library.function<Fortran<T>>(name)(&m, &n, a.cells.data(), &a.row, &a.column,
+                                       a.descriptor.data(), b.cells.data(), &b.row, &b.column,
+                                       b.descriptor.data(), &context);
   else
-    library.function<C>(name)(m, n, a.cells.data(), a.row, a.column, a.descriptor.data(),
-                              b.cells.data(), b.row, b.column, b.descriptor.data(), context);
+    library.function<C<T>>(name)(m, n, a.cells.data(), a.row, a.column, a.descriptor.data(),
+                                 b.cells.data(), b.row, b.column, b.descriptor.data(), context);
 }
 
 template <class T>
@@ -104,9 +107,9 @@ TEST(Gemr2d, MovesSubmatricesOfOneMatrix) {
     a.fill(1);
     expected.fill(1);
     expected.for_each_of(m, n, [&](double& cell, int r, int c) { cell = a.filled(1, r, c); });
-    Library::tested().function<C>("Cpdgemr2d")(m, n, a.cells.data(), from.row, from.column,
-                                               a.descriptor.data(), a.cells.data(), to.row,
-                                               to.column, a.descriptor.data(), context.number);
+    Library::tested().function<C<double>>("Cpdgemr2d")(
+        m, n, a.cells.data(), from.row, from.column, a.descriptor.data(), a.cells.data(), to.row,
+        to.column, a.descriptor.data(), context.number);
     EXPECT_TRUE(same_bits(a.cells, expected.cells)) << "round " << round;
   }
 }

@@ -14,6 +14,10 @@
 
 namespace tremula::scalapack_tests {
 
+/// The type of an element in the C interface: void if it is complex.
+template <class T>
+using Element = std::conditional_t<std::is_arithmetic_v<T>, T, void>;
+
 using index_calc::testing::Random;
 
 inline int world_rank() {

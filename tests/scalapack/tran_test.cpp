@@ -14,11 +14,12 @@ template <class T>
 using Real = decltype(std::abs(T{}));
 
 template <class T>
-using Fortran = void(const int*, const int*, const T*, const T*, const int*, const int*, const int*,
-                     const T*, T*, const int*, const int*, const int*);
-/// The type of a scalar argument is T, or a pointer to T.
+using Fortran = void(const int*, const int*, const T*, const Element<T>*, const int*, const int*,
+                     const int*, const T*, Element<T>*, const int*, const int*, const int*);
+/// The type of a scalar argument is T, or const void* if T is complex.
 template <class T, class Scalar>
-using C = void(int, int, Scalar, const T*, int, int, const int*, Scalar, T*, int, int, const int*);
+using C = void(int, int, Scalar, const Element<T>*, int, int, const int*, Scalar, Element<T>*, int,
+               int, const int*);
 
 template <class T>
 struct Case {
@@ -42,7 +43,7 @@ void transpose(const Library& library, const std::string& name, const Case<T>& x
   else if constexpr (std::is_arithmetic_v<T>)
     call(library.function<C<T, T>>(name), x.alpha, x.beta);
   else
-    call(library.function<C<T, const T*>>(name), &x.alpha, &x.beta);
+    call(library.function<C<T, const void*>>(name), &x.alpha, &x.beta);
 }
 
 /// Returns the largest difference in units of the allowed rounding error; HUGE_VAL if any exceeds it or is NaN.
