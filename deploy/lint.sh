@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # lint.sh BUILD_DIR [--changed | FILE...]: checks layout (clang-format), bugs and names (clang-tidy), English, and the
 # directions of includes. BUILD_DIR is that of the preset gate. Without files: all of the tree. --changed: those that
-# differ from the last release, the newest tag v*; without a tag all of them, but not with clang-tidy, which takes an
-# hour for them.
+# differ from the last release, the newest tag v*; without a tag all of them, but not with clang-tidy, which takes
+# more than half an hour for them.
 set -euo pipefail
 build=$1
 shift

@@ -813,7 +813,7 @@ TEST(Listener, StopsInOrderWithConnectionsOpen) {
   Client client(server);
   client.send(hello("g", 0, 1));
   EXPECT_EQ(client.answer(0), welcome());
-  const Deadline limit = Deadline::after(60);
+  const Deadline limit = Deadline::after(5);
   server.stop();
   EXPECT_FALSE(limit.expired());
   EXPECT_TRUE(client.is_closed_soon());
