@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -522,30 +523,59 @@ bool is_true_soon(const auto& condition) {
   return false;
 }
 
-TEST(Listener, StopsServingAClientThatDoesNotRead) {
-  // The group must not be lost meanwhile: without its stream the answers are short.
-  Running server(60, {.stranger_seconds = 5, .pause_bytes = 64 << 10});
-  Client other(server);
-  other.send(hello("other", 0, 1));
-  std::string fields;
-  for (int i = 0; i < 1000; ++i)
-    fields += fmt::format("fields {{ name: 'f{}' element_type: 10 layout: 'shape=8 grid=1' }} ", i);
-  other.send("request: 2 announce { stream: 's' incarnation: 1 " + fields +
-             "offers { transport: 't' offer: 'tcp' } }");
-  const int fd = raw_connection(server.address(), 4 << 10);
-  ASSERT_GE(fd, 0);
-  // The answers are a thousand times as long as the requests. The first ones fill the sockets' buffers.
-  std::string many;
-  for (int i = 0; i < 10'000; ++i) many += frame_of("request: 1 status {}");
-  std::thread sender([&] {
-    while (send_all(fd, many)) {
-    }
-  });
+/// A connection that sends requests as long as the server accepts them, and reads no answer. The answers are a thousand
+/// times as long as the requests: they contain one long layout, because many short ones take the server too long.
+class ClientThatDoesNotRead {
+public:
+  explicit ClientThatDoesNotRead(const Running& server) : other_(server) {
+    other_.send(hello("other", 0, 1));
+    std::string bounds = "0", owners = "0";
+    for (int i = 1; i <= 8000; ++i) bounds += fmt::format("/{}", 2 * i);
+    for (int i = 1; i < 8000; ++i) owners += "/0";
+    other_.send(fmt::format(
+        "request: 2 announce {{ stream: 's' incarnation: 1 fields {{ name: 'u' element_type: 10 "
+        "layout: 'shape=16000 grid=1 splits0={} owners0={}' }} offers {{ transport: 't' offer: "
+        "'tcp' }} }}",
+        bounds, owners));
+    fd_ = raw_connection(server.address(), 4 << 10);
+    EXPECT_GE(fd_, 0);
+    sender_ = std::thread([this] {
+      std::string many;
+      for (int i = 0; i < 10'000; ++i) many += frame_of("request: 1 status {}");
+      while (send_all(fd_, many)) {
+      }
+    });
+  }
+  ~ClientThatDoesNotRead() { end(); }
+  /// Waits until the server has closed the connection.
+  void wait_until_closed() { sender_.join(); }
+  void end() {
+    if (fd_ < 0) return;
+    ::shutdown(fd_, SHUT_RDWR);
+    if (sender_.joinable()) sender_.join();
+    ::close(std::exchange(fd_, -1));
+  }
+
+private:
+  Client other_;
+  int fd_ = -1;
+  std::thread sender_;
+};
+
+// The groups must not be lost meanwhile: without their stream the answers are short.
+TEST(Listener, BuffersLittleForAClientThatDoesNotRead) {
+  Running server(60, {.pause_bytes = 64 << 10});
+  ClientThatDoesNotRead client(server);
   EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() > (32 << 10); }));
-  EXPECT_LT(load_of(server).buffered_bytes(), 200u << 10);
-  // Ends when the server has closed the connection of this client, which does not read.
-  sender.join();
-  ::close(fd);
+  for (int i = 0; i < 20; ++i) EXPECT_LT(load_of(server).buffered_bytes(), 200u << 10);
+  client.end();
+  EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() < (32 << 10); }));
+}
+
+TEST(Listener, ClosesAClientThatDoesNotRead) {
+  Running server(60, {.stranger_seconds = 5, .pause_bytes = 64 << 10});
+  ClientThatDoesNotRead client(server);
+  client.wait_until_closed();
   EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() < (32 << 10); }));
 }
 
