@@ -22,7 +22,6 @@ void validate_members(const Layout& layout, Index cells) {
   std::vector<RankRange> sorted = layout.members;
   for (const RankRange& r : sorted) {
     check(r.first >= 0 && r.count >= 1 && Index{r.first} + r.count <= max_rank_count + 1,
-
           "members: expected ranges of at least one rank, beginning with 0 or higher, found {} "
           "ranks beginning with {}",
           r.count, r.first);
@@ -153,7 +152,6 @@ Layout Layout::from_scalapack(std::span<const int, 9> desc, int rows, int column
   check(desc[0] == 1, "ScaLAPACK descriptor: expected desc[0] = 1 (dense matrix), found {}",
         desc[0]);
   check(desc[8] >= 1,
-
         "ScaLAPACK descriptor: expected a leading dimension desc[8] of at least 1, found {}",
         desc[8]);
   Layout layout{

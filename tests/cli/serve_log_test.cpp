@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests `tremula serve` while its log is not read.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <string>
 #include <thread>
 
 #include "cli/status_client.hpp"
 #include "process.hpp"
+#include "tests/core/temporary_folder.hpp"
 
 namespace tremula::cli {
 namespace {
@@ -20,9 +19,8 @@ namespace {
 class ServeLog : public testing::Test {
 protected:
   ServeLog()
-      : port_file_(fmt::format("/tmp/tremula_serve_log_{}", ::getpid())),
+      : port_file_(folder_.path() / "server.addr"),
         server_({"serve", "--port", "0", "--port-file", port_file_, "--log", "debug"}) {}
-  ~ServeLog() override { std::filesystem::remove(port_file_); }
 
   wire::Status status() {
     const auto deadline = core::Deadline::after(30);
@@ -52,6 +50,7 @@ protected:
     EXPECT_EQ(server_.wait(), 0);
   }
 
+  core::TemporaryFolder folder_;  // also holds the key that the server writes beside its port
   std::string port_file_;
   Process server_;
 };

@@ -179,7 +179,6 @@ TEST(Layout, CountsTheMemoryOfTheRangesOfItsKeys) {
 TEST(Layout, FingerprintIsTheSameOnEveryMachine) {
   EXPECT_EQ(fingerprint(
                 Layout::parse("shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45")),
-
             17074214696165186402ULL);
 }
 
