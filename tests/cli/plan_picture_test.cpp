@@ -177,7 +177,7 @@ TEST(PlanPicture, StripesElementsOfSeveralRanks) {
   const Picture picture = picture_of("shape=8x8 mesh=2x2 axes0=1", "shape=8x8 grid=1x2", 2, 1);
   expect_texts(picture, {"Producer: blocks of 4 ranks in 2 copies", "0 2", "1 3",
                          "striped: several ranks", "Package: producer 2 to consumer 1",
-                         "8 elements, 64 B, 2 runs for the producer", "the package: a share",
+                         "8 elements, 64 B, 2 runs for the producer", "package; rest from other ranks",
                          "Volumes: 512 B in 8 packages", "largest 64 B, smallest 64 B"});
   const double half = 340.0 * 340 / 2, key = 12 * 12;
   // One half is in the producer's plot; the other half, in the consumer's plot, is consumer 0's.
@@ -220,7 +220,7 @@ TEST(PlanPicture, ShowsElementsThatRanksList) {
       r, {.rank = 1, .plan = make_plan(r, r.side, 1), .part = planned_part(r, r.side, 1)}, 0);
   expect_texts(picture, {"Producer: elements of 2 ranks", "0", "1", "0 1",
                          "striped: several ranks, grey: none", "Package: producer 1 to consumer 0",
-                         "8 elements, 64 B, 4 runs for the producer", "the package: a share",
+                         "8 elements, 64 B, 4 runs for the producer", "package; rest from other ranks",
                          "Volumes: 384 B in 4 packages"});
   const double square = 340.0 * 340, key = 12 * 12;
   EXPECT_NEAR(area(picture, pair_colour) - key, square / 8, 1e-6);

@@ -112,7 +112,7 @@ void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
   draw_keys(picture, plot,
             {{fmt::format("producer {}", producer), producer_colour},
              {fmt::format("consumer {}", consumer), consumer_colour},
-             {is_share ? "the package: a share" : "both: the package", pair_colour, true}});
+             {is_share ? "package; rest from other ranks" : "package", pair_colour, true}});
 }
 
 }  // namespace tremula::cli
