@@ -23,9 +23,11 @@ purposes=(library matrix)
 
 folder=build/matrix/$name
 mkdir -p "$folder"
-options=(-DCMAKE_BUILD_TYPE="$build" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DCMAKE_C_FLAGS_DEBUG="-O1 -g1"
+options=(-DCMAKE_BUILD_TYPE="$build" -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DCMAKE_C_FLAGS_DEBUG="-O1 -g1"
   -DTREMULA_WITH_OFI="$ofi" -DTREMULA_WITH_FORTRAN="$fortran" -DTREMULA_WITH_NETCDF="$netcdf"
-  -DTREMULA_WITH_CAIRO=OFF -DTREMULA_BUILD_EXAMPLES=OFF)
+  -DTREMULA_WITH_CAIRO=OFF -DTREMULA_BUILD_EXAMPLES=OFF
+  -DCMAKE_UNITY_BUILD=ON -DTREMULA_PRECOMPILE=ON -DTREMULA_PRECOMPILE_OURS=ON)  # by folder, as the gate
 case $processor.$compiler in
   native.gcc) options+=(-DCMAKE_C_COMPILER=gcc-12 -DCMAKE_CXX_COMPILER=g++-12) ;;
   native.clang) options+=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19) ;;
@@ -36,7 +38,7 @@ case $mpi in
 esac
 targets=(tests_fast client/all cli/all bindings/all coupling/all)
 selection=(--label-regex '^fast$')
-# Sanitized builds are optimised less and compiled folder by folder with precompiled headers, as in the presets.
+# Sanitized builds are optimised less, as in the presets.
 case $sanitizers in
   none) targets+=(tremula_headers_alone) ;;
   asan) options+=("-DTREMULA_SANITIZE=address,undefined") ;;
@@ -46,9 +48,7 @@ case $sanitizers in
     ;;
 esac
 [ "$sanitizers" = none ] ||
-  options+=(-DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS
-    -DCMAKE_UNITY_BUILD=ON -DTREMULA_PRECOMPILE=ON -DTREMULA_PRECOMPILE_OURS=ON
-    -DCMAKE_CXX_FLAGS_RELEASE="-O1 -g1 -DNDEBUG")
+  options+=(-DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS -DCMAKE_CXX_FLAGS_RELEASE="-O1 -g1 -DNDEBUG")
 
 # unpack_libraries FOLDER ARCHITECTURE: unpacks Debian's libraries for that architecture into FOLDER/root. It installs
 # no package, because some of these libraries cannot be installed next to those of the machine.
