@@ -54,7 +54,7 @@ Coupler::Coupler(const std::string& component, std::optional<MPI_Fint> world, bo
   component_ = Component(name_, local_);
   if (!is_coupled_) return;
   configuration_ = read_configuration(std::filesystem::current_path());
-  warn(configuration_.warnings);
+  for (const std::string& warning : configuration_.warnings) warn(warning, true);
 }
 
 Coupler::~Coupler() = default;
@@ -76,11 +76,10 @@ MPI_Fint Coupler::create_coupled_comm(int color, MPI_Fint all) {
   return MPI_Comm_c2f(comm);
 }
 
-void Coupler::warn(const std::vector<std::string>& warnings) const {
-  if (component_.rank() != 0) return;
-  for (const std::string& warning : warnings)
-    std::fprintf(stderr, "tremula_oasis: component '%s': warning: %s\n", name_.c_str(),
-                 warning.c_str());
+void Coupler::warn(std::string_view warning, bool is_on_all_ranks) const {
+  if (is_on_all_ranks && component_.rank() != 0) return;
+  std::fprintf(stderr, "tremula_oasis: component '%s': warning: %.*s\n", name_.c_str(),
+               static_cast<int>(warning.size()), warning.data());
 }
 
 void Coupler::expect(State state, const char* expected) const {

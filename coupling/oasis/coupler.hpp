@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -55,8 +56,8 @@ public:
   /// Returns the coupling periods of a variable, one for each entry that contains it.
   std::vector<int> periods(int variable) const;
   void terminate();
-  /// Writes warnings to standard error, only on rank 0 of the component.
-  void warn(const std::vector<std::string>& warnings) const;
+  /// Writes a warning to standard error, on rank 0 of the component only if all ranks have it.
+  void warn(std::string_view warning, bool is_on_all_ranks) const;
 
 private:
   enum class State { defining, running, ended };

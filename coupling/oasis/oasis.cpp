@@ -119,10 +119,10 @@ int tremula_oasis_terminate(void* coupler, char* text, int room) {
   });
 }
 
-void tremula_oasis_warn(void* coupler, const char* message) {
+void tremula_oasis_warn(void* coupler, int is_on_all_ranks, const char* message) {
   const auto* const known = static_cast<const Coupler*>(coupler);
   if (known)
-    known->warn({message});
+    known->warn(message, is_on_all_ranks != 0);
   else
     std::fprintf(stderr, "tremula_oasis: warning: %s\n", message);
 }

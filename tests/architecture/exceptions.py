@@ -167,7 +167,7 @@ LONG_LINES = {
     "client/include/tremula/tremula_mpi.hpp": 1,
     "coupling/oasis/get_double.f90.in": 1,
     "coupling/oasis/get_single.f90.in": 1,
-    "coupling/oasis/tremula_oasis.f90.in": 11,
+    "coupling/oasis/tremula_oasis.f90.in": 7,
     "coupling/weights/tremula_regridding.f90.in": 1,
     "coupling/weights/weights_procedures.f90.in": 1,
     "deploy/slurm/two_jobs.sh": 1,

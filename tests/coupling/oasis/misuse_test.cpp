@@ -69,6 +69,8 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
       {"no_partition", 1, "variable SST: expected the number of a partition"},
       {"intracomm", 1,
        "oasis_get_intracomm: a communicator with the component atmos is not supported"},
+      {"multi_intracomm", 1,
+       "oasis_get_multi_intracomm: a communicator with 2 components is not supported"},
       {"intercomm", 1,
        "oasis_get_intercomm: an intercommunicator with the component atmos is not supported"},
       {"abort", 1, "component 'abort', rank 0: ocean_step: the ice is too thick"},
@@ -128,13 +130,17 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
 /// Many models write their grids although oasis_start_grids_writing returns that there is nothing
 /// to write.
 TEST_F(OasisMisuse, ContinuesWithoutTheGridsOfAModel) {
-  Job& job = start("grid", 2, namcouple(entry("SST SST_A")));
-  EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0) << job.output();
-  const std::string text = job.output();
-  const std::string words = "warning: oasis_write_grid: the grid ogrd (18 numbers) is not written";
-  EXPECT_NE(text.find(words), text.npos) << text;
-  EXPECT_EQ(text.find("is not written", text.find(words) + words.size()), text.npos) << text;
-  EXPECT_NE(text.find("was not stopped"), text.npos) << text;
+  // "grid": only rank 1 writes; "grid_in_parts": both ranks write their parts.
+  for (const char* what : {"grid", "grid_in_parts"}) {
+    SCOPED_TRACE(what);
+    Job& job = start(what, 2, namcouple(entry("SST SST_A")));
+    EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0) << job.output();
+    const std::string text = job.output();
+    const std::string words = "warning: oasis_write_grid: the grid ogrd is not written";
+    EXPECT_NE(text.find(words), text.npos) << text;
+    EXPECT_EQ(text.find("is not written", text.find(words) + words.size()), text.npos) << text;
+    EXPECT_NE(text.find("was not stopped"), text.npos) << text;
+  }
 }
 
 TEST_F(OasisMisuse, NeedsAConfiguration) {

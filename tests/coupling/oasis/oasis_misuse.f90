@@ -6,7 +6,7 @@ program oasis_misuse
   use tremula_oasis
   implicit none
   character(40) :: what
-  integer :: id, part, var, var_b, comm, rank, ierr, kinfo
+  integer :: id, part, var, var_b, comm, rank, ierr, kinfo, roots(2)
   double precision :: field(6), lon(3, 2)
 
   field = 1
@@ -30,11 +30,20 @@ program oasis_misuse
     call oasis_get_intracomm(comm, 'atmos', ierr)
   case ('intercomm')
     call oasis_get_intercomm(comm, 'atmos', ierr)
+  case ('multi_intracomm')
+    call oasis_get_multi_intracomm(comm, ['atmos', 'ocean'], roots, ierr)
   case ('grid')
     call oasis_start_grids_writing(ierr)
-    call oasis_write_grid('ogrd', 3, 2, lon, lon)
-    call oasis_write_area('ogrd', 3, 2, lon)
-    call oasis_write_mask('ogrd', 3, 2, nint(lon))
+    if (rank == 1) then
+      call oasis_write_grid('ogrd', 3, 2, lon, lon)
+      call oasis_write_area('ogrd', 3, 2, lon)
+      call oasis_write_mask('ogrd', 3, 2, nint(lon))
+    end if
+    call oasis_terminate_grids_writing()
+  case ('grid_in_parts')
+    call oasis_start_grids_writing(ierr)
+    call oasis_write_grid('ogrd', 3, 2, lon, lon, partid=1)
+    call oasis_write_area('ogrd', 3, 2, lon, partid=1)
     call oasis_terminate_grids_writing()
   case ('abort')
     call oasis_abort(id, 'ocean_step', 'the ice is too thick')

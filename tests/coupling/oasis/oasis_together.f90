@@ -51,7 +51,7 @@ contains
     if (name == 'giver') then
       call oasis_def_var(var, 'GIVEN', part, [1, 1], OASIS_Out, [1, points/2], OASIS_Double, ierr)
     else
-      call oasis_def_var(var, 'TAKEN', part, [1, 1], OASIS_In, [1, points/2], OASIS_Double, ierr)
+      call oasis_def_var(var, 'TAKEN', part, [1, 1], OASIS_In, reshape([1, points/2], [2, 1]), OASIS_Double, ierr)
     end if
     call oasis_enddef(ierr)
     call oasis_get_ncpl(var, ncpl, kinfo)
