@@ -14,13 +14,14 @@
 
 #include "coupling/weights/checks.hpp"
 #include "coupling/weights/failure.hpp"
+#include "coupling/weights/mixed.hpp"
 #include "tremula/tremula_weights.hpp"
 
 namespace tremula::weights {
 
 struct FileNames {
   std::string links, weights, row, column;
-  std::array<std::string, 2> size, extents, area, fraction, mask;  // for source, for destination
+  std::array<std::string, 2> size, extents, area, fraction, mask;  // [0]: source, [1]: destination
 };
 
 namespace {
@@ -77,7 +78,8 @@ WeightFile::~WeightFile() {
   nc_close(file_);
 }
 
-/// Opens the file, and the group in it that the path names after the file.
+/// Opens the file and, if the path continues after the file, the group in it that the rest of the path
+/// names.
 void WeightFile::open() {
   std::error_code ignored;
   std::filesystem::path file = path_, group;
@@ -106,7 +108,7 @@ void WeightFile::open() {
                   path_, group.string(), file.string(), found));
 }
 
-/// Returns the end of an error text, which lists the groups; empty if the file has no groups.
+/// Returns a list of the groups in this one, as the end of an error text; empty if it has none.
 std::string WeightFile::groups() const {
   int count = 0;
   if (nc_inq_grps(id_, &count, nullptr) != NC_NOERR || count == 0) return {};
@@ -114,8 +116,11 @@ std::string WeightFile::groups() const {
   nc_inq_grps(id_, &count, ids.data());
   std::vector<std::string> names;
   for (const int id : ids) {
-    std::array<char, NC_MAX_NAME + 1> name{};
-    if (nc_inq_grpname(id, name.data()) == NC_NOERR) names.emplace_back(name.data());
+    std::size_t length = 0;
+    if (nc_inq_grpname_len(id, &length) != NC_NOERR) continue;  // with the groups that contain it
+    std::string name(length + 1, '\0');
+    if (nc_inq_grpname_full(id, nullptr, name.data()) != NC_NOERR) continue;
+    names.push_back(name.substr(1, length - 1));  // without the first '/'
   }
   return fmt::format("; its groups are {}: name one as FILE/GROUP", fmt::join(names, ", "));
 }
@@ -127,9 +132,10 @@ void WeightFile::read_sizes(const KnownSizes& known) {
   const bool is_conservative = method.find("onservative") != std::string::npos;
   if (kinds_ != 1 && !(kinds_ == 3 && is_conservative))
     throw Failure(TREMULA_UNSUPPORTED,
-                  fmt::format("weights '{}': expected one weight for each link, or three of the "
-                              "method 'Conservative remapping', of which the first is used; found "
-                              "{} of the method '{}', which needs gradients",
+                  fmt::format("weights '{}': expected one weight per link, or, with the method "
+                              "'Conservative remapping', three, of which the first is used; found "
+                              "{} with the method '{}': only first-order weights are supported, "
+                              "those of higher orders need gradients",
                               path_, kinds_, method));
   source_ = grid(Of::source, known.source);
   destination_ = grid(Of::destination, known.destination);
@@ -192,9 +198,10 @@ std::vector<T> WeightFile::values(const std::string& name, std::int64_t begin,
   check(nc_inq_varndims(id_, id, &dimensions), fmt::format("the variable {}", name));
   const int expected = name == "remap_matrix" ? 2 : 1;
   if (dimensions != expected)
-    throw Failure(TREMULA_INVALID_ARGUMENT,
-                  fmt::format("weights '{}': expected the variable {} with {} dimensions; found {}",
-                              path_, name, expected, dimensions));
+    throw Failure(
+        TREMULA_INVALID_ARGUMENT,
+        fmt::format("weights '{}': expected the variable {} with {} dimension{}; found {}", path_,
+                    name, expected, expected == 1 ? "" : "s", dimensions));
   std::vector<T> values(static_cast<std::size_t>(count));
   const std::array<std::size_t, 2> first{static_cast<std::size_t>(begin), 0};
   const std::array<std::size_t, 2> extents{static_cast<std::size_t>(count), 1};
@@ -292,7 +299,7 @@ std::uint64_t WeightFile::for_each_link(const std::function<void(const Link&)>& 
       for (const auto word :
            {static_cast<std::uint64_t>(rows[i]), static_cast<std::uint64_t>(columns[i]),
             std::bit_cast<std::uint64_t>(weights[i])})
-        hash = (hash ^ word) * 0x100000001b3u;  // FNV-1a, one word at a time
+        hash = mixed(hash + word);
       const bool fills_up = weights[i] == 0 && (rows[i] == 0 || columns[i] == 0);
       if (!fills_up || rows[i] != 0)
         expect_address(names_->row, rows[i], destination_, link, weights[i]);

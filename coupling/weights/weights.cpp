@@ -11,6 +11,7 @@
 
 #include "coupling/weights/checks.hpp"
 #include "coupling/weights/failure.hpp"
+#include "coupling/weights/mixed.hpp"
 
 namespace tremula::weights {
 
@@ -37,13 +38,6 @@ std::vector<Value> gathered(tremula_session* session, const Value& mine) {
   std::vector<Value> all(static_cast<std::size_t>(tremula_session_size(session)));
   check(tremula_session_allgather(session, &mine, sizeof mine, all.data()));
   return all;
-}
-
-/// Maps 64-bit numbers one to one with the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
 }
 
 /// Returns the elements that a rank owns, ascending by their addresses in the file.

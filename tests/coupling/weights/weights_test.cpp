@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -78,7 +79,7 @@ struct File {
   nc_type type_of_addresses = NC_INT;
   bool has_sizes = true, has_dimensions = true;  // dimensions n_a and n_b; src_grid_dims
   bool has_strings = false;                      // attributes of type NC_STRING
-  std::string group = {};                        // group that contains the data; "" if none
+  std::string group = {};                        // group that contains the data, "A/B" if B is in A
 
   void write(const std::string& path) const {
     int file = 0, id = 0;
@@ -86,9 +87,9 @@ struct File {
     ASSERT_EQ(nc_create(path.c_str(), is_new ? NC_CLOBBER | NC_NETCDF4 : NC_CLOBBER, &file),
               NC_NOERR);
     id = file;
-    if (!group.empty()) {
-      ASSERT_EQ(nc_def_grp(file, group.c_str(), &id), NC_NOERR);
-    }
+    std::istringstream groups(group);
+    for (std::string name; std::getline(groups, name, '/');)
+      ASSERT_EQ(nc_def_grp(id, name.c_str(), &id), NC_NOERR);
     put_attribute(id, "map_method", method);
     put_attribute(id, "normalization", normalization);
     put_variables(id);
@@ -235,7 +236,7 @@ TEST_F(RefusedWeights, NamesTheFaultOfAFileOrAnOption) {
       {{.method = "Bicubic remapping", .kinds = 4},
        nullptr,
        TREMULA_UNSUPPORTED,
-       "found 4 of the method 'Bicubic remapping'"},
+       "found 4 with the method 'Bicubic remapping'"},
       {{.method = "Bilinear remapping", .kinds = 3}, nullptr, TREMULA_UNSUPPORTED, "gradients"},
       {{.name_of_weights = "weight"},
        nullptr,
@@ -366,6 +367,48 @@ TEST_F(RefusedWeights, ReadsAGroupOfAFile) {
   for (const std::string& where : {path(), path() + "/sea_to_air"}) {
     const auto text = open(where, TREMULA_INVALID_ARGUMENT);
     EXPECT_NE(text.find(words), text.npos) << text;
+  }
+  const File nested{.group = "sea/ice"};
+  nested.write(path());
+  EXPECT_EQ(open(path() + "/sea/ice", TREMULA_OK), "");
+  const auto text = open(path() + "/sea", TREMULA_INVALID_ARGUMENT);
+  EXPECT_NE(text.find("; its groups are sea/ice: name one as FILE/GROUP"), text.npos) << text;
+}
+
+/// Returns the status with which each of two ranks opens its file.
+std::array<tremula_status, 2> opened_by_two(const std::string& server,
+                                            const std::array<std::string, 2>& paths) {
+  std::array<tremula_status, 2> statuses{};
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      const auto at = static_cast<std::size_t>(rank);
+      const std::string options = "{server: " + server + ", timeout: 20}";
+      tremula_session* session = nullptr;
+      ASSERT_EQ(tremula_session_open("two", rank, 2, options.c_str(), &session), TREMULA_OK)
+          << tremula_last_error();
+      tremula_layout* layout = nullptr;
+      ASSERT_EQ(tremula_layout_parse("shape=4 grid=2", &layout), TREMULA_OK);
+      tremula_weights* weights = nullptr;
+      statuses[at] = tremula_weights_open(session, paths[at].c_str(), nullptr, layout, &weights);
+      tremula_weights_free(weights);
+      tremula_layout_free(layout);
+      EXPECT_EQ(tremula_session_close(session), TREMULA_OK) << tremula_last_error();
+    });
+  for (auto& rank : ranks) rank.join();
+  return statuses;
+}
+
+/// Two signs cancel each other in a hash that multiplies whole words.
+TEST_F(RefusedWeights, RefusesFilesThatDifferInTwoSigns) {
+  const std::string other = (stage_.directory() / "other.nc").string();
+  File{.weights = {0.25, 0.75, 0.5, 1}}.write(path());
+  for (const bool is_equal : {true, false}) {
+    const double sign = is_equal ? 1 : -1;
+    File{.weights = {0.25 * sign, 0.75, 0.5 * sign, 1}}.write(other);
+    const auto expected = is_equal ? TREMULA_OK : TREMULA_MISMATCH;
+    const auto statuses = opened_by_two(stage_.server(), {path(), other});
+    EXPECT_EQ(statuses, (std::array{expected, expected})) << tremula_last_error();
   }
 }
 
