@@ -76,14 +76,14 @@ tremula_status make_listed(int dimensions, const int64_t* shape, int ranks, unsi
           dimensions, ranks, count);
     });
     core::expects(count <= std::numeric_limits<int64_t>::max() / dimensions, [&] {
-      return fmt::format("expected a count of elements that fit into memory, found {}", count);
+      return fmt::format("expected a count small enough to fit in memory, found {}", count);
     });
     core::expects((options & ~(TREMULA_PARTIAL | TREMULA_COPIES)) == 0, [&] {
       return fmt::format("options: expected only TREMULA_PARTIAL and TREMULA_COPIES, found {:#x}",
                          options);
     });
     const std::span extents(shape, static_cast<std::size_t>(dimensions));
-    index_calc::validate(index_calc::listed_layout(extents, 1, false, false, {}));
+    index_calc::listed_layout(extents, 1, false, false, {});  // refuses a wrong shape early
     make_layout(index_calc::listed_layout(extents, ranks, (options & TREMULA_PARTIAL) != 0,
                                           (options & TREMULA_COPIES) != 0, make(extents)),
                 layout);
@@ -144,11 +144,18 @@ tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* exten
   });
 }
 
+/// Returns the part of a rank; if ranks list their elements, the part of the rank that made the
+/// layout.
+static index_calc::LocalPart part_of(const index_calc::Layout& layout, int rank) {
+  const auto first = layout.members.empty() ? 0 : layout.members.front().first;
+  return index_calc::local_part(layout, layout.listing ? first : rank);
+}
+
 tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int64_t* extents,
                                     int64_t* strides, int64_t* first, int64_t* allocated) {
   return guarded([&] {
     expects_pointer(layout, "layout");
-    const auto part = index_calc::local_part(layout->layout, rank);
+    const auto part = part_of(layout->layout, rank);
     const std::size_t dimensions = layout->layout.dims.size();
     if (part.dimensions == 1 && dimensions > 1) {  // the buffer is along the last dimension
       if (extents) std::fill_n(extents, dimensions - 1, part.elements > 0 ? 1 : 0);
@@ -192,9 +199,10 @@ tremula_status tremula_layout_runs(const tremula_layout* layout, int rank, int64
     expects_pointer(layout, "layout");
     expects_pointer(count, "count");
     const auto& whole = layout->layout;
-    if (whole.changing) expect_computed(whole, "what a rank owns");
-    core::expects(!whole.listing || whole.listing->mine,
-                  "expected a layout that this rank has made, with its list; found one without");
+    if (whole.changing) expect_computed(whole, "a list of runs");
+    core::expects(
+        !whole.listing || whole.listing->mine,
+        "expected a layout that this rank has made from its list; found one without a list");
     std::optional<index_calc::IndexList> computed;
     if (!whole.listing)
       computed = index_calc::IndexList::of_layout(whole, rank, index_calc::local_part(whole, rank));
@@ -224,24 +232,25 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
     expects_pointer(hash, "hash");
     const std::size_t width = core::element_bytes(client::type_from(type));
     const auto& listing = layout->layout.listing;
-    // Where ranks list their elements, local_part returns the part of the rank that made the
-    // layout, whichever member is passed.
-    const auto part = index_calc::local_part(
-        layout->layout, listing ? index_calc::ranks_of(layout->layout).front() : rank);
-    const std::size_t needed = static_cast<std::size_t>(part.allocated) * width;
-    if (needed > 0) expects_pointer(data, "data");
-    core::expects(bytes == needed, [&] {
-      return fmt::format(
-          "local buffer of rank {}: expected {} elements of {} bytes, found {} bytes", rank,
-          part.allocated, width, bytes);
-    });
     if (!layout->layout.mesh.sums.empty())
       throw core::Error(core::Errc::unsupported,
                         fmt::format("hash: expected a layout whose ranks hold whole values, found "
                                     "\"{}\", whose ranks hold partial sums: add them up first",
                                     to_string(layout->layout)));
-    if (layout->layout.changing || (listing && listing->has_copies))
-      expect_computed(layout->layout, "a hash");
+    if (listing && listing->has_copies)
+      throw core::Error(core::Errc::unsupported,
+                        fmt::format("hash: expected lists without copies, found \"{}\", which "
+                                    "does not state which of the copies counts",
+                                    to_string(layout->layout)));
+    if (layout->layout.changing) expect_computed(layout->layout, "a hash");
+    const auto part = part_of(layout->layout, rank);
+    if (part.allocated > 0) expects_pointer(data, "data");
+    core::expects(bytes / width == static_cast<std::size_t>(part.allocated) && bytes % width == 0,
+                  [&] {
+                    return fmt::format(
+                        "local buffer of rank {}: expected {} elements of {} bytes, found {} bytes",
+                        rank, part.allocated, width, bytes);
+                  });
     const auto cell = layout->grid.cell_of(rank);
     const bool is_first = listing || !cell || cell->copy == 0;
     const auto hash_of_part = [&] {

@@ -57,9 +57,20 @@ static void check_hashes(void) {
   check(
       tremula_layout_hash(listed, 7, TREMULA_F64, NULL, 0, &of_points) == TREMULA_INVALID_ARGUMENT,
       "a null buffer is refused");
+  int64_t extents_of_7[2] = {0, 0}, allocated = 0;
+  check(tremula_layout_local(listed, 7, extents_of_7, NULL, NULL, &allocated) == TREMULA_OK &&
+            extents_of_7[1] == 70 && allocated == 70,
+        "points have the part of the rank that made the layout, whichever rank is named");
   check(tremula_layout_hash(copies, 0, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
             TREMULA_UNSUPPORTED,
         "listed copies have no hash: none of them is the first copy");
+  check(strstr(tremula_last_error(), "lists without copies") != NULL, "the error names the copies");
+  tremula_layout *changing = NULL;
+  check(tremula_layout_parse("shape=*x7 grid=2x1", &changing) == TREMULA_OK &&
+            tremula_layout_hash(changing, 0, TREMULA_F64, whole, sizeof whole, &of_points) ==
+                TREMULA_UNSUPPORTED,
+        "an extent that changes has no hash, whatever the buffer");
+  tremula_layout_free(changing);
   tremula_layout *sums = NULL;
   check(tremula_layout_parse("shape=10x7 mesh=2 sum=0", &sums) == TREMULA_OK &&
             tremula_layout_hash(sums, 0, TREMULA_F64, whole, sizeof whole, &of_points) ==

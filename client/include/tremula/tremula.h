@@ -242,8 +242,8 @@ TREMULA_API tremula_status tremula_layout_runs(const tremula_layout* layout, int
  * ranks of further copies get 0. One differing element of up to 8 bytes always changes the sum; wider or
  * several differing elements go unnoticed with a probability of about 2^-64. The hash does not protect
  * against deliberately chosen elements. Where ranks list their elements, the hash is that of the rank
- * that made the layout, whatever `rank` is. Returns TREMULA_UNSUPPORTED for lists with TREMULA_COPIES and
- * for partial sums.
+ * that made the layout, whatever `rank` is. Returns TREMULA_UNSUPPORTED for lists with TREMULA_COPIES, for
+ * partial sums and for an extent that changes with every step.
  * Costs a pass over the elements. */
 TREMULA_API tremula_status tremula_layout_hash(const tremula_layout* layout, int rank,
                                                tremula_type type, const void* data, size_t bytes,
