@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "index_calc/layout/mixed.hpp"
 #include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
@@ -47,10 +48,8 @@ Index coordinate_of(const Layout& layout, std::int64_t key) noexcept {
   if (coordinates == 1) return 0;
   if (!changing.ranges.empty())
     return std::ranges::upper_bound(changing.ranges, key) - changing.ranges.begin();
-  auto z = static_cast<std::uint64_t>(key) + 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<Index>((z ^ (z >> 31)) % static_cast<std::uint64_t>(coordinates));
+  return static_cast<Index>(mixed(static_cast<std::uint64_t>(key) + golden) %
+                            static_cast<std::uint64_t>(coordinates));
 }
 
 Layout alone(const Layout& layout, Rank rank) {

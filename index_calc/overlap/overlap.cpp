@@ -17,7 +17,8 @@ namespace {
 Index round_of(const BlockCyclic& d) { return saturating_product(d.block, d.grid); }
 
 /// Returns the same ownership in round-robin order (source 0), with blocks as long as possible:
-/// neighbouring blocks (intervals) of one coordinate are joined.
+/// neighbouring blocks (intervals) of one coordinate are joined. A single block gets the length of
+/// the extent, and no cut.
 BlockCyclic joined(const BlockCyclic& d) {
   if (d.grid == 1 || d.extent <= d.block - d.cut)
     return {.extent = d.extent, .block = d.extent, .grid = d.grid};
@@ -101,8 +102,8 @@ void find_overlaps(OverlapsBuilder& builder, const Distribution& mine, GridCoord
                    const Distribution& theirs, Algorithm algorithm) {
   Prepared p = prepare(mine, me, theirs);
   if (extent(mine) == 0) {
-    builder.result() = {};
-    return;
+    builder.pieces();
+    return builder.build_from_pieces({}, 0);
   }
   if (algorithm == Algorithm::classical) {
     const Index steps = classical(p.mine, p.me, p.theirs, builder.pieces());

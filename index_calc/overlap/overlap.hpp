@@ -72,7 +72,10 @@ struct SegmentList {
 
   Index elements() const noexcept;       ///< O(period)
   Index turn_elements() const noexcept;  ///< elements of one walk over the period
+  /// Returns the segment that holds the first element. If the list ends inside it, `length` does not
+  /// show that.
   Segment first() const noexcept;
+  /// Returns the segment that holds the last element, from its begin even if `skip` ends inside it.
   Segment last() const noexcept;
   /// Returns elements first .. first + count - 1 as a list on the same memory. O(period)
   /// @pre first >= 0, count >= 1, first + count <= elements()

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "index_calc/layout/mixed.hpp"
+
 namespace tremula::index_calc {
 namespace {
 
@@ -132,12 +134,7 @@ std::vector<CopyShare> shares_of_sink(const CopiedPair& pair, Rank copy) {
 }
 
 std::uint64_t turn_of(Index source, Index sink) noexcept {
-  // The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-  auto z =
-      static_cast<std::uint64_t>(source) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(sink);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return mixed(static_cast<std::uint64_t>(source) * golden + static_cast<std::uint64_t>(sink));
 }
 
 }  // namespace tremula::index_calc

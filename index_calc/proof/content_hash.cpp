@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "index_calc/layout/blocks.hpp"
+#include "index_calc/layout/mixed.hpp"
 #include "index_calc/layout/process_grid.hpp"
 #include "index_calc/pack/pack_walk.hpp"
 
@@ -14,15 +15,8 @@ namespace tremula::index_calc {
 
 namespace {
 
-/// Factor of the row-major number of an element: 2^64 divided by the golden ratio.
-constexpr std::uint64_t step = 0x9e3779b97f4a7c15u;
-
-/// Mixes the bits, one to one: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-constexpr std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
+/// Factor of the row-major number of an element.
+constexpr std::uint64_t step = golden;
 
 /// Returns the hash of one element.
 /// @param number  row-major number of the element, times `step`
