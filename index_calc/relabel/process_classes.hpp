@@ -9,8 +9,8 @@ namespace tremula::index_calc {
 
 using core::Rank;
 
-/// The processes of a group by their places. Processes of one place are interchangeable and form a
-/// class.
+/// The processes of a group, classified by place. Processes at the same place are interchangeable
+/// and form a class.
 class ProcessClasses {
 public:
   /// @param place_of  shape: [group rank]
@@ -24,8 +24,8 @@ public:
   std::vector<Rank> sizes() const;
   /// Returns the class at a place; nullopt if no process of the group is there.
   std::optional<Rank> at(Rank place) const;
-  /// Returns, for each label, a process of the class that was assigned to the label: the process that
-  /// has the label now, if that process is in the class.
+  /// Returns a process for each label, taken from the class that is assigned to the label. The process
+  /// that has the label now keeps it if it is in that class.
   /// @pre each class is assigned to as many labels as it has processes
   std::vector<Rank> processes_for(const std::vector<Rank>& class_of_label) const;
 
