@@ -44,9 +44,21 @@ Bound bound_of(int body) {
   return {static_cast<Message::BodyCase>(body), small, max_parts};
 }
 
+constexpr std::uint32_t request_tag = Message::kRequestFieldNumber << 3;  // a varint
+
+/// Skips a field that the type does not have, or has as another type. Protobuf 3 has no groups; the
+/// parser would keep everything inside of one.
+/// @throws core::Error protocol if the field is a group
+bool skip(CodedInputStream& in, std::uint32_t tag, const Descriptor& type) {
+  if (WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_START_GROUP)
+    reject(type.name(), "the fields of Protobuf 3", "a group");
+  return WireFormatLite::SkipField(&in, tag);
+}
+
 /// Decrements `left` for each field that is set, at any depth. Ends early when `left` would fall
 /// below 0, or when the bytes are not a message.
 /// @pre submessages of the type nest only to a finite depth
+/// @throws core::Error protocol if there is a group
 void count_parts(std::int64_t& left, CodedInputStream& in, const Descriptor& type) {
   while (const std::uint32_t tag = in.ReadTag()) {
     if (--left < 0) return;
@@ -64,7 +76,7 @@ void count_parts(std::int64_t& left, CodedInputStream& in, const Descriptor& typ
     } else if (field != nullptr && is_long && field->is_packable()) {  // numbers of 1 byte or more
       if (!in.ReadVarint32(&bytes) || (left -= bytes) < 0 || !in.Skip(static_cast<int>(bytes)))
         return;
-    } else if (!WireFormatLite::SkipField(&in, tag)) {
+    } else if (!skip(in, tag, type)) {
       return;
     }
   }
@@ -85,12 +97,18 @@ std::int64_t count_parts(const google::protobuf::Message& message) {
 void check_bounds(core::BytesView bytes) {
   CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()),
                       static_cast<int>(bytes.size()));
+  const Descriptor& type = *Message::descriptor();
+  const auto reject_parts = [](const std::string& name, std::int64_t most) {
+    reject(name, fmt::format("at most {} parts, i.e. fields that are set", most), "more");
+  };
+  std::int64_t used = 0;  // by all bodies together, because the parser merges equal ones
   while (const std::uint32_t tag = in.ReadTag()) {
     const int number = WireFormatLite::GetTagFieldNumber(tag);
-    const FieldDescriptor* const field = Message::descriptor()->FindFieldByNumber(number);
+    const FieldDescriptor* const field = type.FindFieldByNumber(number);
     if (field == nullptr || field->type() != FieldDescriptor::TYPE_MESSAGE ||
         WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
-      if (!WireFormatLite::SkipField(&in, tag)) return;
+      if (tag != request_tag && ++used > max_parts) reject_parts(type.name(), max_parts);
+      if (!skip(in, tag, type)) return;
       continue;
     }
     const Bound bound = bound_of(number);
@@ -100,10 +118,10 @@ void check_bounds(core::BytesView bytes) {
     std::uint32_t body_bytes = 0;
     if (!in.ReadVarint32(&body_bytes)) return;
     const auto outer = in.PushLimit(static_cast<int>(body_bytes));
-    std::int64_t left = bound.parts;
+    std::int64_t left = bound.parts - used;
     count_parts(left, in, *field->message_type());
-    if (left < 0)
-      reject(name, fmt::format("at most {} parts, i.e. fields that are set", bound.parts), "more");
+    if (left < 0) reject_parts(name, bound.parts);
+    used = bound.parts - left;
     if (in.BytesUntilLimit() != 0) return;
     in.PopLimit(outer);
   }
@@ -115,9 +133,8 @@ std::uint64_t request_number(core::BytesView bytes) noexcept {
                       static_cast<int>(bytes.size()));
   std::uint64_t request = 0;
   while (const std::uint32_t tag = in.ReadTag()) {
-    const bool is_request = tag == Message::kRequestFieldNumber << 3;  // a varint
     const bool is_whole =
-        is_request ? in.ReadVarint64(&request) : WireFormatLite::SkipField(&in, tag);
+        tag == request_tag ? in.ReadVarint64(&request) : WireFormatLite::SkipField(&in, tag);
     if (!is_whole) return 0;
   }
   return in.ConsumedEntireMessage() ? request : 0;

@@ -706,6 +706,35 @@ TEST(Convert, BoundsAMessageByItsKindBeforeItIsParsed) {
   EXPECT_EQ(refusal_of(two).find("Announce: expected at most "), 0u);
 }
 
+TEST(Convert, BoundsRepeatedBodiesTogether) {  // the parser merges them
+  wire::ToServer message;
+  for (int i = 0; i < 600'000; ++i) message.mutable_announce()->add_fields();
+  const std::string one = message.SerializeAsString();
+  EXPECT_EQ(refusal_of(one + one),
+            "Announce: expected at most 1048576 parts, i.e. fields that are set, found more");
+  message.Clear();
+  for (int i = 0; i < 150'000; ++i) message.mutable_announce()->add_fields();
+  EXPECT_EQ(refusal_of(message.SerializeAsString() + "\x52" + std::string(1, '\0')),
+            "Heartbeat: expected at most 131072 parts, i.e. fields that are set, found more");
+}
+
+TEST(Convert, BoundsFieldsThatItDoesNotKnow) {
+  wire::ToServer message;
+  auto& unknown = *message.GetReflection()->MutableUnknownFields(&message);
+  for (int i = 0; i < 1'100'000; ++i) unknown.AddVarint(100, 1);
+  EXPECT_EQ(refusal_of(message.SerializeAsString()),
+            "ToServer: expected at most 1048576 parts, i.e. fields that are set, found more");
+  message.Clear();
+  message.GetReflection()->MutableUnknownFields(&message)->AddGroup(100);
+  EXPECT_EQ(refusal_of(message.SerializeAsString()),
+            "ToServer: expected the fields of Protobuf 3, found a group");
+  message.Clear();
+  wire::Field& field = *message.mutable_announce()->add_fields();
+  field.GetReflection()->MutableUnknownFields(&field)->AddGroup(100);
+  EXPECT_EQ(refusal_of(message.SerializeAsString()),
+            "Field: expected the fields of Protobuf 3, found a group");
+}
+
 TEST(Convert, ReadsTheRequestNumberOfARefusedMessage) {
   wire::ToServer message;
   message.set_request(77);
