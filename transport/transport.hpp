@@ -37,7 +37,8 @@ public:
   /// Never blocks.
   /// @throws core::Error transport if it failed, peer_lost if the peer is known to be gone
   virtual std::optional<std::size_t> test() = 0;
-  /// Gives the operation up. Returns within a second, once the backend no longer touches the bytes.
+  /// Gives the operation up; does nothing if it has ended. Returns within a second, once the backend
+  /// no longer touches the bytes.
   /// A send that cannot be withdrawn closes the whole link: the other operations of the link then end
   /// in Errc::transport.
   virtual void cancel() noexcept = 0;
@@ -73,7 +74,7 @@ public:
     try {
       moved = operation_->test();
     } catch (...) {
-      std::exchange(operation_, nullptr)->release();
+      reset();  // the error may not be the operation's own, which is then still in flight
       throw;
     }
     if (!moved) return false;

@@ -121,17 +121,19 @@ Operation& Endpoint::start(Rank peer, Tag tag, std::byte* data, std::size_t byte
 Request Endpoint::send(Rank peer, Tag tag, BytesView bytes) {
   auto& operation = start(peer, tag, const_cast<std::byte*>(bytes.data()), bytes.size());
   operation.is_send = true;
+  Request request(&operation);
   operation.peer->send(operation);
   watch(*operation.peer);
-  return Request(&operation);
+  return request;
 }
 
 Request Endpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
   auto& operation = start(peer, tag, bytes.data(), bytes.size());
   operation.is_send = false;
+  Request request(&operation);
   operation.peer->receive(operation);
   watch(*operation.peer);
-  return Request(&operation);
+  return request;
 }
 
 void Endpoint::watch(Peer& peer) {

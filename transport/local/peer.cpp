@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <new>
-
 namespace tremula::transport::local {
 
 using State = Operation::State;
@@ -31,14 +29,16 @@ Peer::Peer(Rank rank, Mapping inbox, std::size_t its_lane, Lane& my_lane, Pool& 
 // Continues for a moment while bytes flow: a caller that waits may sleep between two calls, and during
 // that time no more bytes than the ring holds would move.
 void Peer::progress() {
-  std::size_t moved = advance();
-  if (moved == 0) return;
-  for (int looks = 0; looks < looks_without_bytes && moved < bytes_per_call && is_flowing();
-       ++looks)
-    if (const std::size_t more = advance()) {
-      moved += more;
-      looks = 0;
-    }
+  run([this] {
+    std::size_t moved = advance();
+    if (moved == 0) return;
+    for (int looks = 0; looks < looks_without_bytes && moved < bytes_per_call && is_flowing();
+         ++looks)
+      if (const std::size_t more = advance()) {
+        moved += more;
+        looks = 0;
+      }
+  });
 }
 
 std::size_t Peer::advance() {
@@ -99,11 +99,7 @@ core::Error Peer::error_of(const Operation& operation) const {
 }
 
 void Peer::give_up(Operation& operation) noexcept {
-  try {
-    withdraw(operation);
-  } catch (const std::bad_alloc&) {
-    mark_lost(core::Errc::transport, "out of memory");  // short enough to need no memory
-  }
+  run([&] { withdraw(operation); });
   operation.number = 0;  // commands of the peer no longer find it
   operation.state = State::finished;
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The exchange of messages between an endpoint and one of its peers. Private to this folder.
+#include <new>
+#include <string>
+
 #include "core/error.hpp"
 #include "transport/local/operation.hpp"
 #include "transport/local/rings.hpp"
@@ -30,6 +33,7 @@ public:
 
   Rank rank() const noexcept { return rank_; }
   void send(Operation& operation);
+  /// Starts a receive. If there is no memory for it, the peer is lost, as in progress() and give_up().
   void receive(Operation& operation);
   /// Advances all operations as far as possible; waits at most a few microseconds for the other side.
   void progress();
@@ -37,7 +41,7 @@ public:
   bool is_busy() const noexcept {
     return is_flowing() || has_unsent_commands() || !queued_.empty();
   }
-  /// Gives an operation up. If there is no memory for the command to the peer, the peer is lost.
+  /// Gives an operation up; does nothing if it has ended.
   void give_up(Operation& operation) noexcept;
 
   bool is_lost() const noexcept { return lost_code_ != core::Errc{}; }
@@ -61,6 +65,15 @@ private:
     Body body;
   };
 
+  /// Runs an action; the peer is lost if there is no memory for it.
+  template <class Action>
+  void run(Action action) {
+    try {
+      action();
+    } catch (const std::bad_alloc&) {
+      mark_lost(core::Errc::transport, "out of memory");  // short enough to need no memory
+    }
+  }
   /// Reads and writes once, as far as possible.  @return bytes of large messages that moved
   std::size_t advance();
   bool is_flowing() const noexcept {

@@ -17,7 +17,7 @@ Item* with_tag(List<Item>& list, Tag tag) {
 
 void Peer::receive(Operation& operation) {
   operation.state = State::queued;
-  match_or_queue(operation);
+  run([&] { match_or_queue(operation); });
 }
 
 void Peer::match_or_queue(Operation& receive) {

@@ -268,12 +268,7 @@ void Endpoint::end_serving(std::uint64_t region) noexcept {
 
 std::optional<std::size_t> Endpoint::test(Operation& operation) {
   using State = Operation::State;
-  try {
-    if (!operation.has_ended() && Clock::now() - looked_ >= look_every) progress();
-  } catch (...) {  // the request ends in this error, and the caller may use its bytes again
-    give_up(operation);
-    throw;
-  }
+  if (!operation.has_ended() && Clock::now() - looked_ >= look_every) progress();
   if (operation.state == State::finished) return operation.bytes;
   if (operation.state == State::failed) throw error_of(operation);
   if (!operation.peer->is_lost()) return std::nullopt;

@@ -77,6 +77,7 @@ void Peer::begin(Operation& operation) {
 void Peer::give_up(Operation& operation) noexcept {
   using Kind = Operation::Kind;
   using State = Operation::State;
+  if (operation.has_ended()) return;
   const State state = std::exchange(operation.state, State::finished);
   if (operation.kind == Kind::send) {
     queued_.remove(operation);
