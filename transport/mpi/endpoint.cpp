@@ -68,6 +68,7 @@ public:
   bool is(bool is_send, Rank peer, std::uint32_t number) const {
     return is_send_ == is_send && peer_ == peer && number_ == number;
   }
+  bool is_waiting() const { return state_ == State::waiting; }
   Rank peer() const { return peer_; }
   std::span<std::byte> bytes() const { return bytes_; }
   /// Returns e.g. "from rank 3 with tag 2".
@@ -325,6 +326,12 @@ void Endpoint::handle_mail() {
 void Endpoint::handle(const Postbox::Mail& mail) {
   const auto& [peer, envelope, payload] = mail;
   Peer& sender = partner(peer);
+  if (envelope.kind == Kind::message && envelope.length != payload.size())
+    throw Error(Errc::protocol, "expected an envelope with a message of " +
+                                    std::to_string(envelope.length) + " bytes from rank " +
+                                    std::to_string(peer) + ", found one of " +
+                                    std::to_string(payload.size()) +
+                                    ": both jobs must use the same version of Tremula");
   switch (envelope.kind) {
     case Kind::message:
     case Kind::announce: {
@@ -339,10 +346,11 @@ void Endpoint::handle(const Postbox::Mail& mail) {
       return;
     }
     case Kind::ready:  // none is found for a send that was given up
-      if (Transfer* send = find(true, peer, envelope.number)) send->move(send->bytes().size());
+      if (Transfer* send = find_waiting_send(peer, envelope.number))
+        send->move(send->bytes().size());
       return;
     case Kind::refuse:
-      if (Transfer* send = find(true, peer, envelope.number))
+      if (Transfer* send = find_waiting_send(peer, envelope.number))
         send->fail("the receiver of a message " + send->name() + " expected at most " +
                    std::to_string(envelope.length) + " bytes, found " +
                    std::to_string(send->bytes().size()) + ": both sides must have the same plan");
@@ -388,6 +396,11 @@ Endpoint::Transfer* Endpoint::find(bool is_send, Rank peer, std::uint32_t number
   const auto it = std::ranges::find_if(
       long_ones_, [&](const Transfer* t) { return t->is(is_send, peer, number); });
   return it == long_ones_.end() ? nullptr : *it;
+}
+
+Endpoint::Transfer* Endpoint::find_waiting_send(Rank peer, std::uint32_t number) const {
+  Transfer* const send = find(true, peer, number);
+  return send != nullptr && send->is_waiting() ? send : nullptr;
 }
 
 }  // namespace tremula::transport::mpi

@@ -77,6 +77,8 @@ private:
   void handle(const Postbox::Mail& mail);
   void match(Transfer& receive, const Envelope& envelope, core::BytesView payload);
   Transfer* find(bool is_send, core::Rank peer, std::uint32_t number) const;
+  /// Finds a send that the peer has not answered yet: only its first answer counts.
+  Transfer* find_waiting_send(core::Rank peer, std::uint32_t number) const;
   bool exchange_goodbyes();
 
   MPI_Comm local_;

@@ -1,21 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gives up operations while others with the same tag are queued after them, or when only some of
-// their bytes have arrived, and closes links whose peer has left or makes no progress.
+// their bytes have arrived, and closes links whose peer has left or makes no progress. A peer may also
+// lie about its messages.
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <span>
 #include <thread>
 
+#include "core/error.hpp"
 #include "tests/contract/contract.hpp"
+#include "transport/mpi/postbox.hpp"
 
 namespace {
 int freed_communicators = 0;
+/// Makes this process state in its envelopes that each short message is empty.
+bool understates_lengths = false;
+}  // namespace
+/// Replaces the library's own function, as the next one does.
+extern "C" int MPI_Isend(const void* bytes, int count, MPI_Datatype type, int rank, int tag,
+                         MPI_Comm comm, MPI_Request* request) {
+  using tremula::transport::mpi::Envelope, tremula::transport::mpi::Postbox;
+  Envelope envelope;
+  if (understates_lengths && tag == Postbox::mpi_tag) {
+    std::memcpy(&envelope, bytes, sizeof envelope);
+    if (envelope.kind == Envelope::Kind::message) envelope.length = 0;
+    std::memcpy(const_cast<void*>(bytes), &envelope, sizeof envelope);
+  }
+  return PMPI_Isend(bytes, count, type, rank, tag, comm, request);
 }
-/// Replaces the library's own function.
 extern "C" int MPI_Comm_free(MPI_Comm* comm) {
   ++freed_communicators;
   return PMPI_Comm_free(comm);
@@ -103,6 +120,30 @@ TEST_P(TransportContract, StopsAReceiveThatIsGivenUpHalfway) {
     }
     request.reset();
     self.meet(link.get());
+  });
+}
+
+TEST_P(TransportContract, RefusesAMessageLongerThanItsEnvelopeSays) {
+  on_link(1, 1, [](Participant& self, Link& link) {
+    const Bytes out = pattern(1000, 1);
+    Bytes in(8);
+    std::vector<Request> requests;
+    if (self.side == Side::producer) {
+      understates_lengths = true;
+      requests.push_back(link->send(0, 1, out));
+      finish(*link, requests);
+      understates_lengths = false;
+    } else {
+      requests.push_back(link->receive(0, 1, in));
+      try {
+        finish(*link, requests);
+        ADD_FAILURE() << "the message was accepted";
+      } catch (const core::Error& error) {
+        EXPECT_EQ(error.code(), core::Errc::protocol) << error.what();
+      }
+      EXPECT_EQ(in, Bytes(8));
+    }
+    self.meet(nullptr);
   });
 }
 
