@@ -205,7 +205,7 @@ Endpoint::~Endpoint() {
 }
 
 bool Endpoint::exchange_goodbyes() {
-  if (abandoned_ != 0) return false;
+  if (abandoned_ != 0 || post_ == nullptr) return false;  // null if connect() has failed
   try {
     const auto deadline = Deadline::after(0.5);
     for (;;) {

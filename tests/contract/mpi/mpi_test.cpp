@@ -167,6 +167,22 @@ TEST_P(TransportContract, EndsInOrderAfterItsPeerHasLeft) {
   });
 }
 
+TEST_P(TransportContract, ClosesALinkToAGroupOfAnotherSize) {
+  rig().run(1, 1, [](Participant& self) {
+    Link link = self.open();
+    std::vector<Address> addresses = self.swap_addresses(link->address());
+    addresses.emplace_back();  // of a rank that does not exist
+    try {
+      link->connect(addresses, Deadline::after(patience_seconds));
+      ADD_FAILURE() << "the link was accepted";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.code(), core::Errc::transport) << error.what();
+    }
+    link.reset();
+    self.meet(nullptr);
+  });
+}
+
 TEST_P(TransportContract, FreesAnUnusedLinkWithoutItsPeer) {
   rig().run(1, 1, [](Participant& self) {
     Link link = self.connected();
