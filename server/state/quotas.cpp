@@ -98,11 +98,11 @@ bool Quotas::may_log(ConnectionId id, double now) {
 
 std::optional<ConnectionId> Quotas::find_surplus() const {
   if (all_.size() <= limits_.connections) return std::nullopt;
-  const auto most = std::ranges::max_element(
-      hosts_, {}, [](const auto& entry) { return entry.second.strangers; });
+  std::size_t most = 0;
+  for (const auto& [name, host] : hosts_) most = std::max(most, host.strangers);
   std::optional<ConnectionId> oldest;
   for (const auto& [id, connection] : all_)
-    if (!connection.is_session && connection.host == most->first &&
+    if (!connection.is_session && hosts_.at(connection.host).strangers == most &&
         (!oldest || connection.last_active < all_.at(*oldest).last_active ||
          (connection.last_active == all_.at(*oldest).last_active && id < *oldest)))
       oldest = id;

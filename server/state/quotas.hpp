@@ -99,7 +99,7 @@ public:
   bool may_log(ConnectionId id, double now);
 
   /// Returns, if there are too many connections, the stranger whose last message is the oldest, on the
-  /// host that has the most strangers; nullopt otherwise.
+  /// host that has the most strangers, or on any of them if several have equally many; nullopt otherwise.
   std::optional<ConnectionId> find_surplus() const;
   /// Returns, if too much is buffered, the connection that buffers the most; nullopt otherwise. The
   /// connection is a stranger if strangers have more than half of the bytes, else a session. If several

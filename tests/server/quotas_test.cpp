@@ -41,6 +41,15 @@ TEST(Quotas, OldestStrangerOfTheFullestHostMakesRoom) {
   EXPECT_EQ(quotas.connections(), 8u);
 }
 
+TEST(Quotas, AddressesDoNotDecideWhoMakesRoom) {
+  Quotas quotas({.connections = 3});
+  quotas.add(1, "127.0.0.3", 0);
+  quotas.add(2, "127.0.0.2", 1);
+  quotas.add(3, "127.0.0.4", 2);
+  quotas.add(4, "127.0.0.1", 3);
+  EXPECT_EQ(quotas.find_surplus(), 1u);
+}
+
 TEST(Quotas, SessionsLeaveRoomForOthers) {
   Quotas quotas({.connections = 8, .connections_per_host = 100});
   for (ConnectionId id = 1; id <= 6; ++id) {
