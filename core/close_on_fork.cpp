@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/close_on_fork.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ bool is_in_range(int descriptor) noexcept {
 }  // namespace
 
 void set_close_on_fork(int descriptor) noexcept {
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   static const int registered = pthread_atfork(nullptr, nullptr, close_marked);
   if (registered != 0 || !is_in_range(descriptor)) return;
   const auto number = static_cast<std::size_t>(descriptor);

@@ -7,11 +7,11 @@
 namespace tremula::core {
 
 /// Makes every child that is forked later close `descriptor` immediately, as FD_CLOFORK does on
-/// other systems. O_CLOEXEC does so only for a child that executes another program. Has no effect
-/// on a descriptor of 2^20 or above.
+/// other systems; has no such effect on a descriptor of 2^20 or above. Also sets FD_CLOEXEC, because
+/// system(), popen() and posix_spawn() start programs without the steps of a fork.
 void set_close_on_fork(int descriptor) noexcept;
-/// Undoes set_close_on_fork(). Must be called before `descriptor` is closed, because another file
-/// may get its number afterwards.
+/// Undoes set_close_on_fork() for children that are forked. Must be called before `descriptor` is
+/// closed, because another file may get its number afterwards.
 void clear_close_on_fork(int descriptor) noexcept;
 
 }  // namespace tremula::core

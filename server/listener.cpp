@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/listener.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -136,6 +137,7 @@ tcp::acceptor bind(asio::io_context& io, const Config& config) {
   tcp::acceptor acceptor(io);
   error_code error;
   acceptor.open(endpoint.protocol(), error);
+  if (!error) ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio does not set it
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
   if (error) throw_cannot_listen(config, error);

@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <string>
 
 #include "tests/sleeping_child.hpp"
 
@@ -47,6 +49,14 @@ TEST(CloseOnFork, ClosesInAChildAndNotInTheParent) {
   EXPECT_EQ(read(pipe.reads(), &byte, 1), 1);
   pipe.close_writes();
   EXPECT_TRUE(pipe.has_ended(30'000)) << "the child must not hold it open";
+}
+
+TEST(CloseOnFork, ClosesInAProgramThatIsStarted) {  // without the handlers of a fork
+  Pipe pipe;
+  const std::string is_open = "test -e /proc/self/fd/" + std::to_string(pipe.writes());
+  EXPECT_EQ(std::system(is_open.c_str()), 0);
+  set_close_on_fork(pipe.writes());
+  EXPECT_NE(std::system(is_open.c_str()), 0);
 }
 
 TEST(CloseOnFork, KeepsClearedAndUnmarkedDescriptorsOpen) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/control/control_connection.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,6 +34,11 @@ namespace {
 /// Makes one attempt to connect; runs `io` on the calling thread.
 error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::endpoint& endpoint,
                         core::Deadline deadline) {
+  error_code failed;
+  socket.open(endpoint.protocol(), failed);
+  if (failed) return failed;
+  // Asio does not set it, and a program that is started meanwhile would keep the socket.
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   std::optional<error_code> result;
   socket.async_connect(endpoint, [&](const error_code& error) { result = error; });
   io.restart();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests ControlConnection against a server on plain sockets that shares no code with it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -306,6 +308,26 @@ TEST(ControlConnection, EndsWithItsProcessThoughAChildLives) {
   EXPECT_EQ(server.read(1), "");
   kill(grandchild, SIGKILL);
   for (const int end : up) close(end);
+}
+
+TEST(ControlConnection, IsNotInheritedByStartedPrograms) {
+  PlainServer server;
+  Record record;
+  const ControlConnection connection(server.address(), record.handlers(), soon());
+  server.accept();
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename());
+    sockaddr_in peer{};
+    socklen_t bytes = sizeof peer;
+    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &bytes) != 0 ||
+        peer.sin_family != AF_INET || ntohs(peer.sin_port) != server.address().port)
+      continue;
+    ++found;
+    EXPECT_EQ(fcntl(descriptor, F_GETFD), FD_CLOEXEC);
+  }
+  EXPECT_EQ(found, 1);
+  server.drop();
 }
 
 TEST(ControlConnection, EndsThoughAnotherProcessHoldsIt) {
