@@ -184,6 +184,7 @@ Descriptor begin_connecting(const HostPort& from, const HostPort& to) {
   Descriptor socket =
       own_socket(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) throw_system("socket");
+  set_options(socket);  // before it is connected: a host may also die during the introduction
   set(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
   if (from.family() == to.family() &&
       ::bind(socket.get(), from.socket_address(), from.length()) != 0)

@@ -52,6 +52,16 @@ TEST(Tcp, ListensBeyondLoopbackOnlyIfConfigured) {
   EXPECT_TRUE(own.host_port.text().starts_with("127.0.0.1:")) << own.host_port.text();
 }
 
+TEST(Tcp, ProbesADeadHostEvenBeforeTheProof) {
+  const tcp::HostPort here("127.0.0.1", 0);
+  const tcp::Descriptor listener = tcp::listen_at(here);
+  const tcp::Descriptor socket = tcp::begin_connecting(here, tcp::HostPort::near_end_of(listener));
+  int probes = 0;
+  socklen_t bytes = sizeof probes;
+  ASSERT_EQ(getsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &probes, &bytes), 0);
+  EXPECT_EQ(probes, 1);
+}
+
 TEST(Tcp, KeepsNoDescriptorOfLinksThatHaveEnded) {
   const auto before = open_files();
   for (int i = 0; i < 3; ++i) {
