@@ -174,8 +174,8 @@ public:
   /// Returns the length in bytes of the shortest run that is worth a read; it is cheaper to pack and
   /// send a shorter one.
   virtual std::size_t shortest_read() const noexcept { return std::size_t{16} << 10; }
-  /// Gives up everything in flight, including reads by peers, which end in an error. Afterwards the
-  /// endpoint can only be destroyed.
+  /// Gives up what peers may still read, and for most backends everything in flight, which ends in an
+  /// error. Afterwards the endpoint can only be destroyed.
   virtual void give_up() noexcept {}
   /// Advances operations in flight. Must be called often while waiting for anything.
   virtual void progress() = 0;
