@@ -215,20 +215,20 @@ struct Listener::Impl {
   void accept() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
+      // Accepts again before anything that may throw for lack of memory.
       if (error) {
-        report(LogLevel::error, fmt::format("accept_failed text={}", error.message()));
         accept_timer.expires_after(accept_pause);
         accept_timer.async_wait([this](const error_code& stopped) {
           if (!stopped) accept();
         });
-        return;
+        return report(LogLevel::error, fmt::format("accept_failed text={}", error.message()));
       }
+      accept();
       try {
         add(std::move(socket));
       } catch (const std::exception& no_memory) {
         report(LogLevel::error, fmt::format("accept_failed text={}", no_memory.what()));
       }
-      accept();
     });
   }
 
@@ -353,20 +353,30 @@ struct Listener::Impl {
 
   /// Serves the waiting requests for a status in turn.
   void await_turn() {
-    is_turn_awaited = !status_turns.is_empty();
-    if (!is_turn_awaited) return;
+    is_turn_awaited = false;
+    if (status_turns.is_empty()) return;
     const std::chrono::duration<double> pause(
         std::clamp(status_turns.due() - now(), 0., longest_pause));
     turn_timer.expires_after(std::chrono::duration_cast<Clock::duration>(pause));
     turn_timer.async_wait([this](const error_code& stopped) {
       if (stopped || stopping) return;
-      if (const auto request = status_turns.next(now())) {
-        Connection& connection = connections.at(request->from);
-        if (!connection.finished) serve_status(request->from, request->message);
-        connection.socket->resume();
+      try {
+        serve_next_status();
+      } catch (...) {  // out of memory: the other requests are still to be served
+        await_turn();
+        throw;
       }
       await_turn();
     });
+    is_turn_awaited = true;
+  }
+
+  void serve_next_status() {
+    const auto request = status_turns.next(now());
+    if (!request) return;
+    Connection& connection = connections.at(request->from);
+    if (!connection.finished) serve_status(request->from, request->message);
+    connection.socket->resume();
   }
 
   void check_may_join(ConnectionId from, std::uint64_t request) {
