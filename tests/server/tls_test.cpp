@@ -326,6 +326,8 @@ TEST_F(Tls, NamesTheFaultOfAFile) {
   };
   expect_has(listen("nowhere.crt", "server.key"), "tls_certificate '" + files.path("nowhere.crt"));
   expect_has(listen("server.crt", "nowhere.key"), "tls_key '" + files.path("nowhere.key"));
+  ASSERT_EQ(::mkfifo(files.path("pipe.crt").c_str(), 0600), 0);
+  expect_has(listen("pipe.crt", "server.key"), "expected a PEM file that this user can read");
   expect_has(listen("empty.crt", "server.key"), "expected a certificate in PEM");
   expect_has(listen("server.crt", "empty.crt"), "expected a private key in PEM");
   expect_has(listen("server.crt", "other.key"), "expected the private key of the certificate in");

@@ -29,9 +29,9 @@ std::string text_of(const error_code& error) { return error.message(); }
 }
 
 void check_readable(const char* key, const std::filesystem::path& file) {
-  const std::ifstream stream(file);
   std::error_code unknown;
-  if (!stream || !std::filesystem::is_regular_file(file, unknown))
+  // Opening a pipe would wait for its writer.
+  if (!std::filesystem::is_regular_file(file, unknown) || !std::ifstream(file))
     fail(key, file, "expected a PEM file that this user can read, found none");
 }
 
