@@ -112,7 +112,8 @@ Draft::Draft(std::string_view kind, std::filesystem::path path, std::string_view
   const File file(
       ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file) fail();
-  if (!write_all(file.get(), text)) {
+  // Some file systems report only now that there is no room for the bytes.
+  if (!write_all(file.get(), text) || ::fsync(file.get()) != 0) {
     const int error = errno;
     ::unlink(name_.c_str());
     errno = error;

@@ -4,13 +4,25 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <string>
 
 #include "tests/core/error_of.hpp"
 #include "tests/core/temporary_folder.hpp"
+
+namespace {
+bool is_full = false;
+}  // namespace
+/// Replaces the system's own function.
+extern "C" int fsync(int file) {
+  if (!is_full) return static_cast<int>(::syscall(SYS_fsync, file));
+  errno = EDQUOT;
+  return -1;
+}
 
 namespace tremula::core {
 namespace {
@@ -76,6 +88,17 @@ TEST_F(Small, ReplacesAnotherFileOnlyIfAskedTo) {
   EXPECT_EQ(text(), "one");
   Draft("key file", file, "two", 0600).replace();
   EXPECT_EQ(text(), "two");
+  EXPECT_EQ(entries(), 1) << "drafts are left behind";
+}
+
+TEST_F(Small, IsNotMadeIfItsBytesAreNotKept) {
+  write(file, "old");
+  is_full = true;
+  const std::string text =
+      error_of([&] { Draft("key file", file, "new", 0600); }, Errc::invalid_argument);
+  is_full = false;
+  EXPECT_NE(text.find("cannot create it: "), std::string::npos) << text;
+  EXPECT_EQ(this->text(), "old");
   EXPECT_EQ(entries(), 1) << "drafts are left behind";
 }
 
