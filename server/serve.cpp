@@ -23,14 +23,12 @@ namespace tremula::server {
 
 namespace {
 
-using Made = std::vector<core::OwnFile>;
-
 /// Files that exist while the server has its port; removed at the end.
 class OwnFiles {
 public:
-  explicit OwnFiles(Made files) : files_(std::move(files)) {}
-  OwnFiles(const OwnFiles&) = delete;
-  OwnFiles& operator=(const OwnFiles&) = delete;
+  OwnFiles() = default;
+  OwnFiles(OwnFiles&&) = default;
+  OwnFiles& operator=(OwnFiles&&) = delete;
   ~OwnFiles() { remove(); }
   void add(core::OwnFile file) { files_.push_back(std::move(file)); }
   void remove() noexcept {
@@ -39,7 +37,7 @@ public:
   }
 
 private:
-  Made files_;
+  std::vector<core::OwnFile> files_;
 };
 
 /// Returns whether the configuration names no key, so that the key is next to the port file, or where
@@ -58,7 +56,7 @@ std::vector<core::Key> keys_in(const std::filesystem::path& file, const core::Lo
 /// Puts the key next to the port file, for jobs that find the server by the port file.
 /// @throws Error invalid_argument if a different key is there
 void lay_key(const std::filesystem::path& beside, const Config& config,
-             const std::vector<core::Key>& keys, Made& made) {
+             const std::vector<core::Key>& keys, OwnFiles& made) {
   const auto refuse = [&](const std::string& found) {
     throw core::Error(
         core::Errc::invalid_argument,
@@ -74,8 +72,7 @@ void lay_key(const std::filesystem::path& beside, const Config& config,
     if (std::filesystem::exists(std::filesystem::symlink_status(beside, unknown))) refuse("one");
     return;
   }
-  if (auto file = core::make_key_file(beside, keys.front()))
-    return void(made.push_back(std::move(*file)));
+  if (auto file = core::make_key_file(beside, keys.front())) return made.add(std::move(*file));
   const std::vector<core::Key> found = core::read_key_list(beside);
   if (found.size() > 1) refuse(fmt::format("a list of {} keys", found.size()));
   if (!std::ranges::equal(found.front().bytes(), keys.front().bytes())) refuse("a different key");
@@ -84,7 +81,7 @@ void lay_key(const std::filesystem::path& beside, const Config& config,
 /// Finds the keys of this server, which already has its port, and puts them where jobs look for them.
 /// Without a key file and a port file the server listens on loopback only.
 std::vector<core::Key> find_keys(const Config& config, std::uint16_t port, const core::Log& log,
-                                 Made& made) {
+                                 OwnFiles& made) {
   const core::KeySource& source = config.key_source;
   if (has_usual_key(config) && config.port_file)
     return keys_in(transport::key_file_beside(*config.port_file), log);
@@ -92,8 +89,7 @@ std::vector<core::Key> find_keys(const Config& config, std::uint16_t port, const
     // The file is kept for the next server on this port, because jobs return to it with seals that this
     // server made. No job returns to a port that was chosen at random, so the file of such a port is removed.
     const auto file = transport::place_of_key(port, source.runtime_folder);
-    if (auto key = core::make_key_file(file); key && config.port == 0)
-      made.push_back(std::move(*key));
+    if (auto key = core::make_key_file(file); key && config.port == 0) made.add(std::move(*key));
     return core::read_key_list(file);
   }
   std::vector<core::Key> keys;
@@ -140,7 +136,7 @@ std::string welcome_text(const Listener& listener, const Config& config,
   if (!listener.is_outward()) {
     const std::string with_key = key.empty() ? "" : fmt::format(", with {}", key);
     return is_everywhere
-               ? fmt::format("those of this host{}, which has no interface but loopback", with_key)
+               ? fmt::format("those of this host, which has no interface but loopback{}", with_key)
                : fmt::format("only those of this host{}; for others start it with --bind 0.0.0.0",
                              with_key);
   }
@@ -163,14 +159,14 @@ void serve(const Config& given, const std::string& version, const core::Log& log
   std::signal(SIGPIPE, SIG_IGN);  // the process that reads the log may end first
   Config config = given;
   config.number = random_number();
-  Made made;
+  OwnFiles made;  // removed if the server cannot listen
   std::vector<core::Key> keys;
   Listener listener(config, version, log, [&](std::uint16_t port) {
     keys = find_keys(config, port, log, made);
     return keys;
   });
+  // From now on the files are removed before the port is free, because the next server may use them.
   OwnFiles own(std::move(made));
-  // The files are removed before the port is free, because the next server may use the same files.
   listener.stop_on_signals([&] { own.remove(); });
   if (config.port_file) own.add(transport::write_port_file(*config.port_file, listener.address()));
   log.info("server", fmt::format("listening address={} version={} jobs=\"{}\"",

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -29,10 +31,22 @@
 #include "core/error.hpp"
 #include "core/key.hpp"
 #include "proto/convert.hpp"
+#include "server/serve.hpp"
+#include "tests/core/temporary_folder.hpp"
 #include "transport/control/authentication.hpp"
 #include "transport/control/control_connection.hpp"
 #include "transport/control/frame.hpp"
 #include "transport/control/interfaces.hpp"
+
+namespace {
+bool refuses_to_listen = false;
+}  // namespace
+/// Replaces the system's own function.
+extern "C" int listen(int socket, int backlog) noexcept {
+  if (!refuses_to_listen) return static_cast<int>(::syscall(SYS_listen, socket, backlog));
+  errno = EADDRINUSE;
+  return -1;
+}
 
 namespace tremula::server {
 namespace {
@@ -888,6 +902,20 @@ TEST(Listener, SaysWhyItCannotListen) {
             "cannot listen on 192.0.2.1:0: Cannot assign requested address; --bind must be an "
             "address of this host; 0.0.0.0 "
             "means all of them");
+}
+
+TEST(Listener, LeavesNoFileBehindIfItCannotListen) {
+  const core::TemporaryFolder folder;
+  const core::Log log("server", core::LogLevel::off);
+  Config config;
+  config.port = 0;
+  config.port_file = folder.path() / "port";
+  config.key_source.key = key();
+  refuses_to_listen = true;  // e.g. because another program has begun to since the port was bound
+  EXPECT_NE(error_of([&] { serve(config, "0.1", log); }).find("cannot listen on "),
+            std::string::npos);
+  refuses_to_listen = false;
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(Listener, NamesItsOutwardAddress) {
