@@ -139,11 +139,12 @@ void try_server(const ServerName& server, const ServerAttempt& attempt, Deadline
       if (is_about_key(e)) throw with_key(e, is_file ? "" : now.found);
       if (e.code() != Errc::no_server) throw;
       if (!is_file || is_about_user(e)) throw with_origin(server, e);
-      throw Error(e.code(),
-                  fmt::format("port file '{0}' is stale: {1} (address from {2}); a server that was "
-                              "killed leaves its file behind: start one with 'tremula serve "
-                              "--port-file {0}'",
-                              file, e.what(), server.from));
+      throw Error(
+          e.code(),
+          fmt::format("port file '{0}' is stale: {1} (address from {2}); a server that is "
+                      "killed leaves its file behind; start a new server with 'tremula serve "
+                      "--port-file {0}'",
+                      file, e.what(), server.from));
     }
 }
 

@@ -49,7 +49,7 @@ TEST_F(ReachServer, SaysThatAPortFileIsStaleOrMissing) {
   std::ofstream(file) << "b:2\n";
   EXPECT_EQ(found(), "port file '" + file.string() +
                          "' is stale: no server at b:2 (address from --port-file); a server that "
-                         "was killed leaves its file behind: start one with 'tremula serve "
+                         "is killed leaves its file behind; start a new server with 'tremula serve "
                          "--port-file " +
                          file.string() + "'");
 }
