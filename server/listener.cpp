@@ -259,7 +259,7 @@ struct Listener::Impl {
       report(*surplus, LogLevel::warn,
              fmt::format("full connection={} host={} limit={}", *surplus, quotas.host(*surplus),
                          limits.connections));
-      close(*surplus, "the server needed its place for another connection: it has not sent Hello");
+      close(*surplus, "closed to make room for another connection, because it had not sent Hello");
     }
     socket_of_id->start();
   }

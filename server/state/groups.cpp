@@ -37,7 +37,7 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
     refuse(fmt::format(
         "{}; found a second one on host {}, pid {}; end the first one if it is left over, or "
         "choose another name for another job; give every process of a job its own rank, and each "
-        "job of this group name its own TREMULA_JOB",
+        "job that uses this group name its own TREMULA_JOB",
         held, hello.host(), hello.pid()));
   }
 }

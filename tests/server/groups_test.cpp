@@ -64,8 +64,8 @@ TEST(Groups, RefuseRanksThatDoNotFit) {
        "group 'g': rank 0 is held by host nid1, pid 42, which joined 30 s ago; found a second one "
        "on host "
        "nid2, pid 43; end the first one if it is left over, or choose another name for another "
-       "job; give every process of a job its own rank, and each job of this group name its own "
-       "TREMULA_JOB"},
+       "job; give every process of a job its own rank, and each job that uses this group "
+       "name its own TREMULA_JOB"},
   };
   for (const auto& row : rows) {
     try {
