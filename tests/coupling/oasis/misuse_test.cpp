@@ -106,7 +106,7 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
       {"after_the_end", 1, "date 7200 s: expected at least 0 s and below the runtime of 7200 s"},
       {"negative_date", 1, "date -900 s: expected at least 0 s and below the runtime of 7200 s"},
       {"backwards", 1, "date 900 s: expected at least 1800 s"},
-      {"higher_order", 1, "fields of higher order (fld2 to fld5) are not supported"},
+      {"higher_order", 1, "higher-order fields (fld2 to fld5) are not supported"},
       {"write_restart", 1, "write_restart is not supported"},
       {"no_target", 1, "field SST->SST_A (oasis_put) at date 0 s"},
       {"idle_rank", 2,

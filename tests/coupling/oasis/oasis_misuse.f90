@@ -103,6 +103,6 @@ program oasis_misuse
     if (rank == 0) call oasis_put(var, 0, field, kinfo)
     call MPI_Barrier(comm, ierr)
   end select
-  if (what == 'grid') call MPI_Finalize(ierr)
+  if (what == 'grid' .or. what == 'grid_in_parts') call MPI_Finalize(ierr)
   print '(a)', 'was not stopped'
 end program
