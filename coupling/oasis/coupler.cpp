@@ -208,7 +208,7 @@ void Coupler::end_definitions() {
     for (const Variable& variable : variables_)
       for (const auto& source : variable.sources)
         if (&source->entry() == &entry) source->begin(warnings);
-  warn(warnings);
+  for (const std::string& warning : warnings) warn(warning, false);
 }
 
 FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {

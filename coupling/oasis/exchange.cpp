@@ -146,7 +146,7 @@ void Source::begin(std::vector<std::string>& warnings) {
           std::filesystem::exists(entry().restart) ? "none in it" : "no such file");
       if (!is_there && !end_.configuration->may_lack_restart)
         fail(missing + "; add it, or let $NNOREST (YAML: may_lack_restart) make it 0");
-      if (!is_there) warnings.push_back(missing + ": it is 0");
+      if (!is_there && end_.component->rank() == 0) warnings.push_back(missing + ": it is 0");
       values.insert(values.end(), part.begin(), part.end());
     }
     send(-schedule_.lag, 0, values);

@@ -57,7 +57,8 @@ public:
   Source(Session& session, const FieldEnd& end);
 
   /// Reads the values that the previous run saved. If the field has a lag, sends those for time 0.
-  /// @param warnings  receives a text for each missing field, if missing fields are allowed
+  /// @param warnings  on rank 0, receives a text for each missing field, if missing fields are
+  ///                  allowed
   void begin(std::vector<std::string>& warnings);
   /// Takes the values of `date`, and sends a step if one is due.
   /// @param values  the fields of the bundle, one after another

@@ -91,11 +91,11 @@ protected:
                            PROGRAMS "/coupling_oasis_words", component},
                           {{"TREMULA_TIMEOUT", "40"}, {"TREMULA_STEP_TIMEOUT", "40"}});
     };
-    Job& source = start(from.component, from.ranks);
+    source_ = &start(from.component, from.ranks);
     Job& target = start(to.component, to.ranks);
     const auto deadline = Deadline::after(90);
     EXPECT_EQ(target.wait(deadline), 0);
-    EXPECT_EQ(source.wait(deadline), 0);
+    EXPECT_EQ(source_->wait(deadline), 0);
     const std::string text = target.output();
     for (int date = 0; date < 120; date += 60) {
       const std::string words = "got at " + std::to_string(date);
@@ -110,6 +110,7 @@ protected:
     }
   }
   Stage stage_;
+  Job* source_ = nullptr;  // the source of the last run
 };
 
 /// The field becomes sst * 2 + 1 before the weights are applied. Then GLOBAL corrects it over all
@@ -163,6 +164,29 @@ TEST_F(OasisWords, NeedNoCallsFromRanksThatDefineNothing) {
     write_namcouple("EXPORTED", "LAG=60", "", second);
     expect_got({"serial_source", 3}, {"serial_target", 3}, {first, Field{0, 1, 4, 9}});
   }
+}
+
+/// Rank 0 of the component prints a warning that all ranks have. In the first run, only rank 1 has
+/// the field, so rank 1 prints it.
+TEST_F(OasisWords, NameAMissingRestartFieldOnce) {
+  const std::string may_lack = "$END\n$NNOREST\nT\n";
+  const std::array<Field, 2> expected{Field{}, Field{0, 1, 4, 9}};
+  const auto expect_one_warning = [&] {
+    const std::string text = source_->output(),
+                      words = "warning: restart file rst.nc: expected the variable SST_OUT";
+    const auto at = text.find(words);
+    ASSERT_NE(at, text.npos) << text;
+    EXPECT_EQ(text.find(words, at + 1), text.npos) << text;
+  };
+  write_namcouple(
+      "EXPORTED", "LAG=60", "",
+      "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n3 1 3 1 hgrd hgrd\nP 0 P 0\n" + may_lack);
+  expect_got({"serial_source", 3}, {"serial_target", 3}, expected);
+  expect_one_warning();
+  fs::remove(stage_.directory() / "rst.nc");
+  write_namcouple("EXPORTED", "LAG=60", "", may_lack);
+  expect_got({"source", 2}, {"target", 1}, expected);
+  expect_one_warning();
 }
 
 /// Two fields on one partition are regridded with one file of weights. Only rank 1 defines the
