@@ -44,6 +44,7 @@ program fortran_misuse
   call out%begin_step(ierr=ierr)
   call expect_refusal('a stream that is not open')
 
+  call leave_open()  ! if it left a stream open, session%close would be refused
   call layout%block([4, 6], [1, 1])
   call out%open(session, 'matrix', '{queue_deep: 1}', ierr)
   call expect_refusal('an unknown option')
@@ -75,6 +76,18 @@ program fortran_misuse
   print '(a)', 'closed'
 
 contains
+
+  !> Opens streams in arrays, which are freed when they go out of scope.
+  subroutine leave_open()
+    type(tremula_out_stream), allocatable :: outs(:)
+    type(tremula_in_stream) :: ins(2)
+    integer :: i
+    allocate (outs(2))
+    do i = 1, 2
+      call outs(i)%open(session, 'left'//achar(iachar('0') + i))
+      call ins(i)%open(session, 'taken'//achar(iachar('0') + i))
+    end do
+  end subroutine
 
   subroutine expect_refusal(what)
     character(*), intent(in) :: what
