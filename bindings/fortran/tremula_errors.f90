@@ -6,7 +6,7 @@ module tremula_errors
   use tremula_c, only: tremula_last_error, tremula_c_version
   implicit none
   private
-  public :: tremula_error_text, tremula_version, report, refuse, refuse_copy, text_of, terminated, decimal
+  public :: tremula_error_text, tremula_version, report, refuse, refuse_copy, may_open, text_of, terminated, decimal
 
   ! Values of ierr; only negative ones are errors.
   integer, parameter, public :: tremula_ok = 0, tremula_end_of_stream = 1, tremula_not_ready = 2, &
@@ -65,6 +65,15 @@ contains
     call refuse(what//': expected one variable as its owner; found an assignment to another: pass it as an argument, or '// &
       'use a pointer to it')
   end subroutine
+
+  !> Returns whether a handle may be opened; if it is open, refuses, because the open one would be lost.
+  logical function may_open(handle, what, ierr)
+    type(c_ptr), intent(in) :: handle
+    character(*), intent(in) :: what
+    integer, intent(out), optional :: ierr
+    may_open = .not. c_associated(handle)
+    if (.not. may_open) call refuse(what//': expected one that is not open; found an open one: close it first', ierr)
+  end function
 
   subroutine give(status, ierr)
     integer, intent(in) :: status

@@ -30,6 +30,8 @@ program fortran_misuse
     other = session
   end if
 
+  call session%open('again', 0, 1, ierr=ierr)
+  call expect_refusal('an open session')
   call layout%parse('shape=4x6', ierr)
   call expect_refusal('a layout without grid')
   call layout%block([4, 6], [1, 1])
@@ -49,12 +51,16 @@ program fortran_misuse
   call out%open(session, 'matrix', '{queue_deep: 1}', ierr)
   call expect_refusal('an unknown option')
   call out%open(session, 'matrix')
+  call out%open(session, 'again', ierr=ierr)
+  call expect_refusal('an open stream')
   call out%field('value', tremula_f64, layout, field, origin=[1_int64, 1_int64], ierr=ierr)
   call expect_refusal('an origin without a whole')
   call out%field('value', tremula_f64, layout, field, origin=[1_int64], whole=[8_int64], ierr=ierr)
   call expect_refusal('an origin of one dimension')
   call out%field('value', tremula_f64, layout, field)
   call in%open(session, 'never')
+  call in%open(session, 'again', ierr=ierr)
+  call expect_refusal('an open stream of a consumer')
   change%extents = [4_int64]
   call in%field('value', tremula_f64, layout, undeclared, change, ierr)
   call expect_refusal('a change of one dimension')

@@ -33,7 +33,11 @@ TEST(Fortran, RefusesMisuseWithAText) {
   EXPECT_EQ(job.wait(Deadline::after(60)), 0);
   const std::string text = job.output();
   for (const char* part :
-       {"a layout without grid: layout", "a dimension too many: ", "an index counted from 0: ",
+       {"an open session: session: expected one that is not open; found an open one: close it "
+        "first",
+        "an open stream: stream again: expected one that is not open",
+        "an open stream of a consumer: stream again: expected one that is not open",
+        "a layout without grid: layout", "a dimension too many: ", "an index counted from 0: ",
         "a number counted from 0: points: expected element numbers from 1 to 24; found 0",
         "a stream that is not open: out: expected a pointer; found NULL", "an unknown option: ",
         "an origin without a whole: field value: expected both origin and whole",
