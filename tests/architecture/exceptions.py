@@ -169,7 +169,6 @@ LONG_LINES = {
     "coupling/oasis/get_single.f90.in": 1,
     "coupling/oasis/tremula_oasis.f90.in": 7,
     "coupling/weights/tremula_regridding.f90.in": 1,
-    "coupling/weights/weights_procedures.f90.in": 1,
     "deploy/slurm/two_jobs.sh": 1,
     "deploy/spack/package.py": 1,
     "docs/site/doxygen_filter.py": 1,

@@ -18,7 +18,7 @@ program fortran_job
   type(tremula_field) :: field
   type(tremula_change) :: change
   real(c_double), allocatable :: from(:, :), to(:, :), turned(:, :)
-  integer :: rank, ranks
+  integer :: rank, ranks, ierr
   logical :: is_producer
 
   call MPI_Init()
@@ -43,6 +43,12 @@ program fortran_job
   change%axes = [2, 1]
   call tremula_redistribute(MPI_COMM_WORLD, rows, transposed, from, turned, change)
   call compare(transposed, turned, 2d0, .true.)
+  deallocate (change%axes)
+  if (rank == 0) change%extents = [12_int64]  ! rank 0 takes part although its change is wrong
+  call tremula_redistribute(MPI_COMM_WORLD, rows, columns, from, to, change, ierr)
+  if (ierr /= merge(tremula_invalid_argument, tremula_mismatch, rank == 0)) error stop 'expected an error on each rank'
+  call tremula_redistribute(MPI_COMM_WORLD, rows, columns, from, to)
+  call compare(columns, to, 1d0, .false.)
 
   is_producer = rank == 0
   call MPI_Comm_split(MPI_COMM_WORLD, merge(0, 1, is_producer), rank, group)

@@ -9,9 +9,9 @@ program fortran_regrid
   implicit none
   type(tremula_session) :: session
   type(tremula_layout) :: layout
-  type(tremula_weights) :: weights
+  type(tremula_weights) :: weights, conserving
   type(tremula_in_stream) :: in
-  type(tremula_field) :: field
+  type(tremula_field) :: field, conserved, undeclared
   type(tremula_out_stream) :: out
   character(512) :: role, path
   real(c_double), allocatable, target :: data(:, :)
@@ -39,10 +39,25 @@ program fortran_regrid
   if (size(data) /= allocated) error stop 'local buffer'
   call in%open(session, 'linear')
   call weights%field(in, 'x', field)
+  call conserving%open(session, path, layout, '{conserve: global}')
+  call conserving%field(in, 'y', conserved)
   steps = 0
   do while (in%next_step())
     call weights%get(in, field, data(1:size(data, 1):2, :), ierr)
     if (ierr /= tremula_invalid_argument) error stop 'a section with gaps was accepted'
+    undeclared = field
+    call weights%field(in, 'late', undeclared, ierr)
+    if (ierr /= tremula_invalid_argument) error stop 'a field was declared in a step'
+    call weights%get(in, undeclared, data(1:size(data, 1):2, :), ierr)
+    if (ierr /= tremula_invalid_argument .or. index(tremula_error_text(), 'expected a field that a stream') == 0) &
+      error stop 'a field that is not declared was accepted'
+    if (session%rank() == 0) then  ! rank 0 takes part in the integrals although its array is refused
+      call conserving%get(in, conserved, data(1:size(data, 1):2, :), ierr)
+    else
+      call conserving%get(in, conserved, data, ierr)
+    end if
+    if (ierr /= merge(tremula_invalid_argument, tremula_peer_lost, session%rank() == 0)) &
+      error stop 'expected an error on each rank'
     data = -7
     call weights%get(in, field, data)
     do j = 1, size(data, 2)
@@ -60,6 +75,7 @@ program fortran_regrid
   if (steps /= 3) error stop 'steps'
   call in%close()
   call weights%free()
+  call conserving%free()
   call session%close()
   print '(a)', 'right'
 
@@ -71,6 +87,7 @@ contains
     allocate (data(extents(1), extents(2)))
     call out%open(session, 'linear')
     call out%field('x', tremula_f64, layout, field)
+    call out%field('y', tremula_f64, layout, conserved)
     do steps = 0, 2
       do j = 1, size(data, 2)
         do i = 1, size(data, 1)
@@ -80,6 +97,7 @@ contains
       end do
       call out%begin_step()
       call out%put(field, data)
+      call out%put(conserved, data)
       call out%end_step()
     end do
     call out%close()

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netcdf.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <random>
@@ -127,7 +128,7 @@ private:
     }
     nc_enddef(file);
     if (has_areas) {
-      const std::vector<double> ones(destinations + 6, 1);
+      const std::vector<double> ones(std::max(destinations, sources), 1);
       nc_put_var_double(file, area_a, ones.data());
       nc_put_var_double(file, area_b, ones.data());
     }
@@ -145,7 +146,7 @@ private:
 
 #ifdef FORTRAN
 TEST(FortranWeights, CountsDimension1AsTheFastest) {
-  File file{.source = {24, 16}, .destinations = 18 * 10};
+  File file{.source = {24, 16}, .destinations = 18 * 10, .has_areas = true};
   file.rows.clear(), file.columns.clear(), file.weights.clear();
   for (int j = 0; j < 10; ++j)
     for (int i = 0; i < 18; ++i)
