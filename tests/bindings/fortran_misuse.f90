@@ -58,6 +58,8 @@ program fortran_misuse
   call out%field('value', tremula_f64, layout, field, origin=[1_int64], whole=[8_int64], ierr=ierr)
   call expect_refusal('an origin of one dimension')
   call out%field('value', tremula_f64, layout, field)
+  call out%attribute('unit', 'K', undeclared, ierr)
+  call expect_refusal('an attribute of an undeclared field')
   call in%open(session, 'never')
   call in%open(session, 'again', ierr=ierr)
   call expect_refusal('an open stream of a consumer')

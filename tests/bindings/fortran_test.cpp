@@ -37,6 +37,7 @@ TEST(Fortran, RefusesMisuseWithAText) {
         "first",
         "an open stream: stream again: expected one that is not open",
         "an open stream of a consumer: stream again: expected one that is not open",
+        "an attribute of an undeclared field: stream 'matrix': expected a field from 0 to 0",
         "a layout without grid: layout", "a dimension too many: ", "an index counted from 0: ",
         "a number counted from 0: points: expected element numbers from 1 to 24; found 0",
         "a stream that is not open: out: expected a pointer; found NULL", "an unknown option: ",
