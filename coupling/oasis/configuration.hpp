@@ -24,7 +24,8 @@ struct Linear {
 
 /// One field that one component sends to another.
 struct Entry {
-  int number = 0;  ///< counted from 1, in the order of the file
+  /// Number of the entry in the file, counted from 1; the pairs of a list have the same number.
+  int number = 0;
   std::string source, target;
   Seconds period = 0;
   Seconds lag = 0;

@@ -211,6 +211,21 @@ void Coupler::end_definitions() {
   for (const std::string& warning : warnings) warn(warning, false);
 }
 
+/// Returns the index of the variable's first field among the fields of all pairs of the entry's
+/// list, and the number of these fields. A source that this rank does not define is taken to have
+/// as many fields as the variable.
+std::pair<std::size_t, std::size_t> Coupler::places_in_list(const Entry& entry,
+                                                            const Variable& variable) const {
+  int first = 0, count = 0;
+  for (const Entry& other : configuration_.entries) {
+    if (other.number != entry.number) continue;
+    if (&other == &entry) first = count;
+    const auto known = std::ranges::find(variables_, other.source, &Variable::name);
+    count += known == variables_.end() ? variable.bundle : known->bundle;
+  }
+  return {static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
+}
+
 FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
   const auto number = static_cast<std::size_t>(variable.partition - 1);
   const Partition& partition = partitions_[number];
@@ -228,6 +243,7 @@ FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
                     "found {} x {} in {}; make them agree",
                     variable.name, partition.name, partition.global_size, grid.nx, grid.ny,
                     configuration_.file));
+  const auto [first_count, counts] = places_in_list(entry, variable);
   return {.entry = &entry,
           .configuration = &configuration_,
           .component = &variable.group->component,
@@ -236,6 +252,8 @@ FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
                          : of_grid > 0             ? of_grid
                                                    : variable.end,
           .fields = variable.bundle,
+          .first_count = first_count,
+          .counts = counts,
           .has_ranks_without_points = variable.has_ranks_without_points};
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "coupling/oasis/exchange.hpp"
@@ -83,6 +84,8 @@ private:
   void expect(State state, const char* expected) const;
   Variable& at(int variable, bool is_out, const char* call);
   const Variable& at(int variable) const;
+  std::pair<std::size_t, std::size_t> places_in_list(const Entry& entry,
+                                                     const Variable& variable) const;
   FieldEnd end_of(const Entry& entry, const Variable& variable) const;
   std::shared_ptr<Weights> weights_of(const FieldEnd& end, Session& session);
   void open_streams();

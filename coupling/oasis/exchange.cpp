@@ -111,62 +111,67 @@ Source::Source(Session& session, const FieldEnd& end)
   stream_.attribute("coupling_period", end.entry->period);
 }
 
-bool Source::shares_restart_name() const {
-  return std::ranges::count_if(end_.configuration->entries, [&](const Entry& other) {
-           return other.source == entry().source && other.restart == entry().restart &&
-                  other.lag > 0;
-         }) > 1;
-}
-
-std::vector<double> Source::restart_field(const std::string& name, bool& is_there) const {
-  const auto whole =
-      end_.component->from_rank_0([&] { return read_restart(entry().restart, name); });
-  is_there = whole.has_value();
-  if (!whole) return std::vector<double>(static_cast<std::size_t>(end_.partition->size));
-  if (static_cast<std::int64_t>(whole->size()) != end_.global_size)
-    fail(fmt::format("restart file {}: expected the variable {} with {} points; found {}",
-                     entry().restart, name, end_.global_size, whole->size()));
-  return part_of(*end_.partition, *whole);
+/// Reads this rank's part of the first of the variables that exists; returns nullopt if none does.
+std::optional<std::vector<double>> Source::restart_field(
+    const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    const auto whole =
+        end_.component->from_rank_0([&] { return read_restart(entry().restart, name); });
+    if (!whole) continue;
+    if (static_cast<std::int64_t>(whole->size()) != end_.global_size)
+      fail(fmt::format("restart file {}: expected the variable {} with {} points; found {}",
+                       entry().restart, name, end_.global_size, whole->size()));
+    return part_of(*end_.partition, *whole);
+  }
+  return std::nullopt;
 }
 
 void Source::begin(std::vector<std::string>& warnings) {
   if (begins_from_restart(schedule_)) {
     std::vector<double> values;
     for (int f = 1; f <= end_.fields; ++f) {
-      const std::string field = field_name(entry().source, f, end_.fields);
-      const std::string name = lagged_name(entry(), field, shares_restart_name());
-      bool is_there = false;
-      auto part = restart_field(name, is_there);
-      if (!is_there && name != field)
-        part = restart_field(field, is_there);  // one variable for all entries with this source
+      const auto names = lagged_names(*end_.configuration, entry(), f, end_.fields);
+      const auto part = restart_field(names);
       const auto missing = fmt::format(
           "restart file {}: expected the variable {}, because field {} has a lag of {} s; "
           "found {}",
-          entry().restart, name, name_of(entry()), entry().lag,
+          entry().restart, names[0], name_of(entry()), entry().lag,
           std::filesystem::exists(entry().restart) ? "none in it" : "no such file");
-      if (!is_there && !end_.configuration->may_lack_restart)
+      if (!part && !end_.configuration->may_lack_restart)
         fail(missing + "; add it, or let $NNOREST (YAML: may_lack_restart) make it 0");
-      if (!is_there && end_.component->rank() == 0) warnings.push_back(missing + ": it is 0");
-      values.insert(values.end(), part.begin(), part.end());
+      if (!part && end_.component->rank() == 0) warnings.push_back(missing + ": it is 0");
+      if (part) values.insert(values.end(), part->begin(), part->end());
+      values.resize(static_cast<std::size_t>(end_.partition->size * f));
     }
     send(-schedule_.lag, 0, values);
     clock_.has_begun_from_restart();
   }
-  if (entry().transformation == Transformation::instant || entry().restart.empty()) return;
-  const auto count = end_.component->from_rank_0(
-      [&] { return read_restart(entry().restart, count_name(entry())); });
-  if (!count || count->empty() || count->front() == 0) return;
+  if (entry().transformation != Transformation::instant && !entry().restart.empty())
+    restore_accumulation();
+}
+
+void Source::restore_accumulation() {
+  const std::string name = count_name(entry());
+  const auto counts =
+      end_.component->from_rank_0([&] { return read_restart(entry().restart, name); });
+  if (!counts) return;
+  if (counts->size() <= end_.first_count)
+    fail(
+        fmt::format("restart file {}: expected the variable {} with {} numbers, one for each "
+                    "field of the list of {}; found {}",
+                    entry().restart, name, end_.counts, name_of(entry()), counts->size()));
+  const auto count = static_cast<std::int64_t>((*counts)[end_.first_count]);
+  if (count <= 0) return;
   std::vector<double> values;
   for (int f = 1; f <= end_.fields; ++f) {
-    const std::string name = part_name(entry(), field_name(entry().source, f, end_.fields));
-    bool is_there = false;
-    const auto part = restart_field(name, is_there);
-    if (!is_there)
+    const auto names = part_names(entry(), f, end_.fields);
+    const auto part = restart_field(names);
+    if (!part)
       fail(fmt::format("restart file {}: expected the variable {}, because {} is {}; found none",
-                       entry().restart, name, count_name(entry()), count->front()));
-    values.insert(values.end(), part.begin(), part.end());
+                       entry().restart, names[0], name, count));
+    values.insert(values.end(), part->begin(), part->end());
   }
-  accumulation_.restore(static_cast<std::int64_t>(count->front()), values);
+  accumulation_.restore(count, values);
 }
 
 void Source::send(Seconds date, Seconds time, std::span<const double> values) {
@@ -209,10 +214,9 @@ void Source::close() {
 }
 
 void Source::add_restart(RestartContents& contents) const {
-  const auto add = [&](std::span<const double> values, const auto& name_in_file) {
+  const auto add = [&](std::span<const double> values, const auto& names_of) {
     for (int f = 1; f <= end_.fields; ++f) {
-      RestartVariable variable{.name = name_in_file(field_name(entry().source, f, end_.fields)),
-                               .values = {}};
+      RestartVariable variable{.name = names_of(f)[0], .values = {}};
       const Grid& grid = entry().source_grid;
       if (grid.nx * grid.ny == end_.global_size) variable.nx = grid.nx, variable.ny = grid.ny;
       variable.values = end_.component->gathered(
@@ -222,14 +226,16 @@ void Source::add_restart(RestartContents& contents) const {
     }
   };
   if (last_)
-    add(*last_, [&](const std::string& field) {
-      return lagged_name(entry(), field, shares_restart_name());
-    });
+    add(*last_, [&](int f) { return lagged_names(*end_.configuration, entry(), f, end_.fields); });
   if (entry().transformation == Transformation::instant || entry().restart.empty() ||
       !clock_.last() || !keeps_part_of_transformation(schedule_, *clock_.last()))
     return;
-  contents.counts.push_back({count_name(entry()), static_cast<int>(accumulation_.count())});
-  add(accumulation_.values(), [&](const std::string& field) { return part_name(entry(), field); });
+  contents.counts.push_back({.name = count_name(entry()),
+                             .value = static_cast<int>(accumulation_.count()),
+                             .begin = end_.first_count,
+                             .fields = static_cast<std::size_t>(end_.fields),
+                             .size = end_.counts});
+  add(accumulation_.values(), [&](int f) { return part_names(entry(), f, end_.fields); });
 }
 
 Target::Target(Session& session, const FieldEnd& end, std::shared_ptr<Weights> weights)

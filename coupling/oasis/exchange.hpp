@@ -39,7 +39,9 @@ struct FieldEnd {
   const Component* component = nullptr;
   const Partition* partition = nullptr;
   std::int64_t global_size = 0;
-  int fields = 1;  ///< number of fields in the bundle
+  int fields = 1;               ///< number of fields in the bundle
+  std::size_t first_count = 0;  ///< index of the first field among those of the list
+  std::size_t counts = 1;       ///< number of fields of the list
   bool has_ranks_without_points = false;
 };
 
@@ -72,8 +74,8 @@ public:
 private:
   /// Applies BLASOLD to the values and sends them. Restart files hold the values before BLASOLD.
   void send(Seconds date, Seconds time, std::span<const double> values);
-  bool shares_restart_name() const;
-  std::vector<double> restart_field(const std::string& name, bool& is_there) const;
+  std::optional<std::vector<double>> restart_field(const std::vector<std::string>& names) const;
+  void restore_accumulation();
 
   FieldEnd end_;
   Schedule schedule_;

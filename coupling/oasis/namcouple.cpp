@@ -156,7 +156,8 @@ private:
   void read_fields() {
     has_strings_ = true;
     while (lines_.peek() && upper(lines_.peek()->words[0]) != "$END") {
-      if (most_fields_ && ++fields_ > *most_fields_)
+      ++fields_;
+      if (most_fields_ && fields_ > *most_fields_)
         fail(fmt::format(
             "{}: expected no more than {} fields, as $NFIELDS says; found one more; raise $NFIELDS",
             lines_.where(*lines_.peek()), *most_fields_));
@@ -176,7 +177,8 @@ private:
           where, first.words.size()));
     const std::string status = upper(first.words[place.value_or(6)]);
     expect_status(status, where);
-    Entry entry{.source = {},
+    Entry entry{.number = static_cast<int>(fields_),
+                .source = {},
                 .target = {},
                 .restart = {},
                 .source_grid = {},
@@ -388,7 +390,6 @@ private:
                        sources.size(), targets.size()));
     for (std::size_t i = 0; i < sources.size(); ++i) {
       Entry one = entry;
-      one.number = static_cast<int>(configuration_.entries.size()) + 1;
       one.source = sources[i];
       one.target = targets[i];
       configuration_.entries.push_back(std::move(one));
@@ -398,7 +399,7 @@ private:
   Lines lines_;
   Configuration configuration_;
   std::optional<std::int64_t> most_fields_;
-  std::int64_t fields_ = 0;
+  std::int64_t fields_ = 0;  // entries read, with those of every status
   std::set<std::string> warned_;
   bool has_strings_ = false;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netcdf.h>
 
+#include <algorithm>
 #include <tremula/tremula_weights.hpp>
 
 #include "coupling/oasis/failure.hpp"
@@ -15,11 +16,34 @@ namespace fs = std::filesystem;
 std::string field_name(const std::string& source, int number, int fields) {
   return fields == 1 ? source : fmt::format("{}_{:03}", source, number);
 }
-std::string lagged_name(const Entry& entry, const std::string& field, bool is_shared) {
-  return is_shared ? fmt::format("av1{:06}_{}", entry.number, field) : field;
+
+namespace {
+
+/// Returns the names of a field in Tremula and in OASIS3-MCT 4.
+std::vector<std::string> field_names(const std::string& source, int number, int fields) {
+  if (fields == 1) return {source};
+  return {field_name(source, number, fields), fmt::format("{}.{:03}", source, number)};
 }
-std::string part_name(const Entry& entry, const std::string& field) {
-  return fmt::format("loc{:06}_{}", entry.number, field);
+
+}  // namespace
+
+std::vector<std::string> lagged_names(const Configuration& configuration, const Entry& entry,
+                                      int number, int fields) {
+  std::vector<std::string> names;
+  const auto plain = field_names(entry.source, number, fields);
+  const auto has_the_same = [&](const Entry& other) {
+    return other.source == entry.source && other.restart == entry.restart && other.lag > 0;
+  };
+  if (std::ranges::count_if(configuration.entries, has_the_same) > 1)
+    for (const std::string& name : plain)
+      names.push_back(fmt::format("av1{:06}_{}", entry.number, name));
+  names.insert(names.end(), plain.begin(), plain.end());
+  return names;
+}
+std::vector<std::string> part_names(const Entry& entry, int number, int fields) {
+  std::vector<std::string> names = field_names(entry.source, number, fields);
+  for (std::string& name : names) name = fmt::format("loc{:06}_{}", entry.number, name);
+  return names;
 }
 std::string count_name(const Entry& entry) { return fmt::format("loc{:06}_cnt", entry.number); }
 
@@ -91,6 +115,14 @@ private:
   bool is_open_ = true;
 };
 
+/// Renames the variable, because one with another type or size is to have its name.
+void set_aside(const NetcdfFile& file, int variable, const std::string& name) {
+  std::string before = name + "_before";
+  while (file.variable(before)) before += "_";
+  file.check_that(nc_rename_var(file.id(), variable, before.c_str()),
+                  "rename the variable " + name);
+}
+
 /// Returns the variable called `name` if it has double precision; else nullopt. Renames a variable
 /// that has the name but another type.
 std::optional<int> in_double_precision(const NetcdfFile& file, const std::string& name) {
@@ -99,9 +131,7 @@ std::optional<int> in_double_precision(const NetcdfFile& file, const std::string
   nc_type type = NC_NAT;
   file.check_that(nc_inq_vartype(file.id(), *known, &type), "read the variable " + name);
   if (type == NC_DOUBLE) return known;
-  std::string before = name + "_before";
-  while (file.variable(before)) before += "_";
-  file.check_that(nc_rename_var(file.id(), *known, before.c_str()), "rename the variable " + name);
+  set_aside(file, *known, name);
   return std::nullopt;
 }
 
@@ -131,8 +161,12 @@ int defined(const NetcdfFile& file, const RestartVariable& variable) {
 }
 
 int defined(const NetcdfFile& file, const RestartCount& count) {
-  if (const auto known = file.variable(count.name)) return *known;
-  const int dimension = file.dimension("one", 1);
+  if (const auto known = file.variable(count.name)) {
+    if (file.elements(*known) == count.size) return *known;
+    set_aside(file, *known, count.name);
+  }
+  const int dimension =
+      file.dimension(count.size == 1 ? "one" : fmt::format("n_{}", count.size), count.size);
   int id = 0;
   file.check_that(nc_def_var(file.id(), count.name.c_str(), NC_INT, 1, &dimension, &id),
                   "add the variable " + count.name);
@@ -168,9 +202,13 @@ void write_restart(const fs::path& path, const RestartContents& contents) {
   for (std::size_t i = 0; i < variables.size(); ++i)
     file.check_that(nc_put_var_double(file.id(), variables[i], contents.variables[i].values.data()),
                     "write " + contents.variables[i].name);
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    file.check_that(nc_put_var_int(file.id(), counts[i], &contents.counts[i].value),
-                    "write " + contents.counts[i].name);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const RestartCount& count = contents.counts[i];
+    const std::vector<int> values(count.fields, count.value);
+    file.check_that(
+        nc_put_vara_int(file.id(), counts[i], &count.begin, &count.fields, values.data()),
+        "write " + count.name);
+  }
   file.close();
   fs::rename(draft, path);
 }

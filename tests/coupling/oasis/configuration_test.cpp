@@ -85,7 +85,8 @@ TEST(OasisNamcouple, IsReadAsOasisReadsIt) {
   EXPECT_EQ(c.entries[1].transformation, Transformation::instant);
   EXPECT_EQ(name_of(c.entries[2]), "TAUX->SOZOTAUX");
   EXPECT_EQ(name_of(c.entries[3]), "TAUY->SOMETAUY");
-  EXPECT_EQ(c.entries[3].number, 4);
+  EXPECT_EQ(c.entries[2].number, 3);
+  EXPECT_EQ(c.entries[3].number, 3);  // of the same list
   EXPECT_EQ(c.entries[3].transformation, Transformation::maximum);
   EXPECT_EQ(c.entries[3].sequence, 1);
   EXPECT_EQ(c.warnings.size(), 5u);  // for four keywords and IGNORED
@@ -146,7 +147,8 @@ TEST(OasisNamcouple, WritesNoFilesForOutputFields) {
                                  "     4\n", "     5\n"),
                         "namcouple");
     check(c);
-    EXPECT_EQ(c.entries.size(), 4u);
+    ASSERT_EQ(c.entries.size(), 4u);
+    EXPECT_EQ(c.entries[1].number, 3);  // field 2 is counted, too
     EXPECT_EQ(c.outputs, std::vector<std::string>{"COSHFTOT"});
     EXPECT_TRUE(has_warning(c, "OUTPUT: no file is written"));
   }

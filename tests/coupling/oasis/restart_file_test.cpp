@@ -42,6 +42,34 @@ TEST_F(OasisRestartFile, KeepsFieldsThatAreNotReplaced) {
   EXPECT_EQ(read_restart(file_, "ICE"), (std::vector<double>{5}));
 }
 
+/// OASIS3-MCT keeps one count for each field of an entry.
+TEST_F(OasisRestartFile, HoldsOneCountPerFieldOfAList) {
+  write_restart(file_, {.variables = {}, .counts = {{"loc000001_cnt", 9}}});
+  const RestartCount first{"loc000001_cnt", 3, 0, 1, 3}, second{"loc000001_cnt", 4, 1, 2, 3};
+  write_restart(file_, {.variables = {}, .counts = {first, second}});
+  EXPECT_EQ(read_restart(file_, "loc000001_cnt"), (std::vector<double>{3, 4, 4}));
+  EXPECT_EQ(read_restart(file_, "loc000001_cnt_before"), (std::vector<double>{9}));
+  write_restart(file_, {.variables = {}, .counts = {{"loc000001_cnt", 5, 1, 2, 3}}});
+  EXPECT_EQ(read_restart(file_, "loc000001_cnt"), (std::vector<double>{3, 5, 5}));
+}
+
+TEST(OasisRestartNames, IncludeThoseOfOasis4) {
+  using Names = std::vector<std::string>;
+  Configuration c;
+  c.entries.resize(2);
+  for (Entry& entry : c.entries) entry.number = 3, entry.source = "SST", entry.lag = 60;
+  c.entries[1].restart = "other.nc";
+  const Entry& entry = c.entries[0];
+  EXPECT_EQ(lagged_names(c, entry, 1, 1), (Names{"SST"}));
+  EXPECT_EQ(lagged_names(c, entry, 2, 3), (Names{"SST_002", "SST.002"}));
+  EXPECT_EQ(part_names(entry, 1, 1), (Names{"loc000003_SST"}));
+  EXPECT_EQ(part_names(entry, 2, 3), (Names{"loc000003_SST_002", "loc000003_SST.002"}));
+  c.entries[1].restart = entry.restart;
+  EXPECT_EQ(lagged_names(c, entry, 1, 1), (Names{"av1000003_SST", "SST"}));
+  EXPECT_EQ(lagged_names(c, entry, 2, 3),
+            (Names{"av1000003_SST_002", "av1000003_SST.002", "SST_002", "SST.002"}));
+}
+
 TEST_F(OasisRestartFile, StaysAsItWasAfterAnError) {
   write_restart(file_, {.variables = {{"HEAT", 0, 0, {7}}, {"SST", 0, 0, {1, 2}}}, .counts = {}});
   EXPECT_THROW(write_restart(file_, {.variables = {{"HEAT", 0, 0, {8}}, {"SST", 0, 0, {1, 2, 3}}},

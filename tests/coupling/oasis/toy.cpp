@@ -273,10 +273,12 @@ double restart_value(const Case& c, int point, int field) {
   return 0.5 + point + 2048.0 * c.slot + 0.25 * field;
 }
 
+/// Returns the name of a variable; OASIS3-MCT 4 writes those of bundles with a dot.
 std::string field_name(const Case& c, int field) {
   if (c.bundle == 1) return c.source_name();
   const std::string digits = std::to_string(field + 1);
-  return c.source_name() + "_" + std::string(3 - digits.size(), '0') + digits;
+  return c.source_name() + (c.slot % 2 == 0 ? "_" : ".") + std::string(3 - digits.size(), '0') +
+         digits;
 }
 
 void write_restart(const Scene& scene, int component, const fs::path& path) {

@@ -145,6 +145,29 @@ TEST_F(OasisWords, ChangeAFieldOfARestartFile) {
   expect("EXPORTED", "LAG=+60", "BLASOLD\n-2. 0\n", {Field{-120, -122, -128, -138}, second});
 }
 
+/// OASIS3-MCT numbers the entries of the namcouple: an entry with OUTPUT counts, and a list is one
+/// entry, with a count for each field. Here only SST_OUT has values from the previous run.
+TEST_F(OasisWords, ContinueATransformationOfOasis) {
+  std::ofstream(stage_.directory() / "namcouple")
+      << "$NFIELDS\n2\n$END\n$RUNTIME\n120\n$END\n$STRINGS\nICE ICE 1 60 0 ice.nc OUTPUT\n"
+         "igrd igrd\nHEAT_OUT:SST_OUT HEAT_IN:SST_IN 1 60 1 rst.nc EXPORTED\nsgrd tgrd\n"
+         "LOCTRANS\nACCUMUL\n$END\n";
+  int file = 0, fields = 0, points = 0, count = 0, sum = 0;
+  ASSERT_EQ(nc_create((stage_.directory() / "rst.nc").c_str(), NC_CLOBBER, &file), NC_NOERR);
+  nc_def_dim(file, "fields", 2, &fields);
+  nc_def_dim(file, "points", 4, &points);
+  nc_def_var(file, "loc000002_cnt", NC_INT, 1, &fields, &count);
+  nc_def_var(file, "loc000002_SST_OUT", NC_DOUBLE, 1, &points, &sum);
+  nc_enddef(file);
+  const int counts[] = {0, 2};
+  const double values[] = {10, 20, 30, 40};
+  nc_put_var_int(file, count, counts);
+  nc_put_var_double(file, sum, values);
+  ASSERT_EQ(nc_close(file), NC_NOERR);
+  expect_got({"serial_source", 3}, {"serial_target", 3},
+             {Field{10, 21, 34, 49}, Field{60, 61, 64, 69}});
+}
+
 TEST_F(OasisWords, TakeTheWeightsOfScripr) {
   write_weights("rmp_sgrd_to_tgrd_BILINEAR.nc");
   expect("IGNOUT", "", "SCRIPR\nBILINEAR LR SCALAR LATLON 1\n",
