@@ -313,7 +313,13 @@ std::uint64_t WeightFile::for_each_link(const std::function<void(const Link&)>& 
 }
 
 std::vector<double> WeightFile::areas(Of grid, std::int64_t begin, std::int64_t count) const {
-  return values<double>(names_->area[static_cast<std::size_t>(grid)], begin, count);
+  const NetcdfLock lock;
+  const std::string& name = names_->area[static_cast<std::size_t>(grid)];
+  if (!has(name))
+    throw Failure(TREMULA_INVALID_ARGUMENT,
+                  fmt::format("weights '{}': expected the variable {}; found none: {}", path_, name,
+                              how_to_get_areas));
+  return values<double>(name, begin, count);
 }
 std::vector<double> WeightFile::fractions(Of grid, std::int64_t begin, std::int64_t count) const {
   return values<double>(names_->fraction[static_cast<std::size_t>(grid)], begin, count);

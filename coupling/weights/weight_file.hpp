@@ -17,6 +17,11 @@
 
 namespace tremula::weights {
 
+/// Advice for a file without areas.
+inline constexpr const char* how_to_get_areas =
+    "SCRIP and OASIS write areas only into files of CONSERV weights: add src_grid_area and "
+    "dst_grid_area (in a file of ESMF area_a and area_b), e.g. from areas.nc of OASIS";
+
 /// The number of elements or links that are read from a file at a time.
 inline constexpr std::int64_t piece = 1 << 18;
 

@@ -143,7 +143,7 @@ Weights::Weights(tremula_session* session, const std::string& path, const std::s
                                 "found a difference between rank {} and rank 0",
                                 path, rank));
   }
-  check_areas();
+  check_areas(path);
 }
 
 void Weights::read(const std::string& path, const tremula_layout* destination) {
@@ -270,7 +270,7 @@ void Weights::read_destination_areas(const WeightFile& file, std::span<const Own
   }
 }
 
-void Weights::check_areas() {
+void Weights::check_areas(const std::string& path) {
   if (options_.conserve == Conserve::none) return;
   struct Counted {
     std::uint64_t of_ranks = 0, of_all = 0;
@@ -292,17 +292,17 @@ void Weights::check_areas() {
         "weights: conserve: expected exactly one rank of the destination for each element that the "
         "file's mask keeps; found elements on several ranks or on none: leave elements out "
         "with a mask in the file (dst_grid_imask, mask_b)");
-  if (!(whole_area_ > 0))
-    throw Failure(TREMULA_INVALID_ARGUMENT,
-                  fmt::format("weights: conserve: expected a destination with an area; found {}",
-                              whole_area_));
+  const auto expect_area = [&](double area, const char* side) {
+    if (!(area > 0))
+      throw Failure(TREMULA_INVALID_ARGUMENT,
+                    fmt::format("weights '{}': conserve: expected a {} with an area; found {}: {}",
+                                path, side, area, how_to_get_areas));
+  };
+  expect_area(whole_area_, "destination");
   if (options_.conserve != Conserve::balanced && options_.conserve != Conserve::balanced_positive)
     return;
   const double source = sum.source.value();
-  if (!(source > 0))
-    throw Failure(
-        TREMULA_INVALID_ARGUMENT,
-        fmt::format("weights: conserve: expected a source with an area; found {}", source));
+  expect_area(source, "source");
   share_ = whole_area_ / source;
 }
 
@@ -396,12 +396,14 @@ void Weights::conserve(T* data, const std::optional<Failure>& failure) const {
     for (const Area& a : destination_areas_)
       data[a.place] = static_cast<T>(static_cast<double>(data[a.place]) + more);
   } else {
-    if (from != 0 && (to == 0 || (from < 0) != (to < 0)))
-      throw Failure(TREMULA_MISMATCH,
-                    fmt::format("weights: conserve: positive: expected integrals of the same sign; "
-                                "found {} for the source and {} for the destination",
-                                from, to));
-    const double factor = from == 0 ? 0 : from / to;
+    if (from != 0 && to == 0)
+      throw Failure(
+          TREMULA_MISMATCH,
+          fmt::format("weights: conserve: positive: expected an integral over the destination "
+                      "other than 0, because that over the source is {}; found 0: use global",
+                      from));
+    if (to == 0) return;
+    const double factor = from / to;
     for (const Area& a : destination_areas_)
       data[a.place] = static_cast<T>(static_cast<double>(data[a.place]) * factor);
   }

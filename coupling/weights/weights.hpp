@@ -61,7 +61,7 @@ private:
   void read_source_areas(const WeightFile& file, std::span<const std::int64_t> own,
                          const Numbering& source);
   void read_destination_areas(const WeightFile& file, std::span<const Owned> owned);
-  void check_areas();
+  void check_areas(const std::string& path);
   void expect_buffer(tremula_type type, const void* data, std::size_t bytes) const;
   void expect_all_came() const;
   template <class T>

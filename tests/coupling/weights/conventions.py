@@ -129,14 +129,19 @@ class Maker:
         self.scrip(name, row + 1, column + 1, weight)
         self.add(name, source, expected, f"{{missing: {value!r}, fill: -1, source_shape: [60]}}", f"f64/{kind}")
 
-    def conserved(self, name, form, fill=0):
+    def conserved(self, name, form, fill=0, changes_sign=False):
         """OASIS: some targets have no weights, and some points of either grid are masked. Targets without weights take
-        part if `fill` is 0. Any other `fill` marks them as missing, and they keep it."""
+        part if `fill` is 0. Any other `fill` marks them as missing, and they keep it. With `changes_sign`, the
+        integrals over the two grids have opposite signs."""
         row, column, weight = links_of(self.rng, np.arange(4, M))
         source = self.rng.uniform(1, 5, (STEPS, N))
         area_a, area_b = self.rng.uniform(1, 2, N), self.rng.uniform(1, 2, M)
         mask_a, mask_b = (self.rng.random(N) > 0.2).astype(int), (self.rng.random(M) > 0.2).astype(int)
         mask_b[:3] = [1, 1, 0]
+        if changes_sign:  # by four points that no weight needs
+            keep = column < N - 4
+            row, column, weight = row[keep], column[keep], weight[keep]
+            source[:, N - 4:], mask_a[N - 4:] = -1e4, 1
         expected = product(row, column, weight, source)
         takes_part = mask_b * (np.bincount(row, minlength=M) > 0) if fill != 0 else mask_b
         there, here = source @ (area_a * mask_a), expected @ (area_b * takes_part)
@@ -165,6 +170,7 @@ def make(folder, seed, producers, consumers):
         maker.missing(name, value, kind)
     maker.conserved("conserved", "global")
     maker.conserved("positive", "positive")
+    maker.conserved("positive_with_other_sign", "positive", changes_sign=True)
     maker.conserved("balanced", "balanced")
     maker.conserved("balanced_positive", "balanced_positive")
     maker.conserved("conserved_beside_marks", "global", 1e20)

@@ -76,7 +76,8 @@ struct File {
   int kinds = 0;  // number of weights per link in SCRIP; 0 for ESMF
   std::array<int, 2> source{3, 2};
   std::size_t destinations = 4;
-  bool has_areas = false;  // the area of each element is 1
+  bool has_areas = false;
+  double area = 1;  // of each element
   nc_type type_of_addresses = NC_INT;
   bool has_sizes = true, has_dimensions = true;  // dimensions n_a and n_b; src_grid_dims
   bool has_strings = false;                      // attributes of type NC_STRING
@@ -128,9 +129,9 @@ private:
     }
     nc_enddef(file);
     if (has_areas) {
-      const std::vector<double> ones(std::max(destinations, sources), 1);
-      nc_put_var_double(file, area_a, ones.data());
-      nc_put_var_double(file, area_b, ones.data());
+      const std::vector<double> areas(std::max(destinations, sources), area);
+      nc_put_var_double(file, area_a, areas.data());
+      nc_put_var_double(file, area_b, areas.data());
     }
     nc_put_var_double(file, row, rows.data());
     nc_put_var_double(file, column, columns.data());
@@ -297,7 +298,15 @@ TEST_F(RefusedWeights, NamesTheFaultOfAFileOrAnOption) {
        "{conserve: global, missing: 0}",
        TREMULA_INVALID_ARGUMENT,
        "expected conserve or missing"},
-      {{}, "{conserve: global}", TREMULA_INVALID_ARGUMENT, "the variable area_a"},
+      {{},
+       "{conserve: global}",
+       TREMULA_INVALID_ARGUMENT,
+       "weights.nc': expected the variable area_a; found none: SCRIP and OASIS write areas only "
+       "into files of CONSERV weights: add src_grid_area"},
+      {{.has_areas = true, .area = 0},
+       "{conserve: global}",
+       TREMULA_INVALID_ARGUMENT,
+       "weights.nc': conserve: expected a destination with an area; found 0: SCRIP and OASIS"},
       {{.normalization = "other"},
        "{normalize: fracarea}",
        TREMULA_UNSUPPORTED,

@@ -59,7 +59,9 @@ typedef struct tremula_weights tremula_weights;
  * destination: a layout of the session's ranks, without partial sums (sum=).
  * Collective over the session. TREMULA_MISMATCH: ranks read different files or options, or a shape does not
  * fit the file. TREMULA_INVALID_ARGUMENT: the file or an option cannot be read, or the layout is for
- * a different number of ranks. TREMULA_UNSUPPORTED: weights that need gradients, or partial sums. */
+ * a different number of ranks. TREMULA_UNSUPPORTED: weights that need gradients, partial sums,
+ * `normalize` with a file that does not state its normalization, or more than 2^31 - 1 source
+ * elements for one rank. */
 TREMULA_API tremula_status tremula_weights_open(tremula_session* session, const char* path,
                                                 const char* options,
                                                 const tremula_layout* destination,
@@ -72,8 +74,11 @@ TREMULA_API const tremula_layout* tremula_weights_source(const tremula_weights* 
 TREMULA_API tremula_status tremula_weights_field(tremula_weights* weights, tremula_in_stream* in,
                                                  const char* name, int* field);
 /* Gets the field and applies the weights. data: this rank's buffer of `destination`, of TREMULA_F64 or
- * TREMULA_F32. TREMULA_MISMATCH: no rank of the producer has a source element that a weight needs;
- * the error text names the element. With `conserve`, collective over the session. */
+ * TREMULA_F32. TREMULA_MISMATCH: no rank of the producer has a source element that a weight or an
+ * integral needs, and the error text names the element; or the integral over the destination, by
+ * which positive and balanced_positive divide, is 0, and that over the source is not. With
+ * `conserve`, collective over the session: if the call fails on one rank, the ranks that got the
+ * field return TREMULA_PEER_LOST. */
 TREMULA_API tremula_status tremula_weights_get(tremula_weights* weights, tremula_in_stream* in,
                                                int field, tremula_type type, void* data,
                                                size_t bytes);
