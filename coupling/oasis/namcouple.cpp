@@ -248,7 +248,7 @@ private:
     const Line line = lines_.next("the grids of a field");
     const std::string where = lines_.where(line);
     std::size_t at = 0;
-    if (line.words.size() >= 6 && number_in(line.words[0])) {
+    if (number_in(line.words[0])) {
       entry.source_grid.nx = number_at(line, 0, where, "nx of the source");
       entry.source_grid.ny = number_at(line, 1, where, "ny of the source");
       entry.target_grid.nx = number_at(line, 2, where, "nx of the target");
@@ -256,8 +256,8 @@ private:
       at = 4;
     }
     if (line.words.size() < at + 2)
-      fail(fmt::format("{}: expected the names of two grids; found {} words", where,
-                       line.words.size()));
+      fail(fmt::format("{}: expected {}the names of two grids; found {} words", where,
+                       at > 0 ? "nx and ny of both grids, and " : "", line.words.size()));
     entry.source_grid.name = line.words[at++];
     entry.target_grid.name = line.words[at++];
     for (; at < line.words.size(); ++at) {

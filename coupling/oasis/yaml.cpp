@@ -58,11 +58,11 @@ Transformation transformation_of(const std::string& word, const std::string& whe
                   where, word));
 }
 
-Grid grid_of(const Keys& keys, const char* key) {
+Grid grid_of(const Keys& keys, const char* key, const std::string& where) {
   if (!keys.has(key)) return {};
   const auto extents = keys.get<std::vector<std::int64_t>>(key, "two numbers, nx and ny");
   if (extents.size() != 2 || extents[0] < 1 || extents[1] < 1)
-    fail(fmt::format("{}: expected two numbers above 0, nx and ny; found {}", key,
+    fail(fmt::format("{}: {}: expected two numbers above 0, nx and ny; found {}", where, key,
                      fmt::join(extents, ", ")));
   return {.name = {}, .nx = extents[0], .ny = extents[1]};
 }
@@ -88,8 +88,8 @@ Entry entry_of(const YAML::Node& node, int number, const std::string& file) {
   entry.transformation = transformation_of(
       keys.get<std::string>("transformation", "a word", std::string("instant")), where);
   entry.restart = keys.get<std::string>("restart", "a file", std::string());
-  entry.source_grid = grid_of(keys, "from_grid");
-  entry.target_grid = grid_of(keys, "to_grid");
+  entry.source_grid = grid_of(keys, "from_grid", where);
+  entry.target_grid = grid_of(keys, "to_grid", where);
   entry.mapping = keys.get<std::string>("mapping", "a file", std::string());
   constexpr const char* forms = "global, positive, balanced or balanced_positive";
   entry.conserve = keys.get<std::string>("conserve", forms, std::string());

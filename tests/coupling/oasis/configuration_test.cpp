@@ -336,6 +336,9 @@ TEST(OasisNamcouple, NamesTheLineOfAMistake) {
        "expected one source of the field SISUTESU; found SOSSTSST and TAUY"},
       {"$STRINGS", "$END", "expected $STRINGS; found none"},
       {"atmo toce LAG=-3600", "atmo", "expected the names of two grids; found 1 words"},
+      {"64 toce atmo LAG=+14400 SEQ=+2", "64 toce",
+       "line 30: expected nx and ny of both grids, and the names of two grids; found 5 words"},
+      {"149 128 64 toce", "149 toce", "line 30: expected nx of the target as word 3; found toce"},
   };
   for (const auto& row : rows)
     EXPECT_NE(error_of(replaced(complete, row.from, row.to)).find(row.words), std::string::npos)
@@ -405,7 +408,8 @@ TEST(OasisYaml, RefusesMistakes) {
       {"average", "mean", "expected instant, accumulate, average, min or max; found mean"},
       {"    restart: sst.nc\n", "",
        "expected a restart file, because the lag is 900 s; found none"},
-      {"[4, 3]", "[4]", "from_grid: expected two numbers above 0, nx and ny; found 4"},
+      {"[4, 3]", "[4]",
+       "tremula_oasis.yaml, field 1: from_grid: expected two numbers above 0, nx and ny; found 4"},
       {"lag: 900", "lag: 3601", "expected a lag above -3600 and at most 3600"},
       {"sequence: 2", "conserve: global", "found no MAPPING"},
       {"sequence: 2", "mapping: w.nc, conserve: all",
