@@ -14,7 +14,10 @@ namespace {
 
 int as_int(std::size_t count) {
   if (count > INT_MAX)
-    fail(fmt::format("a restart field: expected at most {} points; found {}", INT_MAX, count));
+    fail(
+        fmt::format("a text, a list or a restart field: expected at most {} elements in one call "
+                    "of MPI; found {}",
+                    INT_MAX, count));
   return static_cast<int>(count);
 }
 

@@ -198,7 +198,7 @@ void Coupler::open_groups(const std::vector<Member>& members) {
 }
 
 void Coupler::end_definitions() {
-  expect(State::defining, "before a second oasis_enddef");
+  if (state_ != State::defining) fail("expected one call of oasis_enddef; found a second one");
   state_ = State::running;
   if (is_idle()) return;
   open_groups(agreed());

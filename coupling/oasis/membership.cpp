@@ -14,8 +14,10 @@ namespace {
 
 /// Returns, as one line of text, the part of a definition that must be the same on all ranks.
 std::string line_of(const Definition& d) {
-  return fmt::format("variable {} ({}, {} in a bundle) on a partition with ig_size {}", d.name,
-                     d.is_out ? "out" : "in", d.bundle, d.global_size);
+  return fmt::format(
+      "variable {} ({}, {} in a bundle) on a partition {}", d.name, d.is_out ? "out" : "in",
+      d.bundle,
+      d.global_size > 0 ? fmt::format("with ig_size {}", d.global_size) : "without ig_size");
 }
 
 /// A definition, as made by the rank that broadcast it.
@@ -55,21 +57,22 @@ std::string difference(const Component& component, std::span<const KnownDefiniti
                        std::span<const Definition> mine, std::span<const std::int64_t> partitions) {
   const auto text = [&](const KnownDefinition& expected, const std::string& found) {
     return fmt::format(
-        "expected the same definitions on all ranks; rank {} has {}; found {} on rank {}; every "
-        "rank of the component that has points of a partition must make the same calls of "
-        "oasis_def_var for it",
-        expected.rank, expected.line, found, component.rank());
+        "expected the same definitions on all ranks; rank {} has {}; found {}; every rank of the "
+        "component that has points of a partition must make the same calls of oasis_def_var for it",
+        expected.rank, expected.line, found);
   };
   for (const KnownDefinition& known : all) {
     const auto own = std::ranges::find(mine, known.name, &Definition::name);
     if (own != mine.end()) {
-      if (line_of(*own) != known.line) return text(known, line_of(*own));
+      if (line_of(*own) != known.line)
+        return text(known, fmt::format("{} on rank {}", line_of(*own), component.rank()));
       continue;
     }
     const auto partition = static_cast<std::size_t>(known.partition - 1);
     if (partition < partitions.size() && partitions[partition] > 0)
-      return text(known, fmt::format("nothing, and {} points in partition {},",
-                                     partitions[partition], partition + 1));
+      return text(known, fmt::format("no such definition on rank {}, which has {} points in "
+                                     "partition {}",
+                                     component.rank(), partitions[partition], partition + 1));
   }
   return {};
 }

@@ -81,14 +81,17 @@ TEST_F(OasisMisuse, EndsInAnErrorWithAText) {
       {"var_twice", 1, "variable SST: expected one call of oasis_def_var; found a second one"},
       {"ranks_differ", 2,
        "expected the same definitions on all ranks; rank 1 has variable HEAT (in, 1 in a bundle) "
-       "on a partition with ig_size 0; found nothing, and 6 points in partition 1, on rank 0"},
+       "on a partition without ig_size; found no such definition on rank 0, which has 6 points in "
+       "partition 1"},
       {"bundle_differs", 2,
        "expected the same definitions on all ranks; rank 0 has variable SST (out, 1 in a bundle) "
-       "on a partition with ig_size 0; found variable SST (out, 2 in a bundle)"},
+       "on a partition without ig_size; found variable SST (out, 2 in a bundle) on a partition "
+       "without ig_size on rank 1"},
       {"to_itself", 1, "field SST->COPY from a component to itself is not supported"},
       {"before_enddef", 1, "oasis_put: expected the call between oasis_enddef and oasis_terminate"},
       {"terminate_twice", 1,
        "oasis_terminate: expected the call between oasis_init_comp and oasis_terminate"},
+      {"enddef_twice", 1, "oasis_enddef: expected one call of oasis_enddef; found a second one"},
       {"late_var", 1,
        "oasis_def_var: expected the call before oasis_enddef; found it after oasis_enddef"},
       {"array", 1,

@@ -76,6 +76,8 @@ program oasis_misuse
 
   call oasis_enddef(ierr)
   select case (what)
+  case ('enddef_twice')
+    call oasis_enddef(ierr)
   case ('late_var')
     call oasis_def_var(var_b, 'HEAT', part, [1, 1], OASIS_In, OASIS_Real, ierr)
   case ('array')
