@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! How a global array is distributed over the ranks of a group. Dimensions, indices and element numbers count from 1,
-! ranks from 0 as in MPI. Dimension 1 is the fastest in memory, as in any Fortran array, so that two Fortran jobs
-! exchange arrays without transposing them.
+! ranks from 0 as in MPI. In layouts made by block, dimension 1 is the fastest in memory, as in any Fortran array, so
+! that two Fortran jobs exchange arrays without transposing them; see also parse and boxes.
 module tremula_layouts
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64

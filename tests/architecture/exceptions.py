@@ -151,7 +151,7 @@ LONG_LINES = {
     "bindings/fortran/tremula_errors.f90": 1,
     "bindings/fortran/tremula_layouts.f90": 5,
     "bindings/fortran/tremula_mpi.F90.in": 1,
-    "bindings/fortran/tremula_streams.f90.in": 8,
+    "bindings/fortran/tremula_streams.f90.in": 6,
     "bindings/python/tremula/arrays.py": 1,
     "bindings/python/tremula/memory.py": 1,
     "bindings/python/tremula/streams/asynchronous.py": 1,

@@ -43,7 +43,7 @@ TEST(Fortran, RefusesMisuseWithAText) {
         "a stream that is not open: out: expected a pointer; found NULL", "an unknown option: ",
         "an origin without a whole: field value: expected both origin and whole",
         "extents of one dimension: local: expected extents with room for 2 numbers",
-        "an origin of one dimension: field value: expected an origin and a whole of 2 numbers",
+        "an origin of one dimension: field value: expected origin and whole with 2 numbers each",
         "a change of one dimension: change: expected extents of 2 numbers",
         "another kind: field value: expected an array of f64; found one of f32",
         "a section with gaps: field value: expected a contiguous array", "a part of the buffer: ",
