@@ -57,7 +57,8 @@ public:
   /// Returns the coupling periods of a variable, one for each entry that contains it.
   std::vector<int> periods(int variable) const;
   void terminate();
-  /// Writes a warning to standard error, on rank 0 of the component only if all ranks have it.
+  /// Writes a warning to standard error. If all ranks have the same warning, only rank 0 of the
+  /// component writes it.
   void warn(std::string_view warning, bool is_on_all_ranks) const;
 
 private:

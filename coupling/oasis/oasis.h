@@ -45,8 +45,8 @@ TREMULA_OASIS_API int tremula_oasis_periods(void* coupler, int variable, int* pe
                                             int* count, char* text, int room);
 /* Frees the coupler, unless the call fails. */
 TREMULA_OASIS_API int tremula_oasis_terminate(void* coupler, char* text, int room);
-/* Writes a warning to standard error: if is_on_all_ranks is not 0, only on rank 0 of the component.
- * coupler may be NULL. */
+/* Writes a warning to standard error. If is_on_all_ranks is not 0, only rank 0 of the component
+ * writes it. coupler may be NULL. */
 TREMULA_OASIS_API void tremula_oasis_warn(void* coupler, int is_on_all_ranks, const char* message);
 /* Writes the component, the rank, the call and the message to standard error, and ends the job.
  * coupler may be NULL. */

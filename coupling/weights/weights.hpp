@@ -46,7 +46,8 @@ private:
   struct FreeLayout {
     void operator()(tremula_layout* layout) const noexcept { tremula_layout_free(layout); }
   };
-  /// The area with which an element of one of the grids enters the integral over that grid.
+  /// The area of an element of one of the grids, which is its weight in the integral over that
+  /// grid.
   struct Area {
     std::int64_t place = 0;  ///< place of the element in the points or in the buffer
     double area = 0;
