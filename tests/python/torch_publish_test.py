@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests tensors that the ranks of a writer publish together: different names, equal copies, tiles, many small
 tensors."""
+import itertools
 import multiprocessing
 import os
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ import tremula.torch as tt
 import torch_support
 from support import run
 from tremula.torch.declared import named
+from tremula.torch.follow import Follower
 
 torch.set_num_threads(1)
 
@@ -385,6 +388,17 @@ class Loss(unittest.TestCase):
             is_first_dead.value = 1
             jobs.join(producer)
             jobs.kill(second)
+
+
+class Limits(unittest.TestCase):
+    def test_limit_of_an_update_is_equal_on_all_ranks(self):
+        """A limit from which the time since the call is subtracted would differ between ranks, and with it the number
+        of their collective calls."""
+        reader, limits = object.__new__(Follower), []
+        reader._begin = lambda limit: limits.append(limit) or tremula.StepStatus.NOT_READY
+        with mock.patch("time.monotonic", itertools.count(step=0.1).__next__):
+            self.assertIsNone(reader.update(0.4))
+        self.assertEqual(limits, [0.4])
 
 
 class Rounding(unittest.TestCase):

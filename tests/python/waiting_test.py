@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests waits: Ctrl-C, time limits, steps between tasks of asyncio, steps that a thread gets in advance."""
 import asyncio
+import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -255,6 +257,47 @@ class WaitingTest(unittest.TestCase):
                 out.give_up()
 
         support.run(("group", 3, work), options={"timeout": 3})
+
+    def test_ranks_with_other_clocks_wait_in_equal_calls(self):
+        """Until a stream is linked its calls are collective: on no rank may their number depend on the clock."""
+        from tremula.streams import asynchronous
+        from tremula.streams.stream import Stream
+
+        def calls(step, work, is_linked=False):
+            """Returns the lengths of the calls that `work` makes while the clock moves on by `step` whenever it is
+            read."""
+            limits = dict(_timeout=1.0, _step_timeout=0.5, _is_interruptible=True, rank=0)
+            stream, made = Stream(types.SimpleNamespace(**limits), "never", None, {}), []
+            stream._is_linked = is_linked
+            stream._within = lambda _, seconds: made.append(seconds) or StepStatus.NOT_READY
+            stream._is_offered = lambda: False
+            stream.begin_step = stream._wait
+
+            async def sleep(_):
+                pass
+
+            with mock.patch("time.monotonic", itertools.count(step=step).__next__), mock.patch("asyncio.sleep", sleep):
+                with contextlib.suppress(tremula.TimedOut):
+                    found = work(stream)
+                    return made, found
+            return made, "timed out"
+
+        def send(stream):
+            return asynchronous.begin_step(stream).send(None)
+
+        for what, is_linked, work in (
+            ("a limit", False, lambda stream: stream._wait(0.25)),
+            ("a limit", True, lambda stream: stream._wait(0.25)),
+            ("a thread", False, lambda stream: stream._wait(None, lambda: False)),
+            ("a thread", True, lambda stream: stream._wait(None, lambda: False)),
+            ("an event loop", False, send),
+        ):
+            with self.subTest(what=what, is_linked=is_linked):
+                fast, slow = calls(0.001, work, is_linked), calls(20, work, is_linked)
+                self.assertEqual(fast, slow)
+                self.assertGreater(len(fast[0]), 2)
+        self.assertEqual(calls(1, lambda stream: stream._wait(0)), ([0], StepStatus.NOT_READY))
+        self.assertEqual(calls(1, lambda stream: stream._wait(-1)), ([0], StepStatus.NOT_READY))
 
     def test_limits_come_from_the_environment_and_the_file(self):
         from tremula.values.options import seconds_of

@@ -20,17 +20,15 @@ LONGEST_PAUSE = 0.005
 
 async def begin_step(stream: InStream) -> StepStatus:
     """Like InStream.begin_step, but other tasks run while it waits."""
-    start, pause = time.monotonic(), 0.0
+    start, waited, pause = time.monotonic(), 0.0, 0.0
     while True:
-        if stream._is_linked:
-            status = stream.begin_step(0)
-            most = stream._most()
-        else:
-            status = stream.begin_step(LINK_SECONDS)
-            most = stream.session._timeout
+        status = stream.begin_step(0 if stream._is_linked else LINK_SECONDS)
         if status is not StepStatus.NOT_READY:
             return status
-        waited = time.monotonic() - start
+        if stream._is_linked:
+            waited, most = time.monotonic() - start, stream._most()
+        else:  # the calls are collective: all ranks count the same ones and so stop after the same one
+            waited, most = waited + LINK_SECONDS + pause, stream.session._timeout
         if waited >= most:
             raise TimedOut(
                 f"stream '{stream.name}': waited {waited:.3g} s for {stream._side}; timeout and step_timeout set the limit"

@@ -6,7 +6,6 @@ import ctypes
 import enum
 import math
 import os
-import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -153,28 +152,30 @@ class Stream:
         :param is_left: called between slices; if it returns True, the result is NOT_READY
         :return: the status of the C interface, even if the call has failed
         """
-        start, turns = time.monotonic(), 0
-        piece = 0.1 if self.session._is_interruptible or is_left is not None else math.inf
+        # A call may be collective, so all ranks must make the same number of them, which the clock would not ensure.
+        piece, turns, most = 0.1 if self.session._is_interruptible or is_left is not None else math.inf, 0, math.inf
+        if timeout is not None and timeout != math.inf:
+            most = max(1, math.ceil(timeout / piece))
+            piece = max(0.0, timeout / most)
         limit, is_explained = self.session._timeout, False
         while True:
-            left = math.inf if timeout is None else max(0.0, timeout - (time.monotonic() - start))
-            status: int = self._within(self._handle, min(piece, left))
+            status: int = self._within(self._handle, piece)
             if raised:
                 raise_pending()
-            if status != _c.NOT_READY or left == 0 or (timeout is not None and timeout <= 0):
-                return status
             turns += 1
+            if status != _c.NOT_READY or turns == most:
+                return status
             if is_left is not None and is_left():
                 return status
             if timeout is not None:
                 continue
-            if not self._is_linked:  # all ranks count the same turns and so stop after the same one
+            if not self._is_linked:
                 if turns * piece < limit:
                     continue
                 if is_explained or not self._is_offered():
                     raise TimedOut(self._timeout_text(limit))
                 is_explained, limit = True, self.session._step_timeout
-            elif time.monotonic() - start >= self._most():
+            elif turns * piece >= self._most():
                 raise TimedOut(
                     f"stream '{self.name}': waited {self._most():g} s for {self._side}; check whether it is stuck; "
                     f"step_timeout sets how long a step may take"

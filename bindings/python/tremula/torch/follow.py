@@ -131,15 +131,13 @@ class Follower:
         In all these cases the tensors keep the version that they held, unless buffers="direct".
         """
         until = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            status = self._begin(left)
-            if status is tremula.StepStatus.OK:
-                break
+        status = self._begin(timeout)  # the same on all ranks, as the time that is left would not be
+        while status is not tremula.StepStatus.OK:
             if status is tremula.StepStatus.NOT_READY:
                 return None
             if status is tremula.StepStatus.END_OF_STREAM:
                 raise EOFError(f"stream '{self.name}': the writer has ended it; the newest version is {self.number}")
+            status = self._begin(None if until is None else max(0.0, until - time.monotonic()))  # in a new epoch
         number, attributes = self._in.number, dict(self._in.current.attributes)
         if self._buffers == "direct":
             self.is_whole = False
