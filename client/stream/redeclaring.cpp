@@ -147,15 +147,16 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
   };
   DeclaredFields next = asked_.empty() ? fields_ : asked_.back();
   const auto declare = [&] {
-    if (links.size() != 1 || copy_ || asked_time_)
+    if (is_relabeled_ || links.size() != 1 || copy_ || asked_time_)
       throw Error(
           Errc::unsupported,
           fmt::format("stream '{}': expected redeclare on a stream of one producer group, whose "
-                      "steps are all taken in turn and not served to others; found {}",
+                      "steps are taken in turn, not relabeled and not served to others; found {}",
                       name(),
-                      links.size() != 1 ? fmt::format("{} producer groups", links.size())
-                      : copy_           ? "that it is served (serve)"
-                                        : "steps that are requested by their time"));
+                      is_relabeled_       ? "relabel: leave it out"
+                      : links.size() != 1 ? fmt::format("{} producer groups", links.size())
+                      : copy_             ? "that it is served (serve)"
+                                          : "steps that are requested by their time"));
     next.redeclare(layouts);
   };
   unless_ended([&] {

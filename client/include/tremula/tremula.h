@@ -636,9 +636,10 @@ TREMULA_API tremula_status tremula_in_time(const tremula_in_stream* in, int64_t*
  * they do not, see tremula_out_attribute. */
 TREMULA_API tremula_status tremula_in_attributes(const tremula_in_stream* in, int of,
                                                  tremula_attributes** attributes);
-/* Gives the layout of a field's array, which the caller frees: as declared or, if its extent changes with
- * every step (`*` in the shape), that of the step, between begin_step and end_step. Its
- * tremula_layout_local describes the buffer that tremula_in_get fills. Does not wait for other ranks. */
+/* Gives the layout of a field's array, which the caller frees: as declared, relabeled or redeclared or, if its
+ * extent changes with every step (`*` in the shape), that of the step, between begin_step and end_step. Its
+ * tremula_layout_local describes the buffer that tremula_in_get fills on the rank of that number, also after
+ * tremula_in_relabel. Does not wait for other ranks. */
 TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int field,
                                              tremula_layout** layout);
 /* Gives `count` fields new layouts of the same shapes, e.g. when the work is redistributed. fields[i] gets
@@ -649,9 +650,9 @@ TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int fi
  * that step before this group has got it, as it must with queue_depth 0; otherwise the calls fail with
  * TREMULA_DEADLOCK. For each step, tremula_in_redeclarations gives the number of calls that apply to it, and
  * tremula_in_layout gives its layouts. The stream continues, even after the server has been restarted. Not
- * available for a stream of several producer groups, for a state, or with steps that are requested by time.
- * Refused arguments leave the stream as it was. Waits for the server, but not for the producer: if the
- * producer has ended the stream or is lost, the next begin_step reports it.
+ * available for a stream of several producer groups, for a state, with steps that are requested by time, or
+ * after tremula_in_relabel. Refused arguments leave the stream as it was. Waits for the server, but not for the
+ * producer: if the producer has ended the stream or is lost, the next begin_step reports it.
  * Collective: all ranks name the same fields, each rank with its own lists where ranks list their elements. */
 TREMULA_API tremula_status tremula_in_redeclare(tremula_in_stream* in, int count, const int* fields,
                                                 const tremula_layout* const* layouts);

@@ -930,8 +930,8 @@ public:
   }
   /// Returns the attributes of the step, between begin_step and end_step.
   Attributes step_attributes() const { return attributes_of(TREMULA_OF_STEP); }
-  /// Returns a copy of the layout of the field's array: as declared or, if its extent changes with every step, that of
-  /// the step. See tremula_in_layout.
+  /// Returns a copy of the layout of the field's array: as declared, relabeled or redeclared or, if its
+  /// extent changes with every step, that of the step. See tremula_in_layout.
   template <class T>
   Layout layout(Field<T> field) const {
     tremula_layout* handle = nullptr;

@@ -210,7 +210,7 @@ void expect_has(const std::string& text, const std::string& part) {
 TEST(InRelabeling, IsBetweenTheLastFieldAndTheFirstStep) {
   World world;
   give_hosts(world);
-  world.start("producer", 4, [](Session& s) { produce(s); });
+  world.start("producer", 4, [](Session& s) { produce(s, 2); });
   world.start("consumer", 4, [](Session& s) {
     InStream in(s, "s");
     const auto relabel = [&] { in.relabel(); };
@@ -224,6 +224,11 @@ TEST(InRelabeling, IsBetweenTheLastFieldAndTheFirstStep) {
     ASSERT_TRUE(in.begin_step());
     expect_has(error_of(relabel, Errc::invalid_argument),
                "stream 's': expected relabel before the first begin_step of any stream");
+    in.end_step();
+    const std::pair<int, Layout> again{0, Layout::parse(rows)};
+    expect_has(error_of([&] { in.redeclare(std::span(&again, 1)); }, Errc::unsupported),
+               "not relabeled and not served to others; found relabel: leave it out");
+    ASSERT_TRUE(in.begin_step());
     in.end_step();
     in.close();
   });
