@@ -72,6 +72,13 @@ class ArraysTest(unittest.TestCase):
         self.assertEqual(self.taken(self.ghosts, owned)[0], owned.ctypes.data - 7 * 8)
         self.assertEqual(tremula.empty(self.ghosts, 0, ghost=True).shape, (5, 6))
 
+    def test_array_of_a_stale_box_is_refused(self):
+        box = Layout.of_boxes((8, 8), 1, [[0, 0]], [[6, 6]], is_partial=True)
+        self.taken(box, np.zeros((6, 6)))
+        box._list_shape = (4, 4)  # the shape of a box that the rank listed earlier
+        with self.assertRaisesRegex(tremula.InvalidArgument, r"found shape \(4, 4\)"):
+            self.taken(box, np.zeros((4, 4)))
+
     def test_view_whose_buffer_ends_early_is_refused(self):
         short = np.zeros(240 // 8 - 1)
         view = np.lib.stride_tricks.as_strided(short[7:], (3, 4), (48, 8))

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests streams between two jobs in Python: every element of every step carries its number, in all layouts and
 types."""
+import contextlib
+import multiprocessing
 import unittest
 from unittest import mock
 
 import numpy as np
 import support
 import tremula
-from tremula import Layout
+from tremula import Layout, _c
+from tremula._library import lib
 
 SHAPE = (24, 18)
 ELEMENTS = np.arange(SHAPE[0] * SHAPE[1]).reshape(SHAPE)
@@ -502,6 +505,58 @@ class StreamsTest(unittest.TestCase):
         _, got = support.run(("producer", 2, produce), ("consumer", 2, consume))
         self.assertEqual(got[0], got[1])
         self.assertEqual((got[0][:2], got[0][-1]), ([0, 0], 1))
+
+    def test_redeclared_arrays_are_checked_anew(self):
+        """The new layout of a field is the one that was given, with its box and its changing extent, also if the call
+        fails because no answer comes, and takes effect all the same."""
+        for is_answered in (True, False):
+            with self.subTest(is_answered=is_answered):
+                self.redeclare_a_box_and_rows(is_answered)
+
+    def redeclare_a_box_and_rows(self, is_answered):
+        whole = np.arange(64.0).reshape(8, 8)
+
+        def rows_of(number):
+            return np.arange(3.0 * (2 + number % 3)).reshape(-1, 3)
+
+        def produce(session):
+            with session.out_stream("other", queue_depth=0) as out:
+                box = out.field("box", "f64", Layout.block((8, 8), (1, 1)))
+                rows = out.field("rows", "f64", Layout("shape=*x3 grid=1x1"))
+                number = 0
+                while not is_over.is_set():
+                    with out.step() as step:
+                        step[box], step[rows] = whole, rows_of(number)
+                    number += 1
+
+        def box_of(side):
+            return Layout.of_boxes((8, 8), 2, [[0, 0]], [[side, side]], is_partial=True, has_copies=True)
+
+        def consume(session):
+            by_row, by_column = Layout("shape=*x3 grid=2x1"), Layout("shape=*x3 grid=1x2")
+            redeclare, answer = lib.tremula_in_redeclare, _c.OK if is_answered else _c.TIMED_OUT
+            with session.in_stream("other") as stream:
+                box, rows = stream.field("box", "f64", box_of(4)), stream.field("rows", "f64", by_row)
+                held = 0
+                for step in stream:
+                    held += step.redeclarations
+                    side, other = (6, 4) if held else (4, 6)
+                    assert rows.layout == (by_column if held else by_row) and box.layout == box_of(side)
+                    with self.assertRaisesRegex(tremula.InvalidArgument, f"found shape .{other}, {other}."):
+                        step.get(box, np.zeros((other, other)))
+                    np.testing.assert_array_equal(step.get(box, np.zeros((side, side))), whole[:side, :side])
+                    mine = indices_of(stream.layout(rows), session.rank)
+                    np.testing.assert_array_equal(step[rows], rows_of(step.number)[np.ix_(*mine)])
+                    step.end()
+                    if step.number == 1:
+                        with mock.patch.object(lib, "tremula_in_redeclare", lambda *given: redeclare(*given) or answer):
+                            with contextlib.nullcontext() if is_answered else self.assertRaises(tremula.TimedOut):
+                                stream.redeclare({box: box_of(6), rows: by_column})
+                    if held == 3:
+                        is_over.set()
+
+        is_over = multiprocessing.get_context("fork").Event()
+        support.run(("producer", 1, produce), ("consumer", 2, consume))
 
     def test_relabel_returns_the_part_to_take(self):
         def produce(session):

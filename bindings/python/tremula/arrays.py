@@ -142,7 +142,7 @@ class Target:
         local = self.local
         if len(found.shape) == 1:
             return found.shape[0] == local.allocated and _is_contiguous(found, "C")
-        if found.shape == self._list_shape:
+        if found.shape == self._list_shape and int(np.prod(found.shape, dtype=np.int64)) == local.allocated:
             return _is_contiguous(found, "C")
         return found.shape == local.buffer_shape and _is_contiguous(found, self.order)
 

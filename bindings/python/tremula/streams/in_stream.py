@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -49,22 +50,13 @@ class InStream(Stream):
         self._restart_timeout = seconds_of("restart_timeout", {"restart_timeout": 0.0, **options})
         self._is_in_step = self._has_new_epoch = False
         self._is_cut_short = False  # whether the step was cut short, so that begin_step is the next call
-        self._calls = self._seen_calls = 0  # calls to redeclare: all, and those in effect for the step begun last
+        self._asked: deque[dict[Field, Layout]] = deque()  # by calls to redeclare, and not in effect yet
+        self._seen_calls = 0  # calls to redeclare that are in effect for the step begun last
         self._steps = self.epoch = 0  # how many steps, and how many epochs after the first, have begun
 
     def field(
-        self,
-        name: str,
-        dtype: Any = None,
-        layout: Layout | None = None,
-        *,
-        axes: Any = None,
-        alpha: complex = 1,
-        beta: complex = 0,
-        conjugate: bool = False,
-        extents: Any = None,
-        from_origin: Any = None,
-        to_origin: Any = None,
+        self, name: str, dtype: Any = None, layout: Layout | None = None, *, axes: Any = None, alpha: complex = 1,
+        beta: complex = 0, conjugate: bool = False, extents: Any = None, from_origin: Any = None, to_origin: Any = None
     ) -> Field:
         """Requests a field in a layout of this group. Collective. Elements are converted if the type differs from the
         producer's; the other parameters change them on the way, array = alpha * op(field) + beta * array, as described
@@ -112,7 +104,7 @@ class InStream(Stream):
             self._is_in_step = self._is_linked = True
             self._is_cut_short = False
             self._steps += 1
-            if self._calls != self._seen_calls:
+            if self._asked:
                 self._place_again()
         elif status < 0:
             self._fail(status)
@@ -225,12 +217,12 @@ class InStream(Stream):
             if status is StepStatus.OK:
                 yield InStep(self)
 
-    def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
+    def prefetch(self, depth: int = 2) -> Prefetch:
         """Returns an iterator whose steps a thread prefetches, at most `depth` ahead. During the loop, the session
         belongs to that thread: other streams need a session of their own. See tremula.streams.prefetch.Prefetch."""
         from .prefetch import Prefetch
 
-        return Prefetch(self, depth, **options)
+        return Prefetch(self, depth)
 
     @property
     def number(self) -> int:
@@ -257,16 +249,19 @@ class InStream(Stream):
         return taken(handle)
 
     def layout(self, field: Field | str) -> Layout:
-        """Returns a field's layout: as declared or, if its extent changes with every step, as in the current step."""
+        """Returns a field's layout: as declared, relabeled or redeclared or, if its extent changes with every step, as
+        the current step has it. This rank takes .local(session.rank) of it, also after relabel."""
         handle, declared = ctypes.c_void_p(), self._number_of(field)
         self._check(lib.tremula_in_layout(self._handle, declared.number, ctypes.byref(handle)))
         return Layout._of(handle, declared.layout)
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields new layouts of the same shapes, beginning with a later step: Field.layout and
-        step.redeclarations show which step. Call it between two steps, after the first has ended. Collective."""
-        self._redeclared(layouts)
-        self._calls += 1
+        step.redeclarations show which step. Call it between two steps, but not after relabel. Collective."""
+        given, status = self._redeclared(layouts)
+        if status in (_c.OK, _c.TIMED_OUT, _c.NO_SERVER, _c.INTERRUPTED):  # without an answer it may hold all the same
+            self._asked.append(given)
+        self._check(status)
 
     @property
     def redeclarations(self) -> int:
@@ -275,12 +270,17 @@ class InStream(Stream):
         return found.value
 
     def _place_again(self) -> None:
-        held = self.redeclarations
-        if held == self._seen_calls:
-            return
-        self._seen_calls = held
-        for field in self.fields:
-            field.place(self.layout(field), self._label)
+        calls, self._seen_calls = self._seen_calls, self.redeclarations
+        given: dict[Field, Layout] = {}
+        for _ in range(self._seen_calls - calls):
+            given.update(self._asked.popleft() if self._asked else {})
+        for field in self.fields if self._seen_calls > calls else ():
+            layout = given.get(field, field.layout)
+            if layout.changing is None:  # otherwise the library knows only the layout of the step
+                found = self.layout(field)
+                is_held = (found.text, found.local(self._label)) == (layout.text, layout.local(self._label))
+                layout = layout if is_held else found  # a call that has failed does not hold
+            field.place(layout, self._label)
 
     def _most(self) -> float:
         return max(self.session._step_timeout, self._restart_timeout)

@@ -186,17 +186,17 @@ class OutStream(Stream):
 
         :raises InvalidArgument: a step is in progress, or the stream is closed
         """
-        # All ranks must make the same number of calls.
         turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1
-        for _ in range(turns):
+        for _ in range(turns):  # the same number on all ranks
             self._check(lib.tremula_out_serve(self._handle, seconds / turns))
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields new layouts of the same shapes, beginning with the next step. Collective; waits until consumers
         have taken all steps and wait for the next one."""
-        fields = self._redeclared(layouts)
-        for field, layout in zip(fields, layouts.values()):
+        given, status = self._redeclared(layouts)
+        for field, layout in given.items() if status == _c.OK else ():
             field.place(layout, self._label)
+        self._check(status)
 
     def _timeout_text(self, seconds: float) -> str:
         least = self._options.get("wait_for_consumers", 1)

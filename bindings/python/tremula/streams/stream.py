@@ -251,14 +251,14 @@ class Stream:
         self._check_open()
         return peers_of(self._function("peers"), self._handle)
 
-    def _redeclared(self, layouts: Mapping[Field, Layout]) -> list[Field]:
-        """Passes the new layouts to the library and returns the fields."""
+    def _redeclared(self, layouts: Mapping[Field, Layout]) -> tuple[dict[Field, Layout], int]:
+        """Passes the new layouts to the library. Returns them by field, and the status of the call."""
         fields = [self._number_of(field) for field in layouts]
         numbers = (ctypes.c_int * len(fields))(*(field.number for field in fields))
         given = [checked_layout(layout, f"stream '{self.name}', redeclare") for layout in layouts.values()]
         handles = (ctypes.c_void_p * len(fields))(*(layout._handle for layout in given))
-        self._check(self._function("redeclare")(self._handle, len(fields), numbers, handles))
-        return fields
+        status: int = self._function("redeclare")(self._handle, len(fields), numbers, handles)
+        return dict(zip(fields, given)), status
 
     def _function(self, name: str) -> Any:
         return getattr(lib, f"tremula_{self._name}_{name}")

@@ -38,7 +38,8 @@ class Layout:
     def _of(cls, handle: ctypes.c_void_p, like: Layout | None = None) -> Layout:  # with the list of `like`
         self = object.__new__(cls)
         self._handle, self._locals = handle.value, {}
-        self._lists, self._list_shape = (b"", None) if like is None else (like._lists, like._list_shape)
+        is_like = like is not None and " lists=" in self.text
+        self._lists, self._list_shape = (like._lists, like._list_shape) if like and is_like else (b"", None)
         return self
 
     def __del__(self) -> None:
@@ -214,10 +215,8 @@ class Layout:
         return values[0] if values else ""
 
     def local(self, rank: int) -> Local:
-        """Returns how `rank` stores its part. If ranks list what they own, `rank` must be the one that made the layout.
-
-        :raises InvalidArgument: there is no such rank
-        """
+        """Returns how `rank` stores its part, which is empty if the layout gives it none. Where ranks list what they
+        own, it is the part of the rank that made the layout, whatever `rank` is."""
         found = self._locals.get(rank)
         if found is None:
             n = self.dimensions
