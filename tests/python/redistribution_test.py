@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Redistributes arrays inside one MPI job in Python."""
+import contextlib
+import gc
 import os
 import sys
 import tempfile
 import unittest
+import weakref
 from unittest import mock
 
+import numpy as np
 import support
 import tremula
-from tremula import Layout, Update, _library
+from tremula import Layout, Update, _c, _library, redistribution
 
 
 class RedistributionTest(unittest.TestCase):
@@ -18,6 +22,28 @@ class RedistributionTest(unittest.TestCase):
                 output = support.finished(job)
             for rank in range(ranks):
                 self.assertIn(f"rank {rank}: redistributed", output)
+
+    def test_buffers_of_a_failed_call_are_kept(self):
+        """MPI may write to them until MPI_Finalize, except after errors that all ranks find before anything moves."""
+        line = Layout.block((8,), (1,))
+        plan = object.__new__(redistribution.Redistribution)
+        plan._handle, plan._ends = 1, [redistribution._Ends(Update(line, line), 0, "array 0")]
+        comm = mock.Mock()
+        comm.Get_rank.return_value = 0
+        for status in (_c.OK, _c.INVALID_ARGUMENT, _c.MISMATCH, _c.TIMED_OUT, _c.TRANSPORT, _c.PEER_LOST):
+            for move in (plan, lambda *both: redistribution.redistribute(comm, Update(line, line), *both)):
+                fake = mock.Mock()
+                fake.tremula_redistribution_run.return_value = fake.tremula_redistribute.return_value = status
+                arrays = [np.zeros(8), np.zeros(8)]
+                alive = [weakref.ref(array) for array in arrays]
+                with mock.patch.multiple(redistribution, mpi_lib=fake, communicator=lambda _: None):
+                    with contextlib.nullcontext() if status == _c.OK else self.assertRaises(tremula.Error):
+                        move(*arrays)
+                del arrays, fake
+                gc.collect()
+                is_kept = status not in (_c.OK, _c.INVALID_ARGUMENT, _c.MISMATCH)
+                self.assertEqual([ref() is not None for ref in alive], [is_kept] * 2, status)
+        plan._handle = None
 
     def test_missing_mpi_library_is_named(self):
         library = os.path.realpath(_library.mpi_lib.path)

@@ -31,6 +31,16 @@ class RedistributionStatistics:
     plan_seconds: float
 
 
+#: Buffers of calls that have failed, to which MPI may write until MPI_Finalize, and the objects that keep them alive.
+_kept: list[Any] = []
+
+
+def _check(status: int, found: Any) -> None:
+    if status < 0 and status not in (_c.INVALID_ARGUMENT, _c.MISMATCH):
+        _kept.append(found)
+    check(status)
+
+
 class _Ends:
     """The local buffers of one array, on both sides."""
 
@@ -76,6 +86,8 @@ class Redistribution:
             arrays each
         :raises InvalidArgument: a buffer cannot be used; `to` is unchanged
         :raises Mismatch: a rank that sends to this one has refused its own buffers; `to` is undefined
+        :raises Error: of another kind: `from_` and `to` stay allocated until the process ends, because MPI may still
+            write to them
         """
         if self._handle is None:
             raise InvalidArgument("redistribution: expected an open one, found a closed one: make a new one")
@@ -87,15 +99,14 @@ class Redistribution:
             raise
         pointers = ctypes.c_void_p * count
         sizes = ctypes.c_size_t * count
-        check(
-            mpi_lib.tremula_redistribution_run(
-                self._handle,
-                pointers(*(f[0] for f in found)),
-                sizes(*(f[1] for f in found)),
-                pointers(*(f[2] for f in found)),
-                sizes(*(f[3] for f in found)),
-            )
+        status = mpi_lib.tremula_redistribution_run(
+            self._handle,
+            pointers(*(f[0] for f in found)),
+            sizes(*(f[1] for f in found)),
+            pointers(*(f[2] for f in found)),
+            sizes(*(f[3] for f in found)),
         )
+        _check(status, found)
 
     def _located(self, from_: Any, to: Any) -> list[tuple[int, int, int, int, Any]]:
         """Returns the addresses of the buffers of all arrays."""
@@ -141,7 +152,7 @@ def redistribute(comm: Any, update: Update, from_: Any, to: Any) -> None:
     except BaseException:  # take part nevertheless, so that no other rank waits for this one
         mpi_lib.tremula_redistribute(communicator(comm), struct, None, 0, None, 0)
         raise
-    check(mpi_lib.tremula_redistribute(communicator(comm), struct, *found[:4]))
+    _check(mpi_lib.tremula_redistribute(communicator(comm), struct, *found[:4]), found)
 
 
 @dataclass(frozen=True)

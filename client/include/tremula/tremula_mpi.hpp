@@ -68,7 +68,8 @@ public:
   /// Moves all arrays.
   /// @param from, to  one buffer for each array, in the order of the arrays
   /// @throws Error TREMULA_INVALID_ARGUMENT for a buffer that cannot be used; `to` is then unchanged. The ranks to
-  /// which this rank sends get TREMULA_MISMATCH, and their `to` is undefined
+  /// which this rank sends get TREMULA_MISMATCH, and their `to` is undefined. After any other error `from` and
+  /// `to` must stay allocated until MPI_Finalize
   void operator()(const std::vector<std::span<const std::byte>>& from,
                   const std::vector<std::span<std::byte>>& to) {
     if (from.size() != count_ || to.size() != count_)
@@ -113,7 +114,8 @@ private:
 /// @param from, to  the whole local buffers of this rank in the two layouts
 /// @throws Error TREMULA_INVALID_ARGUMENT for a buffer of another size; `to` is then unchanged. The ranks to which
 /// this rank sends get TREMULA_MISMATCH, and their `to` is undefined. TREMULA_MISMATCH also if ranks pass different
-/// layouts; TREMULA_TIMED_OUT if a rank does not call within `step_timeout`
+/// layouts; TREMULA_TIMED_OUT if a rank does not call within `step_timeout`. After any error except
+/// TREMULA_INVALID_ARGUMENT and TREMULA_MISMATCH, `from` and `to` must stay allocated until MPI_Finalize
 template <detail::Elements From, detail::WritableElements To>
 void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
                   const From& from, To&& to, const Update& update = {}) {
