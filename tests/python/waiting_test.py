@@ -2,6 +2,7 @@
 """Tests waits: Ctrl-C, time limits, steps between tasks of asyncio, steps that a thread gets in advance."""
 import asyncio
 import contextlib
+import gc
 import itertools
 import multiprocessing
 import os
@@ -11,12 +12,16 @@ import threading
 import time
 import types
 import unittest
+import weakref
 from unittest import mock
 
 import numpy as np
 import support
 import tremula
-from tremula import Layout, StepStatus
+from tremula import Layout, StepStatus, _library, element_type
+from tremula.streams.in_stream import InStream
+from tremula.streams.out_stream import OutStream
+from tremula.streams.stream import Field
 
 LINE = Layout.block((8,), (1,))
 
@@ -211,6 +216,69 @@ class WaitingTest(unittest.TestCase):
                     next(stream)
 
         support.run(("consumer", 1, consume))
+
+    def test_two_exceptions_of_handlers_end_no_look(self):
+        """A handler raises while the exception of an earlier one is kept: the last one counts, and the session looks
+        for signals as before, also where a third exception has ended the generator that looks."""
+        answers, keep = _library._answers(), _library._keep
+        first = KeyboardInterrupt("first")
+
+        def keep_or_raise(error):
+            if error is first:
+                raise SystemExit("second")
+            keep(error)
+
+        self.assertEqual(next(answers), 0)
+        with mock.patch.object(_library, "_keep", keep_or_raise):
+            self.assertEqual(answers.throw(first), 1)
+        with self.assertRaisesRegex(SystemExit, "second"):
+            _library.raise_pending()
+        self.assertEqual(next(answers), 0)
+        with mock.patch.object(_library, "_answers", mock.Mock(side_effect=[iter([0]), iter([0, 1])])):
+            look = _library.looking()
+            self.assertEqual([look(None), look(None)], [0, 1])
+
+    def test_exception_of_a_handler_is_not_left_over(self):
+        """It is raised by the call during which the handler ran, also if that call succeeds."""
+        session = types.SimpleNamespace(rank=0)
+        out, stream = OutStream(session, "s", None, {}, False), InStream(session, "s", None, {})
+        value = Field(out, "value", element_type("f64"), LINE, 0, 0)
+        out._is_in_step, out._put, stream._end = True, lambda *_: 0, lambda *_: 0
+        for call in (lambda: _library.check(0), stream.end_step, lambda: out.put(value, np.zeros(8))):
+            _library.raised[threading.get_ident()] = KeyboardInterrupt()
+            with self.assertRaises(KeyboardInterrupt):
+                call()
+            self.assertEqual(_library.raised, {})
+
+    def test_array_outlives_an_exception_in_put_async(self):
+        """The library has the array, although the request may not be known yet."""
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        for is_recorded in (True, False):
+            out = OutStream(types.SimpleNamespace(rank=0), "s", None, {}, False)
+            value, array = Field(out, "value", element_type("f64"), LINE, 0, 0), np.zeros(8)
+            alive, out._is_in_step = weakref.ref(array), True
+            if is_recorded:
+                _library.raised[threading.get_ident()] = KeyboardInterrupt()
+            put = (lambda *_: 0) if is_recorded else interrupt
+            with mock.patch.object(_library.lib, "tremula_out_put_async", put):
+                with self.assertRaises(KeyboardInterrupt):
+                    out.put_async(value, array)
+            del array
+            gc.collect()
+            self.assertIsNotNone(alive())
+
+    def test_prefetch_reports_a_session_in_use(self):
+        def refuse(_):
+            raise tremula.InvalidArgument("another call is under way")
+
+        session = types.SimpleNamespace(rank=0, _look=refuse)
+        ahead = InStream(session, "s", None, {}).prefetch()
+        ahead._work()
+        with self.assertRaisesRegex(tremula.InvalidArgument, "another call is under way"):
+            ahead._next()
 
     def test_group_works_after_ctrl_c_in_describe(self):
         def describe(session):

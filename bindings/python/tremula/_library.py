@@ -4,10 +4,13 @@ the system's. ctypes.CDLL lets other Python threads run during a call."""
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Generator, NoReturn
+from typing import Any, NoReturn
 
 from . import _c
 from .errors import InvalidArgument, Unsupported, error_of
@@ -92,14 +95,11 @@ mpi_lib = MpiLibrary()
 raised: dict[int, BaseException] = {}
 
 
-def looking() -> Any:
-    """Returns the callback for tremula_session_ask: it lets Python run its signal handlers and returns whether one of
-    them raised an exception. Handlers run where Python code begins or resumes. A generator resumes inside its `try`; a
-    function would not have reached its `try` yet, and ctypes would print the exception and drop it."""
-
-    def look() -> Generator[int, None, None]:
-        answer = 0
-        while True:
+def _answers() -> Iterator[int]:
+    """Yields, at each look, whether a signal handler has raised an exception, which is then in `raised`."""
+    answer = 0
+    while True:
+        try:
             try:
                 while True:
                     yield answer
@@ -107,14 +107,27 @@ def looking() -> Any:
             except GeneratorExit:
                 return
             except BaseException as error:
-                trace = error.__traceback__
-                # Leave this frame out of the traceback: traceback.clear_frames would end the generator.
-                raised[threading.get_ident()] = error.with_traceback(trace and trace.tb_next)
+                _keep(error)
                 answer = 1
+        except BaseException as error:  # a second handler has raised one meanwhile
+            _keep(error)
+            answer = 1
 
-    generator = look()
-    next(generator)
-    return _c.ASK(generator.send)  # its argument, the context, is NULL, and so None
+
+def _keep(error: BaseException) -> None:
+    trace = error.__traceback__
+    # Leave the frame of the generator out of the traceback: traceback.clear_frames would end the generator.
+    raised[threading.get_ident()] = error.with_traceback(trace and trace.tb_next)
+
+
+def looking() -> Any:
+    """Returns the callback for tremula_session_ask: it lets Python run its signal handlers and returns whether one of
+    them raised an exception. Handlers run where Python code begins or resumes. A generator resumes inside its `try`; a
+    function would not have reached its `try` yet, and ctypes would print the exception and drop it. If an exception
+    ends the generator nevertheless, another one takes its place."""
+    answers = itertools.chain.from_iterable(iter(_answers, None))
+    next(answers)
+    return _c.ASK(functools.partial(next, answers))  # the argument, the context, is what next returns at the end
 
 
 def raise_pending() -> None:
@@ -132,8 +145,14 @@ def raise_error(status: int) -> NoReturn:
 
 
 def check(status: int) -> int:
+    """Returns `status`, which a call of this thread has returned, if it is no error.
+
+    :raises Error: also raises the exception of a signal handler that ran during the call
+    """
     if status < 0:
         raise_error(status)
+    if raised:
+        raise_pending()
     return status
 
 

@@ -188,6 +188,7 @@ class InStream(Stream):
         status = self._end(self._handle)
         if status < 0:
             self._lose_step(status)
+        self._check(status)
 
     def close(self) -> None:
         """Leaves the stream, even before its end; ends a step that has not been ended. Every rank calls it."""
@@ -276,11 +277,10 @@ class InStream(Stream):
             given.update(self._asked.popleft() if self._asked else {})
         for field in self.fields if self._seen_calls > calls else ():
             layout = given.get(field, field.layout)
-            if layout.changing is None:  # otherwise the library knows only the layout of the step
-                found = self.layout(field)
-                is_held = (found.text, found.local(self._label)) == (layout.text, layout.local(self._label))
-                layout = layout if is_held else found  # a call that has failed does not hold
-            field.place(layout, self._label)
+            # A call that has failed may not hold. Of an extent that changes, the library knows only that of the step.
+            found = self.layout(field) if layout.changing is None else layout
+            is_held = (found.text, found.local(self._label)) == (layout.text, layout.local(self._label))
+            field.place(layout if is_held else found, self._label)
 
     def _most(self) -> float:
         return max(self.session._step_timeout, self._restart_timeout)

@@ -139,9 +139,7 @@ class OutStream(Stream):
             return
         if self._holds:
             self._held.append(owner)
-        status = self._put(self._handle, field.number, pointer, size)  # type: ignore[union-attr]
-        if status < 0:
-            self._fail(status)
+        self._check(self._put(self._handle, field.number, pointer, size))  # type: ignore[union-attr]
 
     def put_async(self, field: Field | str, array: Any) -> Request:
         """Like put, but `array` must not be changed until consumers have taken the step: see Request. An array made by
@@ -153,8 +151,11 @@ class OutStream(Stream):
                 request = self.put_async(field, array)
             return request
         found = ctypes.c_uint64()
-        self._check(lib.tremula_out_put_async(self._handle, declared.number, pointer, size, ctypes.byref(found)))
-        self._asked.setdefault(found.value, []).append(owner)
+        self._held.append(owner)  # a signal handler may raise an exception before the request is recorded
+        status = lib.tremula_out_put_async(self._handle, declared.number, pointer, size, ctypes.byref(found))
+        if status == _c.OK:
+            self._asked.setdefault(found.value, []).append(owner)
+        self._check(status)
         if len(self._asked[found.value]) == 1:
             self._drop_taken()
         return Request(self, found.value)
@@ -176,7 +177,7 @@ class OutStream(Stream):
         if status == _c.INVALID_ARGUMENT and self._handle is not None:  # a field that is missing can still be put
             self._fail(status)
         self._is_in_step = False
-        if self._holds:
+        if self._held:
             self._version, self._held = (self._held if self._lends else []), []
         self._check(status)
 
@@ -199,10 +200,9 @@ class OutStream(Stream):
         self._check(status)
 
     def _timeout_text(self, seconds: float) -> str:
-        least = self._options.get("wait_for_consumers", 1)
         return (
-            f"stream '{self.name}': expected {least} consumer group(s) within {seconds:g} s, found fewer: start the "
-            f"consumer, or set wait_for_consumers or timeout"
+            f"stream '{self.name}': expected {self._options.get('wait_for_consumers', 1)} consumer group(s) within "
+            f"{seconds:g} s, found fewer: start the consumer, or set wait_for_consumers or timeout"
         )
 
     def _forget(self) -> None:

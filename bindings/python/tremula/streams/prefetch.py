@@ -96,8 +96,8 @@ class Prefetch:
 
     def _work(self) -> None:
         stream = self._stream
-        stream.session._look(False)  # only the main thread handles signals
         try:
+            stream.session._look(False)  # only the main thread handles signals
             while self._has_room():
                 if stream._is_in_step:
                     stream.end_step()

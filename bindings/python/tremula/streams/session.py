@@ -9,7 +9,7 @@ import weakref
 from types import TracebackType
 from typing import Any
 
-from .._c import ASK
+from .._c import ASK, OK
 from .._library import c_text, check, communicator, lib, looking, mpi_lib
 from ..values.describe import Description, described
 from ..values.dtypes import ElementType, element_type
@@ -92,8 +92,9 @@ class Session:
         handle = ctypes.c_void_p()
         self._check_open()
         text = yaml_text(options, "stream options") if options else None
-        check(lib.tremula_out_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle)))
+        status = lib.tremula_out_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle))
         stream = OutStream(self, name, handle.value, options, outlives_consumers)
+        check(status)
         self._streams.add(stream)
         return stream
 
@@ -105,8 +106,9 @@ class Session:
         handle = ctypes.c_void_p()
         self._check_open()
         text = yaml_text(options, "stream options") if options else None
-        check(lib.tremula_in_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle)))
+        status = lib.tremula_in_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle))
         stream = InStream(self, name, handle.value, options)
+        check(status)
         self._streams.add(stream)
         return stream
 
@@ -181,8 +183,10 @@ class Session:
         """
         if self._handle is None:
             return
-        check(lib.tremula_session_close(self._handle))
-        self._handle = None
+        status = lib.tremula_session_close(self._handle)
+        if status == OK:
+            self._handle = None
+        check(status)
 
     @property
     def is_open(self) -> bool:

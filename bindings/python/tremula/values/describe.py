@@ -66,9 +66,6 @@ def described(session: int | None, stream: str, timeout: float, is_interruptible
         status = lib.tremula_describe(session, name, left, ctypes.byref(handle))
     try:
         check(status)
-    except TimedOut as error:  # its text names the length of the last slice
-        raise TimedOut(re.sub(r"within [-+.0-9e]+ s", f"within {max(0.0, timeout):.3g} s", error.text, count=1)) from None
-    try:
         fields = [_field(handle, number) for number in range(lib.tremula_description_fields(handle))]
         return Description(
             lib.tremula_description_producer(handle).decode(),
@@ -77,6 +74,8 @@ def described(session: int | None, stream: str, timeout: float, is_interruptible
             {f.name: f for f in fields},
             _attributes(handle, _c.OF_STREAM),
         )
+    except TimedOut as error:  # its text names the length of the last slice
+        raise TimedOut(re.sub(r"within [-+.0-9e]+ s", f"within {max(0.0, timeout):.3g} s", error.text, count=1)) from None
     finally:
         lib.tremula_description_free(handle)
 
