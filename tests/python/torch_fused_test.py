@@ -14,6 +14,9 @@ import tremula.torch as tt
 import tremula.torch.publish
 import torch_support
 from tremula import Replicate, Shard
+from tremula.torch.boxes import Box
+from tremula.torch.fused import Link
+from tremula.torch.reading import Place, Reading
 
 publish_module = sys.modules["tremula.torch.publish"]  # tt.publish is the function
 STEP = 16384  # greater than the number of elements of any tensor; version * STEP + number is exact in f32
@@ -359,6 +362,18 @@ def write_after_an_error(rank, begun, ended):
             pass
         assert publisher.version() == 0  # in a new step
         publisher._out.statistics()
+
+
+class Proof(unittest.TestCase):
+    def test_tensor_read_twice_in_part_is_not_proved(self):
+        """Two pieces of half a tensor have as many elements as the whole, but prove nothing of the other half."""
+        whole, half = tremula.Layout.block((4,), (1,)), tremula.Layout.block((2,), (1,))
+        places = {name: Place(half, torch.zeros(2), (2,)) for name in ("a", "b")}
+        reading = object.__new__(Reading)
+        reading._ranks, reading.shape = 1, whole.shape
+        for begins, expected in (((0, 2), True), ((0, 0), False)):
+            reading.links = [Link("w", Box((n,), (2,)), name, (0,)) for name, n in zip(places, begins)]
+            self.assertEqual(reading.is_provable(places), expected)
 
 
 class Errors(unittest.TestCase):

@@ -10,7 +10,7 @@ import torch
 
 import tremula
 
-from .boxes import Box, boxes_of, hash_of_box, is_first
+from .boxes import Box, boxes_of, covers_once, hash_of_box, is_first
 from .fused import Link
 from .shared import shared_tensors
 from .tensors import array_of, placed_array, type_name
@@ -109,7 +109,7 @@ class Reading:
         element, and the layouts alone determine which rank has which elements."""
         if len(self.links) == 1 and self._is_plain(places):
             return " lists=" not in places[self.links[0].tensor].layout.text
-        return sum(link.source.elements for link in self.links) == Box((), self.shape).elements and \
+        return covers_once([link.source for link in self.links], self.shape) and \
             all(None not in boxes_of(places[link.tensor].layout, self._ranks) for link in self.links)
 
     def _is_plain(self, places: Mapping[str, Place]) -> bool:
