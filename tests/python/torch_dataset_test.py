@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 import unittest.mock
 
@@ -24,6 +25,7 @@ import tremula.torch as tt
 import torch_support
 from tremula.torch.dataset import can_pin
 from tremula.torch.dealing import Turns
+from tremula.torch.samples import Samples as SamplesOfSession
 
 ROWS, COLUMNS, STEP = 6, 4, 100
 
@@ -371,6 +373,17 @@ class Samples(unittest.TestCase):
             self.assertEqual(len(found[0][0]), len(found[1][0]))
             following = {**found[0][1], **found[1][1]}
             self.assertEqual(following, {number: whole + number for number in range(2 * workers)})
+
+    def test_part_outside_the_array_is_not_its_beginning(self):
+        samples, layout = object.__new__(SamplesOfSession), tremula.Layout.block((4, 5), (2, 1))
+        samples._ranks, samples._stream = 1, types.SimpleNamespace(field=lambda *_, **changes: changes)
+        for part, expected in (
+            (tt.Part(), {}),
+            (tt.Part(origin=(0, 0), extents=(4, 5)), {}),
+            (tt.Part(origin=(2, 0), extents=(4, 5)), {"extents": (4, 5), "from_origin": (2, 0)}),  # refused later
+            (tt.Part(origin=(2, 0)), {"extents": (2, 5), "from_origin": (2, 0)}),
+        ):
+            self.assertEqual(samples._declared("u", "f32", layout, part), expected)
 
     def test_forked_process_pins_no_memory(self):
         pins = lambda is_bad_fork, is_there=True: unittest.mock.patch.multiple(

@@ -62,7 +62,7 @@ class Samples:
         origin = tuple(part.origin or (0,) * len(layout.shape))
         extents = tuple(part.extents or (n - o for n, o in zip(layout.shape, origin)))
         whole = tremula.Layout.on_mesh(extents, (self._ranks,), [tremula.Replicate()])
-        if extents == layout.shape:
+        if extents == layout.shape and not any(origin):
             return self._stream.field(name, kind, whole)
         return self._stream.field(name, kind, whole, extents=extents, from_origin=origin)
 
