@@ -47,6 +47,33 @@ class Replay(unittest.TestCase):
         with self.assertRaisesRegex(TimeoutError, "no sample came within"):
             tt.ReplayBuffer(BYTES).draw(timeout=0.05)
 
+    def test_batch_that_times_out_loses_no_sample(self):
+        for policy, expected in (("fifo", [0, 1, 2, 3, 4]), ("latest", [4, 3, 2, 1, 0])):
+            buffer = tt.ReplayBuffer(5 * BYTES, policy)
+            for n in range(3):
+                buffer.add(sample(n))
+            with self.assertRaisesRegex(TimeoutError, "no sample came within"):
+                buffer.batch(5, timeout=0)
+            self.assertEqual(buffer.counters(), {"seen": 3, "kept": 3, "dropped": 0, "drawn": 0, "bytes": 3 * BYTES})
+            buffer.add(sample(3)), buffer.add(sample(4))
+            self.assertEqual(buffer.batch(5, timeout=0)["step"].tolist(), expected)
+            self.assertEqual(buffer.counters(), {"seen": 5, "kept": 0, "dropped": 0, "drawn": 5, "bytes": 0})
+
+    def test_samples_put_back_may_fill_the_buffer(self):
+        """Others have been added meanwhile: ``fifo`` keeps all of them, ``latest`` drops the oldest."""
+        for policy, kept in (("fifo", [0, 1, 2]), ("latest", [1, 2])):
+            buffer = tt.ReplayBuffer(2 * BYTES, policy)
+            buffer.add(sample(0)), buffer.add(sample(1))
+            drawn = [buffer._draw(0)]
+            buffer.add(sample(2))
+            buffer._put_back(drawn)
+            self.assertEqual((buffer.seen, buffer.dropped, buffer.drawn), (3, 3 - len(kept), 0))
+            again = tt.ReplayBuffer(2 * BYTES, policy)
+            again.load_state_dict(buffer.state_dict())
+            again.close()
+            self.assertEqual(sorted(s["step"] for s in again), kept)
+            self.assertEqual(again.bytes, 0)
+
     def test_latest_gives_each_sample_once_newest_first(self):
         buffer = tt.ReplayBuffer(3 * BYTES, "latest")
         for n in range(10):

@@ -132,6 +132,9 @@ class ReplayBuffer:
         """Returns a sample chosen by the policy. Waits for a sample; raises TimeoutError after ``timeout`` seconds, and
         EndOfSamples when the buffer is closed and has no sample left. Raises a failure of the filling thread as a
         RuntimeError."""
+        return self._draw(timeout)[2]
+
+    def _draw(self, timeout: Optional[float]) -> Tuple[float, int, Any]:
         with self._changed:
             if not self._changed.wait_for(lambda: self.kept > 0 or self._is_closed, timeout):
                 raise TimeoutError(f"no sample came within {timeout} s; {self.seen} were seen, "
@@ -143,26 +146,42 @@ class ReplayBuffer:
                 raise EndOfSamples(f"the buffer is closed and empty; {self.drawn} samples were drawn")
             self.drawn += 1
             if self.policy in ("fifo", "latest"):
-                _, size, sample = self._queue.popleft() if self.policy == "fifo" else self._queue.pop()
-                self.bytes -= size
+                entry = self._queue.popleft() if self.policy == "fifo" else self._queue.pop()
+                self.bytes -= entry[1]
                 self._changed.notify_all()
-                return sample
+                return entry
             number = int(torch.randint(self.kept, (), generator=self._random))
-            return (self._entries if self.policy == "reservoir" else self._queue)[number][2]
+            return (self._entries if self.policy == "reservoir" else self._queue)[number]
+
+    def _put_back(self, entries: List[Tuple[float, int, Any]]) -> None:
+        """Undoes draws. With ``fifo`` the buffer may then hold more than ``capacity_bytes``, until it is drawn from."""
+        with self._changed:
+            self.drawn -= len(entries)
+            if self.policy in ("fifo", "latest"):
+                self._queue = deque(sorted([*self._queue, *entries], key=lambda entry: entry[0]))
+                self.bytes += sum(entry[1] for entry in entries)
+            while self.policy == "latest" and self.bytes > self.capacity_bytes:
+                self.bytes -= self._queue.popleft()[1]
+                self.dropped += 1
+            self._changed.notify_all()
 
     def batch(self, size: int, timeout: Optional[float] = None,
               collate: Optional[Callable[[List[Any]], Any]] = None) -> Any:
         """Returns ``size`` samples (fewer at the end of a closed buffer), combined by ``collate``, or by torch's
-        default_collate if it is None. Raises EndOfSamples when no sample is left."""
+        default_collate if it is None. Raises EndOfSamples when no sample is left, and TimeoutError if fewer than
+        ``size`` come within ``timeout`` seconds; these stay in the buffer."""
         until = None if timeout is None else time.monotonic() + timeout
-        samples: List[Any] = []
-        while len(samples) < size:
-            try:
-                samples.append(self.draw(None if until is None else max(0.0, until - time.monotonic())))
-            except EndOfSamples:
-                break
-        if not samples:
-            raise EndOfSamples(f"the buffer is closed and empty; {self.drawn} samples were drawn")
+        entries: List[Tuple[float, int, Any]] = []
+        try:
+            while len(entries) < size:
+                entries.append(self._draw(None if until is None else max(0.0, until - time.monotonic())))
+        except EndOfSamples:
+            if not entries:
+                raise
+        except BaseException:
+            self._put_back(entries)
+            raise
+        samples = [entry[2] for entry in entries]
         if collate is not None:
             return collate(samples)
         from torch.utils.data import default_collate
@@ -244,7 +263,7 @@ class ReplayBuffer:
         if state["policy"] != self.policy:
             raise ValueError(f"expected a state of policy {self.policy}, found {state['policy']}")
         size = sum(entry[1] for entry in state["entries"]) + sum(entry[1] for entry in state["queue"])
-        if size > self.capacity_bytes:
+        if size > self.capacity_bytes < state["capacity_bytes"]:
             raise ValueError(f"expected a state of at most {self.capacity_bytes} bytes, found {size}")
         with self._changed:
             self._entries = [_entry(-order, size, sample) for order, size, sample in state["entries"]]
