@@ -250,6 +250,16 @@ class Memory(unittest.TestCase):
         self.assertEqual(turned["a"].tolist(), [[0, 3], [1, 4], [2, 5]])
         self.assertEqual(turned["a"].data_ptr(), turned["b"].data_ptr())
 
+    def test_tensors_that_overlap_in_part_fail(self):
+        whole = torch.arange(12.0).reshape(3, 4)
+        for part in (whole[1], whole[:, 1], whole.view(12)[5:7].view(torch.int32), whole.view(torch.int32)):
+            with self.assertRaisesRegex(ValueError, "expected no memory of '(whole|part)', or all of it in the same"):
+                tt.to_shared_memory({"whole": whole, "part": part})
+        halves = {"left": whole[:, :2], "right": whole[:, 2:], "other": torch.arange(3.0, dtype=torch.bfloat16)}
+        before = {name: tensor.tolist() for name, tensor in halves.items()}
+        tt.to_shared_memory(halves)
+        self.assertEqual({name: tensor.tolist() for name, tensor in halves.items()}, before)
+
     def test_shared_tensors_take_one_descriptor(self):
         tensors = {str(k): torch.full((k % 7 + 1,), float(k % 100), dtype=(torch.float32, torch.bfloat16, torch.int8)[k % 3])
                    for k in range(2000)}

@@ -10,7 +10,7 @@ import torch
 import tremula
 
 from .layouts import local_of
-from .tensors import ModelOrState, carrier, tensor_of, tensors_of, type_name
+from .tensors import ModelOrState, array_of, carrier, tensor_of, tensors_of, type_name
 
 _LINE = 64  # bytes: each tensor begins on a cache line
 
@@ -31,12 +31,27 @@ def shared_tensors(wanted: Sequence[Tuple[Sequence[int], torch.dtype]]) -> List[
     return made
 
 
+def refuse_overlaps(tensors: Sequence[Tuple[str, torch.Tensor]]) -> None:
+    """Raises ValueError if two of these CPU tensors, which have names, have elements in common."""
+    before: List[Tuple[str, "np.ndarray[Any, Any]"]] = []  # those that may reach beyond the first element of the next
+    for name, tensor in sorted(tensors, key=lambda named: named[1].data_ptr()):
+        array = array_of(tensor)
+        before = [other for other in before if np.may_share_memory(other[1], array)]
+        for other, elements in before:
+            if np.shares_memory(elements, array):
+                raise ValueError(f"tensor '{name}': expected no memory of '{other}', or all of it in the same type, "
+                                 "found a part or another type: replace one of them with a copy (clone()), or leave "
+                                 "it out")
+        before.append((name, array))
+
+
 def to_shared_memory(model: ModelOrState) -> None:
     """Moves the CPU tensors of a model into memory that other processes on this host map (tremula.empty), so that lent
     versions are copied once, by their readers. The tensors stay the same objects. Call it before making an optimizer
     that keeps views. All tensors are in one allocation, which takes one file descriptor. Raises ValueError if two
-    tensors have the same elements in different orders, e.g. if one is the transpose of the other."""
-    moved: Dict[Tuple[int, int, torch.dtype], torch.Tensor] = {}  # tied weights stay tied
+    tensors have the same elements in different orders or types, e.g. if one is the transpose of the other, or have
+    only a part of their memory in common."""
+    moved: Dict[Tuple[int, int, torch.dtype], torch.Tensor] = {}  # tied weights stay tied: one of them stands for all
     orders: Dict[Tuple[int, int, torch.dtype], Tuple[str, Any]] = {}
     carriers = []
     for name, tensor in tensors_of(model).items():
@@ -52,6 +67,7 @@ def to_shared_memory(model: ModelOrState) -> None:
                                  "(contiguous(), clone()), or leave it out")
             moved.setdefault(key, local)
             carriers.append((carrier(tensor), key))
+    refuse_overlaps([(orders[key][0], local) for key, local in moved.items()])
     homes = dict(zip(moved, shared_tensors([(local.shape, local.dtype) for local in moved.values()])))
     for key, home in homes.items():
         home.copy_(moved[key])
