@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that mistakes are reported with a helpful text and a fitting exception, and do no harm to the session."""
 import contextlib
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -66,6 +67,17 @@ class MisuseTest(unittest.TestCase):
             session.close()
         out.give_up()
         session.close()
+
+    @alone
+    def test_session_in_a_cycle_with_its_streams_is_closed(self, _):
+        """Whichever of them is collected first, the name of the group is free afterwards."""
+        for streams in range(3):
+            session = tremula.Session("cycle", 0, 1, server=support.server().address, timeout=20)
+            session.streams = [session.in_stream(f"s{number}") for number in range(streams)]
+            session.itself = session
+            del session
+            gc.collect()
+        tremula.Session("cycle", 0, 1, server=support.server().address, timeout=20).close()
 
     @alone
     def test_exception_gives_up_the_stream(self, session):

@@ -38,6 +38,8 @@ class Session:
     closed at the end; after an exception its streams are given up first.
     """
 
+    _is_orphan = False
+
     def __init__(
         self,
         group: str,
@@ -216,8 +218,15 @@ class Session:
             self._handle = None
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None and os.getpid() == self._pid:
-            lib.tremula_session_close(self._handle)
+        self._is_orphan = True
+        self._close_orphan()
+
+    def _close_orphan(self) -> None:
+        """Closes a session that nothing refers to. If it was collected together with streams that refer to it, it can
+        be closed only once the last of them is freed, which then calls this function."""
+        if self._is_orphan and getattr(self, "_handle", None) is not None and os.getpid() == self._pid:
+            if lib.tremula_session_close(self._handle) == OK:
+                self._handle = None
 
     def __repr__(self) -> str:
         state = f"rank {self.rank} of {self.size}" if self._handle is not None else "closed"

@@ -223,6 +223,7 @@ class Stream:
         handle, self._handle = self._handle, None
         if handle is not None and os.getpid() == self._pid:
             self._free(handle)
+            self.session._close_orphan()
 
     @property
     def is_open(self) -> bool:
