@@ -93,6 +93,16 @@ class ProgramsTest(unittest.TestCase):
         with self.assertRaisesRegex(tremula.InternalError, "has ended.*colour"):
             tremula.Server(colour="red")
 
+    def test_server_outlives_a_forked_child(self):
+        """A child that closes the server, or that just ends, removes neither its port file nor its key."""
+        code = "import os, sys, tremula\nserver = tremula.Server()\nfor closes in (True, False):\n"
+        code += "    if os.fork() == 0:\n        if closes: server.close()\n        sys.exit()\n    os.wait()\n"
+        code += "tremula.Session('g', server=server.address, timeout=20).close()\nserver.close()\n"
+        code += "print(os.path.exists(os.path.dirname(server.log_file)))"
+        environment = support.environment()
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        self.assertEqual((done.stdout, done.returncode), ("False\n", 0), done.stderr)
+
     def test_server_needs_its_key(self):
         with tremula.Server() as server:
             environment = support.environment(TREMULA_SERVER=server.endpoint, TREMULA_KEY_FILE="none")

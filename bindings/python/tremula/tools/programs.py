@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -106,6 +107,12 @@ def status(server: str | None = None, stream: str | None = None, **options: Any)
     return found
 
 
+def _remove(folder: str, owner: int) -> None:
+    """Removes a folder, unless this process is a child of its owner, which still needs it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Server:
     """A server on this host, for tests and for jobs on one machine: `tremula serve` on a free port of the loopback
     interface, with a key that only this user can read.
@@ -119,9 +126,10 @@ class Server:
 
     def __init__(self, *, log: str = "warn", **options: Any) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="tremula_")  # mode 0700
-        port_file = Path(self._folder.name) / "port"
-        self.log_file = str(Path(self._folder.name) / "log")
+        self._owner, folder = os.getpid(), tempfile.mkdtemp(prefix="tremula_")  # mode 0700
+        self._remove = weakref.finalize(self, _remove, folder, self._owner)
+        port_file = Path(folder) / "port"
+        self.log_file = str(Path(folder) / "log")
         environment = {k: v for k, v in os.environ.items() if k not in ("TREMULA_KEY", "TREMULA_KEY_FILE")}
         arguments = ["serve", *_options({"port": 0, "port_file": port_file, "log": log, **options})]
         with open(self.log_file, "wb") as output:
@@ -137,7 +145,7 @@ class Server:
         while not (port_file.exists() and port_file.read_text().endswith("\n")):
             if self._process.poll() is not None:
                 text = Path(self.log_file).read_text(errors="replace").strip()
-                self._folder.cleanup()
+                self._remove()
                 raise InternalError(f"tremula serve: expected it to listen, found that it has ended: {text}")
             if time.monotonic() > end:
                 self.close()
@@ -152,9 +160,10 @@ class Server:
         return status(self.address)
 
     def close(self) -> None:
-        """Ends the server. Streams that are already matched continue without it. A second call does nothing."""
+        """Ends the server. Streams that are already matched continue without it. A second call does nothing, and so
+        does a call in a forked child."""
         process, self._process = self._process, None
-        if process is None:
+        if process is None or os.getpid() != self._owner:
             return
         process.terminate()
         try:
@@ -162,7 +171,7 @@ class Server:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        self._folder.cleanup()
+        self._remove()
 
     def __enter__(self) -> Server:
         return self
