@@ -94,6 +94,15 @@ constexpr tremula_type type_of() {
   }
 }
 
+/// Returns a text in the form that the C interface takes, valid as long as `text` is.
+/// @throws Error TREMULA_INVALID_ARGUMENT for a zero byte, which would end the text
+inline const char* c_text(const std::string& text) {
+  if (text.find('\0') != text.npos)
+    throw Error(TREMULA_INVALID_ARGUMENT, "expected a text without zero bytes, found one after '" +
+                                              text.substr(0, text.find('\0')) + "'");
+  return text.c_str();
+}
+
 /// Returns the extents as text, e.g. "10x20x30".
 inline std::string joined(const std::vector<Index>& extents) {
   std::string text;
@@ -145,7 +154,7 @@ public:
   /// Returns the layout that `text` describes; the manual explains the form of the text.
   static Layout parse(const std::string& text) {
     tremula_layout* handle = nullptr;
-    detail::check(tremula_layout_parse(text.c_str(), &handle));
+    detail::check(tremula_layout_parse(detail::c_text(text), &handle));
     return Layout(handle);
   }
   /// Returns a layout with one block of ceil(shape / grid) elements for each grid coordinate.
@@ -397,11 +406,21 @@ inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
 namespace detail {
 
 inline std::string seconds_text(double seconds) {
-  if (std::isinf(seconds)) return "none";
+  if (std::isinf(seconds) && seconds > 0) return "none";
   std::ostringstream number;  // a decimal point in every locale
   number.imbue(std::locale::classic());
   number << seconds;
   return number.str();
+}
+
+/// Returns a text as YAML in double quotes.
+inline std::string quoted(const std::string& text) {
+  std::string found = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') found += '\\';
+    found += c;
+  }
+  return found + '"';
 }
 
 }  // namespace detail
@@ -416,8 +435,8 @@ struct SessionOptions {
   std::string text() const {
     std::string s;
     const auto add = [&s](const std::string& entry) { s += (s.empty() ? "" : ", ") + entry; };
-    if (server) add("server: \"" + *server + "\"");
-    if (transport) add("transport: \"" + *transport + "\"");
+    if (server) add("server: " + detail::quoted(*server));
+    if (transport) add("transport: " + detail::quoted(*transport));
     if (timeout) add("timeout: " + detail::seconds_text(*timeout));
     if (!more.empty()) add(more);
     return "{" + s + "}";
@@ -558,7 +577,7 @@ namespace detail {
 
 inline void set_attribute(tremula_out_stream* out, int of, const std::string& name,
                           tremula_attribute_type type, const void* values, std::size_t count) {
-  check(tremula_out_attribute(out, of, name.c_str(), type, values, count));
+  check(tremula_out_attribute(out, of, c_text(name), type, values, count));
 }
 
 /// Sets an attribute from a C++ value.
@@ -585,7 +604,7 @@ void set_attribute(tremula_out_stream* out, int of, const std::string& name, con
       const std::vector<std::string> held(std::begin(values), std::end(values));
       std::vector<const char*> texts;
       texts.reserve(held.size());
-      for (const std::string& text : held) texts.push_back(text.c_str());
+      for (const std::string& text : held) texts.push_back(c_text(text));
       set_attribute(out, of, name, TREMULA_TEXT, texts.data(), texts.size());
     }
   };
@@ -665,7 +684,7 @@ private:
   };
   int number(const std::string& name) const {
     int number = -1;
-    detail::check(tremula_attributes_find(handle_.get(), name.c_str(), &number));
+    detail::check(tremula_attributes_find(handle_.get(), detail::c_text(name), &number));
     return number;
   }
   At at(const std::string& name) const {
@@ -708,7 +727,7 @@ public:
   template <class T>
   Field<T> field(const std::string& name, const Layout& layout) {
     Field<T> field;
-    detail::check(tremula_out_field(handle_.get(), name.c_str(), detail::type_of<T>(),
+    detail::check(tremula_out_field(handle_.get(), detail::c_text(name), detail::type_of<T>(),
                                     layout.handle(), &field.number));
     return field;
   }
@@ -724,7 +743,7 @@ public:
                       std::to_string(dimensions) + " dimensions; found " +
                       std::to_string(of.origin.size()) + " and " + std::to_string(of.shape.size()));
     Field<T> field;
-    detail::check(tremula_out_part(handle_.get(), name.c_str(), detail::type_of<T>(),
+    detail::check(tremula_out_part(handle_.get(), detail::c_text(name), detail::type_of<T>(),
                                    layout.handle(), of.origin.data(), of.shape.data(),
                                    &field.number));
     return field;
@@ -864,7 +883,7 @@ public:
   template <class T>
   Field<T> field(const std::string& name, const Layout& layout) {
     Field<T> field;
-    detail::check(tremula_in_field(handle_.get(), name.c_str(), detail::type_of<T>(),
+    detail::check(tremula_in_field(handle_.get(), detail::c_text(name), detail::type_of<T>(),
                                    layout.handle(), &field.number));
     return field;
   }
@@ -873,7 +892,7 @@ public:
   Field<T> field(const std::string& name, const Layout& layout, const Update& update) {
     Field<T> field;
     const auto handle = update.handle(nullptr, layout, detail::type_of<T>(), detail::type_of<T>());
-    detail::check(tremula_in_update(handle_.get(), name.c_str(), &handle, &field.number));
+    detail::check(tremula_in_update(handle_.get(), detail::c_text(name), &handle, &field.number));
     return field;
   }
   /// Decides which rank takes which part: see tremula_in_relabel. Called once, after all fields are declared and
@@ -881,7 +900,7 @@ public:
   /// @return the label: this rank takes Layout::local(label) of every field
   int relabel(const RelabelOptions& options = {}) {
     int label = 0;
-    detail::check(tremula_in_relabel(handle_.get(), options.text().c_str(), &label));
+    detail::check(tremula_in_relabel(handle_.get(), detail::c_text(options.text()), &label));
     return label;
   }
   /// Waits for the next step and begins it.
@@ -894,14 +913,14 @@ public:
   /// @param unit  the unit of `time`, which must be the stream's "time_unit"; empty: not compared
   /// @return up_to_date if that step has already been begun
   StepStatus begin_step_at(std::int64_t time, const std::string& unit = {}) {
-    return status_of(
-        tremula_in_begin_step_at(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
+    return status_of(tremula_in_begin_step_at(handle_.get(), time,
+                                              unit.empty() ? nullptr : detail::c_text(unit)));
   }
   /// Begins the next of the steps around `time`. Collective; see tremula_in_begin_step_around.
   /// @return up_to_date once all of them have been begun
   StepStatus begin_step_around(std::int64_t time, const std::string& unit = {}) {
-    return status_of(
-        tremula_in_begin_step_around(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
+    return status_of(tremula_in_begin_step_around(handle_.get(), time,
+                                                  unit.empty() ? nullptr : detail::c_text(unit)));
   }
   /// Returns whether begin_step would return immediately. Never blocks.
   bool is_ready() {
@@ -1045,7 +1064,8 @@ public:
   /// Joins a group without MPI, as rank `rank` of `size`.
   Session(const std::string& group, int rank, int size, const SessionOptions& options = {}) {
     tremula_session* handle = nullptr;
-    detail::check(tremula_session_open(group.c_str(), rank, size, options.text().c_str(), &handle));
+    detail::check(tremula_session_open(detail::c_text(group), rank, size,
+                                       detail::c_text(options.text()), &handle));
     handle_.reset(handle);
   }
   /// Joins a group whose ranks are those of `comm`, an MPI_Comm.
@@ -1053,7 +1073,8 @@ public:
   requires(!std::is_convertible_v<Comm, SessionOptions>)
       Session(const std::string& group, Comm comm, const SessionOptions& options = {}) {
     tremula_session* handle = nullptr;
-    detail::check(tremula_session_open_mpi(group.c_str(), comm, options.text().c_str(), &handle));
+    detail::check(tremula_session_open_mpi(detail::c_text(group), comm,
+                                           detail::c_text(options.text()), &handle));
     handle_.reset(handle);
   }
 
@@ -1085,13 +1106,15 @@ public:
   /// Opens a stream that this group produces: see tremula_out_open.
   OutStream out_stream(const std::string& name, const OutOptions& options = {}) {
     tremula_out_stream* handle = nullptr;
-    detail::check(tremula_out_open(handle_.get(), name.c_str(), options.text().c_str(), &handle));
+    detail::check(tremula_out_open(handle_.get(), detail::c_text(name),
+                                   detail::c_text(options.text()), &handle));
     return OutStream(handle);
   }
   /// Opens a stream that this group consumes: see tremula_in_open.
   InStream in_stream(const std::string& name, const InOptions& options = {}) {
     tremula_in_stream* handle = nullptr;
-    detail::check(tremula_in_open(handle_.get(), name.c_str(), options.text().c_str(), &handle));
+    detail::check(tremula_in_open(handle_.get(), detail::c_text(name),
+                                  detail::c_text(options.text()), &handle));
     return InStream(handle);
   }
 
@@ -1099,7 +1122,7 @@ public:
   /// @param seconds  how long to wait for a producer; 0: does not wait; negative: the session's timeout
   Description describe(const std::string& stream, double seconds = -1) {
     tremula_description* handle = nullptr;
-    detail::check(tremula_describe(handle_.get(), stream.c_str(), seconds, &handle));
+    detail::check(tremula_describe(handle_.get(), detail::c_text(stream), seconds, &handle));
     const std::unique_ptr<tremula_description, detail::Free<tremula_description_free>> owner(
         handle);
     Description description{.producer = tremula_description_producer(handle),

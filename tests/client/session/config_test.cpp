@@ -109,7 +109,23 @@ TEST(Config, AcceptsTimesWithoutLimit) {
   tremula::SessionOptions endless;
   endless.timeout = no_limit;
   EXPECT_EQ(load_session_config(endless.text()).timeout, no_limit);
+  endless.timeout = -no_limit;
+  EXPECT_EQ(endless.text(), "{timeout: -inf}");  // an error, not a time without limit
   EXPECT_HAS(error_of([] { load_session_config("{silence: 0}"); }), "or none; found '0'");
+}
+
+TEST(Config, WrapperPassesTextsUnchangedOrNotAtAll) {
+  tremula::SessionOptions options;
+  options.server = R"(file:/tmp/a "b" \c)";
+  EXPECT_EQ(load_session_config(options.text()).server, *options.server);
+  const std::string cut("units\0K", 7);
+  try {
+    tremula::detail::c_text(cut);
+    ADD_FAILURE() << "expected an error";
+  } catch (const tremula::Error& e) {
+    EXPECT_EQ(e.status(), TREMULA_INVALID_ARGUMENT);
+    EXPECT_HAS(std::string(e.what()), "without zero bytes, found one after 'units'");
+  }
 }
 
 TEST(Config, ReadsTheRelabelingMethodAndTheHost) {

@@ -28,14 +28,15 @@ public:
   Weights(Session& session, const std::string& path, const Layout& destination,
           const std::string& options = {}) {
     tremula_weights* handle = nullptr;
-    detail::check(tremula_weights_open(session.handle(), path.c_str(), options.c_str(),
-                                       destination.handle(), &handle));
+    detail::check(tremula_weights_open(session.handle(), detail::c_text(path),
+                                       detail::c_text(options), destination.handle(), &handle));
     handle_.reset(handle);
   }
   /// Declares a field on the source grid; use it instead of InStream::field.
   Field<double> field(InStream& in, const std::string& name) {
     Field<double> field;
-    detail::check(tremula_weights_field(handle_.get(), in.handle(), name.c_str(), &field.number));
+    detail::check(
+        tremula_weights_field(handle_.get(), in.handle(), detail::c_text(name), &field.number));
     return field;
   }
   /// Gets a field and applies the weights; use it instead of InStream::get.
