@@ -137,7 +137,7 @@ _pointers = POINTER(c_void_p)
 _number = POINTER(c_uint64)
 _updates = POINTER(Update)
 
-# name: (result, arguments); in the order of tremula.h
+# name: (result, arguments)
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tremula_version": (c_char_p, []),
     "tremula_last_error": (c_char_p, []),

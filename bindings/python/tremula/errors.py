@@ -32,7 +32,7 @@ class InvalidArgument(Error, ValueError):
 
 
 class TimedOut(Error, TimeoutError):
-    """The time limit of a wait has passed. The text names the key that sets the limit."""
+    """The time limit of a wait has passed. The text names the key or the argument that sets the limit."""
 
     default_status = _c.TIMED_OUT
 

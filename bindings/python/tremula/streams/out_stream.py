@@ -226,7 +226,7 @@ class OutStep:
         stream = self._stream
         if stream.begin_step(self._timeout) is not StepStatus.OK:
             raise TimedOut(
-                f"stream '{stream.name}': expected room for a step and consumers within {self._timeout} s, found none"
+                f"stream '{stream.name}': expected room and consumers within {self._timeout} s (timeout), found none"
             )
         return self
 
@@ -289,7 +289,7 @@ class Request:
         self._stream, self.number = stream, number
 
     def test(self) -> bool:
-        """Returns whether every consumer has taken the step. Makes progress, never waits."""
+        """Returns whether every consumer has taken the step or the stream was given up. Makes progress, never waits."""
         return self.number not in self._stream._asked or self._stream._is_taken(self.number)
 
     def wait(self) -> None:

@@ -192,7 +192,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
         while True:
             status = stream.begin_step(self._timeout)
             if status is tremula.StepStatus.NOT_READY:
-                raise tremula.TimedOut(f"no step came within {self._timeout} s")
+                raise tremula.TimedOut(f"no step came within {self._timeout} s; the argument timeout sets the limit")
             if status is tremula.StepStatus.END_OF_STREAM:
                 if self._uneven == "give":
                     yield from held

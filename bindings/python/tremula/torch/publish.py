@@ -179,7 +179,8 @@ class Publisher:
         return self._out.statistics()
 
     def close(self) -> None:
-        """Ends the stream, so that readers learn that no version follows. Collective."""
+        """Ends the stream, so that readers learn that no version follows. If ``take_back`` was called since the last
+        version, the stream is given up, and readers get tremula.PeerLost. Collective."""
         if self._is_begun:
             self._out.give_up()
         else:
