@@ -4,6 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <variant>
 
 #include "core/error.hpp"
 #include "index_calc/overlap/overlap.hpp"
@@ -19,7 +23,95 @@ Layout without_members(Layout layout) {
   return layout;
 }
 
+[[noreturn]] void refuse_more_pairs(const Distribution& mine, const Distribution& theirs,
+                                    std::size_t dimension) {
+  throw core::Error(
+      core::Errc::unsupported,
+      fmt::format("expected at most {} pairs of coordinates that overlap along dimension {}, "
+                  "found more, grid {} against grid {}; take coarser grids, or larger blocks",
+                  most_pairs, dimension, grid(mine), grid(theirs)));
+}
+
+/// Calls visit(coordinate of a, coordinate of b, elements) for each piece that both cut out.
+template <class Visit>
+void for_each_common(const Splits& a, const Splits& b, const Visit& visit) {
+  Index begin = 0;
+  for (std::size_t i = 0, j = 0; i < a.owner.size();) {
+    const Index end = std::min(a.bounds[i + 1], b.bounds[j + 1]);
+    visit(a.owner[i], b.owner[j], end - begin);
+    begin = end;
+    const bool ends_a = a.bounds[i + 1] == end, ends_b = b.bounds[j + 1] == end;
+    i += ends_a ? 1 : 0;
+    j += ends_b ? 1 : 0;
+  }
+}
+
+/// Does the same for each interval of a and each coordinate of b that owns elements of it.
+template <class Visit>
+void for_each_common(const Splits& a, const BlockCyclic& b, const Visit& visit) {
+  const auto block_of = [&](Index i) {
+    return (static_cast<std::uint64_t>(i) + static_cast<std::uint64_t>(b.cut)) /
+           static_cast<std::uint64_t>(b.block);
+  };
+  BlockCyclic before = b, until = b;  // all elements before the interval, and before its end
+  for (std::size_t i = 0; i < a.owner.size(); ++i) {
+    before.extent = a.bounds[i];
+    until.extent = a.bounds[i + 1];
+    const std::uint64_t blocks = block_of(until.extent - 1) - block_of(before.extent) + 1;
+    const auto peers = static_cast<Index>(std::min(blocks, static_cast<std::uint64_t>(b.grid)));
+    const Index first = owner(b, {before.extent}).value;
+    for (Index k = 0; k < peers; ++k) {
+      const GridCoord c{(first + k) % b.grid};
+      visit(a.owner[i], c.value, local_extent(until, c) - local_extent(before, c));
+    }
+  }
+}
+
+/// Calls visit(coordinate of mine, coordinate of theirs, elements) for elements that both own; a
+/// pair may be visited several times.
+/// @pre a side is Splits
+template <class Visit>
+void for_each_common(const Distribution& mine, const Distribution& theirs, const Visit& visit) {
+  const auto* const intervals = std::get_if<Splits>(&mine);
+  if (intervals != nullptr) {
+    std::visit([&](const auto& b) { for_each_common(*intervals, b, visit); }, theirs);
+    return;
+  }
+  for_each_common(std::get<Splits>(theirs), std::get<BlockCyclic>(mine),
+                  [&](Index their, Index my, Index elements) { visit(my, their, elements); });
+}
+
 }  // namespace
+
+Volumes::Factor Volumes::factor_of_intervals(const Distribution& mine, const Distribution& theirs,
+                                             std::size_t dimension) {
+  std::map<std::pair<Index, Index>, Index> pairs;  // coordinates of mine and theirs -> elements
+  for_each_common(mine, theirs, [&](Index my, Index their, Index elements) {
+    pairs[{my, their}] += elements;
+    if (static_cast<Index>(pairs.size()) > most_pairs) refuse_more_pairs(mine, theirs, dimension);
+  });
+  Factor factor(static_cast<std::size_t>(grid(mine)));
+  for (const auto& [pair, elements] : pairs)
+    factor[static_cast<std::size_t>(pair.first)].push_back({{pair.second}, elements});
+  return factor;
+}
+
+Volumes::Factor Volumes::factor_of_blocks(const Distribution& mine, const Distribution& theirs,
+                                          std::size_t dimension) {
+  OverlapFinder finder;
+  Factor factor;
+  Index pairs = 0;  // pairs of coordinates
+  for (Index c = 0; c < grid(mine); ++c) {
+    const Overlaps& overlaps = finder.find(mine, {c}, theirs);
+    pairs += static_cast<Index>(overlaps.size());
+    if (pairs > most_pairs) refuse_more_pairs(mine, theirs, dimension);
+    auto& row = factor.emplace_back();
+    row.reserve(overlaps.size());
+    for (std::size_t i = 0; i < overlaps.size(); ++i)
+      row.push_back({overlaps.peers()[i], overlaps.elements(i)});
+  }
+  return factor;
+}
 
 Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role, const Hosts& hosts)
     : mine_(without_members(mine)), theirs_(without_members(theirs)), role_(role) {
@@ -30,25 +122,12 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role, const Host
       hosts.is_one_job || (!hosts.of_mine.empty() && !hosts.of_theirs.empty());
   if (are_places_known && (mine_.copies() > 1 || theirs_.copies() > 1))
     dealing_.emplace(ProcessGrid(mine), ProcessGrid(theirs), ranks_of(mine), hosts);
-  OverlapFinder finder;
   for (std::size_t d = 0; d < mine.dims.size(); ++d) {
     const Distribution &from = mine.dims[d], &to = theirs.dims[d];
-    Factor& factor = factors_.emplace_back();
-    Index pairs = 0;  // pairs of coordinates
-    for (Index c = 0; c < grid(from); ++c) {
-      const Overlaps& overlaps = finder.find(from, {c}, to);
-      pairs += static_cast<Index>(overlaps.size());
-      if (pairs > most_pairs)
-        throw core::Error(
-            core::Errc::unsupported,
-            fmt::format("expected at most {} pairs of coordinates that overlap along dimension {}, "
-                        "found more, grid {} against grid {}; take coarser grids, or larger blocks",
-                        most_pairs, d, grid(from), grid(to)));
-      auto& row = factor.emplace_back();
-      row.reserve(overlaps.size());
-      for (std::size_t i = 0; i < overlaps.size(); ++i)
-        row.push_back({overlaps.peers()[i], overlaps.elements(i)});
-    }
+    const bool has_intervals =
+        std::holds_alternative<Splits>(from) || std::holds_alternative<Splits>(to);
+    factors_.push_back(has_intervals ? factor_of_intervals(from, to, d)
+                                     : factor_of_blocks(from, to, d));
     slowest_.push_back(kth_fastest(theirs.rank_order, mine.dims.size(), mine.dims.size() - 1 - d));
   }
 }

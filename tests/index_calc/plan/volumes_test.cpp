@@ -57,6 +57,66 @@ TEST(Volumes, CountTheOwnersOfEveryElement) {
   }
 }
 
+/// Returns splits of up to `most` intervals of a random length, with random owners.
+Splits many_intervals(Random& random, Index extent, Index longest) {
+  Splits splits{.bounds = {0}, .owner = {}, .grid = random.in(1, 40)};
+  while (splits.bounds.back() < extent) {
+    splits.bounds.push_back(std::min(extent, splits.bounds.back() + random.in(1, longest)));
+    splits.owner.push_back(random.in(0, splits.grid - 1));
+  }
+  return splits;
+}
+
+TEST(Volumes, CountManyIntervalsAgainstAnyBlocks) {
+  Random random;
+  for (int round = 0; round < 60; ++round) {
+    const Index extent = random.in(1, 2000);
+    const auto side = [&](bool has_intervals) {
+      Layout layout;
+      layout.dims.push_back(
+          has_intervals
+              ? Distribution(many_intervals(random, extent, random.in(1, 30)))
+              : Distribution(random.block_cyclic(extent, random.one_in(2) ? 3 : 300, 40)));
+      return layout;
+    };
+    const bool has_intervals = random.one_in(2);
+    const Layout mine = side(has_intervals), theirs = side(!has_intervals || random.one_in(2));
+    SCOPED_TRACE(to_string(mine) + "  to  " + to_string(theirs));
+    ASSERT_EQ(matrix(Volumes(mine, theirs), mine, theirs), counted(mine, theirs));
+  }
+}
+
+// An interval for each coordinate of both sides: one pass over the intervals, not one for each.
+TEST(Volumes, MergeTheIntervalsOfManyCoordinates) {
+  const auto shifted = [](Index first) {
+    Splits splits{.bounds = {0, first}, .owner = {0}, .grid = 100'001};
+    for (Index c = 1; c < splits.grid; ++c) {
+      splits.bounds.push_back(splits.bounds.back() + (c + 1 < splits.grid ? 4 : 5 - first));
+      splits.owner.push_back(c);
+    }
+    return splits;
+  };
+  Layout mine, theirs;
+  mine.dims.push_back(shifted(1));
+  theirs.dims.push_back(shifted(3));
+  const Volumes volumes(mine, theirs);
+  EXPECT_EQ(volumes.row(0), (std::vector<Volume>{{0, 1}}));
+  EXPECT_EQ(volumes.row(1), (std::vector<Volume>{{0, 2}, {1, 2}}));
+  EXPECT_EQ(volumes.row(99'999), (std::vector<Volume>{{99'998, 2}, {99'999, 2}}));
+  EXPECT_EQ(volumes.row(100'000), (std::vector<Volume>{{99'999, 2}, {100'000, 2}}));
+}
+
+TEST(Volumes, CountIntervalsAgainstBlocksIn63Bits) {
+  const Layout mine = Layout::parse(
+                   "shape=9223372036854775807 grid=2 splits0=0/5/9223372036854775807"),
+               theirs = Layout::parse(
+                   "shape=9223372036854775807 grid=2 block=4611686018427387904 "
+                   "cut=4611686018427387901");
+  EXPECT_EQ(Volumes(mine, theirs).row(0), (std::vector<Volume>{{0, 3}, {1, 2}}));
+  EXPECT_EQ(Volumes(mine, theirs).row(1),
+            (std::vector<Volume>{{0, 4611686018427387900}, {1, 4611686018427387902}}));
+}
+
 TEST(Volumes, Are64Bits) {
   const Layout whole = Layout::parse("shape=3037000499x3037000499 grid=1x1");
   const Layout rows = Layout::parse("shape=3037000499x3037000499 grid=2x1");
