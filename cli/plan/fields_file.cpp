@@ -16,6 +16,7 @@
 #include "cli/table.hpp"
 #include "cli/units.hpp"
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/plan/skewed_plan.hpp"
 #include "index_calc/plan/volumes.hpp"
 
@@ -24,7 +25,7 @@ namespace tremula::cli {
 namespace {
 
 using core::Index, core::Rank;
-using index_calc::Layout;
+using index_calc::Layout, index_calc::saturating_sum;
 
 constexpr const char* keys[] = {"name", "type", "from", "to", "from-lists", "to-lists"};
 constexpr std::size_t most_columns = 12;  // consumers shown as columns of the table
@@ -66,7 +67,7 @@ PlannedField field_of(const YAML::Node& node) {
   return field;
 }
 
-/// The bytes that ranks exchange in a step.
+/// The bytes that ranks exchange in a step; 2^63 - 1 stands for more.
 struct Traffic {
   std::map<std::pair<Rank, Rank>, Index> pairs;  ///< producer and consumer
   std::map<Rank, Index> sent, received;
@@ -108,11 +109,10 @@ Traffic traffic_of(const std::vector<PlannedField>& fields) {
   for (const auto& [signature, both] : alike) {
     const Index bytes = both.first;
     for_each_pair(both.second->arrays, [&](Rank producer, Rank consumer, Index elements) {
-      const Index moved = elements * bytes;
-      traffic.pairs[{producer, consumer}] += moved;
-      traffic.sent[producer] += moved;
-      traffic.received[consumer] += moved;
-      traffic.total += moved;
+      const Index moved = index_calc::saturating_product(elements, bytes);
+      for (Index* const sum : {&traffic.pairs[{producer, consumer}], &traffic.sent[producer],
+                               &traffic.received[consumer], &traffic.total})
+        *sum = saturating_sum(*sum, moved);
     });
   }
   return traffic;
@@ -153,7 +153,7 @@ std::string fields_text(const std::vector<PlannedField>& fields) {
   const Traffic traffic = traffic_of(fields);
   Index array_bytes = 0;
   for (const PlannedField& f : fields)
-    array_bytes += bytes_of(f.arrays.from, core::element_bytes(f.type));
+    array_bytes = saturating_sum(array_bytes, bytes_of(f.arrays.from, core::element_bytes(f.type)));
   std::string out = fmt::format(
       "{} fields, {} of arrays: {} producers to {} consumers\n"
       "  {} in {} messages, one for each pair and step; {} layouts to plan\n",

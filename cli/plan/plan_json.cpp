@@ -5,6 +5,8 @@
 
 #include <iterator>
 
+#include "index_calc/layout/blocks.hpp"
+
 namespace tremula::cli {
 
 namespace {
@@ -99,7 +101,7 @@ void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, 
     print(before);
     print(package_json(package, known));
     before = ",\n      ";
-    kept_bytes += known.kept_bytes;
+    kept_bytes = index_calc::saturating_sum(kept_bytes, known.kept_bytes);
   });
   print(fmt::format("], \"queue_bytes\": {}}}", queue_bytes(redistribution, kept_bytes)));
 }

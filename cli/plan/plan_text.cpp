@@ -7,10 +7,13 @@
 
 #include "cli/table.hpp"
 #include "cli/units.hpp"
+#include "index_calc/layout/blocks.hpp"
 
 namespace tremula::cli {
 
 namespace {
+
+using index_calc::saturating_sum;
 
 constexpr std::size_t most_rows = 32;
 
@@ -27,7 +30,8 @@ std::string plan_seconds_text(double seconds) {
 
 std::string amount_text(Index elements, const Redistribution& redistribution) {
   return fmt::format("{}, {}", counted(elements, "element"),
-                     bytes_text(static_cast<double>(elements * redistribution.element_bytes)));
+                     bytes_text(static_cast<double>(elements) *
+                                static_cast<double>(redistribution.element_bytes)));
 }
 
 Row row_of(const PackageFacts& package) {
@@ -52,7 +56,8 @@ std::string stream_text(const client::Prospect& stream) {
 /// Returns the number of elements that all ranks of a side own together, e.g. "576 elements".
 std::string listed_text(const RanksOfSide& ranks) {
   Index elements = 0;
-  for (const index_calc::IndexList& list : ranks.lists) elements += list.elements();
+  for (const index_calc::IndexList& list : ranks.lists)
+    elements = saturating_sum(elements, list.elements());
   return counted(elements, "element");
 }
 
@@ -93,13 +98,13 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
     of.plan.for_each_package([&](const index_calc::Package& visited) {
       const PackageFacts package = facts(redistribution, of, visited);
       if (rows.size() <= shown) rows.push_back(row_of(package));
-      total.elements += package.elements;
-      total.bytes += package.bytes;
-      total.runs.count += package.runs.count;
+      total.elements = saturating_sum(total.elements, package.elements);
+      total.bytes = saturating_sum(total.bytes, package.bytes);
+      total.runs.count = saturating_sum(total.runs.count, package.runs.count);
       total.runs.longest = std::max(total.runs.longest, package.runs.longest);
       total.runs.shortest = std::min(total.runs.shortest, package.runs.shortest);
       direct += package.is_direct() ? 1 : 0;
-      kept_bytes += package.kept_bytes;
+      kept_bytes = saturating_sum(kept_bytes, package.kept_bytes);
     });
     Row last = row_of(total);
     last.front() = "total";

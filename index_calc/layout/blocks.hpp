@@ -18,6 +18,12 @@ inline Index saturating_product(Index a, Index b) noexcept {
   return __builtin_mul_overflow(a, b, &result) ? beyond : result;
 }
 
+/// Returns a + b for a, b >= 0; `beyond` if the sum exceeds 63 bits.
+inline Index saturating_sum(Index a, Index b) noexcept {
+  Index result = 0;
+  return __builtin_add_overflow(a, b, &result) ? beyond : result;
+}
+
 /// The position of a walk over the blocks of one coordinate: the block is [begin, end), and its
 /// first element has local index `local`. begin == extent after the last block.
 struct Block {

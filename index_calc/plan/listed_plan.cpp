@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/plan/copy_dealer.hpp"
 #include "index_calc/plan/plan.hpp"
 #include "index_calc/plan/skewed_plan.hpp"
@@ -118,7 +119,7 @@ std::size_t Plan::Run::memory_bytes() const noexcept {
 void Plan::list(Rank peer, std::span<const Segment> segments) {
   const Segment origin{.begin = {0}, .peer_begin = {0}, .length = 1};
   Listed listed{.peer = peer, .rows = Run::of({&origin, 1}), .pattern = Run::of(segments)};
-  elements_ += listed.pattern.elements();
+  elements_ = saturating_sum(elements_, listed.pattern.elements());
   if (const std::size_t in_row = segments_in_row(segments, listed.pattern.families.size());
       in_row < segments.size()) {
     // A row begins at its lowest place in each buffer, so that no index is negative.

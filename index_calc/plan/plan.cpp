@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/plan/copy_dealer.hpp"
 #include "index_calc/plan/skewed_plan.hpp"
 
@@ -144,7 +145,7 @@ void Plan::deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts)
     for (const CopyShare& share : dealer.shares(coords, lines)) {
       shares_.push_back(
           {.cell = i, .copy = dealer.peer_copy(share), .first = share.first, .count = share.count});
-      elements_ += package.elements / lines * share.count;
+      elements_ = saturating_sum(elements_, package.elements / lines * share.count);
     }
   }
 }

@@ -72,6 +72,7 @@ public:
   Package operator[](std::size_t i) const;
   /// Returns the number of elements of all packages: the elements of the rank's local part. A
   /// source sends them once to each copy of the sink, and copies of the source share this work.
+  /// Saturates at 2^63 - 1.
   Index elements() const noexcept { return elements_; }
   std::size_t memory_bytes() const noexcept;
   /// Returns whether packages are rows of a pattern of segments (make_listed_plan), which each side

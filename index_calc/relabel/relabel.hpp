@@ -69,7 +69,8 @@ struct Relabeling {
 /// the bytes that a copy sends to a host depend on all labels. The result then saves bytes, but another
 /// relabeling may save more.
 /// @throws core::Error as Volumes does; invalid_argument if a rank of a layout has no place, a
-/// place is negative or all arrays together have more than 2^61 - 1 bytes
+/// place is negative or all arrays together, each as often as the consumer has copies of it, have
+/// more than 2^61 - 1 bytes
 /// Cost: that of Volumes, plus best_assignment or greedy_assignment with an entry for each label
 /// and place of the consumer that share elements; memory 12 bytes for each entry (28 with greedy).
 Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places,

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/relabel/assignment.hpp"
 
 namespace tremula::index_calc {
@@ -33,10 +34,11 @@ Traffic::Traffic(std::span<const Transfer> arrays, const Places& places)
   for (const Transfer& array : arrays) {
     core::expects(array.element_bytes >= 1, "expected elements of at least 1 byte");
     validate_pair(array.from, array.to);
-    const Index bytes = bytes_of(array.from, static_cast<std::size_t>(array.element_bytes));
+    const Index bytes = saturating_product(
+        bytes_of(array.from, static_cast<std::size_t>(array.element_bytes)), copy_count(array.to));
     core::expects(bytes <= Gains::largest - total,
-                  "expected arrays of at most 2^61 - 1 bytes in total, found more; relabel for "
-                  "fewer arrays");
+                  "expected arrays of at most 2^61 - 1 bytes in total, each as often as the "
+                  "consumer has copies of it, found more; relabel for fewer arrays");
     total += bytes;
     const std::vector<Rank> of_producer = ranks_of(array.from), of_label = ranks_of(array.to);
     for (const Rank p : of_producer) expect_rank(p, producers, "producer");

@@ -74,6 +74,15 @@ TEST_F(FieldsFile, TakesSkewedAndListedLayouts) {
             std::string::npos);
 }
 
+TEST_F(FieldsFile, CountsBytesUpTo63Bits) {
+  const std::string layouts =
+      R"(from: "shape=4611686018427387904 grid=1", to: "shape=4611686018427387904 mesh=4"})";
+  const std::string text = fields_text(
+      read("[{name: a, type: u8, " + layouts + ",\n {name: b, type: u8, " + layouts + "]"));
+  EXPECT_NE(text.find("  9.22 EB in 4 messages"), std::string::npos) << text;
+  EXPECT_NE(text.find("producer 0: sends 9.22 EB, 1.00 times the mean"), std::string::npos) << text;
+}
+
 TEST_F(FieldsFile, NamesTheMalformedField) {
   EXPECT_NE(complaint_about("{a: 1}").find("expected a list of fields"), std::string::npos);
   const auto field = [](const std::string& more) {

@@ -138,6 +138,16 @@ TEST(PlanText, CutsALongTable) {
       << text;
 }
 
+TEST(PlanText, CountsCopiesUpTo63Bits) {
+  auto r = redistribution("shape=4611686018427387904 grid=1", "shape=4611686018427387904 mesh=4");
+  r.element_bytes = 1;
+  const std::string text = plan_rank_text(r, plan_of(r, 0), false);
+  EXPECT_NE(text.find("sends 9223372036854775807 elements, 9.22 EB in 4 packages"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("total  9223372036854775807  9.22 EB "), std::string::npos) << text;
+}
+
 TEST(PlanText, SaysThatARankHasNothing) {
   const auto r = redistribution("shape=3 grid=2 block=3", "shape=3 grid=1");
   const RankPlan plan = plan_of(r, 1);

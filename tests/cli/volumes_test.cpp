@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <set>
 
@@ -108,6 +109,14 @@ TEST(Volumes, AreMeansWhereRanksShareACell) {
   EXPECT_EQ(found.columns, 2u);
   EXPECT_EQ(found.cells, (std::vector<double>{6.0 / 6, 0, 2.0 / 4, 2.0 / 2}));
   EXPECT_EQ(found.packages, 5);
+}
+
+TEST(Volumes, AreCountedUpTo63Bits) {
+  const Volumes found = volumes({.from = Layout::parse("shape=4611686018427387904 grid=1"),
+                                 .to = Layout::parse("shape=4611686018427387904 mesh=4")},
+                                256);
+  EXPECT_EQ(found.total, std::numeric_limits<Index>::max());
+  EXPECT_EQ(found.smallest, 4611686018427387904);
 }
 
 TEST(Volumes, RefuseTooManyRanks) {

@@ -180,7 +180,7 @@ private:
 double draw_volumes(Picture& picture, const Frame& place, const Volumes& volumes,
                     Index element_bytes, Rank producer, std::optional<Rank> consumer) {
   const auto text = [&](Index elements) {
-    return bytes_text(static_cast<double>(elements * element_bytes));
+    return bytes_text(static_cast<double>(elements) * static_cast<double>(element_bytes));
   };
   std::string subtitle =
       fmt::format("largest {}, smallest {}", text(volumes.largest), text(volumes.smallest));

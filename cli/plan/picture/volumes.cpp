@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/plan/volumes.hpp"
 
 namespace tremula::cli {
@@ -90,7 +91,7 @@ Volumes volumes(const Redistribution& redistribution, std::size_t most_cells) {
   const auto count = [&](std::size_t i, std::size_t j, Index elements) {
     result.cells[i / result.producers_per_cell * result.columns + j / result.consumers_per_cell] +=
         static_cast<double>(elements);
-    result.total += elements;
+    result.total = index_calc::saturating_sum(result.total, elements);
     result.largest = std::max(result.largest, elements);
     result.smallest = result.packages == 0 ? elements : std::min(result.smallest, elements);
     ++result.packages;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <iterator>
+#include <limits>
 #include <map>
 
 #include "index_calc/pack/pack.hpp"
@@ -212,6 +213,15 @@ TEST(Copies, AreSharedEvenlyAndNearOnesFirst) {
     }
     ASSERT_EQ(near, most_near);
   }
+}
+
+TEST(Copies, AreCountedUpTo63Bits) {
+  const Layout from = Layout::parse("shape=4611686018427387904 grid=1"),
+               to = Layout::parse("shape=4611686018427387904 mesh=4");
+  const Plan plan = make_plan(from, to, 0, Role::source);
+  EXPECT_EQ(plan.size(), 4U);
+  EXPECT_EQ(plan[3].elements, 4611686018427387904);
+  EXPECT_EQ(plan.elements(), std::numeric_limits<Index>::max());
 }
 
 TEST(Copies, ShareTheRemainderAtRandom) {

@@ -487,16 +487,22 @@ TEST(Relabel, NamesTheValuesThatItRefuses) {
             }),
             "expected places of at least 0, found a negative one");
   const Layout large = Layout::parse("shape=1152921504606846976 grid=1");
+  const std::string too_large =
+      "expected arrays of at most 2^61 - 1 bytes in total, each as often as the consumer has "
+      "copies of it, found more; relabel for fewer arrays";
   EXPECT_EQ(complaint([&] {
               relabel(std::vector<Transfer>{{large, large, 2}}, one_job(1));
             }),
-            "expected arrays of at most 2^61 - 1 bytes in total, found more; relabel for fewer "
-            "arrays");
+            too_large);
   EXPECT_EQ(complaint([&] {
               relabel(std::vector(2, Transfer{large, large, 1}), one_job(1));
             }),
-            "expected arrays of at most 2^61 - 1 bytes in total, found more; relabel for fewer "
-            "arrays");
+            too_large);
+  EXPECT_EQ(complaint([&] {
+              const Layout copies = Layout::parse("shape=1152921504606846976 mesh=2");
+              relabel(std::vector<Transfer>{{large, copies, 1}}, one_job(2));
+            }),
+            too_large);
   EXPECT_NE(complaint([&] {
               relabel(std::vector<Transfer>{{large, large, 8}}, one_job(1));
             }),
