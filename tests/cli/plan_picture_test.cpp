@@ -175,10 +175,11 @@ double striped_area(const Picture& picture, const Colour& colour) {
 // Ranks 0 and 2 have the upper half of a 340 x 340 square; ranks 1 and 3 have the lower half.
 TEST(PlanPicture, StripesElementsOfSeveralRanks) {
   const Picture picture = picture_of("shape=8x8 mesh=2x2 axes0=1", "shape=8x8 grid=1x2", 2, 1);
-  expect_texts(picture, {"Producer: blocks of 4 ranks in 2 copies", "0 2", "1 3",
-                         "striped: several ranks", "Package: producer 2 to consumer 1",
-                         "8 elements, 64 B, 2 runs for the producer", "package; rest from other ranks",
-                         "Volumes: 512 B in 8 packages", "largest 64 B, smallest 64 B"});
+  expect_texts(picture,
+               {"Producer: blocks of 4 ranks in 2 copies", "0 2", "1 3", "striped: several ranks",
+                "Package: producer 2 to consumer 1", "8 elements, 64 B, 2 runs for the producer",
+                "package; rest from other ranks", "Volumes: 512 B in 8 packages",
+                "largest 64 B, smallest 64 B"});
   const double half = 340.0 * 340 / 2, key = 12 * 12;
   // One half is in the producer's plot; the other half, in the consumer's plot, is consumer 0's.
   EXPECT_NEAR(area(picture, viridis(0)), half + half, 1e-6);
@@ -220,8 +221,8 @@ TEST(PlanPicture, ShowsElementsThatRanksList) {
       r, {.rank = 1, .plan = make_plan(r, r.side, 1), .part = planned_part(r, r.side, 1)}, 0);
   expect_texts(picture, {"Producer: elements of 2 ranks", "0", "1", "0 1",
                          "striped: several ranks, grey: none", "Package: producer 1 to consumer 0",
-                         "8 elements, 64 B, 4 runs for the producer", "package; rest from other ranks",
-                         "Volumes: 384 B in 4 packages"});
+                         "8 elements, 64 B, 4 runs for the producer",
+                         "package; rest from other ranks", "Volumes: 384 B in 4 packages"});
   const double square = 340.0 * 340, key = 12 * 12;
   EXPECT_NEAR(area(picture, pair_colour) - key, square / 8, 1e-6);
   EXPECT_NEAR(striped_area(picture, viridis(1)), square / 8, square / 80);
@@ -245,6 +246,14 @@ TEST(Svg, IsWellFormedAndHoldsTheTitles) {
     for (const std::string& text : texts(picture))
       EXPECT_NE(svg.find(">" + text + "</text>"), svg.npos) << text;
   }
+}
+
+TEST(Svg, HasNoLengthBelowZero) {
+  Picture picture{.width = 10, .height = 10, .title = "", .shapes = {}};
+  picture.shapes.push_back(
+      Boxes{.rects = {{1, 2, 0.5, 3}, {1, 2, 3, 0.5}}, .colour = {}, .line = 1});
+  const std::string svg = to_svg(picture);
+  EXPECT_NE(svg.find("M1.5 2.5h0v2h-0zM1.5 2.5h2v0h-2z"), svg.npos) << svg;
 }
 
 TEST(Svg, EscapesItsText) {

@@ -2,6 +2,7 @@
 #include <cairo.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numbers>
@@ -28,7 +29,8 @@ void draw(cairo_t* cairo, const Boxes& boxes) {
   set_colour(cairo, boxes.colour);
   const double inset = boxes.line / 2;
   for (const Rect& r : boxes.rects)
-    cairo_rectangle(cairo, r.x + inset, r.y + inset, r.width - boxes.line, r.height - boxes.line);
+    cairo_rectangle(cairo, r.x + inset, r.y + inset, std::max(0.0, r.width - boxes.line),
+                    std::max(0.0, r.height - boxes.line));
   // Antialiasing would leave a visible seam between neighbouring filled boxes.
   cairo_set_antialias(cairo, boxes.line > 0 ? CAIRO_ANTIALIAS_DEFAULT : CAIRO_ANTIALIAS_NONE);
   cairo_set_line_width(cairo, boxes.line);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -49,9 +50,10 @@ void append(std::string& out, const Boxes& boxes) {
   out += " d=\"";
   const double inset = boxes.line / 2;
   for (const Rect& r : boxes.rects) {
-    const std::string width = number(r.width - boxes.line);
+    const std::string width = number(std::max(0.0, r.width - boxes.line)),
+                      height = number(std::max(0.0, r.height - boxes.line));
     fmt::format_to(std::back_inserter(out), "M{} {}h{}v{}h-{}z", number(r.x + inset),
-                   number(r.y + inset), width, number(r.height - boxes.line), width);
+                   number(r.y + inset), width, height, width);
   }
   out += "\"/>\n";
 }

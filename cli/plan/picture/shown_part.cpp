@@ -18,9 +18,10 @@ constexpr Index most_blocks = 64, corner_blocks = 24;
 /// along a dimension are each about the size of a point.
 constexpr Index listed_block = 8;
 
-/// Returns where the first `blocks` blocks end.
+/// Returns where the first `blocks` blocks end, after at least as many elements: blocks of an equal
+/// cut may be empty.
 Index end_of_blocks(const BlockCuts& cuts, Index blocks) {
-  return cuts.count() <= blocks ? cuts.extent() : cuts.begin(blocks);
+  return cuts.count() <= blocks ? cuts.extent() : std::max(cuts.begin(blocks), blocks);
 }
 
 /// Returns the least common multiple of the rounds of both sides; nullopt if a side has no rounds
