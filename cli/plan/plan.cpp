@@ -55,6 +55,17 @@ void match_lists(Redistribution& redistribution, const Options& options) {
       match_all(redistribution.from, redistribution.to, std::move(producers), std::move(consumers));
 }
 
+/// Throws if a side lists what its ranks own: lists cannot be relabeled, so none is read.
+void refuse_lists_beside_relabel(const Redistribution& redistribution) {
+  for (const Side side : {Side::producer, Side::consumer})
+    if (const Layout& layout = redistribution.layout_of(side); layout.listing)
+      throw core::Error(
+          core::Errc::unsupported,
+          fmt::format("--relabel: expected layouts whose owners are computed, found \"{}\" in {}, "
+                      "whose ranks list what they own: give grid= or mesh= instead of lists=",
+                      to_string(layout), side == Side::producer ? "--from" : "--to"));
+}
+
 Redistribution redistribution_of(const Options& options) {
   const core::ElementType type = *core::parse_element_type(options.type);
   Redistribution result{.from = parse_layout_option("--from", options.from),
@@ -67,6 +78,7 @@ Redistribution redistribution_of(const Options& options) {
   result.stream.is_near = !options.is_far;
   validate(result);
   expect_dense(result.from, result.to);
+  if (options.relabel) refuse_lists_beside_relabel(result);
   match_lists(result, options);
   return result;
 }

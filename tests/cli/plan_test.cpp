@@ -340,6 +340,9 @@ TEST_F(PlanLists, AreRefusedWithARemedy) {
   refused(two, {"--from-lists", lists, "--algorithm", "falls"}, 1,
           "--algorithm: expected none if ranks list what they own, found falls");
   refused(two, {"--from-lists", lists, "--relabel"}, 2, "--relabel");
+  refused(two, {"--relabel"}, 1,
+          "--relabel: expected layouts whose owners are computed, found \"shape=2x4 lists=2\" in "
+          "--from, whose ranks list what they own: give grid= or mesh=");
   std::ofstream(lists) << "- points: [0, 1, 2]\n- segments: [[2, 7]]\n";
   refused(two, {"--from-lists", lists}, 1, "found element (0, 2) on ranks 0 and 1: list it once");
   std::ofstream(lists) << "- points: [0, 1]\n- segments: [[2, 7]]\n";
