@@ -17,8 +17,6 @@ namespace {
 
 using core::Rank;
 
-constexpr Rank most_ranks = 10'000'000;
-
 [[noreturn]] void fail(const std::string& text) {
   throw core::Error(core::Errc::invalid_argument, "--hosts: " + text);
 }

@@ -8,6 +8,9 @@
 
 namespace tremula::cli {
 
+/// The largest group that is relabeled.
+inline constexpr core::Rank most_ranks = 10'000'000;
+
 /// Places and their names. A name means the same host in both jobs.
 struct Hosts {
   std::vector<std::string> names;  ///< shape: [place]

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <string_view>
 
 #include "cli/plan/cost_file.hpp"
 #include "cli/plan/hosts_option.hpp"
@@ -19,7 +20,18 @@ namespace {
 using index_calc::Layout, index_calc::Method, index_calc::Places, index_calc::Transfer;
 
 /// Returns the number of ranks that a group needs for a layout.
-Rank group_size(const Layout& layout) { return std::ranges::max(index_calc::ranks_of(layout)) + 1; }
+/// @throws core::Error unsupported if there are more than most_ranks
+Rank group_size(const Layout& layout, std::string_view option) {
+  core::Index size = layout.members.empty() ? index_calc::rank_count(layout) : 0;
+  for (const index_calc::RankRange& r : layout.members)
+    size = std::max(size, core::Index{r.first} + r.count);
+  if (size > most_ranks)
+    throw core::Error(core::Errc::unsupported,
+                      fmt::format("--relabel: expected groups of at most {} ranks, found {} in {}; "
+                                  "relabel a smaller redistribution of the same pattern",
+                                  most_ranks, size, option));
+  return static_cast<Rank>(size);
+}
 
 /// Returns the places if no hosts are given: the processes of one job, each of which is a producer
 /// and a consumer.
@@ -73,7 +85,8 @@ RelabelingResult relabel(const Redistribution& redistribution, const std::string
                       "--cost volume: expected no --hosts, since every process counts for itself; "
                       "leave one of them out");
   const Transfer transfer{redistribution.from, redistribution.to, redistribution.element_bytes};
-  const Rank producers = group_size(transfer.from), consumers = group_size(transfer.to);
+  const Rank producers = group_size(transfer.from, "--from"),
+             consumers = group_size(transfer.to, "--to");
   const Hosts at = has_hosts ? parse_hosts_option(hosts, producers, consumers)
                              : processes(std::max(producers, consumers));
   const bool is_table = !cost.empty() && cost != "hosts" && cost != "volume";

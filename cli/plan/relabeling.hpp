@@ -29,7 +29,8 @@ struct RelabelingResult {
 /// table; empty: "hosts" if hosts are given, else "volume"
 /// @param hosts  see parse_hosts_option; empty: each process is its own place
 /// @throws core::Error as index_calc::relabel, parse_hosts_option and parse_costs do;
-/// invalid_argument if `cost` and `hosts` contradict each other
+/// invalid_argument if `cost` and `hosts` contradict each other, unsupported if a group has more
+/// than most_ranks ranks
 RelabelingResult relabel(const Redistribution& redistribution, const std::string& cost,
                          const std::vector<std::string>& hosts);
 

@@ -169,6 +169,18 @@ TEST(Relabeling, SavesNothingForAnEmptyArray) {
       << relabeling_text(relabel(nothing, "", {}));
 }
 
+TEST(Relabeling, RefusesTooManyRanks) {
+  const auto of = [](const std::string& from, const std::string& to) {
+    return complaint([&] { relabel(redistribution("shape=8 " + from, "shape=8 " + to), "", {}); });
+  };
+  EXPECT_EQ(
+      of("grid=2", "grid=2000000000"),
+      "--relabel: expected groups of at most 10000000 ranks, found 2000000000 in --to; relabel "
+      "a smaller redistribution of the same pattern");
+  EXPECT_NE(of("grid=2 members=0/2147483645", "grid=2").find("found 2147483646 in --from"),
+            std::string::npos);
+}
+
 TEST(Relabeling, RefusesHostsThatDoNotFitTheCost) {
   EXPECT_EQ(complaint([] { relabel(turned, "hosts", {}); }),
             "--cost hosts: expected --hosts as well, found none; say where the ranks run, for "
