@@ -15,12 +15,19 @@ namespace {
 using core::Index;
 using index_calc::Layout;
 
-/// Returns the text, or the surroundings of the position if the text is long, with a caret in the
-/// line below. Counts one column per byte.
-std::string marked(std::string text, std::size_t position) {
+constexpr std::size_t reach = 45;  // bytes that are shown on both sides of a position
+
+/// Replaces characters that would not take one column by others.
+std::string printable(std::string text) {
   for (char& c : text)
     if (c < ' ' || c > '~') c = c == '\t' || c == '\n' || c == '\r' ? ' ' : '?';
-  constexpr std::size_t reach = 45;
+  return text;
+}
+
+/// Returns the text, or the surroundings of the position if the text is long, with a caret in the
+/// line below. Counts one column per byte.
+std::string marked(const std::string& whole, std::size_t position) {
+  std::string text = printable(whole);
   std::size_t caret = position;
   if (text.size() > position + reach) text = text.substr(0, position + reach) + "...";
   if (position > reach) {
@@ -39,6 +46,11 @@ index_calc::Layout parse_layout_option(const std::string& option, const std::str
     throw core::Error(core::Errc::invalid_argument,
                       fmt::format("{}, position {}: {}\n{}", option, error.position(),
                                   error.complaint(), marked(text, error.position())));
+  } catch (const core::Error& error) {  // the parts do not fit together: no position is at fault
+    const bool is_long = text.size() > 2 * reach;
+    throw core::Error(error.code(),
+                      fmt::format("{}: {}\n  {}{}", option, error.what(),
+                                  printable(text.substr(0, 2 * reach)), is_long ? "..." : ""));
   }
 }
 
@@ -50,6 +62,12 @@ void size_by_counts(Layout& from, Layout& to, const std::vector<Index>& counts) 
     return;
   }
   validate_pair(from, to);
+  core::expects(from.changing->is_even && from.changing->key.empty(), [&] {
+    return fmt::format(
+        "--from: expected no block and no key along dimension {} of the producer, whose ranks' "
+        "elements follow each other as they put them; found \"{}\": leave them out",
+        from.changing->dimension, to_string(from));
+  });
   const auto coordinates = static_cast<std::size_t>(grid(from.dims[from.changing->dimension]));
   core::expects(
       counts.size() == coordinates &&

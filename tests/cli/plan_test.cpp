@@ -67,6 +67,9 @@ TEST(PlanCommand, PlansAStepOfAVariableExtent) {
   expect_error("shape=* grid=2", "shape=4 grid=1", {"--counts", "5/1"},
                "expected two layouts of the same shape");
   expect_error("shape=* grid=2", "shape=* grid=1 key=id", {"--counts", "5/1"}, "found key=id");
+  for (const char* from : {"shape=* grid=2 block=3", "shape=* grid=2 key=id"})
+    expect_error(from, "shape=* grid=1", {"--counts", "5/1"},
+                 "--from: expected no block and no key along dimension 0 of the producer");
 }
 
 TEST(PlanCommand, PlansASkewedLayoutByAspen) {
