@@ -21,10 +21,10 @@ void validate_members(const Layout& layout, Index cells) {
   Index count = 0;
   std::vector<RankRange> sorted = layout.members;
   for (const RankRange& r : sorted) {
-    check(r.first >= 0 && r.count >= 1 && Index{r.first} + r.count <= max_rank_count + 1,
-          "members: expected ranges of at least one rank, beginning with 0 or higher, found {} "
-          "ranks beginning with {}",
-          r.count, r.first);
+    check(r.first >= 0 && r.count >= 1 && Index{r.first} + r.count <= max_rank_count,
+          "members: expected ranges of at least one rank, each from 0 to {}, found {} ranks "
+          "beginning with {}",
+          max_rank_count - 1, r.count, r.first);
     count += r.count;
   }
   std::sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) { return a.first < b.first; });
@@ -71,6 +71,8 @@ void validate_changing(const Layout& layout) {
   check(ranges.empty() || (static_cast<Index>(ranges.size()) == dealt->grid - 1 &&
                            std::ranges::is_sorted(ranges)),
         "ranges: expected {} ascending numbers, found {}", dealt->grid - 1, ranges.size());
+  if (!ranges.empty())
+    check(ranges.front() >= 0, "ranges: expected numbers of at least 0, found {}", ranges.front());
 }
 
 /// Checks the mesh of a layout.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser of the text form of a layout. Its errors name the 0-based position of the mistake; those of
-// validate(), which it calls last, name the parts that do not fit together.
+// The parser of the text form of a layout. Its errors name the 0-based position of the mistake; the
+// errors of validate(), which it calls last, name the parts that do not fit together.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -114,6 +114,13 @@ TEST(Layout, ValidateNamesBrokenCondition) {
   refused("found 4 ranks beginning with 2147483645", [](Layout& l) {
     l.members = {{std::numeric_limits<Rank>::max() - 2, 4}};
   });
+  refused("each from 0 to 2147483646, found 4 ranks beginning with 2147483644", [](Layout& l) {
+    l.members = {{std::numeric_limits<Rank>::max() - 3, 4}};
+  });
+  refused("ranges: expected numbers of at least 0, found -5", [](Layout& l) {
+    l = Layout::parse("shape=* grid=3 key=id ranges=1/2");
+    l.changing->ranges = {-5, 2};
+  });
 }
 
 TEST(Layout, ValidateForGroupNamesBothNumbers) {
