@@ -9,6 +9,24 @@
 #include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
+namespace {
+
+Index slice_elements(const Layout& layout, const GridCoords& coords) {
+  Index elements = 1;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d)
+    core::expects(
+        d == layout.changing->dimension ||
+            !__builtin_mul_overflow(elements, local_extent(layout.dims[d], coords[d]), &elements),
+        [&] {
+          return fmt::format(
+              "\"{}\": expected at most 2^63 - 1 elements for each index along dimension "
+              "{}, found more",
+              to_string(layout), layout.changing->dimension);
+        });
+  return elements;
+}
+
+}  // namespace
 
 Layout sized(const Layout& layout, Index extent) {
   Layout result = layout;
@@ -63,19 +81,7 @@ Layout alone(const Layout& layout, Rank rank) {
 
 Index slice_elements(const Layout& layout, Rank rank) {
   const auto coords = coords_of(layout, rank);
-  if (!coords) return 0;
-  Index elements = 1;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d)
-    core::expects(d == layout.changing->dimension ||
-                      !__builtin_mul_overflow(elements, local_extent(layout.dims[d], (*coords)[d]),
-                                              &elements),
-                  [&] {
-                    return fmt::format(
-                        "\"{}\": expected at most 2^63 - 1 elements for each index along dimension "
-                        "{}, found more",
-                        to_string(layout), layout.changing->dimension);
-                  });
-  return elements;
+  return coords ? slice_elements(layout, *coords) : 0;
 }
 
 std::vector<Index> counts_along(const Layout& layout, std::span<const Index> counts) {
@@ -87,7 +93,7 @@ std::vector<Index> counts_along(const Layout& layout, std::span<const Index> cou
   Index sum = 0;
   for (Rank rank = 0; rank < static_cast<Rank>(counts.size()); ++rank) {
     const auto coords = grid.coords_of(rank);
-    if (!coords || slice_elements(layout, rank) == 0) continue;
+    if (!coords || slice_elements(layout, *coords) == 0) continue;
     const auto c = static_cast<std::size_t>((*coords)[d].value);
     const Index count = counts[static_cast<std::size_t>(rank)];
     if (counted_by[c] >= 0) {

@@ -35,6 +35,7 @@ Layout alone(const Layout& layout, Rank rank);
 /// Returns how many elements `rank` stores for each index along the dimension that changes; 0 if it
 /// takes no part.
 /// @throws core::Error invalid_argument if their number exceeds 63 bits
+/// Cost: O(ranges of members), plus the intervals of dimensions with splits.
 Index slice_elements(const Layout& layout, Rank rank);
 
 /// Converts counts of the ranks to counts of the coordinates along the dimension. Ranks that differ
@@ -42,6 +43,8 @@ Index slice_elements(const Layout& layout, Rank rank);
 /// @param counts  shape: [rank of the group]; entries of ranks that store nothing are ignored
 /// @throws core::Error mismatch naming two ranks that differ; invalid_argument if a count is
 /// negative or the sum exceeds 63 bits
+/// Cost: for each rank, the logarithm of the number of ranges of members, plus the intervals of
+/// dimensions with splits.
 std::vector<Index> counts_along(const Layout& layout, std::span<const Index> counts);
 
 }  // namespace tremula::index_calc

@@ -67,6 +67,14 @@ TEST(Changing, NeedsEqualCountsAtOnePlace) {
   }
 }
 
+TEST(Changing, FindsThePlacesOfMembers) {
+  const auto layout = Layout::parse("shape=*x3 grid=2x2 members=5/4/1/0");
+  EXPECT_EQ(counts_along(layout, std::vector<Index>{2, 2, 9, 9, 4, 4}), (std::vector<Index>{4, 2}));
+  EXPECT_EQ(slice_elements(layout, 0), 1);
+  EXPECT_EQ(slice_elements(layout, 2), 0);
+  EXPECT_EQ(slice_elements(layout, 5), 2);
+}
+
 TEST(Changing, CanBeNeitherPlannedNorSelected) {
   const auto layout = Layout::parse("shape=*x3 grid=2x1"),
              fixed = Layout::parse("shape=0x3 grid=2x1");
