@@ -178,9 +178,9 @@ Index owning_ranks(const Layout& layout, const BlockSide& side) {
   return ranks;
 }
 
-/// Bounds the number of boxes that a rank holds and the number of rows of other ranks' blocks, so
-/// that a plan takes at most a few hundred megabytes. The result depends only on both layouts, so it is the
-/// same on all ranks of both sides.
+/// Bounds the number of boxes that a rank of the side with fewer owners holds on average, and the number
+/// of rows of other ranks' blocks, so that plans of ranks with equal shares take at most a few hundred
+/// megabytes. The result depends only on both layouts, so it is the same on all ranks of both sides.
 void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
                  const BlockSide& there) {
   constexpr Index most_boxes = Index{1} << 21, most_rows = Index{1} << 24;
@@ -202,8 +202,9 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
   throw core::Error(
       core::Errc::unsupported,
       fmt::format(
-          "expected at most {} boxes for each rank, and {} rows of blocks of all ranks, because a "
-          "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": choose larger blocks",
+          "expected at most {} boxes for each rank on average, and {} rows of blocks of all ranks, "
+          "because a layout is skewed; found up to {} and {} between \"{}\" and \"{}\": choose "
+          "larger blocks",
           most_boxes, most_rows, boxes, rows, first, second));
 }
 

@@ -435,7 +435,7 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
   for (const auto& [mine, theirs] : {std::pair{&fine, &coarse}, {&rows, &slabs}}) {
     const auto mine_says = error([&] { make_plan(*mine, *theirs, 0, Role::source); });
     EXPECT_EQ(mine_says.substr(0, 60),
-              "unsupported: expected at most 2097152 boxes for each rank, a");
+              "unsupported: expected at most 2097152 boxes for each rank on");
     EXPECT_EQ(mine_says, error([&] { make_plan(*theirs, *mine, 3, Role::sink); }));
   }
   // Copies, and ranks that own nothing, do not raise the bound for other ranks: 2^22 boxes are on 2 of 4096
@@ -446,9 +446,8 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
                           "shape=2048x2048 mesh=4096 block=1x1 owner0=b0*2048+b1*2048"})
     EXPECT_NE(
         error([&] { make_plan(Layout::parse(few), tiles, 0, Role::source); })
-            .find(
-                "expected at most 2097152 boxes for each rank, and 16777216 rows of blocks of all "
-                "ranks, because a layout is skewed; found up to 2230272"),
+            .find("expected at most 2097152 boxes for each rank on average, and 16777216 rows of "
+                  "blocks of all ranks, because a layout is skewed; found up to 2230272"),
         std::string::npos)
         << few;
   const Layout nothing = Layout::parse("shape=4000000x4000000x0 mesh=2 block=1x1x1 owner0=b2");
