@@ -6,11 +6,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <stdexcept>
 
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 
 namespace tremula::cli {
 
@@ -34,8 +33,7 @@ Index whole_number(const YAML::Node& node) {
 class ListEntry {
 public:
   ListEntry(const std::vector<Index>& shape, const YAML::Node& node)
-      : shape_(shape),
-        elements_(std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>())) {
+      : shape_(shape), elements_(index_calc::elements_of(shape)) {
     if (!node.IsMap() || node.size() != 1)
       throw std::invalid_argument(fmt::format("expected {}, found '{}'", kinds, YAML::Dump(node)));
     kind_ = node.begin()->first.as<std::string>();
@@ -111,13 +109,12 @@ private:
   }
 
   Index number_of(const std::vector<Index>& at) const {
-    Index number = 0;
-    for (std::size_t d = 0; d < shape_.size(); ++d) {
+    for (std::size_t d = 0; d < shape_.size(); ++d)
       if (at[d] < 0 || at[d] >= shape_[d])
         throw std::invalid_argument(fmt::format("expected an element of an array of {}, found {}",
                                                 fmt::join(shape_, "x"), at));
-      number = number * shape_[d] + at[d];
-    }
+    Index number = 0;
+    for (std::size_t d = 0; d < shape_.size(); ++d) number = number * shape_[d] + at[d];
     return number;
   }
 

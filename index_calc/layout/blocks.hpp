@@ -3,6 +3,7 @@
 // Iterates over the blocks of one coordinate; private to this room.
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <variant>
 
 #include "index_calc/layout/distribution.hpp"
@@ -22,6 +23,14 @@ inline Index saturating_product(Index a, Index b) noexcept {
 inline Index saturating_sum(Index a, Index b) noexcept {
   Index result = 0;
   return __builtin_add_overflow(a, b, &result) ? beyond : result;
+}
+
+/// Returns the number of elements of an array; `beyond` if it exceeds 63 bits. An array with an extent
+/// of 0 has none, however large its other extents are.
+inline Index elements_of(std::span<const Index> shape) noexcept {
+  Index elements = 1;
+  for (const Index extent : shape) elements = saturating_product(elements, extent);
+  return elements;
 }
 
 /// The position of a walk over the blocks of one coordinate: the block is [begin, end), and its

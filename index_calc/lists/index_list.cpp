@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "index_calc/layout/blocks.hpp"
@@ -15,10 +14,6 @@
 
 namespace tremula::index_calc {
 namespace {
-
-Index elements_of(std::span<const Index> shape) {
-  return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
-}
 
 std::string joined(std::span<const Index> numbers) {
   return fmt::format("{}", fmt::join(numbers, "x"));
@@ -31,6 +26,15 @@ void expect_inside(std::span<const Index> shape, Index all, Index begin, Index l
         "beginning with number {}: list only the elements that this rank has, without placeholders "
         "such as -1",
         all - 1, joined(shape), length, begin);
+}
+
+/// Throws if a buffer of `elements` elements has no room for `more`, because elements are listed again.
+void expect_countable(std::span<const Index> shape, Index elements, Index more) {
+  if (more <= beyond - elements) return;
+  check(false,
+        "index list: expected every element once, found more than 2^63 - 1 elements of an array of "
+        "{}: list an element once on each rank, even if several ranks have copies of it",
+        joined(shape));
 }
 
 /// Consecutive elements that one coordinate owns along a dimension.
@@ -146,6 +150,7 @@ IndexList IndexList::of_segments(std::span<const Index> shape, std::span<const I
   IndexList list;
   for (std::size_t i = 0; i < begins.size(); ++i) {
     expect_inside(shape, all, begins[i], lengths[i]);
+    expect_countable(shape, list.elements_, lengths[i]);
     list.add(begins[i], list.elements_, lengths[i]);
   }
   list.finish(shape);
@@ -178,6 +183,7 @@ IndexList IndexList::of_boxes(std::span<const Index> shape, std::span<const Inde
     for (bool is_next = true; is_next;) {
       Index number = 0;
       for (std::size_t d = 0; d < dimensions; ++d) number = number * shape[d] + at[d];
+      expect_countable(shape, list.elements_, extent[last]);
       list.add(number, list.elements_, extent[last]);
       is_next = false;
       for (std::size_t d = last; d-- > 0 && !is_next;) {
@@ -244,7 +250,8 @@ IndexList IndexList::permuted(std::span<const Index> shape,
   Index step = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {
     stride[axes[d]] = step;
-    step *= other[d] = shape[axes[d]];
+    other[d] = shape[axes[d]];
+    step = saturating_product(step, other[d]);  // an extent may be 0
   }
   const Index along = stride[shape.size() - 1];
   IndexList list;

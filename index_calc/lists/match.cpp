@@ -4,18 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/lists/run_code.hpp"
 
 namespace tremula::index_calc {
 namespace {
-
-Index elements_of(const std::vector<Index>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
-}
 
 /// Returns the first number of slice `s` of `count`; for s = `count`, the end of the last slice.
 Index slice_begin(Index elements, Rank s, Rank count) {

@@ -103,6 +103,18 @@ TEST_F(ListsFile, NamesTheRankAndTheItemThatIsWrong) {
   EXPECT_NE(complaint_about("- [").find("line 1"), std::string::npos);
 }
 
+TEST_F(ListsFile, MayListNothingOfAnEmptyArray) {
+  const std::string shape = "shape=1099511627776x1099511627776x0 lists=1";
+  EXPECT_EQ(read(shape, "[{segments: [[0, 0]]}]").front().elements(), 0);
+  try {
+    read(shape, "[{points: [[1099511627775, 1099511627775, 0]]}]");
+    FAIL();
+  } catch (const core::Error& e) {
+    EXPECT_NE(std::string(e.what()).find("expected an element of an array of"), std::string::npos)
+        << e.what();
+  }
+}
+
 TEST_F(ListsFile, MustExist) {
   try {
     read_lists("--from-lists", "/nowhere/lists.yaml", Layout::parse("shape=4 lists=2"));

@@ -216,6 +216,32 @@ TEST(Lists, NameAMissingOrRepeatedElement) {
   expect_moves_all(random, good, copies);
 }
 
+TEST(Lists, CountElementsIn63Bits) {
+  constexpr Index all = Index{1} << 62;
+  using Numbers = std::vector<Index>;
+  const std::string refusal =
+      "invalid_argument: index list: expected every element once, found more than 2^63 - 1 "
+      "elements "
+      "of an array of 4611686018427387904: list an element once on each rank, even if several "
+      "ranks "
+      "have copies of it";
+  EXPECT_EQ(error_of([&] {
+              IndexList::of_segments(Numbers{all}, Numbers{0, 0}, Numbers{all, all});
+            }),
+            refusal);
+  EXPECT_EQ(error_of([&] {
+              IndexList::of_boxes(Numbers{all}, Numbers{0, 0}, Numbers{all, all});
+            }),
+            refusal);
+  // The product of the first two extents has 80 bits.
+  const Numbers empty{Index{1} << 40, Index{1} << 40, 0};
+  EXPECT_EQ(IndexList::of_points(empty, {}).elements(), 0);
+  const std::vector<std::size_t> axes{2, 0, 1};
+  EXPECT_EQ(IndexList::of_points(empty, {}).permuted(empty, axes).elements(), 0);
+  EXPECT_EQ(error_of([&] { IndexList::of_points(empty, Numbers{0}); }).substr(0, 30),
+            "invalid_argument: index list: ");
+}
+
 /// Each of two ranks owns every second interval. Walking from the first interval for each element would take
 /// 10^11 steps.
 TEST(Lists, TakeOnePassOverManySplits) {
