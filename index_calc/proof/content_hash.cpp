@@ -17,6 +17,8 @@ namespace {
 
 /// Factor of the row-major number of an element.
 constexpr std::uint64_t step = golden;
+/// Stands for a place without an element. No element has it, because `step` is odd and numbers have 63 bits.
+constexpr std::uint64_t unlisted = step * ~std::uint64_t{0};
 
 /// Returns the hash of one element.
 /// @param number  row-major number of the element, times `step`
@@ -32,6 +34,7 @@ std::uint64_t hash_of(std::uint64_t number, const std::byte* at) {
 ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
                          std::size_t element_bytes)
     : part_(part), element_bytes_(element_bytes) {
+  expect_computed(layout, "a hash");
   const auto coords = coords_of(layout, me);
   if (!coords || part.elements == 0) return;
   std::uint64_t weight = step;
@@ -50,7 +53,7 @@ ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
 ContentHash::ContentHash(const IndexList& list, const LocalPart& part, std::size_t element_bytes)
     : part_(part), element_bytes_(element_bytes), is_list_(true) {
   auto& number = number_[0];
-  number.resize(static_cast<std::size_t>(part.allocated));
+  number.resize(static_cast<std::size_t>(part.allocated), unlisted);
   for (const ListRun& run : list.runs())
     for (Index i = 0; i < run.length; ++i)
       number[static_cast<std::size_t>(run.local + i)] =
@@ -131,7 +134,19 @@ std::uint64_t ContentHash::of(core::BytesView array) const {
     whole[d] = {.first = {.begin = {}, .peer_begin = {}, .length = part_.extent[d]}, .count = 1};
     all.along[d] = {.period = std::span(&whole[d], 1), .repeat = 1};
   }
-  return of(all, array);
+  if (!is_list_) return of(all, array);
+  // The places of a buffer are dimension 1 of its part. Those that are listed are hashed stretch by stretch.
+  const auto& number = number_[0];
+  std::uint64_t sum = 0;
+  for (auto end = number.begin();;) {
+    const auto begin = std::find_if(end, number.end(),
+                                    [](std::uint64_t of_place) { return of_place != unlisted; });
+    if (begin == number.end()) return sum;
+    end = std::find(begin, number.end(), unlisted);
+    whole[1].first.begin = {begin - number.begin()};
+    whole[1].first.length = end - begin;
+    sum += of(all, array);
+  }
 }
 
 }  // namespace tremula::index_calc

@@ -16,6 +16,8 @@ class ContentHash {
 public:
   /// @param layout  layout of the whole array; its storage order and its ghost cells do not matter
   /// @param part    where the rank stores its elements
+  /// @throws core::Error as expect_computed does: skewed layouts are hashed by their lists
+  /// (IndexList::of_layout)
   /// Cost: time and memory are proportional to the owned elements along each dimension, not to
   /// their product.
   ContentHash(const Layout& layout, Rank me, const LocalPart& part, std::size_t element_bytes);
@@ -29,7 +31,7 @@ public:
   /// @pre the package belongs to a plan that was made with `layout`, and `array` has part.allocated
   /// elements
   std::uint64_t of(const Package& package, core::BytesView array) const;
-  /// Returns the hash of all elements that the rank owns.
+  /// Returns the hash of all elements that the rank owns; places that no list names do not count.
   std::uint64_t of(core::BytesView array) const;
 
 private:

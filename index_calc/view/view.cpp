@@ -122,6 +122,7 @@ Layout selected(const Layout& layout, const Selection& selection) {
 
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank) {
   if (layout.listing) return local_part(selected(layout, selection), rank);
+  expect_computed(layout, "a selection");
   return selected_part(local_part(layout, rank), layout, selection, rank);
 }
 

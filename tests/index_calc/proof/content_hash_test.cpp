@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <span>
 
+#include "core/error.hpp"
+#include "index_calc/view/view.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 
@@ -111,6 +114,28 @@ TEST(ContentHash, NoticesFlippedBitsAndSwappedElements) {
       }
     ASSERT_EQ(hash.of(array), before);
   }
+}
+
+// A column of a 3 x 4 array whose only rank has all elements in its buffer.
+TEST(ContentHash, LeavesOutPlacesThatAreNotListed) {
+  const std::vector<Index> shape{3, 4}, column{3, 1};
+  std::vector<Index> numbers(12);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<Index>(i);
+  const Layout listed = listed_layout(shape, 1, false, false, IndexList::of_points(shape, numbers));
+  const Layout part = selected(listed, {.origin = {0, 2}, .extents = column});
+  const ContentHash hash(*part.listing->mine, flattened(local_part(part, 0)), 8);
+  const Layout alone = Layout::parse("shape=3x1 grid=1x1");
+  const std::vector<Index> values{7, 8, 9};
+  std::vector<Index> buffer(12, -1);
+  for (std::size_t row = 0; row < 3; ++row) buffer[row * 4 + 2] = values[row];
+  const auto bytes = [](const std::vector<Index>& of) { return std::as_bytes(std::span(of)); };
+  EXPECT_EQ(hash.of(bytes(buffer)),
+            ContentHash(alone, 0, local_part(alone, 0), 8).of(bytes(values)));
+}
+
+TEST(ContentHash, RefusesASkewedLayout) {
+  const Layout skewed = Layout::parse("shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0");
+  EXPECT_THROW(ContentHash(skewed, 0, local_part(skewed, 0), 8), core::Error);
 }
 
 TEST(ContentHash, IsZeroForARankWithoutElements) {

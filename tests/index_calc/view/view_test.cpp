@@ -214,6 +214,13 @@ std::string refusal(Call&& call) {
   return "none";
 }
 
+TEST(Selected, RefusesASkewedLayout) {
+  const Layout skewed = Layout::parse("shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0");
+  const Selection selection{.origin = {0, 0}, .extents = {4, 8}};
+  EXPECT_THROW(selected(skewed, selection), core::Error);
+  EXPECT_THROW(selected_part(skewed, selection, 0), core::Error);
+}
+
 TEST(Selected, RefusesElementsOutsideTheArray) {
   const Layout layout = Layout::parse("shape=10x9 grid=2x3");
   constexpr Index most = std::numeric_limits<Index>::max();
