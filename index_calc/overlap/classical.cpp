@@ -24,7 +24,7 @@ Index classical(const Distribution& mine, Index me, const Distribution& theirs,
   };
   std::visit(
       [&](const auto& a, const auto& b) {
-        refuse_pairs(static_cast<double>(b.grid) * blocks_of_one(a) + blocks_of_all(b),
+        refuse_pairs(static_cast<double>(b.grid) * blocks_of_one(a) + passed_for_all(b),
                      "classical compares the blocks of the whole extent with those of each "
                      "coordinate of the other side; choose the algorithm aspen, which looks only "
                      "at the blocks of one period");

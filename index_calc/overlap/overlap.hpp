@@ -206,12 +206,12 @@ private:
 /// @pre both are valid
 /// @throws core::Error invalid_argument if the extents differ or `me` is not a coordinate of mine;
 /// unsupported if there are more than 2^24 families to hold, or if falls or classical would look at
-/// more than 2^30 pairs of a block and a coordinate
+/// more than 2^30 pairs of a block (of Splits: an interval) and a coordinate
 ///
 /// Cost of aspen: the blocks of mine and the families in one period (plus O(intervals) for Splits).
 /// Cost of falls: the blocks of mine in one period for each coordinate of theirs. Cost of
 /// classical: the blocks of both in the whole extent, those of mine once for each coordinate of
-/// theirs.
+/// theirs, and so are all intervals of theirs if it is Splits.
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
 

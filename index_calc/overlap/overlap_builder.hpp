@@ -43,6 +43,13 @@ inline double blocks_of_all(const BlockCyclic& d) {
 inline double blocks_of_one(const Splits& d) { return static_cast<double>(d.owner.size()); }
 inline double blocks_of_all(const Splits& d) { return static_cast<double>(d.owner.size()); }
 
+/// Estimates how many blocks, or intervals, are passed to find those of every coordinate: each
+/// coordinate's are found among all intervals of Splits.
+inline double passed_for_all(const BlockCyclic& d) { return blocks_of_all(d); }
+inline double passed_for_all(const Splits& d) {
+  return static_cast<double>(d.grid) * blocks_of_all(d);
+}
+
 /// Checks that there are at most 2^30 pairs, because more would take seconds.
 /// @throws core::Error unsupported with `why`
 void refuse_pairs(double pairs, std::string_view why);
@@ -56,7 +63,8 @@ void refuse_pairs(double pairs, std::string_view why);
 /// O(their blocks) if one of theirs is longer than a round of mine.
 /// @throws core::Error unsupported as refuse_pairs does
 Index falls(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, std::vector<Piece>& out);
-/// Compares all my blocks with all blocks of each peer. O(peers * my blocks + their blocks)
+/// Compares all my blocks with all blocks of each peer. O(peers * my blocks + their blocks); a side
+/// that is Splits counts with all its intervals for each peer
 /// @throws core::Error unsupported as refuse_pairs does
 Index classical(const Distribution& mine, Index me, const Distribution& theirs,
                 std::vector<Piece>& out);

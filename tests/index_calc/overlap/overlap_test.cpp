@@ -237,6 +237,19 @@ TEST(Overlap, RefusesPatternsBeyondMemory) {
   }
 }
 
+TEST(Overlap, RefusesLongWalksOverSplitsByClassical) {
+  // Finding the interval of each of 40000 coordinates takes 1.6 * 10^9 steps.
+  Splits each{.bounds = {0}, .owner = {}, .grid = 40'000};
+  for (Index c = 0; c < each.grid; ++c) {
+    each.bounds.push_back(c + 1);
+    each.owner.push_back(c);
+  }
+  const BlockCyclic whole{.extent = each.grid, .block = each.grid};
+  EXPECT_THROW(overlaps(whole, {0}, each, Algorithm::classical), core::Error);
+  EXPECT_EQ(overlaps(whole, {0}, each).size(), 40'000U);
+  EXPECT_EQ(overlaps(each, {7}, whole, Algorithm::classical).size(), 1U);
+}
+
 TEST(Overlap, AlgorithmsAreKnownByName) {
   for (const Algorithm a : algorithms) EXPECT_EQ(parse_algorithm(to_string(a)), a);
   try {
