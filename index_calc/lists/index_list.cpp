@@ -121,13 +121,21 @@ void IndexList::add(Index global, Index local, Index length) {
 void IndexList::finish(std::span<const Index> shape) {
   const auto number = [](const ListRun& run) { return std::pair(run.global, run.local); };
   if (!std::ranges::is_sorted(runs_, {}, number)) std::ranges::sort(runs_, {}, number);
-  for (std::size_t i = 1; i < runs_.size(); ++i)
-    if (runs_[i - 1].global + runs_[i - 1].length > runs_[i].global)
+  std::size_t joined_runs = 0;
+  for (const ListRun& run : runs_) {
+    ListRun* const last = joined_runs > 0 ? &runs_[joined_runs - 1] : nullptr;
+    if (last != nullptr && last->global + last->length > run.global)
       check(false,
             "index list: expected every element once, found element {} at places {} and {} of the "
             "buffer: list an element once on each rank, even if several ranks have copies of it",
-            element_text(shape, runs_[i].global),
-            runs_[i - 1].local + runs_[i].global - runs_[i - 1].global, runs_[i].local);
+            element_text(shape, run.global), last->local + run.global - last->global, run.local);
+    if (last != nullptr && last->global + last->length == run.global &&
+        last->local + last->length == run.local)
+      last->length += run.length;
+    else
+      runs_[joined_runs++] = run;
+  }
+  runs_.resize(joined_runs);
 }
 
 IndexList IndexList::of_points(std::span<const Index> shape, std::span<const Index> points) {

@@ -216,6 +216,15 @@ TEST(Lists, NameAMissingOrRepeatedElement) {
   expect_moves_all(random, good, copies);
 }
 
+TEST(Lists, JoinRunsThatContinueEachOther) {
+  // The buffer has a 3 x 2 array column by column: in the transposed array, one run.
+  const std::vector<Index> shape{3, 2}, points{0, 2, 4, 1, 3, 5};
+  const std::vector<std::size_t> axes{1, 0};
+  const IndexList columns = IndexList::of_points(shape, points).permuted(shape, axes);
+  ASSERT_EQ(columns.runs().size(), 1U);
+  EXPECT_EQ(columns.runs().front(), (ListRun{0, 0, 6}));
+}
+
 TEST(Lists, CountElementsIn63Bits) {
   constexpr Index all = Index{1} << 62;
   using Numbers = std::vector<Index>;
