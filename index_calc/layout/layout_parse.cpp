@@ -90,13 +90,15 @@ private:
                          std::size_t dimension) const {
     fail(at, expected, fmt::format("\"{}{}\"", key, dimension));
   }
-  /// Returns the text in quotes; if it is long, only the part around `at`.
+  /// Returns the text in quotes and in one line; if it is long, only the part around `at`.
   std::string around(std::size_t at) const {
     constexpr std::size_t reach = 100;
-    if (text_.size() <= 2 * reach) return fmt::format("\"{}\"", text_);
-    const std::size_t begin = at < reach ? 0 : at - reach;
-    return fmt::format("\"{}{}{}\"", begin > 0 ? "..." : "", text_.substr(begin, 2 * reach),
-                       begin + 2 * reach < text_.size() ? "..." : "");
+    const bool is_long = text_.size() > 2 * reach;
+    const std::size_t begin = !is_long || at < reach ? 0 : at - reach;
+    std::string shown(is_long ? text_.substr(begin, 2 * reach) : text_);
+    std::ranges::replace_if(shown, is_space, ' ');
+    return fmt::format("\"{}{}{}\"", begin > 0 ? "..." : "", shown,
+                       begin + shown.size() < text_.size() ? "..." : "");
   }
   /// Returns the word at `at`, as an error names it.
   std::string found_at(std::size_t at) const {

@@ -234,6 +234,16 @@ TEST(LayoutText, NamesPositionOfAMistakeInMembers) {
   });
 }
 
+TEST(LayoutText, QuotesLinesAsOneLine) {
+  try {
+    Layout::parse("shape=4\n  gird=2\r\n");
+    FAIL() << "expected an error";
+  } catch (const core::Error& e) {
+    const std::string what = e.what();
+    EXPECT_TRUE(what.ends_with("found \"gird\" in \"shape=4   gird=2  \"")) << what;
+  }
+}
+
 TEST(LayoutText, QuotesOnlyTheTextAroundAMistake) {
   const std::string text = "shape=100 grid=2 members=" + std::string(100'000, '1') + " store=row";
   try {
