@@ -19,8 +19,9 @@ struct RepeatedSegment {
 };
 
 /// Returns the segments of `list` with one level of repetition. The result contains every element
-/// once, but not in wire order. It has as few entries as possible: for each family, its number of
-/// segments or its number of turns, whichever is smaller.
+/// once, but not in wire order. It has, for each family, as many entries as the family has segments
+/// or turns, whichever is smaller; the incomplete turn at the end has one more for each of its
+/// families, and a slice has one for each family of each turn.
 std::vector<RepeatedSegment> flattened(const index_calc::SegmentList& list);
 
 /// Returns the text before the first rank.

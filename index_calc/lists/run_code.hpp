@@ -24,7 +24,6 @@ public:
 
 private:
   void put_pending();
-  void put(std::uint64_t value);
   bool has_places_;
   ListRun pending_{};
   Index end_ = 0, local_end_ = 0;

@@ -179,10 +179,10 @@ public:
   std::size_t memory_bytes() const noexcept;
   /// Returns the number of families stored in all lists.
   std::size_t families() const noexcept { return families_.size(); }
-  /// Returns the exact number of steps of the algorithm. For aspen, a step looks at one block of
+  /// Returns the number of steps that the algorithm took. For aspen, a step looks at one block of
   /// mine or one family of them: N_local of Eq. (4). For falls and classical, a step looks at one
-  /// pair of blocks: those of Eqs. (2) and (1), over all peers, except pairs that are skipped by
-  /// walking on from the last pair or by treating a family as one.
+  /// pair of blocks: those of Eqs. (2) and (1), over all peers. Pairs that are skipped, because a
+  /// walk goes on from the last pair or a family counts as one, are not steps.
   Index steps() const noexcept { return steps_; }
 
 private:

@@ -53,20 +53,21 @@ void for_each_listed_segment(const Package& package, Visit&& visit) {
 /// share the work of sending. Each of R copies sends 1/R of the elements that one cell owes to all
 /// copies of another, rounded to whole lines, and serves copies on its own host first. A line
 /// consists of all elements at one index along the dimension in which the cells share the most. In
-/// one job, a rank that is a copy of both cells keeps its own elements. With copies on either side,
-/// the shares of each pair of cells are written out.
+/// one job, a rank that holds a copy of both cells keeps its own elements. With copies on either
+/// side, the shares of each pair of cells are written out.
 class Plan {
 public:
   /// Returns the number of packages: one per peer with which this rank exchanges elements.
   std::size_t size() const noexcept;
   /// Calls visit(Package) for each package, ordered by the grid coordinates of the peers, last
-  /// dimension fastest. The cost of each is O(dimensions + log(ranges of members)).
+  /// dimension fastest. The cost of each is O(dimensions + log(ranges of members)), and with copies
+  /// also O(segments of one period along each dimension).
   template <class Visit>
   void for_each_package(Visit&& visit) const {
     for (std::size_t i = 0, packages = size(); i < packages; ++i) visit((*this)[i]);
   }
   /// Returns the package for `peer`; nullopt if the two exchange nothing.
-  /// O(dimensions * log(peers) + log(ranges of members)).
+  /// O(dimensions * log(peers) + log(ranges of members)), and with copies also O(packages).
   std::optional<Package> package_for(Rank peer) const;
   /// Returns the package that for_each_package visits as number i, at the same cost.
   Package operator[](std::size_t i) const;

@@ -34,10 +34,10 @@ struct CopiedPair {
   std::uint64_t turn = 0;
 };
 
-/// Assigns the lines that the copies of the sink need to the copies of the source. A rank that is a
-/// copy of both keeps its own lines. Each copy of the source sends an equal part of what the other
-/// copies of the sink need, rounded down or up; copies on one host are matched first, then all
-/// copies in turn. Every rank gets the same result.
+/// Assigns the lines that the copies of the sink need to the copies of the source. A rank that
+/// holds a copy of both keeps its own lines. Each copy of the source sends an equal part of what
+/// the other copies of the sink need, rounded down or up; copies on one host are matched first,
+/// then all copies in turn. Every rank gets the same result.
 /// @return shares, ordered by copies of the sink and their lines; none is empty
 /// Cost: proportional to the copies of both sides, times a logarithm.
 std::vector<CopyShare> deal_copies(const CopiedPair& pair);

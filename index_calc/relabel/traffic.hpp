@@ -32,9 +32,9 @@ public:
   /// Returns whether the place of a label decides which copies send to it, and how much. The cost
   /// of a label at another place is then an estimate, which for_each_near_sender() provides.
   bool depends_on_labels() const noexcept { return depends_on_labels_; }
-  /// Calls visit(producer, bytes) for producers whose place has bytes for `label`; one place may have
-  /// several such producers. If a process there took the label, all other bytes would leave their places, or
-  /// fewer if other labels take less from their copies.
+  /// Calls visit(producer, bytes) for producers whose place has bytes for `label`; one place may
+  /// have several such producers. If a process there took the label, all other bytes would leave
+  /// their places; fewer would if the copies at this place had to send less to other labels.
   template <class Visit>
   void for_each_near_sender(Rank label, Visit&& visit) {
     if (!depends_on_labels_) return for_each_sender(label, visit);

@@ -38,8 +38,8 @@ struct OwnerExpression {
 /// The additional part of a layout whose owners are expressions. It takes a few bytes, however many
 /// blocks and ranks there are.
 struct Skew {
-  /// Number k of blocks into which a dimension of n elements is cut, so that block i begins at n *
-  /// i div k; 0 if the dimension is cut as its distribution specifies. Shape: [dimension]
+  /// How many equal blocks each dimension is cut into: of k blocks of n elements, block i begins at
+  /// n * i div k; 0 if the dimension is cut as its distribution specifies. Shape: [dimension]
   std::vector<Index> equal{};
   /// Owner of each axis; nullopt if the axis has copies or partial sums. Shape: [axis of the mesh]
   std::vector<std::optional<OwnerExpression>> owners{};

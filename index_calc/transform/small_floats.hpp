@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The 16-bit floating types, as bits. Conversion to float is exact; conversion from float and
-// from double rounds once, to nearest, ties to even. A NaN stays a NaN, keeps the upper bits of its
-// payload, and is made quiet. There are no branches, so that compilers can vectorise loops over
-// these functions.
+// The 16-bit floating types, as bits. Conversion to float is exact; conversion from float and from
+// double rounds once, to nearest, ties to even. A NaN stays a NaN and keeps the upper bits of its
+// payload; all conversions but that of bf16 to float make it quiet. There are no branches, so that
+// compilers can vectorise loops over these functions.
 // Source: IEEE 754-2008, 3.4, 4.3.1 and 6.2.3; round to odd: Boldo and Melquiond 2008.
 #include <bit>
 #include <concepts>

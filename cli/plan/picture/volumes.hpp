@@ -23,8 +23,8 @@ struct Volumes {
 /// @param most_cells  largest number of rows, and largest number of columns, of the matrix
 /// @throws core::Error unsupported if a side has more than 16384 ranks; also the errors of
 /// index_calc::Volumes or, if a side is skewed, of index_calc::make_plan
-/// Cost: proportional to the number of pairs that share elements; for skewed layouts, the cost of
-/// the plans of all producers.
+/// Cost: proportional to the number of pairs that share elements; if a side is skewed or lists what
+/// its ranks own, the cost of the plans of all producers.
 Volumes volumes(const Redistribution& redistribution, std::size_t most_cells);
 
 }  // namespace tremula::cli
