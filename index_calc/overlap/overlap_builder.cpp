@@ -40,11 +40,12 @@ double estimated_pieces(const Prepared& p) {
 void refuse_more_than(std::size_t most) {
   throw core::Error(
       core::Errc::unsupported,
-      fmt::format(
-          "expected at most {} segments along one dimension of one rank, found more: the two "
-          "layouts share too many before their pattern repeats; choose coarser grids, or blocks "
-          "for which the least common multiple of block x grid of both sides is smaller",
-          most));
+      fmt::format("expected at most {} families of segments along one dimension of one rank, found "
+                  "more: the "
+                  "two layouts share too many before their pattern repeats; choose coarser grids, "
+                  "or blocks "
+                  "for which the least common multiple of block x grid of both sides is smaller",
+                  most));
 }
 
 void refuse_pairs(double pairs, std::string_view why) {

@@ -233,7 +233,8 @@ TEST(Overlap, RefusesPatternsBeyondMemory) {
     FAIL() << "expected an error";
   } catch (const core::Error& e) {
     EXPECT_EQ(e.code(), core::Errc::unsupported);
-    EXPECT_NE(std::string(e.what()).find("at most 100 segments"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("at most 100 families of segments"), std::string::npos)
+        << e.what();
   }
 }
 
