@@ -8,6 +8,10 @@
 
 namespace tremula::cli {
 
+std::string counted(std::int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
 std::string bytes_text(double bytes) {
   static constexpr std::array units{"B", "kB", "MB", "GB", "TB", "PB", "EB"};
   std::size_t unit = 0;

@@ -154,11 +154,16 @@ std::string fields_text(const std::vector<PlannedField>& fields) {
   Index array_bytes = 0;
   for (const PlannedField& f : fields)
     array_bytes = saturating_sum(array_bytes, bytes_of(f.arrays.from, core::element_bytes(f.type)));
+  const auto count = [](std::size_t number, std::string_view thing) {
+    return counted(static_cast<Index>(number), thing);
+  };
   std::string out = fmt::format(
-      "{} fields, {} of arrays: {} producers to {} consumers\n"
-      "  {} in {} messages, one for each pair and step; {} layouts to plan\n",
-      fields.size(), amount(array_bytes), traffic.sent.size(), traffic.received.size(),
-      amount(traffic.total), traffic.pairs.size(), traffic.signatures);
+      "{} with arrays of {} in total: {} {} to {}\n"
+      "  {} in {}, one for each pair and step; {} of layouts to plan\n",
+      count(fields.size(), "field"), amount(array_bytes), count(traffic.sent.size(), "producer"),
+      traffic.sent.size() == 1 ? "sends" : "send", count(traffic.received.size(), "consumer"),
+      amount(traffic.total), count(traffic.pairs.size(), "message"),
+      count(traffic.signatures, "pair"));
   out += busiest_text("producer", "sends", traffic.sent, traffic.total);
   out += busiest_text("consumer", "receives", traffic.received, traffic.total);
   if (traffic.received.size() > most_columns || traffic.pairs.empty()) return out;

@@ -17,11 +17,6 @@ using index_calc::saturating_sum;
 
 constexpr std::size_t most_rows = 32;
 
-/// Returns e.g. "3 packages" or "1 package".
-std::string counted(Index count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 /// Returns e.g. "7.2 us" or "0.31 ms": a plan takes less time than seconds_text can show.
 std::string plan_seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
@@ -67,7 +62,7 @@ std::string plan_head_text(const Redistribution& redistribution) {
   const auto ranks = [](const index_calc::Layout& layout, const char* side) {
     const Rank copies = copy_count(layout);
     return counted(rank_count(layout), side) +
-           (copies == 1 ? "" : fmt::format(" in {} copies", copies));
+           (copies == 1 ? "" : fmt::format(" (which hold {} copies)", copies));
   };
   std::string out = fmt::format(
       "array {}, {}: {} to {}\n  from  {}\n  to    {}\n", shape_text(redistribution.from),

@@ -95,6 +95,7 @@ LONG_FILES = {
     "coupling/weights/weights.cpp": _ALGORITHM,
     "index_calc/layout/layout.cpp": "one value, with every question that it answers",
     "index_calc/layout/layout_parse.cpp": _PARSER,
+    "index_calc/lists/index_list.cpp": "one value, with every way to make it",
     "index_calc/overlap/aspen.hpp": _ALGORITHM,
     "index_calc/pack/pack_bars.hpp": _ALGORITHM,
     "index_calc/pack/pack_walk.hpp": _ALGORITHM,

@@ -176,10 +176,10 @@ double striped_area(const Picture& picture, const Colour& colour) {
 TEST(PlanPicture, StripesElementsOfSeveralRanks) {
   const Picture picture = picture_of("shape=8x8 mesh=2x2 axes0=1", "shape=8x8 grid=1x2", 2, 1);
   expect_texts(picture,
-               {"Producer: blocks of 4 ranks in 2 copies", "0 2", "1 3", "striped: several ranks",
-                "Package: producer 2 to consumer 1", "8 elements, 64 B, 2 runs for the producer",
-                "package; rest from other ranks", "Volumes: 512 B in 8 packages",
-                "largest 64 B, smallest 64 B"});
+               {"Producer: blocks of 4 ranks, which hold 2 copies", "0 2", "1 3",
+                "striped: several ranks", "Package: producer 2 to consumer 1",
+                "8 elements, 64 B, 2 runs for the producer", "package; rest from other ranks",
+                "Volumes: 512 B in 8 packages", "largest 64 B, smallest 64 B"});
   const double half = 340.0 * 340 / 2, key = 12 * 12;
   // One half is in the producer's plot; the other half, in the consumer's plot, is consumer 0's.
   EXPECT_NEAR(area(picture, viridis(0)), half + half, 1e-6);

@@ -163,7 +163,7 @@ std::string ranks_of_side_text(const Layout& layout, Side side) {
   const Rank ranks = rank_count(layout), copies = copy_count(layout);
   return fmt::format("{}: {} of {} rank{}{}", side == Side::producer ? "Producer" : "Consumer",
                      layout.listing ? "elements" : "blocks", ranks, ranks == 1 ? "" : "s",
-                     copies == 1 ? "" : fmt::format(" in {} copies", copies));
+                     copies == 1 ? "" : fmt::format(", which hold {} copies", copies));
 }
 
 }  // namespace
