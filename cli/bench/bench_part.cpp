@@ -33,7 +33,7 @@ BenchPart::BenchPart(const index_calc::Layout& layout, core::Rank rank, std::siz
   else
     bytes_ = (own_ = core::Buffer(bytes)).span();
   if (!bytes_.empty()) std::memset(bytes_.data(), 0, bytes);
-  expect_computed(layout, "a benchmark");
+  expect_computed(layout, "benchmark");
   const auto coords = coords_of(layout, rank);
   if (!coords) return;
   Index faster = 1;  // elements of the faster dimensions, for row-major numbers

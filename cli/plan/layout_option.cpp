@@ -58,7 +58,7 @@ void size_by_counts(Layout& from, Layout& to, const std::vector<Index>& counts) 
   if (!from.changing && !to.changing) {
     core::expects(
         counts.empty(),
-        "--counts: expected * in the shapes of --from and --to, found none: leave it out");
+        "--counts: expected * in the shapes of --from and --to, found none: leave --counts out");
     return;
   }
   validate_pair(from, to);

@@ -155,7 +155,7 @@ std::vector<IndexList> read_lists(const std::string& option, const std::string& 
   try {
     entries = YAML::LoadFile(file);
   } catch (const YAML::BadFile&) {
-    refuse("expected a file in YAML, found none that can be read; name one");
+    refuse("expected a YAML file that can be read, found none; give the name of one");
   } catch (const YAML::Exception& e) {
     refuse(e.what());
   }

@@ -81,9 +81,10 @@ RelabelingResult relabel(const Redistribution& redistribution, const std::string
                       "--cost hosts: expected --hosts as well, found none; say where the ranks "
                       "run, for instance --hosts a:4,b:4");
   if (cost == "volume" && has_hosts)
-    throw core::Error(core::Errc::invalid_argument,
-                      "--cost volume: expected no --hosts, since every process counts for itself; "
-                      "leave one of them out");
+    throw core::Error(
+        core::Errc::invalid_argument,
+        "--cost volume: expected no --hosts, since every process is a place of its own; "
+        "leave out one of the two options");
   const Transfer transfer{redistribution.from, redistribution.to, redistribution.element_bytes};
   const Rank producers = group_size(transfer.from, "--from"),
              consumers = group_size(transfer.to, "--to");

@@ -180,7 +180,7 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
     core::expects(dimension >= 0 && dimension < static_cast<int>(dims.size()), [&] {
       return fmt::format("dimension: expected 0 to {}; found {}", dims.size() - 1, dimension);
     });
-    expect_computed(layout->layout, "the global index of an element");
+    expect_computed(layout->layout, "global index of an element");
     const auto d = static_cast<std::size_t>(dimension);
     const auto coords = layout->grid.coords_of(rank);
     const core::Index extent = coords ? index_calc::local_extent(dims[d], (*coords)[d]) : 0;
@@ -199,7 +199,7 @@ tremula_status tremula_layout_runs(const tremula_layout* layout, int rank, int64
     expects_pointer(layout, "layout");
     expects_pointer(count, "count");
     const auto& whole = layout->layout;
-    if (whole.changing) expect_computed(whole, "a list of runs");
+    if (whole.changing) expect_computed(whole, "list of runs");
     core::expects(
         !whole.listing || whole.listing->mine,
         "expected a layout that this rank has made from its list; found one without a list");
@@ -242,7 +242,7 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
                         fmt::format("hash: expected lists without copies, found \"{}\", which "
                                     "does not state which of the copies counts",
                                     to_string(layout->layout)));
-    if (layout->layout.changing) expect_computed(layout->layout, "a hash");
+    if (layout->layout.changing) expect_computed(layout->layout, "hash");
     const auto part = part_of(layout->layout, rank);
     if (part.allocated > 0) expects_pointer(data, "data");
     core::expects(bytes / width == static_cast<std::size_t>(part.allocated) && bytes % width == 0,

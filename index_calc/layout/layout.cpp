@@ -439,17 +439,17 @@ LocalPart flattened(const LocalPart& part) {
 void expect_computed(const Layout& layout, std::string_view what) {
   if (layout.changing)
     throw core::Error(core::Errc::unsupported,
-                      fmt::format("expected a layout whose extents are known for {}, found \"{}\", "
+                      fmt::format("{}: expected a layout whose extents are known, found \"{}\", "
                                   "an extent of which changes with every step",
                                   what, to_string(layout)));
   if (!layout.listing && !layout.skew) return;
   throw core::Error(
       core::Errc::unsupported,
       layout.listing
-          ? fmt::format("expected a layout whose owners are computed for {}, found \"{}\", whose "
+          ? fmt::format("{}: expected a layout whose owners are computed, found \"{}\", whose "
                         "ranks list what they own",
                         what, to_string(layout))
-          : fmt::format("expected a layout whose dimensions are distributed one by one for {}, "
+          : fmt::format("{}: expected a layout whose dimensions are distributed one by one, "
                         "found \"{}\", whose blocks are skewed: redistribute it to a grid first",
                         what, to_string(layout)));
 }

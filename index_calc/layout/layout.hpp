@@ -254,7 +254,7 @@ OwnedBlocks owned_blocks(const Layout& layout);
 
 /// Checks that owners are an outer product of the dimensions and that all extents are known, as
 /// most functions of this room require.
-/// @param what  what requires this, as the error names it, e.g. "a selection"
+/// @param what  what requires this, with which the error begins, e.g. "selection"
 /// @throws core::Error unsupported
 void expect_computed(const Layout& layout, std::string_view what);
 

@@ -361,7 +361,7 @@ private:
     for (const Entry& e : entries_)
       if (e.key != "shape" && e.key != "lists" && e.key != "partial" && e.key != "copies" &&
           e.key != "members")
-        fail(e.at, "with lists= only shape, partial, copies and members", quoted(e.key));
+        fail(e.at, "only shape, partial, copies and members with lists=", quoted(e.key));
     result.listing = Listing{.is_partial = says_yes("partial"), .has_copies = says_yes("copies")};
     std::vector<Index> coordinates(dimensions_, 1);
     coordinates[0] = ranks.value;
@@ -373,7 +373,7 @@ private:
     const Entry* const key = find("key");
     for (const Entry* e : {key, find("ranges"), find("sorted")})
       if (e != nullptr && (key == nullptr || !result.changing))
-        fail(e->at, key == nullptr ? "key= as well" : "a dimension * in the shape as well",
+        fail(e->at, key == nullptr ? "key= as well" : "* in shape= as well",
              fmt::format("{}= without it", e->key));
     if (key == nullptr) return;
     if (key->value.empty()) fail(key->value_at, "the name of a field", found_at(key->value_at));

@@ -194,7 +194,7 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
     return plan;
   }
   for (const Layout* const layout : {&mine, &theirs})
-    expect_computed(*layout, "a plan without communication");
+    expect_computed(*layout, "plan without communication");
   Plan plan(mine, theirs);
   const ProcessGrid grid(mine);
   const auto coords = grid.coords_of(me);
@@ -214,8 +214,7 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
 
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me, Role role,
                          const Hosts& hosts) {
-  for (const Layout* const layout : {&mine, &theirs})
-    expect_computed(*layout, "a plan that is validated");
+  for (const Layout* const layout : {&mine, &theirs}) expect_computed(*layout, "validated plan");
   Plan plan = make_plan(mine, theirs, me, role, Algorithm::aspen, hosts);
   const auto coords = coords_of(mine, me);
   if (!coords) return plan;

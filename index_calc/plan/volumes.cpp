@@ -117,7 +117,7 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role, const Host
     : mine_(without_members(mine)), theirs_(without_members(theirs)), role_(role) {
   validate_pair(mine, theirs);
   for (const Layout* const layout : {&mine, &theirs})
-    expect_computed(*layout, "the volumes between ranks");
+    expect_computed(*layout, "volumes between ranks");
   const bool are_places_known =
       hosts.is_one_job || (!hosts.of_mine.empty() && !hosts.of_theirs.empty());
   if (are_places_known && (mine_.copies() > 1 || theirs_.copies() > 1))

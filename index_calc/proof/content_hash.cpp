@@ -34,7 +34,7 @@ std::uint64_t hash_of(std::uint64_t number, const std::byte* at) {
 ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
                          std::size_t element_bytes)
     : part_(part), element_bytes_(element_bytes) {
-  expect_computed(layout, "a hash");
+  expect_computed(layout, "hash");
   const auto coords = coords_of(layout, me);
   if (!coords || part.elements == 0) return;
   std::uint64_t weight = step;

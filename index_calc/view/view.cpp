@@ -110,7 +110,7 @@ Layout selected(const Layout& layout, const Selection& selection) {
       return list.selected(shape(layout), selection.origin, selection.extents);
     });
   }
-  expect_computed(layout, "a selection");
+  expect_computed(layout, "selection");
   check_selection(layout, selection);
   Layout result = layout;
   for (std::size_t d = 0; d < layout.dims.size(); ++d)
@@ -122,7 +122,7 @@ Layout selected(const Layout& layout, const Selection& selection) {
 
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank) {
   if (layout.listing) return local_part(selected(layout, selection), rank);
-  expect_computed(layout, "a selection");
+  expect_computed(layout, "selection");
   return selected_part(local_part(layout, rank), layout, selection, rank);
 }
 
@@ -155,7 +155,7 @@ Layout permuted(const Layout& layout, Axes axes) {
     return listed_view(layout, after,
                        [&](const IndexList& list) { return list.permuted(before, axes); });
   }
-  expect_computed(layout, "another order of its dimensions");
+  expect_computed(layout, "axes");
   check_axes(axes, layout.dims.size());
   Layout result = layout;
   result.ghost.clear();

@@ -121,8 +121,8 @@ TEST_F(ListsFile, MustExist) {
     FAIL();
   } catch (const core::Error& e) {
     EXPECT_STREQ(e.what(),
-                 "--from-lists /nowhere/lists.yaml: expected a file in YAML, found none that "
-                 "can be read; name one");
+                 "--from-lists /nowhere/lists.yaml: expected a YAML file that can be read, found "
+                 "none; give the name of one");
   }
 }
 

@@ -95,7 +95,7 @@ TEST(PlanPicture, SaysThatThereIsNoPackage) {
   expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", 0, 3),
                {"Package: producer 0 to consumer 3", "they exchange no elements"});
   expect_texts(picture_of("shape=3 grid=2 block=3", "shape=3 grid=1", 1),
-               {"No package", "producer 1 owns no element"});
+               {"No package", "producer 1 owns no elements"});
 }
 
 TEST(PlanPicture, ShowsACornerOfALargeArray) {
@@ -194,7 +194,7 @@ TEST(PlanPicture, CountsTheRanksThatHaveNoRoom) {
 
 TEST(PlanPicture, SaysThatACopySendsNothing) {
   expect_texts(picture_of("shape=1 mesh=2", "shape=1 grid=1", 0),
-               {"No package", "producer 0 sends no element"});
+               {"No package", "producer 0 sends no elements"});
 }
 
 TEST(PlanPicture, ShowsASkewedLayout) {

@@ -86,8 +86,10 @@ TEST(PlanCommand, PlansASkewedLayoutByAspen) {
     EXPECT_NE(refusal.code, 0);
     EXPECT_NE(refusal.errors.find(text), std::string::npos) << refusal.errors;
   };
-  refused({"--validate"}, "distributed one by one for a plan that is validated");
-  refused({"--relabel"}, "distributed one by one for the volumes between ranks");
+  refused({"--validate"},
+          "validated plan: expected a layout whose dimensions are distributed one by one");
+  refused({"--relabel"},
+          "volumes between ranks: expected a layout whose dimensions are distributed one by one");
   refused({"--algorithm", "falls"},
           "expected the algorithm aspen for a skewed layout, found falls");
 }

@@ -186,8 +186,8 @@ TEST(Relabeling, RefusesHostsThatDoNotFitTheCost) {
             "--cost hosts: expected --hosts as well, found none; say where the ranks run, for "
             "instance --hosts a:4,b:4");
   EXPECT_EQ(complaint([] { relabel(turned, "volume", {"3"}); }),
-            "--cost volume: expected no --hosts, since every process counts for itself; "
-            "leave one of them out");
+            "--cost volume: expected no --hosts, since every process is a place of its own; "
+            "leave out one of the two options");
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ Arrangement arrangement(const Redistribution& redistribution) {
 /// Returns why a rank has no package.
 std::string nothing_text(const Redistribution& redistribution, const RankPlan& plan) {
   const bool is_producer = redistribution.side == Side::producer;
-  return fmt::format("{} {} {} no element", to_string(redistribution.side), plan.rank,
+  return fmt::format("{} {} {} no elements", to_string(redistribution.side), plan.rank,
                      plan.part.elements == 0 ? "owns"
                      : is_producer           ? "sends"
                                              : "receives");

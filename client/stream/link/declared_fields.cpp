@@ -155,7 +155,7 @@ DeclaredFields::Checked DeclaredFields::checked(proto::Field& field,
     bytes_of(field.layout, core::element_bytes(field.type));
     if (proto::is_part(field)) {
       proto::check_part(field);
-      expect_computed(field.layout, "a part of an array that several groups produce");
+      expect_computed(field.layout, "part of an array that several groups produce");
     }
     made.data = {field.layout, local_part(field.layout, session_->rank()), update};
     made.target = apply(update, field, session_->rank());

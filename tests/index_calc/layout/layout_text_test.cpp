@@ -142,7 +142,7 @@ TEST(LayoutText, NamesPositionOfAMistakeWhereAnExtentChanges) {
       {"shape=*x4 equal1=2 mesh=2", 10, "no equal= because an extent changes", "one"},
       {"shape=* lists=2", 8, "grid= or mesh= because an extent changes", "lists="},
       {"shape=* grid=2 cut=1", 19, "a cut from 0 to 0", "1"},
-      {"shape=4 grid=2 key=id", 15, "a dimension * in the shape as well", "key= without it"},
+      {"shape=4 grid=2 key=id", 15, "* in shape= as well", "key= without it"},
       {"shape=* grid=2 sorted=yes", 15, "key= as well", "sorted= without it"},
       {"shape=* grid=2 key=\x80", 19, "a name of visible ASCII characters", "other characters"},
       {"shape=* grid=2 key=", 19, "the name of a field", "the end of the text"},

@@ -88,7 +88,8 @@ TEST(Skew, NamesTheFaultOfAText) {
           {"shape=9x9 mesh=2x2 owner0=b0 ghost=1x1", "expected no ghost, leading or lists"},
           {"shape=9x9 mesh=2x2 owner0=b0 leading=9", "expected no ghost, leading or lists"},
           {"shape=9x9 mesh=2x2 owner100=b0", "position 19: expected one of shape"},
-          {"shape=9x9 lists=4 owner0=b0", "expected with lists= only"},
+          {"shape=9x9 lists=4 owner0=b0",
+           "expected only shape, partial, copies and members with lists="},
       }) {
     try {
       Layout::parse(r.text);
