@@ -21,8 +21,8 @@ index_calc::Layout parse_layout_option(const std::string& option, const std::str
 /// Replaces layouts whose extent changes from step to step with their layouts in the step that
 /// `--counts` describes.
 /// @param counts  shape: [coordinate of `from` along the dimension that changes]; empty if none changes
-/// @throws core::Error invalid_argument if the counts do not match `from` or a producer may not have
-/// it (a block or a key), mismatch if the layouts do not match each other, unsupported if `to`
+/// @throws core::Error invalid_argument if the counts do not match `from` or a producer may not
+/// have it (a block or a key), mismatch if the layouts do not match each other, unsupported if `to`
 /// assigns rows by keys
 void size_by_counts(index_calc::Layout& from, index_calc::Layout& to,
                     const std::vector<core::Index>& counts);

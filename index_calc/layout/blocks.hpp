@@ -25,8 +25,8 @@ inline Index saturating_sum(Index a, Index b) noexcept {
   return __builtin_add_overflow(a, b, &result) ? beyond : result;
 }
 
-/// Returns the number of elements of an array; `beyond` if it exceeds 63 bits. An array with an extent
-/// of 0 has none, however large its other extents are.
+/// Returns the number of elements of an array; `beyond` if it exceeds 63 bits. An array with an
+/// extent of 0 has none, however large its other extents are.
 inline Index elements_of(std::span<const Index> shape) noexcept {
   Index elements = 1;
   for (const Index extent : shape) elements = saturating_product(elements, extent);

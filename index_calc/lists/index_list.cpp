@@ -28,7 +28,7 @@ void expect_inside(std::span<const Index> shape, Index all, Index begin, Index l
         all - 1, joined(shape), length, begin);
 }
 
-/// Throws if a buffer of `elements` elements has no room for `more`, because elements are listed again.
+/// Throws if `more` elements cannot be counted beside `elements`: some are listed again.
 void expect_countable(std::span<const Index> shape, Index elements, Index more) {
   if (more <= beyond - elements) return;
   check(false,

@@ -178,9 +178,10 @@ Index owning_ranks(const Layout& layout, const BlockSide& side) {
   return ranks;
 }
 
-/// Bounds the number of boxes that a rank of the side with fewer owners holds on average, and the number
-/// of rows of other ranks' blocks, so that plans of ranks with equal shares take at most a few hundred
-/// megabytes. The result depends only on both layouts, so it is the same on all ranks of both sides.
+/// Bounds the number of boxes that a rank of the side with fewer owners holds on average, and the
+/// number of rows of other ranks' blocks, so that plans of ranks with equal shares take at most a
+/// few hundred megabytes. The result depends only on both layouts, so it is the same on all ranks
+/// of both sides.
 void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
                  const BlockSide& there) {
   constexpr Index most_boxes = Index{1} << 21, most_rows = Index{1} << 24;

@@ -100,9 +100,10 @@ private:
 /// cell's position in their grid.
 /// @param me      coordinates of this rank in the grid of mine
 /// @param source  `mine` or `theirs` itself, whichever is the source
-/// @throws core::Error unsupported, on all ranks of both sides, if a skewed layout has more than 2^24 blocks
-///         along a dimension, the ranks that own blocks share more than 2^21 boxes on average (on the side with
-///         fewer such ranks), or the ranks of a skewed layout have more than 2^24 rows of blocks together
+/// @throws core::Error unsupported, on all ranks of both sides, if a skewed layout has more than
+///         2^24 blocks along a dimension, the ranks that own blocks share more than 2^21 boxes on
+///         average (on the side with fewer such ranks), or the ranks of a skewed layout have more
+///         than 2^24 rows of blocks together
 /// Cost: proportional to the boxes that this rank shares with all others and to the blocks along
 /// each dimension of a skewed layout; for skewed peers, also to the rows of their blocks.
 std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,

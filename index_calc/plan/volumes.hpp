@@ -36,10 +36,11 @@ public:
   /// @param hosts  as for make_plan; must outlive this object
   /// @throws core::Error mismatch if the shapes differ, unsupported if more than 2^24 pairs of
   /// coordinates overlap along one dimension
-  /// Cost: in each dimension, proportional to the number of segments in one period of each coordinate
-  /// of mine; if a side is Splits, to its intervals and the coordinates that each of them meets, times
-  /// a logarithm. Memory: 16 bytes for each pair of coordinates that overlap and 24 for each
-  /// coordinate of mine; while pairs of Splits are collected, about 80 bytes for each more.
+  /// Cost: in each dimension, proportional to the number of segments in one period of each
+  /// coordinate of mine; if a side is Splits, to its intervals and the coordinates that each of
+  /// them meets, times a logarithm. Memory: 16 bytes for each pair of coordinates that overlap and
+  /// 24 for each coordinate of mine; while pairs of Splits are collected, about 80 bytes for each
+  /// more.
   Volumes(const Layout& mine, const Layout& theirs, Role role = Role::source,
           const Hosts& hosts = {});
 

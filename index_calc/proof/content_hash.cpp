@@ -17,7 +17,8 @@ namespace {
 
 /// Factor of the row-major number of an element.
 constexpr std::uint64_t step = golden;
-/// Stands for a place without an element. No element has it, because `step` is odd and numbers have 63 bits.
+/// Stands for a place without an element. No element has it, because `step` is odd and numbers have
+/// 63 bits.
 constexpr std::uint64_t unlisted = step * ~std::uint64_t{0};
 
 /// Returns the hash of one element.
@@ -135,7 +136,7 @@ std::uint64_t ContentHash::of(core::BytesView array) const {
     all.along[d] = {.period = std::span(&whole[d], 1), .repeat = 1};
   }
   if (!is_list_) return of(all, array);
-  // The places of a buffer are dimension 1 of its part. Those that are listed are hashed stretch by stretch.
+  // The places of a buffer are dimension 1 of its part. Listed places are hashed stretch by stretch.
   const auto& number = number_[0];
   std::uint64_t sum = 0;
   for (auto end = number.begin();;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of a relabeling does not depend on the processor: relabel.cpp is built here with the options
-// that index_calc sets for it, for a processor that could fuse products and sums.
+// The cost of a relabeling does not depend on the processor: relabel.cpp is built here with the
+// options that index_calc sets for it, for a processor that could fuse products and sums.
 #include <gtest/gtest.h>
 
 #include "index_calc/relabel/relabel.hpp"
