@@ -277,7 +277,7 @@ class InStream(Stream):
             given.update(self._asked.popleft() if self._asked else {})
         for field in self.fields if self._seen_calls > calls else ():
             layout = given.get(field, field.layout)
-            # A call that has failed may not hold. Of an extent that changes, the library knows only that of the step.
+            # A call that has failed may not hold. The library knows a changing extent only for the step.
             found = self.layout(field) if layout.changing is None else layout
             is_held = (found.text, found.local(self._label)) == (layout.text, layout.local(self._label))
             field.place(layout if is_held else found, self._label)
