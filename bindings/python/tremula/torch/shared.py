@@ -34,7 +34,7 @@ def shared_tensors(wanted: Sequence[Tuple[Sequence[int], torch.dtype]]) -> List[
 def refuse_overlaps(tensors: Sequence[Tuple[str, torch.Tensor]]) -> None:
     """Raises ValueError if two of these CPU tensors, which have names, have elements in common."""
     before: List[Tuple[str, "np.ndarray[Any, Any]"]] = []  # those that may reach beyond the first element of the next
-    for name, tensor in sorted(tensors, key=lambda named: named[1].data_ptr()):
+    for name, tensor in sorted(tensors, key=lambda named: int(named[1].data_ptr())):
         array = array_of(tensor)
         before = [other for other in before if np.may_share_memory(other[1], array)]
         for other, elements in before:
