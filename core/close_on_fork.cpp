@@ -37,6 +37,7 @@ bool is_in_range(int descriptor) noexcept {
 }  // namespace
 
 void set_close_on_fork(int descriptor) noexcept {
+  if (descriptor < 0) return;  // keeps the errno of the call that has failed to make one
   ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   static const int registered = pthread_atfork(nullptr, nullptr, close_marked);
   if (registered != 0 || !is_in_range(descriptor)) return;

@@ -51,7 +51,7 @@ TEST(CloseOnFork, ClosesInAChildAndNotInTheParent) {
   EXPECT_TRUE(pipe.has_ended(30'000)) << "the child must not hold it open";
 }
 
-TEST(CloseOnFork, ClosesInAProgramThatIsStarted) {  // without the handlers of a fork
+TEST(CloseOnFork, ClosesInAProgramThatIsStarted) {  // without running the fork handlers
   Pipe pipe;
   const std::string is_open = "test -e /proc/self/fd/" + std::to_string(pipe.writes());
   EXPECT_EQ(std::system(is_open.c_str()), 0);
@@ -93,6 +93,12 @@ TEST(CloseOnFork, TakesAnyNumber) {
     clear_close_on_fork(descriptor);
   }
   const testing_only::SleepingChild child;
+}
+
+TEST(CloseOnFork, KeepsTheReasonWhyThereIsNone) {
+  errno = EMFILE;
+  set_close_on_fork(-1);
+  EXPECT_EQ(errno, EMFILE);
 }
 
 }  // namespace tremula::core
