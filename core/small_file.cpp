@@ -59,6 +59,12 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
+bool sync_all(int file) {
+  while (::fsync(file) != 0)
+    if (errno != EINTR) return false;
+  return true;
+}
+
 }  // namespace
 
 std::optional<SmallFile> read_small_file(std::string_view kind, const std::filesystem::path& path,
@@ -113,7 +119,7 @@ Draft::Draft(std::string_view kind, std::filesystem::path path, std::string_view
       ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file) fail();
   // Some file systems report only now that there is no room for the bytes.
-  if (!write_all(file.get(), text) || ::fsync(file.get()) != 0) {
+  if (!write_all(file.get(), text) || !sync_all(file.get())) {
     const int error = errno;
     ::unlink(name_.c_str());
     errno = error;

@@ -16,11 +16,14 @@
 
 namespace {
 bool is_full = false;
+int interruptions = 0;  // how many calls of fsync fail because of a signal
 }  // namespace
 /// Replaces the system's own function.
 extern "C" int fsync(int file) {
-  if (!is_full) return static_cast<int>(::syscall(SYS_fsync, file));
-  errno = EDQUOT;
+  const bool is_interrupted = interruptions > 0;
+  if (!is_full && !is_interrupted) return static_cast<int>(::syscall(SYS_fsync, file));
+  if (is_interrupted) --interruptions;
+  errno = is_interrupted ? EINTR : EDQUOT;
   return -1;
 }
 
@@ -100,6 +103,13 @@ TEST_F(Small, IsNotMadeIfItsBytesAreNotKept) {
   EXPECT_NE(text.find("cannot create it: "), std::string::npos) << text;
   EXPECT_EQ(this->text(), "old");
   EXPECT_EQ(entries(), 1) << "drafts are left behind";
+}
+
+TEST_F(Small, IsMadeInSpiteOfASignal) {
+  interruptions = 2;
+  Draft("key file", file, "new", 0600).replace();
+  EXPECT_EQ(interruptions, 0);
+  EXPECT_EQ(text(), "new");
 }
 
 TEST_F(Small, IsRemovedOnlyIfItIsUnchanged) {
