@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <utility>
+#include <numeric>
 #include <variant>
+#include <vector>
 
 #include "core/error.hpp"
 #include "index_calc/overlap/overlap.hpp"
@@ -32,67 +32,96 @@ Layout without_members(Layout layout) {
                   most_pairs, dimension, grid(mine), grid(theirs)));
 }
 
-/// Calls visit(coordinate of a, coordinate of b, elements) for each piece that both cut out.
-template <class Visit>
-void for_each_common(const Splits& a, const Splits& b, const Visit& visit) {
-  Index begin = 0;
-  for (std::size_t i = 0, j = 0; i < a.owner.size();) {
-    const Index end = std::min(a.bounds[i + 1], b.bounds[j + 1]);
-    visit(a.owner[i], b.owner[j], end - begin);
-    begin = end;
-    const bool ends_a = a.bounds[i + 1] == end, ends_b = b.bounds[j + 1] == end;
-    i += ends_a ? 1 : 0;
-    j += ends_b ? 1 : 0;
+/// How many elements one coordinate shares with those of the other side, as changes from one of
+/// them to the next. Numbers are modulo 2^64, so that elements may also be taken away.
+class Row {
+public:
+  /// Adds `elements` for each of the coordinates begin .. end - 1.
+  void add(Index begin, Index end, std::uint64_t elements) {
+    if (begin == end || elements == 0) return;
+    changes_.push_back({begin, elements});
+    changes_.push_back({end, 0 - elements});
   }
-}
-
-/// Does the same for each interval of a and each coordinate of b that owns elements of it.
-template <class Visit>
-void for_each_common(const Splits& a, const BlockCyclic& b, const Visit& visit) {
-  const auto block_of = [&](Index i) {
-    return (static_cast<std::uint64_t>(i) + static_cast<std::uint64_t>(b.cut)) /
-           static_cast<std::uint64_t>(b.block);
-  };
-  BlockCyclic before = b, until = b;  // all elements before the interval, and before its end
-  for (std::size_t i = 0; i < a.owner.size(); ++i) {
-    before.extent = a.bounds[i];
-    until.extent = a.bounds[i + 1];
-    const std::uint64_t blocks = block_of(until.extent - 1) - block_of(before.extent) + 1;
-    const auto peers = static_cast<Index>(std::min(blocks, static_cast<std::uint64_t>(b.grid)));
-    const Index first = owner(b, {before.extent}).value;
-    for (Index k = 0; k < peers; ++k) {
-      const GridCoord c{(first + k) % b.grid};
-      visit(a.owner[i], c.value, local_extent(until, c) - local_extent(before, c));
+  /// Calls visit(begin, end, elements) for coordinates begin .. end - 1 that share equally many
+  /// elements, at least 1, in ascending order. Empties the row.
+  template <class Visit>
+  void take(const Visit& visit) {
+    std::ranges::sort(changes_, {}, &Change::coordinate);
+    std::uint64_t elements = 0;
+    for (std::size_t i = 0; i < changes_.size(); ++i) {
+      elements += changes_[i].elements;
+      if (elements == 0) continue;  // as after the last change
+      const Index begin = changes_[i].coordinate, end = changes_[i + 1].coordinate;
+      if (begin < end) visit(begin, end, static_cast<Index>(elements));
     }
+    changes_.clear();
+  }
+
+private:
+  struct Change {
+    Index coordinate;
+    std::uint64_t elements;
+  };
+  std::vector<Change> changes_;
+};
+
+/// Adds the elements begin .. end - 1 for the coordinates of d that own them.
+void add_owners(const Splits& d, Index begin, Index end, Row& row) {
+  auto i = static_cast<std::size_t>(std::ranges::upper_bound(d.bounds, begin) - d.bounds.begin());
+  for (; begin < end; ++i) {
+    const Index owner = d.owner[i - 1], until = std::min(end, d.bounds[i]);
+    row.add(owner, owner + 1, static_cast<std::uint64_t>(until - begin));
+    begin = until;
   }
 }
 
-/// Calls visit(coordinate of mine, coordinate of theirs, elements) for elements that both own; a
-/// pair may be visited several times.
-/// @pre a side is Splits
-template <class Visit>
-void for_each_common(const Distribution& mine, const Distribution& theirs, const Visit& visit) {
-  const auto* const intervals = std::get_if<Splits>(&mine);
-  if (intervals != nullptr) {
-    std::visit([&](const auto& b) { for_each_common(*intervals, b, visit); }, theirs);
-    return;
+/// Does the same in constant time: adds whole blocks for ranges of coordinates, and takes away what
+/// the first and the last block have outside.
+void add_owners(const BlockCyclic& d, Index begin, Index end, Row& row) {
+  const auto block = static_cast<std::uint64_t>(d.block), grid = static_cast<std::uint64_t>(d.grid);
+  const auto from = static_cast<std::uint64_t>(begin) + static_cast<std::uint64_t>(d.cut);
+  const auto to = static_cast<std::uint64_t>(end) + static_cast<std::uint64_t>(d.cut);
+  const std::uint64_t first_block = from / block, last_block = (to - 1) / block;
+  const std::uint64_t blocks = last_block - first_block + 1;
+  row.add(0, d.grid, blocks / grid * block);
+  const Index first = owner(d, {begin}).value, last = owner(d, {end - 1}).value;
+  if (blocks % grid != 0) {
+    row.add(first, last < first ? d.grid : last + 1, block);
+    if (last < first) row.add(0, last + 1, block);
   }
-  for_each_common(std::get<Splits>(theirs), std::get<BlockCyclic>(mine),
-                  [&](Index their, Index my, Index elements) { visit(my, their, elements); });
+  row.add(first, first + 1, first_block * block - from);
+  row.add(last, last + 1, to - (last_block + 1) * block);
 }
 
 }  // namespace
 
 Volumes::Factor Volumes::factor_of_intervals(const Distribution& mine, const Distribution& theirs,
                                              std::size_t dimension) {
-  std::map<std::pair<Index, Index>, Index> pairs;  // coordinates of mine and theirs -> elements
-  for_each_common(mine, theirs, [&](Index my, Index their, Index elements) {
-    pairs[{my, their}] += elements;
-    if (static_cast<Index>(pairs.size()) > most_pairs) refuse_more_pairs(mine, theirs, dimension);
-  });
+  const bool is_mine = std::holds_alternative<Splits>(mine);
+  const auto& intervals = std::get<Splits>(is_mine ? mine : theirs);
+  const auto owner = [&](std::size_t i) { return intervals.owner[i]; };
+  std::vector<std::size_t> order(intervals.owner.size());  // intervals, sorted by owner
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, owner);
   Factor factor(static_cast<std::size_t>(grid(mine)));
-  for (const auto& [pair, elements] : pairs)
-    factor[static_cast<std::size_t>(pair.first)].push_back({{pair.second}, elements});
+  Index pairs = 0;  // pairs of coordinates
+  Row row;
+  for (std::size_t k = 0; k < order.size();) {
+    const Index one = owner(order[k]);
+    for (; k < order.size() && owner(order[k]) == one; ++k) {
+      const auto bounds = intervals.bounds.begin() + static_cast<std::ptrdiff_t>(order[k]);
+      std::visit([&](const auto& d) { add_owners(d, bounds[0], bounds[1], row); },
+                 is_mine ? theirs : mine);
+    }
+    row.take([&](Index begin, Index end, Index elements) {
+      pairs += end - begin;
+      if (pairs > most_pairs) refuse_more_pairs(mine, theirs, dimension);
+      for (Index c = begin; c < end; ++c) {
+        const Index my = is_mine ? one : c, their = is_mine ? c : one;
+        factor[static_cast<std::size_t>(my)].push_back({{their}, elements});
+      }
+    });
+  }
   return factor;
 }
 

@@ -37,10 +37,9 @@ public:
   /// @throws core::Error mismatch if the shapes differ, unsupported if more than 2^24 pairs of
   /// coordinates overlap along one dimension
   /// Cost: in each dimension, proportional to the number of segments in one period of each
-  /// coordinate of mine; if a side is Splits, to its intervals and the coordinates that each of
-  /// them meets, times a logarithm. Memory: 16 bytes for each pair of coordinates that overlap and
-  /// 24 for each coordinate of mine; while pairs of Splits are collected, about 80 bytes for each
-  /// more.
+  /// coordinate of mine; if a side is Splits, to the intervals of both, times a logarithm, and the
+  /// pairs of coordinates that overlap. Memory: 16 bytes for each such pair, up to 32 if a side is
+  /// Splits, and 24 for each coordinate of mine; for a while, a few hundred bytes for each interval.
   Volumes(const Layout& mine, const Layout& theirs, Role role = Role::source,
           const Hosts& hosts = {});
 
@@ -92,7 +91,7 @@ private:
   }
   std::vector<CopyShare> shares(Rank mine, const GridCell& cell, const GridCoords& peer,
                                 Index lines) const;
-  /// Return v_d of dimension d: in one pass over intervals if a side is Splits, else coordinate by
+  /// Return v_d of dimension d: from each interval once if a side is Splits, else coordinate by
   /// coordinate.
   static Factor factor_of_intervals(const Distribution& mine, const Distribution& theirs,
                                     std::size_t dimension);

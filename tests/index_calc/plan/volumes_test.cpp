@@ -57,7 +57,7 @@ TEST(Volumes, CountTheOwnersOfEveryElement) {
   }
 }
 
-/// Returns splits of up to `most` intervals of a random length, with random owners.
+/// Returns splits into intervals of at most `longest` elements, with random owners.
 Splits many_intervals(Random& random, Index extent, Index longest) {
   Splits splits{.bounds = {0}, .owner = {}, .grid = random.in(1, 40)};
   while (splits.bounds.back() < extent) {
@@ -104,6 +104,24 @@ TEST(Volumes, MergeTheIntervalsOfManyCoordinates) {
   EXPECT_EQ(volumes.row(1), (std::vector<Volume>{{0, 2}, {1, 2}}));
   EXPECT_EQ(volumes.row(99'999), (std::vector<Volume>{{99'998, 2}, {99'999, 2}}));
   EXPECT_EQ(volumes.row(100'000), (std::vector<Volume>{{99'999, 2}, {100'000, 2}}));
+}
+
+// Two billion pairs of an interval and a coordinate overlap, too many to visit each of them.
+TEST(Volumes, CountIntervalsThatMeetEveryCoordinate) {
+  const Index intervals = 500'000, coordinates = 4096;
+  Splits splits{.bounds = {0}, .owner = {}, .grid = 2};
+  for (Index i = 0; i < intervals; ++i) {
+    splits.bounds.push_back((i + 1) * coordinates);
+    splits.owner.push_back(i % 2);
+  }
+  Layout mine, theirs;
+  mine.dims.push_back(splits);
+  theirs.dims.push_back(BlockCyclic{.extent = intervals * coordinates, .grid = coordinates});
+  const std::vector<Volume> row = Volumes(mine, theirs).row(1);
+  ASSERT_EQ(row.size(), 4096U);
+  EXPECT_EQ(row.back(), (Volume{4095, intervals / 2}));
+  EXPECT_EQ(Volumes(theirs, mine).row(4095),
+            (std::vector<Volume>{{0, intervals / 2}, {1, intervals / 2}}));
 }
 
 TEST(Volumes, CountIntervalsAgainstBlocksIn63Bits) {
@@ -157,6 +175,9 @@ TEST(Volumes, RefuseOtherShapesAndTooManyPairs) {
   EXPECT_EQ(complaint(shape + "grid=4097 block=1", shape + "grid=4096 block=1"),
             "expected at most 16777216 pairs of coordinates that overlap along dimension 0, found "
             "more, grid 4097 against grid 4096; take coarser grids, or larger blocks");
+  EXPECT_EQ(complaint("shape=16777217 grid=1 splits0=0/16777217", "shape=16777217 grid=16777217"),
+            "expected at most 16777216 pairs of coordinates that overlap along dimension 0, found "
+            "more, grid 1 against grid 16777217; take coarser grids, or larger blocks");
   EXPECT_THROW(Volumes(Layout::parse("shape=4 grid=2"), Layout::parse("shape=4 grid=2")).row(2),
                core::Error);
 }
