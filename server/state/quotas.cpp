@@ -30,16 +30,17 @@ void Quotas::add(ConnectionId id, const std::string& host, double now) {
       const Host& old = entry.second;
       return old.strangers + old.sessions == 0 && now - old.since > log_burst / log_rate;
     });
-  all_.emplace(id, Connection{.host = host, .last_active = now});
-  ++hosts_[host].strangers;
+  auto& entry = *hosts_.try_emplace(host).first;
+  all_.emplace(id, Connection{.host = &entry, .last_active = now});
+  ++entry.second.strangers;
 }
 
 void Quotas::remove(ConnectionId id) {
   const auto it = all_.find(id);
   if (it == all_.end()) return;
   const Connection& gone = it->second;
-  const auto host = hosts_.find(gone.host);
-  --(gone.is_session ? host->second.sessions : host->second.strangers);
+  Host& host = gone.host->second;
+  --(gone.is_session ? host.sessions : host.strangers);
   if (gone.is_session) --sessions_;
   buffered_ -= gone.buffered;
   all_.erase(it);
@@ -59,19 +60,19 @@ void Quotas::check_may_join(ConnectionId id) const {
         fmt::format("the server has {} sessions, as many as it can hold with room for {} "
                     "connections; raise its limit on open files ('ulimit -n') and restart it",
                     sessions_, limits_.connections));
-  if (const Host& host = hosts_.at(connection.host); host.sessions >= limits_.connections_per_host)
+  if (const auto& [name, host] = *connection.host; host.sessions >= limits_.connections_per_host)
     throw core::Error(
         core::Errc::refused,
         fmt::format("host {} has {} sessions at the server, expected at most {}; give 'tremula "
                     "serve' a larger --connections-per-host, or end some of these sessions",
-                    connection.host, host.sessions, limits_.connections_per_host));
+                    name, host.sessions, limits_.connections_per_host));
 }
 
 void Quotas::join(ConnectionId id) {
   const auto it = all_.find(id);
   if (it == all_.end() || it->second.is_session) return;
   it->second.is_session = true;
-  Host& host = hosts_.at(it->second.host);
+  Host& host = it->second.host->second;
   --host.strangers, ++host.sessions, ++sessions_;
 }
 
@@ -85,7 +86,7 @@ void Quotas::buffer(ConnectionId id, std::ptrdiff_t change) {
 bool Quotas::may_log(ConnectionId id, double now) {
   const auto it = all_.find(id);
   if (it == all_.end()) return true;
-  Host& host = hosts_.at(it->second.host);
+  Host& host = it->second.host->second;
   host.lines = std::min(log_burst, host.lines + log_rate * (now - host.since));
   host.since = now;
   if (host.lines >= 1) {
@@ -102,7 +103,7 @@ std::optional<ConnectionId> Quotas::find_surplus() const {
   for (const auto& [name, host] : hosts_) most = std::max(most, host.strangers);
   std::optional<ConnectionId> oldest;
   for (const auto& [id, connection] : all_)
-    if (!connection.is_session && hosts_.at(connection.host).strangers == most &&
+    if (!connection.is_session && connection.host->second.strangers == most &&
         (!oldest || connection.last_active < all_.at(*oldest).last_active ||
          (connection.last_active == all_.at(*oldest).last_active && id < *oldest)))
       oldest = id;

@@ -76,6 +76,8 @@ class Quotas {
 public:
   /// @pre limits.connections > 1
   explicit Quotas(const Limits& limits);
+  Quotas(const Quotas&) = delete;
+  Quotas& operator=(const Quotas&) = delete;
 
   /// @param host  numeric address of the other side
   void add(ConnectionId id, const std::string& host, double now);
@@ -106,7 +108,7 @@ public:
   /// connections buffer equally much, returns the oldest.
   std::optional<ConnectionId> find_heaviest() const;
 
-  const std::string& host(ConnectionId id) const { return all_.at(id).host; }
+  const std::string& host(ConnectionId id) const { return all_.at(id).host->first; }
   std::size_t connections() const { return all_.size(); }
   std::size_t max_connections() const { return limits_.connections; }
   std::size_t sessions() const { return sessions_; }
@@ -116,15 +118,15 @@ public:
   static constexpr double log_burst = 2000, log_rate = 100;
 
 private:
-  struct Connection {
-    std::string host;
-    double last_active;  // when its last message arrived; before the first one, when it connected
-    bool has_spoken = false, is_session = false;
-    std::size_t buffered = 0;
-  };
   struct Host {
     std::size_t strangers = 0, sessions = 0;
     double lines = log_burst, since = 0;  // lines that it could cause at the time `since`
+  };
+  struct Connection {
+    std::pair<const std::string, Host>* host;  // an entry of hosts_, which stays while it is used
+    double last_active;  // when its last message arrived; before the first one, when it connected
+    bool has_spoken = false, is_session = false;
+    std::size_t buffered = 0;
   };
   std::size_t max_sessions() const;
 
