@@ -264,7 +264,9 @@ public:
     Index first = 0;             ///< offset of the first owned element
     Index allocated = 0;         ///< elements that the buffer must have
   };
-  /// Returns how `rank` stores its part. A rank >= 0 that the layout does not name owns nothing: all members are 0.
+  /// Returns how `rank` stores its part. A rank >= 0 that the layout does not name owns nothing: all
+  /// members are 0. Where ranks list their elements, the part is that of the rank that made the
+  /// layout, whatever `rank` is.
   Local local(int rank) const {
     const auto n = static_cast<std::size_t>(dimensions());
     Local part{.extents = std::vector<Index>(n), .strides = std::vector<Index>(n)};
@@ -417,8 +419,8 @@ inline std::string seconds_text(double seconds) {
 inline std::string quoted(const std::string& text) {
   std::string found = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') found += '\\';
-    found += c;
+    if (c == '"' || c == '\\' || c == '\n' || c == '\r') found += '\\';
+    found += c == '\n' ? 'n' : c == '\r' ? 'r' : c;
   }
   return found + '"';
 }

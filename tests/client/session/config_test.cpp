@@ -110,13 +110,14 @@ TEST(Config, AcceptsTimesWithoutLimit) {
   endless.timeout = no_limit;
   EXPECT_EQ(load_session_config(endless.text()).timeout, no_limit);
   endless.timeout = -no_limit;
-  EXPECT_EQ(endless.text(), "{timeout: -inf}");  // an error, not a time without limit
+  EXPECT_EQ(endless.text(), "{timeout: -inf}");
+  EXPECT_HAS(error_of([&] { load_session_config(endless.text()); }), "found '-inf'");
   EXPECT_HAS(error_of([] { load_session_config("{silence: 0}"); }), "or none; found '0'");
 }
 
 TEST(Config, WrapperPassesTextsUnchangedOrNotAtAll) {
   tremula::SessionOptions options;
-  options.server = R"(file:/tmp/a "b" \c)";
+  options.server = "file:/tmp/a \"b\" \\c\nd\r\n";
   EXPECT_EQ(load_session_config(options.text()).server, *options.server);
   const std::string cut("units\0K", 7);
   try {
