@@ -41,12 +41,14 @@
 namespace {
 bool refuses_to_listen = false;
 }  // namespace
+#ifdef __GLIBC__  // other systems may declare it without noexcept
 /// Replaces the system's own function.
 extern "C" int listen(int socket, int backlog) noexcept {
   if (!refuses_to_listen) return static_cast<int>(::syscall(SYS_listen, socket, backlog));
   errno = EADDRINUSE;
   return -1;
 }
+#endif
 
 namespace tremula::server {
 namespace {
@@ -911,10 +913,15 @@ TEST(Listener, LeavesNoFileBehindIfItCannotListen) {
   config.port = 0;
   config.port_file = folder.path() / "port";
   config.key_source.key = key();
+  Config with_key = config;
+  with_key.keys = {key()};
   refuses_to_listen = true;  // e.g. because another program has begun to since the port was bound
-  EXPECT_NE(error_of([&] { serve(config, "0.1", log); }).find("cannot listen on "),
-            std::string::npos);
+  const bool is_replaced = error_of([&] { Listener(with_key, "0.1", log); }) != "no error";
+  // Without the replacement, serve() would not return.
+  const std::string text = is_replaced ? error_of([&] { serve(config, "0.1", log); }) : "";
   refuses_to_listen = false;
+  if (!is_replaced) GTEST_SKIP() << "the program cannot replace listen() here";
+  EXPECT_NE(text.find("cannot listen on "), std::string::npos) << text;
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
