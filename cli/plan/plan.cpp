@@ -303,7 +303,7 @@ void add_plan(CLI::App& app) {
       "  ghost=1x1        ghost cells on every side of the part\n"
       "  leading=64       allocated cells along the fastest dimension\n"
       "  members=0-3/7    ranks that take part, in grid order (default: all)\n"
-      "  sum, key, ranges, sorted: keys that streams and redistributions know; no plan shows them\n"
+      "  sum, key, ranges, sorted: keys for streams and redistributions only; a plan refuses them\n"
       "Lists: an entry for each rank, ends are exclusive, numbers in row-major order:\n"
       "  - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]\n"
       "  - segments: [[24, 30], [36, 60]]\n"

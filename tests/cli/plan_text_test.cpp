@@ -44,13 +44,13 @@ TEST(PlanText, NamesTheArrayAndBothLayouts) {
             "  to    shape=4x6 grid=1x3\n");
 }
 
-// Producer 0 holds two rows of six elements. Consumer c needs columns 2c and 2c + 1 of each row.
 TEST(PlanText, CountsTheCopiesThatRanksHold) {
   const std::string text = plan_head_text(redistribution("shape=4 mesh=8", "shape=4 grid=1"));
   EXPECT_NE(text.find(": 8 producers (which hold 8 copies) to 1 consumer\n"), std::string::npos)
       << text;
 }
 
+// Producer 0 holds two rows of six elements. Consumer c needs columns 2c and 2c + 1 of each row.
 TEST(PlanText, ListsThePackagesOfARank) {
   const auto r = redistribution("shape=4x6 grid=2x1", "shape=4x6 grid=1x3");
   const RankPlan plan = plan_of(r, 0);
