@@ -72,10 +72,10 @@ struct SegmentList {
 
   Index elements() const noexcept;       ///< O(period)
   Index turn_elements() const noexcept;  ///< elements of one walk over the period
-  /// Returns the segment that holds the first element. If the list ends inside it, `length` does not
-  /// show that.
+  /// Returns the segment that holds the first element; if `skip` is not 0, that element alone. If the
+  /// list ends inside the segment, `length` does not show that.
   Segment first() const noexcept;
-  /// Returns the segment that holds the last element, from its begin even if `skip` ends inside it.
+  /// Returns the segment that holds the last element, from its beginning even if `skip` ends inside it.
   Segment last() const noexcept;
   /// Returns elements first .. first + count - 1 as a list on the same memory. O(period)
   /// @pre first >= 0, count >= 1, first + count <= elements()
@@ -211,7 +211,7 @@ private:
 /// Cost of aspen: the blocks of mine and the families in one period (plus O(intervals) for Splits).
 /// Cost of falls: the blocks of mine in one period for each coordinate of theirs. Cost of
 /// classical: the blocks of both in the whole extent, those of mine once for each coordinate of
-/// theirs, and so are all intervals of theirs if it is Splits.
+/// theirs, and likewise all intervals of theirs if it is Splits.
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
 
