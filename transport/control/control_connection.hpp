@@ -64,9 +64,9 @@ public:
   /// Starts calling on_timer every `seconds`. Any thread.
   /// @pre seconds > 0
   void repeat_timer(double seconds);
-  /// Sends the queued frames, except those queued before the key is proved, which are dropped. Shuts
-  /// the sending direction down, waits until the server has also closed or `deadline` has passed, and
-  /// ends the thread. Idempotent.  @pre not called from a handler
+  /// Sends the queued frames, except those that still wait for the proof of the key, which are
+  /// dropped. Shuts the sending direction down, waits until the server has also closed or `deadline`
+  /// has passed, and ends the thread. Idempotent.  @pre not called from a handler
   void close(core::Deadline deadline) noexcept;
 
 private:
