@@ -11,7 +11,7 @@ program fortran_job
   implicit none
 
   type(tremula_session) :: session
-  type(tremula_layout) :: rows, columns, transposed, whole, tiles
+  type(tremula_layout) :: rows, columns, transposed, across, whole, tiles
   type(MPI_Comm) :: group
   type(tremula_out_stream) :: out
   type(tremula_in_stream) :: in
@@ -43,9 +43,10 @@ program fortran_job
   change%axes = [2, 1]
   call tremula_redistribute(MPI_COMM_WORLD, rows, transposed, from, turned, change)
   call compare(transposed, turned, 2d0, .true.)
-  deallocate (change%axes)
+  call across%block([18, 12], [ranks, 1])
+  call fill(across, turned, .true.)
   if (rank == 0) change%extents = [12_int64]  ! rank 0 takes part although its change is wrong
-  call tremula_redistribute(MPI_COMM_WORLD, rows, columns, from, to, change, ierr)
+  call tremula_redistribute(MPI_COMM_WORLD, rows, across, from, turned, change, ierr)
   if (ierr /= merge(tremula_invalid_argument, tremula_mismatch, rank == 0)) error stop 'expected an error on each rank'
   call tremula_redistribute(MPI_COMM_WORLD, rows, columns, from, to)
   call compare(columns, to, 1d0, .false.)
