@@ -216,7 +216,7 @@ contains
     global_index = found + 1
   end function
 
-  subroutine copy(self, other)
+  impure elemental subroutine copy(self, other)
     class(tremula_layout), intent(inout) :: self
     class(tremula_layout), intent(in) :: other
     if (c_associated(self%handle, other%handle)) return

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! fortran_misuse CASE: makes mistakes that programs make. With ierr, the program continues and prints "refused: " and
-! the text of each error; the cases "without_ierr" and "copied" end with an error stop, which prints the text.
+! the text of each error; the other cases end with an error stop, which prints the text.
 program fortran_misuse
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64
@@ -8,7 +8,7 @@ program fortran_misuse
   implicit none
 
   character(20) :: which
-  type(tremula_session) :: session, other
+  type(tremula_session) :: session, other, sessions(1), others(1)
   type(tremula_layout) :: layout
   type(tremula_out_stream) :: out
   type(tremula_in_stream) :: in
@@ -28,6 +28,11 @@ program fortran_misuse
     call layout%parse('shape=4x6 grid=none')
   else if (which == 'copied') then
     other = session
+  else if (which == 'copied_array') then
+    call sessions(1)%open('array', 0, 1)
+    others = sessions
+  else if (which == 'copied_to_array') then
+    others = session
   end if
 
   call session%open('again', 0, 1, ierr=ierr)

@@ -55,7 +55,10 @@ TEST(Fortran, RefusesMisuseWithAText) {
 TEST(Fortran, EndsWithTheTextIfTheStatusIsIgnored) {
   const std::pair<const char*, const char*> cases[] = {
       {"without_ierr", "tremula: layout"},
-      {"copied", "tremula: session: expected one variable as its owner; found an assignment"}};
+      {"copied", "tremula: session: expected one variable as its owner; found an assignment"},
+      {"copied_array", "tremula: session: expected one variable as its owner; found an assignment"},
+      {"copied_to_array",
+       "tremula: session: expected one variable as its owner; found an assignment"}};
   for (const auto& [name, words] : cases) {
     Stage stage;
     stage.start_server();
