@@ -36,7 +36,8 @@ TEST(Fortran, RefusesMisuseWithAText) {
        {"an open session: session: expected one that is not open; found an open one: close it "
         "first",
         "an open stream: stream again: expected one that is not open",
-        "an open stream of a consumer: stream again: expected one that is not open",
+        "an open stream of a consumer: stream again: expected one that is not open; found an open "
+        "one: close it first; a stream whose close has failed may also be given up (give_up)",
         "an attribute of an undeclared field: stream 'matrix': expected a field from 0 to 0",
         "a layout without grid: layout", "a dimension too many: ", "an index counted from 0: ",
         "a number counted from 0: points: expected element numbers from 1 to 24; found 0",
