@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests waits: Ctrl-C, time limits, steps between tasks of asyncio, steps that a thread gets in advance."""
 import asyncio
-import contextlib
 import gc
 import itertools
 import multiprocessing
@@ -345,10 +344,10 @@ class WaitingTest(unittest.TestCase):
                 pass
 
             with mock.patch("time.monotonic", itertools.count(step=step).__next__), mock.patch("asyncio.sleep", sleep):
-                with contextlib.suppress(tremula.TimedOut):
-                    found = work(stream)
-                    return made, found
-            return made, "timed out"
+                try:
+                    return made, work(stream)
+                except tremula.TimedOut as error:
+                    return made, error.text
 
         def send(stream):
             return asynchronous.begin_step(stream).send(None)
@@ -364,6 +363,7 @@ class WaitingTest(unittest.TestCase):
                 fast, slow = calls(0.001, work, is_linked), calls(20, work, is_linked)
                 self.assertEqual(fast, slow)
                 self.assertGreater(len(fast[0]), 2)
+        self.assertIn("within 1 s, found none; timeout", calls(20, send)[1])  # not how long it has taken
         self.assertEqual(calls(1, lambda stream: stream._wait(0)), ([0], StepStatus.NOT_READY))
         self.assertEqual(calls(1, lambda stream: stream._wait(-1)), ([0], StepStatus.NOT_READY))
 

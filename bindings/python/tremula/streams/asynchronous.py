@@ -19,7 +19,8 @@ LONGEST_PAUSE = 0.005
 
 
 async def begin_step(stream: InStream) -> StepStatus:
-    """Like InStream.begin_step, but other tasks run while it waits."""
+    """Like InStream.begin_step, but other tasks run while it waits. Until the stream is linked, the time that they take
+    does not count towards the session's timeout."""
     start, waited, pause = time.monotonic(), 0.0, 0.0
     while True:
         status = stream.begin_step(0 if stream._is_linked else LINK_SECONDS)
@@ -30,8 +31,10 @@ async def begin_step(stream: InStream) -> StepStatus:
         else:  # the calls are collective: all ranks count the same ones and so stop after the same one
             waited, most = waited + LINK_SECONDS + pause, stream.session._timeout
         if waited >= most:
+            if not stream._is_linked:
+                raise TimedOut(stream._timeout_text(most))
             raise TimedOut(
-                f"stream '{stream.name}': waited {waited:.3g} s for {stream._side}; timeout and step_timeout set the limit"
+                f"stream '{stream.name}': waited {waited:.3g} s for {stream._side}; step_timeout sets the limit"
             )
         if waited > QUICK_SECONDS:
             pause = min(LONGEST_PAUSE, pause + 0.0002)

@@ -208,7 +208,8 @@ class InStream(Stream):
         return InStep(self)
 
     async def __aiter__(self) -> AsyncIterator[InStep]:
-        """Waits for each step while other tasks of the event loop run. step.get copies in the loop's thread."""
+        """Waits for each step while other tasks of the event loop run, whose time does not count towards the session's
+        timeout. step.get copies in the loop's thread."""
         from .asynchronous import begin_step
 
         while True:
