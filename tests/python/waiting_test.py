@@ -250,7 +250,7 @@ class WaitingTest(unittest.TestCase):
             self.assertEqual(_library.raised, {})
 
     def test_array_outlives_an_exception_in_put_async(self):
-        """The library has the array, although the request may not be known yet."""
+        """The library has the array until the stream is given up, although the request may not be known."""
 
         def interrupt(*_):
             raise KeyboardInterrupt
@@ -265,9 +265,14 @@ class WaitingTest(unittest.TestCase):
             with mock.patch.object(_library.lib, "tremula_out_put_async", put):
                 with self.assertRaises(KeyboardInterrupt):
                     out.put_async(value, array)
+            out._end = lambda *_: 0
+            out.end_step()
             del array
             gc.collect()
             self.assertIsNotNone(alive())
+            out.give_up()
+            gc.collect()
+            self.assertIsNone(alive())
 
     def test_prefetch_reports_a_session_in_use(self):
         def refuse(_):

@@ -50,6 +50,7 @@ class OutStream(Stream):
         self._held: list[Any] = []  # arrays of this step that the library reads until it has ended
         self._version: list[Any] = []  # if versions are lent: arrays of the previous step
         self._asked: dict[int, list[Any]] = {}  # arrays of put_async, by request
+        self._unrecorded: list[Any] = []  # of put_async, where a signal handler's exception came before the request
 
     def field(self, name: str, dtype: Any, layout: Layout) -> Field:
         """Declares a field. Collective.
@@ -114,8 +115,7 @@ class OutStream(Stream):
             self._fail(status)
         if status == _c.OK:
             self._is_linked = self._is_in_step = True
-            if self._version:
-                self._version = []
+            self._version = []
         if raised:
             raise_pending()
         return STATUSES[status]
@@ -148,13 +148,13 @@ class OutStream(Stream):
         pointer, size, owner = declared.locate(array, False)
         if not self._is_in_step:
             with self.step():
-                request = self.put_async(field, array)
-            return request
+                return self.put_async(field, array)
         found = ctypes.c_uint64()
-        self._held.append(owner)  # a signal handler may raise an exception before the request is recorded
+        self._unrecorded.append(owner)
         status = lib.tremula_out_put_async(self._handle, declared.number, pointer, size, ctypes.byref(found))
         if status == _c.OK:
             self._asked.setdefault(found.value, []).append(owner)
+        self._unrecorded.pop()
         self._check(status)
         if len(self._asked[found.value]) == 1:
             self._drop_taken()
@@ -208,7 +208,7 @@ class OutStream(Stream):
     def _forget(self) -> None:
         super()._forget()
         self._is_in_step = False
-        self._held, self._version, self._asked = [], [], {}
+        self._held, self._version, self._asked, self._unrecorded = [], [], {}, []
 
     def __enter__(self) -> OutStream:
         return self
