@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import itertools
+import math
 import multiprocessing
 import os
 import signal
@@ -333,7 +334,7 @@ class WaitingTest(unittest.TestCase):
     def test_ranks_with_other_clocks_wait_in_equal_calls(self):
         """Until a stream is linked its calls are collective: on no rank may their number depend on the clock."""
         from tremula.streams import asynchronous
-        from tremula.streams.stream import Stream
+        from tremula.streams.stream import Stream, cut
 
         def calls(step, work, is_linked=False):
             """Returns the lengths of the calls that `work` makes while the clock moves on by `step` whenever it is
@@ -370,7 +371,18 @@ class WaitingTest(unittest.TestCase):
                 self.assertGreater(len(fast[0]), 2)
         self.assertIn("within 1 s, found none; timeout", calls(20, send)[1])  # not how long it has taken
         self.assertEqual(calls(1, lambda stream: stream._wait(0)), ([0], StepStatus.NOT_READY))
-        self.assertEqual(calls(1, lambda stream: stream._wait(-1)), ([0], StepStatus.NOT_READY))
+        for limit in (-1, -math.inf, math.nan):
+            self.assertEqual(calls(1, lambda stream: stream._wait(limit)), ([0], StepStatus.NOT_READY))
+        self.assertEqual(cut(0.25, 0.1), (3, 0.25 / 3))
+        for limit, piece in ((sys.float_info.max, 0.1), (math.inf, 0.1), (math.inf, math.inf)):
+            self.assertEqual(cut(limit, piece), (math.inf, piece))
+
+    def test_serve_ends_at_an_error_without_a_limit(self):
+        session = types.SimpleNamespace(rank=0, _is_interruptible=True)
+        for limit in (math.inf, sys.float_info.max):
+            serve = mock.Mock(side_effect=[0, 0, KeyboardInterrupt])
+            with mock.patch.object(_library.lib, "tremula_out_serve", serve), self.assertRaises(KeyboardInterrupt):
+                OutStream(session, "s", None, {}, False).serve(limit)
 
     def test_limits_come_from_the_environment_and_the_file(self):
         from tremula.values.options import seconds_of

@@ -14,12 +14,11 @@ from ..values.attributes import encoded
 from ..errors import InvalidArgument, TimedOut
 from ..values.layout import Layout
 from ..values.local import checked_layout, int64s, integer
-from .stream import STATUSES, Field, StepStatus, Stream
+from .stream import STATUSES, Field, StepStatus, Stream, cut
 from ..values.dtypes import element_type
 
 if TYPE_CHECKING:
     from .session import Session
-
 
 SERVE_SECONDS = 0.25  # longest time in one call to the library
 
@@ -187,9 +186,10 @@ class OutStream(Stream):
 
         :raises InvalidArgument: a step is in progress, or the stream is closed
         """
-        turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1
-        for _ in range(turns):  # the same number on all ranks
-            self._check(lib.tremula_out_serve(self._handle, seconds / turns))
+        turns, each = cut(seconds, SERVE_SECONDS if self.session._is_interruptible else math.inf)
+        while turns > 0:  # the same number on all ranks
+            self._check(lib.tremula_out_serve(self._handle, each))
+            turns -= 1
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields new layouts of the same shapes, beginning with the next step. Collective; waits until consumers

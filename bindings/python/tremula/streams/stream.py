@@ -39,6 +39,16 @@ class StepStatus(enum.IntEnum):
 STATUSES = {int(status): status for status in StepStatus}
 
 
+def cut(seconds: float, piece: float) -> tuple[float, float]:
+    """Cuts a time into equal parts of at most `piece`. Returns the number of parts, at least 1, and their length. For
+    times too long to count the parts, the number is infinite; a negative time and NaN become 0."""
+    parts = max(0.0, seconds) / piece
+    if not parts < 2**53:
+        return math.inf, piece
+    count = max(1, math.ceil(parts))
+    return count, max(0.0, seconds) / count
+
+
 class Field:
     """A declared field of one end of a stream.
 
@@ -154,9 +164,8 @@ class Stream:
         """
         # A call may be collective, so all ranks must make the same number of them, which the clock would not ensure.
         piece, turns, most = 0.1 if self.session._is_interruptible or is_left is not None else math.inf, 0, math.inf
-        if timeout is not None and timeout != math.inf:
-            most = max(1, math.ceil(timeout / piece))
-            piece = max(0.0, timeout / most)
+        if timeout is not None:
+            most, piece = cut(timeout, piece)
         limit, is_explained = self.session._timeout, False
         while True:
             status: int = self._within(self._handle, piece)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, Optional, Type
@@ -13,6 +12,7 @@ import torch
 
 import tremula
 
+from ..streams.stream import cut
 from .fused import Fused, links_of, nearest
 from .layouts import LayoutLike, as_layout, layout_of, local_of
 from .proof import OWN, PREFIX, Sum, added, differing, from_pieces, in_pieces, rows_of_reader, sum_by_session, sum_for
@@ -158,8 +158,7 @@ class Follower:
                 found[0] = self._in.begin_step(timeout)
             self._together(wait)
             return found[0]
-        turns = max(1, math.ceil(timeout / 0.1))
-        each = timeout / turns
+        turns, each = cut(timeout, 0.1)
         while True:
             def ask() -> None:
                 if found[0] is tremula.StepStatus.NOT_READY:
