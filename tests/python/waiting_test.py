@@ -250,6 +250,40 @@ class WaitingTest(unittest.TestCase):
                 call()
             self.assertEqual(_library.raised, {})
 
+    def test_exception_in_an_open_leaves_nothing_open(self):
+        """It may come from a signal handler that ran in a call that succeeded."""
+
+        def interrupted(name):
+            real = getattr(_library.lib, name)
+
+            def call(*given):
+                status = real(*given)
+                _library.raised[threading.get_ident()] = KeyboardInterrupt()
+                return status
+
+            return mock.patch.object(_library.lib, name, call)
+
+        def open_streams(session):
+            for name, open_stream in (("out", session.out_stream), ("in", session.in_stream)):
+                try:
+                    with interrupted(f"tremula_{name}_open"):
+                        open_stream("left")
+                except KeyboardInterrupt:  # its traceback refers to the stream
+                    session._give_up()
+                    self.assertEqual([s for s in session._streams if s.is_open], [])
+                    self.assertEqual(len(session._streams), 1)
+                gc.collect()
+
+        def open_session(session):
+            options = {"server": support.server().address, "timeout": 20, "interruptible": False}
+            with interrupted("tremula_session_open"), self.assertRaises(KeyboardInterrupt):
+                tremula.Session("left", 0, 1, **options)
+            gc.collect()
+            with tremula.Session("left", 0, 1, **options) as again:
+                assert again.size == 1
+
+        support.run(("streams", 1, open_streams), ("session", 1, open_session))
+
     def test_array_outlives_an_exception_in_put_async(self):
         """The library has the array until the stream is given up, although the request may not be known."""
 

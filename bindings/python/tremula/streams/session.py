@@ -57,20 +57,21 @@ class Session:
         self._is_interruptible = interruptible
         self._timeout, self._step_timeout = seconds_of("timeout", options), seconds_of("step_timeout", options)
         text = yaml_text(options, "session") if options else None
-        handle = ctypes.c_void_p()
+        handle, status = ctypes.c_void_p(), OK
         name = c_text(group, "group")
         if comm is not None:
             if rank is not None or size is not None:
                 raise InvalidArgument("session: expected a communicator, or rank and size; found both")
             world = communicator(comm)
-            check(mpi_lib.tremula_session_open_mpi(name, world, text, ctypes.byref(handle)))
+            status = mpi_lib.tremula_session_open_mpi(name, world, text, ctypes.byref(handle))
         else:
             opening = (name, *_rank_and_size(rank, size), text)
             if interruptible and threading.current_thread() is threading.main_thread():
                 handle = _Opening(opening).run()
             else:
-                check(lib.tremula_session_open(*opening, ctypes.byref(handle)))
-        self._handle = handle.value
+                status = lib.tremula_session_open(*opening, ctypes.byref(handle))
+        self._handle = handle.value  # first: after a signal handler's exception, which check raises, it is closed as well
+        check(status)
         if interruptible:
             self._ask = looking()
             self._look(True)
@@ -96,8 +97,8 @@ class Session:
         text = yaml_text(options, "stream options") if options else None
         status = lib.tremula_out_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle))
         stream = OutStream(self, name, handle.value, options, outlives_consumers)
-        check(status)
         self._streams.add(stream)
+        check(status)
         return stream
 
     def in_stream(self, name: str, **options: Any) -> InStream:
@@ -110,8 +111,8 @@ class Session:
         text = yaml_text(options, "stream options") if options else None
         status = lib.tremula_in_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle))
         stream = InStream(self, name, handle.value, options)
-        check(status)
         self._streams.add(stream)
+        check(status)
         return stream
 
     def describe(self, stream: str, timeout: float | None = None) -> Description:
