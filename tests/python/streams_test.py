@@ -508,12 +508,12 @@ class StreamsTest(unittest.TestCase):
 
     def test_redeclared_arrays_are_checked_anew(self):
         """The new layout of a field is the one that was given, with its box and its changing extent, also if the call
-        fails because no answer comes, and takes effect all the same."""
-        for is_answered in (True, False):
-            with self.subTest(is_answered=is_answered):
-                self.redeclare_a_box_and_rows(is_answered)
+        fails because no answer comes, and takes effect all the same, or if an earlier call has failed."""
+        for is_answered, has_failed_before in ((True, False), (False, False), (True, True)):
+            with self.subTest(is_answered=is_answered, has_failed_before=has_failed_before):
+                self.redeclare_a_box_and_rows(is_answered, has_failed_before)
 
-    def redeclare_a_box_and_rows(self, is_answered):
+    def redeclare_a_box_and_rows(self, is_answered, has_failed_before):
         whole = np.arange(64.0).reshape(8, 8)
 
         def rows_of(number):
@@ -535,6 +535,7 @@ class StreamsTest(unittest.TestCase):
         def consume(session):
             by_row, by_column = Layout("shape=*x3 grid=2x1"), Layout("shape=*x3 grid=1x2")
             redeclare, answer = lib.tremula_in_redeclare, _c.OK if is_answered else _c.TIMED_OUT
+            sideways = Layout("shape=*x3 grid=1x2 store=column")
             with session.in_stream("other") as stream:
                 box, rows = stream.field("box", "f64", box_of(4)), stream.field("rows", "f64", by_row)
                 held = 0
@@ -549,6 +550,10 @@ class StreamsTest(unittest.TestCase):
                     np.testing.assert_array_equal(step[rows], rows_of(step.number)[np.ix_(*mine)])
                     step.end()
                     if step.number == 1:
+                        if has_failed_before:  # the library does not keep that call
+                            with mock.patch.object(lib, "tremula_in_redeclare", lambda *_: _c.TIMED_OUT):
+                                with self.assertRaises(tremula.TimedOut):
+                                    stream.redeclare({box: box_of(5), rows: sideways})
                         with mock.patch.object(lib, "tremula_in_redeclare", lambda *given: redeclare(*given) or answer):
                             with contextlib.nullcontext() if is_answered else self.assertRaises(tremula.TimedOut):
                                 stream.redeclare({box: box_of(6), rows: by_column})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from .in_step import InStep
 from ..values.layout import Layout
 from ..values.local import integer
 from ..values.options import seconds_of, yaml_text
+from .redeclared import Redeclared
 from .stream import STATUSES, Field, StepStatus, Stream
 from ..values.update import Change
 
@@ -50,8 +50,7 @@ class InStream(Stream):
         self._restart_timeout = seconds_of("restart_timeout", {"restart_timeout": 0.0, **options})
         self._is_in_step = self._has_new_epoch = False
         self._is_cut_short = False  # whether the step was cut short, so that begin_step is the next call
-        self._asked: deque[dict[Field, Layout]] = deque()  # by calls to redeclare, and not in effect yet
-        self._seen_calls = 0  # calls to redeclare that are in effect for the step begun last
+        self._asked = Redeclared()
         self._steps = self.epoch = 0  # how many steps, and how many epochs after the first, have begun
 
     def field(
@@ -105,7 +104,7 @@ class InStream(Stream):
             self._is_cut_short = False
             self._steps += 1
             if self._asked:
-                self._place_again()
+                self._asked.place(self.redeclarations, self.fields, self.layout, self._label)
         elif status < 0:
             self._fail(status)
         elif status == _c.EPOCH_CHANGED:
@@ -270,18 +269,6 @@ class InStream(Stream):
         """How many calls to redeclare are in effect for the step begun last."""
         self._check(lib.tremula_in_redeclarations(self._handle, ctypes.byref(found := ctypes.c_uint64())))
         return found.value
-
-    def _place_again(self) -> None:
-        calls, self._seen_calls = self._seen_calls, self.redeclarations
-        given: dict[Field, Layout] = {}
-        for _ in range(self._seen_calls - calls):
-            given.update(self._asked.popleft() if self._asked else {})
-        for field in self.fields if self._seen_calls > calls else ():
-            layout = given.get(field, field.layout)
-            # A call that has failed may not hold. The library knows a changing extent only for the step.
-            found = self.layout(field) if layout.changing is None else layout
-            is_held = (found.text, found.local(self._label)) == (layout.text, layout.local(self._label))
-            field.place(layout if is_held else found, self._label)
 
     def _most(self) -> float:
         return max(self.session._step_timeout, self._restart_timeout)
