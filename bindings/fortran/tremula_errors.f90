@@ -72,8 +72,8 @@ contains
     character(*), intent(in) :: what
     integer, intent(out), optional :: ierr
     may_open = .not. c_associated(handle)
-    if (.not. may_open) call refuse(what//': expected one that is not open; found an open one: close it first; a stream '// &
-      'whose close has failed may also be given up (give_up)', ierr)
+    if (.not. may_open) call refuse(what//': expected one that is not open; found an open one: close it first; a '// &
+      'stream whose close has failed may also be given up (give_up)', ierr)
   end function
 
   subroutine give(status, ierr)

@@ -155,7 +155,6 @@ LONG_LINES = {
     "bindings/fortran/tremula_streams.f90.in": 6,
     "bindings/python/tremula/arrays.py": 1,
     "bindings/python/tremula/memory.py": 1,
-    "bindings/python/tremula/streams/asynchronous.py": 1,
     "bindings/python/tremula/streams/in_stream.py": 1,
     "bindings/python/tremula/streams/out_stream.py": 1,
     "bindings/python/tremula/torch/declared.py": 1,

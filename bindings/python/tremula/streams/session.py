@@ -70,7 +70,7 @@ class Session:
                 handle = _Opening(opening).run()
             else:
                 status = lib.tremula_session_open(*opening, ctypes.byref(handle))
-        self._handle = handle.value  # first: after a signal handler's exception, which check raises, it is closed as well
+        self._handle = handle.value  # before check, which may raise the exception of a signal handler
         check(status)
         if interruptible:
             self._ask = looking()
