@@ -189,6 +189,7 @@ void Coupler::open_groups(const std::vector<Member>& members) {
         number == 1 ? name_ : fmt::format("{}.{}", name_, number), comm, options);
   }
   for (const Member& member : members) {
+    bundles_[member.name] = member.bundle;
     const auto variable = std::ranges::find(variables_, member.name, &Variable::name);
     if (variable == variables_.end()) continue;
     variable->end = member.end;
@@ -212,16 +213,16 @@ void Coupler::end_definitions() {
 }
 
 /// Returns the index of the variable's first field among the fields of all pairs of the entry's
-/// list, and the number of these fields. A source that this rank does not define is taken to have
-/// as many fields as the variable.
+/// list, and the number of these fields. A source that no rank of the component defines is taken to
+/// have as many fields as the variable.
 std::pair<std::size_t, std::size_t> Coupler::places_in_list(const Entry& entry,
                                                             const Variable& variable) const {
   int first = 0, count = 0;
   for (const Entry& other : configuration_.entries) {
     if (other.number != entry.number) continue;
     if (&other == &entry) first = count;
-    const auto known = std::ranges::find(variables_, other.source, &Variable::name);
-    count += known == variables_.end() ? variable.bundle : known->bundle;
+    const auto known = bundles_.find(other.source);
+    count += known == bundles_.end() ? variable.bundle : known->second;
   }
   return {static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
 }

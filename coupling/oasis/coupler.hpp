@@ -110,9 +110,10 @@ private:
            std::shared_ptr<Weights>>
       weights_;  // key: file, conserve, partition and the session that reads them
   std::vector<Variable> variables_;
-  std::string uncoupled_;            // names of variables that are not in the configuration
-  std::optional<Seconds> last_get_;  // date of the last get
-  int last_sequence_ = 0;            // SEQ of the entry of the last get
+  std::map<std::string, int> bundles_;  // fields of the variables of all ranks; set by oasis_enddef
+  std::string uncoupled_;               // names of variables that are not in the configuration
+  std::optional<Seconds> last_get_;     // date of the last get
+  int last_sequence_ = 0;               // SEQ of the entry of the last get
 };
 
 }  // namespace tremula::oasis

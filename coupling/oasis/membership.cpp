@@ -93,24 +93,26 @@ std::vector<Member> agree(const Component& component, std::span<const Definition
   component.expect_none(difference(component, known, mine, partitions));
   const std::uint64_t me = mixed(static_cast<std::uint64_t>(component.rank()) + 1);
   const std::size_t count = known.size();
-  std::vector<std::int64_t> ends(count);
+  std::vector<std::int64_t> ends(count), bundles(count);
   // For each variable: how many ranks define it, a sum that identifies these ranks, and how many of
   // them have no points.
   std::vector<std::uint64_t> sums(3 * count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto found = std::ranges::find(mine, known[i].name, &Definition::name);
     if (found == mine.end()) continue;
-    ends[i] = found->end;
+    ends[i] = found->end, bundles[i] = found->bundle;
     sums[3 * i] = 1, sums[3 * i + 1] = me;
     sums[3 * i + 2] = partitions[static_cast<std::size_t>(found->partition - 1)] == 0 ? 1 : 0;
   }
   const auto all = component.summed(sums);
-  const auto greatest = component.greatest(ends);
+  ends = component.greatest(ends);
+  bundles = component.greatest(bundles);
   std::vector<Member> members;
   for (std::size_t i = 0; i < count; ++i) {
     const bool is_of_all = all[3 * i] == static_cast<std::uint64_t>(component.size());
     members.push_back({.name = known[i].name,
-                       .end = greatest[i],
+                       .bundle = static_cast<int>(bundles[i]),
+                       .end = ends[i],
                        .set = is_of_all ? 0 : all[3 * i + 1],
                        .takes_part = sums[3 * i] > 0,
                        .has_ranks_without_points = all[3 * i + 2] > 0});

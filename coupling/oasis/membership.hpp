@@ -24,6 +24,7 @@ struct Definition {
 /// A variable as all ranks see it.
 struct Member {
   std::string name;
+  int bundle = 1;
   std::int64_t end = 0;  ///< one past the greatest point of any rank
   /// Key of the set of ranks that take part. Variables with the same ranks have the same key; 0 stands for all ranks.
   std::uint64_t set = 0;

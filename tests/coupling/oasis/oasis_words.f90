@@ -5,13 +5,14 @@
 !> field. In 'shared_source' and 'shared_target', the second field is on the partition of the first field: only rank 1
 !> has points, and the other ranks define the second field without points. Its element g is 10*date + g. By the weights
 !> of the first field, the target gets half of each element, but nothing of the last one. In 'apart_source' and
-!> 'apart_target', rank 1 makes no calls for the second field, so no rank has both fields.
+!> 'apart_target', rank 1 makes no calls for the second field, so no rank has both fields. In 'apart_bundle_source' and
+!> 'apart_bundle_target', the second field is also a bundle of two equal fields.
 program oasis_words
   use mpi
   use tremula_oasis
   implicit none
   character(20) :: component
-  integer :: id, comm, rank, size, ierr, part, var, date, info, begin, points, i, all, second
+  integer :: id, comm, rank, size, ierr, part, var, date, info, begin, points, i, all, second, fields
   logical :: is_source, is_serial, is_shared, is_apart, takes_part, has_second
   real(ip_double_p), allocatable :: values(:), expected(:), more(:)
 
@@ -24,6 +25,7 @@ program oasis_words
   is_serial = component /= 'source' .and. component /= 'target'
   is_shared = index(component, 'shared') > 0
   is_apart = index(component, 'apart') > 0
+  fields = merge(2, 1, index(component, 'bundle') > 0)
   takes_part = .not. is_serial .or. rank == 1
   has_second = is_serial .and. .not. (is_apart .and. rank == 1)
   points = 4/size
@@ -45,8 +47,9 @@ program oasis_words
     if (.not. is_source) call oasis_def_var(var, 'SST_IN', part, [1, 1], OASIS_In, OASIS_Real, ierr)
   end if
   second = OASIS_Var_Uncpl
-  if (has_second .and. is_source) call oasis_def_var(second, 'HEAT_OUT', all, [1, 1], OASIS_Out, OASIS_Real, ierr)
-  if (has_second .and. .not. is_source) call oasis_def_var(second, 'HEAT_IN', all, [1, 1], OASIS_In, OASIS_Real, ierr)
+  if (has_second .and. is_source) call oasis_def_var(second, 'HEAT_OUT', all, [1, fields], OASIS_Out, OASIS_Real, ierr)
+  if (has_second .and. .not. is_source) &
+    call oasis_def_var(second, 'HEAT_IN', all, [1, fields], OASIS_In, OASIS_Real, ierr)
   call oasis_enddef(ierr)
   do date = 0, 119, 60
     if (is_source .and. takes_part) then
@@ -57,7 +60,7 @@ program oasis_words
       print '(a, i0, *(f10.4))', 'got at ', date, values
     end if
     if (second < 1) cycle
-    expected = [rank + 10*date]
+    expected = [(rank + 10*date, i=1, fields)]
     if (is_shared) expected = [(10*date + i, i=0, points - 1)]
     if (is_source) then
       call oasis_put(second, date, expected, info)

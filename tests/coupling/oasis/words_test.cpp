@@ -60,6 +60,26 @@ protected:
     ASSERT_EQ(nc_close(file), NC_NOERR);
   }
 
+  /// Writes a namcouple that accumulates a list of two fields, and a restart file of OASIS3-MCT, in
+  /// which only SST_OUT has values from the previous run.
+  void write_accumulated(const std::vector<int>& counts) const {
+    std::ofstream(stage_.directory() / "namcouple")
+        << "$NFIELDS\n2\n$END\n$RUNTIME\n120\n$END\n$STRINGS\nICE ICE 1 60 0 ice.nc OUTPUT\n"
+           "igrd igrd\nHEAT_OUT:SST_OUT HEAT_IN:SST_IN 1 60 1 rst.nc EXPORTED\nsgrd tgrd\n"
+           "LOCTRANS\nACCUMUL\n$END\n";
+    int file = 0, fields = 0, points = 0, count = 0, sum = 0;
+    ASSERT_EQ(nc_create((stage_.directory() / "rst.nc").c_str(), NC_CLOBBER, &file), NC_NOERR);
+    nc_def_dim(file, "fields", counts.size(), &fields);
+    nc_def_dim(file, "points", 4, &points);
+    nc_def_var(file, "loc000002_cnt", NC_INT, 1, &fields, &count);
+    nc_def_var(file, "loc000002_SST_OUT", NC_DOUBLE, 1, &points, &sum);
+    nc_enddef(file);
+    const double values[] = {10, 20, 30, 40};
+    nc_put_var_int(file, count, counts.data());
+    nc_put_var_double(file, sum, values);
+    ASSERT_EQ(nc_close(file), NC_NOERR);
+  }
+
   /// Runs both components, and compares the fields that the target got at dates 0 and 60 with
   /// `expected`.
   void expect(const std::string& status, const std::string& lag, const std::string& rest,
@@ -146,25 +166,17 @@ TEST_F(OasisWords, ChangeAFieldOfARestartFile) {
 }
 
 /// OASIS3-MCT numbers the entries of the namcouple: an entry with OUTPUT counts, and a list is one
-/// entry, with a count for each field. Here only SST_OUT has values from the previous run.
+/// entry, with a count for each field.
 TEST_F(OasisWords, ContinueATransformationOfOasis) {
-  std::ofstream(stage_.directory() / "namcouple")
-      << "$NFIELDS\n2\n$END\n$RUNTIME\n120\n$END\n$STRINGS\nICE ICE 1 60 0 ice.nc OUTPUT\n"
-         "igrd igrd\nHEAT_OUT:SST_OUT HEAT_IN:SST_IN 1 60 1 rst.nc EXPORTED\nsgrd tgrd\n"
-         "LOCTRANS\nACCUMUL\n$END\n";
-  int file = 0, fields = 0, points = 0, count = 0, sum = 0;
-  ASSERT_EQ(nc_create((stage_.directory() / "rst.nc").c_str(), NC_CLOBBER, &file), NC_NOERR);
-  nc_def_dim(file, "fields", 2, &fields);
-  nc_def_dim(file, "points", 4, &points);
-  nc_def_var(file, "loc000002_cnt", NC_INT, 1, &fields, &count);
-  nc_def_var(file, "loc000002_SST_OUT", NC_DOUBLE, 1, &points, &sum);
-  nc_enddef(file);
-  const int counts[] = {0, 2};
-  const double values[] = {10, 20, 30, 40};
-  nc_put_var_int(file, count, counts);
-  nc_put_var_double(file, sum, values);
-  ASSERT_EQ(nc_close(file), NC_NOERR);
+  write_accumulated({0, 2});
   expect_got({"serial_source", 3}, {"serial_target", 3},
+             {Field{10, 21, 34, 49}, Field{60, 61, 64, 69}});
+}
+
+/// Rank 1, which has SST, does not define HEAT, a bundle of two fields.
+TEST_F(OasisWords, CountTheBundlesOfOtherRanks) {
+  write_accumulated({0, 0, 2});
+  expect_got({"apart_bundle_source", 3}, {"apart_bundle_target", 3},
              {Field{10, 21, 34, 49}, Field{60, 61, 64, 69}});
 }
 
