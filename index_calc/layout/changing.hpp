@@ -23,8 +23,7 @@ Layout sized(const Layout& layout, Index extent);
 Layout sized(const Layout& layout, std::span<const Index> counts);
 
 /// Returns the coordinate that takes the rows with `key`: the coordinate of its range or, without
-/// ranges, mixed(key + golden) modulo the number of coordinates (SplitMix64; key as 64
-/// bits).
+/// ranges, splitmix64(key) modulo the number of coordinates (key as 64 bits).
 /// @pre layout.changing has a key
 Index coordinate_of(const Layout& layout, std::int64_t key) noexcept;
 
