@@ -95,7 +95,7 @@ bool has(StoreWidth width) {
   return width == StoreWidth::least;
 }
 
-CopyTuning copy_tuning(StoreWidth width) {
+CopyTuning copy_tuning([[maybe_unused]] StoreWidth width) {
   CopyTuning result{.cached_bytes = cached_bytes()};
 #ifdef TREMULA_KNOWS_X86
   result.stream_lines = width == StoreWidth::avx512 ? stream_64

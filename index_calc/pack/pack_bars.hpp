@@ -117,7 +117,7 @@ public:
     if constexpr (std::is_same_v<Unit, std::ptrdiff_t>) {
       for (; count > 0; --count, to += to_step, from += from_step) move_run(to, from, unit_, {});
     } else {
-      if (use_.streams && to_step == unit_ && count * unit_ <= piece_bytes &&
+      if (use_.streams && to_step == unit_ && count > 0 && count * unit_ <= piece_bytes &&
           is_worth_streaming(to, count * unit_))
         return gather(to, from, count, from_step);
       for (; count > 0; --count, to += to_step, from += from_step)
@@ -127,10 +127,14 @@ public:
 
 private:
   /// Copies units through a small buffer, so that whole lines are streamed.
+  /// @pre count > 0
   void gather(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t from_step) const {
     alignas(cache_line) std::array<std::byte, piece_bytes> buffer;
     std::byte* end = buffer.data();
-    for (; count > 0; --count, from += from_step, end += unit_) copy_fixed<Unit::value>(end, from);
+    do {
+      copy_fixed<Unit::value>(end, from);
+      from += from_step, end += unit_;
+    } while (--count > 0);
     stream_run(to, buffer.data(), end - buffer.data());
   }
 
