@@ -524,7 +524,7 @@ TEST(Convert, NamesThePartOfAttributes) {
 TEST(Convert, BoundsTheAttributesOfAllFields) {
   auto sent =
       message<wire::ToServer>("request: 1 announce { stream: 's' incarnation: 1 " + offers + "}");
-  std::string longest{1, 0, 2, 0, -2, 0x1f, 0, 0, 'x'};  // 8190 reals
+  std::string longest{1, 0, 2, 0, '\xfe', 0x1f, 0, 0, 'x'};  // 8190 reals
   longest.resize(9 + 8190 * 8);
   for (int i = 0; i < 16; ++i) {
     wire::Field& field = *sent.mutable_announce()->add_fields();
