@@ -110,7 +110,7 @@ expect_target tremula_weights "$netcdf"
 expect_target tremula_mpi "$([ "$mpi" = off ] && echo off || echo on)"
 
 say "Building $name"
-cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]}"
+cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]}" -- -k 0  # shows all errors
 
 say "Testing $name"
 export ASAN_OPTIONS=strict_string_checks=1,detect_stack_use_after_return=1
