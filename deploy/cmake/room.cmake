@@ -22,9 +22,12 @@ if(TREMULA_SANITIZE)
     # Clang links C programs without the sanitizer's C++ part, which our libraries need.
     $<$<LINK_LANG_AND_ID:C,Clang>:-fsanitize-link-c++-runtime>)
   target_link_libraries(tremula_options INTERFACE $<$<LINK_LANG_AND_ID:C,Clang>:stdc++>)
-  if(TREMULA_SANITIZE MATCHES address)  # GCC defines this macro, and so does Clang since version 21
-    target_compile_definitions(tremula_options INTERFACE $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_ADDRESS__=1>)
-  endif()
+  foreach(sanitizer address thread)  # GCC defines these macros, and so does Clang since version 21
+    string(TOUPPER ${sanitizer} name)
+    if(TREMULA_SANITIZE MATCHES ${sanitizer})
+      target_compile_definitions(tremula_options INTERFACE $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_${name}__=1>)
+    endif()
+  endforeach()
 endif()
 
 # tremula_add_room(index_calc SOURCES a.cpp b.cpp [PUBLIC targets...] [PRIVATE targets...] [PRECOMPILE <header>...])
