@@ -55,11 +55,11 @@ Field decode_at(const FieldPart& part, const wire::Field& field) {
     throw core::Error(core::Errc::protocol, fmt::format("{} of field {}: {}", part("layout")(),
                                                         shown(field.name()), error.what()));
   }
-  const auto dimensions = static_cast<int>(out.layout.dims.size());
+  const auto dimensions = static_cast<int>(index_calc::dimensions(out.layout));
   if (field.origin_size() != 0 && field.origin_size() != dimensions)
     reject(part("origin"), fmt::format("none or as many numbers as dimensions, {}", dimensions),
            fmt::format("{}", field.origin_size()));
-  if (!out.layout.ghost.empty() || out.layout.leading != 0)
+  if (!out.layout.storage().ghost.empty() || out.layout.storage().leading != 0)
     reject(part("layout"), "a layout without ghost and leading", shown(field.layout()));
   return out;
 }
@@ -116,13 +116,10 @@ bool holds(const Field& have, const Field& want) {
 }  // namespace
 
 wire::Field encode(const Field& field) {
-  index_calc::Layout layout = field.layout;
-  layout.ghost.clear();
-  layout.leading = 0;
   wire::Field out;
   out.set_name(field.name);
   out.set_element_type(static_cast<int>(field.type));
-  out.set_layout(index_calc::to_string(layout));
+  out.set_layout(index_calc::to_string(field.layout.dense()));
   for (const core::Index index : field.origin) out.add_origin(index);
   out.set_attributes(field.attributes.data(), field.attributes.size());
   for (const core::Index extent : field.whole) out.add_whole(extent);
@@ -175,7 +172,7 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
     if ((core::is_complex(have->type) && !core::is_complex(want.type)) ||
         (is_opaque && have->type != want.type))
       disagree("type", core::to_string(want.type), core::to_string(have->type));
-    const bool changes = want.layout.changing || have->layout.changing;
+    const bool changes = want.layout.changing() || have->layout.changing();
     if ((changes && (!want.origin.empty() || is_part(*have))) ||
         changing_dimension(want.layout) != changing_dimension(have->layout) ||
         (want.origin.empty() && index_calc::shape(want.layout) != whole_shape(*have)))

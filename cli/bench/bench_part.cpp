@@ -33,14 +33,14 @@ BenchPart::BenchPart(const index_calc::Layout& layout, core::Rank rank, std::siz
   else
     bytes_ = (own_ = core::Buffer(bytes)).span();
   if (!bytes_.empty()) std::memset(bytes_.data(), 0, bytes);
-  expect_computed(layout, "benchmark");
+  const auto& dims = expect_grid(layout, "benchmark").dims;
   const auto coords = coords_of(layout, rank);
   if (!coords) return;
   Index faster = 1;  // elements of the faster dimensions, for row-major numbers
   const auto extents = shape(layout);
   for (std::size_t d = part_.dimensions; d-- > 0;) {
     for (Index i = 0; i < part_.extent[d]; ++i)
-      numbers_[d].push_back(to_global(layout.dims[d], (*coords)[d], {i}).value * faster);
+      numbers_[d].push_back(to_global(dims[d], (*coords)[d], {i}).value * faster);
     faster *= extents[d];
   }
 }

@@ -46,29 +46,25 @@ index_calc::Layout parse_layout_option(const std::string& option, const std::str
     throw core::Error(core::Errc::invalid_argument,
                       fmt::format("{}, position {}: {}\n{}", option, error.position(),
                                   error.complaint(), marked(text, error.position())));
-  } catch (const core::Error& error) {  // the parts do not fit together: no position is at fault
-    const bool is_long = text.size() > 2 * reach;
-    throw core::Error(error.code(),
-                      fmt::format("{}: {}\n  {}{}", option, error.what(),
-                                  printable(text.substr(0, 2 * reach)), is_long ? "..." : ""));
   }
 }
 
 void size_by_counts(Layout& from, Layout& to, const std::vector<Index>& counts) {
-  if (!from.changing && !to.changing) {
+  if (from.changing() == nullptr && to.changing() == nullptr) {
     core::expects(
         counts.empty(),
         "--counts: expected * in the shapes of --from and --to, found none: leave --counts out");
     return;
   }
   validate_pair(from, to);
-  core::expects(from.changing->is_even && from.changing->key.empty(), [&] {
+  const index_calc::Changing& produced = *from.changing();
+  core::expects(produced.is_even && produced.key.empty(), [&] {
     return fmt::format(
         "--from: expected no block and no key along dimension {} of the producer, whose ranks' "
         "elements follow each other as they put them; found \"{}\": leave them out",
-        from.changing->dimension, to_string(from));
+        produced.dimension, to_string(from));
   });
-  const auto coordinates = static_cast<std::size_t>(grid(from.dims[from.changing->dimension]));
+  const auto coordinates = static_cast<std::size_t>(produced.coordinates());
   core::expects(
       counts.size() == coordinates &&
           std::ranges::none_of(counts, [](Index count) { return count < 0; }),
@@ -76,16 +72,16 @@ void size_by_counts(Layout& from, Layout& to, const std::vector<Index>& counts) 
         return fmt::format(
             "--counts: expected {} numbers of at least 0, the numbers of elements that the "
             "coordinates of --from have along dimension {} in a step, found {}",
-            coordinates, from.changing->dimension,
+            coordinates, changing_dimension(from),
             counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
       });
-  if (!to.changing->key.empty())
+  if (const std::string& key = to.changing()->key; !key.empty())
     throw core::Error(core::Errc::unsupported,
                       fmt::format("--to: expected a layout without keys, found key={}: which rank "
                                   "takes a row is known only when its key is known",
-                                  to.changing->key));
+                                  key));
   from = sized(from, counts);
-  to = sized(to, extent(from.dims[to.changing->dimension]));
+  to = sized(to, extent(from, changing_dimension(to)));
 }
 
 }  // namespace tremula::cli

@@ -179,7 +179,7 @@ std::vector<IndexList> read_lists(const std::string& option, const std::string& 
 std::optional<std::vector<IndexList>> lists_beside(const std::string& option,
                                                    const std::string& file,
                                                    const index_calc::Layout& layout) {
-  if (layout.listing.has_value() == file.empty())
+  if ((layout.listed() != nullptr) == file.empty())
     throw core::Error(
         core::Errc::invalid_argument,
         file.empty()

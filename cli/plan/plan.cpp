@@ -58,7 +58,7 @@ void match_lists(Redistribution& redistribution, const Options& options) {
 /// Throws if a side lists what its ranks own: lists cannot be relabeled, so none is read.
 void refuse_lists_beside_relabel(const Redistribution& redistribution) {
   for (const Side side : {Side::producer, Side::consumer})
-    if (const Layout& layout = redistribution.layout_of(side); layout.listing)
+    if (const Layout& layout = redistribution.layout_of(side); layout.listed())
       throw core::Error(
           core::Errc::unsupported,
           fmt::format("--relabel: expected layouts whose owners are computed, found \"{}\" in {}, "
@@ -90,8 +90,8 @@ std::vector<RankRange> chosen_ranks(const Redistribution& redistribution, const 
     expect_rank(redistribution, redistribution.side, *options.rank, "--rank");
     return {{static_cast<Rank>(*options.rank), 1}};
   }
-  const std::vector<RankRange> all =
-      mine.members.empty() ? std::vector{RankRange{0, index_calc::rank_count(mine)}} : mine.members;
+  std::vector<RankRange> all = mine.ranks().members;
+  if (all.empty()) all = {{0, index_calc::rank_count(mine)}};
   return options.all ? all : std::vector{RankRange{all.front().first, 1}};
 }
 

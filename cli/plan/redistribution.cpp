@@ -27,10 +27,11 @@ std::string ranks_text(const Layout& layout) {
     return count == 1 ? fmt::format("{}", first)
                       : fmt::format("{} to {}", first, Index{first} + count - 1);
   };
-  if (layout.members.empty()) return range(0, index_calc::rank_count(layout));
+  const auto& members = layout.ranks().members;
+  if (members.empty()) return range(0, index_calc::rank_count(layout));
   constexpr std::size_t most = 8;
   std::vector<std::string> texts;
-  for (const auto& member : layout.members) {
+  for (const auto& member : members) {
     if (texts.size() == most) {
       texts.emplace_back("...");
       break;
@@ -77,7 +78,7 @@ index_calc::GridCoords coords_of_member(const Layout& layout, Rank rank) {
 }
 
 bool has_flat_plans(const Redistribution& redistribution) noexcept {
-  return redistribution.lists || has_skew(redistribution.from, redistribution.to);
+  return redistribution.lists || is_skewed_pair(redistribution.from, redistribution.to);
 }
 
 index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank) {
@@ -100,7 +101,7 @@ index_calc::LocalPart planned_part(const Redistribution& redistribution, Side si
   }
   const Layout& mine = redistribution.layout_of(side);
   const index_calc::LocalPart part = index_calc::local_part(mine, rank);
-  return has_flat_plans(redistribution) ? dense_part(part, mine.storage_order) : part;
+  return has_flat_plans(redistribution) ? dense_part(part, mine.storage().order) : part;
 }
 
 index_calc::IndexList owned_list(const Redistribution& redistribution, Side side, Rank rank) {
@@ -117,7 +118,7 @@ PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
                    const index_calc::Package& package) {
   const Index bytes = package.elements * redistribution.element_bytes;
   const auto order =
-      has_flat_plans(redistribution) ? index_calc::Order::row : redistribution.from.storage_order;
+      has_flat_plans(redistribution) ? index_calc::Order::row : redistribution.from.storage().order;
   const auto runs = index_calc::runs(package, plan.part, order);
   const client::Prospect& stream = redistribution.stream;
   const bool is_short = bytes <= static_cast<Index>(client::inlined_bytes);
@@ -139,10 +140,8 @@ Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexce
 
 Index elements(const Layout& layout) noexcept {
   Index product = 1;
-  for (const auto& d : layout.dims) {
-    if (index_calc::extent(d) == 0) return 0;
-    product *= index_calc::extent(d);
-  }
+  for (std::size_t d = 0; d < dimensions(layout); ++d)
+    product = index_calc::saturating_product(product, extent(layout, d));
   return product;
 }
 

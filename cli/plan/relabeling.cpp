@@ -22,8 +22,9 @@ using index_calc::Layout, index_calc::Method, index_calc::Places, index_calc::Tr
 /// Returns the number of ranks that a group needs for a layout.
 /// @throws core::Error unsupported if there are more than most_ranks
 Rank group_size(const Layout& layout, std::string_view option) {
-  core::Index size = layout.members.empty() ? index_calc::rank_count(layout) : 0;
-  for (const index_calc::RankRange& r : layout.members)
+  const auto& members = layout.ranks().members;
+  core::Index size = members.empty() ? index_calc::rank_count(layout) : 0;
+  for (const index_calc::RankRange& r : members)
     size = std::max(size, core::Index{r.first} + r.count);
   if (size > most_ranks)
     throw core::Error(core::Errc::unsupported,

@@ -243,8 +243,8 @@ tremula_status tremula_out_part(tremula_out_stream* out, const char* name, tremu
     expects_pointer(origin, "origin");
     expects_pointer(shape, "shape");
     auto part = make_field(name, type, layout);
-    part.origin.assign(origin, origin + part.layout.dims.size());
-    part.whole.assign(shape, shape + part.layout.dims.size());
+    part.origin.assign(origin, origin + dimensions(part.layout));
+    part.whole.assign(shape, shape + dimensions(part.layout));
     *field = out->stream->declare(std::move(part));
   });
 }
@@ -337,7 +337,7 @@ tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
     expects_pointer(field, "field");
     const auto known = client::read_update(update);
     auto wanted = make_field(name, known.to_type, known.to);
-    const auto how = client::update_from(known, wanted.layout.dims.size());
+    const auto how = client::update_from(known, dimensions(wanted.layout));
     *field = in->stream->declare(std::move(wanted), how);
   });
 }

@@ -132,7 +132,7 @@ const char* tremula_layout_text(const tremula_layout* layout) {
   return layout->text.c_str();
 }
 int tremula_layout_dimensions(const tremula_layout* layout) {
-  return layout ? static_cast<int>(layout->layout.dims.size()) : 0;
+  return layout ? static_cast<int>(dimensions(layout->layout)) : 0;
 }
 
 tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* extents) {
@@ -147,8 +147,9 @@ tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* exten
 /// Returns the part of a rank; if ranks list their elements, the part of the rank that made the
 /// layout.
 static index_calc::LocalPart part_of(const index_calc::Layout& layout, int rank) {
-  const auto first = layout.members.empty() ? 0 : layout.members.front().first;
-  return index_calc::local_part(layout, layout.listing ? first : rank);
+  const auto& members = layout.ranks().members;
+  const auto first = members.empty() ? 0 : members.front().first;
+  return index_calc::local_part(layout, layout.listed() != nullptr ? first : rank);
 }
 
 tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int64_t* extents,
@@ -156,7 +157,7 @@ tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int6
   return guarded([&] {
     expects_pointer(layout, "layout");
     const auto part = part_of(layout->layout, rank);
-    const std::size_t dimensions = layout->layout.dims.size();
+    const std::size_t dimensions = index_calc::dimensions(layout->layout);
     if (part.dimensions == 1 && dimensions > 1) {  // the buffer is along the last dimension
       if (extents) std::fill_n(extents, dimensions - 1, part.elements > 0 ? 1 : 0);
       if (strides) std::fill_n(strides, dimensions - 1, part.elements);
@@ -176,11 +177,11 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
   return guarded([&] {
     expects_pointer(layout, "layout");
     expects_pointer(global, "global");
-    const auto& dims = layout->layout.dims;
-    core::expects(dimension >= 0 && dimension < static_cast<int>(dims.size()), [&] {
-      return fmt::format("dimension: expected 0 to {}; found {}", dims.size() - 1, dimension);
+    const int dimensions = tremula_layout_dimensions(layout);
+    core::expects(dimension >= 0 && dimension < dimensions, [&] {
+      return fmt::format("dimension: expected 0 to {}; found {}", dimensions - 1, dimension);
     });
-    expect_computed(layout->layout, "global index of an element");
+    const auto& dims = expect_grid(layout->layout, "global index of an element").dims;
     const auto d = static_cast<std::size_t>(dimension);
     const auto coords = layout->grid.coords_of(rank);
     const core::Index extent = coords ? index_calc::local_extent(dims[d], (*coords)[d]) : 0;
@@ -199,14 +200,15 @@ tremula_status tremula_layout_runs(const tremula_layout* layout, int rank, int64
     expects_pointer(layout, "layout");
     expects_pointer(count, "count");
     const auto& whole = layout->layout;
-    if (whole.changing) expect_computed(whole, "list of runs");
+    const index_calc::Listed* const listed = whole.listed();
+    if (whole.changing() != nullptr) expect_grid(whole, "list of runs");
     core::expects(
-        !whole.listing || whole.listing->mine,
+        listed == nullptr || listed->mine,
         "expected a layout that this rank has made from its list; found one without a list");
     std::optional<index_calc::IndexList> computed;
-    if (!whole.listing)
+    if (listed == nullptr)
       computed = index_calc::IndexList::of_layout(whole, rank, index_calc::local_part(whole, rank));
-    const auto runs = whole.listing ? whole.listing->mine->runs() : computed->runs();
+    const auto runs = listed != nullptr ? listed->mine->runs() : computed->runs();
     const auto found = static_cast<int64_t>(runs.size());
     if (numbers != nullptr || places != nullptr || lengths != nullptr) {
       expects_pointer(numbers, "numbers");
@@ -231,18 +233,18 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
     expects_pointer(layout, "layout");
     expects_pointer(hash, "hash");
     const std::size_t width = core::element_bytes(client::type_from(type));
-    const auto& listing = layout->layout.listing;
-    if (!layout->layout.mesh.sums.empty())
+    const index_calc::Listed* const listed = layout->layout.listed();
+    if (has_sums(layout->layout))
       throw core::Error(core::Errc::unsupported,
                         fmt::format("hash: expected a layout whose ranks hold whole values, found "
                                     "\"{}\", whose ranks hold partial sums: add them up first",
                                     to_string(layout->layout)));
-    if (listing && listing->has_copies)
+    if (listed != nullptr && listed->has_copies)
       throw core::Error(core::Errc::unsupported,
                         fmt::format("hash: expected lists without copies, found \"{}\", which "
                                     "does not state which of the copies counts",
                                     to_string(layout->layout)));
-    if (layout->layout.changing) expect_computed(layout->layout, "hash");
+    if (layout->layout.changing() != nullptr) expect_grid(layout->layout, "hash");
     const auto part = part_of(layout->layout, rank);
     if (part.allocated > 0) expects_pointer(data, "data");
     core::expects(bytes / width == static_cast<std::size_t>(part.allocated) && bytes % width == 0,
@@ -252,10 +254,10 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
                         rank, part.allocated, width, bytes);
                   });
     const auto cell = layout->grid.cell_of(rank);
-    const bool is_first = listing || !cell || cell->copy == 0;
+    const bool is_first = listed != nullptr || !cell || cell->copy == 0;
     const auto hash_of_part = [&] {
-      if (listing) return index_calc::ContentHash(*listing->mine, flattened(part), width);
-      if (layout->layout.skew)
+      if (listed != nullptr) return index_calc::ContentHash(*listed->mine, flattened(part), width);
+      if (layout->layout.skewed() != nullptr)
         return index_calc::ContentHash(index_calc::IndexList::of_layout(layout->layout, rank, part),
                                        flattened(part), width);
       return index_calc::ContentHash(layout->layout, rank, part, width);

@@ -52,9 +52,9 @@ Update update_of(const tremula_update* given) {
   const tremula_update u = read_update(given);
   expects_pointer(u.from, "update.from");
   expects_pointer(u.to, "update.to");
-  const std::size_t dimensions = u.to->layout.dims.size();
+  const std::size_t dimensions = index_calc::dimensions(u.to->layout);
   core::expects(
-      u.from->layout.dims.size() == dimensions,
+      index_calc::dimensions(u.from->layout) == dimensions,
       "update: expected two layouts with the same number of dimensions; found different numbers");
   auto wanted = update_from(u, dimensions);
   Update update{.from = u.from->layout,

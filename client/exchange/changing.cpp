@@ -43,8 +43,7 @@ void ChangingPlan::update(std::span<const Index> counts) {
   plan_.reset();  // if this throws, the next call plans again
   counts_.assign(counts.begin(), counts.end());
   index_calc::Layout source = sized(field_->changing->source, counts_);
-  index_calc::Layout sink =
-      sized(sink_, extent(source.dims[field_->changing->source.changing->dimension]));
+  index_calc::Layout sink = sized(sink_, extent(source, changing_dimension(sink_)));
   // No number of bytes below exceeds 63 bits.
   bytes_of(source, std::max(field_->element_bytes, core::element_bytes(field_->transformation.to)));
   const bool is_source = role_ == Role::source;
@@ -60,14 +59,14 @@ std::size_t ChangingPlan::bytes_for(Rank peer) const {
 
 void RowsByKey::update(core::BytesView keys) {
   const std::size_t count = keys.size() / sizeof(std::int64_t);
-  const auto coordinates = static_cast<std::size_t>(grid(sink_->dims[sink_->changing->dimension]));
+  const auto coordinates = static_cast<std::size_t>(sink_->changing()->coordinates());
   growths_ += coordinates_.capacity() < count ? 1U : 0U;
   coordinates_.resize(count);
   ends_.assign(coordinates, 0);
   for (std::size_t row = 0; row < count; ++row) {
     std::int64_t key = 0;
     std::memcpy(&key, keys.data() + row * sizeof key, sizeof key);
-    coordinates_[row] = coordinate_of(*sink_, key);
+    coordinates_[row] = coordinate_of(*sink_->changing(), key);
     ++ends_[static_cast<std::size_t>(coordinates_[row])];
   }
   std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), std::size_t{0});
@@ -79,7 +78,7 @@ void RowsByKey::update(core::BytesView keys) {
 std::span<const std::size_t> RowsByKey::rows_for(Rank peer) const {
   const auto coords = grid_.coords_of(peer);
   if (!coords) return {};
-  const auto c = static_cast<std::size_t>((*coords)[sink_->changing->dimension].value);
+  const auto c = static_cast<std::size_t>((*coords)[changing_dimension(*sink_)].value);
   const std::size_t begin = c == 0 ? 0 : ends_[c - 1];
   return std::span(rows_).subspan(begin, ends_[c] - begin);
 }
@@ -95,11 +94,9 @@ ChangingSource::ChangingSource(const ExchangePlan& plan, std::size_t slots, Copy
     row_bytes_.push_back(static_cast<std::size_t>(slice_elements(source, plan.me)) *
                          plan.fields[f].element_bytes);
     by_key_.emplace_back();
-    if (sink.changing->key.empty()) continue;
+    if (sink.changing()->key.empty()) continue;
     const auto is_alike = [&](const RowsByKey& other) {
-      return other.sink().changing == sink.changing && other.sink().dims == sink.dims &&
-             other.sink().mesh == sink.mesh && other.sink().members == sink.members &&
-             other.sink().rank_order == sink.rank_order;
+      return other.sink().kind() == sink.kind() && other.sink().ranks() == sink.ranks();
     };
     by_key_.back() =
         static_cast<std::size_t>(std::ranges::find_if(routes_, is_alike) - routes_.begin());
@@ -139,7 +136,7 @@ void ChangingSource::pack(std::size_t slot, std::span<const std::vector<Index>> 
   for (const Message& message : plan_.messages) {
     for (std::size_t k = 0; k < plans_.size(); ++k) {
       const RowsByKey* const rows = rows_of(k);
-      const std::size_t d = plans_[k].field().changing->source.changing->dimension;
+      const std::size_t d = changing_dimension(plans_[k].field().changing->source);
       to.counts.push_back(rows != nullptr ? rows->rows_for(message.peer).size()
                                           : static_cast<std::uint64_t>(plans_[k].part().extent[d]));
       bytes += bytes_for(k, message.peer);
@@ -259,7 +256,7 @@ void ChangingSink::plan_step() {
   }
   for (std::size_t k = 0; k < plans_.size(); ++k) {
     const auto& changing = *plans_[k].field().changing;
-    if (changing.sink.changing->is_sorted && changing.key == plan_.changing[k]) sort_rows(k);
+    if (changing.sink.changing()->is_sorted && changing.key == plan_.changing[k]) sort_rows(k);
   }
 }
 
@@ -308,7 +305,7 @@ void ChangingSink::unpack(std::size_t field, std::span<std::byte> array,
       });
     });
   };
-  if (f.changing->sink.changing->is_sorted) {
+  if (f.changing->sink.changing()->is_sorted) {
     const index_calc::Layout& layout = plan.layout();
     const auto all = make_plan(layout, layout, plan_.me, Role::sink);
     const auto package = all.package_for(plan_.me);

@@ -89,13 +89,15 @@ private:
 
 std::shared_ptr<const IndexList> list_of(const Layout& layout, Rank me,
                                          const index_calc::LocalPart& part) {
-  if (layout.listing && layout.listing->mine) return layout.listing->mine;
+  if (const auto* listed = layout.listed(); listed != nullptr && listed->mine) return listed->mine;
   return std::make_shared<const IndexList>(IndexList::of_layout(layout, me, part));
 }
 
 }  // namespace
 
-bool has_lists(const Update& update) { return update.from.listing || update.to.listing; }
+bool has_lists(const Update& update) {
+  return update.from.listed() != nullptr || update.to.listed() != nullptr;
+}
 
 std::vector<ListedUpdate> match_updates(std::span<const Update> updates, std::uint64_t number,
                                         transport::Endpoint& endpoint, Rank me, Rank size,

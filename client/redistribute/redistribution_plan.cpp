@@ -49,8 +49,7 @@ std::vector<std::pair<Index, Index>> places_of(const index_calc::IndexList& list
 /// Returns whether elements of `from` have to come: even with alpha 0, those of a partial source say which
 /// elements of `to` there is something for, while the others stay as they are.
 bool needs_elements(const Update& update, Rank pass) {
-  const auto& listing = update.from.listing;
-  return update.transformation.alpha != 0.0 || (pass == 0 && listing && listing->is_partial);
+  return update.transformation.alpha != 0.0 || (pass == 0 && is_partial(update.from));
 }
 
 }  // namespace
@@ -83,15 +82,15 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
     if (needs_elements(update, pass)) expect_dense(from, to);
     const auto [my_from, my_to] = moved_parts(update, me);
     const std::size_t closest =
-        kth_fastest(update.to.storage_order, update.to.dims.size(), std::size_t{0});
+        kth_fastest(update.to.storage().order, dimensions(update.to), std::size_t{0});
     const auto& transformation = update.transformation;
-    ExchangePlan::Field field{.wire_order = update.from.storage_order,
+    ExchangePlan::Field field{.wire_order = update.from.storage().order,
                               .write_order = closest_order(my_to),
                               .closest = update.axes.empty() ? closest : update.axes[closest],
                               .element_bytes = core::element_bytes(transformation.from),
                               .transformation = transformation,
                               .is_needed = needs_elements(update, pass)};
-    const bool is_listed = of_lists.as_source != nullptr, is_skewed = has_skew(from, to);
+    const bool is_listed = of_lists.as_source != nullptr, is_skewed = is_skewed_pair(from, to);
     if (is_listed || is_skewed) {  // their plans know the buffers alone
       field.wire_order = field.write_order = Order::row;
       field.closest = 1;
@@ -99,7 +98,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
     const auto part_in = [&](const LocalPart& part, const Layout& layout) {
       return !field.is_needed ? part
              : is_listed      ? flattened(part)
-             : is_skewed      ? dense_part(part, layout.storage_order)
+             : is_skewed      ? dense_part(part, layout.storage().order)
                               : part;
     };
     field.plan = is_listed ? of_lists.as_source : plan(from, to, index_calc::Role::source);
@@ -116,8 +115,9 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
                        .to_width = core::element_bytes(transformation.to)});
     Array& array = arrays_.back();
     array.is_scaled = pass == 0 && (!field.is_needed || is_of_other_layer);
-    if (array.is_scaled && to.listing && to.listing->elements < to.listing->allocated) {
-      array.scaled = places_of(*to.listing->mine);
+    const index_calc::Listed* const gaps = to.listed();
+    if (array.is_scaled && gaps != nullptr && gaps->elements < gaps->allocated) {
+      array.scaled = places_of(*gaps->mine);
       array.is_scaled = !array.scaled.empty();
     }
   };

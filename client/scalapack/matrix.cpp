@@ -30,9 +30,9 @@ void check_range(std::string_view argument, int first, int count, int extent) {
 Layout layout_of(const Matrix& matrix, Rank me) try {
   auto descriptor = matrix.descriptor;
   const int leading = std::exchange(descriptor[8], 1);  // differs between processes
-  Layout layout = Layout::from_scalapack(descriptor, matrix.grid.rows, matrix.grid.columns);
-  layout.members = matrix.members;
-  layout.leading = 0;
+  const Layout layout = Layout::from_scalapack(descriptor, matrix.grid.rows, matrix.grid.columns)
+                            .dense()
+                            .with_members(matrix.members);
   const LocalPart part = local_part(layout, me);
   if (part.elements == 0) return layout;
   core::expects(leading >= part.extent[0], [&] {
@@ -41,8 +41,7 @@ Layout layout_of(const Matrix& matrix, Rank me) try {
         "found {}",
         part.extent[0], leading);
   });
-  layout.leading = leading;
-  return layout;
+  return layout.with(index_calc::Storage{.order = layout.storage().order, .leading = leading});
 } catch (const core::Error& e) {
   throw core::Error(e.code(), fmt::format("desc{}: {}", matrix.name, e.what()));
 }

@@ -66,7 +66,7 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
         "after it",
         name(), field.name);
   });
-  expects(!config_.serves || (update.is_none() && field.layout.mesh.sums.empty()), [&] {
+  expects(!config_.serves || (update.is_none() && !has_sums(field.layout)), [&] {
     return fmt::format(
         "stream '{}', field '{}': expected no update and no partial sums of a field that is served "
         "to others (serve) as its producer put it; found one: leave serve out, or get the field "

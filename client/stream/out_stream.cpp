@@ -30,14 +30,14 @@ index_calc::LocalPart whole_buffer(std::size_t elements) {
 
 void OutStream::check_produced(const std::string& stream, const std::string& field,
                                const index_calc::Layout& layout) {
-  const auto& changing = layout.changing;
-  expects(!changing || (changing->is_even && changing->key.empty()), [&] {
+  const index_calc::Changing* const changing = layout.changing();
+  expects(changing == nullptr || (changing->is_even && changing->key.empty()), [&] {
     return fmt::format(
         "stream '{}', field '{}': expected no block and no key along dimension {} of the producer, "
         "whose ranks' elements follow each other as they put them; found \"{}\": leave them out",
         stream, field, changing->dimension, to_string(layout));
   });
-  if (!layout.mesh.sums.empty())
+  if (has_sums(layout))
     throw Error(Errc::unsupported,
                 fmt::format("stream '{}', field '{}': expected a producer whose ranks hold whole "
                             "values, found partial sums (sum=) in \"{}\": add them up by a "

@@ -5,41 +5,40 @@
 
 #include <algorithm>
 
-#include "index_calc/layout/mixed.hpp"
+#include "index_calc/basics/mixed.hpp"
 #include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
 Index slice_elements(const Layout& layout, const GridCoords& coords) {
+  const Grid& grid = layout.changing()->grid;
+  const std::size_t changing = layout.changing()->dimension;
   Index elements = 1;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d)
-    core::expects(
-        d == layout.changing->dimension ||
-            !__builtin_mul_overflow(elements, local_extent(layout.dims[d], coords[d]), &elements),
-        [&] {
-          return fmt::format(
-              "\"{}\": expected at most 2^63 - 1 elements for each index along dimension "
-              "{}, found more",
-              to_string(layout), layout.changing->dimension);
-        });
+  for (std::size_t d = 0; d < grid.dims.size(); ++d)
+    core::expects(d == changing || !__builtin_mul_overflow(
+                                       elements, local_extent(grid.dims[d], coords[d]), &elements),
+                  [&] {
+                    return fmt::format(
+                        "\"{}\": expected at most 2^63 - 1 elements for each index along dimension "
+                        "{}, found more",
+                        to_string(layout), changing);
+                  });
   return elements;
 }
 
 }  // namespace
 
 Layout sized(const Layout& layout, Index extent) {
-  Layout result = layout;
-  auto& dealt = std::get<BlockCyclic>(result.dims[layout.changing->dimension]);
+  const Changing& changing = *layout.changing();
+  Grid grid = changing.grid;
+  auto& dealt = std::get<BlockCyclic>(grid.dims[changing.dimension]);
   dealt.extent = extent;
-  if (layout.changing->is_even) dealt.block = plain_block(extent, dealt.grid);
-  result.changing.reset();
-  validate(result);
-  return result;
+  if (changing.is_even) dealt.block = plain_block(extent, dealt.grid);
+  return Layout(std::move(grid), layout.ranks(), layout.storage());
 }
 
 Layout sized(const Layout& layout, std::span<const Index> counts) {
-  Layout result = layout;
   Splits splits{.bounds = {0}, .owner = {}, .grid = static_cast<Index>(counts.size())};
   for (std::size_t c = 0; c < counts.size(); ++c) {
     if (counts[c] == 0) continue;
@@ -54,15 +53,13 @@ Layout sized(const Layout& layout, std::span<const Index> counts) {
     splits.bounds.push_back(end);
     splits.owner.push_back(static_cast<Index>(c));
   }
-  result.dims[layout.changing->dimension] = std::move(splits);
-  result.changing.reset();
-  validate(result);
-  return result;
+  Grid grid = layout.changing()->grid;
+  grid.dims[layout.changing()->dimension] = std::move(splits);
+  return Layout(std::move(grid), layout.ranks(), layout.storage());
 }
 
-Index coordinate_of(const Layout& layout, std::int64_t key) noexcept {
-  const Changing& changing = *layout.changing;
-  const Index coordinates = grid(layout.dims[changing.dimension]);
+Index coordinate_of(const Changing& changing, std::int64_t key) noexcept {
+  const Index coordinates = changing.coordinates();
   if (coordinates == 1) return 0;
   if (!changing.ranges.empty())
     return std::ranges::upper_bound(changing.ranges, key) - changing.ranges.begin();
@@ -71,12 +68,12 @@ Index coordinate_of(const Layout& layout, std::int64_t key) noexcept {
 }
 
 Layout alone(const Layout& layout, Rank rank) {
-  Layout result = layout;
-  std::get<BlockCyclic>(result.dims[layout.changing->dimension]).grid = 1;
-  result.mesh = {};
-  result.members = {{.first = rank, .count = 1}};
-  result.changing = Changing{.dimension = layout.changing->dimension};
-  return result;
+  const Changing& changing = *layout.changing();
+  std::vector<Distribution> dims = changing.grid.dims;
+  std::get<BlockCyclic>(dims[changing.dimension]).grid = 1;
+  return Layout(Changing{.grid = Grid(std::move(dims)), .dimension = changing.dimension},
+                {.order = layout.ranks().order, .members = {{.first = rank, .count = 1}}},
+                layout.storage());
 }
 
 Index slice_elements(const Layout& layout, Rank rank) {
@@ -85,8 +82,8 @@ Index slice_elements(const Layout& layout, Rank rank) {
 }
 
 std::vector<Index> counts_along(const Layout& layout, std::span<const Index> counts) {
-  const std::size_t d = layout.changing->dimension;
-  const auto coordinates = static_cast<std::size_t>(grid(layout.dims[d]));
+  const std::size_t d = layout.changing()->dimension;
+  const auto coordinates = static_cast<std::size_t>(layout.changing()->coordinates());
   std::vector<Index> along(coordinates);
   std::vector<Rank> counted_by(coordinates, -1);
   const ProcessGrid grid(layout);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Makes the layouts of arrays whose extent along one dimension varies from step to step
-// (Layout::changing), once the counts of a step are known. The array of a step consists of the
+// (Changing), once the counts of a step are known. The array of a step consists of the
 // elements of the source's ranks, one rank after another, in the order of their coordinates along
 // that dimension.
 #include <span>
@@ -13,7 +13,7 @@ namespace tremula::index_calc {
 
 /// Returns a sink's layout of a step that has `extent` elements along the dimension: distributed
 /// evenly in one block per coordinate, or in the blocks that the layout gives.
-/// @pre layout.changing, extent >= 0
+/// @pre the extent of the layout changes, extent >= 0
 /// @throws core::Error invalid_argument if the array has more than 2^63 - 1 elements
 Layout sized(const Layout& layout, Index extent);
 
@@ -24,11 +24,12 @@ Layout sized(const Layout& layout, std::span<const Index> counts);
 
 /// Returns the coordinate that takes the rows with `key`: the coordinate of its range or, without
 /// ranges, splitmix64(key) modulo the number of coordinates (key as 64 bits).
-/// @pre layout.changing has a key
-Index coordinate_of(const Layout& layout, std::int64_t key) noexcept;
+/// @pre the layout takes rows by keys
+Index coordinate_of(const Changing& changing, std::int64_t key) noexcept;
 
 /// Returns the layout of the rows that `rank` of a sink takes by their keys. `rank` is its only
 /// member.
+/// @pre the layout takes rows by keys
 Layout alone(const Layout& layout, Rank rank);
 
 /// Returns how many elements `rank` stores for each index along the dimension that changes; 0 if it

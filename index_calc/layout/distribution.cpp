@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "index_calc/layout/check.hpp"
+#include "index_calc/basics/check.hpp"
 
 namespace tremula::index_calc {
 namespace {

@@ -5,21 +5,20 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
+#include <concepts>
 #include <numeric>
+#include <ranges>
 
-#include "index_calc/layout/check.hpp"
+#include "index_calc/basics/check.hpp"
 #include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
-constexpr Index max_rank_count = std::numeric_limits<Rank>::max();
-
-void validate_members(const Layout& layout, Index cells) {
-  if (layout.members.empty()) return;
+void validate_members(const std::vector<RankRange>& members, Index cells) {
+  if (members.empty()) return;
   Index count = 0;
-  std::vector<RankRange> sorted = layout.members;
+  std::vector<RankRange> sorted = members;
   for (const RankRange& r : sorted) {
     check(r.first >= 0 && r.count >= 1 && Index{r.first} + r.count <= max_rank_count,
           "members: expected ranges of at least one rank, each from 0 to {}, found {} ranks "
@@ -35,102 +34,15 @@ void validate_members(const Layout& layout, Index cells) {
         cells, count);
 }
 
-void validate_changing(const Layout& layout) {
-  const auto& [d, is_even, key, ranges, is_sorted] = *layout.changing;
-  check(d < layout.dims.size(), "changing: expected a dimension from 0 to {}, found {}",
-        layout.dims.size() - 1, d);
-  const auto* const dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
-  check(
-      dealt != nullptr && dealt->extent == 0 && dealt->cut == 0 && (!is_even || dealt->block == 1),
-      "changing: expected dimension {} in blocks, with extent 0, cut 0 and, if it is even, block 1",
-      d);
-  check(
-      !layout.listing && !layout.skew && layout.mesh.sums.empty() && layout.ghost.empty() &&
-          layout.leading == 0,
-      "shape: expected no lists, owner, sum, ghost or leading, because the extent of dimension {} "
-      "changes with every step",
-      d);
-  check(!key.empty() || (ranges.empty() && !is_sorted),
-        "changing: expected a key with ranges or sorted, found none for dimension {}", d);
-  if (key.empty()) return;
-  check(std::ranges::all_of(key, [](char c) { return c > ' ' && c < 0x7f; }),
-        "key: expected a name of visible ASCII characters without spaces for dimension {}, found "
-        "other characters",
-        d);
-  const std::size_t slowest =
-      kth_fastest(layout.storage_order, layout.dims.size(), layout.dims.size() - 1);
-  check(
-      d == slowest && is_even && dealt->source == 0,
-      "key: expected rows along dimension {}, the slowest one in memory, without block and source; "
-      "found them along dimension {}",
-      slowest, d);
-  for (std::size_t other = 0; other < layout.dims.size(); ++other)
-    check(other == d || grid(layout.dims[other]) == 1,
-          "key: expected whole rows, found dimension {} split in {}", other,
-          grid(layout.dims[other]));
-  check(ranges.empty() || (static_cast<Index>(ranges.size()) == dealt->grid - 1 &&
-                           std::ranges::is_sorted(ranges)),
-        "ranges: expected {} ascending numbers, found {}", dealt->grid - 1, ranges.size());
-  if (!ranges.empty())
-    check(ranges.front() >= 0, "ranges: expected numbers of at least 0, found {}", ranges.front());
-}
-
-/// Checks the mesh of a layout.
-/// @return the number of its cells
-Index validate_mesh(const Layout& layout) {
-  const Mesh& mesh = layout.mesh;
-  check(mesh.axes.size() == layout.dims.size(),
-        "mesh: expected axes for each of the {} dimensions, found axes for {}", layout.dims.size(),
-        mesh.axes.size());
-  check(mesh.extents.size() <= max_mesh_axes, "mesh: expected at most {} axes, found {}",
-        max_mesh_axes, mesh.extents.size());
-  Index cells = 1;
-  for (const Index extent : mesh.extents) {
-    check(extent >= 1, "mesh: expected axes of at least 1 rank, found {}", extent);
-    check(!__builtin_mul_overflow(cells, extent, &cells) && cells <= max_rank_count,
-          "mesh: expected at most {} ranks, found more", max_rank_count);
-  }
-  std::vector<bool> is_used(mesh.extents.size());
-  for (std::size_t d = 0; d < mesh.axes.size(); ++d) {
-    Index coordinates = 1;
-    for (const std::size_t axis : mesh.axes[d]) {
-      check(axis < mesh.extents.size(),
-            "mesh: expected axes from 0 to {} for dimension {}, found {}", mesh.extents.size() - 1,
-            d, axis);
-      check(!is_used[axis], "mesh: expected every axis once, found axis {} again for dimension {}",
-            axis, d);
-      is_used[axis] = true;
-      coordinates *= mesh.extents[axis];
-    }
-    check(coordinates == grid(layout.dims[d]),
-          "mesh: expected {} coordinates along dimension {}, the product of its axes, found {}",
-          coordinates, d, grid(layout.dims[d]));
-  }
-  for (std::size_t i = 0; i < mesh.sums.size(); ++i) {
-    const std::size_t axis = mesh.sums[i];
-    check(axis < mesh.extents.size() && (i == 0 || mesh.sums[i - 1] < axis),
-          "sum: expected ascending axes from 0 to {}, found {}", mesh.extents.size() - 1, axis);
-    check(!is_used[axis] && !(layout.skew && layout.skew->owners[axis]),
-          "sum: expected axes that split no dimension and have no owner, found axis {}, which does",
-          axis);
-  }
-  return cells;
-}
-
-void validate_skew(const Layout& layout) {
-  check(
-      layout.ghost.empty() && layout.leading == 0 && !layout.listing,
-      "owner: expected no ghost, leading or lists with owners, because the blocks of a rank follow "
-      "each other without gaps");
-  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
-    const auto* const cuts = std::get_if<BlockCyclic>(&layout.dims[d]);
-    check(cuts != nullptr && cuts->grid == 1 && layout.mesh.axes[d].empty(),
-          "owner: expected blocks of one size and no axes for dimension {}, whose owners are "
-          "expressions, found splits or axes",
+void validate_extents(const Layout& layout) {
+  Index elements = 1;
+  for (std::size_t d = 0; d < dimensions(layout); ++d) {
+    const Index extent = index_calc::extent(layout, d);
+    check(extent >= 0, "dimension {}: expected an extent of at least 0, found {}", d, extent);
+    check(is_empty(layout) || !__builtin_mul_overflow(elements, extent, &elements),
+          "shape: expected at most 2^63 - 1 elements, found more: the product of the extents up to "
+          "dimension {} overflows; split the array into several fields",
           d);
-    check(layout.skew->equal[d] == 0 ||
-              (cuts->cut == 0 && cuts->block == plain_block(cuts->extent, 1)),
-          "equal: expected neither block nor cut for dimension {}, found block or cut", d);
   }
 }
 
@@ -156,72 +68,33 @@ Layout Layout::from_scalapack(std::span<const int, 9> desc, int rows, int column
   check(desc[8] >= 1,
         "ScaLAPACK descriptor: expected a leading dimension desc[8] of at least 1, found {}",
         desc[8]);
-  Layout layout{
-      .dims = {BlockCyclic{.extent = desc[2], .block = desc[4], .grid = rows, .source = desc[6]},
-               BlockCyclic{
-                   .extent = desc[3], .block = desc[5], .grid = columns, .source = desc[7]}},
-      .rank_order = rank_order,
-      .storage_order = Order::column,
-      .ghost = {},
-      .leading = desc[8],
-      .members = {}};
   try {
-    validate(layout);
+    return Layout(
+        Grid(
+            {BlockCyclic{.extent = desc[2], .block = desc[4], .grid = rows, .source = desc[6]},
+             BlockCyclic{.extent = desc[3], .block = desc[5], .grid = columns, .source = desc[7]}}),
+        {.order = rank_order}, {.order = Order::column, .leading = desc[8]});
   } catch (const core::Error& e) {
     throw core::Error(e.code(), fmt::format("ScaLAPACK descriptor: {}", e.what()));
   }
-  return layout;
 }
 
-void validate(const Layout& layout) {
-  const std::size_t dimensions = layout.dims.size();
-  check(dimensions >= 1 && dimensions <= max_dimensions, "expected 1 to {} dimensions, found {}",
-        max_dimensions, dimensions);
-  Index elements = 1, cells = 1;
-  bool empty = false;
-  for (std::size_t d = 0; d < dimensions; ++d) {
-    try {
-      validate(layout.dims[d]);
-    } catch (const core::Error& e) {
-      throw core::Error(e.code(), fmt::format("dimension {}: {}", d, e.what()));
-    }
-    empty = empty || extent(layout.dims[d]) == 0;
-  }
-  for (std::size_t d = 0; d < dimensions; ++d) {
-    check(empty || !__builtin_mul_overflow(elements, extent(layout.dims[d]), &elements),
-          "expected at most 2^63 - 1 elements, found more: the product of the extents "
-          "up to dimension {} "
-          "overflows; split the array into several fields",
-          d);
-    check(!__builtin_mul_overflow(cells, grid(layout.dims[d]), &cells) && cells <= max_rank_count,
-          "expected a grid of at most {} ranks, found more: the product of the grid up "
-          "to dimension {} "
-          "overflows",
-          max_rank_count, d);
-  }
-  check(layout.ghost.empty() || layout.ghost.size() == dimensions,
-        "ghost: expected one width for each of the {} dimensions or none, found {}", dimensions,
-        layout.ghost.size());
-  for (const Index width : layout.ghost)
-    check(width >= 0, "ghost: expected widths of at least 0, found {}", width);
-  check(layout.leading >= 0,
-        "leading: expected at least 1 element, or 0 for as many as needed, found {}",
-        layout.leading);
-  if (layout.skew) validate(*layout.skew, dimensions, layout.mesh.extents.size());
-  if (!layout.mesh.extents.empty()) cells = validate_mesh(layout);
-  if (layout.skew) validate_skew(layout);
-  check(!layout.listing || (layout.mesh.extents.empty() && layout.ghost.empty() &&
-                            layout.leading == 0 && layout.storage_order == Order::row),
-        "lists: expected no mesh, ghost, leading or store, because a list states where each "
-        "element is");
-  if (layout.changing) validate_changing(layout);
-  check(!layout.mesh.extents.empty() || (layout.mesh.axes.empty() && layout.mesh.sums.empty()),
-        "mesh: expected extents of the axes, found none");
-  validate_members(layout, cells);
+Layout::Layout() : kind_(Grid({BlockCyclic{}})) {}
+
+Layout::Layout(LayoutKind kind, Ranks ranks, Storage storage)
+    : kind_(std::move(kind)), ranks_(std::move(ranks)), storage_(std::move(storage)) {
+  const std::size_t count = dimensions(*this);
+  check(count >= 1 && count <= max_dimensions, "shape: expected 1 to {} dimensions, found {}",
+        max_dimensions, count);
+  std::visit([&](const auto& one) { one.validate(storage_); }, kind_);
+  check(listed() == nullptr || ranks_.order == Order::row,
+        "lists: expected no ranks=column, because the ranks of lists are in no grid");
+  validate_extents(*this);
+  validate_members(ranks_.members, rank_count(*this));
 }
 
 void validate_for_group(const Layout& layout, Rank group_size) {
-  if (layout.members.empty()) {
+  if (layout.ranks().members.empty()) {
     check(rank_count(layout) == group_size,
           "the layout's grid has {} cells, but the group has {} ranks; expected equal numbers: "
           "choose another grid, name the ranks that take part with members=, or, if ranks hold "
@@ -229,7 +102,7 @@ void validate_for_group(const Layout& layout, Rank group_size) {
           rank_count(layout), group_size);
     return;
   }
-  for (const RankRange& r : layout.members)
+  for (const RankRange& r : layout.ranks().members)
     check(Index{r.first} + r.count <= group_size,
           "members: rank {} takes part, but the group has only {} ranks, 0 to {}; name "
           "ranks of the group",
@@ -237,17 +110,16 @@ void validate_for_group(const Layout& layout, Rank group_size) {
 }
 
 void validate_pair(const Layout& mine, const Layout& theirs) {
-  const auto have_one_extent = [](const Distribution& a, const Distribution& b) {
-    return extent(a) == extent(b);
-  };
-  if (!std::ranges::equal(mine.dims, theirs.dims, have_one_extent) ||
-      changing_dimension(mine) != changing_dimension(theirs))
+  bool is_one_shape = dimensions(mine) == dimensions(theirs);
+  for (std::size_t d = 0; is_one_shape && d < dimensions(mine); ++d)
+    is_one_shape = extent(mine, d) == extent(theirs, d);
+  if (!is_one_shape || changing_dimension(mine) != changing_dimension(theirs))
     throw core::Error(core::Errc::mismatch,
                       fmt::format("expected two layouts of the same shape, found this side's "
                                   "\"{}\" and the other side's \"{}\"; give both the same shape",
                                   to_string(mine), to_string(theirs)));
   for (const Layout* layout : {&mine, &theirs})
-    if (!layout->mesh.sums.empty())
+    if (has_sums(*layout))
       throw core::Error(core::Errc::unsupported,
                         fmt::format("expected ranks that hold whole values, found partial sums "
                                     "(sum=) in \"{}\": only redistributions and consumers of a "
@@ -255,39 +127,71 @@ void validate_pair(const Layout& mine, const Layout& theirs) {
                                     to_string(*layout)));
 }
 
+namespace {
+
+/// Calls `action` as std::visit does, but cannot throw.
+template <class Action>
+auto visit(const Layout& layout, Action&& action) noexcept {
+  if (const auto* grid = layout.grid()) return action(*grid);
+  if (const auto* skewed = layout.skewed()) return action(*skewed);
+  if (const auto* listed = layout.listed()) return action(*listed);
+  return action(*layout.changing());
+}
+
+}  // namespace
+
+std::size_t dimensions(const Layout& layout) noexcept {
+  return visit(layout, [](const auto& kind) { return kind.dimensions(); });
+}
+
+Index extent(const Layout& layout, std::size_t dimension) noexcept {
+  return visit(layout, [&](const auto& kind) { return kind.extent(dimension); });
+}
+
+std::span<const MeshAxis> axes_of(const Layout& layout) noexcept {
+  if (const Changing* const changing = layout.changing()) return changing->grid.axes;
+  if (const Skewed* const skewed = layout.skewed()) return skewed->axes;
+  return layout.grid() != nullptr ? layout.grid()->axes : std::span<const MeshAxis>();
+}
+
+bool has_sums(const Layout& layout) noexcept {
+  return std::ranges::any_of(axes_of(layout), &MeshAxis::has_sums);
+}
+
+bool is_partial(const Layout& layout) noexcept {
+  return layout.listed() != nullptr && layout.listed()->is_partial;
+}
+
+bool has_copies(const Layout& layout) noexcept {
+  return copy_count(layout) > 1 || (layout.listed() != nullptr && layout.listed()->has_copies);
+}
+
+bool is_empty(const Layout& layout) noexcept {
+  bool is_empty = false;
+  for (std::size_t d = 0; d < dimensions(layout); ++d)
+    is_empty = is_empty || extent(layout, d) == 0;
+  return is_empty;
+}
+
 Rank rank_count(const Layout& layout) noexcept {
+  if (const Listed* const listed = layout.listed()) return static_cast<Rank>(listed->ranks);
   Index cells = 1;
-  for (const Index extent : layout.mesh.extents) cells *= extent;
-  if (layout.mesh.extents.empty())
-    for (const Distribution& d : layout.dims) cells *= grid(d);
+  for (const MeshAxis& axis : axes_of(layout)) cells *= axis.ranks;
   return static_cast<Rank>(cells);
 }
 
 Rank copy_count(const Layout& layout) noexcept {
   Index copies = 1;
-  for (const Index extent : layout.mesh.extents) copies *= extent;
-  for (const auto& axes : layout.mesh.axes)
-    for (const std::size_t axis : axes) copies /= layout.mesh.extents[axis];
-  for (std::size_t a = 0; layout.skew && a < layout.mesh.extents.size(); ++a)
-    if (layout.skew->owners[a]) copies /= layout.mesh.extents[a];
+  for (const MeshAxis& axis : axes_of(layout))
+    if (axis.along() == nullptr && axis.owner() == nullptr) copies *= axis.ranks;
   return static_cast<Rank>(copies);
-}
-
-Mesh mesh_of(const Layout& layout) {
-  if (!layout.mesh.extents.empty()) return layout.mesh;
-  Mesh mesh;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
-    mesh.extents.push_back(grid(layout.dims[d]));
-    mesh.axes.push_back({d});
-  }
-  return mesh;
 }
 
 std::vector<Rank> ranks_of(const Layout& layout) {
   std::vector<Rank> ranks(static_cast<std::size_t>(rank_count(layout)));
   std::iota(ranks.begin(), ranks.end(), 0);
   auto next = ranks.begin();
-  for (const RankRange& r : layout.members) {
+  for (const RankRange& r : layout.ranks().members) {
     std::iota(next, next + r.count, r.first);
     next += r.count;
   }
@@ -295,39 +199,75 @@ std::vector<Rank> ranks_of(const Layout& layout) {
 }
 
 std::vector<Index> shape(const Layout& layout) {
-  std::vector<Index> result;
-  result.reserve(layout.dims.size());
-  for (const Distribution& d : layout.dims) result.push_back(extent(d));
+  std::vector<Index> result(dimensions(layout));
+  for (std::size_t d = 0; d < result.size(); ++d) result[d] = extent(layout, d);
   return result;
 }
 
-std::size_t memory_bytes(const Layout& layout) noexcept {
-  std::size_t bytes = sizeof(layout) + layout.dims.capacity() * sizeof(Distribution) +
-                      layout.ghost.capacity() * sizeof(Index) +
-                      layout.members.capacity() * sizeof(RankRange);
-  for (const auto& axes : layout.mesh.axes)
-    bytes += sizeof(std::vector<std::size_t>) + axes.capacity() * sizeof(std::size_t);
-  bytes += layout.mesh.extents.capacity() * sizeof(Index) +
-           layout.mesh.sums.capacity() * sizeof(std::size_t);
-  if (layout.skew) {
-    bytes += layout.skew->equal.capacity() * sizeof(Index);
-    for (const auto& owner : layout.skew->owners)
-      bytes += sizeof(owner) + (owner ? owner->terms.capacity() * sizeof(OwnerTerm) : 0);
+namespace {
+
+/// The numbers of which a layout consists, except those that concern only the memory of its owners.
+class Words {
+public:
+  explicit Words(const Layout& layout) {
+    words_.reserve(64);
+    add_all(layout.kind(), layout.ranks().order, layout.ranks().members, layout.storage().order);
   }
-  if (layout.changing)
-    bytes += layout.changing->key.capacity() + layout.changing->ranges.capacity() * sizeof(Index);
-  for (const Distribution& d : layout.dims)
-    if (const auto* splits = std::get_if<Splits>(&d))
-      bytes += (splits->bounds.capacity() + splits->owner.capacity()) * sizeof(Index);
-  return bytes;
-}
+  std::size_t bytes() const noexcept { return words_.size() * sizeof(words_[0]); }
+  std::uint64_t hash() const noexcept { return XXH3_64bits(words_.data(), bytes()); }
+
+private:
+  template <std::integral Number>
+  void add(Number value) {
+    auto word = static_cast<std::uint64_t>(value);
+    if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+    words_.push_back(word);
+  }
+  void add(Order order) { add(static_cast<int>(order)); }
+  template <std::ranges::range Values>
+  void add(const Values& values) {
+    add(values.size());
+    for (const auto& value : values) add(value);
+  }
+  template <class... Kinds>
+  void add(const std::variant<Kinds...>& one) {
+    add(one.index());
+    std::visit([&](const auto& value) { add(value); }, one);
+  }
+  void add(const BlockCyclic& d) { add_all(d.extent, d.block, d.grid, d.source, d.cut); }
+  void add(const Splits& d) { add_all(d.bounds, d.owner, d.grid); }
+  void add(const BlockCuts& c) { add_all(c.extent(), c.is_equal(), c.size_or_count(), c.cut()); }
+  void add(const Copies&) {}
+  void add(const Sums&) {}
+  void add(const Along& along) { add_all(along.dimension, along.level); }
+  void add(const OwnerTerm& t) { add_all(t.dimension, t.divisor, t.factor); }
+  void add(const OwnerExpression& owner) { add_all(owner.terms, owner.constant); }
+  void add(const MeshAxis& axis) { add_all(axis.ranks, axis.use); }
+  void add(const Grid& grid) { add_all(grid.dims, grid.axes); }
+  void add(const Skewed& skewed) { add_all(skewed.cuts, skewed.axes); }
+  void add(const Listed& l) { add_all(l.shape, l.ranks, l.is_partial, l.has_copies); }
+  void add(const Changing& c) {
+    add_all(c.grid, c.dimension, c.is_even, c.key, c.ranges, c.is_sorted);
+  }
+  void add(const RankRange& range) { add_all(range.first, range.count); }
+  template <class... Values>
+  void add_all(const Values&... values) {
+    (add(values), ...);
+  }
+  std::vector<std::uint64_t> words_;
+};
+
+}  // namespace
+
+std::uint64_t fingerprint(const Layout& layout) { return Words(layout).hash(); }
+
+std::size_t memory_bytes(const Layout& layout) { return sizeof(layout) + Words(layout).bytes(); }
 
 Index bytes_of(const Layout& layout, std::size_t element_bytes) {
-  if (std::ranges::any_of(layout.dims, [](const Distribution& d) { return extent(d) == 0; }))
-    return 0;
+  if (is_empty(layout)) return 0;
   auto bytes = static_cast<Index>(element_bytes);
-  for (const Distribution& d : layout.dims)
-    core::expects(!__builtin_mul_overflow(bytes, extent(d), &bytes), [&] {
+  for (std::size_t d = 0; d < dimensions(layout); ++d)
+    core::expects(!__builtin_mul_overflow(bytes, extent(layout, d), &bytes), [&] {
       return fmt::format(
           "expected an array of at most 2^63 - 1 bytes, found more: {} bytes for each element of "
           "\"{}\"; split the array into several fields or take a smaller element type",
@@ -336,26 +276,19 @@ Index bytes_of(const Layout& layout, std::size_t element_bytes) {
   return bytes;
 }
 
-OwnedBlocks owned_blocks(const Layout& layout) {
-  std::vector<BlockCuts> cuts;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
-    const auto& blocks = std::get<BlockCyclic>(layout.dims[d]);
-    const Index count = layout.skew->equal[d];
-    cuts.push_back(count > 0 ? BlockCuts::equal(blocks.extent, count)
-                             : BlockCuts::cyclic(blocks.extent, blocks.block, blocks.cut));
-  }
+OwnedBlocks owned_blocks(const Skewed& skewed) {
   std::vector<OwnedBlocks::Axis> axes;
-  for (std::size_t a = 0; a < layout.mesh.extents.size(); ++a)
-    if (const auto& owner = layout.skew->owners[a])
-      axes.push_back({*owner, layout.mesh.extents[a]});
-  return {std::move(cuts), std::move(axes)};
+  for (const MeshAxis& axis : skewed.axes)
+    if (const OwnerExpression* const owner = axis.owner()) axes.push_back({*owner, axis.ranks});
+  return {skewed.cuts, std::move(axes)};
 }
 
 namespace {
 
-/// Returns the local part at `coords` of a skewed layout.
-LocalPart skewed_part(const Layout& layout, const GridCoords& coords) {
-  const OwnedBlocks blocks = owned_blocks(layout);
+// Return the local part at `coords` of a kind.
+/// @param rank  for the error text
+LocalPart part_at(const Skewed& skewed, const Storage& storage, const GridCoords& coords, Rank) {
+  const OwnedBlocks blocks = owned_blocks(skewed);
   const OwnerCoords owner = owner_coords(coords);
   LocalPart part;
   Index count = 0;
@@ -371,7 +304,7 @@ LocalPart skewed_part(const Layout& layout, const GridCoords& coords) {
   part.stride[0] = 1;
   Index step = 1;
   for (std::size_t k = 0; k < part.dimensions && count == 1; ++k) {
-    const std::size_t d = kth_fastest(layout.storage_order, part.dimensions, k);
+    const std::size_t d = kth_fastest(storage.order, part.dimensions, k);
     part.extent[d] = blocks.cuts(d).size(only[d]);
     part.stride[d] = step;
     step *= part.extent[d];
@@ -379,44 +312,40 @@ LocalPart skewed_part(const Layout& layout, const GridCoords& coords) {
   return part;
 }
 
-}  // namespace
-
-LocalPart local_part(const Layout& layout, Rank rank) {
-  const auto coords = coords_of(layout, rank);
-  if (!coords) return {};
+LocalPart part_at(const Listed& listed, const Storage&, const GridCoords&, Rank) {
+  check(
+      listed.mine != nullptr,
+      "expected the list of this rank, found none: make the layout from points, segments or boxes, "
+      "not from its text");
   LocalPart part;
-  if (layout.listing) {
-    check(layout.listing->mine != nullptr,
-          "\"{}\": expected the list of this rank, found none: make the layout from points, "
-          "segments or boxes, not from its text",
-          to_string(layout));
-    part.dimensions = 1;
-    part.extent[0] = part.elements = layout.listing->elements;
-    part.stride[0] = part.elements > 0 ? 1 : 0;
-    part.allocated = layout.listing->allocated;
-    return part;
-  }
-  if (layout.skew) return skewed_part(layout, *coords);
-  part.dimensions = layout.dims.size();
-  bool empty = false;
+  part.dimensions = 1;
+  part.extent[0] = part.elements = listed.elements;
+  part.stride[0] = part.elements > 0 ? 1 : 0;
+  part.allocated = listed.allocated;
+  return part;
+}
+
+LocalPart part_at(const Grid& grid, const Storage& storage, const GridCoords& coords, Rank rank) {
+  LocalPart part;
+  part.dimensions = grid.dims.size();
+  bool is_empty = false;
   for (std::size_t d = 0; d < part.dimensions; ++d) {
-    part.extent[d] = local_extent(layout.dims[d], (*coords)[d]);
-    empty = empty || part.extent[d] == 0;
+    part.extent[d] = local_extent(grid.dims[d], coords[d]);
+    is_empty = is_empty || part.extent[d] == 0;
   }
-  if (empty) return part;
+  if (is_empty) return part;
   part.elements = 1;
   Index step = 1;
   for (std::size_t k = 0; k < part.dimensions; ++k) {
-    const std::size_t d = kth_fastest(layout.storage_order, part.dimensions, k);
-    const Index ghost = layout.ghost.empty() ? 0 : layout.ghost[d];
-    part.elements = exact(product, part.elements, part.extent[d]);
+    const std::size_t d = kth_fastest(storage.order, part.dimensions, k);
+    const Index ghost = storage.ghost.empty() ? 0 : storage.ghost[d];
+    part.elements *= part.extent[d];
     Index cells = exact(sum, part.extent[d], exact(product, 2, ghost));
-    if (k == 0 && layout.leading > 0) {
-      check(cells <= layout.leading,
-            "leading: rank {} needs at least {} elements "
-            "along its fastest dimension {}, found {}",
-            rank, cells, d, layout.leading);
-      cells = layout.leading;
+    if (k == 0 && storage.leading > 0) {
+      check(cells <= storage.leading,
+            "leading: rank {} needs at least {} elements along its fastest dimension {}, found {}",
+            rank, cells, d, storage.leading);
+      cells = storage.leading;
     }
     part.stride[d] = step;
     part.first = exact(sum, part.first, exact(product, ghost, step));
@@ -424,6 +353,21 @@ LocalPart local_part(const Layout& layout, Rank rank) {
   }
   part.allocated = step;
   return part;
+}
+
+LocalPart part_at(const Changing& changing, const Storage& storage, const GridCoords& coords,
+                  Rank rank) {
+  return part_at(changing.grid, storage, coords, rank);
+}
+
+}  // namespace
+
+LocalPart local_part(const Layout& layout, Rank rank) {
+  const auto coords = coords_of(layout, rank);
+  if (!coords) return {};
+  return std::visit(
+      [&](const auto& kind) { return part_at(kind, layout.storage(), *coords, rank); },
+      layout.kind());
 }
 
 LocalPart flattened(const LocalPart& part) {
@@ -436,90 +380,22 @@ LocalPart flattened(const LocalPart& part) {
   return flat;
 }
 
-void expect_computed(const Layout& layout, std::string_view what) {
-  if (layout.changing)
-    throw core::Error(core::Errc::unsupported,
-                      fmt::format("{}: expected a layout whose extents are known, found \"{}\", "
-                                  "an extent of which changes with every step",
-                                  what, to_string(layout)));
-  if (!layout.listing && !layout.skew) return;
+const Grid& expect_grid(const Layout& layout, std::string_view what) {
+  if (const Grid* const grid = layout.grid()) return *grid;
+  const std::string text = to_string(layout);
   throw core::Error(
       core::Errc::unsupported,
-      layout.listing
+      layout.changing() != nullptr
+          ? fmt::format("{}: expected a layout whose extents are known, found \"{}\", an extent of "
+                        "which changes with every step",
+                        what, text)
+      : layout.listed() != nullptr
           ? fmt::format("{}: expected a layout whose owners are computed, found \"{}\", whose "
                         "ranks list what they own",
-                        what, to_string(layout))
+                        what, text)
           : fmt::format("{}: expected a layout whose dimensions are distributed one by one, "
                         "found \"{}\", whose blocks are skewed: redistribute it to a grid first",
-                        what, to_string(layout)));
-}
-
-std::uint64_t fingerprint(const Layout& layout) {
-  std::vector<std::uint64_t> words;
-  std::size_t count = 4 + 2 * layout.members.size();
-  for (const Distribution& d : layout.dims) {
-    const auto* splits = std::get_if<Splits>(&d);
-    count += splits == nullptr ? 6 : 4 + splits->bounds.size() + splits->owner.size();
-  }
-  words.reserve(count);
-  const auto add = [&words](Index value) {
-    auto word = static_cast<std::uint64_t>(value);
-    if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
-    words.push_back(word);
-  };
-  const auto add_all = [&add](const std::vector<Index>& values) {
-    add(static_cast<Index>(values.size()));
-    for (const Index v : values) add(v);
-  };
-  add(static_cast<Index>(layout.dims.size()));
-  for (const Distribution& d : layout.dims) {
-    add(static_cast<Index>(d.index()));
-    add(grid(d));
-    if (const auto* dealt = std::get_if<BlockCyclic>(&d)) {
-      add(dealt->extent), add(dealt->block), add(dealt->source), add(dealt->cut);
-    } else {
-      add_all(std::get<Splits>(d).bounds), add_all(std::get<Splits>(d).owner);
-    }
-  }
-  add(layout.rank_order == Order::row ? 0 : 1);
-  add(layout.storage_order == Order::row ? 0 : 1);
-  add(static_cast<Index>(layout.members.size()));
-  for (const RankRange& r : layout.members) add(r.first), add(r.count);
-  if (!layout.mesh.extents.empty()) {
-    add_all(layout.mesh.extents);
-    for (const auto& axes : layout.mesh.axes) {
-      add(static_cast<Index>(axes.size()));
-      for (const std::size_t axis : axes) add(static_cast<Index>(axis));
-    }
-  }
-  if (!layout.mesh.sums.empty()) {
-    add(-4);
-    add(static_cast<Index>(layout.mesh.sums.size()));
-    for (const std::size_t axis : layout.mesh.sums) add(static_cast<Index>(axis));
-  }
-  if (layout.listing) {
-    add(-1);
-    add((layout.listing->is_partial ? 1 : 0) + (layout.listing->has_copies ? 2 : 0));
-  }
-  if (layout.changing) {
-    add(-2);
-    add(static_cast<Index>(layout.changing->dimension));
-    add((layout.changing->is_even ? 1 : 0) + (layout.changing->is_sorted ? 2 : 0));
-    add(static_cast<Index>(XXH3_64bits(layout.changing->key.data(), layout.changing->key.size())));
-    add_all(layout.changing->ranges);
-  }
-  if (layout.skew) {
-    add(-3);
-    add_all(layout.skew->equal);
-    for (const auto& owner : layout.skew->owners) {
-      add(owner ? static_cast<Index>(owner->terms.size()) : -1);
-      if (!owner) continue;
-      add(owner->constant);
-      for (const OwnerTerm& t : owner->terms)
-        add(static_cast<Index>(t.dimension)), add(t.divisor), add(t.factor);
-    }
-  }
-  return XXH3_64bits(words.data(), words.size() * sizeof(words[0]));
+                        what, text));
 }
 
 }  // namespace tremula::index_calc

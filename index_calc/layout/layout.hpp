@@ -1,35 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A whole array: one distribution per dimension, how ranks are numbered in the grid, and how a rank
-// stores its part.
+// A whole array: which rank owns which element, how ranks are numbered, and how a rank stores its
+// part.
 #include <array>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
-#include "index_calc/layout/distribution.hpp"
+#include "index_calc/layout/kinds.hpp"
 #include "index_calc/skew/owned_blocks.hpp"
-#include "index_calc/skew/skew.hpp"
 
 namespace tremula::index_calc {
 
-using core::Rank;
-
 inline constexpr std::size_t max_dimensions = 8;
-
-/// The order in which cells along several dimensions are numbered: `row` = last dimension fastest
-/// (C), `column` = first dimension fastest (Fortran).
-enum class Order { row, column };
-
-/// Returns the dimension that is the k-th fastest in the numbering, k = 0 .. dimensions - 1.
-constexpr std::size_t kth_fastest(Order order, std::size_t dimensions, std::size_t k) noexcept {
-  return order == Order::row ? dimensions - 1 - k : k;
-}
 
 /// `count` consecutive ranks, beginning with `first`.
 struct RankRange {
@@ -38,62 +24,17 @@ struct RankRange {
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
-/// A process grid whose axes need not match the dimensions of the array. An axis may split one
-/// dimension, and several axes may split the same dimension. An axis that splits none makes copies
-/// or holds partial sums: ranks that differ only in their position on it own the same elements.
-///
-/// The coordinate along dimension d, to which dims[d] assigns elements, is composed of the
-/// positions on the axes that split d, the outermost slowest. With extents 2x3x4 and axes {{2, 0},
-/// {}}, the rank at (i, j, k) has the coordinates (k * 2 + i, 0) and is copy j of 3.
-struct Mesh {
-  std::vector<Index> extents;  ///< ranks along each axis, >= 1; shape: [axis]
-  /// Numbers of the axes that split each dimension, outermost first; none if it is not split. The
-  /// product of their extents is the dimension's grid. Shape: [dimension][axes]
-  std::vector<std::vector<std::size_t>> axes;
-  /// Numbers of the axes whose ranks hold partial sums: an element is the sum over the ranks that differ
-  /// only on these axes. A *layer* is all ranks at one position on them (view.hpp). Ascending.
-  std::vector<std::size_t> sums{};
-  friend bool operator==(const Mesh&, const Mesh&) = default;
-};
-
-inline constexpr std::size_t max_mesh_axes = 16;
-
-class IndexList;
-
-/// The additional part of a layout whose owners follow no formula: each rank lists what it owns.
-struct Listing {
-  bool is_partial = false;  ///< elements may be on no rank
-  bool has_copies = false;  ///< elements may be on several ranks
-  /// The list of this rank; null if the layout was made from a text. Compared by address.
-  std::shared_ptr<const IndexList> mine{};
-  Index elements = 0, allocated = 0;  ///< elements listed in `mine`, and size of its buffer
-  friend bool operator==(const Listing&, const Listing&) = default;
-};
-
-/// The additional part of a layout whose extent along one dimension varies from step to step.
-///
-/// A sink may take rows by their keys, e.g. particles by their ids. A row consists of all elements
-/// with one index along the dimension, which is then the slowest in memory and the only one split.
-struct Changing {
-  std::size_t dimension = 0;
-  /// Whether each coordinate gets the elements of a step in one block; if not, dims[dimension]
-  /// gives the block.
-  bool is_even = true;
-  /// Name of the stream's field that holds the keys, one 64-bit integer for each row; empty if rows
-  /// have no keys.
-  std::string key{};
-  /// Bounds of the keys: coordinate c takes keys in [ranges[c - 1], ranges[c]). Empty if a hash of
-  /// the key determines the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
-  std::vector<Index> ranges{};
-  bool is_sorted =
-      false;  ///< rows are in ascending order of keys; else in the order of the source's ranks and rows
-  friend bool operator==(const Changing&, const Changing&) = default;
+/// The ranks of a group that take part, and how they are numbered in the process grid.
+struct Ranks {
+  Order order = Order::row;  ///< order of the cells of the process grid
+  /// Group ranks in the order of their cells; empty = 0 .. rank_count() - 1
+  std::vector<RankRange> members{};
+  friend bool operator==(const Ranks&, const Ranks&) = default;
 };
 
 /// States which rank owns which element, and how each owner stores its part. It is a value: it can
-/// be compared, copied and sent. It is valid if it comes from parse, from_scalapack, another layout
-/// (selected, permuted, relabeled) or the wire; pass a layout that is filled in by hand to
-/// validate(). All other functions take valid layouts.
+/// be compared, copied and sent, and it is always valid, because its constructor refuses invalid
+/// parts. Its kind states how owners are found.
 ///
 /// Text form (CLI, config, logs, error messages), dimension 0 first:
 ///
@@ -119,35 +60,25 @@ struct Changing {
 /// `lists` replaces `grid`; the lists themselves are not part of the text.
 /// `mesh` also replaces `grid`: it gives the extents of the axes, and for each dimension that is
 /// split the axes that split it, outermost first. `sum` names axes whose ranks hold partial sums.
-/// Axes that are not named make copies.
+/// Axes that are not named make copies. A mesh whose axis d splits dimension d, and that has no
+/// other axes, is the same value as a grid.
 /// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without
 /// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
 /// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
 /// i. Equal neighbouring bounds make an empty interval, which is left out of the value: with 0/5/5/9,
 /// coordinate 1 of 3 owns nothing. Keys may appear in any order, each once.
-struct Layout {
-  std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
-  Mesh mesh{};                       ///< without extents, axis d of the process grid is dimension d
-  Order rank_order = Order::row;     ///< how ranks are numbered in the process grid
-  Order storage_order = Order::row;  ///< how one rank stores its local part
-  std::vector<Index>
-      ghost;  ///< cells around the local part on both sides; empty = none; shape: [dimension]
-  Index leading = 0;  ///< allocated cells along the fastest dimension; 0 = as many as needed
-  std::vector<RankRange>
-      members;  ///< group ranks that take part, in grid order; empty = 0 .. rank_count()-1
-  /// Set if ranks list what they own. `dims` then give only the shape, with as many coordinates along
-  /// the first dimension as there are ranks.
-  std::optional<Listing> listing{};
-  /// Set if an extent varies from step to step. That dimension then has extent 0 here, and sized()
-  /// makes the distribution of a step from its entry in `dims`.
-  std::optional<Changing> changing{};
-  /// Set if owners are expressions of block numbers. `dims` then give only the shape and the cuts, with
-  /// one coordinate along each dimension, and `mesh` gives the extents of the process grid.
-  std::optional<Skew> skew{};
+class Layout {
+public:
+  /// Makes a layout of one dimension without elements, on rank 0.
+  Layout();
+  /// Makes a layout of these parts.
+  /// @throws core::Error invalid_argument naming the broken condition (also when the number of
+  /// elements or of ranks exceeds 63 / 31 bits)
+  explicit Layout(LayoutKind kind, Ranks ranks = {}, Storage storage = {});
 
-  /// Reads the text form. The result is validated.
-  /// @throws LayoutError with the position of the mistake, what was expected there and what was
-  /// found; core::Error invalid_argument if the parts do not fit together
+  /// Reads the text form.
+  /// @throws LayoutError with the position of the mistake (0 if no key is at fault), what was expected
+  /// there and what was found
   static Layout parse(std::string_view text);
 
   /// Makes the layout from a ScaLAPACK descriptor of a dense matrix: desc = {1, ctxt, m, n, mb, nb,
@@ -157,7 +88,31 @@ struct Layout {
   static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns,
                                Order rank_order = Order::row);
 
+  const LayoutKind& kind() const noexcept { return kind_; }
+  const Ranks& ranks() const noexcept { return ranks_; }
+  const Storage& storage() const noexcept { return storage_; }
+  /// Return the layout as one kind; null if it is of another kind.
+  const Grid* grid() const noexcept { return std::get_if<Grid>(&kind_); }
+  const Skewed* skewed() const noexcept { return std::get_if<Skewed>(&kind_); }
+  const Listed* listed() const noexcept { return std::get_if<Listed>(&kind_); }
+  const Changing* changing() const noexcept { return std::get_if<Changing>(&kind_); }
+
+  /// Return the layout with other ranks or another storage.
+  /// @throws core::Error as the constructor does
+  Layout with(Ranks ranks) const { return Layout(kind_, std::move(ranks), storage_); }
+  Layout with(Storage storage) const { return Layout(kind_, ranks_, std::move(storage)); }
+  Layout with_members(std::vector<RankRange> members) const {
+    return with(Ranks{ranks_.order, std::move(members)});
+  }
+  /// Returns the layout without ghost and leading.
+  Layout dense() const { return with(Storage{.order = storage_.order}); }
+
   friend bool operator==(const Layout&, const Layout&) = default;
+
+private:
+  LayoutKind kind_;
+  Ranks ranks_;
+  Storage storage_;
 };
 
 /// The reason why a text is not a layout. what() returns it with the text around the mistake, in
@@ -182,14 +137,8 @@ private:
 /// Returns the shortest text that Layout::parse reads back to an equal value.
 std::string to_string(const Layout& layout);
 
-/// Checks that a layout is valid.
-/// @throws core::Error invalid_argument naming the broken condition (also when the number of
-/// elements or the grid exceeds 63 / 31 bits)
-void validate(const Layout& layout);
-
 /// Checks that a group of `group_size` ranks fits: without `members`, the grid has exactly
 /// group_size cells; with `members`, every member is a rank of the group.
-/// @pre the layout is valid
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
@@ -202,23 +151,39 @@ void validate_pair(const Layout& mine, const Layout& theirs);
 /// @throws core::Error invalid_argument if it exceeds 63 bits
 Index bytes_of(const Layout& layout, std::size_t element_bytes);
 
-/// Returns how many bytes of memory the value itself takes: Splits and members can be long.
-std::size_t memory_bytes(const Layout& layout) noexcept;
+/// Returns about how many bytes of memory the value itself takes: Splits and members can be long.
+std::size_t memory_bytes(const Layout& layout);
 
 /// Returns the number of cells of the process grid, which is the number of ranks that take part.
 Rank rank_count(const Layout& layout) noexcept;
 /// Returns how many ranks own the same elements, including partial sums; 1 if no axis makes copies
 /// or sums.
 Rank copy_count(const Layout& layout) noexcept;
-/// Returns the process grid: the mesh or, without a mesh, one axis for each dimension.
-Mesh mesh_of(const Layout& layout);
+/// Returns the axes of the process grid; none if ranks list what they own. Valid as long as the
+/// layout.
+std::span<const MeshAxis> axes_of(const Layout& layout) noexcept;
+/// Returns whether ranks hold partial sums.
+bool has_sums(const Layout& layout) noexcept;
+/// Returns whether elements may be on no rank.
+bool is_partial(const Layout& layout) noexcept;
+/// Returns whether elements may be on several ranks.
+bool has_copies(const Layout& layout) noexcept;
+
+/// Returns the number of dimensions, 1 to max_dimensions.
+std::size_t dimensions(const Layout& layout) noexcept;
+/// Returns the extent along a dimension, 0 if it changes.
+/// @pre dimension < dimensions(layout)
+Index extent(const Layout& layout, std::size_t dimension) noexcept;
+/// Returns whether the array has no elements.
+bool is_empty(const Layout& layout) noexcept;
 /// Returns the global extents, 0 for a dimension that changes. Shape: [dimension].
 std::vector<Index> shape(const Layout& layout);
 /// Returns the shape as it appears in the text form, e.g. "*x3".
 std::string shape_text(const Layout& layout);
 /// Returns the dimension whose extent changes with every step; max_dimensions if none does.
 inline std::size_t changing_dimension(const Layout& layout) noexcept {
-  return layout.changing ? layout.changing->dimension : max_dimensions;
+  const Changing* const changing = layout.changing();
+  return changing != nullptr ? changing->dimension : max_dimensions;
 }
 
 /// Returns the group ranks that take part, in grid order. Shape: [rank_count]
@@ -248,15 +213,13 @@ LocalPart flattened(const LocalPart& part);
 
 /// Returns the blocks of a skewed layout. The coordinates of a cell of its process grid are
 /// coordinates on the axes with owners, not along the dimensions.
-/// @pre layout.skew
 /// Cost and errors: those of the constructor of OwnedBlocks.
-OwnedBlocks owned_blocks(const Layout& layout);
+OwnedBlocks owned_blocks(const Skewed& skewed);
 
-/// Checks that owners are an outer product of the dimensions and that all extents are known, as
-/// most functions of this room require.
-/// @param what  what requires this, with which the error begins, e.g. "selection"
-/// @throws core::Error unsupported
-void expect_computed(const Layout& layout, std::string_view what);
+/// Returns the layout as a grid, whose owners are an outer product of the dimensions.
+/// @param what  what requires this, as the error names it, e.g. "selection"
+/// @throws core::Error unsupported if the layout is of another kind
+const Grid& expect_grid(const Layout& layout, std::string_view what);
 
 /// Returns a fingerprint of everything that the other side must know: all of the layout except this
 /// rank's list, and except ghost and leading, which concern only the owner's memory. Equal layouts

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser of the text form of a layout. Its errors name the 0-based position of the mistake; the
-// errors of validate(), which it calls last, name the parts that do not fit together.
-#include <fmt/format.h>
+// Parses the text form of a layout. Its errors name the 0-based position of the mistake; an error of
+// Layout's constructor gets the position of the value whose key it names.
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <iterator>
-#include <limits>
-#include <map>
 #include <optional>
 
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/layout/layout.hpp"
 
 namespace tremula::index_calc {
@@ -30,12 +30,12 @@ struct Entry {
   std::size_t value_at = 0;  ///< position of the value
 };
 
-constexpr std::string_view keys_of_layouts =
-    "one of shape grid mesh sum lists partial copies block equal source cut ranks store ghost "
-    "leading "
-    "members key ranges sorted, or "
-    "axes, block, equal, "
-    "splits or owners followed by the number of a dimension, or owner by that of an axis";
+/// Keys of the whole array, and keys that the number of a dimension follows (owner: of an axis).
+constexpr std::array<std::string_view, 19> keys_of_all{
+    "shape", "grid",  "mesh",  "sum",   "lists",   "partial", "copies", "block",  "equal", "source",
+    "cut",   "ranks", "store", "ghost", "leading", "members", "key",    "ranges", "sorted"};
+constexpr std::array<std::string_view, 6> keys_of_one{"axes",   "block",  "equal",
+                                                      "splits", "owners", "owner"};
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -52,34 +52,23 @@ public:
   explicit Parser(std::string_view text) : text_(text) { split(); }
 
   Layout layout() {
-    Layout result;
-    const std::vector<Number> shape = extents(result);
-    if (shape.size() > max_dimensions)
-      fail(shape[max_dimensions].at, fmt::format("at most {} dimensions", max_dimensions),
-           "one more");
-    dimensions_ = shape.size();
-    check_product(shape, std::numeric_limits<Index>::max(), "at most 2^63 - 1 elements");
+    read_shape();
     for (const Entry& e : entries_)
-      if (e.dimension && e.key != "owner" && *e.dimension >= dimensions_)
-        fail(e.at, fmt::format("a dimension from 0 to {}", dimensions_ - 1), e.key, *e.dimension);
-    const std::vector<Index> grid = find("lists") != nullptr ? lists(result) : this->grid(result);
-    for (const std::string_view key : {"partial", "copies"})
-      if (const Entry* e = find(key); e != nullptr && !result.listing)
-        fail(e->at, "lists= as well", fmt::format("{}= without it", key));
-    skew(result);
-    for (std::size_t d = 0; d < dimensions_; ++d)
-      result.dims.push_back(distribution(d, shape[d], grid[d]));
-    begin_of_dealing("source", &BlockCyclic::source, &BlockCyclic::grid, result);
-    begin_of_dealing("cut", &BlockCyclic::cut, &BlockCyclic::block, result);
-    result.rank_order = order("ranks");
-    result.storage_order = order("store");
+      if (e.dimension && e.key != "owner" && *e.dimension >= dimensions())
+        fail(e.at, fmt::format("a dimension from 0 to {}", dimensions() - 1), e.key, *e.dimension);
+    expect_companions();
+    LayoutKind kind = this->kind();
+    Ranks ranks{.order = order("ranks")};
+    Storage storage{.order = order("store")};
     if (const Entry* e = find("ghost"))
-      for (const Number& n : per_dimension(*e, 0)) result.ghost.push_back(n.value);
-    if (const Entry* e = find("leading")) result.leading = whole(*e, 1).value;
-    if (const Entry* e = find("members")) members(*e, result);
-    keys(result);
-    validate(result);
-    return result;
+      for (const Number& n : per_dimension(*e, 0)) storage.ghost.push_back(n.value);
+    if (const Entry* e = find("leading")) storage.leading = whole(*e, 1).value;
+    if (const Entry* e = find("members")) ranks.members = members(*e);
+    try {
+      return Layout(std::move(kind), std::move(ranks), std::move(storage));
+    } catch (const core::Error& error) {
+      throw at_its_key(error);
+    }
   }
 
 private:
@@ -89,6 +78,19 @@ private:
   [[noreturn]] void fail(std::size_t at, std::string_view expected, std::string_view key,
                          std::size_t dimension) const {
     fail(at, expected, fmt::format("\"{}{}\"", key, dimension));
+  }
+  /// Returns an error of the constructor of Layout with the position of the value that it names.
+  LayoutError at_its_key(const core::Error& error) const {
+    const std::string_view what = error.what();
+    const std::string_view key = what.substr(0, what.find(':'));
+    for (const Entry& e : entries_) {
+      const std::string name =
+          e.dimension ? fmt::format("{}{}", e.key, *e.dimension) : std::string(e.key);
+      const bool is_of_all = !e.dimension && key.starts_with(name) && is_digit(key.back());
+      if (key == name || is_of_all || (key == "grid" && name == "mesh"))
+        return {e.value_at, std::string(what.substr(key.size() + 2)), around(e.value_at)};
+    }
+    return {0, std::string(what), around(0)};
   }
   /// Returns the text in quotes and in one line; if it is long, only the part around `at`.
   std::string around(std::size_t at) const {
@@ -136,17 +138,15 @@ private:
       std::size_t at_number = at + e.key.size();
       e.dimension = static_cast<std::size_t>(number(at_number, at + equals).value);
     }
-    constexpr std::string_view whole_keys[] = {"shape", "grid",   "block",   "source",  "cut",
-                                               "ranks", "store",  "ghost",   "leading", "members",
-                                               "mesh",  "lists",  "partial", "copies",  "equal",
-                                               "key",   "ranges", "sorted",  "sum"};
-    constexpr std::string_view dimension_keys[] = {"block", "splits", "owners",
-                                                   "axes",  "equal",  "owner"};
-    const bool known =
-        e.dimension ? std::count(std::begin(dimension_keys), std::end(dimension_keys), e.key) != 0
-                    : std::count(std::begin(whole_keys), std::end(whole_keys), e.key) != 0;
-    if (!known || (digits > 0 && !is_number))
-      fail(at, keys_of_layouts, quoted(word.substr(0, equals)));
+    const bool is_known = e.dimension ? std::ranges::count(keys_of_one, e.key) > 0
+                                      : std::ranges::count(keys_of_all, e.key) > 0;
+    if (!is_known || (digits > 0 && !is_number))
+      fail(
+          at,
+          fmt::format("one of {}, or one of {} followed by the number of a dimension (owner: of an "
+                      "axis)",
+                      fmt::join(keys_of_all, " "), fmt::join(keys_of_one, " ")),
+          quoted(word.substr(0, equals)));
     if (find(e.key, e.dimension))
       fail(at, "every key once", quoted(word.substr(0, equals)) + " again");
     entries_.push_back(e);
@@ -186,8 +186,8 @@ private:
 
   std::vector<Number> per_dimension(const Entry& e, Index least) const {
     const std::vector<Number> result = list(e, 'x');
-    if (result.size() != dimensions_)
-      fail(e.value_at, fmt::format("as many numbers as shape has, {}", dimensions_),
+    if (result.size() != dimensions())
+      fail(e.value_at, fmt::format("as many numbers as shape has, {}", dimensions()),
            fmt::format("{} in {}", result.size(), quoted(e.value)));
     for (const Number& n : result) at_least(n, least);
     return result;
@@ -206,193 +206,205 @@ private:
       fail(n.at, fmt::format("a number of at least {}", least), fmt::format("{}", n.value));
   }
 
-  void check_product(const std::vector<Number>& factors, Index most,
-                     std::string_view expected) const {
-    if (std::any_of(factors.begin(), factors.end(), [](const Number& n) { return n.value == 0; }))
-      return;
-    Index product = 1;
-    for (const Number& n : factors)
-      if (__builtin_mul_overflow(product, n.value, &product) || product > most)
-        fail(n.at, expected, "more");
+  /// Returns the number that `key` gives for dimension d, alone or in a list for all; nullopt if the
+  /// text gives none.
+  std::optional<Index> number_of(std::string_view key, std::size_t d) const {
+    const Entry *one = find(key, d), *all = find(key);
+    if (one != nullptr && all != nullptr)
+      fail(std::max(one->at, all->at), fmt::format("one {} for dimension {}", key, d),
+           "a second one");
+    if (one != nullptr) return whole(*one, 1).value;
+    if (all != nullptr) return per_dimension(*all, 1)[d].value;
+    return std::nullopt;
+  }
+  /// Returns the number that `key` has for dimension d, from 0 to `most`; 0 without the key.
+  Index begin_of(std::string_view key, std::size_t d, Index most) const {
+    const Entry* const e = find(key);
+    if (e == nullptr) return 0;
+    const Number n = per_dimension(*e, 0)[d];
+    if (n.value > most)
+      fail(n.at, fmt::format("a {} from 0 to {} for dimension {}", key, most, d),
+           std::to_string(n.value));
+    return n.value;
+  }
+  /// Refuses a `key` for dimension d, which has `other`.
+  void expect_none(std::string_view key, std::size_t d, std::string_view other) const {
+    for (const Entry* e : {find(key, d), find(key)})
+      if (e != nullptr)
+        fail(e->at, fmt::format("no {} for dimension {}, which has {}=", key, d, other),
+             found_at(e->at));
   }
 
-  /// Reads the extent along each dimension; 0 for a dimension that changes.
-  std::vector<Number> extents(Layout& result) const {
+  std::size_t dimensions() const { return shape_.size(); }
+
+  /// Reads the extent along each dimension; 0 for one that changes.
+  void read_shape() {
     const Entry& e = required("shape");
-    const std::size_t star = e.value.find('*');
-    if (star == std::string_view::npos) return list(e, 'x');
-    std::vector<Number> numbers;
-    std::size_t at = e.value_at;
     const std::size_t end = e.value_at + e.value.size();
-    for (;; ++at) {
+    for (std::size_t at = e.value_at;; ++at) {
+      if (dimensions() == max_dimensions)
+        fail(at, fmt::format("at most {} dimensions", max_dimensions), "one more");
       if (at == end || text_[at] != '*') {
-        numbers.push_back(number(at, end));
-      } else if (result.changing) {
+        shape_.push_back(number(at, end));
+      } else if (changes_) {
         fail(at, "one dimension that changes", "a second one");
       } else {
-        result.changing = Changing{.dimension = numbers.size()};
-        numbers.push_back({.value = 0, .at = at++});
+        changes_ = dimensions();
+        shape_.push_back({.value = 0, .at = at++});
       }
-      if (at == end) break;
+      if (at == end) return;
       if (text_[at] != 'x') fail(at, "'x' or a space", found_at(at));
     }
-    const std::size_t d = result.changing->dimension;
-    for (const std::string_view key : {"splits", "owners"})
-      if (const Entry* of = find(key, d))
-        fail(of->at, fmt::format("no {}{}= for a dimension whose extent changes", key, d), "one");
-    for (const Entry& of : entries_)
-      for (const std::string_view key : {"ghost", "leading", "owner", "equal"})
-        if (of.key == key) fail(of.at, fmt::format("no {}= because an extent changes", key), "one");
-    if (const Entry* lists = find("lists"))
-      fail(lists->at, "grid= or mesh= because an extent changes", "lists=");
-    result.changing->is_even = find("block") == nullptr && find("block", d) == nullptr;
-    return numbers;
   }
 
-  /// Reads the number of coordinates along each dimension. Sets the mesh, if there is one.
-  std::vector<Index> grid(Layout& result) const {
-    constexpr Index most_ranks = std::numeric_limits<Rank>::max();
-    std::vector<Index> coordinates;
-    const Entry* const mesh = find("mesh");
-    if (mesh == nullptr) {
-      for (std::size_t d = 0; d < dimensions_; ++d)
-        if (const Entry* axes = find("axes", d))
-          fail(axes->at, "mesh= as well", fmt::format("axes{}= without it", d));
-      if (const Entry* sum = find("sum")) fail(sum->at, "mesh= as well", "sum= without it");
-      const std::vector<Number> numbers = per_dimension(required("grid"), 1);
-      check_product(numbers, most_ranks, "at most 2^31 - 1 ranks in the grid");
-      for (const Number& n : numbers) coordinates.push_back(n.value);
-      return coordinates;
+  bool has(std::string_view key) const {
+    return std::ranges::any_of(entries_, [&](const Entry& e) { return e.key == key; });
+  }
+
+  /// Checks that every key has the key that it needs, and that no key needs an extent that changes.
+  /// listed() refuses the keys that lists exclude.
+  void expect_companions() const {
+    constexpr std::pair<std::string_view, std::string_view> needs[] = {
+        {"partial", "lists"}, {"copies", "lists"}, {"ranges", "key"}, {"sorted", "key"},
+        {"axes", "mesh"},     {"sum", "mesh"},     {"owner", "mesh"}, {"equal", "owner"}};
+    constexpr std::string_view of_extents[] = {"lists",   "owner",  "equal", "ghost",
+                                               "leading", "splits", "owners"};
+    for (const Entry& e : entries_) {
+      const bool is_of_another =
+          (e.key == "splits" || e.key == "owners") && e.dimension != changes_;
+      if (changes_ && !is_of_another && std::ranges::count(of_extents, e.key) > 0)
+        fail(e.at, fmt::format("no {}= because an extent changes", e.key), "one");
+      for (const auto& [key, needed] : needs)
+        if (e.key == key && !has(needed) && !has("lists"))
+          fail(e.at, fmt::format("{}= as well", needed), fmt::format("{}= without it", key));
     }
+    if (const Entry* e = find("key"); e != nullptr && !changes_ && !has("lists"))
+      fail(e->at, "* in shape= as well", "key= without it");
+  }
+
+  LayoutKind kind() {
+    if (has("lists")) return listed();
+    if (has("owner")) return skewed();
+    if (changes_) return changing();
+    return grid();
+  }
+
+  Grid grid() {
+    std::vector<Index> coordinates(dimensions(), 1);
+    std::vector<MeshAxis> axes;
+    if (has("mesh"))
+      axes = mesh();
+    else
+      std::ranges::transform(per_dimension(required("grid"), 1), coordinates.begin(),
+                             &Number::value);
+    for (const MeshAxis& axis : axes)
+      if (const Along* const along = axis.along()) {
+        Index& count = coordinates[along->dimension];
+        count = saturating_product(count, axis.ranks);
+      }
+    std::vector<Distribution> dims;
+    for (std::size_t d = 0; d < dimensions(); ++d)
+      dims.push_back(distribution(d, shape_[d], coordinates[d]));
+    return axes.empty() ? Grid(std::move(dims)) : Grid(std::move(dims), std::move(axes));
+  }
+
+  /// Reads the axes of the mesh, without owners.
+  std::vector<MeshAxis> mesh() {
     if (const Entry* grid = find("grid")) fail(grid->at, "no grid= with mesh=", "both");
-    const std::vector<Number> extents = list(*mesh, 'x');
-    if (extents.size() > max_mesh_axes)
-      fail(extents[max_mesh_axes].at, fmt::format("at most {} axes", max_mesh_axes), "one more");
+    const std::vector<Number> extents = list(*find("mesh"), 'x');
     for (const Number& n : extents) at_least(n, 1);
-    check_product(extents, most_ranks, "at most 2^31 - 1 ranks in the mesh");
-    for (const Number& n : extents) result.mesh.extents.push_back(n.value);
-    std::vector<bool> is_used(extents.size());
-    for (std::size_t d = 0; d < dimensions_; ++d) {
-      coordinates.push_back(1);
-      auto& axes_of_dimension = result.mesh.axes.emplace_back();
-      const Entry* const axes = find("axes", d);
-      if (axes == nullptr) continue;
-      for (const Number& n : list(*axes, '/')) {
-        if (n.value >= static_cast<Index>(extents.size()))
-          fail(n.at, fmt::format("an axis from 0 to {}", extents.size() - 1),
-               std::to_string(n.value));
-        const auto axis = static_cast<std::size_t>(n.value);
-        if (is_used[axis]) fail(n.at, "every axis once", fmt::format("axis {} again", axis));
-        is_used[axis] = true;
-        axes_of_dimension.push_back(axis);
-        coordinates.back() *= extents[axis].value;
+    std::vector<MeshAxis> axes;
+    for (const Number& n : extents) axes.push_back({.ranks = n.value});
+    for (std::size_t d = 0; d < dimensions(); ++d) {
+      const Entry* const of_dimension = find("axes", d);
+      if (of_dimension == nullptr) continue;
+      std::size_t level = 0;
+      for (const Number& n : list(*of_dimension, '/')) {
+        MeshAxis& axis = axis_at(n, axes);
+        if (axis.along() != nullptr)
+          fail(n.at, "every axis once", fmt::format("axis {} again", n.value));
+        axis.use = Along{.dimension = d, .level = level++};
       }
     }
-    sums(result.mesh, is_used);
-    return coordinates;
+    if (const Entry* const sum = find("sum"))
+      for (const Number& n : list(*sum, '/')) {
+        MeshAxis& axis = axis_at(n, axes);
+        const bool has_owner = find("owner", static_cast<std::size_t>(n.value)) != nullptr;
+        if (axis.along() != nullptr || axis.has_sums() || has_owner)
+          fail(n.at, "axes that split no dimension and have no owner, each once",
+               fmt::format("axis {}", n.value));
+        axis.use = Sums{};
+      }
+    return axes;
+  }
+  MeshAxis& axis_at(const Number& n, std::vector<MeshAxis>& axes) const {
+    if (n.value >= static_cast<Index>(axes.size()))
+      fail(n.at, fmt::format("an axis from 0 to {}", axes.size() - 1), std::to_string(n.value));
+    return axes[static_cast<std::size_t>(n.value)];
   }
 
-  /// Reads the axes of the mesh whose ranks hold partial sums.
-  void sums(Mesh& mesh, std::vector<bool>& is_used) const {
-    const Entry* const sum = find("sum");
-    if (sum == nullptr) return;
-    for (const Number& n : list(*sum, '/')) {
-      if (n.value >= static_cast<Index>(is_used.size()))
-        fail(n.at, fmt::format("an axis from 0 to {}", is_used.size() - 1),
-             std::to_string(n.value));
-      const auto axis = static_cast<std::size_t>(n.value);
-      const bool has_owner = find("owner", axis) != nullptr;
-      if (is_used[axis] || has_owner)
-        fail(n.at, "axes that split no dimension and have no owner, each once",
-             fmt::format("axis {}", axis));
-      is_used[axis] = true;
-      mesh.sums.push_back(axis);
-    }
-    std::ranges::sort(mesh.sums);
-  }
-
-  /// Reads the owners of blocks, one for each axis of the mesh that has one, and the cuts into
-  /// equal blocks.
-  void skew(Layout& result) const {
-    const auto is_one = [](const Entry& e) { return e.key == "owner"; };
-    const auto first = std::ranges::find_if(entries_, is_one);
-    if (first == entries_.end()) {
-      for (const Entry& e : entries_)
-        if (e.key == "equal") fail(e.at, "mesh= and owner<axis>= as well", "equal= without them");
-      return;
-    }
-    if (result.mesh.extents.empty()) fail(first->at, "mesh= as well", "owner= without it");
+  /// Reads the owners of blocks, one for each axis of the mesh that has one, and the cuts.
+  Skewed skewed() {
     for (const std::string_view key : {"axes", "splits", "owners"})
-      for (std::size_t d = 0; d < dimensions_; ++d)
+      for (std::size_t d = 0; d < dimensions(); ++d)
         if (const Entry* e = find(key, d))
           fail(e->at, fmt::format("no {}= with owner=", key), found_at(e->at));
-    const std::size_t axes = result.mesh.extents.size();
-    Skew& skew = result.skew.emplace();
-    skew.owners.resize(axes);
+    Skewed result{.cuts = cuts(), .axes = mesh()};
     for (const Entry& e : entries_) {
       if (e.key != "owner") continue;
-      if (*e.dimension >= axes)
-        fail(e.at, fmt::format("an axis of the mesh from 0 to {}", axes - 1), e.key, *e.dimension);
-      skew.owners[*e.dimension] =
+      if (*e.dimension >= result.axes.size())
+        fail(e.at, fmt::format("an axis of the mesh from 0 to {}", result.axes.size() - 1), e.key,
+             *e.dimension);
+      result.axes[*e.dimension].use =
           parse_owner(e.value, [&](std::size_t at, std::string_view expected) {
             fail(e.value_at + at, expected, found_at(e.value_at + at));
           });
     }
-    skew.equal.resize(dimensions_);
-    for (std::size_t d = 0; d < dimensions_; ++d) {
-      const Entry *one = find("equal", d), *all = find("equal"), *block = find("block", d);
-      if (one == nullptr && all == nullptr) continue;
-      if (one != nullptr && all != nullptr)
-        fail(std::max(one->at, all->at), fmt::format("one equal for dimension {}", d),
-             "a second one");
-      if (block == nullptr) block = find("block");
-      if (block != nullptr)
-        fail(block->at, fmt::format("no block for dimension {}, which has equal=", d),
-             found_at(block->at));
-      skew.equal[d] = one != nullptr ? whole(*one, 1).value : per_dimension(*all, 1)[d].value;
-    }
+    return result;
   }
 
-  /// Reads the number of ranks that list what they own, and returns it as the number of coordinates
-  /// along dimension 0.
-  std::vector<Index> lists(Layout& result) const {
+  /// Reads the cuts of a skewed layout, all of whose dimensions are whole.
+  std::vector<BlockCuts> cuts() const {
+    std::vector<BlockCuts> result;
+    for (std::size_t d = 0; d < dimensions(); ++d) {
+      const Index extent = shape_[d].value;
+      const auto equal = number_of("equal", d);
+      if (equal) expect_none("block", d, "equal");
+      const Index block = number_of("block", d).value_or(plain_block(extent, 1));
+      const Index cut = begin_of("cut", d, equal ? 0 : block - 1);
+      begin_of("source", d, 0);
+      result.push_back(equal ? BlockCuts::equal(extent, *equal)
+                             : BlockCuts::cyclic(extent, block, cut));
+    }
+    return result;
+  }
+
+  Listed listed() {
     const Number ranks = whole(*find("lists"), 1);
-    check_product({ranks}, std::numeric_limits<Rank>::max(), "at most 2^31 - 1 ranks");
     for (const Entry& e : entries_)
       if (e.key != "shape" && e.key != "lists" && e.key != "partial" && e.key != "copies" &&
           e.key != "members")
         fail(e.at, "only shape, partial, copies and members with lists=", quoted(e.key));
-    result.listing = Listing{.is_partial = says_yes("partial"), .has_copies = says_yes("copies")};
-    std::vector<Index> coordinates(dimensions_, 1);
-    coordinates[0] = ranks.value;
-    return coordinates;
+    Listed result{.shape = {},
+                  .ranks = ranks.value,
+                  .is_partial = says_yes("partial"),
+                  .has_copies = says_yes("copies")};
+    for (const Number& n : shape_) result.shape.push_back(n.value);
+    return result;
   }
 
-  /// Reads how a layout takes rows by keys.
-  void keys(Layout& result) const {
+  Changing changing() {
+    Changing result{.grid = grid(),
+                    .dimension = *changes_,
+                    .is_even = find("block") == nullptr && find("block", *changes_) == nullptr};
     const Entry* const key = find("key");
-    for (const Entry* e : {key, find("ranges"), find("sorted")})
-      if (e != nullptr && (key == nullptr || !result.changing))
-        fail(e->at, key == nullptr ? "key= as well" : "* in shape= as well",
-             fmt::format("{}= without it", e->key));
-    if (key == nullptr) return;
+    if (key == nullptr) return result;
     if (key->value.empty()) fail(key->value_at, "the name of a field", found_at(key->value_at));
-    if (!std::ranges::all_of(key->value, [](char c) { return c > ' ' && c < 0x7f; }))
-      fail(key->value_at, "a name of visible ASCII characters", "other characters");
-    result.changing->key = key->value;
-    result.changing->is_sorted = says_yes("sorted");
-    const Entry* const ranges = find("ranges");
-    if (ranges == nullptr) return;
-    for (const Number& n : list(*ranges, '/')) result.changing->ranges.push_back(n.value);
-    const auto needed = index_calc::grid(result.dims[result.changing->dimension]) - 1;
-    if (static_cast<Index>(result.changing->ranges.size()) != needed)
-      fail(ranges->value_at,
-           fmt::format("{} numbers, one fewer than the coordinates along dimension {}", needed,
-                       result.changing->dimension),
-           std::to_string(result.changing->ranges.size()));
-    for (std::size_t i = 1; i < result.changing->ranges.size(); ++i)
-      if (result.changing->ranges[i] < result.changing->ranges[i - 1])
-        fail(ranges->value_at, "ascending numbers", quoted(ranges->value));
+    result.key = key->value;
+    result.is_sorted = says_yes("sorted");
+    if (const Entry* const ranges = find("ranges"))
+      for (const Number& n : list(*ranges, '/')) result.ranges.push_back(n.value);
+    return result;
   }
 
   bool says_yes(std::string_view key) const {
@@ -410,24 +422,20 @@ private:
   }
 
   Distribution distribution(std::size_t d, const Number& extent, Index grid) const {
-    const Entry *one_block = find("block", d), *all_blocks = find("block"),
-                *bounds = find("splits", d), *owners = find("owners", d);
+    const Entry *bounds = find("splits", d), *owners = find("owners", d);
     if (bounds != nullptr) {
-      for (const Entry* block : {one_block, all_blocks})
-        if (block != nullptr)
-          fail(block->at, fmt::format("no block for dimension {}, which has splits{}=", d, d),
-               found_at(block->at));
+      expect_none("block", d, fmt::format("splits{}", d));
+      for (const std::string_view key : {"source", "cut"}) begin_of(key, d, 0);
       return splits(d, *bounds, owners, extent, grid);
     }
     if (owners != nullptr)
       fail(owners->at, fmt::format("splits{}= as well", d), fmt::format("owners{}= without it", d));
-    if (one_block != nullptr && all_blocks != nullptr)
-      fail(std::max(one_block->at, all_blocks->at), fmt::format("one block for dimension {}", d),
-           "a second one");
-    Index block = plain_block(extent.value, grid);
-    if (one_block != nullptr) block = whole(*one_block, 1).value;
-    if (all_blocks != nullptr) block = per_dimension(*all_blocks, 1)[d].value;
-    return BlockCyclic{.extent = extent.value, .block = block, .grid = grid, .source = 0};
+    const Index block = number_of("block", d).value_or(plain_block(extent.value, grid));
+    return BlockCyclic{.extent = extent.value,
+                       .block = block,
+                       .grid = grid,
+                       .source = begin_of("source", d, grid - 1),
+                       .cut = begin_of("cut", d, block - 1)};
   }
 
   /// Reads the intervals of a dimension and their owners. Leaves out empty intervals.
@@ -473,27 +481,8 @@ private:
     return result;
   }
 
-  /// Reads the numbers of `key` into `value` of each dimension without splits. Each number must be
-  /// below the `end` of its dimension.
-  void begin_of_dealing(std::string_view key, Index BlockCyclic::*value, Index BlockCyclic::*end,
-                        Layout& result) const {
-    const Entry* e = find(key);
-    if (e == nullptr) return;
-    const std::vector<Number> numbers = per_dimension(*e, 0);
-    for (std::size_t d = 0; d < dimensions_; ++d) {
-      auto* dealt = std::get_if<BlockCyclic>(&result.dims[d]);
-      const Index most = dealt != nullptr ? dealt->*end - 1 : 0;
-      if (numbers[d].value > most)
-        fail(numbers[d].at,
-             dealt != nullptr ? fmt::format("a {} from 0 to {}", key, most)
-                              : fmt::format("{} 0 for dimension {}, which has splits", key, d),
-             std::to_string(numbers[d].value));
-      if (dealt != nullptr) dealt->*value = numbers[d].value;
-    }
-  }
-
-  void members(const Entry& e, Layout& result) const {
-    constexpr Index most = std::numeric_limits<Rank>::max();
+  std::vector<RankRange> members(const Entry& e) const {
+    constexpr Index most = max_rank_count;
     std::size_t at = e.value_at;
     const std::size_t end = e.value_at + e.value.size();
     const auto rank = [&] {
@@ -501,8 +490,7 @@ private:
       if (n.value >= most) fail(n.at, "a rank below 2^31 - 1", std::to_string(n.value));
       return n;
     };
-    Index count = 0;
-    std::map<Index, Index> seen;  // first rank -> last rank of each range
+    std::vector<RankRange> result;
     for (;; ++at) {
       const Number first = rank();
       Number last = first;
@@ -513,25 +501,17 @@ private:
           fail(last.at, fmt::format("a last rank of at least {}", first.value),
                std::to_string(last.value));
       }
-      const auto next = seen.upper_bound(last.value);
-      if (next != seen.begin() && std::prev(next)->second >= first.value)
-        fail(first.at, "every rank once",
-             fmt::format("ranks {} to {} again", first.value, last.value));
-      seen.emplace(first.value, last.value);
-      result.members.push_back(
+      result.push_back(
           {static_cast<Rank>(first.value), static_cast<Rank>(last.value - first.value + 1)});
-      count += last.value - first.value + 1;
-      if (at == end) break;
+      if (at == end) return result;
       if (text_[at] != '/') fail(at, "'-', '/' or a space", found_at(at));
     }
-    if (count != rank_count(result))
-      fail(e.value_at, fmt::format("{} ranks, one for each cell of the grid", rank_count(result)),
-           fmt::format("{} in {}", count, quoted(e.value)));
   }
 
   std::string_view text_;
   std::vector<Entry> entries_;
-  std::size_t dimensions_ = 0;
+  std::vector<Number> shape_;
+  std::optional<std::size_t> changes_;  ///< dimension whose extent changes
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "index_calc/layout/layout.hpp"
 
@@ -22,31 +24,37 @@ std::string joined(const std::vector<Index>& values, char separator) {
   return joined(values, separator, [](Index v) { return std::to_string(v); });
 }
 
-/// Returns the shortest text of the blocks: an empty text, one entry for all dimensions, or one
-/// entry for each dimension that needs it.
-std::string blocks_text(const Layout& layout) {
-  std::string each;
-  bool all_dealt = true;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
-    const auto* dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
-    const bool changes = layout.changing && d == layout.changing->dimension;
-    all_dealt = all_dealt && dealt != nullptr && !(changes && layout.changing->is_even) &&
-                (!layout.skew || layout.skew->equal[d] == 0);
-    if (dealt != nullptr && (changes ? !layout.changing->is_even
-                                     : dealt->block != plain_block(dealt->extent, dealt->grid)))
-      each += fmt::format(" block{}={}", d, dealt->block);
+/// A number that a key gives for a dimension.
+struct Given {
+  Index value = 0;
+  Index usual = 0;  ///< meant if the text gives none; 0 if it must give one
+};
+
+/// Returns the shortest text of the numbers that dimensions have, if any: one entry for all, or one
+/// for each that differs from the usual number.
+std::string shortest(std::string_view key, const std::vector<std::optional<Given>>& numbers) {
+  std::string each, all;
+  for (std::size_t d = 0; d < numbers.size(); ++d) {
+    if (!numbers[d]) continue;
+    all += fmt::format("{}{}", all.empty() ? "" : "x", numbers[d]->value);
+    if (numbers[d]->value != numbers[d]->usual)
+      each += fmt::format(" {}{}={}", key, d, numbers[d]->value);
   }
-  if (!all_dealt || each.empty()) return each;
-  const std::string all = " block=" + joined(layout.dims, 'x', [](const Distribution& d) {
-                            return std::to_string(std::get<BlockCyclic>(d).block);
-                          });
-  return all.size() <= each.size() ? all : each;
+  const bool have_all = std::ranges::all_of(numbers, [](const auto& n) { return n.has_value(); });
+  const std::string together = fmt::format(" {}={}", key, all);
+  return have_all && !each.empty() && together.size() <= each.size() ? together : each;
 }
 
-std::string splits_text(const Layout& layout) {
+/// Returns " key=" with `value` of every dimension; empty if all are 0.
+std::string unless_zero(std::string_view key, const std::vector<Index>& values) {
+  if (std::ranges::count(values, 0) == std::ssize(values)) return {};
+  return fmt::format(" {}={}", key, joined(values, 'x'));
+}
+
+std::string splits_text(const std::vector<Distribution>& dims) {
   std::string result;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
-    const auto* splits = std::get_if<Splits>(&layout.dims[d]);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const auto* splits = std::get_if<Splits>(&dims[d]);
     if (splits == nullptr) continue;
     result += fmt::format(" splits{}={}", d, joined(splits->bounds, '/'));
     bool in_order = true;
@@ -57,54 +65,85 @@ std::string splits_text(const Layout& layout) {
   return result;
 }
 
-/// Returns " key=" with `value` of every dimension, 0 for a dimension with splits; empty if all are
-/// 0.
-std::string dealing_text(const Layout& layout, std::string_view key, Index BlockCyclic::*value) {
-  const auto of = [value](const Distribution& d) {
-    const auto* dealt = std::get_if<BlockCyclic>(&d);
-    return dealt != nullptr ? dealt->*value : 0;
-  };
-  if (std::ranges::all_of(layout.dims, [&](const Distribution& d) { return of(d) == 0; }))
-    return {};
-  return fmt::format(" {}={}", key, joined(layout.dims, 'x', [&](const Distribution& d) {
-                       return std::to_string(of(d));
-                     }));
-}
-
-std::string axes_text(const std::vector<std::size_t>& axes) {
-  return joined(axes, '/', [](std::size_t axis) { return std::to_string(axis); });
-}
-
-std::string grid_text(const Layout& layout) {
-  if (layout.listing)
-    return fmt::format(" lists={}{}{}", grid(layout.dims.front()),
-                       layout.listing->is_partial ? " partial=yes" : "",
-                       layout.listing->has_copies ? " copies=yes" : "");
-  if (layout.mesh.extents.empty())
-    return " grid=" +
-           joined(layout.dims, 'x', [](const Distribution& d) { return std::to_string(grid(d)); });
-  std::string result = " mesh=" + joined(layout.mesh.extents, 'x');
-  for (std::size_t d = 0; d < layout.dims.size(); ++d)
-    if (!layout.mesh.axes[d].empty())
-      result += fmt::format(" axes{}={}", d, axes_text(layout.mesh.axes[d]));
-  if (!layout.mesh.sums.empty()) result += " sum=" + axes_text(layout.mesh.sums);
+/// Returns the text of the ranks along each axis, and of the axes that split dimensions or hold
+/// partial sums.
+std::string mesh_text(const std::vector<MeshAxis>& axes) {
+  std::vector<Index> ranks;
+  std::map<std::size_t, std::map<std::size_t, Index>> of_dimension;  // by level
+  std::vector<Index> sums;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    ranks.push_back(axes[a].ranks);
+    const auto number = static_cast<Index>(a);
+    if (const Along* const along = axes[a].along())
+      of_dimension[along->dimension][along->level] = number;
+    if (axes[a].has_sums()) sums.push_back(number);
+  }
+  std::string result = " mesh=" + joined(ranks, 'x');
+  for (const auto& [d, by_level] : of_dimension)
+    result += fmt::format(" axes{}={}", d, joined(by_level, '/', [](const auto& level) {
+                            return std::to_string(level.second);
+                          }));
+  if (!sums.empty()) result += " sum=" + joined(sums, '/');
   return result;
 }
 
-/// Returns the text of the cuts into equal blocks, and of the owners.
-std::string skew_text(const Layout& layout) {
-  if (!layout.skew) return {};
-  const auto& equal = layout.skew->equal;
-  std::string result, each;
-  for (std::size_t d = 0; d < equal.size(); ++d)
-    if (equal[d] > 0) each += fmt::format(" equal{}={}", d, equal[d]);
-  const std::string all = " equal=" + joined(equal, 'x');
-  result += std::ranges::count(equal, 0) == 0 && all.size() <= each.size() ? all : each;
-  for (std::size_t a = 0; a < layout.skew->owners.size(); ++a)
-    if (const auto& owner = layout.skew->owners[a])
+std::string grid_text(const Grid& grid) {
+  if (!grid.is_plain()) return mesh_text(grid.axes);
+  return " grid=" +
+         joined(grid.axes, 'x', [](const MeshAxis& a) { return std::to_string(a.ranks); });
+}
+
+/// @param changing  the kind that the grid is a part of; null if no extent changes
+std::string text_of(const Grid& grid, const Changing* changing = nullptr) {
+  std::vector<std::optional<Given>> blocks(grid.dims.size());
+  std::vector<Index> sources(grid.dims.size()), cuts(grid.dims.size());
+  for (std::size_t d = 0; d < grid.dims.size(); ++d) {
+    const auto* const dealt = std::get_if<BlockCyclic>(&grid.dims[d]);
+    if (dealt == nullptr) continue;
+    sources[d] = dealt->source, cuts[d] = dealt->cut;
+    if (changing == nullptr || d != changing->dimension)
+      blocks[d] = {dealt->block, plain_block(dealt->extent, dealt->grid)};
+    else if (!changing->is_even)
+      blocks[d] = {dealt->block, 0};
+  }
+  return grid_text(grid) + shortest("block", blocks) + splits_text(grid.dims) +
+         unless_zero("source", sources) + unless_zero("cut", cuts);
+}
+
+std::string text_of(const Skewed& skewed) {
+  std::vector<std::optional<Given>> blocks(skewed.cuts.size()), counts(skewed.cuts.size());
+  std::vector<Index> missing;
+  for (std::size_t d = 0; d < skewed.cuts.size(); ++d) {
+    const BlockCuts& cuts = skewed.cuts[d];
+    missing.push_back(cuts.cut());
+    if (cuts.is_equal())
+      counts[d] = {cuts.size_or_count(), 0};
+    else
+      blocks[d] = {cuts.size_or_count(), plain_block(cuts.extent(), 1)};
+  }
+  std::string result =
+      mesh_text(skewed.axes) + shortest("block", blocks) + shortest("equal", counts);
+  for (std::size_t a = 0; a < skewed.axes.size(); ++a)
+    if (const OwnerExpression* const owner = skewed.axes[a].owner())
       result += fmt::format(" owner{}={}", a, to_string(*owner));
+  return result + unless_zero("cut", missing);
+}
+
+std::string text_of(const Listed& listed) {
+  return fmt::format(" lists={}{}{}", listed.ranks, listed.is_partial ? " partial=yes" : "",
+                     listed.has_copies ? " copies=yes" : "");
+}
+
+/// Returns the text of how rows are taken by keys.
+std::string keys_text(const Changing& changing) {
+  if (changing.key.empty()) return {};
+  std::string result = " key=" + changing.key;
+  if (!changing.ranges.empty()) result += " ranges=" + joined(changing.ranges, '/');
+  if (changing.is_sorted) result += " sorted=yes";
   return result;
 }
+
+std::string text_of(const Changing& changing) { return text_of(changing.grid, &changing); }
 
 std::string range_text(const RankRange& r) {
   return r.count == 1 ? std::to_string(r.first)
@@ -115,28 +154,24 @@ std::string range_text(const RankRange& r) {
 
 std::string shape_text(const Layout& layout) {
   std::string result;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+  for (std::size_t d = 0; d < dimensions(layout); ++d) {
     result += d == 0 ? "" : "x";
-    result += d == changing_dimension(layout) ? "*" : std::to_string(extent(layout.dims[d]));
+    result += d == changing_dimension(layout) ? "*" : std::to_string(extent(layout, d));
   }
   return result;
 }
 
 std::string to_string(const Layout& layout) {
-  std::string result = "shape=" + shape_text(layout) + grid_text(layout);
-  result += blocks_text(layout) + splits_text(layout) + skew_text(layout);
-  result += dealing_text(layout, "source", &BlockCyclic::source);
-  result += dealing_text(layout, "cut", &BlockCyclic::cut);
-  if (layout.rank_order == Order::column) result += " ranks=column";
-  if (layout.storage_order == Order::column) result += " store=column";
-  if (!layout.ghost.empty()) result += " ghost=" + joined(layout.ghost, 'x');
-  if (layout.leading != 0) result += fmt::format(" leading={}", layout.leading);
-  if (!layout.members.empty()) result += " members=" + joined(layout.members, '/', range_text);
-  if (!layout.changing || layout.changing->key.empty()) return result;
-  result += " key=" + layout.changing->key;
-  if (!layout.changing->ranges.empty()) result += " ranges=" + joined(layout.changing->ranges, '/');
-  if (layout.changing->is_sorted) result += " sorted=yes";
-  return result;
+  std::string result = "shape=" + shape_text(layout);
+  result += std::visit([](const auto& one) { return text_of(one); }, layout.kind());
+  const auto& [order, ghost, leading] = layout.storage();
+  if (layout.ranks().order == Order::column) result += " ranks=column";
+  if (order == Order::column) result += " store=column";
+  if (!ghost.empty()) result += " ghost=" + joined(ghost, 'x');
+  if (leading != 0) result += fmt::format(" leading={}", leading);
+  if (const auto& members = layout.ranks().members; !members.empty())
+    result += " members=" + joined(members, '/', range_text);
+  return layout.changing() != nullptr ? result + keys_text(*layout.changing()) : result;
 }
 
 }  // namespace tremula::index_calc

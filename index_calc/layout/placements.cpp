@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "index_calc/layout/check.hpp"
+#include "index_calc/basics/check.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -110,15 +110,11 @@ Layout layout_on_mesh(std::span<const Index> shape, std::span<const Index> mesh,
   check(placements.size() == mesh.size(),
         "placements: expected one for each of the {} axes of the mesh, found {}", mesh.size(),
         placements.size());
-  check(!mesh.empty() && mesh.size() <= max_mesh_axes, "mesh: expected 1 to {} axes, found {}",
-        max_mesh_axes, mesh.size());
+  Grid result;
+  for (const Index ranks : mesh) result.axes.push_back({.ranks = ranks});
+  validate(result.axes);
   for (const Index extent : shape)
     check(extent >= 0, "expected an extent of at least 0, found {}", extent);
-  Index cells = 1;
-  for (const Index ranks : mesh)
-    check(ranks >= 1 && !__builtin_mul_overflow(cells, ranks, &cells) && cells < Index{1} << 31,
-          "mesh: expected axes of at least 1 rank and fewer than 2^31 in all, found one of {}",
-          ranks);
   for (std::size_t a = 0; a < mesh.size(); ++a) {
     const Placement& p = placements[a];
     check(!p.dimension || *p.dimension < shape.size(),
@@ -132,8 +128,6 @@ Layout layout_on_mesh(std::span<const Index> shape, std::span<const Index> mesh,
           "placement of axis {}: expected no split factor, because it makes copies, found {}", a,
           p.split_factor);
   }
-  Layout layout;
-  layout.mesh.extents.assign(mesh.begin(), mesh.end());
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::vector<Cut> cuts;
     Index grid = 1;
@@ -143,13 +137,12 @@ Layout layout_on_mesh(std::span<const Index> shape, std::span<const Index> mesh,
         grid *= mesh[a];
       }
     const std::vector<Cut> order = nesting_of(cuts);
-    auto& axes = layout.mesh.axes.emplace_back();
+    std::size_t level = 0;
     for (const Cut& each : order)
-      if (each.axis) axes.push_back(*each.axis);
-    layout.dims.push_back(cut_all(shape[d], grid, order));
+      if (each.axis) result.axes[*each.axis].use = Along{.dimension = d, .level = level++};
+    result.dims.push_back(cut_all(shape[d], grid, order));
   }
-  validate(layout);
-  return layout;
+  return Layout(std::move(result));
 }
 
 }  // namespace tremula::index_calc

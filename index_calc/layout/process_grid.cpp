@@ -26,34 +26,36 @@ GridCoords grid_coords(const OwnerCoords& coords) noexcept {
 }
 
 GridAxes::GridAxes(const Layout& layout) noexcept {
-  const Mesh& mesh = layout.mesh;
-  const bool has_mesh = !mesh.extents.empty();
-  count_ = static_cast<std::uint32_t>(has_mesh ? mesh.extents.size() : layout.dims.size());
+  if (layout.listed() != nullptr) {
+    count_ = 1;
+    axes_[0] = {.extent = rank_count(layout), .dimension = 0};
+    return;
+  }
+  const auto axes = axes_of(layout);
+  count_ = static_cast<std::uint32_t>(axes.size());
   Rank step = 1;
   for (std::size_t k = 0; k < count_; ++k) {
-    const std::size_t a = kth_fastest(layout.rank_order, count_, k);
-    axes_[a].extent = static_cast<Rank>(has_mesh ? mesh.extents[a] : grid(layout.dims[a]));
+    const std::size_t a = kth_fastest(layout.ranks().order, count_, k);
+    axes_[a].extent = static_cast<Rank>(axes[a].ranks);
     axes_[a].step = step;
     step *= axes_[a].extent;
-    if (!has_mesh) axes_[a].dimension = static_cast<std::uint32_t>(a);
-  }
-  for (std::size_t d = 0; d < mesh.axes.size(); ++d) {
-    Rank weight = 1;
-    for (auto a = mesh.axes[d].rbegin(); a != mesh.axes[d].rend(); ++a) {
-      axes_[*a].dimension = static_cast<std::uint32_t>(d);
-      axes_[*a].weight = weight;
-      weight *= axes_[*a].extent;
-    }
   }
   std::uint32_t owners = 0;
-  for (std::size_t a = 0; layout.skew && a < count_; ++a)
-    if (layout.skew->owners[a]) axes_[a].dimension = owners++;
-  Rank weight = 1;
+  Rank copies = 1;
   for (std::size_t a = count_; a-- > 0;) {
-    if (axes_[a].dimension != max_dimensions) continue;
-    axes_[a].weight = weight;
-    weight *= axes_[a].extent;
+    if (const Along* const along = axes[a].along()) {
+      axes_[a].dimension = static_cast<std::uint32_t>(along->dimension);
+      for (std::size_t b = 0; b < count_; ++b)
+        if (const Along* const other = axes[b].along();
+            other != nullptr && other->dimension == along->dimension && other->level > along->level)
+          axes_[a].weight *= axes_[b].extent;
+    } else if (axes[a].owner() == nullptr) {
+      axes_[a].weight = copies;
+      copies *= axes_[a].extent;
+    }
   }
+  for (std::size_t a = 0; a < count_; ++a)
+    if (axes[a].owner() != nullptr) axes_[a].dimension = owners++;
 }
 
 GridCell GridAxes::cell_at(Index position) const noexcept {
@@ -81,9 +83,9 @@ Index GridAxes::position_of(const GridCoords& coords, Rank copy) const noexcept 
 
 ProcessGrid::ProcessGrid(const Layout& layout)
     : axes_(layout), size_(rank_count(layout)), copies_(copy_count(layout)) {
-  by_cell_.reserve(layout.members.size());
+  by_cell_.reserve(layout.ranks().members.size());
   Rank cell = 0;
-  for (const RankRange& ranks : layout.members) {
+  for (const RankRange& ranks : layout.ranks().members) {
     by_cell_.push_back({ranks, cell});
     cell += ranks.count;
   }
@@ -122,12 +124,12 @@ std::size_t ProcessGrid::memory_bytes() const noexcept {
 }
 
 std::optional<GridCoords> coords_of(const Layout& layout, Rank rank) {
-  if (layout.members.empty()) {
+  if (layout.ranks().members.empty()) {
     if (rank < 0 || rank >= rank_count(layout)) return std::nullopt;
     return GridAxes(layout).cell_at(rank).coords;
   }
   Index before = 0;
-  for (const RankRange& ranks : layout.members) {
+  for (const RankRange& ranks : layout.ranks().members) {
     if (holds(ranks, rank)) return GridAxes(layout).cell_at(before + rank - ranks.first).coords;
     before += ranks.count;
   }

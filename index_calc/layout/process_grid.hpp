@@ -29,7 +29,6 @@ GridCoords grid_coords(const OwnerCoords& coords) noexcept;
 /// The axes of a process grid, without the ranks. Allocates nothing.
 class GridAxes {
 public:
-  /// @pre the layout is valid
   explicit GridAxes(const Layout& layout) noexcept;
   /// Returns the cell at a position in the numbering of the grid.
   GridCell cell_at(Index position) const noexcept;
@@ -51,7 +50,6 @@ private:
 /// The process grid of a layout, prepared for many look-ups. The layout need not outlive it.
 class ProcessGrid {
 public:
-  /// @pre the layout is valid
   /// Cost: O(axes + ranges of members * log ranges); memory 16 bytes for each range.
   explicit ProcessGrid(const Layout& layout);
 

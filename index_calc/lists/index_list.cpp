@@ -8,8 +8,8 @@
 #include <array>
 #include <utility>
 
+#include "index_calc/basics/check.hpp"
 #include "index_calc/layout/blocks.hpp"
-#include "index_calc/layout/check.hpp"
 #include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
@@ -70,32 +70,29 @@ void for_each_row(std::span<const Index> shape, const ListRun& run, Visit&& visi
   }
 }
 
+Listed with_list(Listed rules, std::optional<IndexList> list) {
+  rules.elements = list ? list->elements() : 0;
+  rules.allocated = list ? list->allocated() : 0;
+  rules.mine = list ? std::make_shared<const IndexList>(*std::move(list)) : nullptr;
+  return rules;
+}
+
 }  // namespace
 
 Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
                      IndexList list) {
-  Layout rules;
-  rules.dims.push_back(BlockCyclic{.grid = ranks});
-  rules.listing = Listing{.is_partial = is_partial, .has_copies = has_copies};
-  return listed_layout(shape, rules, std::move(list));
+  Listed rules{.shape = {shape.begin(), shape.end()},
+               .ranks = ranks,
+               .is_partial = is_partial,
+               .has_copies = has_copies};
+  return Layout(with_list(std::move(rules), std::move(list)));
 }
 
 Layout listed_layout(std::span<const Index> shape, const Layout& layout,
                      std::optional<IndexList> list) {
-  Layout result = layout;
-  result.dims.clear();
-  for (const Index extent : shape) {
-    const Index ranks = result.dims.empty() ? grid(layout.dims[0]) : 1;
-    result.dims.push_back(
-        BlockCyclic{.extent = extent, .block = plain_block(extent, ranks), .grid = ranks});
-  }
-  Listing& listing = *result.listing;
-  listing.mine = nullptr;
-  listing.elements = list ? list->elements() : 0;
-  listing.allocated = list ? list->allocated() : 0;
-  if (list) listing.mine = std::make_shared<const IndexList>(*std::move(list));
-  validate(result);
-  return result;
+  Listed rules = *layout.listed();
+  rules.shape.assign(shape.begin(), shape.end());
+  return Layout(with_list(std::move(rules), std::move(list)), layout.ranks());
 }
 
 std::string element_text(std::span<const Index> shape, Index number) {
@@ -204,15 +201,15 @@ IndexList IndexList::of_boxes(std::span<const Index> shape, std::span<const Inde
   return list;
 }
 
-void IndexList::add_blocks(const Layout& layout, const GridCoords& coords) {
-  const OwnedBlocks blocks = owned_blocks(layout);
+void IndexList::add_blocks(const Skewed& skewed, Order order, const GridCoords& coords) {
+  const OwnedBlocks blocks = owned_blocks(skewed);
   const std::size_t dimensions = blocks.dimensions();
   Index place = 0;
   blocks.for_each_block(owner_coords(coords), [&](const BlockNumbers& block) {
     std::array<Index, max_dimensions> stride{};
     Index step = 1;
     for (std::size_t k = 0; k < dimensions; ++k) {
-      const std::size_t d = kth_fastest(layout.storage_order, dimensions, k);
+      const std::size_t d = kth_fastest(order, dimensions, k);
       stride[d] = step;
       step *= blocks.cuts(d).size(block[d]);
     }
@@ -279,18 +276,19 @@ IndexList IndexList::of_layout(const Layout& layout, Rank me, const LocalPart& p
   IndexList list;
   const auto coords = coords_of(layout, me);
   if (!coords || part.elements == 0) return list;
-  const std::size_t dimensions = layout.dims.size(), last = dimensions - 1;
-  if (layout.skew) {
-    list.add_blocks(layout, *coords);
+  if (const Skewed* const skewed = layout.skewed()) {
+    list.add_blocks(*skewed, layout.storage().order, *coords);
     list.finish(index_calc::shape(layout));
     return list;
   }
+  const Grid& grid = expect_grid(layout, "list of what a rank owns");
+  const std::size_t dimensions = grid.dims.size(), last = dimensions - 1;
   std::vector<std::vector<Stretched>> owned;
   owned.reserve(dimensions);
   for (std::size_t d = 0; d < dimensions; ++d)
-    owned.push_back(owned_along(layout.dims[d], (*coords)[d]));
+    owned.push_back(owned_along(grid.dims[d], (*coords)[d]));
   const auto add_along = [&](const auto& deeper, std::size_t d, Index number, Index place) -> void {
-    const Index extent = index_calc::extent(layout.dims[d]), stride = part.stride[d];
+    const Index extent = index_calc::extent(grid.dims[d]), stride = part.stride[d];
     for (const Stretched& s : owned[d]) {
       if (d == last && stride == 1) {
         list.add(number * extent + s.global, place + s.local, s.length);

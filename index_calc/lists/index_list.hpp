@@ -66,7 +66,7 @@ public:
 
 private:
   void add(Index global, Index local, Index length);
-  void add_blocks(const Layout& layout, const GridCoords& coords);  // only for a skewed layout
+  void add_blocks(const Skewed& skewed, Order order, const GridCoords& coords);
   void finish(std::span<const Index> shape);
   std::vector<ListRun> runs_;
   Index elements_ = 0, allocated_ = 0;

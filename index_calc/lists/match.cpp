@@ -130,8 +130,7 @@ std::vector<Bytes> lists_of(std::vector<RunWriter>& writers) {
 
 MatchedSides matched_sides(const Layout& source, Rank sources, const Layout& sink, Rank sinks) {
   const auto rules = [](const Layout& layout) {
-    if (!layout.listing) return MatchedSides::Rules{.has_copies = copy_count(layout) > 1};
-    return MatchedSides::Rules{layout.listing->is_partial, layout.listing->has_copies};
+    return MatchedSides::Rules{is_partial(layout), has_copies(layout)};
   };
   return {.shape = shape(source),
           .sources = sources,

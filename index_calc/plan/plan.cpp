@@ -183,7 +183,7 @@ std::size_t Plan::memory_bytes() const noexcept {
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Algorithm algorithm,
                const Hosts& hosts) {
   validate_pair(mine, theirs);
-  if (has_skew(mine, theirs) && !mine.listing && !theirs.listing) {
+  if (is_skewed_pair(mine, theirs)) {
     if (algorithm != Algorithm::aspen)
       throw core::Error(core::Errc::unsupported,
                         fmt::format("expected the algorithm aspen for a skewed layout, found {}: "
@@ -193,34 +193,35 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
     plan.list_skewed(mine, theirs, me, role, hosts);
     return plan;
   }
-  for (const Layout* const layout : {&mine, &theirs})
-    expect_computed(*layout, "plan without communication");
+  constexpr std::string_view what = "plan without communication";
+  const auto &my_dims = expect_grid(mine, what).dims, &their_dims = expect_grid(theirs, what).dims;
   Plan plan(mine, theirs);
   const ProcessGrid grid(mine);
   const auto coords = grid.coords_of(me);
   if (!coords) return plan;
-  for (std::size_t d = 0; d < mine.dims.size(); ++d)
-    plan.along_.push_back(overlaps(mine.dims[d], (*coords)[d], theirs.dims[d], algorithm));
+  for (std::size_t d = 0; d < my_dims.size(); ++d)
+    plan.along_.push_back(overlaps(my_dims[d], (*coords)[d], their_dims[d], algorithm));
   if (plan.size() == 0) return plan;
   if (grid.copies() > 1 || plan.theirs_.copies() > 1) {
     plan.deal(grid, me, role, hosts);
     return plan;
   }
   plan.elements_ = 1;
-  for (std::size_t d = 0; d < mine.dims.size(); ++d)
-    plan.elements_ *= local_extent(mine.dims[d], (*coords)[d]);
+  for (std::size_t d = 0; d < my_dims.size(); ++d)
+    plan.elements_ *= local_extent(my_dims[d], (*coords)[d]);
   return plan;
 }
 
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me, Role role,
                          const Hosts& hosts) {
-  for (const Layout* const layout : {&mine, &theirs}) expect_computed(*layout, "validated plan");
+  constexpr std::string_view what = "validated plan";
+  const auto &my_dims = expect_grid(mine, what).dims, &their_dims = expect_grid(theirs, what).dims;
   Plan plan = make_plan(mine, theirs, me, role, Algorithm::aspen, hosts);
   const auto coords = coords_of(mine, me);
   if (!coords) return plan;
-  for (std::size_t d = 0; d < mine.dims.size(); ++d) {
+  for (std::size_t d = 0; d < my_dims.size(); ++d) {
     const auto of = [&](Algorithm a) {
-      return overlaps(mine.dims[d], (*coords)[d], theirs.dims[d], a);
+      return overlaps(my_dims[d], (*coords)[d], their_dims[d], a);
     };
     const Overlaps reference = of(Algorithm::classical);
     for (const Algorithm a : {Algorithm::aspen, Algorithm::falls}) {

@@ -11,15 +11,7 @@ namespace {
 
 /// Returns whether the two layouts have the same plans.
 bool are_alike(const Layout& a, const Layout& b) {
-  return a.dims == b.dims && a.mesh == b.mesh && a.rank_order == b.rank_order &&
-         a.storage_order == b.storage_order && a.members == b.members && a.skew == b.skew;
-}
-
-/// Returns the layout without the parts that do not affect plans.
-Layout seen_by_a_plan(Layout layout) {
-  layout.ghost.clear();
-  layout.leading = 0;
-  return layout;
+  return a.kind() == b.kind() && a.ranks() == b.ranks() && a.storage().order == b.storage().order;
 }
 
 }  // namespace
@@ -34,7 +26,7 @@ std::shared_ptr<const Plan> PlanCache::get(const Layout& mine, const Layout& the
     known->second.last_use = ++uses_;
     return known->second.plan;
   }
-  Entry entry{seen_by_a_plan(mine), seen_by_a_plan(theirs), nullptr, 0, 0};
+  Entry entry{mine.dense(), theirs.dense(), nullptr, 0, 0};
   entry.plan = std::make_shared<const Plan>(
       options.validate ? make_validated_plan(mine, theirs, me, options.role, hosts_)
                        : make_plan(mine, theirs, me, options.role, options.algorithm, hosts_));

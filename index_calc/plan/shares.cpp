@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "index_calc/layout/mixed.hpp"
+#include "index_calc/basics/mixed.hpp"
 
 namespace tremula::index_calc {
 namespace {

@@ -19,13 +19,13 @@ namespace {
 /// The blocks of one side, with their owners and their places in the owners' buffers.
 class BlockSide {
 public:
-  explicit BlockSide(const Layout& layout) : layout_(layout) {
-    if (layout.skew) {
-      skewed_.emplace(owned_blocks(layout));
-      for (std::size_t d = 0; d < layout.dims.size(); ++d) cuts_.push_back(skewed_->cuts(d));
+  explicit BlockSide(const Layout& layout) : grid_(layout.grid()), order_(layout.storage().order) {
+    if (const Skewed* const skewed = layout.skewed()) {
+      skewed_.emplace(owned_blocks(*skewed));
+      for (std::size_t d = 0; d < dimensions(layout); ++d) cuts_.push_back(skewed_->cuts(d));
       return;
     }
-    for (const Distribution& distribution : layout.dims) {
+    for (const Distribution& distribution : grid_->dims) {
       const auto* const dealt = std::get_if<BlockCyclic>(&distribution);
       const bool is_whole = grid(distribution) == 1;
       const Index all = extent(distribution);
@@ -81,7 +81,7 @@ public:
     BoxPlace place;
     Index step = 1;
     for (std::size_t k = 0; k < cuts_.size(); ++k) {
-      const std::size_t d = kth_fastest(layout_.storage_order, cuts_.size(), k);
+      const std::size_t d = kth_fastest(order_, cuts_.size(), k);
       place.stride[d] = step;
       step *= skewed_ ? cuts_[d].size(block[d])
                       : dealt_[d].extents[static_cast<std::size_t>(coords[d].value)];
@@ -104,17 +104,17 @@ private:
   bool is_whole(std::size_t d) const { return dealt_[d].extents.size() == 1; }
 
   GridCoord owner_along(std::size_t d, Index block) const {
-    return is_whole(d) ? GridCoord{0} : owner(layout_.dims[d], {cuts_[d].begin(block)});
+    return is_whole(d) ? GridCoord{0} : owner(grid_->dims[d], {cuts_[d].begin(block)});
   }
   Index local_along(std::size_t d, Index block) const {
     if (is_whole(d)) return 0;
     const auto& locals = dealt_[d].locals;
-    return locals.empty() ? to_local(layout_.dims[d], {cuts_[d].begin(block)}).value
+    return locals.empty() ? to_local(grid_->dims[d], {cuts_[d].begin(block)}).value
                           : locals[static_cast<std::size_t>(block)];
   }
   std::vector<Index> blocks_along(std::size_t d, GridCoord c) const {
     std::vector<Index> blocks;
-    const auto* const dealt = std::get_if<BlockCyclic>(&layout_.dims[d]);
+    const auto* const dealt = std::get_if<BlockCyclic>(&grid_->dims[d]);
     if (dealt == nullptr || is_whole(d)) {
       cuts_[d].for_each_between(0, cuts_[d].extent(), [&](Index b) {
         if (owner_along(d, b) == c) blocks.push_back(b);
@@ -127,7 +127,8 @@ private:
     return blocks;
   }
 
-  const Layout& layout_;
+  const Grid* grid_;  ///< null if skewed
+  Order order_;
   std::vector<BlockCuts> cuts_;
   std::optional<OwnedBlocks> skewed_;
   std::vector<Dealt> dealt_;  ///< shape: [dimension]; empty if skewed
@@ -167,14 +168,15 @@ Index owner_count(const OwnerExpression& owner, Index ranks, const BlockSide& si
 /// ranks.
 Index owning_ranks(const Layout& layout, const BlockSide& side) {
   Index ranks = 1;
-  if (layout.skew) {
-    for (std::size_t axis = 0; axis < layout.mesh.extents.size(); ++axis)
-      if (const auto& owner = layout.skew->owners[axis])
-        ranks *= owner_count(*owner, layout.mesh.extents[axis], side);
+  if (const Skewed* const skewed = layout.skewed()) {
+    for (const MeshAxis& axis : skewed->axes)
+      if (const OwnerExpression* const owner = axis.owner())
+        ranks *= owner_count(*owner, axis.ranks, side);
     return ranks;
   }
-  for (std::size_t d = 0; d < layout.dims.size(); ++d)
-    ranks *= std::clamp<Index>(side.cuts(d).count(), 1, grid(layout.dims[d]));
+  const auto& dims = layout.grid()->dims;
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    ranks *= std::clamp<Index>(side.cuts(d).count(), 1, grid(dims[d]));
   return ranks;
 }
 
@@ -185,14 +187,16 @@ Index owning_ranks(const Layout& layout, const BlockSide& side) {
 void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
                  const BlockSide& there) {
   constexpr Index most_boxes = Index{1} << 21, most_rows = Index{1} << 24;
-  const std::size_t last = mine.dims.size() - 1;
+  const std::size_t last = dimensions(mine) - 1;
   Index boxes = 1;
   for (std::size_t d = 0; d <= last; ++d)
     boxes = saturating_product(boxes, here.cuts(d).count() + there.cuts(d).count());
   boxes /= std::min(owning_ranks(mine, here), owning_ranks(theirs, there));
   // The number of ranks that have blocks of a row is at most the number of blocks in the row.
   const auto rows_of = [&](const Layout& layout, const BlockSide& side) {
-    Index rows = layout.skew ? std::min<Index>(rank_count(layout), side.cuts(last).count()) : 0;
+    Index rows = 0;
+    if (layout.skewed() != nullptr)
+      rows = std::min<Index>(rank_count(layout), side.cuts(last).count());
     for (std::size_t d = 0; d < last; ++d) rows = saturating_product(rows, side.cuts(d).count());
     return rows;
   };
@@ -213,13 +217,12 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
 
 std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
                                          const GridCoords& me, const Layout& source) {
-  if (std::ranges::any_of(mine.dims, [](const Distribution& d) { return extent(d) == 0; }))
-    return {};
+  if (is_empty(mine)) return {};
   BlockSide here(mine), there(theirs);
   check_boxes(mine, theirs, here, there);
   const GridAxes my_grid(mine), their_grid(theirs);
   const Index my_number = my_grid.position_of(me);
-  const std::size_t dimensions = mine.dims.size();
+  const std::size_t dimensions = index_calc::dimensions(mine);
   std::map<Index, SharedBoxes> shared;  // by the position of the cell
   std::array<std::vector<Index>, max_dimensions> pieces;
   here.for_each_block(me, [&](const BlockNumbers& block) {
@@ -249,7 +252,7 @@ std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& their
         box.mine.first += (begin - my_begin) * box.mine.stride[e];
         box.theirs.first += (begin - their_begin) * box.theirs.stride[e];
       }
-      shared.try_emplace(number, cell, dimensions, source.storage_order).first->second.add(box);
+      shared.try_emplace(number, cell, dimensions, source.storage().order).first->second.add(box);
     };
     walk(walk, 0);
   });
@@ -262,16 +265,16 @@ std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& their
 }
 
 void expect_dense(const Layout& mine, const Layout& theirs) {
-  if (!has_skew(mine, theirs) || mine.listing || theirs.listing) return;
+  if (!is_skewed_pair(mine, theirs) || is_empty(mine)) return;
   for (const Layout* const layout : {&mine, &theirs}) {
-    const auto& dims = layout->dims;
-    if (std::ranges::any_of(dims, [](const Distribution& d) { return extent(d) == 0; })) return;
-    bool has_gaps = std::ranges::any_of(layout->ghost, [](Index width) { return width > 0; });
-    const Distribution& fastest =
-        dims[kth_fastest(layout->storage_order, dims.size(), std::size_t{0})];
-    for (Index c = 0; c < grid(fastest) && layout->leading > 0 && !has_gaps; ++c) {
+    const Grid* const grid = layout->grid();
+    if (grid == nullptr) continue;  // a skewed layout has no gaps
+    const auto& [order, ghost, leading] = layout->storage();
+    bool has_gaps = std::ranges::any_of(ghost, [](Index width) { return width > 0; });
+    const Distribution& fastest = grid->dims[kth_fastest(order, grid->dims.size(), std::size_t{0})];
+    for (Index c = 0; c < index_calc::grid(fastest) && leading > 0 && !has_gaps; ++c) {
       const Index own = local_extent(fastest, {c});
-      has_gaps = own > 0 && own != layout->leading;
+      has_gaps = own > 0 && own != leading;
     }
     if (!has_gaps) continue;
     throw core::Error(

@@ -109,8 +109,10 @@ private:
 std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
                                          const GridCoords& me, const Layout& source);
 
-inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
-  return mine.skew || theirs.skew;
+/// Returns whether a plan is made by skewed_overlaps: a side is skewed, and neither is listed.
+inline bool is_skewed_pair(const Layout& mine, const Layout& theirs) noexcept {
+  return (mine.skewed() != nullptr || theirs.skewed() != nullptr) && mine.listed() == nullptr &&
+         theirs.listed() == nullptr;
 }
 
 /// Checks that the ranks of both sides have local parts without ghost cells or gaps, if a side is

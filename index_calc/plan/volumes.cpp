@@ -18,11 +18,6 @@ namespace {
 
 constexpr Index most_pairs = Index{1} << 24;
 
-Layout without_members(Layout layout) {
-  layout.members.clear();
-  return layout;
-}
-
 [[noreturn]] void refuse_more_pairs(const Distribution& mine, const Distribution& theirs,
                                     std::size_t dimension) {
   throw core::Error(
@@ -143,21 +138,21 @@ Volumes::Factor Volumes::factor_of_blocks(const Distribution& mine, const Distri
 }
 
 Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role, const Hosts& hosts)
-    : mine_(without_members(mine)), theirs_(without_members(theirs)), role_(role) {
+    : mine_(mine.with_members({})), theirs_(theirs.with_members({})), role_(role) {
   validate_pair(mine, theirs);
-  for (const Layout* const layout : {&mine, &theirs})
-    expect_computed(*layout, "volumes between ranks");
+  constexpr std::string_view what = "volumes between ranks";
+  const auto &my_dims = expect_grid(mine, what).dims, &their_dims = expect_grid(theirs, what).dims;
   const bool are_places_known =
       hosts.is_one_job || (!hosts.of_mine.empty() && !hosts.of_theirs.empty());
   if (are_places_known && (mine_.copies() > 1 || theirs_.copies() > 1))
     dealing_.emplace(ProcessGrid(mine), ProcessGrid(theirs), ranks_of(mine), hosts);
-  for (std::size_t d = 0; d < mine.dims.size(); ++d) {
-    const Distribution &from = mine.dims[d], &to = theirs.dims[d];
+  for (std::size_t d = 0; d < my_dims.size(); ++d) {
+    const Distribution &from = my_dims[d], &to = their_dims[d];
     const bool has_intervals =
         std::holds_alternative<Splits>(from) || std::holds_alternative<Splits>(to);
     factors_.push_back(has_intervals ? factor_of_intervals(from, to, d)
                                      : factor_of_blocks(from, to, d));
-    slowest_.push_back(kth_fastest(theirs.rank_order, mine.dims.size(), mine.dims.size() - 1 - d));
+    slowest_.push_back(kth_fastest(theirs.ranks().order, my_dims.size(), my_dims.size() - 1 - d));
   }
 }
 

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "index_calc/basics/mixed.hpp"
 #include "index_calc/layout/blocks.hpp"
-#include "index_calc/layout/mixed.hpp"
 #include "index_calc/layout/process_grid.hpp"
 #include "index_calc/pack/pack_walk.hpp"
 
@@ -35,19 +35,19 @@ std::uint64_t hash_of(std::uint64_t number, const std::byte* at) {
 ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
                          std::size_t element_bytes)
     : part_(part), element_bytes_(element_bytes) {
-  expect_computed(layout, "hash");
+  const Grid& grid = expect_grid(layout, "hash");
   const auto coords = coords_of(layout, me);
   if (!coords || part.elements == 0) return;
   std::uint64_t weight = step;
-  for (std::size_t d = layout.dims.size(); d-- > 0;) {
+  for (std::size_t d = grid.dims.size(); d-- > 0;) {
     auto& number = number_[d];
     number.resize(static_cast<std::size_t>(part.extent[d]));
-    for_each_block(layout.dims[d], (*coords)[d], [&](const Block& block) {
+    for_each_block(grid.dims[d], (*coords)[d], [&](const Block& block) {
       for (Index i = block.begin; i < block.end; ++i)
         number[static_cast<std::size_t>(block.local + i - block.begin)] =
             weight * static_cast<std::uint64_t>(i);
     });
-    weight *= static_cast<std::uint64_t>(extent(layout.dims[d]));
+    weight *= static_cast<std::uint64_t>(extent(grid.dims[d]));
   }
 }
 

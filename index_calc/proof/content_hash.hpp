@@ -16,7 +16,7 @@ class ContentHash {
 public:
   /// @param layout  layout of the whole array; its storage order and its ghost cells do not matter
   /// @param part    where the rank stores its elements
-  /// @throws core::Error as expect_computed does: skewed layouts are hashed by their lists
+  /// @throws core::Error as expect_grid does: skewed layouts are hashed by their lists
   /// (IndexList::of_layout)
   /// Cost: time and memory are proportional to the owned elements along each dimension, not to
   /// their product.

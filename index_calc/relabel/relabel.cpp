@@ -207,8 +207,7 @@ Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& ta
 
 Layout relabeled(const Layout& layout, std::span<const Rank> process) {
   const std::vector<Rank> labels = ranks_of(layout);
-  Layout result = layout;
-  result.members.clear();
+  std::vector<RankRange> members;
   bool is_same = true;
   for (const Rank label : labels) {
     core::expects(at(label) < process.size(), [&] {
@@ -217,17 +216,15 @@ Layout relabeled(const Layout& layout, std::span<const Rank> process) {
     });
     const Rank taken_by = process[at(label)];
     is_same = is_same && taken_by == label;
-    if (!result.members.empty() &&
-        result.members.back().first + result.members.back().count == taken_by)
-      ++result.members.back().count;
+    if (!members.empty() && members.back().first + members.back().count == taken_by)
+      ++members.back().count;
     else
-      result.members.push_back({taken_by, 1});
+      members.push_back({taken_by, 1});
   }
   if (is_same) return layout;
-  const bool is_in_order = result.members.size() == 1 && result.members[0].first == 0;
-  if (is_in_order && labels.size() == process.size()) result.members.clear();  // none is idle
-  validate(result);
-  return result;
+  const bool is_in_order = members.size() == 1 && members[0].first == 0;
+  if (is_in_order && labels.size() == process.size()) members.clear();  // none is idle
+  return layout.with_members(std::move(members));
 }
 
 Index remote_bytes(std::span<const Transfer> arrays, const Places& places) {

@@ -27,6 +27,15 @@ public:
   }
 
   Index extent() const noexcept { return extent_; }
+  bool is_equal() const noexcept { return kind_ == Kind::equal; }
+  /// Returns the `block` of cyclic() or the `count` of equal(); 0 for given bounds.
+  Index size_or_count() const noexcept { return number_; }
+  /// Returns the `cut` of cyclic(), else 0.
+  Index cut() const noexcept { return cut_; }
+  friend bool operator==(const BlockCuts& a, const BlockCuts& b) noexcept {
+    return a.kind_ == b.kind_ && a.extent_ == b.extent_ && a.number_ == b.number_ &&
+           a.cut_ == b.cut_ && std::ranges::equal(a.bounds_, b.bounds_);
+  }
   /// Returns the number of blocks; for an equal cut, the number of blocks that may have elements.
   /// O(1)
   Index count() const noexcept {

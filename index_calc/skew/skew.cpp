@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/skew/skew.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 
-#include "core/error.hpp"
+#include "index_calc/basics/check.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -73,11 +71,6 @@ private:
   std::size_t at_ = 0;
 };
 
-template <class... Values>
-void expect(bool ok, fmt::format_string<const Values&...> text, const Values&... values) {
-  if (!ok) throw core::Error(core::Errc::invalid_argument, fmt::format(text, values...));
-}
-
 bool is_in_range(Index number, Index least) {
   return number >= least && number <= max_owner_number;
 }
@@ -102,38 +95,20 @@ OwnerExpression parse_owner(std::string_view text,
   return OwnerText(text, fail).owner();
 }
 
-void validate(const Skew& skew, std::size_t dimensions, std::size_t axes) {
-  expect(skew.equal.size() == dimensions,
-         "equal: expected a number of blocks for each of the {} dimensions, found {}", dimensions,
-         skew.equal.size());
-  for (const Index blocks : skew.equal)
-    expect(is_in_range(blocks, 0), "equal: expected 1 to {} blocks, or 0 for none, found {}",
-           max_owner_number, blocks);
-  expect(skew.owners.size() == axes,
-         "owner: expected one or none for each of the {} mesh axes, found {}", axes,
-         skew.owners.size());
-  std::size_t count = 0;
-  for (std::size_t a = 0; a < axes; ++a) {
-    if (!skew.owners[a]) continue;
-    ++count;
-    const OwnerExpression& owner = *skew.owners[a];
-    expect(owner.terms.size() <= max_owner_terms,
-           "owner of axis {}: expected at most {} terms, found {}", a, max_owner_terms,
-           owner.terms.size());
-    expect(is_in_range(std::abs(owner.constant), 0),
-           "owner of axis {}: expected a constant from -{} to {}, found {}", a, max_owner_number,
-           max_owner_number, owner.constant);
-    for (const OwnerTerm& t : owner.terms) {
-      expect(t.dimension < dimensions,
-             "owner of axis {}: expected block numbers of dimensions 0 to {}, found b{}", a,
-             dimensions - 1, t.dimension);
-      expect(is_in_range(t.divisor, 1) && is_in_range(std::abs(t.factor), 1),
-             "owner of axis {}: expected divisors and factors from 1 to {}, found {} and {}", a,
-             max_owner_number, t.divisor, t.factor);
-    }
+void validate(const OwnerExpression& owner, std::size_t dimensions, std::size_t axis) {
+  check(owner.terms.size() <= max_owner_terms, "owner{}: expected at most {} terms, found {}", axis,
+        max_owner_terms, owner.terms.size());
+  check(is_in_range(std::abs(owner.constant), 0),
+        "owner{}: expected a constant from -{} to {}, found {}", axis, max_owner_number,
+        max_owner_number, owner.constant);
+  for (const OwnerTerm& t : owner.terms) {
+    check(t.dimension < dimensions,
+          "owner{}: expected block numbers of dimensions 0 to {}, found b{}", axis, dimensions - 1,
+          t.dimension);
+    check(is_in_range(t.divisor, 1) && is_in_range(std::abs(t.factor), 1),
+          "owner{}: expected divisors and factors from 1 to {}, found {} and {}", axis,
+          max_owner_number, t.divisor, t.factor);
   }
-  expect(count >= 1 && count <= max_owner_axes,
-         "owner: expected owners for 1 to {} axes of the mesh, found {}", max_owner_axes, count);
 }
 
 }  // namespace tremula::index_calc

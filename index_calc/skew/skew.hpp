@@ -9,7 +9,6 @@
 // at every `divisor`-th block. An outer product of block-cyclic dimensions is the case of one
 // dimension per axis; a sum over several dimensions skews the blocks.
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,17 +34,6 @@ struct OwnerExpression {
   friend bool operator==(const OwnerExpression&, const OwnerExpression&) = default;
 };
 
-/// The additional part of a layout whose owners are expressions. It takes a few bytes, however many
-/// blocks and ranks there are.
-struct Skew {
-  /// How many equal blocks each dimension is cut into: of k blocks of n elements, block i begins at
-  /// n * i div k; 0 if the dimension is cut as its distribution specifies. Shape: [dimension]
-  std::vector<Index> equal{};
-  /// Owner of each axis; nullopt if the axis has copies or partial sums. Shape: [axis of the mesh]
-  std::vector<std::optional<OwnerExpression>> owners{};
-  friend bool operator==(const Skew&, const Skew&) = default;
-};
-
 inline constexpr std::size_t max_owner_axes = 8, max_owner_terms = 16;
 /// Largest absolute value of factors, constants and divisors.
 inline constexpr Index max_owner_number = (Index{1} << 31) - 1;
@@ -59,8 +47,9 @@ std::string to_string(const OwnerExpression& owner);
 OwnerExpression parse_owner(std::string_view text,
                             const std::function<void(std::size_t, std::string_view)>& fail);
 
-/// Checks that at least one axis has an owner, and that all numbers are in their ranges.
+/// Checks the numbers and the dimensions of an owner.
+/// @param axis  for the error text
 /// @throws core::Error invalid_argument naming the broken condition
-void validate(const Skew& skew, std::size_t dimensions, std::size_t axes);
+void validate(const OwnerExpression& owner, std::size_t dimensions, std::size_t axis);
 
 }  // namespace tremula::index_calc

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
+#include "index_calc/basics/check.hpp"
 #include "index_calc/layout/blocks.hpp"
-#include "index_calc/layout/check.hpp"
 #include "index_calc/layout/process_grid.hpp"
 #include "index_calc/lists/index_list.hpp"
 
@@ -18,14 +19,14 @@ namespace {
 using Axes = std::span<const std::size_t>;
 
 void check_selection(const Layout& layout, const Selection& selection) {
-  const std::size_t dimensions = layout.dims.size();
+  const std::size_t dimensions = index_calc::dimensions(layout);
   check(selection.origin.size() == dimensions && selection.extents.size() == dimensions,
         "selection: expected an origin and an extent for each of the {} dimensions, "
         "found {} and {}",
         dimensions, selection.origin.size(), selection.extents.size());
   for (std::size_t d = 0; d < dimensions; ++d) {
     const Index origin = selection.origin[d], extent = selection.extents[d];
-    const Index whole = index_calc::extent(layout.dims[d]);
+    const Index whole = index_calc::extent(layout, d);
     check(origin >= 0 && origin <= whole && extent >= 0 && extent <= whole - origin,
           "selection, dimension {}: expected elements of the array's {}, found {} elements "
           "beginning with {}",
@@ -97,37 +98,34 @@ std::optional<Order> same_order(Order order, Axes axes, Counts&& counts) {
 /// list that `change` makes of this rank's list, if that is known.
 template <class Change>
 Layout listed_view(const Layout& layout, std::span<const Index> shape, const Change& change) {
-  const auto& list = layout.listing->mine;
+  const auto& list = layout.listed()->mine;
   return listed_layout(shape, layout, list ? std::optional(change(*list)) : std::nullopt);
 }
 
 }  // namespace
 
 Layout selected(const Layout& layout, const Selection& selection) {
-  if (layout.listing) {
+  if (layout.listed() != nullptr) {
     check_selection(layout, selection);
     return listed_view(layout, selection.extents, [&](const IndexList& list) {
       return list.selected(shape(layout), selection.origin, selection.extents);
     });
   }
-  expect_computed(layout, "selection");
+  Grid grid = expect_grid(layout, "selection");
   check_selection(layout, selection);
-  Layout result = layout;
-  for (std::size_t d = 0; d < layout.dims.size(); ++d)
-    result.dims[d] = part_of(layout.dims[d], selection.origin[d], selection.extents[d]);
-  result.ghost.clear();
-  result.leading = 0;
-  return result;
+  for (std::size_t d = 0; d < grid.dims.size(); ++d)
+    grid.dims[d] = part_of(grid.dims[d], selection.origin[d], selection.extents[d]);
+  return Layout(std::move(grid), layout.ranks(), {.order = layout.storage().order});
 }
 
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank) {
-  if (layout.listing) return local_part(selected(layout, selection), rank);
-  expect_computed(layout, "selection");
+  if (layout.listed() != nullptr) return local_part(selected(layout, selection), rank);
   return selected_part(local_part(layout, rank), layout, selection, rank);
 }
 
 LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& selection,
                         Rank rank) {
+  const Grid& grid = expect_grid(layout, "selection");
   check_selection(layout, selection);
   const auto coords = coords_of(layout, rank);
   if (!coords) return part;
@@ -136,7 +134,7 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
   for (std::size_t d = 0; d < part.dimensions; ++d) {
     const Index origin = selection.origin[d];
     const auto count = [&](Index from, Index extent) {
-      return local_extent(part_of(layout.dims[d], from, extent), (*coords)[d]);
+      return local_extent(part_of(grid.dims[d], from, extent), (*coords)[d]);
     };
     part.extent[d] = count(origin, selection.extents[d]);
     part.elements = saturating_product(part.elements, part.extent[d]);  // an extent may be 0
@@ -147,36 +145,35 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
 }
 
 Layout permuted(const Layout& layout, Axes axes) {
-  if (layout.listing) {
-    check_axes(axes, layout.dims.size());
+  if (layout.listed() != nullptr) {
+    check_axes(axes, dimensions(layout));
     const std::vector<Index> before = shape(layout);
     std::vector<Index> after;
     for (const std::size_t axis : axes) after.push_back(before[axis]);
     return listed_view(layout, after,
                        [&](const IndexList& list) { return list.permuted(before, axes); });
   }
-  expect_computed(layout, "axes");
-  check_axes(axes, layout.dims.size());
-  Layout result = layout;
-  result.ghost.clear();
-  result.leading = 0;
-  for (std::size_t d = 0; d < axes.size(); ++d) result.dims[d] = layout.dims[axes[d]];
-  if (const auto order = same_order(layout.storage_order, axes, [](std::size_t) { return true; })) {
-    result.storage_order = *order;
-    result.leading = layout.leading;
+  const Grid& grid = expect_grid(layout, "axes");
+  check_axes(axes, grid.dims.size());
+  const Storage& before = layout.storage();
+  Storage storage{.order = before.order};
+  if (const auto order = same_order(before.order, axes, [](std::size_t) { return true; })) {
+    storage = {.order = *order, .ghost = {}, .leading = before.leading};
     for (const std::size_t axis : axes)
-      if (!layout.ghost.empty()) result.ghost.push_back(layout.ghost[axis]);
+      if (!before.ghost.empty()) storage.ghost.push_back(before.ghost[axis]);
   }
-  const auto is_dealt = [&](std::size_t d) { return grid(layout.dims[d]) > 1; };
-  const auto order = same_order(layout.rank_order, axes, is_dealt);
-  if (order && layout.mesh.extents.empty()) {
-    result.rank_order = *order;
-    return result;
-  }
-  const Mesh mesh = mesh_of(layout);
-  result.mesh = mesh;
-  for (std::size_t d = 0; d < axes.size(); ++d) result.mesh.axes[d] = mesh.axes[axes[d]];
-  return result;
+  std::vector<Distribution> dims;
+  for (const std::size_t axis : axes) dims.push_back(grid.dims[axis]);
+  const auto is_dealt = [&](std::size_t d) { return index_calc::grid(grid.dims[d]) > 1; };
+  const auto order = same_order(layout.ranks().order, axes, is_dealt);
+  if (order && grid.is_plain())
+    return Layout(Grid(std::move(dims)), {*order, layout.ranks().members}, std::move(storage));
+  const std::vector<std::size_t> moved_to = inverse(axes, axes.size());
+  std::vector<MeshAxis> grid_axes = grid.axes;
+  for (MeshAxis& axis : grid_axes)
+    if (const Along* const along = axis.along())
+      axis.use = Along{.dimension = moved_to[along->dimension], .level = along->level};
+  return Layout(Grid(std::move(dims), std::move(grid_axes)), layout.ranks(), std::move(storage));
 }
 
 LocalPart permuted(const LocalPart& part, Axes axes) {
@@ -199,58 +196,61 @@ std::vector<std::size_t> inverse(Axes axes, std::size_t dimensions) {
 
 Rank layer_count(const Layout& layout) noexcept {
   Index layers = 1;
-  for (const std::size_t axis : layout.mesh.sums) layers *= layout.mesh.extents[axis];
+  for (const MeshAxis& axis : axes_of(layout)) layers *= axis.has_sums() ? axis.ranks : 1;
   return static_cast<Rank>(layers);
 }
 
-Layout layer(const Layout& layout, Rank number) {
-  const Mesh& mesh = layout.mesh;
-  if (mesh.sums.empty()) return layout;
-  const std::size_t axes = mesh.extents.size();
-  const auto is_sum = [&](std::size_t axis) { return std::ranges::binary_search(mesh.sums, axis); };
-  std::vector<Index> place_of(axes), step_of(axes);
+namespace {
+
+/// Returns the members of one layer, in the order of their cells.
+std::vector<RankRange> members_of_layer(const Layout& layout, Rank number) {
+  const auto axes = axes_of(layout);
+  std::vector<Index> place_of(axes.size()), step_of(axes.size());
   Index step = 1, left = number;
-  for (std::size_t k = 0; k < axes; ++k) {
-    const std::size_t axis = kth_fastest(layout.rank_order, axes, k);
-    step_of[axis] = step;
-    step *= mesh.extents[axis];
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    const std::size_t a = kth_fastest(layout.ranks().order, axes.size(), k);
+    step_of[a] = step;
+    step *= axes[a].ranks;
   }
-  for (auto axis = mesh.sums.rbegin(); axis != mesh.sums.rend(); ++axis) {
-    place_of[*axis] = left % mesh.extents[*axis];
-    left /= mesh.extents[*axis];
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    if (!axes[a].has_sums()) continue;
+    place_of[a] = left % axes[a].ranks;
+    left /= axes[a].ranks;
   }
-  Layout result = layout;
-  result.members.clear();
+  std::vector<RankRange> members;
   const std::vector<Rank> ranks = ranks_of(layout);
   for (Index cell = 0; cell < Index{rank_count(layout)} / layer_count(layout); ++cell) {
     Index rest = cell, position = 0;
-    for (std::size_t k = 0; k < axes; ++k) {
-      const std::size_t axis = kth_fastest(layout.rank_order, axes, k);
-      Index place = place_of[axis];
-      if (!is_sum(axis)) place = rest % mesh.extents[axis], rest /= mesh.extents[axis];
-      position += place * step_of[axis];
+    for (std::size_t k = 0; k < axes.size(); ++k) {
+      const std::size_t a = kth_fastest(layout.ranks().order, axes.size(), k);
+      Index place = place_of[a];
+      if (!axes[a].has_sums()) place = rest % axes[a].ranks, rest /= axes[a].ranks;
+      position += place * step_of[a];
     }
     const Rank rank = ranks[static_cast<std::size_t>(position)];
-    RankRange* const last = result.members.empty() ? nullptr : &result.members.back();
+    RankRange* const last = members.empty() ? nullptr : &members.back();
     if (last != nullptr && last->first + last->count == rank)
       ++last->count;
     else
-      result.members.push_back({rank, 1});
+      members.push_back({rank, 1});
   }
-  result.mesh = {};
-  if (mesh.sums.size() == axes) return result;
-  std::vector<std::size_t> number_of(axes);
-  if (result.skew) result.skew->owners.clear();
-  for (std::size_t axis = 0; axis < axes; ++axis) {
-    if (is_sum(axis)) continue;
-    number_of[axis] = result.mesh.extents.size();
-    result.mesh.extents.push_back(mesh.extents[axis]);
-    if (result.skew) result.skew->owners.push_back(layout.skew->owners[axis]);
+  return members;
+}
+
+}  // namespace
+
+Layout layer(const Layout& layout, Rank number) {
+  if (!has_sums(layout)) return layout;
+  Ranks ranks{layout.ranks().order, members_of_layer(layout, number)};
+  if (const Skewed* const skewed = layout.skewed()) {
+    Skewed summand = *skewed;
+    std::erase_if(summand.axes, std::mem_fn(&MeshAxis::has_sums));
+    return Layout(std::move(summand), std::move(ranks), layout.storage());
   }
-  result.mesh.axes = mesh.axes;
-  for (auto& axes_of_dimension : result.mesh.axes)
-    for (std::size_t& axis : axes_of_dimension) axis = number_of[axis];
-  return result;
+  Grid summand = expect_grid(layout, "layer");
+  std::erase_if(summand.axes, std::mem_fn(&MeshAxis::has_sums));
+  if (summand.axes.empty()) summand = Grid(std::move(summand.dims));
+  return Layout(std::move(summand), std::move(ranks), layout.storage());
 }
 
 }  // namespace tremula::index_calc

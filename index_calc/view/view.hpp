@@ -22,7 +22,6 @@ struct Selection {
 /// only the storage order: the storage of a rank is given by selected_part or, if ranks list what
 /// they own, by the new list. O(dimensions + intervals + members), or the cost of
 /// IndexList::selected.
-/// @pre the layout is valid
 /// @throws core::Error invalid_argument if the selection is not inside the array, naming the
 /// dimension
 Layout selected(const Layout& layout, const Selection& selection);
@@ -36,7 +35,7 @@ LocalPart selected_part(const Layout& layout, const Selection& selection, Rank r
 
 /// Returns where `rank` stores its part of the selection if it stores the whole array as `part` describes,
 /// not as local_part(layout, rank) does.
-/// @pre the owners are computed
+/// @throws core::Error unsupported if the layout is not a grid; invalid_argument as selected does
 /// @param part  everything that `rank` owns of the array
 LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& selection,
                         Rank rank);
@@ -47,7 +46,6 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
 /// reversed. A layout cannot express storage in any other order, so in that case ghost and leading are
 /// dropped, and the part of a rank is permuted(local_part(layout, rank), axes). If ranks list what
 /// they own, their buffers stay one-dimensional, and the new list gives the places of the elements.
-/// @pre the layout is valid
 /// @throws core::Error invalid_argument if `axes` does not contain each dimension exactly once
 Layout permuted(const Layout& layout, std::span<const std::size_t> axes);
 
@@ -59,7 +57,7 @@ LocalPart permuted(const LocalPart& part, std::span<const std::size_t> axes);
 /// @throws core::Error invalid_argument if `axes` does not contain each dimension exactly once
 std::vector<std::size_t> inverse(std::span<const std::size_t> axes, std::size_t dimensions);
 
-/// Returns how many layers hold partial sums: the product of the extents of the axes in Mesh::sums;
+/// Returns how many layers hold partial sums: the product of the extents of the axes of sums;
 /// 1 if there are none.
 Rank layer_count(const Layout& layout) noexcept;
 

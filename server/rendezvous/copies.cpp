@@ -67,11 +67,11 @@ void Rendezvous::check_may_serve(const Subscription& subscription, const Stream&
              fmt::format("all of field '{}' as {}", wanted.name, core::to_string(have->type)),
              wanted.origin.empty() ? core::to_string(wanted.type) : "a part of it");
     for (const proto::Field* const field : {&wanted, &*have})
-      if (field->layout.listing || field->layout.changing)
+      if (field->layout.listed() || field->layout.changing())
         refuse(Errc::unsupported,
                fmt::format("owners of field '{}' that are computed", field->name),
-               field->layout.listing ? "a layout whose ranks list what they own"
-                                     : "a layout whose extent changes with every step");
+               field->layout.listed() ? "a layout whose ranks list what they own"
+                                      : "a layout whose extent changes with every step");
   }
 }
 

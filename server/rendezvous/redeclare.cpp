@@ -38,7 +38,7 @@ void check_same_but_for_layouts(const std::string& what, std::span<const proto::
       refuse(fmt::format("the part of field '{}' at its previous origin", was.name),
              "a different one");
     if (shape(is.layout) != shape(was.layout) ||
-        is.layout.changing.has_value() != was.layout.changing.has_value())
+        changing_dimension(is.layout) != changing_dimension(was.layout))
       refuse(fmt::format("field '{}' with the shape of \"{}\"", was.name, to_string(was.layout)),
              fmt::format("\"{}\"", to_string(is.layout)));
   }

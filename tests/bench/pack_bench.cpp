@@ -49,7 +49,7 @@ public:
   Case(const std::string& mine, const std::string& theirs, std::size_t element_bytes)
       : element_bytes_(element_bytes) {
     const Layout layout = Layout::parse(mine), other = Layout::parse(theirs);
-    order_ = other.storage_order;
+    order_ = other.storage().order;
     plan_.emplace(make_plan(layout, other, 0));
     part_ = local_part(layout, 0);
     local_ = filled(part_.allocated, element_bytes);

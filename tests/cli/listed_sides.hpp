@@ -11,15 +11,15 @@ using Sides = std::pair<index_calc::testing::Side, index_calc::testing::Side>;
 
 inline std::optional<std::vector<index_calc::IndexList>> lists_of(
     const index_calc::testing::Side& side) {
-  if (!side.layout.front().listing) return std::nullopt;
+  if (!side.layout.front().listed()) return std::nullopt;
   std::vector<index_calc::IndexList> lists;
-  for (const auto& layout : side.layout) lists.push_back(*layout.listing->mine);
+  for (const auto& layout : side.layout) lists.push_back(*layout.listed()->mine);
   return lists;
 }
 
 inline Sides random_sides(Random& random, const std::vector<Index>& shape) {
   Sides sides{random_side(random, shape, true), {}};
-  sides.second = random_side(random, shape, sides.first.layout.front().listing.has_value());
+  sides.second = random_side(random, shape, sides.first.layout.front().listed() != nullptr);
   return sides;
 }
 

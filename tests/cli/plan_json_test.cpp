@@ -52,25 +52,17 @@ Json parsed(const std::string& text) {
 
 /// Returns the grid coordinates of every rank that takes part, computed from the definition.
 std::map<Rank, Indices> grid_of(const Layout& layout) {
-  const auto& mesh = layout.mesh;
-  Indices cells = mesh.extents;
-  if (cells.empty())
-    for (const auto& d : layout.dims) cells.push_back(static_cast<Index>(deal(d).count.size()));
+  const auto& [dims, axes] = *layout.grid();
   std::vector<Rank> members;
-  for (const auto& m : layout.members)
+  for (const auto& m : layout.ranks().members)
     for (Rank k = 0; k < m.count; ++k) members.push_back(m.first + k);
+  std::vector<Indices> cells;
+  World::for_each_index(World::ranks_along(axes), layout.ranks().order,
+                        [&](const Indices& cell) { cells.push_back(cell); });
   std::map<Rank, Indices> grid;
-  std::size_t n = 0;
-  World::for_each_index(cells, layout.rank_order, [&](const Indices& cell) {
-    Indices& coords = grid[members.empty() ? static_cast<Rank>(n) : members[n]];
-    if (mesh.extents.empty()) coords = cell;
-    for (const auto& axes : mesh.axes) {
-      coords.push_back(0);
-      for (const std::size_t axis : axes)
-        coords.back() = coords.back() * mesh.extents[axis] + cell[axis];
-    }
-    ++n;
-  });
+  for (std::size_t n = 0; n < cells.size(); ++n)
+    grid[members.empty() ? static_cast<Rank>(n) : members[n]] =
+        World::coordinates_at(cells[n], axes, dims.size());
   return grid;
 }
 
@@ -120,8 +112,8 @@ void expect_as_dealt(const Redistribution& r) {
   const World mine(r.mine()), theirs(r.theirs());
   const auto my_grid = grid_of(r.mine()), their_grid = grid_of(r.theirs());
   std::vector<Dealt> my_dims, their_dims;
-  for (const auto& d : r.mine().dims) my_dims.push_back(deal(d));
-  for (const auto& d : r.theirs().dims) their_dims.push_back(deal(d));
+  for (const auto& d : r.mine().grid()->dims) my_dims.push_back(deal(d));
+  for (const auto& d : r.theirs().grid()->dims) their_dims.push_back(deal(d));
   std::vector<Rank> ranks;
   for (const auto& [rank, cell] : my_grid) ranks.push_back(rank);
 
@@ -154,7 +146,7 @@ void expect_as_dealt(const Redistribution& r) {
         EXPECT_TRUE(seen.insert(element).second) << "an element twice, peer " << peer;
         ++elements;
       });
-      const auto common = mine.common(theirs, me, peer, r.from.storage_order);
+      const auto common = mine.common(theirs, me, peer, r.from.storage().order);
       EXPECT_EQ(number(package, "elements"), elements);
       EXPECT_EQ(static_cast<Index>(common.size()), elements);
       EXPECT_EQ(number(package, "bytes"), elements * r.element_bytes);
@@ -221,7 +213,7 @@ TEST(PlanJson, NamesTheAlgorithm) {
 TEST(Flattened, TakesTheShorterOfSegmentsAndTurns) {
   const auto entries = [](const std::string& from, const std::string& to, Index peer) {
     const Layout mine = Layout::parse(from), theirs = Layout::parse(to);
-    const auto overlaps = index_calc::overlaps(mine.dims[0], {0}, theirs.dims[0]);
+    const auto overlaps = index_calc::overlaps(mine.grid()->dims[0], {0}, theirs.grid()->dims[0]);
     std::vector<Indices> result;
     for (const RepeatedSegment& s : flattened(overlaps[static_cast<std::size_t>(peer)]))
       result.push_back({s.begin, s.peer_begin, s.length, s.repeat, s.stride, s.peer_stride});

@@ -25,10 +25,8 @@ std::vector<Index> drawn_shape(Random& random) {
 /// Returns a layout that is dense in its buffers, as a redistribution with a skewed layout requires.
 Layout random_layout(Random& random, const std::vector<Index>& shape) {
   if (random.one_in(2)) return index_calc::testing::random_skewed(random, shape, 12);
-  Layout layout = random.layout(shape, 4, true);
-  layout.ghost = {};
-  layout.leading = 0;
-  return layout;
+  const Layout layout = random.layout(shape, 4, true);
+  return layout.dense();
 }
 
 Index number_at(const ShownPart& part, Index row, Index column) {

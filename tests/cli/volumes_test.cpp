@@ -63,11 +63,9 @@ TEST(Volumes, GiveEveryConsumerItsPart) {
   for (int i = 0; i < 100; ++i) {
     const std::vector<Index> shape{random.in(1, 12), random.in(1, 9)};
     const auto layout = [&] {
-      Layout one = random.one_in(2) ? index_calc::testing::random_skewed(random, shape, 8)
-                                    : random.layout(shape, 3, true);
-      one.ghost = {};
-      one.leading = 0;
-      return one;
+      const Layout one = random.one_in(2) ? index_calc::testing::random_skewed(random, shape, 8)
+                                          : random.layout(shape, 3, true);
+      return one.dense();
     };
     const Layout from = layout(), to = layout();
     SCOPED_TRACE(to_string(from) + " to " + to_string(to));

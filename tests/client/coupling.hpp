@@ -34,14 +34,14 @@ inline std::vector<Index> dealt(const index_calc::BlockCyclic& d, Index coord) {
 /// Returns the local part of `rank` in a 2-D layout. Each element is `value(global number)`.
 template <class Value>
 std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) {
-  const auto& rows = std::get<index_calc::BlockCyclic>(layout.dims[0]);
-  const auto& columns = std::get<index_calc::BlockCyclic>(layout.dims[1]);
-  const bool is_row = layout.rank_order == index_calc::Order::row;
+  const auto& rows = std::get<index_calc::BlockCyclic>(layout.grid()->dims[0]);
+  const auto& columns = std::get<index_calc::BlockCyclic>(layout.grid()->dims[1]);
+  const bool is_row = layout.ranks().order == index_calc::Order::row;
   const Index p = is_row ? rank / columns.grid : rank % rows.grid;
   const Index q = is_row ? rank % columns.grid : rank / rows.grid;
   const auto is = dealt(rows, p), js = dealt(columns, q);
   std::vector<std::int64_t> part;
-  if (layout.storage_order == index_calc::Order::row) {
+  if (layout.storage().order == index_calc::Order::row) {
     for (const Index i : is)
       for (const Index j : js) part.push_back(value(i * columns.extent + j));
   } else {

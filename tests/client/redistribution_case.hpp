@@ -179,7 +179,8 @@ private:
       result = random.layout(shape, group, copies_ == Copies::some);
       cells = rank_count(result);
     } while (cells > group);
-    result.members.clear();
+    index_calc::Ranks members{.order = result.ranks().order};
+    result = result.with(members);
     if (cells == group && random.one_in(2)) return result;
     std::vector<Rank> ranks(static_cast<std::size_t>(group));
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -187,8 +188,8 @@ private:
       std::swap(ranks[i - 1],
                 ranks[static_cast<std::size_t>(random.in(0, static_cast<Index>(i) - 1))]);
     for (Index i = 0; i < cells; ++i)
-      result.members.push_back({ranks[static_cast<std::size_t>(i)], 1});
-    return result;
+      members.members.push_back({ranks[static_cast<std::size_t>(i)], 1});
+    return result.with(members);
   }
 
   void add(Random& random) {

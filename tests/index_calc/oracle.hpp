@@ -68,6 +68,24 @@ inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
 /// A whole array in the memory of all ranks of a layout: every element carries its global number
 /// (row-major).
 struct World {
+  /// Returns the ranks along each axis.
+  static std::vector<Index> ranks_along(const std::vector<MeshAxis>& axes) {
+    std::vector<Index> ranks;
+    for (const MeshAxis& axis : axes) ranks.push_back(axis.ranks);
+    return ranks;
+  }
+  /// Returns the coordinates along the dimensions at a place on the axes.
+  static std::vector<Index> coordinates_at(const std::vector<Index>& place,
+                                           const std::vector<MeshAxis>& axes,
+                                           std::size_t dimensions) {
+    std::vector<Index> cell(dimensions, 0);
+    for (std::size_t level = 0; level < axes.size(); ++level)
+      for (std::size_t a = 0; a < axes.size(); ++a)
+        if (const Along* const along = axes[a].along(); along != nullptr && along->level == level)
+          cell[along->dimension] = cell[along->dimension] * axes[a].ranks + place[a];
+    return cell;
+  }
+
   std::vector<Index> shape;
   std::map<Index, Rank> owner;    ///< global number -> rank; the last rank with a copy
   std::map<Index, Index> offset;  ///< global number -> element offset in the buffer of its rank
@@ -75,27 +93,21 @@ struct World {
       buffers;  ///< buffers of the ranks that take part; -1 where there is no element
 
   explicit World(const Layout& layout) {
-    const std::size_t dimensions = layout.dims.size();
+    const auto& dims = layout.grid()->dims;
+    const auto& [order, ghost, leading] = layout.storage();
+    const std::size_t dimensions = dims.size();
     std::vector<Dealt> dealt;
-    std::vector<Index> places = layout.mesh.extents;  // along the axes of the process grid
-    for (const Distribution& d : layout.dims) {
+    for (const Distribution& d : dims) {
       dealt.push_back(deal(d));
       shape.push_back(static_cast<Index>(dealt.back().owner.size()));
-      if (layout.mesh.extents.empty())
-        places.push_back(static_cast<Index>(dealt.back().count.size()));
     }
     std::vector<Rank> ranks;
-    for (const RankRange& r : layout.members)
+    for (const RankRange& r : layout.ranks().members)
       for (Rank k = 0; k < r.count; ++k) ranks.push_back(r.first + k);
     Index number = 0;
-    for_each_index(places, layout.rank_order, [&](const std::vector<Index>& place_on) {
-      std::vector<Index> cell = place_on;  // coordinates along the dimensions
-      if (!layout.mesh.extents.empty()) {
-        cell.assign(dimensions, 0);
-        for (std::size_t d = 0; d < dimensions; ++d)
-          for (const std::size_t axis : layout.mesh.axes[d])
-            cell[d] = cell[d] * layout.mesh.extents[axis] + place_on[axis];
-      }
+    const std::vector<MeshAxis>& axes = layout.grid()->axes;
+    for_each_index(ranks_along(axes), layout.ranks().order, [&](const std::vector<Index>& place) {
+      const std::vector<Index> cell = coordinates_at(place, axes, dimensions);
       const Rank rank =
           ranks.empty() ? static_cast<Rank>(number) : ranks[static_cast<std::size_t>(number)];
       ++number;
@@ -105,19 +117,19 @@ struct World {
       for (std::size_t d = 0; d < dimensions; ++d) {
         const Index count = dealt[d].count[static_cast<std::size_t>(cell[d])];
         empty = empty || count == 0;
-        box.push_back(count + (layout.ghost.empty() ? 0 : 2 * layout.ghost[d]));
+        box.push_back(count + (ghost.empty() ? 0 : 2 * ghost[d]));
       }
-      const std::size_t fastest = layout.storage_order == Order::row ? dimensions - 1 : 0;
-      if (layout.leading != 0) box[fastest] = layout.leading;
+      const std::size_t fastest = order == Order::row ? dimensions - 1 : 0;
+      if (leading != 0) box[fastest] = leading;
       Index size = empty ? 0 : 1;
       for (const Index n : box) size *= n;
       buffers[rank].assign(static_cast<std::size_t>(size), -1);
-      const auto place = [&](const std::vector<Index>& at) {
+      const auto offset_of = [&](const std::vector<Index>& at) {
         Index result = 0;
         for (std::size_t k = 0; k < dimensions; ++k) {
-          const std::size_t d = layout.storage_order == Order::row ? k : dimensions - 1 - k;
+          const std::size_t d = order == Order::row ? k : dimensions - 1 - k;
           const Index local = dealt[d].local[static_cast<std::size_t>(at[d])];
-          result = result * box[d] + local + (layout.ghost.empty() ? 0 : layout.ghost[d]);
+          result = result * box[d] + local + (ghost.empty() ? 0 : ghost[d]);
         }
         return result;
       };
@@ -128,7 +140,7 @@ struct World {
           here = here && dealt[d].owner[static_cast<std::size_t>(at[d])] == cell[d];
         if (here) {
           owner[global] = rank;
-          offset[global] = place(at);
+          offset[global] = offset_of(at);
           buffers[rank][static_cast<std::size_t>(offset[global])] = global;
         }
         ++global;
@@ -171,13 +183,14 @@ struct World {
 /// Returns World::buffers for a large array of two dimensions whose ranks are in row-major order.
 /// Uses the local parts of index_calc.
 inline std::map<Rank, std::vector<Index>> large_numbers(const Layout& layout) {
-  const Dealt rows = deal(layout.dims[0]), columns = deal(layout.dims[1]);
+  const auto& dims = layout.grid()->dims;
+  const Dealt rows = deal(dims[0]), columns = deal(dims[1]);
   std::map<Rank, std::vector<Index>> numbers;
   std::map<Rank, LocalPart> parts;
   Index number = 0;
   for (std::size_t i = 0; i < rows.owner.size(); ++i)
     for (std::size_t k = 0; k < columns.owner.size(); ++k, ++number) {
-      const Rank rank = static_cast<Rank>(rows.owner[i] * grid(layout.dims[1]) + columns.owner[k]);
+      const Rank rank = static_cast<Rank>(rows.owner[i] * grid(dims[1]) + columns.owner[k]);
       if (!parts.contains(rank)) {
         parts[rank] = local_part(layout, rank);
         numbers[rank].assign(static_cast<std::size_t>(parts[rank].allocated), -1);

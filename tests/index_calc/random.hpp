@@ -48,51 +48,55 @@ public:
   /// leading dimension.
   /// @param may_copy  whether some axes of the process grid may leave all dimensions unsplit
   Layout layout(const std::vector<Index>& shape, Index max_grid, bool may_copy = false) {
-    Layout result;
-    if (one_in(4)) result.mesh = mesh(shape.size(), max_grid, may_copy);
+    std::vector<MeshAxis> axes;
+    if (one_in(4)) axes = mesh(shape.size(), max_grid, may_copy);
+    const bool has_mesh = !axes.empty();
+    std::vector<Index> coordinates(shape.size(), 1);  // of the mesh along each dimension
     Index cells = 1;
+    for (const MeshAxis& axis : axes) {
+      if (axis.along() != nullptr) coordinates[axis.along()->dimension] *= axis.ranks;
+      cells *= axis.ranks;
+    }
+    std::vector<Distribution> dims;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-      Index coordinates = 1;  // of the mesh along this dimension
-      if (!result.mesh.extents.empty())
-        for (const std::size_t axis : result.mesh.axes[d]) coordinates *= result.mesh.extents[axis];
-      result.dims.push_back(distribution(shape[d], max_grid));
-      if (!result.mesh.extents.empty()) set_grid(result.dims.back(), coordinates);
-      cells *= grid(result.dims.back());
+      dims.push_back(distribution(shape[d], max_grid));
+      if (has_mesh) set_grid(dims.back(), coordinates[d]);
+      if (!has_mesh) cells *= grid(dims.back());
     }
-    if (!result.mesh.extents.empty()) {
-      cells = 1;
-      for (const Index extent : result.mesh.extents) cells *= extent;
-    }
-    result.rank_order = one_in(2) ? Order::row : Order::column;
-    result.storage_order = one_in(2) ? Order::row : Order::column;
+    Ranks ranks{.order = order()};
+    Storage storage{.order = order()};
     if (one_in(3))
-      for (std::size_t d = 0; d < shape.size(); ++d) result.ghost.push_back(in(0, 2));
-    if (one_in(3))
-      result.leading = shape[kth_fastest(result.storage_order, shape.size(), 0)] + in(4, 7);
+      for (std::size_t d = 0; d < shape.size(); ++d) storage.ghost.push_back(in(0, 2));
+    if (one_in(3)) storage.leading = shape[kth_fastest(storage.order, shape.size(), 0)] + in(4, 7);
     if (one_in(3)) {
       const auto front = static_cast<Rank>(in(0, cells - 1)), first = static_cast<Rank>(in(0, 3));
       const auto back = static_cast<Rank>(cells) - front;
-      result.members = {{static_cast<Rank>(first + front + in(0, 2)), back}};
-      if (front > 0) result.members.push_back({first, front});
+      ranks.members = {{static_cast<Rank>(first + front + in(0, 2)), back}};
+      if (front > 0) ranks.members.push_back({first, front});
     }
-    return result;
+    return Layout(has_mesh ? Grid(std::move(dims), std::move(axes)) : Grid(std::move(dims)),
+                  std::move(ranks), std::move(storage));
   }
+  Order order() { return one_in(2) ? Order::row : Order::column; }
 
   /// Returns a mesh whose axes split the dimensions in random order, with at most max_grid coordinates
   /// along each dimension.
-  Mesh mesh(std::size_t dimensions, Index max_grid, bool may_copy) {
-    Mesh result;
-    result.axes.resize(dimensions);
+  std::vector<MeshAxis> mesh(std::size_t dimensions, Index max_grid, bool may_copy) {
+    std::vector<MeshAxis> result;
     std::vector<Index> coordinates(dimensions, 1);
+    std::vector<std::size_t> levels(dimensions);
     for (Index left = in(1, static_cast<Index>(dimensions) + 2); left > 0; --left) {
       const auto d = static_cast<std::size_t>(in(0, static_cast<Index>(dimensions) - 1));
-      const Index extent = in(1, std::max(Index{1}, max_grid / coordinates[d]));
-      result.extents.push_back(may_copy ? in(1, 3) : extent);
+      const Index ranks = in(1, std::max(Index{1}, max_grid / coordinates[d]));
+      result.push_back({.ranks = may_copy ? in(1, 3) : ranks});
       if (may_copy && one_in(3)) continue;
-      result.extents.back() = extent;
-      coordinates[d] *= extent;
-      auto& axes = result.axes[d];
-      axes.insert(axes.begin() + in(0, static_cast<Index>(axes.size())), result.extents.size() - 1);
+      coordinates[d] *= ranks;
+      const auto level = static_cast<std::size_t>(in(0, static_cast<Index>(levels[d]++)));
+      for (MeshAxis& axis : result)
+        if (auto* const along = std::get_if<Along>(&axis.use);
+            along != nullptr && along->dimension == d && along->level >= level)
+          ++along->level;
+      result.back() = {.ranks = ranks, .use = Along{.dimension = d, .level = level}};
     }
     return result;
   }

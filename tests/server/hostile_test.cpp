@@ -208,15 +208,12 @@ TEST_P(Hostile, StrangersHarmNoOtherConnection) {
   EXPECT_TRUE(long_member->answer().has_refused());
 
   // Layouts with 50,000 dimensions, and with a billion ranks.
-  for (const std::string& layout : {std::string("shape=1") +
-                                        [] {
-                                          std::string more;
-                                          for (int i = 0; i < 50'000; ++i) more += "x1";
-                                          return more;
-                                        }() +
-                                        " grid=1",
-                                    std::string("shape=8 grid=1000000000"),
-                                    std::string("shape=8 grid=1 members=0-999999999")}) {
+  std::string ones = "1";
+  for (int i = 1; i < 50'000; ++i) ones += "x1";
+  for (const std::string& layout :
+       {"shape=" + ones + " grid=1", "shape=" + ones + " grid=" + ones + " block=" + ones,
+        std::string("shape=8 grid=1000000000"),
+        std::string("shape=8 grid=1 members=0-999999999")}) {
     const auto greedy = peer();
     greedy->join("greedy" + std::to_string(layout.size()));
     greedy->send_text(

@@ -162,7 +162,7 @@ void draw_rank_bar(Picture& picture, const Rect& plot, const RankColours& colour
 std::string ranks_of_side_text(const Layout& layout, Side side) {
   const Rank ranks = rank_count(layout), copies = copy_count(layout);
   return fmt::format("{}: {} of {} rank{}{}", side == Side::producer ? "Producer" : "Consumer",
-                     layout.listing ? "elements" : "blocks", ranks, ranks == 1 ? "" : "s",
+                     layout.listed() ? "elements" : "blocks", ranks, ranks == 1 ? "" : "s",
                      copies == 1 ? "" : fmt::format(", which hold {} copies", copies));
 }
 
@@ -234,7 +234,7 @@ void draw_blocks(Picture& picture, const Frame& place, const BlockMap& map,
   write_titles(picture, place, ranks_of_side_text(layout, side), map.part_text());
   const Rect plot = map.plot(place);
   map.write_axes(picture, plot);
-  if (layout.listing) picture.fill({plot}, paper);  // some elements may be on no rank
+  if (layout.listed()) picture.fill({plot}, paper);  // some elements may be on no rank
   const std::vector<HeldTiles> held = held_tiles(redistribution, side, map.part);
   const RankColours colours(held);
   Numbers numbers;
@@ -250,7 +250,7 @@ void draw_blocks(Picture& picture, const Frame& place, const BlockMap& map,
     for (const Rect& r : of.square ? std::vector{map.box(plot, *of.square)} : boxes)
       numbers.add(r, of.ranks, of_ranks.front());
     fill_striped(picture, boxes, of_ranks);
-    if (!layout.listing) picture.outline(std::move(boxes), Colour::rgb(0xffffff, 0.7), 0.5);
+    if (!layout.listed()) picture.outline(std::move(boxes), Colour::rgb(0xffffff, 0.7), 0.5);
   }
   numbers.write(picture);
   if (!numbers.have_room() && !held.empty()) draw_rank_bar(picture, plot, colours);

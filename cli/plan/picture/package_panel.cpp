@@ -43,12 +43,12 @@ std::vector<Tile> tiles_of_rank(const Redistribution& redistribution, Side side,
 
 void fill_owned(Picture& picture, const std::vector<Rect>& boxes, const Colour& colour,
                 const index_calc::Layout& layout) {
-  picture.fill(boxes, tint(colour, layout.listing ? 0.4 : 0.16));
+  picture.fill(boxes, tint(colour, layout.listed() ? 0.4 : 0.16));
 }
 
 void outline_owned(Picture& picture, const std::vector<Rect>& boxes, const Colour& colour,
                    const index_calc::Layout& layout) {
-  if (layout.listing) return;
+  if (layout.listed()) return;
   double width = 1.6;
   for (const Rect& r : boxes) width = std::min({width, r.width / 8, r.height / 8});
   picture.outline(boxes, colour, std::max(width, 0.5));
@@ -108,7 +108,7 @@ void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
   outline_owned(picture, of_producer, producer_colour, redistribution.from);
   outline_owned(picture, of_consumer, consumer_colour, redistribution.to);
   const index_calc::Layout& from = redistribution.from;
-  const bool is_share = copy_count(from) > 1 || (from.listing && from.listing->has_copies);
+  const bool is_share = has_copies(from);
   draw_keys(picture, plot,
             {{fmt::format("producer {}", producer), producer_colour},
              {fmt::format("consumer {}", consumer), consumer_colour},

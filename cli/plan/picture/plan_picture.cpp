@@ -64,14 +64,14 @@ Arrangement arrangement(const Redistribution& redistribution) {
   Arrangement result{.width = wide + 2 * margin, .places = {}};
   double y = head_height;
   const auto next = [&](double height) { y += above_plot + height + below_plot + 14; };
-  if (redistribution.from.dims.size() == 2) {
+  if (dimensions(redistribution.from) == 2) {
     const double height = BlockMap(redistribution).plot({0, 0, panel_width, plot_height}).height;
     result.places = {{left, y, panel_width, height}, {right, y, panel_width, height}};
     next(height);
     result.places.push_back({left, y, panel_width, height});
     result.places.push_back({right, y, panel_width, plot_height - 16});
     next(height);
-  } else if (redistribution.from.dims.size() == 1) {
+  } else if (dimensions(redistribution.from) == 1) {
     for (int strip = 0; strip < 3; ++strip, next(strip_height))
       result.places.push_back({left, y, wide, strip_height});
     result.places.push_back({left, y, wide, plot_height});

@@ -29,10 +29,11 @@ Index end_of_blocks(const BlockCuts& cuts, Index blocks) {
 std::optional<Index> period(const Layout& from, const Layout& to, std::size_t dimension) {
   Index result = 1;
   for (const Layout* const layout : {&from, &to}) {
-    const auto* dealt = std::get_if<BlockCyclic>(&layout->dims[dimension]);
+    const index_calc::Grid* const grid = layout->grid();
+    const auto* const dealt =
+        grid != nullptr ? std::get_if<BlockCyclic>(&grid->dims[dimension]) : nullptr;
     Index round = 0;
-    if (dealt == nullptr || layout->skew || layout->listing ||
-        __builtin_mul_overflow(dealt->block, dealt->grid, &round) ||
+    if (dealt == nullptr || __builtin_mul_overflow(dealt->block, dealt->grid, &round) ||
         __builtin_mul_overflow(result, round / std::gcd(result, round), &result) ||
         result >= dealt->extent)
       return std::nullopt;
@@ -43,17 +44,17 @@ std::optional<Index> period(const Layout& from, const Layout& to, std::size_t di
 }  // namespace
 
 BlockCuts block_cuts(const Layout& layout, std::size_t dimension) {
-  if (const auto* splits = std::get_if<Splits>(&layout.dims[dimension]))
-    return BlockCuts::at(splits->bounds);
-  const auto& dealt = std::get<BlockCyclic>(layout.dims[dimension]);
-  if (layout.listing) return BlockCuts::cyclic(dealt.extent, listed_block, 0);
-  if (layout.skew && layout.skew->equal[dimension] > 0)
-    return BlockCuts::equal(dealt.extent, layout.skew->equal[dimension]);
+  if (layout.listed() != nullptr)
+    return BlockCuts::cyclic(extent(layout, dimension), listed_block, 0);
+  if (layout.skewed() != nullptr) return layout.skewed()->cuts[dimension];
+  const auto& distribution = expect_grid(layout, "picture").dims[dimension];
+  if (const auto* splits = std::get_if<Splits>(&distribution)) return BlockCuts::at(splits->bounds);
+  const auto& dealt = std::get<BlockCyclic>(distribution);
   return BlockCuts::cyclic(dealt.extent, dealt.block, dealt.cut);
 }
 
 ShownAxis shown_axis(const Layout& from, const Layout& to, std::size_t dimension) {
-  ShownAxis axis{.extent = index_calc::extent(from.dims[dimension])};
+  ShownAxis axis{.extent = extent(from, dimension)};
   const BlockCuts from_cuts = block_cuts(from, dimension), to_cuts = block_cuts(to, dimension);
   const auto end = [&](Index blocks) {
     return std::min(end_of_blocks(from_cuts, blocks), end_of_blocks(to_cuts, blocks));
@@ -69,7 +70,7 @@ ShownAxis shown_axis(const Layout& from, const Layout& to, std::size_t dimension
 }
 
 ShownPart::ShownPart(const Redistribution& redistribution)
-    : dimensions(redistribution.from.dims.size()),
+    : dimensions(index_calc::dimensions(redistribution.from)),
       rows{.extent = 1, .shown = 1},
       columns(shown_axis(redistribution.from, redistribution.to, dimensions - 1)) {
   if (dimensions == 2) rows = shown_axis(redistribution.from, redistribution.to, 0);

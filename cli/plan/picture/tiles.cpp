@@ -55,14 +55,15 @@ std::vector<Rank> sorted(std::vector<Rank> ranks) {
 /// Computes the owners of blocks by formulas.
 class BlockOwners {
 public:
-  explicit BlockOwners(const Layout& layout) : layout_(layout), grid_(layout) {
-    if (layout.skew) skewed_.emplace(owned_blocks(layout));
+  /// @param layout  a grid or a skewed layout; must outlive this object
+  explicit BlockOwners(const Layout& layout) : layout_(layout.grid()), grid_(layout) {
+    if (layout.skewed() != nullptr) skewed_.emplace(owned_blocks(*layout.skewed()));
   }
   GridCoords coords_of(const BlockNumbers& block) const {
     if (skewed_) return index_calc::grid_coords(skewed_->owner_of(block));
     GridCoords coords{};
-    for (std::size_t d = 0; d < layout_.dims.size(); ++d)
-      coords[d] = owner_of_block(layout_.dims[d], block[d]);
+    for (std::size_t d = 0; d < layout_->dims.size(); ++d)
+      coords[d] = owner_of_block(layout_->dims[d], block[d]);
     return coords;
   }
   std::vector<Rank> ranks_at(const GridCoords& coords) const {
@@ -74,7 +75,7 @@ public:
   Index position_of(const GridCoords& coords) const { return grid_.position_of(coords); }
 
 private:
-  const Layout& layout_;
+  const index_calc::Grid* layout_;  // null if skewed
   ProcessGrid grid_;
   std::optional<index_calc::OwnedBlocks> skewed_;
 };
@@ -183,7 +184,7 @@ std::vector<HeldTiles> listed_tiles(const Redistribution& redistribution, Side s
 std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side side,
                                   const ShownPart& part) {
   const Layout& layout = redistribution.layout_of(side);
-  if (layout.listing) return listed_tiles(redistribution, side, part);
+  if (layout.listed()) return listed_tiles(redistribution, side, part);
   const BlockOwners owners(layout);
   const auto [rows, columns] = rows_and_columns(part, [&](std::size_t dimension, Index shown) {
     return blocks_until(block_cuts(layout, dimension), shown);
@@ -211,9 +212,10 @@ std::vector<Tile> package_tiles(const Redistribution& redistribution, const Rank
     return joined(
         tiles_of_buffer(owned_list(redistribution, redistribution.side, plan.rank), package, part));
   const Layout& mine = redistribution.mine();
+  const auto& dims = expect_grid(mine, "picture").dims;
   const GridCoords me = coords_of_member(mine, plan.rank);
   const auto [rows, columns] = rows_and_columns(part, [&](std::size_t dimension, Index shown) {
-    return shown_of(package.along[dimension], mine.dims[dimension], me[dimension], shown);
+    return shown_of(package.along[dimension], dims[dimension], me[dimension], shown);
   });
   std::vector<Tile> tiles;
   for (const Stretch& row : rows)

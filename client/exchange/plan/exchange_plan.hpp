@@ -61,7 +61,7 @@ struct ExchangePlan {
     index_calc::Layout source, sink;
     /// Number of the field that holds the keys, if the sink takes rows by key.
     std::size_t key = 0;
-    bool has_key() const noexcept { return !sink.changing->key.empty(); }
+    bool has_key() const noexcept { return !sink.changing()->key.empty(); }
   };
   struct Field {
     std::shared_ptr<const index_calc::Plan> plan{};         ///< null for a changing field

@@ -17,7 +17,8 @@ Layout part_of(const Layout& layout, const Wanted& wanted) {
   return wanted ? selected(layout, *wanted) : layout;
 }
 LocalPart part_of(const Layout& layout, const Wanted& wanted, Rank me) {
-  return wanted && !layout.listing ? selected_part(layout, *wanted, me) : local_part(layout, me);
+  return wanted && layout.listed() == nullptr ? selected_part(layout, *wanted, me)
+                                              : local_part(layout, me);
 }
 
 }  // namespace
@@ -48,8 +49,7 @@ void validate_sums(const Update& update) {
   for (const Layout* const layout : {&update.from, &update.to})
     if (layer_count(*layout) > 1 && (is_opaque(how.from) || is_opaque(how.to)))
       refuse(*layout, "elements that can be added up", std::string(core::to_string(how.from)));
-  if (layer_count(update.to) > 1 && update.from.listing && update.from.listing->is_partial &&
-      how.beta != 1.0)
+  if (layer_count(update.to) > 1 && is_partial(update.from) && how.beta != 1.0)
     refuse(update.to,
            "a source that has every element, or beta 1, as the ranks of the other layers cannot "
            "know which elements stay unchanged,",
@@ -59,14 +59,14 @@ void validate_sums(const Update& update) {
 Moved moved(const Update& update) {
   Moved result{part_of(update.from, update.of_from), part_of(update.to, update.of_to)};
   if (!update.axes.empty())
-    result.to = permuted(result.to, inverse(update.axes, result.to.dims.size()));
+    result.to = permuted(result.to, inverse(update.axes, dimensions(result.to)));
   return result;
 }
 
 MovedParts moved_parts(const Update& update, Rank me) {
   MovedParts result{part_of(update.from, update.of_from, me), part_of(update.to, update.of_to, me)};
-  if (!update.axes.empty() && !update.to.listing)
-    result.to = permuted(result.to, inverse(update.axes, update.to.dims.size()));
+  if (!update.axes.empty() && update.to.listed() == nullptr)
+    result.to = permuted(result.to, inverse(update.axes, dimensions(update.to)));
   return result;
 }
 

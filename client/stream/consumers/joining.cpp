@@ -48,7 +48,7 @@ LinkTerms ConsumerLinks::terms(std::uint64_t first, double most_seconds) const {
 
 bool ConsumerLinks::opens_beside(const wire::Matched& matched) {
   // Lists are matched by all ranks together.
-  const auto has_list = [](const proto::Field& field) { return field.layout.listing.has_value(); };
+  const auto has_list = [](const proto::Field& field) { return field.layout.listed() != nullptr; };
   const auto is_listed = [](const auto& field) {
     return field.layout().find(" lists=") != std::string::npos;
   };

@@ -55,8 +55,8 @@ Target apply(const FieldUpdate& update, proto::Field& field, Rank me) {
   if (update.of_data) {
     const auto whole = std::exchange(field.layout, selected(field.layout, *update.of_data));
     target.part =
-        whole.listing ? local_part(field.layout, me) : selected_part(whole, *update.of_data, me);
-    const std::size_t dimensions = field.layout.dims.size();
+        whole.listed() ? local_part(field.layout, me) : selected_part(whole, *update.of_data, me);
+    const std::size_t dimensions = index_calc::dimensions(field.layout);
     field.origin = update.from_origin.empty() ? std::vector<Index>(dimensions) : update.from_origin;
     core::expects(field.origin.size() == dimensions, [&] {
       return fmt::format("from_origin: expected one index for each of the {} dimensions, found {}",
@@ -68,9 +68,9 @@ Target apply(const FieldUpdate& update, proto::Field& field, Rank me) {
       });
   }
   if (update.axes.empty()) return target;
-  const auto back = index_calc::inverse(update.axes, field.layout.dims.size());
+  const auto back = index_calc::inverse(update.axes, dimensions(field.layout));
   field.layout = permuted(field.layout, back);
-  if (!field.layout.listing) target.part = permuted(target.part, back);
+  if (field.layout.listed() == nullptr) target.part = permuted(target.part, back);
   return target;
 }
 
@@ -95,7 +95,7 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   Checked made = checked(field, update);
   names_.insert(field.name);
   bytes_.push_back(buffer_bytes(made.data.part, field.type));
-  is_changing_.push_back(field.layout.changing.has_value());
+  is_changing_.push_back(field.layout.changing() != nullptr);
   has_idle_ = has_idle_ || made.data.idle;
   data_.push_back(std::move(made.data));
   targets_.push_back(made.target);
@@ -121,9 +121,7 @@ void DeclaredFields::redeclare(std::span<const std::pair<int, index_calc::Layout
 void DeclaredFields::redeclare(std::size_t f, index_calc::Layout layout) {
   const index_calc::Layout& before = data_[f].layout;
   expects(
-      shape(layout) == shape(before) &&
-          layout.changing.has_value() == before.changing.has_value() &&
-          (!before.changing || layout.changing->dimension == before.changing->dimension),
+      shape(layout) == shape(before) && changing_dimension(layout) == changing_dimension(before),
       [&] {
         return fmt::format(
             "stream '{}', field '{}': expected a layout of the same shape as \"{}\"; found \"{}\"",
@@ -155,11 +153,11 @@ DeclaredFields::Checked DeclaredFields::checked(proto::Field& field,
     bytes_of(field.layout, core::element_bytes(field.type));
     if (proto::is_part(field)) {
       proto::check_part(field);
-      expect_computed(field.layout, "part of an array that several groups produce");
+      expect_grid(field.layout, "part of an array that several groups produce");
     }
     made.data = {field.layout, local_part(field.layout, session_->rank()), update};
     made.target = apply(update, field, session_->rank());
-    if (!field.layout.mesh.sums.empty()) {
+    if (has_sums(field.layout)) {
       validate_sums(
           {.from = {}, .to = made.data.layout, .transformation = made.target.transformation});
       made.target.has_layers = layer_count(made.data.layout) > 1;
@@ -287,7 +285,7 @@ Index DeclaredFields::count_in(std::size_t f, std::size_t bytes) const {
     return fmt::format(
         "stream '{}', field '{}', rank {}: expected a buffer of a multiple of {} bytes, the size "
         "of one element along dimension {} of \"{}\"; found {} bytes",
-        stream_, fields_[f].name, session_->rank(), slice, data_[f].layout.changing->dimension,
+        stream_, fields_[f].name, session_->rank(), slice, changing_dimension(data_[f].layout),
         to_string(data_[f].layout), bytes);
   });
   return static_cast<Index>(bytes / unit);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "index_calc/layout/changing.hpp"
 #include "index_calc/plan/skewed_plan.hpp"
 #include "index_calc/view/view.hpp"
 #include "proto/parts.hpp"
@@ -24,21 +25,20 @@ bool is_nothing(const proto::Box& box) {
   return std::ranges::all_of(box.extents, [](Index extent) { return extent == 0; });
 }
 
-/// Of a skewed layout all or nothing.
+/// Returns the layout of a box; of a skewed layout, the whole array or nothing.
 index_calc::Layout selected_of(const index_calc::Layout& layout, const proto::Box& box) {
   if (box.extents == shape(layout)) return layout;
-  if (!layout.skew || !is_nothing(box)) return selected(layout, box);
-  index_calc::Layout nothing = layout;
-  for (auto& distribution : nothing.dims) distribution = index_calc::BlockCyclic{};
-  return nothing;
+  if (layout.skewed() == nullptr || !is_nothing(box)) return selected(layout, box);
+  index_calc::Skewed nothing = *layout.skewed();
+  for (auto& cuts : nothing.cuts) cuts = index_calc::BlockCuts::cyclic(0, 1, 0);
+  return index_calc::Layout(std::move(nothing), layout.ranks(), layout.storage());
 }
 
 /// @param part  all that rank `me` owns
 index_calc::LocalPart selected_of(const index_calc::LocalPart& part,
                                   const index_calc::Layout& layout, const proto::Box& box,
                                   Rank me) {
-  if (box.extents == shape(layout) || layout.listing || (layout.skew && is_nothing(box)))
-    return part;
+  if (box.extents == shape(layout) || layout.grid() == nullptr) return part;
   return selected_part(part, layout, box, me);
 }
 
@@ -46,7 +46,7 @@ index_calc::LocalPart selected_of(const index_calc::LocalPart& part,
 Rank teller_of(Rank consumer, Rank producers) { return consumer % producers; }
 
 bool is_listed(const proto::Field& mine, const proto::Field& theirs) {
-  return mine.layout.listing || theirs.layout.listing;
+  return mine.layout.listed() != nullptr || theirs.layout.listed() != nullptr;
 }
 
 index_calc::LocalPart part_of(const proto::Field& field, Rank me, const Target* target) {
@@ -59,7 +59,7 @@ bool are_alike(const index_calc::Layout& a, const index_calc::Layout& b, Rank ra
   for (Rank rank = 0; rank < ranks; ++rank) {
     const auto here = one.coords_of(rank), there = other.coords_of(rank);
     if (here.has_value() != there.has_value()) return false;
-    if (here && (*here)[a.changing->dimension] != (*there)[b.changing->dimension]) return false;
+    if (here && (*here)[changing_dimension(a)] != (*there)[changing_dimension(b)]) return false;
   }
   return true;
 }
@@ -67,8 +67,7 @@ bool are_alike(const index_calc::Layout& a, const index_calc::Layout& b, Rank ra
 /// The ranks of the consumer's other layers get no lists: they would lose what they hold of an element that is on no
 /// rank of the producer.
 void expect_whole_source(const proto::Field& offered, const Target& target) {
-  const auto& listing = offered.layout.listing;
-  if (!target.has_layers || !listing || !listing->is_partial || target.transformation.beta == 1.0)
+  if (!target.has_layers || !is_partial(offered.layout) || target.transformation.beta == 1.0)
     return;
   throw core::Error(
       core::Errc::unsupported,
@@ -88,7 +87,7 @@ struct Sides {
 /// The field that holds the keys by which rows of field f are taken; 0 if they are not.
 std::size_t key_of(std::size_t f, const Sides& sides) {
   const index_calc::Layout &from = sides.offered[f].layout, &to = sides.wanted[f].layout;
-  const index_calc::Changing& changing = *to.changing;
+  const index_calc::Changing& changing = *to.changing();
   if (changing.key.empty()) return 0;
   const auto refuse = [&](std::string_view expected, const std::string& found) {
     throw core::Error(
@@ -106,17 +105,17 @@ std::size_t key_of(std::size_t f, const Sides& sides) {
   const auto key = static_cast<std::size_t>(found - sides.wanted.begin());
   const index_calc::Layout &keys = sides.wanted[key].layout, &keys_from = sides.offered[key].layout;
   for (const proto::Field* const field : {&sides.offered[key], &sides.wanted[key]})
-    if (field->type != core::ElementType::i64 || field->layout.dims.size() != 1)
+    if (field->type != core::ElementType::i64 || dimensions(field->layout) != 1)
       refuse("keys of one dimension of type i64 on both sides",
              fmt::format("{} \"{}\"", core::to_string(field->type), to_string(field->layout)));
-  if (!keys.changing || keys.changing->key != changing.key ||
-      keys.changing->ranges != changing.ranges || keys.changing->is_sorted != changing.is_sorted ||
-      !are_alike(keys, to, sides.consumers))
+  const index_calc::Changing* const taken = keys.changing();
+  if (taken == nullptr || taken->key != changing.key || taken->ranges != changing.ranges ||
+      taken->is_sorted != changing.is_sorted || !are_alike(keys, to, sides.consumers))
     refuse("the keys to be taken in the same way", both(keys, to));
-  if (rank_count(from) != grid(from.dims[changing.dimension]) || copy_count(from) != 1 ||
-      (from.dims.size() > 1 && from.storage_order != to.storage_order))
+  if (rank_count(from) != from.changing()->coordinates() || copy_count(from) != 1 ||
+      (dimensions(from) > 1 && from.storage().order != to.storage().order))
     refuse("the producer to hold whole rows, once, in the consumer's order", both(from, to));
-  if (!keys_from.changing || !are_alike(keys_from, from, sides.producers))
+  if (keys_from.changing() == nullptr || !are_alike(keys_from, from, sides.producers))
     refuse("the producer's ranks to hold rows and keys in the same way", both(keys_from, from));
   return key;
 }
@@ -174,13 +173,13 @@ std::vector<ListedField> match_fields(std::span<const proto::Field> mine,
     validate_pair(from, to);
     const index_calc::Layout& shared = is_producer ? from : to;
     ListedField& field = listed[f];
-    if (!shared.listing)
+    if (shared.listed() == nullptr)
       field.list = std::make_shared<const index_calc::IndexList>(index_calc::IndexList::of_layout(
           shared, me,
           selected_of(part_of(own, me, targets.empty() ? nullptr : &targets[f]), own.layout,
                       is_producer ? box.of_offered : box.of_wanted, me)));
-    else if (shared.listing->mine)
-      field.list = shared.listing->mine;
+    else if (shared.listed()->mine)
+      field.list = shared.listed()->mine;
     else  // of a rank that takes no part
       field.list = std::make_shared<const index_calc::IndexList>();
     const auto sides = matched_sides(from, is_producer ? my_size : peer_size, to,
@@ -244,7 +243,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
       fields.push_back(std::move(field));
       continue;
     }
-    if (offered.layout.changing) {
+    if (offered.layout.changing() != nullptr) {
       validate_pair(offered.layout, wanted.layout);
       if (is_proved)
         throw core::Error(
@@ -254,7 +253,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
                         offered.name));
       field.changing = std::make_shared<const ExchangePlan::Changing>(ExchangePlan::Changing{
           .source = offered.layout, .sink = wanted.layout, .key = key_of(f, sides)});
-      field.wire_order = offered.layout.storage_order;
+      field.wire_order = offered.layout.storage().order;
       fields.push_back(std::move(field));
       continue;
     }
@@ -265,21 +264,21 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     field.plan = is_producer ? cache.get(from, to, me, of_role) : cache.get(to, from, me, of_role);
     field.part =
         selected_of(part, mine[f].layout, is_producer ? box.of_offered : box.of_wanted, me);
-    if (has_skew(from, to)) {  // its plan knows the buffers alone
+    if (is_skewed_pair(from, to)) {  // its plan knows the buffers alone
       const auto& own = is_producer ? from : to;
       if (has_hash)
         field.hash = std::make_shared<index_calc::ContentHash>(
             index_calc::IndexList::of_layout(own, me, field.part), flattened(field.part),
             field.element_bytes);
-      field.part = dense_part(field.part, own.storage_order);
+      field.part = dense_part(field.part, own.storage().order);
       field.closest = 1;
       fields.push_back(std::move(field));
       continue;
     }
-    const std::size_t dimensions = offered.layout.dims.size();
-    field.wire_order = offered.layout.storage_order;
-    field.write_order = wanted.layout.storage_order;
-    field.closest = kth_fastest(wanted.layout.storage_order, dimensions, std::size_t{0});
+    const std::size_t dimensions = index_calc::dimensions(offered.layout);
+    field.wire_order = offered.layout.storage().order;
+    field.write_order = wanted.layout.storage().order;
+    field.closest = kth_fastest(field.write_order, dimensions, std::size_t{0});
     if (has_hash)
       field.hash = std::make_shared<index_calc::ContentHash>(is_producer ? from : to, me,
                                                              field.part, field.element_bytes);

@@ -156,12 +156,14 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
     for (auto* side : {&from, &to}) {
       const Index p = in(1, is_large ? 2 : 3), q = in(1, is_large ? 2 : 3);
       for (int f = 0; f < 2; ++f) {
-        Layout l;
         const Index longest = is_large ? 120 : 5;
-        l.dims = {index_calc::BlockCyclic{rows, in(1, longest), p, in(0, p - 1)},
-                  index_calc::BlockCyclic{columns, in(1, longest), q, in(0, q - 1)}};
-        l.rank_order = in(0, 1) ? index_calc::Order::row : index_calc::Order::column;
-        l.storage_order = in(0, 1) ? index_calc::Order::row : index_calc::Order::column;
+        const auto order = [&] {
+          return in(0, 1) ? index_calc::Order::row : index_calc::Order::column;
+        };
+        const index_calc::BlockCyclic down{rows, in(1, longest), p, in(0, p - 1)},
+            across{columns, in(1, longest), q, in(0, q - 1)};
+        const index_calc::Ranks ranks{.order = order()};
+        const Layout l(index_calc::Grid({down, across}), ranks, {.order = order()});
         side->push_back(
             {.name = fmt::format("f{}", f), .type = core::ElementType::i64, .layout = l});
       }
@@ -381,9 +383,9 @@ TEST(ExchangeReading, LongRunsGoFromArrayToArray) {
       const Index block = layout == &from ? in(1, 2) * 6000 : in(1, 4) * 12000;
       const index_calc::BlockCyclic few{rows, in(1, 5), p, in(0, p - 1)},
           many{columns, block, q, in(0, q - 1)};
-      layout->dims = is_column ? std::vector<index_calc::Distribution>{many, few}
-                               : std::vector<index_calc::Distribution>{few, many};
-      layout->storage_order = is_column ? index_calc::Order::column : index_calc::Order::row;
+      *layout =
+          Layout(is_column ? index_calc::Grid({many, few}) : index_calc::Grid({few, many}), {},
+                 {.order = is_column ? index_calc::Order::column : index_calc::Order::row});
     }
     SCOPED_TRACE(fmt::format("case {}: {} -> {}", c, to_string(from), to_string(to)));
     Network network;

@@ -225,12 +225,13 @@ index_calc::Layout skewed_or_not(Random& random, const std::vector<Index>& shape
   if (is_skewed)
     layout = index_calc::testing::random_skewed(random, shape, size);
   else
-    layout.dims = {random.block_cyclic(shape[0], 5, size), random.block_cyclic(shape[1], 5, 1)};
-  const auto ranks = index_calc::rank_count(layout);
-  layout.members.clear();
-  if (ranks < size)
-    layout.members = {{static_cast<index_calc::Rank>(random.in(0, size - ranks)), ranks}};
-  return layout;
+    layout = index_calc::Layout(index_calc::Grid(
+        {random.block_cyclic(shape[0], 5, size), random.block_cyclic(shape[1], 5, 1)}));
+  const auto count = index_calc::rank_count(layout);
+  index_calc::Ranks ranks{.order = layout.ranks().order};
+  if (count < size)
+    ranks.members = {{static_cast<index_calc::Rank>(random.in(0, size - count)), count}};
+  return layout.with(ranks);
 }
 
 TEST(RedistributionByMpi, MovesSkewedBlocks) {

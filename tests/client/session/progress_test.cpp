@@ -105,7 +105,8 @@ std::vector<std::int64_t> part_of(Session& session, int stream, std::uint64_t st
   for (std::size_t i = 0; i < part.size(); ++i)
     part[i] =
         1000 * static_cast<std::int64_t>(step) + 1000000 * stream +
-        index_calc::to_global(layout.dims[0], {session.rank()}, {static_cast<Index>(i)}).value;
+        index_calc::to_global(layout.grid()->dims[0], {session.rank()}, {static_cast<Index>(i)})
+            .value;
   return part;
 }
 

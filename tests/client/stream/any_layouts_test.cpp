@@ -32,12 +32,12 @@ Layout computed_layout(Random& random, const std::vector<Index>& shape, Rank ran
     Layout layout = is_dense && random.one_in(2)
                         ? index_calc::testing::random_skewed(random, shape, ranks)
                         : random.layout(shape, 3, true);
-    if (is_dense) layout.ghost.clear(), layout.leading = 0;
+    if (is_dense) layout = layout.dense();
     const Rank cells = rank_count(layout);
     if (cells > ranks) continue;
-    layout.members.clear();
-    if (cells < ranks) layout.members = {{static_cast<Rank>(random.in(0, ranks - cells)), cells}};
-    return layout;
+    index_calc::Ranks some{.order = layout.ranks().order};
+    if (cells < ranks) some.members = {{static_cast<Rank>(random.in(0, ranks - cells)), cells}};
+    return layout.with(some);
   }
 }
 
@@ -57,7 +57,7 @@ Side any_side(Random& random, const std::vector<Index>& shape, Rank ranks, bool 
       break;
   }
   const Layout layout = computed_layout(random, shape, ranks, is_dense);
-  ++kinds[layout.skew ? "skewed" : copy_count(layout) > 1 ? "copies" : "dealt"];
+  ++kinds[layout.skewed() ? "skewed" : copy_count(layout) > 1 ? "copies" : "dealt"];
   Side side{.has_copies = copy_count(layout) > 1};
   side.layout.assign(static_cast<std::size_t>(ranks), layout);
   side.numbers.resize(static_cast<std::size_t>(ranks));

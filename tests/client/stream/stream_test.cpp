@@ -35,7 +35,8 @@ std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, std::uint64_t
   std::vector<std::int64_t> part(static_cast<std::size_t>(local_part(layout, rank).elements));
   for (std::size_t i = 0; i < part.size(); ++i)
     part[i] =
-        100 * index_calc::to_global(layout.dims[0], {rank}, {static_cast<core::Index>(i)}).value +
+        100 * index_calc::to_global(layout.grid()->dims[0], {rank}, {static_cast<core::Index>(i)})
+                  .value +
         static_cast<std::int64_t>(step);
   return part;
 }

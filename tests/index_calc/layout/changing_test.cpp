@@ -78,7 +78,7 @@ TEST(Changing, FindsThePlacesOfMembers) {
 TEST(Changing, CanBeNeitherPlannedNorSelected) {
   const auto layout = Layout::parse("shape=*x3 grid=2x1"),
              fixed = Layout::parse("shape=0x3 grid=2x1");
-  EXPECT_THROW(expect_computed(layout, "selection"), core::Error);
+  EXPECT_THROW(expect_grid(layout, "selection"), core::Error);
   EXPECT_THROW(validate_pair(layout, fixed), core::Error);
   EXPECT_THROW(validate_pair(layout, Layout::parse("shape=3x* grid=2x1")), core::Error);
   EXPECT_NO_THROW(validate_pair(layout, Layout::parse("shape=*x3 mesh=2")));

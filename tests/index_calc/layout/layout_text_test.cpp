@@ -100,8 +100,8 @@ TEST(LayoutText, NamesPositionOfAMissingOrWrongKey) {
       {"shape grid=2", 0, "key=value", "\"shape\""},
       {"shape=4 gird=2", 8,
        "one of shape grid mesh sum lists partial copies block equal source cut ranks store ghost "
-       "leading "
-       "members",
+       "leading members key ranges sorted, or one of axes block equal splits owners owner followed "
+       "by the number of a dimension (owner: of an axis)",
        "\"gird\""},
       {"shape=4 grid=2 grid=2", 15, "every key once", "\"grid\" again"},
       {"shape=4 grid=2 =3", 15, "one of shape", "\"\""},
@@ -121,11 +121,14 @@ TEST(LayoutText, NamesPositionOfAMistakeInShapeAndGrid) {
       {"shape=+4 grid=2", 6, "a number", "\"+4\""},
       {"shape=4,5 grid=2x2", 7, "'x' or a space", "\",5\""},
       {"shape=9223372036854775808 grid=2", 6, "a number below 2^63", "\"9223372036854775808\""},
-      {"shape=4294967296x4294967296 grid=1x1", 17, "at most 2^63 - 1 elements", "more"},
+      {"shape=4294967296x4294967296 grid=1x1", 6, "at most 2^63 - 1 elements",
+       "more: the product of the extents up to dimension 1 overflows; split the array into several "
+       "fields"},
       {"shape=1x1x1x1x1x1x1x1x1 grid=1", 22, "at most 8 dimensions", "one more"},
       {"shape=4x4 grid=2", 15, "as many numbers as shape has, 2", "1 in \"2\""},
       {"shape=4x4 grid=2x0", 17, "a number of at least 1", "0"},
-      {"shape=4x4 grid=65536x32768", 21, "at most 2^31 - 1 ranks", "more"},
+      {"shape=4x4 grid=65536x32768", 15, "at most 2147483647 ranks", "more"},
+      {"shape=4 lists=2147483648", 14, "1 to 2147483647 ranks", "2147483648"},
   });
 }
 
@@ -134,21 +137,23 @@ TEST(LayoutText, NamesPositionOfAMistakeWhereAnExtentChanges) {
       {"shape=*x* grid=2x2", 8, "one dimension that changes", "a second one"},
       {"shape=*4 grid=2", 7, "'x' or a space", "\"4\""},
       {"shape=4*x2 grid=2x1", 7, "'x' or a space", "\"*x2\""},
-      {"shape=* grid=2 splits0=0", 15, "no splits0= for a dimension whose extent changes", "one"},
-      {"shape=* grid=2 owners0=0", 15, "no owners0= for a dimension whose extent changes", "one"},
+      {"shape=* grid=2 splits0=0", 15, "no splits= because an extent changes", "one"},
+      {"shape=* grid=2 owners0=0", 15, "no owners= because an extent changes", "one"},
       {"shape=* grid=2 ghost=1", 15, "no ghost= because an extent changes", "one"},
       {"shape=*x3 leading=4 grid=2x1", 10, "no leading= because an extent changes", "one"},
       {"shape=* mesh=2 owner0=b0", 15, "no owner= because an extent changes", "one"},
       {"shape=*x4 equal1=2 mesh=2", 10, "no equal= because an extent changes", "one"},
-      {"shape=* lists=2", 8, "grid= or mesh= because an extent changes", "lists="},
+      {"shape=* lists=2", 8, "no lists= because an extent changes", "one"},
       {"shape=* grid=2 cut=1", 19, "a cut from 0 to 0", "1"},
       {"shape=4 grid=2 key=id", 15, "* in shape= as well", "key= without it"},
       {"shape=* grid=2 sorted=yes", 15, "key= as well", "sorted= without it"},
-      {"shape=* grid=2 key=\x80", 19, "a name of visible ASCII characters", "other characters"},
+      {"shape=* grid=2 key=\x80", 19, "a name of visible ASCII characters without spaces",
+       "other characters"},
       {"shape=* grid=2 key=", 19, "the name of a field", "the end of the text"},
       {"shape=* grid=3 key=id ranges=4", 29,
        "2 numbers, one fewer than the coordinates along dimension 0", "1"},
-      {"shape=* grid=3 key=id ranges=4/3", 29, "ascending numbers", "\"4/3\""},
+      {"shape=* grid=3 key=id ranges=4/3", 29, "ascending numbers of at least 0",
+       "2 of them in another order"},
   });
 }
 
@@ -166,14 +171,16 @@ TEST(LayoutText, NamesPositionOfAMistakeInBlock) {
 TEST(LayoutText, NamesPositionOfAMistakeInMesh) {
   expect_refused({
       {"shape=4 mesh=2 grid=2", 15, "no grid= with mesh=", "both"},
-      {"shape=4 grid=2 axes0=0", 15, "mesh= as well", "axes0= without it"},
+      {"shape=4 grid=2 axes0=0", 15, "mesh= as well", "axes= without it"},
       {"shape=4 mesh=2x0", 15, "a number of at least 1", "0"},
       {"shape=4 mesh=2 axes0=1", 21, "an axis from 0 to 0", "1"},
       {"shape=4x4 mesh=2 axes0=0 axes1=0", 31, "every axis once", "axis 0 again"},
       {"shape=4 mesh=2 axes1=0", 15, "a dimension from 0 to 0", "\"axes1\""},
       {"shape=4 mesh=2 axes0=", 21, "a number", "the end of the text"},
-      {"shape=4 mesh=1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1", 45, "at most 16 axes", "one more"},
-      {"shape=4 mesh=65536x65536", 19, "at most 2^31 - 1 ranks in the mesh", "more"},
+      {"shape=4 mesh=1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1", 13, "1 to 16 axes", "17"},
+      {"shape=4 mesh=65536x65536", 13, "at most 2147483647 ranks", "more"},
+      {"shape=4x4 mesh=65536x65536 axes0=0 axes1=1", 15, "at most 2147483647 ranks", "more"},
+      {"shape=4 mesh=4294967296x4294967296x4 axes0=0/1/2", 13, "at most 2147483647 ranks", "more"},
       {"shape=4 grid=2 sum=0", 15, "mesh= as well", "sum= without it"},
       {"shape=4 mesh=2x2 sum=0/2", 23, "an axis from 0 to 1", "2"},
       {"shape=4 mesh=2x2 sum=1 axes0=1", 21,
@@ -198,8 +205,8 @@ TEST(LayoutText, NamesPositionOfAMistakeInSplits) {
       {"shape=4 grid=2 splits0=0/1/4 owners0=0", 37, "2 owners", "1"},
       {"shape=4 grid=2 splits0=0/1/4 owners0=0/2", 39, "an owner from 0 to 1", "2"},
       {"shape=4 grid=2 owners0=0/1", 15, "splits0= as well", "owners0= without it"},
-      {"shape=4 grid=2 splits0=0/4 source=1", 34, "source 0 for dimension 0", "1"},
-      {"shape=4 grid=2 splits0=0/4 cut=1", 31, "cut 0 for dimension 0", "1"},
+      {"shape=4 grid=2 splits0=0/4 source=1", 34, "a source from 0 to 0 for dimension 0", "1"},
+      {"shape=4 grid=2 splits0=0/4 cut=1", 31, "a cut from 0 to 0 for dimension 0", "1"},
   });
 }
 
@@ -225,9 +232,9 @@ TEST(LayoutText, NamesPositionOfAMistakeInOrderGhostAndLeading) {
 
 TEST(LayoutText, NamesPositionOfAMistakeInMembers) {
   expect_refused({
-      {"shape=4 grid=2 members=0-2", 23, "2 ranks, one for each cell of the grid", "3 in \"0-2\""},
-      {"shape=4 grid=2 members=1/0-1", 25, "every rank once", "ranks 0 to 1 again"},
-      {"shape=4 grid=4 members=0-1/1-2", 27, "every rank once", "ranks 1 to 2 again"},
+      {"shape=4 grid=2 members=0-2", 23, "2 ranks, one for each cell of the grid", "3"},
+      {"shape=4 grid=2 members=1/0-1", 23, "every rank once", "rank 1 twice"},
+      {"shape=4 grid=4 members=0-1/1-2", 23, "every rank once", "rank 1 twice"},
       {"shape=4 grid=2 members=5-4", 25, "a last rank of at least 5", "4"},
       {"shape=4 grid=2 members=0,1", 24, "'-', '/' or a space", "\",1\""},
       {"shape=4 grid=2 members=2147483647/1", 23, "a rank below 2^31 - 1", "2147483647"},

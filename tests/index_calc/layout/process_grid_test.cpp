@@ -18,7 +18,7 @@ TEST(ProcessGrid, RanksNumberTheGridInRankOrder) {
   const GridCoords row_of_4{GridCoord{1}, GridCoord{1}}, column_of_4{GridCoord{0}, GridCoord{2}};
   EXPECT_EQ(coords_of(layout, 4), row_of_4);
   EXPECT_EQ(ProcessGrid(layout).rank_at(row_of_4), 4);
-  layout.rank_order = Order::column;
+  layout = layout.with(Ranks{.order = Order::column});
   EXPECT_EQ(coords_of(layout, 4), column_of_4);
   EXPECT_EQ(ProcessGrid(layout).rank_at(column_of_4), 4);
   for (const Rank outside : {-1, 6, std::numeric_limits<Rank>::max()}) {
@@ -68,8 +68,9 @@ TEST(ProcessGrid, RankAtIsInverseOfCoordsOf) {
 TEST(ProcessGrid, FindsMembersWithoutSearchingEveryRange) {
   // Searching all ranges for each query would take 2^41 steps.
   constexpr Rank ranks = 1 << 20;
-  Layout layout = Layout::parse("shape=1048576 grid=1048576");
-  for (Rank r = 0; r < ranks; ++r) layout.members.push_back({2 * (ranks - 1 - r), 1});
+  Ranks members;
+  for (Rank r = 0; r < ranks; ++r) members.members.push_back({2 * (ranks - 1 - r), 1});
+  const Layout layout = Layout::parse("shape=1048576 grid=1048576").with(members);
   const ProcessGrid grid(layout);
   for (Rank r = 0; r < ranks; ++r) {
     const GridCoords coords{GridCoord{r}};

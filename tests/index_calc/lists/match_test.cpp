@@ -24,8 +24,8 @@ using testing::Random, testing::Side;
 
 IndexList list_of(const Side& side, Rank rank) {
   const Layout& layout = side.layout[static_cast<std::size_t>(rank)];
-  return layout.listing ? *layout.listing->mine
-                        : IndexList::of_layout(layout, rank, local_part(layout, rank));
+  return layout.listed() ? *layout.listed()->mine
+                         : IndexList::of_layout(layout, rank, local_part(layout, rank));
 }
 
 /// Returns the messages of out[from][to] that arrive at `to`.
@@ -151,7 +151,7 @@ TEST(Lists, MoveEveryElementBetweenAnyKinds) {
     const bool is_listed = random.one_in(2);
     const Side source = testing::random_side(random, shape, !is_listed);
     const Side sink = testing::random_side(random, shape, is_listed);
-    if (!source.layout[0].listing && !sink.layout[0].listing) continue;
+    if (!source.layout[0].listed() && !sink.layout[0].listed()) continue;
     SCOPED_TRACE(to_string(source.layout[0]) + " to " + to_string(sink.layout[0]));
     expect_moves_all(random, source, sink);
   }
@@ -260,9 +260,7 @@ TEST(Lists, TakeOnePassOverManySplits) {
     splits.bounds.push_back((i + 1) * length);
     splits.owner.push_back(i % 2);
   }
-  Layout layout;
-  layout.dims.push_back(splits);
-  validate(layout);
+  const Layout layout(Grid({splits}));
   for (Rank rank = 0; rank < 2; ++rank) {
     const IndexList list = IndexList::of_layout(layout, rank, local_part(layout, rank));
     ASSERT_EQ(list.runs().size(), static_cast<std::size_t>(intervals / 2));
@@ -286,7 +284,7 @@ TEST(Lists, KeepRunsAndEqualDistancesOfPoints) {
     cyclic.layout.push_back(
         listed_layout(shape, 2, false, false, IndexList::of_points(shape, points)));
   whole.layout.push_back(listed_layout(shape, 1, false, false, IndexList::of_points(shape, all)));
-  EXPECT_EQ(whole.layout[0].listing->mine->runs().size(), 1u);
+  EXPECT_EQ(whole.layout[0].listed()->mine->runs().size(), 1u);
   Matched matched(cyclic, whole);
   const Plan plan =
       make_listed_plan(whole.layout[0], cyclic.layout[0], std::move(matched.of_sink[0]));

@@ -18,11 +18,7 @@ using testing::Random;
 
 constexpr Index most = std::numeric_limits<Index>::max();
 
-std::string text(const Distribution& d) {
-  Layout layout;
-  layout.dims.push_back(d);
-  return to_string(layout);
-}
+std::string text(const Distribution& d) { return to_string(Layout(Grid({d}))); }
 
 /// Returns the families of a list, with adjacent families joined.
 std::vector<Family> joined(const SegmentList& list, Index turns) {

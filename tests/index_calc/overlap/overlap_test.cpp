@@ -17,11 +17,7 @@ using testing::deal, testing::Dealt, testing::Random, testing::shared;
 
 constexpr Algorithm algorithms[] = {Algorithm::aspen, Algorithm::falls, Algorithm::classical};
 
-std::string text(const Distribution& d) {
-  Layout layout;
-  layout.dims.push_back(d);
-  return "\"" + to_string(layout) + "\"";
-}
+std::string text(const Distribution& d) { return "\"" + to_string(Layout(Grid({d}))) + "\""; }
 
 std::string text(const Segment& s) {
   return "[" + std::to_string(s.begin.value) + "+" + std::to_string(s.length) + " at the peer's " +

@@ -69,8 +69,7 @@ TEST(Pack, MovesEveryElementToItsPlaceInAgreedWireOrder) {
 TEST(Pack, TransposesArraysLargerThanATile) {
   for (const char* shape :
        {"shape=140x137 grid=1x1", "shape=67x3x83 grid=1x1x1", "shape=2x65x3x69 grid=1x1x1x1"}) {
-    Layout rows = Layout::parse(shape), columns = rows;
-    columns.storage_order = Order::column;
+    const Layout rows = Layout::parse(shape), columns = rows.with(Storage{.order = Order::column});
     const World source(rows), target(columns);
     for (const std::size_t width : {1U, 2U, 4U, 8U, 16U}) {
       const auto from = buffer_of(source.buffers.at(0), width),

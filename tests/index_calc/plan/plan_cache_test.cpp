@@ -33,8 +33,7 @@ TEST(PlanCache, DistinguishesDifferentRequests) {
   EXPECT_NE(cache.get(columns, rows, 1), plan);
   EXPECT_NE(cache.get(rows, columns, 1, {.algorithm = Algorithm::falls}), plan);
   EXPECT_NE(cache.get(rows, columns, 1, {.validate = true}), plan);
-  Layout turned = rows;
-  turned.rank_order = Order::column;
+  const Layout turned = rows.with(Ranks{.order = Order::column});
   EXPECT_NE(cache.get(turned, columns, 1), plan);
   EXPECT_EQ(cache.size(), 6U);
   EXPECT_EQ(cache.hits(), 0U);

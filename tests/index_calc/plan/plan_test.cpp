@@ -139,7 +139,7 @@ TEST(Plan, MatchesTheDefinitionForRanksWithoutAPart) {
       const auto count = static_cast<Index>(numbers[me].size());
       ASSERT_EQ(local_part(mine, static_cast<Rank>(me)).elements, count);
       for (Index i = 0; i < count; ++i)
-        ASSERT_EQ(to_global(mine.dims[0], {me}, {i}).value,
+        ASSERT_EQ(to_global(mine.grid()->dims[0], {me}, {i}).value,
                   numbers[me][static_cast<std::size_t>(i)]);
       const Plan plan = make_validated_plan(mine, theirs, static_cast<Rank>(me));
       for (Index peer = 0; peer < to.grid; ++peer) {
@@ -179,8 +179,9 @@ TEST(Plan, IsOrderedByGridCoordinatesOfPeers) {
 TEST(Plan, VisitsPeersWithoutSearchingEveryRange) {
   // Searching all ranges of members for each package would take 2^39 steps.
   constexpr Rank ranks = 1 << 20;
-  Layout theirs = Layout::parse("shape=1048576 grid=1048576");
-  for (Rank r = 0; r < ranks; ++r) theirs.members.push_back({2 * (ranks - 1 - r), 1});
+  Ranks members;
+  for (Rank r = 0; r < ranks; ++r) members.members.push_back({2 * (ranks - 1 - r), 1});
+  const Layout theirs = Layout::parse("shape=1048576 grid=1048576").with(members);
   const Plan plan = make_plan(Layout::parse("shape=1048576 grid=1"), theirs, 0);
   Rank next = 0;
   plan.for_each_package([&](const Package& package) {
@@ -268,11 +269,7 @@ void expect_exact(const Distribution& mine, GridCoord me, const Distribution& th
   ASSERT_EQ(elements, local_extent(mine, me));
 }
 
-std::string text(const Distribution& d) {
-  Layout layout;
-  layout.dims.push_back(d);
-  return to_string(layout);
-}
+std::string text(const Distribution& d) { return to_string(Layout(Grid({d}))); }
 
 TEST(Plan, IsSmallForAMillionRanks) {
   const Layout mine = Layout::parse("shape=1000000000000x1000000 grid=1000x1000 block=64x48");
@@ -282,8 +279,8 @@ TEST(Plan, IsSmallForAMillionRanks) {
   EXPECT_LT(other.memory_bytes(), std::size_t{1} << 20);
   EXPECT_EQ(plan.elements(), local_part(mine, 499'500).elements);
   for (std::size_t d = 0; d < 2; ++d) {
-    expect_exact(mine.dims[d], {499}, theirs.dims[d]);
-    expect_exact(theirs.dims[d], {17}, mine.dims[d]);
+    expect_exact(mine.grid()->dims[d], {499}, theirs.grid()->dims[d]);
+    expect_exact(theirs.grid()->dims[d], {17}, mine.grid()->dims[d]);
   }
 }
 

@@ -31,7 +31,7 @@ struct Ends {
 };
 
 LocalPart part_of(const Layout& layout, Rank rank) {
-  return dense_part(local_part(layout, rank), layout.storage_order);
+  return dense_part(local_part(layout, rank), layout.storage().order);
 }
 
 std::span<const std::byte> bytes_of(const std::vector<Index>& numbers) {
@@ -96,10 +96,8 @@ void expect_moves_all(Random& random, const Layout& source, const Layout& sink) 
 }
 
 Layout dense_layout(Random& random, const std::vector<Index>& shape) {
-  Layout layout = random.layout(shape, 4, true);
-  layout.ghost.clear();
-  layout.leading = 0;
-  return layout;
+  const Layout layout = random.layout(shape, 4, true);
+  return layout.dense();
 }
 
 TEST(SkewedPlan, MovesEveryElementBetweenAnyTwoLayouts) {
@@ -109,7 +107,6 @@ TEST(SkewedPlan, MovesEveryElementBetweenAnyTwoLayouts) {
     Layout skewed = testing::random_skewed(random, shape, 8);
     Layout other =
         random.one_in(3) ? testing::random_skewed(random, shape, 8) : dense_layout(random, shape);
-    validate(skewed);
     if (random.one_in(2)) std::swap(skewed, other);
     expect_moves_all(random, skewed, other);
   }
@@ -413,7 +410,7 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
     return "no error";
   };
   EXPECT_EQ(
-      error([&] { expect_computed(skewed, "selection"); }),
+      error([&] { expect_grid(skewed, "selection"); }),
       "unsupported: selection: expected a layout whose dimensions are distributed one by one, "
       "found \"shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0\", whose blocks are skewed: "
       "redistribute it to a grid first");

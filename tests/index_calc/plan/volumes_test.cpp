@@ -72,12 +72,10 @@ TEST(Volumes, CountManyIntervalsAgainstAnyBlocks) {
   for (int round = 0; round < 60; ++round) {
     const Index extent = random.in(1, 2000);
     const auto side = [&](bool has_intervals) {
-      Layout layout;
-      layout.dims.push_back(
-          has_intervals
-              ? Distribution(many_intervals(random, extent, random.in(1, 30)))
-              : Distribution(random.block_cyclic(extent, random.one_in(2) ? 3 : 300, 40)));
-      return layout;
+      return Layout(
+          Grid({has_intervals
+                    ? Distribution(many_intervals(random, extent, random.in(1, 30)))
+                    : Distribution(random.block_cyclic(extent, random.one_in(2) ? 3 : 300, 40))}));
     };
     const bool has_intervals = random.one_in(2);
     const Layout mine = side(has_intervals), theirs = side(!has_intervals || random.one_in(2));
@@ -96,9 +94,7 @@ TEST(Volumes, MergeTheIntervalsOfManyCoordinates) {
     }
     return splits;
   };
-  Layout mine, theirs;
-  mine.dims.push_back(shifted(1));
-  theirs.dims.push_back(shifted(3));
+  const Layout mine(Grid({shifted(1)})), theirs(Grid({shifted(3)}));
   const Volumes volumes(mine, theirs);
   EXPECT_EQ(volumes.row(0), (std::vector<Volume>{{0, 1}}));
   EXPECT_EQ(volumes.row(1), (std::vector<Volume>{{0, 2}, {1, 2}}));
@@ -114,9 +110,8 @@ TEST(Volumes, CountIntervalsThatMeetEveryCoordinate) {
     splits.bounds.push_back((i + 1) * coordinates);
     splits.owner.push_back(i % 2);
   }
-  Layout mine, theirs;
-  mine.dims.push_back(splits);
-  theirs.dims.push_back(BlockCyclic{.extent = intervals * coordinates, .grid = coordinates});
+  const Layout mine(Grid({splits})),
+      theirs(Grid({BlockCyclic{.extent = intervals * coordinates, .grid = coordinates}}));
   const std::vector<Volume> row = Volumes(mine, theirs).row(1);
   ASSERT_EQ(row.size(), 4096U);
   EXPECT_EQ(row.back(), (Volume{4095, intervals / 2}));

@@ -59,8 +59,7 @@ TEST(ContentHash, TakesOnePassOverManySplits) {
     splits.bounds.push_back((i + 1) * length);
     splits.owner.push_back(i % 2);
   }
-  Layout dealt;
-  dealt.dims.push_back(splits);
+  const Layout dealt(Grid({splits}));
   Random random;
   EXPECT_EQ(sum_of_ranks(dealt, 8, random),
             sum_of_ranks(Layout::parse("shape=2000000 grid=1"), 8, random));
@@ -123,7 +122,7 @@ TEST(ContentHash, LeavesOutPlacesThatAreNotListed) {
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<Index>(i);
   const Layout listed = listed_layout(shape, 1, false, false, IndexList::of_points(shape, numbers));
   const Layout part = selected(listed, {.origin = {0, 2}, .extents = column});
-  const ContentHash hash(*part.listing->mine, flattened(local_part(part, 0)), 8);
+  const ContentHash hash(*part.listed()->mine, flattened(local_part(part, 0)), 8);
   const Layout alone = Layout::parse("shape=3x1 grid=1x1");
   const std::vector<Index> values{7, 8, 9};
   std::vector<Index> buffer(12, -1);

@@ -241,10 +241,7 @@ Transfer transfer_of(const std::vector<std::vector<Index>>& bytes) {
     }
   to.bounds = from.bounds;
   to.grid = static_cast<Index>(bytes.front().size());
-  Transfer transfer;
-  transfer.from.dims = {from};
-  transfer.to.dims = {to};
-  return transfer;
+  return {.from = Layout(Grid({from})), .to = Layout(Grid({to}))};
 }
 
 TEST(Relabel, MovesTheLeastOfAnyVolumes) {
@@ -282,7 +279,7 @@ Transfer with_copies(Random& random, Rank size) {
     Transfer array{random.layout(shape, size, true), random.layout(shape, size, true), 4};
     if (group_size(array.from) > size || group_size(array.to) > size) continue;
     for (Layout* const layout : {&array.from, &array.to})
-      layout->ghost.clear(), layout->leading = 0;  // relabeled parts may be longer
+      *layout = layout->dense();  // relabeled parts may be longer
     if (copy_count(array.from) > 1 || random.one_in(4)) return array;
   }
 }

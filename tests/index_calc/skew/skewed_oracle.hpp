@@ -17,13 +17,14 @@ namespace tremula::index_calc::testing {
 using Numbers = std::map<Rank, std::vector<Index>>;
 
 /// Returns the number of the block of element `i`, by counting block by block.
-inline Index counted_block(const BlockCyclic& cuts, Index equal, Index i) {
+inline Index counted_block(const BlockCuts& cuts, Index i) {
   Index block = 0;
-  if (equal > 0) {
-    while (cuts.extent * (block + 1) / equal <= i) ++block;
+  if (cuts.is_equal()) {
+    while (cuts.extent() * (block + 1) / cuts.size_or_count() <= i) ++block;
     return block;
   }
-  for (Index end = cuts.block - cuts.cut; end <= i; end += cuts.block) ++block;
+  for (Index end = cuts.size_or_count() - cuts.cut(); end <= i; end += cuts.size_or_count())
+    ++block;
   return block;
 }
 
@@ -40,33 +41,34 @@ inline Index evaluated(const OwnerExpression& owner, const std::vector<Index>& b
 }
 
 inline Numbers skewed_numbers(const Layout& layout) {
-  const auto& extents = layout.mesh.extents;
   std::vector<Index> shape;
-  for (const Distribution& d : layout.dims) shape.push_back(std::get<BlockCyclic>(d).extent);
+  for (const BlockCuts& cuts : layout.skewed()->cuts) shape.push_back(cuts.extent());
   std::vector<Rank> ranks;
-  for (const RankRange& r : layout.members)
+  for (const RankRange& r : layout.ranks().members)
     for (Rank k = 0; k < r.count; ++k) ranks.push_back(r.first + k);
   // Elements of each rank in the order of their blocks, then of their places within a block.
   using Place = std::tuple<std::vector<Index>, std::vector<Index>, Index>;
   std::map<Rank, std::vector<Place>> places;
   std::vector<std::vector<Index>> cells;
-  World::for_each_index(extents, layout.rank_order, [&](const std::vector<Index>& cell) {
-    const auto number = cells.size();
-    places[ranks.empty() ? static_cast<Rank>(number) : ranks[number]];
-    cells.push_back(cell);
-  });
+  World::for_each_index(World::ranks_along(layout.skewed()->axes), layout.ranks().order,
+                        [&](const std::vector<Index>& cell) {
+                          const auto number = cells.size();
+                          places[ranks.empty() ? static_cast<Rank>(number) : ranks[number]];
+                          cells.push_back(cell);
+                        });
+  const std::vector<MeshAxis>& axes = layout.skewed()->axes;
   Index global = 0;
   World::for_each_index(shape, Order::row, [&](const std::vector<Index>& at) {
     std::vector<Index> block, inside = at;
     for (std::size_t d = 0; d < at.size(); ++d)
-      block.push_back(
-          counted_block(std::get<BlockCyclic>(layout.dims[d]), layout.skew->equal[d], at[d]));
-    if (layout.storage_order == Order::column) std::ranges::reverse(inside);
+      block.push_back(counted_block(layout.skewed()->cuts[d], at[d]));
+    if (layout.storage().order == Order::column) std::ranges::reverse(inside);
     for (std::size_t number = 0; number < cells.size(); ++number) {
       bool is_owner = true;
-      for (std::size_t a = 0; a < extents.size(); ++a)
-        if (const auto& owner = layout.skew->owners[a])
-          is_owner = is_owner && modulo(evaluated(*owner, block), extents[a]) == cells[number][a];
+      for (std::size_t a = 0; a < axes.size(); ++a)
+        if (const OwnerExpression* const owner = axes[a].owner())
+          is_owner =
+              is_owner && modulo(evaluated(*owner, block), axes[a].ranks) == cells[number][a];
       if (is_owner)
         places[ranks.empty() ? static_cast<Rank>(number) : ranks[number]].emplace_back(
             block, inside, global);
@@ -83,7 +85,7 @@ inline Numbers skewed_numbers(const Layout& layout) {
 }
 
 inline Numbers numbers_of(const Layout& layout) {
-  return layout.skew ? skewed_numbers(layout) : World(layout).buffers;
+  return layout.skewed() ? skewed_numbers(layout) : World(layout).buffers;
 }
 
 inline OwnerExpression random_owner(Random& random, std::size_t dimensions) {
@@ -99,36 +101,30 @@ inline OwnerExpression random_owner(Random& random, std::size_t dimensions) {
 /// Returns a random skewed layout of `shape` on a mesh of at most `most_ranks` ranks.
 inline Layout random_skewed(Random& random, const std::vector<Index>& shape, Index most_ranks,
                             bool may_copy = true) {
-  Layout layout;
-  layout.skew.emplace();
+  Skewed layout;
   Index ranks = 1;
   for (Index axes = random.in(1, 4); axes > 0; --axes) {
-    layout.mesh.extents.push_back(random.in(1, std::max<Index>(1, most_ranks / ranks)));
-    ranks *= layout.mesh.extents.back();
-    layout.skew->owners.emplace_back();
-    if (!may_copy || axes == 1 || !random.one_in(4))
-      layout.skew->owners.back() = random_owner(random, shape.size());
+    MeshAxis& axis = layout.axes.emplace_back();
+    axis.ranks = random.in(1, std::max<Index>(1, most_ranks / ranks));
+    ranks *= axis.ranks;
+    if (!may_copy || axes == 1 || !random.one_in(4)) axis.use = random_owner(random, shape.size());
   }
-  layout.mesh.axes.resize(shape.size());
   for (const Index extent : shape) {
-    const Index whole = std::max<Index>(extent, 1);
-    BlockCyclic cuts{.extent = extent, .block = whole};
-    layout.skew->equal.push_back(random.one_in(2) ? random.in(1, 9) : 0);
-    if (layout.skew->equal.back() == 0 && !random.one_in(4)) {
-      cuts.block = random.in(1, 9);
-      cuts.cut = random.one_in(3) ? random.in(0, cuts.block - 1) : 0;
-    }
-    layout.dims.push_back(cuts);
+    const Index whole = std::max<Index>(extent, 1), block = random.in(1, 9);
+    const Index missing = random.one_in(3) ? random.in(0, block - 1) : 0;
+    layout.cuts.push_back(random.one_in(2)   ? BlockCuts::equal(extent, block)
+                          : random.one_in(4) ? BlockCuts::cyclic(extent, whole, 0)
+                                             : BlockCuts::cyclic(extent, block, missing));
   }
-  layout.rank_order = random.one_in(2) ? Order::row : Order::column;
-  layout.storage_order = random.one_in(2) ? Order::row : Order::column;
+  Ranks of_group{.order = random.order()};
+  const Storage storage{.order = random.order()};
   if (random.one_in(4)) {
     const auto front = static_cast<Rank>(random.in(0, ranks - 1));
     const auto back = static_cast<Rank>(ranks) - front;
-    layout.members = {{front + static_cast<Rank>(random.in(0, 2)), back}};
-    if (front > 0) layout.members.push_back({0, front});
+    of_group.members = {{front + static_cast<Rank>(random.in(0, 2)), back}};
+    if (front > 0) of_group.members.push_back({0, front});
   }
-  return layout;
+  return Layout(std::move(layout), std::move(of_group), storage);
 }
 
 }  // namespace tremula::index_calc::testing

@@ -51,7 +51,7 @@ struct Piece {
       for (Index j = 0; j < part.extent[1]; ++j) {
         const Index at = part.first + i * part.stride[0] + j * part.stride[1];
         const auto global = [&](std::size_t d, Index local) {
-          return index_calc::to_global(layout.dims[d], {(*coords)[d]}, {local}).value;
+          return index_calc::to_global(layout.grid()->dims[d], {(*coords)[d]}, {local}).value;
         };
         visit(data[static_cast<std::size_t>(at)], row + global(0, i), column + global(1, j));
       }
