@@ -110,8 +110,9 @@ void validate_for_group(const Layout& layout, Rank group_size) {
 }
 
 void validate_pair(const Layout& mine, const Layout& theirs) {
-  bool is_one_shape = dimensions(mine) == dimensions(theirs);
-  for (std::size_t d = 0; is_one_shape && d < dimensions(mine); ++d)
+  const std::size_t count = dimensions(mine);
+  bool is_one_shape = dimensions(theirs) == count;
+  for (std::size_t d = 0; is_one_shape && d < count; ++d)
     is_one_shape = extent(mine, d) == extent(theirs, d);
   if (!is_one_shape || changing_dimension(mine) != changing_dimension(theirs))
     throw core::Error(core::Errc::mismatch,
@@ -243,7 +244,10 @@ private:
   void add(const OwnerTerm& t) { add_all(t.dimension, t.divisor, t.factor); }
   void add(const OwnerExpression& owner) { add_all(owner.terms, owner.constant); }
   void add(const MeshAxis& axis) { add_all(axis.ranks, axis.use); }
-  void add(const Grid& grid) { add_all(grid.dims, grid.axes); }
+  void add(const Grid& grid) {
+    add_all(grid.dims, grid.is_plain());
+    if (!grid.is_plain()) add(grid.axes);
+  }
   void add(const Skewed& skewed) { add_all(skewed.cuts, skewed.axes); }
   void add(const Listed& l) { add_all(l.shape, l.ranks, l.is_partial, l.has_copies); }
   void add(const Changing& c) {
