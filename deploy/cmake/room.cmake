@@ -17,7 +17,7 @@ if(TREMULA_SANITIZE)
   target_compile_options(tremula_options INTERFACE
     -fsanitize=${TREMULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
     # GCC gives false alarms in instrumented code, and warns of the fences in Boost.Asio, which it does not instrument.
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-tsan>)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-tsan>)
   target_link_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE}
     # Clang links C programs without the sanitizer's C++ part, which our libraries need.
     $<$<LINK_LANG_AND_ID:C,Clang>:-fsanitize-link-c++-runtime>)

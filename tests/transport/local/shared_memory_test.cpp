@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -59,7 +61,11 @@ public:
       if (write(pipe_ends[1], &mine, sizeof mine) != sizeof mine) _exit(1);
       for (;;) pause();
     }
-    if (read(pipe_ends[0], &place, sizeof place) != sizeof place) throw std::runtime_error("read");
+    // GCC 12 takes the address of `place` for that of its first number if the code is instrumented.
+    std::array<std::byte, sizeof place> bytes{};
+    if (read(pipe_ends[0], bytes.data(), bytes.size()) != sizeof place)
+      throw std::runtime_error("read");
+    place = std::bit_cast<MemoryPlace>(bytes);
     for (const int end : pipe_ends) close(end);
   }
   ~Owner() { kill(); }
