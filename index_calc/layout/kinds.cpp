@@ -2,10 +2,8 @@
 #include "index_calc/layout/kinds.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "index_calc/basics/check.hpp"
-#include "index_calc/layout/layout.hpp"
 
 namespace tremula::index_calc {
 

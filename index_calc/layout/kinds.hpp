@@ -108,7 +108,7 @@ struct Skewed {
   std::vector<MeshAxis> axes{};
   std::size_t dimensions() const noexcept { return cuts.size(); }
   Index extent(std::size_t d) const noexcept { return cuts[d].extent(); }
-  /// Checks as above.
+  /// Checks as Grid::validate does.
   void validate(const Storage& storage) const;
   friend bool operator==(const Skewed&, const Skewed&) = default;
 };
@@ -126,7 +126,7 @@ struct Listed {
   Index elements = 0, allocated = 0;  ///< elements listed in `mine`, and size of its buffer
   std::size_t dimensions() const noexcept { return shape.size(); }
   Index extent(std::size_t d) const noexcept { return shape[d]; }
-  /// Checks as above.
+  /// Checks as Grid::validate does.
   void validate(const Storage& storage) const;
   friend bool operator==(const Listed&, const Listed&) = default;
 };
@@ -153,7 +153,7 @@ struct Changing {
   Index coordinates() const noexcept { return index_calc::grid(grid.dims[dimension]); }
   std::size_t dimensions() const noexcept { return grid.dimensions(); }
   Index extent(std::size_t d) const noexcept { return grid.extent(d); }
-  /// Checks as above.
+  /// Checks as Grid::validate does.
   void validate(const Storage& storage) const;
   friend bool operator==(const Changing&, const Changing&) = default;
 };

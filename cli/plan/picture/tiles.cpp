@@ -56,14 +56,14 @@ std::vector<Rank> sorted(std::vector<Rank> ranks) {
 class BlockOwners {
 public:
   /// @param layout  a grid or a skewed layout; must outlive this object
-  explicit BlockOwners(const Layout& layout) : layout_(layout.grid()), grid_(layout) {
+  explicit BlockOwners(const Layout& layout) : kind_(layout.grid()), grid_(layout) {
     if (layout.skewed() != nullptr) skewed_.emplace(owned_blocks(*layout.skewed()));
   }
   GridCoords coords_of(const BlockNumbers& block) const {
     if (skewed_) return index_calc::grid_coords(skewed_->owner_of(block));
     GridCoords coords{};
-    for (std::size_t d = 0; d < layout_->dims.size(); ++d)
-      coords[d] = owner_of_block(layout_->dims[d], block[d]);
+    for (std::size_t d = 0; d < kind_->dims.size(); ++d)
+      coords[d] = owner_of_block(kind_->dims[d], block[d]);
     return coords;
   }
   std::vector<Rank> ranks_at(const GridCoords& coords) const {
@@ -75,7 +75,7 @@ public:
   Index position_of(const GridCoords& coords) const { return grid_.position_of(coords); }
 
 private:
-  const index_calc::Grid* layout_;  // null if skewed
+  const index_calc::Grid* kind_;  // null if skewed
   ProcessGrid grid_;
   std::optional<index_calc::OwnedBlocks> skewed_;
 };
