@@ -46,7 +46,7 @@ inline constexpr int max_lost_streams = 65536;  ///< parts of one array that a c
 inline constexpr std::int64_t max_addresses_to_all = std::int64_t{1} << 16;
 inline constexpr int max_fields = 65536;  ///< one stream
 inline constexpr int max_offers = 64;     ///< one side
-inline constexpr core::Rank max_group_size = 10'000'000;
+inline constexpr core::RankCount max_group_size = 10'000'000;
 inline constexpr int max_wait_ranks = 64;    ///< in one Wait
 inline constexpr int max_wait_turns = 1024;  ///< in one Wait; also limits Wait.said
 
@@ -90,8 +90,8 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
                       std::string_view producer);
 /// Checks that every layout fits a group of `group_size` ranks (index_calc::validate_for_group).
 /// @throws core::Error mismatch naming the stream, the field, the group and what to do
-void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
-                      std::string_view group);
+void check_fits_group(std::span<const Field> fields, core::RankCount group_size,
+                      std::string_view stream, std::string_view group);
 
 /// Returns how many bytes of elements, of all ranks, a step moves from a producer to a consumer: at least 1
 /// and at most 2^63 - 1, even if there are more.  @pre check_compatible(wanted, offered, ...)

@@ -216,8 +216,8 @@ bool are_copied(std::span<const Field> wanted, std::span<const Field> offered) {
   });
 }
 
-void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
-                      std::string_view group) {
+void check_fits_group(std::span<const Field> fields, core::RankCount group_size,
+                      std::string_view stream, std::string_view group) {
   for (const Field& field : fields) {
     try {
       index_calc::validate_for_group(field.layout, group_size);

@@ -12,14 +12,21 @@ namespace {
 constexpr std::size_t most_runs = 8;
 }
 
+std::set<core::Rank> ranks_of(const wire::Wait& wait) {
+  std::set<core::Rank> ranks;
+  for (const int rank : wait.ranks()) ranks.insert(core::Rank{rank});
+  return ranks;
+}
+
 std::string ranks_text(const std::set<core::Rank>& ranks) {
   std::vector<std::string> runs;
   std::size_t named = 0;
   for (auto at = ranks.begin(); at != ranks.end() && runs.size() < most_runs;) {
     const core::Rank first = *at;
     core::Rank last = first;
-    for (; at != ranks.end() && *at - last <= 1; ++at, ++named) last = *at;
-    runs.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
+    for (; at != ranks.end() && at->value - last.value <= 1; ++at, ++named) last = *at;
+    runs.push_back(first == last ? fmt::format("{}", first.value)
+                                 : fmt::format("{}-{}", first.value, last.value));
   }
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   if (named < ranks.size()) return text + fmt::format("{} and more", fmt::join(runs, ", "));
@@ -40,8 +47,7 @@ std::string wait_text(const wire::Wait& wait) {
   else if (wait.ranks().empty())
     text += fmt::format(", for group '{}'", wait.group());
   else
-    text += fmt::format(", for {} of group '{}'",
-                        ranks_text({wait.ranks().begin(), wait.ranks().end()}), wait.group());
+    text += fmt::format(", for {} of group '{}'", ranks_text(ranks_of(wait)), wait.group());
   if (!wait.what().empty()) text += " " + wait.what();
   return text;
 }

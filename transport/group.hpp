@@ -18,7 +18,7 @@ class Group {
 public:
   virtual ~Group() = default;
   virtual core::Rank rank() const noexcept = 0;
-  virtual core::Rank size() const noexcept = 0;
+  virtual core::RankCount size() const noexcept = 0;
   /// Returns the bytes of rank 0 on every rank; the bytes of other ranks are ignored.
   /// @throws core::Error timed_out naming the missing ranks and since when they have been missing
   virtual core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) = 0;
@@ -36,7 +36,7 @@ public:
   /// either rank destroys its group.
   static constexpr std::size_t most_note_bytes = 500;
   struct Note {
-    core::Rank from = 0;
+    core::Rank from{};
     core::Bytes bytes;
   };
   /// Sends a note.  @pre either this rank or `to` is rank 0, not both; 1 to most_note_bytes bytes

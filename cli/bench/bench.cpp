@@ -12,7 +12,7 @@
 
 namespace tremula::cli {
 
-using core::Errc, core::Error, core::Rank;
+using core::Errc, core::Error, core::RankCount;
 
 namespace {
 
@@ -64,7 +64,7 @@ void run(BenchOptions options, const Texts& texts, const RunRank& run_rank) {
   options.is_serial =
       bytes_of(options.from, core::element_bytes(options.type)) <= most_serial_bytes &&
       options.producers + options.consumers <=
-          static_cast<Rank>(std::thread::hardware_concurrency());
+          static_cast<RankCount>(std::thread::hardware_concurrency());
   if (run_rank) return run_rank(options, BenchFiles{texts.folder}, texts.side == "producer");
   const BenchResult result = run_bench(options);
   fmt::print("{}", texts.is_json ? bench_json(options, result) : bench_text(options, result));

@@ -52,11 +52,11 @@ void BenchArea::meet(core::Deadline deadline, const std::function<void()>& pause
   }
 }
 
-void BenchArea::fail(std::size_t rank, const std::string& why) noexcept {
+void BenchArea::fail(std::size_t number, const std::string& why) noexcept {
   std::size_t none = 0;
   const std::size_t bytes = std::min(why.size(), sizeof(RankReport::error) - 1);
-  std::memcpy(reports_[rank].error, why.data(), bytes);
-  head_->failed.compare_exchange_strong(none, rank + 1);
+  std::memcpy(reports_[number].error, why.data(), bytes);
+  head_->failed.compare_exchange_strong(none, number + 1);
 }
 
 std::string BenchArea::error() const {

@@ -44,7 +44,7 @@ public:
   /// @throws core::Error cancelled if a rank has failed, timed_out naming how many have arrived
   void meet(core::Deadline deadline, const std::function<void()>& pause);
   /// Ends all meetings with an error. Only the first error is kept.
-  void fail(std::size_t rank, const std::string& why) noexcept;
+  void fail(std::size_t number, const std::string& why) noexcept;
   /// Sets how many seconds a computing producer computes per step. The process that started the
   /// ranks calls it before the meeting that follows the last step measured.
   void set_pace(double seconds) { head_->pace = seconds; }

@@ -17,7 +17,7 @@
 
 namespace tremula::cli {
 
-using core::Deadline, core::Errc, core::Error, core::Rank;
+using core::Deadline, core::Errc, core::Error, core::Rank, core::RankCount;
 
 void enter(const BenchOptions::Site& site) {
   if (site.network_namespace.empty()) return;
@@ -60,12 +60,12 @@ void start_server(const BenchOptions& options, const BenchFiles& files, Children
 
 void start_ranks(const BenchOptions& options, BenchArea& area, Children& ranks) {
   for (const bool is_producer : {true, false}) {
-    const Rank size = is_producer ? options.producers : options.consumers;
-    for (Rank rank = 0; rank < size; ++rank)
-      ranks.start(fmt::format("{} {}", is_producer ? "producer" : "consumer", rank), [&] {
+    const RankCount size = is_producer ? options.producers : options.consumers;
+    for (const Rank rank : core::all_ranks(size))
+      ranks.start(fmt::format("{} {}", is_producer ? "producer" : "consumer", rank.value), [&] {
         const auto join = [&](const std::string& group, const client::SessionConfig& config) {
           enter(is_producer ? options.producer_site : options.consumer_site);
-          return client::Session::open(group, rank, size, config);
+          return client::Session::open(group, rank.value, size, config);
         };
         if (!run_bench_rank(options, area, is_producer, rank, join)) _exit(1);
       });

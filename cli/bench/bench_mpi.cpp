@@ -13,7 +13,7 @@
 
 namespace tremula::cli {
 
-using core::Errc, core::Error, core::Rank;
+using core::Errc, core::Error, core::RankCount;
 
 namespace {
 
@@ -84,7 +84,8 @@ void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Childr
         },
         files.folder / (name + ".out"));
   };
-  const auto start_job = [&](const std::string& side, Rank size, const BenchOptions::Site& site) {
+  const auto start_job = [&](const std::string& side, RankCount size,
+                             const BenchOptions::Site& site) {
     std::vector<std::string> command{TREMULA_MPIRUN,
                                      "--ompi-server",
                                      "file:" + uri.string(),

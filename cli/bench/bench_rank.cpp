@@ -18,7 +18,7 @@
 
 namespace tremula::cli {
 
-using core::Deadline, core::Errc, core::Error, core::Index, core::Rank;
+using core::Deadline, core::Errc, core::Error, core::Index, core::Rank, core::RankCount;
 
 namespace {
 
@@ -41,6 +41,10 @@ void bind_to_core(std::size_t number) {
   sched_setaffinity(0, sizeof one, &one);
 }
 
+std::size_t number_in_both_jobs(const BenchOptions& options, bool is_producer, Rank rank) {
+  return static_cast<std::size_t>(is_producer ? rank.value : options.producers + rank.value);
+}
+
 class BenchRank {
 public:
   BenchRank(const BenchOptions& options, BenchArea& area, bool is_producer, Rank rank)
@@ -48,8 +52,7 @@ public:
         area_(area),
         is_producer_(is_producer),
         rank_(rank),
-        report_(area.reports()[static_cast<std::size_t>(is_producer ? rank
-                                                                    : options.producers + rank)]),
+        report_(area.reports()[number_in_both_jobs(options, is_producer, rank)]),
         part_(is_producer ? options.from : options.to, rank, core::element_bytes(options.type),
               is_producer ? options.allocates_producers : options.allocates_consumers) {}
 
@@ -72,7 +75,7 @@ public:
   }
 
 private:
-  Rank side_size() const { return is_producer_ ? options_.producers : options_.consumers; }
+  RankCount side_size() const { return is_producer_ ? options_.producers : options_.consumers; }
   void meet() {
     area_.meet(Deadline::after(patience_of(options_)), [] { sched_yield(); });
   }
@@ -197,7 +200,7 @@ private:
   }
   /// Copies the bytes of a step, simultaneously in as many processes as the larger side has ranks.
   void measure_memcpy() {
-    const Rank copying = std::max(options_.producers, options_.consumers);
+    const RankCount copying = std::max(options_.producers, options_.consumers);
     const bool copies = side_size() == copying && (is_producer_ || options_.producers != copying);
     const auto bytes = static_cast<std::size_t>(step_bytes() / copying);
     core::Buffer from(copies ? bytes : 0), to(copies ? bytes : 0);
@@ -211,7 +214,7 @@ private:
   /// Sends the bytes of a step between pairs of ranks, over endpoints of the same transport.
   void measure_transport(client::Session& session) {
     constexpr transport::Tag tag = 7;
-    const Rank pairs = std::min(options_.producers, options_.consumers);
+    const RankCount pairs = std::min(options_.producers, options_.consumers);
     const std::string name = report_.transport;
     std::unique_ptr<transport::Endpoint> endpoint;
     const auto side = is_producer_ ? transport::Side::producer : transport::Side::consumer;
@@ -234,10 +237,8 @@ private:
     report_.address_bytes = address.size();
     meet();
     std::vector<transport::Address> others;
-    const Rank first = is_producer_ ? options_.producers : 0;
-    for (Rank r = 0; r < (is_producer_ ? options_.consumers : options_.producers); ++r) {
-      const RankReport& report =
-          area_.reports()[static_cast<std::size_t>(first) + static_cast<std::size_t>(r)];
+    for (const Rank r : core::all_ranks(is_producer_ ? options_.consumers : options_.producers)) {
+      const RankReport& report = area_.reports()[number_in_both_jobs(options_, !is_producer_, r)];
       others.emplace_back(report.address, report.address + report.address_bytes);
     }
     endpoint->connect(others, Deadline::after(options_.timeout));
@@ -249,7 +250,7 @@ private:
         sched_yield();
       }
     };
-    const bool takes_part = rank_ < pairs;
+    const bool takes_part = rank_.value < pairs;
     const auto bytes = static_cast<std::size_t>(step_bytes() / pairs);
     core::Buffer message(takes_part ? bytes : 0);
     if (takes_part) std::memset(message.span().data(), 3, bytes);
@@ -260,13 +261,13 @@ private:
                           : endpoint->receive(rank_, tag, message.span()));
       });
     measure([&] {
-      if (rank_ != 0) return;
+      if (rank_ != Rank{0}) return;
       constexpr int turns = 500;
       std::array<std::byte, 8> word{};
       const double began = now();
       for (int turn = 0; turn < turns; ++turn)
         for (const bool goes : {is_producer_, !is_producer_})
-          wait(goes ? endpoint->send(0, tag, word) : endpoint->receive(0, tag, word));
+          wait(goes ? endpoint->send(Rank{0}, tag, word) : endpoint->receive(Rank{0}, tag, word));
       report_.latency = (now() - began) / (2 * turns);
     });
   }
@@ -283,7 +284,7 @@ private:
 
 bool run_bench_rank(const BenchOptions& options, BenchArea& area, bool is_producer, Rank rank,
                     const JoinGroup& join) {
-  const auto number = static_cast<std::size_t>(is_producer ? rank : options.producers + rank);
+  const std::size_t number = number_in_both_jobs(options, is_producer, rank);
   bind_to_core(number);
   try {
     BenchRank(options, area, is_producer, rank).run(join);

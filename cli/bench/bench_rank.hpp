@@ -15,7 +15,7 @@ namespace tremula::cli {
 
 struct BenchOptions {
   index_calc::Layout from, to;
-  core::Rank producers = 1, consumers = 1;
+  core::RankCount producers = 1, consumers = 1;
   core::ElementType type = core::ElementType::f64;
   int steps = 10;
   int queue_depth = 2;

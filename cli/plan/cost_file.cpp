@@ -92,20 +92,21 @@ CostTable parse_costs(std::string_view text, const std::string& file,
                                   "with --hosts instead of ranks",
                                   most_places, places));
   CostTable table{.at = std::move(at),
-                  .places = static_cast<core::Rank>(places),
+                  .places = static_cast<core::RankCount>(places),
                   .latency = std::vector<double>(places * places, unset),
                   .per_byte = std::vector<double>(places * places)};
   for (std::size_t k = 0; k < places; ++k) table.latency[k * places + k] = 0;
   CostParser parser(file, names);
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) parser.read(line, table);
-  const std::set<core::Rank> from(table.at.producers.begin(), table.at.producers.end()),
+  const std::set<core::RankCount> from(table.at.producers.begin(), table.at.producers.end()),
       to(table.at.consumers.begin(), table.at.consumers.end());
   for (std::size_t p = 0; p < places; ++p)
     for (std::size_t j = 0; j < places; ++j) {
       double& latency = table.latency[p * places + j];
       if (latency != unset) continue;
-      if (from.contains(static_cast<core::Rank>(p)) && to.contains(static_cast<core::Rank>(j)))
+      if (from.contains(static_cast<core::RankCount>(p)) &&
+          to.contains(static_cast<core::RankCount>(j)))
         throw core::Error(
             core::Errc::invalid_argument,
             fmt::format("{}: expected a cost for every pair of places, found none from {} to {}; "

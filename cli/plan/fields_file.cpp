@@ -24,7 +24,7 @@ namespace tremula::cli {
 
 namespace {
 
-using core::Index, core::Rank;
+using core::Index, core::Rank, core::RankCount;
 using index_calc::Layout, index_calc::saturating_sum;
 
 constexpr const char* keys[] = {"name", "type", "from", "to", "from-lists", "to-lists"};
@@ -89,7 +89,7 @@ void for_each_pair(const Redistribution& arrays, const Visit& visit) {
   }
   const index_calc::Volumes volumes(arrays.from, arrays.to);
   for (std::size_t p = 0; p < producers.size(); ++p)
-    for (const index_calc::Volume& v : volumes.row(static_cast<Rank>(p)))
+    for (const index_calc::Volume& v : volumes.row(static_cast<RankCount>(p)))
       visit(producers[p], consumers[static_cast<std::size_t>(v.peer)], v.elements);
 }
 
@@ -125,8 +125,8 @@ std::string busiest_text(const char* side, const char* does, const std::map<Rank
   if (by_rank.empty()) return "";
   const auto most = std::ranges::max_element(by_rank, {}, [](const auto& e) { return e.second; });
   const double mean = static_cast<double>(total) / static_cast<double>(by_rank.size());
-  return fmt::format("  busiest {} {}: {} {}, {:.2f} times the mean\n", side, most->first, does,
-                     amount(most->second), static_cast<double>(most->second) / mean);
+  return fmt::format("  busiest {} {}: {} {}, {:.2f} times the mean\n", side, most->first.value,
+                     does, amount(most->second), static_cast<double>(most->second) / mean);
 }
 
 }  // namespace
@@ -169,10 +169,10 @@ std::string fields_text(const std::vector<PlannedField>& fields) {
   if (traffic.received.size() > most_columns || traffic.pairs.empty()) return out;
   std::vector<Row> rows{{"producer"}};
   for (const auto& [consumer, bytes] : traffic.received)
-    rows.front().push_back(fmt::format("to {}", consumer));
+    rows.front().push_back(fmt::format("to {}", consumer.value));
   rows.front().push_back("total");
   for (const auto& [producer, sent] : traffic.sent) {
-    Row& row = rows.emplace_back(Row{std::to_string(producer)});
+    Row& row = rows.emplace_back(Row{std::to_string(producer.value)});
     for (const auto& [consumer, bytes] : traffic.received) {
       const auto pair = traffic.pairs.find({producer, consumer});
       row.push_back(pair == traffic.pairs.end() ? "-" : amount(pair->second));

@@ -15,15 +15,15 @@ namespace tremula::cli {
 
 namespace {
 
-using core::Rank;
+using core::RankCount;
 
 [[noreturn]] void fail(const std::string& text) {
   throw core::Error(core::Errc::invalid_argument, "--hosts: " + text);
 }
 
 /// Reads a whole number from 1 to most_ranks; nullopt if the text is anything else.
-std::optional<Rank> number(std::string_view text) {
-  Rank value = 0;
+std::optional<RankCount> number(std::string_view text) {
+  RankCount value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = error == std::errc{} && end == text.data() + text.size();
   return is_number && value >= 1 && value <= most_ranks ? std::optional(value) : std::nullopt;
@@ -31,17 +31,18 @@ std::optional<Rank> number(std::string_view text) {
 
 class HostsParser {
 public:
-  std::vector<Rank> places(const std::string& value, Rank ranks, std::string_view side) {
+  std::vector<RankCount> places(const std::string& value, RankCount ranks, std::string_view side) {
     const auto per_host = number(value);
     if (is_counting_ && *is_counting_ != per_host.has_value())
       fail("expected two numbers or two lists of hosts, found a number and a list");
     is_counting_ = per_host.has_value();
-    std::vector<Rank> result;
+    std::vector<RankCount> result;
     if (per_host)
-      for (Rank r = 0; r < ranks; ++r) result.push_back(place(fmt::format("{}", r / *per_host)));
+      for (RankCount r = 0; r < ranks; ++r)
+        result.push_back(place(fmt::format("{}", r / *per_host)));
     else
       add_list(value, result);
-    if (static_cast<Rank>(result.size()) < ranks)
+    if (static_cast<RankCount>(result.size()) < ranks)
       fail(
           fmt::format("expected the hosts of at least {} {}s, as many as the layout has, found the "
                       "hosts of {} in \"{}\"; name the others as well",
@@ -51,7 +52,7 @@ public:
   std::vector<std::string> names() && { return std::move(names_); }
 
 private:
-  void add_list(std::string_view list, std::vector<Rank>& result) {
+  void add_list(std::string_view list, std::vector<RankCount>& result) {
     for (;;) {
       const std::string_view item = list.substr(0, list.find(','));
       const std::string_view name = item.substr(0, item.find(':'));
@@ -62,27 +63,28 @@ private:
             fmt::format("expected HOST or HOST:RANKS between commas, or a number of ranks on each "
                         "host, found \"{}\"",
                         item));
-      if (static_cast<Rank>(result.size()) > most_ranks - *count)
+      if (static_cast<RankCount>(result.size()) > most_ranks - *count)
         fail(fmt::format("expected at most {} ranks, found more", most_ranks));
       result.insert(result.end(), static_cast<std::size_t>(*count), place(std::string(name)));
       if (item.size() == list.size()) return;
       list.remove_prefix(item.size() + 1);
     }
   }
-  Rank place(const std::string& name) {
-    const auto [entry, is_new] = places_.emplace(name, static_cast<Rank>(names_.size()));
+  RankCount place(const std::string& name) {
+    const auto [entry, is_new] = places_.emplace(name, static_cast<RankCount>(names_.size()));
     if (is_new) names_.push_back(name);
     return entry->second;
   }
 
-  std::map<std::string, Rank> places_;
+  std::map<std::string, RankCount> places_;
   std::vector<std::string> names_;
   std::optional<bool> is_counting_;
 };
 
 }  // namespace
 
-Hosts parse_hosts_option(const std::vector<std::string>& values, Rank producers, Rank consumers) {
+Hosts parse_hosts_option(const std::vector<std::string>& values, RankCount producers,
+                         RankCount consumers) {
   HostsParser parser;
   Hosts hosts;
   hosts.places.producers = parser.places(values.front(), producers, "producer");

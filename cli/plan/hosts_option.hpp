@@ -9,7 +9,7 @@
 namespace tremula::cli {
 
 /// The largest group that is relabeled.
-inline constexpr core::Rank most_ranks = 10'000'000;
+inline constexpr core::RankCount most_ranks = 10'000'000;
 
 /// Places and their names. A name means the same host in both jobs.
 struct Hosts {
@@ -22,7 +22,7 @@ struct Hosts {
 /// of ranks as for mpirun --host, or "4", the number of ranks on each of the hosts 0, 1, ...
 /// @param producers, consumers  how many ranks need a host; a list may name hosts for more
 /// @throws core::Error invalid_argument naming what is wrong in --hosts
-Hosts parse_hosts_option(const std::vector<std::string>& values, core::Rank producers,
-                         core::Rank consumers);
+Hosts parse_hosts_option(const std::vector<std::string>& values, core::RankCount producers,
+                         core::RankCount consumers);
 
 }  // namespace tremula::cli

@@ -9,16 +9,15 @@ namespace tremula::cli {
 
 namespace {
 
-using core::Bytes, core::Rank;
+using core::Bytes, core::Rank, core::RankCount, core::to_rank;
 using index_calc::IndexList, index_calc::Layout, index_calc::SinkMatch, index_calc::SourceMatch;
 
 /// Returns what each rank owns under a layout without lists. Shape: [rank of the group]
 std::vector<IndexList> lists_of(const Layout& layout) {
   const std::vector<Rank> ranks = ranks_of(layout);
-  std::vector<IndexList> lists(static_cast<std::size_t>(*std::ranges::max_element(ranks)) + 1);
+  std::vector<IndexList> lists(at(*std::ranges::max_element(ranks)) + 1);
   for (const Rank rank : ranks)
-    lists[static_cast<std::size_t>(rank)] =
-        IndexList::of_layout(layout, rank, local_part(layout, rank));
+    lists[at(rank)] = IndexList::of_layout(layout, rank, local_part(layout, rank));
   return lists;
 }
 
@@ -44,8 +43,7 @@ std::vector<Match> matches(const index_calc::MatchedSides& sides,
                            const std::vector<IndexList>& lists) {
   std::vector<Match> result;
   result.reserve(lists.size());
-  for (std::size_t r = 0; r < lists.size(); ++r)
-    result.emplace_back(sides, lists[r], static_cast<Rank>(r));
+  for (std::size_t r = 0; r < lists.size(); ++r) result.emplace_back(sides, lists[r], to_rank(r));
   return result;
 }
 
@@ -62,7 +60,7 @@ ListedRanks match_all(const Layout& from, const Layout& to,
   const std::size_t m = sources.lists.size(), n = sinks.lists.size();
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  const auto sides = matched_sides(from, static_cast<Rank>(m), to, static_cast<Rank>(n));
+  const auto sides = matched_sides(from, static_cast<RankCount>(m), to, static_cast<RankCount>(n));
   auto out = matches<SourceMatch>(sides, sources.lists);
   auto in = matches<SinkMatch>(sides, sinks.lists);
   auto came = exchanged(in, m, std::vector<std::vector<Bytes>>(n),

@@ -167,11 +167,12 @@ std::vector<IndexList> read_lists(const std::string& option, const std::string& 
                     ranks.size(), ranks.size(),
                     entries.IsSequence() ? fmt::format("{}", entries.size()) : "no list", kinds));
   const std::vector<Index> shape = index_calc::shape(layout);
-  std::vector<IndexList> lists(static_cast<std::size_t>(*std::ranges::max_element(ranks)) + 1);
+  std::vector<IndexList> lists(at(*std::ranges::max_element(ranks)) + 1);
   for (std::size_t i = 0; i < ranks.size(); ++i) try {
-      lists[static_cast<std::size_t>(ranks[i])] = ListEntry(shape, entries[i]).list();
+      lists[at(ranks[i])] = ListEntry(shape, entries[i]).list();
     } catch (const std::exception& e) {
-      refuse(fmt::format("rank {}, line {}: {}", ranks[i], entries[i].Mark().line + 1, e.what()));
+      refuse(fmt::format("rank {}, line {}: {}", ranks[i].value, entries[i].Mark().line + 1,
+                         e.what()));
     }
   return lists;
 }

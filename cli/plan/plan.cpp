@@ -86,12 +86,10 @@ Redistribution redistribution_of(const Options& options) {
 /// Returns the ranks to show: the requested rank, all ranks, or the first rank that takes part.
 std::vector<RankRange> chosen_ranks(const Redistribution& redistribution, const Options& options) {
   const Layout& mine = redistribution.mine();
-  if (options.rank) {
-    expect_rank(redistribution, redistribution.side, *options.rank, "--rank");
-    return {{static_cast<Rank>(*options.rank), 1}};
-  }
+  if (options.rank)
+    return {{expect_rank(redistribution, redistribution.side, *options.rank, "--rank"), 1}};
   std::vector<RankRange> all = mine.ranks().members;
-  if (all.empty()) all = {{0, index_calc::rank_count(mine)}};
+  if (all.empty()) all = {{Rank{0}, index_calc::rank_count(mine)}};
   return options.all ? all : std::vector{RankRange{all.front().first, 1}};
 }
 
@@ -133,15 +131,16 @@ void show_relabeling(const Options& options) {
 void show_plan(const Options& options) {
   const Redistribution redistribution = redistribution_of(options);
   const std::vector<RankRange> ranks = chosen_ranks(redistribution, options);
+  std::optional<Rank> peer;
   if (options.peer)
-    expect_rank(redistribution, other(redistribution.side), *options.peer, "--peer");
+    peer = expect_rank(redistribution, other(redistribution.side), *options.peer, "--peer");
   if (!options.picture.empty())
     draw_plan(options.picture, redistribution,
-              planned(redistribution, ranks.front().first, options.validate), options.peer);
+              planned(redistribution, ranks.front().first, options.validate), peer);
   bool is_first = true;
   for (const RankRange& range : ranks)
-    for (Rank k = 0; k < range.count; ++k, is_first = false) {
-      const RankPlan plan = planned(redistribution, range.first + k, options.validate);
+    for (RankCount k = 0; k < range.count; ++k, is_first = false) {
+      const RankPlan plan = planned(redistribution, Rank{range.first.value + k}, options.validate);
       if (is_first)
         print(options.json ? plan_json_begin(redistribution) : plan_head_text(redistribution));
       if (options.json)

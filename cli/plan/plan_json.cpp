@@ -19,7 +19,7 @@ std::string package_json(const Package& package, const PackageFacts& facts) {
       std::back_inserter(out),
       R"({{"peer": {}, "elements": {}, "bytes": {}, "runs": {}, "longest_run": {}, "shortest_run": )"
       R"({}, "packing": "{}", "path": "{}", "dimensions": [)",
-      facts.peer, facts.elements, facts.bytes, facts.runs.count, facts.runs.longest,
+      facts.peer.value, facts.elements, facts.bytes, facts.runs.count, facts.runs.longest,
       facts.runs.shortest, facts.packing(), facts.path);
   for (std::size_t d = 0; d < package.dimensions; ++d) {
     out += d == 0 ? R"({"segments": [)" : R"(, {"segments": [)";
@@ -93,7 +93,7 @@ void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, 
                     const std::function<void(std::string_view)>& print) {
   print(fmt::format(
       "{}    {{\"rank\": {}, \"plan_seconds\": {:.9f}, \"plan_bytes\": {}, \"packages\": [",
-      is_first ? "" : ",\n", plan.rank, plan.seconds, plan.plan.memory_bytes()));
+      is_first ? "" : ",\n", plan.rank.value, plan.seconds, plan.plan.memory_bytes()));
   std::string_view before = "\n      ";
   Index kept_bytes = 0;
   plan.plan.for_each_package([&](const Package& package) {

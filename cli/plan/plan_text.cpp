@@ -30,7 +30,7 @@ std::string amount_text(Index elements, const Redistribution& redistribution) {
 }
 
 Row row_of(const PackageFacts& package) {
-  return {fmt::format("{}", package.peer),
+  return {fmt::format("{}", package.peer.value),
           fmt::format("{}", package.elements),
           bytes_text(static_cast<double>(package.bytes)),
           fmt::format("{}", package.runs.count),
@@ -60,7 +60,7 @@ std::string listed_text(const RanksOfSide& ranks) {
 
 std::string plan_head_text(const Redistribution& redistribution) {
   const auto ranks = [](const index_calc::Layout& layout, const char* side) {
-    const Rank copies = copy_count(layout);
+    const RankCount copies = copy_count(layout);
     return counted(rank_count(layout), side) +
            (copies == 1 ? "" : fmt::format(" (which hold {} copies)", copies));
   };
@@ -78,7 +78,7 @@ std::string plan_head_text(const Redistribution& redistribution) {
 
 std::string plan_rank_text(const Redistribution& redistribution, const RankPlan& of,
                            bool validated) {
-  const auto me = fmt::format("{} {}", to_string(redistribution.side), of.rank);
+  const auto me = fmt::format("{} {}", to_string(redistribution.side), of.rank.value);
   const auto packages = static_cast<Index>(of.plan.size());
   std::string out = fmt::format(
       "\n{} {} {} in {}\n", me, redistribution.side == Side::producer ? "sends" : "receives",

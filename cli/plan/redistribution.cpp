@@ -23,12 +23,12 @@ constexpr Index shortest_read_bytes = Index{512} << 10;
 
 /// Returns the ranks that take part, e.g. "0 to 5" or "0 to 3, 7".
 std::string ranks_text(const Layout& layout) {
-  const auto range = [](Rank first, Rank count) {
-    return count == 1 ? fmt::format("{}", first)
-                      : fmt::format("{} to {}", first, Index{first} + count - 1);
+  const auto range = [](Rank first, RankCount count) {
+    return count == 1 ? fmt::format("{}", first.value)
+                      : fmt::format("{} to {}", first.value, Index{first.value} + count - 1);
   };
   const auto& members = layout.ranks().members;
-  if (members.empty()) return range(0, index_calc::rank_count(layout));
+  if (members.empty()) return range(Rank{0}, index_calc::rank_count(layout));
   constexpr std::size_t most = 8;
   std::vector<std::string> texts;
   for (const auto& member : members) {
@@ -45,8 +45,6 @@ const RanksOfSide& of_side(const Redistribution& redistribution, Side side) {
   return side == Side::producer ? redistribution.lists->producers : redistribution.lists->consumers;
 }
 
-std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
-
 }  // namespace
 
 void validate(const Redistribution& redistribution) {
@@ -59,11 +57,12 @@ void validate(const Redistribution& redistribution) {
   index_calc::bytes_of(from, static_cast<std::size_t>(element_bytes));
 }
 
-void expect_rank(const Redistribution& redistribution, Side side, Index rank,
+Rank expect_rank(const Redistribution& redistribution, Side side, Index rank,
                  std::string_view option) {
   const Layout& layout = redistribution.layout_of(side);
-  const bool is_rank = rank >= 0 && rank <= std::numeric_limits<Rank>::max();
-  if (is_rank && index_calc::coords_of(layout, static_cast<Rank>(rank))) return;
+  if (rank >= 0 && rank <= std::numeric_limits<RankCount>::max())
+    if (const Rank found{static_cast<RankCount>(rank)}; index_calc::coords_of(layout, found))
+      return found;
   throw core::Error(core::Errc::invalid_argument,
                     fmt::format("{}: expected the rank of a {}, {}, found {}; give one of these{}",
                                 option, to_string(side), ranks_text(layout), rank,
@@ -74,7 +73,7 @@ index_calc::GridCoords coords_of_member(const Layout& layout, Rank rank) {
   if (const auto coords = index_calc::coords_of(layout, rank)) return *coords;
   throw core::Error(core::Errc::invalid_argument,
                     fmt::format("expected a rank that takes part, {}, found {}; give one of these",
-                                ranks_text(layout), rank));
+                                ranks_text(layout), rank.value));
 }
 
 bool has_flat_plans(const Redistribution& redistribution) noexcept {

@@ -12,7 +12,7 @@
 
 namespace tremula::cli {
 
-using core::Index, core::Rank;
+using core::Index, core::Rank, core::RankCount;
 
 /// The side for which a plan is made.
 enum class Side { producer, consumer };
@@ -41,7 +41,7 @@ struct Redistribution {
 
 /// One rank's plan, and how long it took to make.
 struct RankPlan {
-  Rank rank = 0;
+  Rank rank{};
   index_calc::Plan plan;
   index_calc::LocalPart part;
   double seconds = 0;
@@ -49,7 +49,7 @@ struct RankPlan {
 
 /// Facts about a package.
 struct PackageFacts {
-  Rank peer = 0;
+  Rank peer{};
   Index elements = 0, bytes = 0;
   index_calc::Runs runs;
   /// Returns whether the package is one contiguous run in the rank's local buffer, so that nothing
@@ -68,9 +68,10 @@ Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexce
 /// bytes exceeds 63 bits
 void validate(const Redistribution& redistribution);
 
-/// @throws core::Error invalid_argument if `rank` takes no part on that side; the error names
-/// `option` and the ranks that do
-void expect_rank(const Redistribution& redistribution, Side side, Index rank,
+/// Returns the rank with the number `rank`.
+/// @throws core::Error invalid_argument if it takes no part on that side; the error names `option`
+/// and the ranks that do
+Rank expect_rank(const Redistribution& redistribution, Side side, Index rank,
                  std::string_view option);
 
 /// Returns the grid coordinates of a rank that takes part.

@@ -21,32 +21,32 @@ using index_calc::Layout, index_calc::Method, index_calc::Places, index_calc::Tr
 
 /// Returns the number of ranks that a group needs for a layout.
 /// @throws core::Error unsupported if there are more than most_ranks
-Rank group_size(const Layout& layout, std::string_view option) {
+RankCount group_size(const Layout& layout, std::string_view option) {
   const auto& members = layout.ranks().members;
   core::Index size = members.empty() ? index_calc::rank_count(layout) : 0;
   for (const index_calc::RankRange& r : members)
-    size = std::max(size, core::Index{r.first} + r.count);
+    size = std::max(size, core::Index{r.first.value} + r.count);
   if (size > most_ranks)
     throw core::Error(core::Errc::unsupported,
                       fmt::format("--relabel: expected groups of at most {} ranks, found {} in {}; "
                                   "relabel a smaller redistribution of the same pattern",
                                   most_ranks, size, option));
-  return static_cast<Rank>(size);
+  return static_cast<RankCount>(size);
 }
 
 /// Returns the places if no hosts are given: the processes of one job, each of which is a producer
 /// and a consumer.
-Hosts processes(Rank size) {
+Hosts processes(RankCount size) {
   Hosts result{.names = {}, .places = index_calc::one_job(size)};
-  for (Rank r = 0; r < size; ++r) result.names.push_back(fmt::format("{}", r));
+  for (const Rank r : core::all_ranks(size)) result.names.push_back(fmt::format("{}", r.value));
   return result;
 }
 
 std::string words(const Places& places, bool has_hosts) {
   if (!has_hosts) return "processes; producer r and consumer r are one process";
-  const std::set<Rank> from(places.producers.begin(), places.producers.end()),
+  const std::set<RankCount> from(places.producers.begin(), places.producers.end()),
       to(places.consumers.begin(), places.consumers.end());
-  const auto both = std::ranges::count_if(to, [&](Rank host) { return from.contains(host); });
+  const auto both = std::ranges::count_if(to, [&](RankCount host) { return from.contains(host); });
   return fmt::format("hosts; {} of producers, {} of consumers, {} of both", from.size(), to.size(),
                      both);
 }
@@ -66,8 +66,8 @@ void relabel(RelabelingResult& result, const Transfer& transfer, const Places& p
   };
   const auto greedy = index_calc::relabel({&transfer, 1}, costs, Method::greedy),
              optimal = index_calc::relabel({&transfer, 1}, costs, Method::exact);
-  const auto consumers = static_cast<Rank>(places.consumers.size());
-  result.given = labels(index_calc::one_job(consumers).consumers, optimal.before);
+  const auto same = core::all_ranks(static_cast<RankCount>(places.consumers.size()));
+  result.given = labels({same.begin(), same.end()}, optimal.before);
   result.greedy = labels(greedy.process, greedy.after);
   result.optimal = labels(optimal.process, optimal.after);
 }
@@ -87,8 +87,8 @@ RelabelingResult relabel(const Redistribution& redistribution, const std::string
         "--cost volume: expected no --hosts, since every process is a place of its own; "
         "leave out one of the two options");
   const Transfer transfer{redistribution.from, redistribution.to, redistribution.element_bytes};
-  const Rank producers = group_size(transfer.from, "--from"),
-             consumers = group_size(transfer.to, "--to");
+  const RankCount producers = group_size(transfer.from, "--from"),
+                  consumers = group_size(transfer.to, "--to");
   const Hosts at = has_hosts ? parse_hosts_option(hosts, producers, consumers)
                              : processes(std::max(producers, consumers));
   const bool is_table = !cost.empty() && cost != "hosts" && cost != "volume";

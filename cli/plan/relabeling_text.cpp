@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <ranges>
+
 #include "cli/plan/relabeling.hpp"
 #include "cli/table.hpp"
 #include "cli/units.hpp"
@@ -41,7 +43,8 @@ Row row_of(std::string name, const Labels& labels, const Labels& given) {
 std::string labels_json(const Labels& labels) {
   return fmt::format(R"({{{}"remote_bytes": {}, "to": "{}", "process": [{}]}})",
                      labels.cost ? fmt::format(R"("cost": {}, )", *labels.cost) : std::string(),
-                     labels.remote_bytes, to_string(labels.to), fmt::join(labels.process, ", "));
+                     labels.remote_bytes, to_string(labels.to),
+                     fmt::join(labels.process | std::views::transform(&Rank::value), ", "));
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ void copy(const std::vector<client::PeerStatistics>& from, tremula_peer_statisti
   for (std::size_t i = 0; i < std::min(room, from.size()); ++i) {
     const auto& traffic = from[i].traffic;
     auto peer = tremula_peer_statistics_init();
-    peer.rank = from[i].rank;
+    peer.rank = from[i].rank.value;
     peer.packages = traffic.packages;
     peer.bytes = traffic.bytes;
     peer.copied_bytes = traffic.copied_bytes;
@@ -188,7 +188,7 @@ tremula_status tremula_session_ask(tremula_session* session, tremula_ask ask, vo
 }
 
 int tremula_session_rank(const tremula_session* session) {
-  return session ? session->session->rank() : -1;
+  return session ? session->session->rank().value : -1;
 }
 int tremula_session_size(const tremula_session* session) {
   return session ? session->session->size() : -1;

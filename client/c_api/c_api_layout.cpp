@@ -148,8 +148,8 @@ tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* exten
 /// layout.
 static index_calc::LocalPart part_of(const index_calc::Layout& layout, int rank) {
   const auto& members = layout.ranks().members;
-  const auto first = members.empty() ? 0 : members.front().first;
-  return index_calc::local_part(layout, layout.listed() != nullptr ? first : rank);
+  const auto first = members.empty() ? core::Rank{0} : members.front().first;
+  return index_calc::local_part(layout, layout.listed() != nullptr ? first : core::Rank{rank});
 }
 
 tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int64_t* extents,
@@ -183,7 +183,7 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
     });
     const auto& dims = expect_grid(layout->layout, "global index of an element").dims;
     const auto d = static_cast<std::size_t>(dimension);
-    const auto coords = layout->grid.coords_of(rank);
+    const auto coords = layout->grid.coords_of(core::Rank{rank});
     const core::Index extent = coords ? index_calc::local_extent(dims[d], (*coords)[d]) : 0;
     core::expects(local >= 0 && local < extent, [&] {
       return fmt::format(
@@ -206,8 +206,9 @@ tremula_status tremula_layout_runs(const tremula_layout* layout, int rank, int64
         listed == nullptr || listed->mine,
         "expected a layout that this rank has made from its list; found one without a list");
     std::optional<index_calc::IndexList> computed;
+    const core::Rank me{rank};
     if (listed == nullptr)
-      computed = index_calc::IndexList::of_layout(whole, rank, index_calc::local_part(whole, rank));
+      computed = index_calc::IndexList::of_layout(whole, me, index_calc::local_part(whole, me));
     const auto runs = listed != nullptr ? listed->mine->runs() : computed->runs();
     const auto found = static_cast<int64_t>(runs.size());
     if (numbers != nullptr || places != nullptr || lengths != nullptr) {
@@ -253,14 +254,15 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
                         "local buffer of rank {}: expected {} elements of {} bytes, found {} bytes",
                         rank, part.allocated, width, bytes);
                   });
-    const auto cell = layout->grid.cell_of(rank);
+    const core::Rank me{rank};
+    const auto cell = layout->grid.cell_of(me);
     const bool is_first = listed != nullptr || !cell || cell->copy == 0;
     const auto hash_of_part = [&] {
       if (listed != nullptr) return index_calc::ContentHash(*listed->mine, flattened(part), width);
       if (layout->layout.skewed() != nullptr)
-        return index_calc::ContentHash(index_calc::IndexList::of_layout(layout->layout, rank, part),
+        return index_calc::ContentHash(index_calc::IndexList::of_layout(layout->layout, me, part),
                                        flattened(part), width);
-      return index_calc::ContentHash(layout->layout, rank, part, width);
+      return index_calc::ContentHash(layout->layout, me, part, width);
     };
     *hash = !is_first ? 0 : hash_of_part().of({static_cast<const std::byte*>(data), bytes});
   });

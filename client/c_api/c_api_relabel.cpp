@@ -36,7 +36,7 @@ void expects_ranks(int ranks) {
 tremula_status tremula_in_relabel(tremula_in_stream* in, const char* options, int* label) {
   return client::call(in, "in", [&] {
     expects_pointer(label, "label");
-    *label = in->stream->relabel(client::load_relabel_config(options ? options : ""));
+    *label = in->stream->relabel(client::load_relabel_config(options ? options : "")).value;
   });
 }
 
@@ -47,14 +47,14 @@ tremula_status tremula_relabel(const tremula_update* updates, size_t count, size
     expects_ranks(ranks);
     expects_pointer(process, "process");
     const auto all = client::updates_of(updates, count, stride);
-    std::vector<core::Rank> at(static_cast<std::size_t>(ranks));
+    std::vector<core::RankCount> at(static_cast<std::size_t>(ranks));
     if (places != nullptr)
       std::copy_n(places, ranks, at.begin());
     else
       std::iota(at.begin(), at.end(), 0);
     const auto found = client::relabel(
         all, at, exact != 0 ? index_calc::Method::exact : index_calc::Method::greedy);
-    std::ranges::copy(found.process, process);
+    std::ranges::transform(found.process, process, &core::Rank::value);
     if (before) *before = found.before;
     if (after) *after = found.after;
   });
@@ -70,6 +70,8 @@ tremula_status tremula_layout_relabeled(const tremula_layout* layout, const int*
     const std::span all(process, static_cast<std::size_t>(ranks));
     expects_permutation(all);
     validate_for_group(layout->layout, ranks);
-    client::make_layout(index_calc::relabeled(layout->layout, all), relabeled);
+    std::vector<core::Rank> taken_by;
+    for (const int rank : all) taken_by.push_back(core::Rank{rank});
+    client::make_layout(index_calc::relabeled(layout->layout, taken_by), relabeled);
   });
 }

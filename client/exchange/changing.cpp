@@ -226,12 +226,11 @@ std::span<std::byte> ChangingSink::take_told(std::size_t message, core::BytesVie
 
 void ChangingSink::plan_step() {
   std::size_t ranks = 0;
-  for (const Message& message : plan_.messages)
-    ranks = std::max(ranks, static_cast<std::size_t>(message.peer) + 1);
+  for (const Message& message : plan_.messages) ranks = std::max(ranks, core::at(message.peer) + 1);
   std::vector<Index> counts(ranks);
   for (std::size_t k = 0; k < plans_.size(); ++k) {
     for (std::size_t m = 0; m < from_.size(); ++m)
-      counts[static_cast<std::size_t>(plan_.messages[m].peer)] = static_cast<Index>(std::min(
+      counts[core::at(plan_.messages[m].peer)] = static_cast<Index>(std::min(
           from_[m].counts[k], static_cast<std::uint64_t>(std::numeric_limits<Index>::max())));
     plans_[k].update(counts_along(plans_[k].field().changing->source, counts));
   }

@@ -54,10 +54,10 @@ void ListMessages::finish(std::vector<Posted>& receives) {
 
 void ListMessages::begin_send(std::vector<Bytes> messages) {
   out_ = std::move(messages);
-  out_sizes_.resize(peers_);
-  for (std::size_t p = 0; p < peers_; ++p) {
-    if (is_me(p)) continue;
-    const auto peer = static_cast<Rank>(p);
+  out_sizes_.resize(static_cast<std::size_t>(peers_));
+  for (const Rank peer : core::all_ranks(peers_)) {
+    if (is_me(peer)) continue;
+    const std::size_t p = core::at(peer);
     out_sizes_[p] = out_[p].size();
     sends_.push_back(
         endpoint_.send(peer, tags::lists, std::as_bytes(std::span(&out_sizes_[p], 1))));
@@ -73,33 +73,34 @@ void ListMessages::send(std::vector<Bytes> messages) {
 }
 
 std::vector<Bytes> ListMessages::receive() {
-  in_.assign(peers_, {});
-  in_sizes_.assign(peers_, 0);
+  in_.assign(static_cast<std::size_t>(peers_), {});
+  in_sizes_.assign(in_.size(), 0);
   std::vector<Posted> receives;
-  const auto post = [&](std::size_t p, std::span<std::byte> bytes) {
-    receives.push_back({endpoint_.receive(static_cast<Rank>(p), tags::lists, bytes), bytes.size()});
+  const auto post = [&](Rank peer, std::span<std::byte> bytes) {
+    receives.push_back({endpoint_.receive(peer, tags::lists, bytes), bytes.size()});
   };
-  for (std::size_t p = 0; p < peers_; ++p)
-    if (!is_me(p)) post(p, std::as_writable_bytes(std::span(&in_sizes_[p], 1)));
+  for (const Rank peer : core::all_ranks(peers_))
+    if (!is_me(peer)) post(peer, std::as_writable_bytes(std::span(&in_sizes_[core::at(peer)], 1)));
   finish(receives);
-  for (std::size_t p = 0; p < peers_; ++p)
-    if (in_sizes_[p] > most_bytes)
+  for (const Rank peer : core::all_ranks(peers_))
+    if (in_sizes_[core::at(peer)] > most_bytes)
       throw core::Error(core::Errc::protocol,
                         fmt::format("index lists of rank {}: expected at most {} bytes, found {}",
-                                    p, most_bytes, in_sizes_[p]));
+                                    peer.value, most_bytes, in_sizes_[core::at(peer)]));
   for (bool is_more = true; is_more;) {
     is_more = false;
-    for (std::size_t p = 0; p < peers_; ++p) {
-      const std::size_t here = in_[p].size(), size = in_sizes_[p];
+    for (const Rank peer : core::all_ranks(peers_)) {
+      Bytes& in = in_[core::at(peer)];
+      const std::size_t here = in.size(), size = in_sizes_[core::at(peer)];
       if (here == size) continue;
-      in_[p].resize(std::min<std::size_t>(size, here + ahead_bytes));
-      for_each_piece(std::span(in_[p]).subspan(here),
-                     [&](std::span<std::byte> piece) { post(p, piece); });
-      is_more = is_more || in_[p].size() < size;
+      in.resize(std::min<std::size_t>(size, here + ahead_bytes));
+      for_each_piece(std::span(in).subspan(here),
+                     [&](std::span<std::byte> piece) { post(peer, piece); });
+      is_more = is_more || in.size() < size;
     }
     finish(receives);
   }
-  if (me_) in_[static_cast<std::size_t>(*me_)] = std::move(out_[static_cast<std::size_t>(*me_)]);
+  if (me_) in_[core::at(*me_)] = std::move(out_[core::at(*me_)]);
   return std::move(in_);
 }
 

@@ -19,12 +19,9 @@ public:
   using Wait = std::function<void(const std::function<bool()>& is_done)>;
 
   /// @param endpoint  connected to ranks 0 to peers - 1 except `me`; must outlive this object
-  ListMessages(transport::Endpoint& endpoint, core::Rank peers, Wait wait,
+  ListMessages(transport::Endpoint& endpoint, core::RankCount peers, Wait wait,
                std::optional<core::Rank> me = std::nullopt)
-      : endpoint_(endpoint),
-        peers_(static_cast<std::size_t>(peers)),
-        me_(me),
-        wait_(std::move(wait)) {}
+      : endpoint_(endpoint), peers_(peers), me_(me), wait_(std::move(wait)) {}
 
   /// Sends one message to each peer and waits until all are sent. The message to `me` is not sent:
   /// receive() returns it. Shape of all messages: [peer]
@@ -44,10 +41,10 @@ private:
   void finish(std::vector<transport::Request>& requests);
   /// @throws core::Error protocol if what came is shorter than what was posted
   void finish(std::vector<Posted>& receives);
-  bool is_me(std::size_t peer) const { return me_ && static_cast<std::size_t>(*me_) == peer; }
+  bool is_me(core::Rank peer) const { return me_ == peer; }
 
   transport::Endpoint& endpoint_;
-  std::size_t peers_;
+  core::RankCount peers_;
   std::optional<core::Rank> me_;
   Wait wait_;
   std::vector<core::Bytes> out_, in_;

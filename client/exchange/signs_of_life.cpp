@@ -177,13 +177,13 @@ std::string SignsOfLife::complaint(std::size_t message, bool is_vouched) const {
         "expected the process of rank {} to be stopped for at most {:.3g} s; found it stopped for "
         "{:.3g} s, while {}; is it in a debugger? the key 'silence' of its session sets how long "
         "it may be silent",
-        peer.rank, peer.may_be_silent, silent, known);
+        peer.rank.value, peer.may_be_silent, silent, known);
   const std::string at = endpoint_.address_text(peer.rank);
   return fmt::format(
       "expected a sign of life from rank {}{} over the data path at least every {:.3g} s; found "
       "none for {:.3g} s, while {}; is its process stopped, or its port closed by a firewall? the "
       "key 'silence' of its session sets how long it may be silent",
-      peer.rank, at.empty() ? "" : " at " + at, peer.may_be_silent, silent, known);
+      peer.rank.value, at.empty() ? "" : " at " + at, peer.may_be_silent, silent, known);
 }
 
 }  // namespace tremula::client

@@ -65,7 +65,7 @@ public:
 private:
   using Clock = core::Deadline::Clock;
   struct Peer {
-    Rank rank = 0;
+    Rank rank{};
     bool is_proved = false, has_ended = false;
     bool is_near = false;                          // its process is looked at instead
     bool hears_more = false;                       // of this rank, after the first sign

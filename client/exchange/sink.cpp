@@ -20,7 +20,7 @@ core::Error unequal_attributes(std::uint64_t step, std::string_view first, Rank 
       core::Errc::mismatch,
       fmt::format("step {}: expected every rank of the producer to set the same attributes of the "
                   "step; found {} on rank {} and {} on rank {}: set them on every rank, or on none",
-                  step, first, first_rank, second, second_rank));
+                  step, first, first_rank.value, second, second_rank.value));
 }
 }  // namespace
 
@@ -150,7 +150,7 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
     ++ended_;
     if (ended_ > 1 && is_redeclared != is_redeclared_)
       throw protocol_error(peer, "all producer ranks to end the stream, or all to continue it",
-                           fmt::format("that rank {} differs at step {}", peer, step_));
+                           fmt::format("that rank {} differs at step {}", peer.value, step_));
     is_redeclared_ = is_redeclared;
   } else if (header.kind != MessageKind::step) {
     throw protocol_error(
@@ -175,7 +175,7 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
   ++begun_;
   if (ended_ != 0 && ended_ != begun_)
     throw protocol_error(peer, "all producer ranks to end the stream after the same step",
-                         fmt::format("that rank {} differs at step {}", peer, step_));
+                         fmt::format("that rank {} differs at step {}", peer.value, step_));
   if (!is_end) take_metadata(plan_.messages[message], header);
   return !is_end;
 }
@@ -186,10 +186,11 @@ void Sink::take_metadata(const Message& message, const proto::MessageHeader& hea
   };
   if (begun_ == 1) time_ = header.time, told_time_ = message.peer;
   if (header.time != time_)
-    throw core::Error(core::Errc::mismatch,
-                      fmt::format("step {}: expected every rank of the producer to set the same "
-                                  "time; found {} on rank {} and {} on rank {}",
-                                  step_, text(time_), told_time_, text(header.time), message.peer));
+    throw core::Error(
+        core::Errc::mismatch,
+        fmt::format("step {}: expected every rank of the producer to set the same "
+                    "time; found {} on rank {} and {} on rank {}",
+                    step_, text(time_), told_time_.value, text(header.time), message.peer.value));
   if (!message.is_to_listener && header.attribute_bytes > 0)
     throw protocol_error(message.peer, "no attributes, as another rank sends them",
                          fmt::format("{} bytes of them", header.attribute_bytes));
@@ -364,7 +365,7 @@ void Sink::prove(std::size_t message, std::size_t part) {
       "expected the {} elements of producer rank {} to have hash {:016x}, as when it put them; "
       "found hash {:016x}: they were changed in transit by path '{}', or by the producer before "
       "they were taken; get the field again, or do not use the step",
-      p.package->elements, m.peer, told, found, paths_[peers_[message].last]->name());
+      p.package->elements, m.peer.value, told, found, paths_[peers_[message].last]->name());
 }
 
 void Sink::rethrow_mismatch() {

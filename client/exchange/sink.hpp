@@ -207,7 +207,7 @@ private:
   bool looks_ahead_ = false, is_redeclared_ = false;
   std::size_t begun_ = 0, arrived_ = 0, ended_ = 0;  // messages of the step in turn
   std::optional<std::int64_t> time_;                 // of it
-  Rank told_time_ = 0;                               // first; it or that there is none
+  Rank told_time_;                                   // first; it or that there is none
   proto::Attributes attributes_;                     // of it
   core::Bytes attribute_bytes_;                      // as they come; empty when they have
   /// Hash of the attributes of a rank of the source.
@@ -216,7 +216,7 @@ private:
     std::uint32_t hash;
   };
   std::optional<OtherHash> other_hash_;  // of the first peer that does not send them
-  Rank attributes_of_ = 0;               // the peer that sends them
+  Rank attributes_of_;                   // the peer that sends them
   transport::Request attribute_request_;
   std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above
 };

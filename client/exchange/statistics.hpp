@@ -41,7 +41,7 @@ struct Statistics {
 /// Statistics of one rank with one rank of the other side.
 struct PeerStatistics {
   std::string group;
-  core::Rank rank = 0;
+  core::Rank rank{};
   Traffic traffic;
   std::string path;  ///< path of the last part
 };

@@ -21,7 +21,7 @@ constexpr std::byte failed{1}, fine{0};
 
 class JobMover final : public index_calc::ListMover {
 public:
-  JobMover(transport::Endpoint& endpoint, Rank me, Rank size, core::Deadline deadline)
+  JobMover(transport::Endpoint& endpoint, Rank me, RankCount size, core::Deadline deadline)
       : size_(static_cast<std::size_t>(size)),
         messages_(std::make_unique<ListMessages>(
             endpoint, size,
@@ -100,7 +100,7 @@ bool has_lists(const Update& update) {
 }
 
 std::vector<ListedUpdate> match_updates(std::span<const Update> updates, std::uint64_t number,
-                                        transport::Endpoint& endpoint, Rank me, Rank size,
+                                        transport::Endpoint& endpoint, Rank me, RankCount size,
                                         core::Deadline deadline) {
   if (std::ranges::none_of(updates, has_lists)) return {};
   std::vector<ListedUpdate> listed(updates.size());

@@ -30,7 +30,7 @@ public:
 /// @throws MatchFailed if not all ranks know of the failure; the endpoint cannot be used afterwards
 /// @throws core::Error as match_lists
 std::vector<ListedUpdate> match_updates(std::span<const Update> updates, std::uint64_t number,
-                                        transport::Endpoint& endpoint, Rank me, Rank size,
+                                        transport::Endpoint& endpoint, Rank me, RankCount size,
                                         core::Deadline deadline);
 
 }  // namespace tremula::client::redistribute

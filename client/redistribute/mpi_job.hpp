@@ -91,11 +91,11 @@ private:
   std::vector<std::vector<ListedUpdate>> match(std::span<const Update> updates) {
     if (std::ranges::none_of(updates, has_lists)) return {};
     expect_usable();
-    Rank passes = 1;
+    RankCount passes = 1;
     for (const Update& update : updates) passes = std::max(passes, pass_count(update));
     try {
       std::vector<std::vector<ListedUpdate>> listed;
-      for (Rank pass = 0; pass < passes; ++pass) {
+      for (RankCount pass = 0; pass < passes; ++pass) {
         std::vector<Update> of_pass;
         for (const Update& update : updates) of_pass.push_back(in_pass(update, pass));
         listed.push_back(match_updates(of_pass, ++matches_, endpoint_, group().rank(),

@@ -27,10 +27,10 @@ NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, std::span<const Bytes> mac
   for (const Bytes& machine : machines)
     machines_.push_back(
         static_cast<std::uint32_t>(std::ranges::find(machines, machine) - machines.begin()));
-  std::vector<std::size_t> near;
-  for (std::size_t rank = 0; rank < machines.size(); ++rank)
-    if (machines_[rank] == machines_[static_cast<std::size_t>(me)]) near.push_back(rank);
-  near_ranks_ = static_cast<Rank>(near.size());
+  std::vector<Rank> near;
+  for (const Rank rank : core::all_ranks(static_cast<core::RankCount>(machines.size())))
+    if (machines_[core::at(rank)] == machines_[core::at(me)]) near.push_back(rank);
+  near_ranks_ = static_cast<core::RankCount>(near.size());
   const std::size_t slots = slots_of_a_ring(near.size()),
                     slot_bytes = chunk_head_bytes + line_aligned(chunk_bytes(near_ranks_)),
                     ring_bytes = (Ring::bytes_of(slots, slot_bytes) + page - 1) / page * page;
@@ -47,7 +47,7 @@ NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, std::span<const Bytes> mac
     const std::size_t number = to < from ? to : to - 1;
     return Ring(memory.subspan(number * ring_bytes, ring_bytes), slots, slot_bytes);
   };
-  const bool is_mapped = map(static_cast<std::size_t>(me), near, ring, allgather(std::move(mine)));
+  const bool is_mapped = map(me, near, ring, allgather(std::move(mine)));
   const auto all = allgather({std::byte{is_mapped}});
   if (std::ranges::all_of(all, [](const Bytes& b) { return !b.empty() && b[0] != std::byte{0}; }))
     return;
@@ -56,7 +56,7 @@ NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, std::span<const Bytes> mac
   near_ranks_ = 0;
 }
 
-bool NearRings::map(std::size_t me, std::span<const std::size_t> near, const RingIn& ring,
+bool NearRings::map(Rank me, std::span<const Rank> near, const RingIn& ring,
                     const std::vector<Bytes>& places) {
   to_.resize(places.size()), from_.resize(places.size());
   if (near.size() == 1) return true;
@@ -64,15 +64,15 @@ bool NearRings::map(std::size_t me, std::span<const std::size_t> near, const Rin
   const auto own = static_cast<std::size_t>(std::ranges::find(near, me) - near.begin());
   try {
     for (std::size_t number = 0; number < near.size(); ++number) {
-      const std::size_t rank = near[number];
+      const Rank rank = near[number];
       if (rank == me) continue;
       MemoryPlace place;
-      if (places[rank].size() != sizeof place) return false;
-      std::memcpy(&place, places[rank].data(), sizeof place);
+      if (places[at(rank)].size() != sizeof place) return false;
+      std::memcpy(&place, places[at(rank)].data(), sizeof place);
       const auto theirs = mappings_.emplace_back(place, true).bytes();
       if (theirs.size() != memory_->bytes().size()) return false;
-      from_[rank] = ring(theirs, number, own);
-      to_[rank] = ring(memory_->bytes(), own, number);
+      from_[at(rank)] = ring(theirs, number, own);
+      to_[at(rank)] = ring(memory_->bytes(), own, number);
     }
   } catch (const core::Error&) {
     return false;

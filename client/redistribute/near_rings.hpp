@@ -25,7 +25,7 @@ public:
   NearRings() = default;
   /// Returns the bytes that a slot holds after its head, for the number of ranks of the job on one
   /// machine.
-  using ChunkBytes = std::size_t (*)(core::Rank near_ranks);
+  using ChunkBytes = std::size_t (*)(core::RankCount near_ranks);
 
   /// Makes rings between all ranks of a machine, or none at all if memory cannot be shared.
   /// Collective.
@@ -46,7 +46,7 @@ public:
   std::uint64_t runs() const noexcept { return runs_; }
 
   /// Returns the number of ranks on this machine, including this one; 0 without rings.
-  core::Rank near_ranks() const noexcept { return near_ranks_; }
+  core::RankCount near_ranks() const noexcept { return near_ranks_; }
   /// Returns the machine of each rank of the job; ranks of one machine have one number. The same on
   /// all ranks.
   std::span<const std::uint32_t> machines() const noexcept { return machines_; }
@@ -60,7 +60,7 @@ public:
 
 private:
   static Ring* find(std::vector<Ring>& rings, core::Rank peer) noexcept {
-    const auto at = static_cast<std::size_t>(peer);
+    const auto at = core::at(peer);
     return at < rings.size() && rings[at] ? &rings[at] : nullptr;
   }
   /// The ring from one rank of the machine to another in the memory of the first; numbers among the
@@ -68,13 +68,13 @@ private:
   using RingIn = std::function<Ring(std::span<std::byte> memory, std::size_t from, std::size_t to)>;
   /// @param near    the ranks of this machine
   /// @param places  of their memory, shape: [rank of the job]
-  bool map(std::size_t me, std::span<const std::size_t> near, const RingIn& ring,
+  bool map(core::Rank me, std::span<const core::Rank> near, const RingIn& ring,
            const std::vector<core::Bytes>& places);
 
   std::unique_ptr<transport::local::SharedMemory> memory_;  // what this rank sends: [near peer]
   std::vector<transport::local::Mapping> mappings_;
   std::vector<Ring> to_, from_;  // shape: [rank]
-  core::Rank near_ranks_ = 0;
+  core::RankCount near_ranks_ = 0;
   std::vector<std::uint32_t> machines_;
   std::uint64_t runs_ = 0;
 };

@@ -278,8 +278,8 @@ public:
               "redistribution: expected {} bytes of run {}, plan {:016x}, from rank {}, "
               "found {} bytes of run {}, plan {:016x}: all ranks must pass the same layouts "
               "and make the same calls in the same order",
-              expected.bytes, expected.step, expected.plan, sink.message->peer, sink.head->bytes,
-              sink.head->step, sink.head->plan));
+              expected.bytes, expected.step, expected.plan, sink.message->peer.value,
+              sink.head->bytes, sink.head->step, sink.head->plan));
     return sink.is_expected = true;
   }
 
@@ -301,7 +301,7 @@ public:
           fmt::format("redistribution: expected rank {} to take part in run {}, found that it has "
                       "failed or freed its communicator: all ranks must pass the same layouts and "
                       "make the same calls in the same order",
-                      peer, to_.step));
+                      peer.value, to_.step));
     };
     for (auto& sink : sinks_) check(sink, [](auto& ring) { return ring.front().empty(); });
     for (auto& source : sources_) check(source, [](auto& ring) { return ring.room().empty(); });
@@ -313,7 +313,7 @@ public:
       std::string text;
       for (const auto& ended : ends)
         if (!poll_done(ended))
-          text += (text.empty() ? "" : ", ") + std::to_string(ended.message->peer);
+          text += (text.empty() ? "" : ", ") + std::to_string(ended.message->peer.value);
       return text.empty() ? "none" : text;
     };
     return fmt::format("data missing from ranks: {}; not taken by ranks: {}", list(sinks_),
@@ -380,12 +380,12 @@ private:
   std::uint64_t idle_ = 0;  // looks that have shown nothing
 };
 
-Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
-                               const index_calc::PlanOptions& options, Rank near_ranks,
+Redistribution::Redistribution(std::span<const Update> updates, Rank me, RankCount size,
+                               const index_calc::PlanOptions& options, RankCount near_ranks,
                                std::span<const std::uint32_t> machines,
                                std::span<const std::vector<ListedUpdate>> listed, Paths paths)
     : me_(me), paths_(paths) {
-  Rank passes = 1;
+  RankCount passes = 1;
   for (const Update& update : updates) passes = std::max(passes, pass_count(update));
   // A sum of integers may leave its type between two passes.
   std::vector<Update> counted;
@@ -399,7 +399,7 @@ Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank si
     }
     updates = counted;
   }
-  for (Rank pass = 0; pass < passes; ++pass) {
+  for (RankCount pass = 0; pass < passes; ++pass) {
     const auto of_lists = listed.empty() ? std::span<const ListedUpdate>{}
                                          : std::span(listed[static_cast<std::size_t>(pass)]);
     plans_.push_back(std::make_unique<RedistributionPlan>(updates, pass, me, size, options,
@@ -466,7 +466,7 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
         fmt::format("redistribution: expected every rank to pass valid buffers, found that rank {} "
                     "has refused its own: its error states why, and `to` is undefined here; fill "
                     "it again, and pass valid buffers on all ranks in the next call",
-                    *refusing));
+                    refusing->value));
   mismatch.rethrow();
 }
 

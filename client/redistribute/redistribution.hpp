@@ -33,8 +33,8 @@ public:
   /// @param listed  plans of each pass (update.hpp); empty if no update has lists
   /// @param paths   must outlive this object
   /// @throws core::Error as RedistributionPlan
-  Redistribution(std::span<const Update> updates, Rank me, Rank size,
-                 const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
+  Redistribution(std::span<const Update> updates, Rank me, RankCount size,
+                 const index_calc::PlanOptions& options = {}, RankCount near_ranks = 0,
                  std::span<const std::uint32_t> machines = {},
                  std::span<const std::vector<ListedUpdate>> listed = {}, Paths paths = all_paths());
   ~Redistribution();

@@ -22,7 +22,7 @@ constexpr std::size_t longest_chunk = std::size_t{1} << 20, shortest_chunk = std
 
 /// What goes at once to a peer on the same machine: as much as stays in the cache of the second
 /// level, over all peers, until it is unpacked.
-std::size_t cached_chunk_bytes(Rank near_ranks) {
+std::size_t cached_chunk_bytes(RankCount near_ranks) {
   constexpr std::size_t all = std::size_t{1} << 20;
   return std::max(all / static_cast<std::size_t>(near_ranks), shortest_chunk);
 }
@@ -48,20 +48,21 @@ std::vector<std::pair<Index, Index>> places_of(const index_calc::IndexList& list
 
 /// Returns whether elements of `from` have to come: even with alpha 0, those of a partial source say which
 /// elements of `to` there is something for, while the others stay as they are.
-bool needs_elements(const Update& update, Rank pass) {
+bool needs_elements(const Update& update, RankCount pass) {
   return update.transformation.alpha != 0.0 || (pass == 0 && is_partial(update.from));
 }
 
 }  // namespace
 
-std::size_t RedistributionPlan::longest_chunk_bytes(Rank ranks) noexcept {
+std::size_t RedistributionPlan::longest_chunk_bytes(RankCount ranks) noexcept {
   return std::clamp(all_chunks_bytes / (8 * static_cast<std::size_t>(ranks)), shortest_chunk,
                     longest_chunk);
 }
 
-RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pass, Rank me,
-                                       Rank size, const index_calc::PlanOptions& options,
-                                       Rank near_ranks, std::span<const std::uint32_t> machines,
+RedistributionPlan::RedistributionPlan(std::span<const Update> updates, RankCount pass, Rank me,
+                                       RankCount size, const index_calc::PlanOptions& options,
+                                       RankCount near_ranks,
+                                       std::span<const std::uint32_t> machines,
                                        std::span<const ListedUpdate> listed) {
   const auto start = core::Deadline::Clock::now();
   std::vector<ExchangePlan::Field> sources, sinks;
@@ -127,7 +128,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
       if (updates.size() == 1) throw;
       throw core::Error(e.code(), fmt::format("array {}: {}", i, e.what()));
     }
-  const Rank near = near_ranks == 0 ? size : near_ranks;
+  const RankCount near = near_ranks == 0 ? size : near_ranks;
   const std::size_t longest = longest_chunk_bytes(near);
   const ChunkSizes chunks{.near = std::min(cached_chunk_bytes(near), longest),
                           .longest = longest,

@@ -34,8 +34,8 @@ public:
   /// @param near_ranks  number of ranks on this machine; 0 if all are
   /// @param listed      plans of this pass, parallel to updates; empty if none has lists
   /// @throws core::Error as make_plan, naming the update that fails if there are several
-  RedistributionPlan(std::span<const Update> updates, Rank pass, Rank me, Rank size,
-                     const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
+  RedistributionPlan(std::span<const Update> updates, RankCount pass, Rank me, RankCount size,
+                     const index_calc::PlanOptions& options = {}, RankCount near_ranks = 0,
                      std::span<const std::uint32_t> machines = {},
                      std::span<const ListedUpdate> listed = {});
   RedistributionPlan(const RedistributionPlan&) = delete;  // ends refer to it
@@ -51,7 +51,7 @@ public:
   std::uint64_t fingerprint() const noexcept { return source_.fingerprint; }
   /// Returns the most bytes that go to a peer at once.
   /// @param ranks  number of ranks of the job, or of this machine for chunks through shared memory
-  static std::size_t longest_chunk_bytes(Rank ranks) noexcept;
+  static std::size_t longest_chunk_bytes(RankCount ranks) noexcept;
 
 private:
   std::vector<Array> arrays_;

@@ -7,14 +7,15 @@ namespace tremula::client::scalapack {
 
 const std::vector<index_calc::RankRange>& ContextJob::members(const Grid& grid) {
   if (!members_.empty()) return members_;
-  const Rank cell = grid.my_row * grid.columns + grid.my_column;
+  const RankCount cell = grid.my_row * grid.columns + grid.my_column;
   const auto size = static_cast<std::size_t>(job_.group().size());
-  std::vector<Rank> cells(size), ranks(size);
+  std::vector<RankCount> cells(size);
+  std::vector<Rank> ranks(size);
   transport::mpi::check(
       MPI_Allgather(&cell, 1, MPI_INT, cells.data(), 1, MPI_INT, job_.group().comm()),
       "MPI_Allgather");
-  for (std::size_t rank = 0; rank < size; ++rank)
-    ranks[static_cast<std::size_t>(cells[rank])] = static_cast<Rank>(rank);
+  for (const Rank rank : core::all_ranks(job_.group().size()))
+    ranks[static_cast<std::size_t>(cells[core::at(rank)])] = rank;
   return members_ = ranges_of(ranks);
 }
 

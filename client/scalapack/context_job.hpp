@@ -20,7 +20,7 @@ public:
     return transport::mpi::companion<ContextJob>(comm_of(context));
   }
   explicit ContextJob(MPI_Comm comm) : job_(comm, ten_years) {
-    if (job_.group().rank() == 0) transport::mpi::companion<InUse>(MPI_COMM_SELF);
+    if (job_.group().rank() == Rank{0}) transport::mpi::companion<InUse>(MPI_COMM_SELF);
   }
 
   Job& job() noexcept { return job_; }

@@ -41,7 +41,7 @@ Numbers numbers_of(Matrix& x) {
 
 class Agreement {
 public:
-  Agreement(std::size_t matrices, Rank size)
+  Agreement(std::size_t matrices, RankCount size)
       : size_(static_cast<std::size_t>(size)),
         values_(matrices * (2 * names.size() + size_), unknown) {}
 
@@ -53,7 +53,7 @@ public:
       at(i)[2 * k] = *numbers[k];
       at(i)[2 * k + 1] = -std::int64_t{*numbers[k]};
     }
-    at(i)[2 * names.size() + static_cast<std::size_t>(me)] =
+    at(i)[2 * names.size() + core::at(me)] =
         std::int64_t{matrix.grid.my_row} * matrix.grid.columns + matrix.grid.my_column;
   }
 
@@ -84,20 +84,20 @@ public:
     }
     const auto cells =
         static_cast<std::size_t>(matrix.grid.rows) * static_cast<std::size_t>(matrix.grid.columns);
-    std::vector<Rank> ranks(cells, -1);
-    for (std::size_t rank = 0; rank < size_; ++rank) {
-      if (value[rank] == unknown) continue;
-      const auto before =
-          std::exchange(ranks[static_cast<std::size_t>(value[rank])], static_cast<Rank>(rank));
-      core::expects(before < 0, [&] {
+    std::vector<Rank> ranks(cells, Rank{-1});
+    for (const Rank rank : core::all_ranks(static_cast<RankCount>(size_))) {
+      const std::int64_t cell = value[core::at(rank)];
+      if (cell == unknown) continue;
+      const Rank before = std::exchange(ranks[static_cast<std::size_t>(cell)], rank);
+      core::expects(before < Rank{0}, [&] {
         return fmt::format(
             "desc{}[1] (CTXT_): expected the context of one grid, or -1; found processes {} and {} "
             "of the common context in the same cell of two grids",
-            matrix.name, before, rank);
+            matrix.name, before.value, rank.value);
       });
     }
     for (std::size_t cell = 0; cell < cells; ++cell)
-      core::expects(ranks[cell] >= 0, [&] {
+      core::expects(ranks[cell] >= Rank{0}, [&] {
         return fmt::format(
             "context: expected a context that contains all processes of the grid of desc{}; found "
             "that the process in row {} and column {} is missing",

@@ -80,7 +80,7 @@ Matrix matrix_of(char name, const int* descriptor, int row, int column) {
 std::vector<index_calc::RankRange> ranges_of(const std::vector<Rank>& ranks) {
   std::vector<index_calc::RankRange> ranges;
   for (const Rank rank : ranks)
-    if (!ranges.empty() && rank == ranges.back().first + ranges.back().count)
+    if (!ranges.empty() && rank.value == ranges.back().first.value + ranges.back().count)
       ++ranges.back().count;
     else
       ranges.push_back({rank, 1});

@@ -137,7 +137,7 @@ std::string text_of(const CollectiveCall& call) {
   throw Error(Errc::mismatch,
               fmt::format("group '{}': expected all ranks to make the same calls in the same "
                           "order; found rank {} in {}, while rank 0 is in {}{}",
-                          context.name, rank, text_of(call), text_of(of_root),
+                          context.name, rank.value, text_of(call), text_of(of_root),
                           call == of_root ? ", at another place" : ""));
 }
 
@@ -164,7 +164,7 @@ void finish_left(const AgreementContext& context, core::Deadline deadline) {
   using enum Left::At;
   transport::Group& group = context.group;
   const auto rest = [&] { return group.finish(deadline); };
-  if (context.left->at == head && group.rank() == 0) {
+  if (context.left->at == head && group.rank() == core::Rank{0}) {
     leavable(context, true, head, rest);
     leavable(context, true, parts, [&] {
       return group.allgather(headed(PayloadKind::of_lost_stream, context.call, {}), deadline);
@@ -207,7 +207,7 @@ core::Bytes broadcast(const AgreementContext& context, core::Bytes bytes, core::
   const CollectiveCall& call = context.call;
   if (!is_compared(context)) return group.broadcast(std::move(bytes), deadline);
   finish_left(context, deadline);
-  if (group.rank() == 0) {
+  if (group.rank() == core::Rank{0}) {
     leavable(context, false, head, [&] {
       return group.broadcast(headed(PayloadKind::from_root, call, bytes), deadline);
     });
@@ -236,7 +236,7 @@ std::vector<core::Bytes> gather(const AgreementContext& context, core::Bytes byt
   finish_left(context, deadline);
   const bool may_leave = why_lost != nullptr;
   const PayloadKind kind = may_leave ? PayloadKind::part_of_stream : PayloadKind::part_of_all;
-  auto received = group.rank() == 0
+  auto received = group.rank() == core::Rank{0}
                       ? leavable(context, may_leave, head,
                                  [&] { return group.broadcast(headed(kind, call, {}), deadline); })
                       : take_head(context, may_leave, deadline);
@@ -250,14 +250,14 @@ std::vector<core::Bytes> gather(const AgreementContext& context, core::Bytes byt
   if (root.kind == PayloadKind::from_root) throw_other_call(context, group.rank(), call, root.call);
   const auto mine = headed(is_own ? kind : PayloadKind::of_another_call, call, bytes);
   auto all = leavable(context, may_leave, parts, [&] { return group.allgather(mine, deadline); });
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const Headed part = split_head(all[rank]);
+  for (const core::Rank rank : core::all_ranks(static_cast<core::RankCount>(all.size()))) {
+    const Headed part = split_head(all[core::at(rank)]);
     if (part.kind == PayloadKind::of_lost_stream)
-      throw Error(Errc::peer_lost, fmt::format("rank {} of group '{}' has lost stream '{}'", rank,
-                                               context.name, call.stream));
+      throw Error(Errc::peer_lost, fmt::format("rank {} of group '{}' has lost stream '{}'",
+                                               rank.value, context.name, call.stream));
     if (part.kind == PayloadKind::of_another_call)
-      throw_other_call(context, static_cast<core::Rank>(rank), part.call, root.call);
-    all[rank] = core::Bytes(part.payload.begin(), part.payload.end());
+      throw_other_call(context, rank, part.call, root.call);
+    all[core::at(rank)] = core::Bytes(part.payload.begin(), part.payload.end());
   }
   return all;
 }
@@ -294,7 +294,7 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     wait.set_is_between_turns(call_.is_between_turns);
     wait.set_is_after_loss(call_.is_after_loss);
     wait.set_is_for_all_ranks(!is_of_root);
-    if (is_of_root && rank() != 0) wait.add_ranks(0);
+    if (is_of_root && rank() != core::Rank{0}) wait.add_ranks(0);
     return wait;
   };
   LongWait wait(control_.waits(), describe, true);
@@ -387,7 +387,7 @@ std::vector<core::Bytes> allgather_unless_lost(const AgreementContext& context, 
 core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         core::Deadline deadline) {
   core::Bytes bytes, outcome;
-  if (context.group.rank() == 0) {
+  if (context.group.rank() == core::Rank{0}) {
     const auto error = error_of([&] { bytes = work(); });
     if (context.group.size() == 1) {
       if (error) throw *error;
@@ -401,7 +401,7 @@ core::Bytes run_on_root(const AgreementContext& context, const std::function<cor
 core::Bytes run_on_root(const AgreementContext& context, const std::function<core::Bytes()>& work,
                         const Gather& gather, core::Deadline deadline) {
   core::Bytes bytes, outcome;
-  if (context.group.rank() == 0) {
+  if (context.group.rank() == core::Rank{0}) {
     const auto error = error_of([&] { bytes = work(); });
     outcome = encode_outcome(error, bytes);
   }
@@ -412,8 +412,9 @@ void run_collectively(const AgreementContext& context, const std::function<void(
                       const Gather& gather, core::Deadline deadline) {
   auto error = error_of(work);
   if (error && context.group.size() > 1)
-    error = Error(error->code(), fmt::format("rank {} of group '{}': {}", context.group.rank(),
-                                             context.name, error->what()));
+    error =
+        Error(error->code(), fmt::format("rank {} of group '{}': {}", context.group.rank().value,
+                                         context.name, error->what()));
   for (const auto& of_rank : gather(encode_outcome(error, {}), with_grace(deadline)))
     decode_outcome(of_rank);
 }

@@ -52,7 +52,7 @@ public:
   WatchedGroup(std::unique_ptr<transport::Group> group, Control& control, std::string name,
                const CollectiveCall& call);
   core::Rank rank() const noexcept override { return group_->rank(); }
-  core::Rank size() const noexcept override { return group_->size(); }
+  core::RankCount size() const noexcept override { return group_->size(); }
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> finish(core::Deadline deadline) override;

@@ -71,9 +71,9 @@ struct EndpointGroup::Round {
 };
 
 EndpointGroup::EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core::Rank rank,
-                             core::Rank size)
+                             core::RankCount size)
     : endpoint_(std::move(endpoint)), rank_(rank), size_(size) {
-  peers_.resize(rank == 0 ? static_cast<std::size_t>(size) - 1 : 1);
+  peers_.resize(rank == core::Rank{0} ? static_cast<std::size_t>(size) - 1 : 1);
   std::iota(peers_.begin(), peers_.end(), core::Rank{0});
 }
 
@@ -91,7 +91,7 @@ void EndpointGroup::wait(Round& round, core::Deadline deadline) {
         // The text of `error` names the rank by its number in the link.
         throw core::Error(core::Errc::peer_lost,
                           fmt::format("rank {} of {}: expected {}; found that rank {} has left",
-                                      rank_, size_, round.what, round.ranks[i]));
+                                      rank_.value, size_, round.what, round.ranks[i].value));
       }
     return is_all;
   };
@@ -104,7 +104,7 @@ void EndpointGroup::wait(Round& round, core::Deadline deadline) {
         core::Errc::timed_out,
         fmt::format("rank {} of {}: expected {} in time; found none; is a rank of this "
                     "group stuck, or in another call?",
-                    rank_, size_, round.what));
+                    rank_.value, size_, round.what));
 }
 
 void EndpointGroup::begin(Round& round) {
@@ -112,14 +112,15 @@ void EndpointGroup::begin(Round& round) {
   round.steps.pop_back();
   round.requests.clear();
   round.ranks.clear();
-  const core::Rank first = rank_ == 0 ? 1 : 0;  // the first rank that is a peer
   if (step == Round::Step::send) {
     round.what = "the other ranks to take a message";
-    round.sent = rank_ == 0 && round.gathers ? joined(round.parts) : std::move(round.parts.front());
+    round.sent = rank_ == core::Rank{0} && round.gathers ? joined(round.parts)
+                                                         : std::move(round.parts.front());
     round.lengths.assign(1, round.sent.size());
     for (const core::Rank r : peers_) {
-      round.add(first + r, endpoint_->send(r, length_tag, std::as_bytes(std::span(round.lengths))));
-      if (!round.sent.empty()) round.add(first + r, endpoint_->send(r, bytes_tag, round.sent));
+      round.add(rank_of(r),
+                endpoint_->send(r, length_tag, std::as_bytes(std::span(round.lengths))));
+      if (!round.sent.empty()) round.add(rank_of(r), endpoint_->send(r, bytes_tag, round.sent));
     }
     return;
   }
@@ -131,14 +132,14 @@ void EndpointGroup::begin(Round& round) {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (are_lengths) {
       const auto length = std::span(round.lengths).subspan(i, 1);
-      round.add(first + peers_[i],
+      round.add(rank_of(peers_[i]),
                 endpoint_->receive(peers_[i], length_tag, std::as_writable_bytes(length)));
       continue;
     }
     core::expects(round.lengths[i] < max_bytes, "a rank of this group announced more than 4 GiB");
     incoming[i].assign(round.lengths[i], std::byte{});
     if (!incoming[i].empty())
-      round.add(first + peers_[i], endpoint_->receive(peers_[i], bytes_tag, incoming[i]));
+      round.add(rank_of(peers_[i]), endpoint_->receive(peers_[i], bytes_tag, incoming[i]));
   }
 }
 
@@ -149,7 +150,7 @@ std::vector<core::Bytes> EndpointGroup::run(Round round, core::Deadline deadline
         core::Errc::timed_out,
         fmt::format("rank {} of {}: expected a usable group, but an earlier agreement "
                     "never ended",
-                    rank_, size_));
+                    rank_.value, size_));
   }
   round_ = std::make_unique<Round>(std::move(round));
   return finish(deadline);
@@ -163,20 +164,20 @@ std::vector<core::Bytes> EndpointGroup::finish(core::Deadline deadline) {
     wait(*round_, deadline);
   }
   const auto ended = std::exchange(round_, nullptr);
-  if (rank_ == 0) return std::move(ended->parts);
+  if (rank_ == core::Rank{0}) return std::move(ended->parts);
   if (!ended->gathers) return std::move(ended->parts);
   auto parts = split(ended->parts.front());
   if (parts.size() != static_cast<std::size_t>(size_))
     throw core::Error(core::Errc::protocol,
                       fmt::format("rank {} of {}: expected the bytes of every rank from rank 0; "
                                   "found those of {} ranks",
-                                  rank_, size_, parts.size()));
+                                  rank_.value, size_, parts.size()));
   return parts;
 }
 
 core::Bytes EndpointGroup::broadcast(core::Bytes bytes, core::Deadline deadline) {
   using enum Round::Step;
-  if (rank_ != 0)
+  if (rank_ != core::Rank{0})
     return std::move(
         run({.gathers = false, .steps = {take, take_lengths}, .parts = {core::Bytes()}}, deadline)
             .front());
@@ -188,19 +189,21 @@ std::vector<core::Bytes> EndpointGroup::allgather(core::Bytes bytes, core::Deadl
   using enum Round::Step;
   Round round{.gathers = true,
               .steps = {take, take_lengths, send},
-              .parts = std::vector<core::Bytes>(rank_ == 0 ? peers_.size() + 1 : 1)};
-  if (rank_ == 0) round.steps = {send, take, take_lengths};
+              .parts = std::vector<core::Bytes>(rank_ == core::Rank{0} ? peers_.size() + 1 : 1)};
+  if (rank_ == core::Rank{0}) round.steps = {send, take, take_lengths};
   round.parts.front() = std::move(bytes);
   return run(std::move(round), deadline);
 }
 
 void EndpointGroup::send_note(core::Rank to, core::BytesView bytes) {
-  core::expects((rank_ == 0) != (to == 0) && bytes.size() <= most_note_bytes,
-                "note: expected at most 500 bytes, between rank 0 and another rank");
+  core::expects(
+      (rank_ == core::Rank{0}) != (to == core::Rank{0}) && bytes.size() <= most_note_bytes,
+      "note: expected at most 500 bytes, between rank 0 and another rank");
   forget_sent();
   NoteOnItsWay& note = sent_.emplace_back(core::Bytes(bytes.begin(), bytes.end()));
   try {
-    note.request = endpoint_->send(rank_ == 0 ? to - 1 : 0, note_tag, note.bytes);
+    const core::Rank peer{rank_ == core::Rank{0} ? to.value - 1 : 0};
+    note.request = endpoint_->send(peer, note_tag, note.bytes);
   } catch (const core::Error&) {  // the receiver is gone, so the note is dropped
     sent_.pop_back();
   }
@@ -245,7 +248,7 @@ std::optional<transport::Group::Note> EndpointGroup::take_note() {
   for (std::size_t peer = 0; peer < receiving_.size(); ++peer) {
     NoteOnItsWay& next = receiving_[peer];
     if (!has_come(next)) continue;
-    Note note{rank_ == 0 ? static_cast<core::Rank>(peer) + 1 : 0, std::move(next.bytes)};
+    Note note{rank_of(peers_[peer]), std::move(next.bytes)};
     note.bytes.resize(next.request.bytes());
     receive_next(peer);
     return note;

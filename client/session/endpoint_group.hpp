@@ -18,10 +18,11 @@ class EndpointGroup final : public transport::Group {
 public:
   /// @param endpoint  on rank 0: the producer's end of a link to all other ranks, its peer i being
   ///                  rank i + 1; on any other rank: the consumer's end, its peer 0 being rank 0
-  EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core::Rank rank, core::Rank size);
+  EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core::Rank rank,
+                core::RankCount size);
   ~EndpointGroup() override;
   core::Rank rank() const noexcept override { return rank_; }
-  core::Rank size() const noexcept override { return size_; }
+  core::RankCount size() const noexcept override { return size_; }
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> finish(core::Deadline deadline) override;
@@ -35,9 +36,13 @@ private:
   std::vector<core::Bytes> run(Round round, core::Deadline deadline);
   void begin(Round& round);
   void wait(Round& round, core::Deadline deadline);
+  core::Rank rank_of(core::Rank peer) const {
+    return core::Rank{rank_ == core::Rank{0} ? peer.value + 1 : 0};
+  }
 
   std::unique_ptr<transport::Endpoint> endpoint_;
-  core::Rank rank_, size_;
+  core::Rank rank_;
+  core::RankCount size_;
   std::vector<core::Rank> peers_;  // all peers of the link
   std::unique_ptr<Round> round_;   // the call that has not ended; uses the endpoint
   struct NoteOnItsWay {

@@ -14,12 +14,12 @@ namespace tremula::client {
 class ServerGroup final : public transport::Group {
 public:
   /// @param control  must outlive this object
-  ServerGroup(Control& control, core::Rank rank, core::Rank size)
+  ServerGroup(Control& control, core::Rank rank, core::RankCount size)
       : control_(control), rank_(rank), size_(size) {}
   core::Rank rank() const noexcept override { return rank_; }
-  core::Rank size() const noexcept override { return size_; }
+  core::RankCount size() const noexcept override { return size_; }
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override {
-    if (rank_ != 0) bytes.clear();
+    if (rank_ != core::Rank{0}) bytes.clear();
     return std::move(allgather(std::move(bytes), deadline).front());
   }
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override {
@@ -46,7 +46,8 @@ public:
 
 private:
   Control& control_;
-  core::Rank rank_, size_;
+  core::Rank rank_;
+  core::RankCount size_;
   std::uint64_t round_ = 0;
 };
 

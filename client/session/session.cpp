@@ -155,7 +155,7 @@ Session::Session(std::string name, const SessionConfig& config)
 }
 
 void Session::make_log(core::Rank rank) {
-  log_ = std::make_unique<core::Log>(fmt::format("{}.{}", name_, rank), config_.log);
+  log_ = std::make_unique<core::Log>(fmt::format("{}.{}", name_, rank.value), config_.log);
   static std::once_flag once;  // the environment is common to all sessions
   std::call_once(once, [this] {
     for (const std::string& line : unknown_variables()) log_->warn("client", line);
@@ -219,10 +219,11 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
                     "session without one; open it with tremula_mpi.h, or choose ofi",
                     group));
   std::unique_ptr<Session> session(new Session(group, config));
-  session->make_log(rank);
-  session->control_ = session->join(rank, size, job_from_environment(host_name()));
+  const core::Rank me{rank};
+  session->make_log(me);
+  session->control_ = session->join(me, size, job_from_environment(host_name()));
   session->group_ =
-      std::make_unique<WatchedGroup>(std::make_unique<ServerGroup>(*session->control_, rank, size),
+      std::make_unique<WatchedGroup>(std::make_unique<ServerGroup>(*session->control_, me, size),
                                      *session->control_, group, session->call_);
   session->complete_config();
   session->transports_ = network_transports(session->config_);
@@ -244,7 +245,8 @@ std::unique_ptr<Session> Session::open(const std::string& group,
   std::unique_ptr<Session> session(new Session(group, config));
   session->make_log(channel->rank());
   session->group_ = std::move(channel);
-  const core::Rank rank = session->rank(), size = session->size();
+  const core::Rank rank = session->rank();
+  const core::RankCount size = session->size();
   const auto job = session->run_on_root(
       [&] {
         const std::string key = random_job();
@@ -254,7 +256,7 @@ std::unique_ptr<Session> Session::open(const std::string& group,
       },
       session->deadline());
   session->run_collectively([&] {
-    if (rank != 0)
+    if (rank != core::Rank{0})
       session->control_ = session->join(
           rank, size, std::string(reinterpret_cast<const char*>(job.data()), job.size()));
   });
@@ -269,11 +271,12 @@ std::unique_ptr<Session> Session::open(const std::string& group,
   return session;
 }
 
-std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const std::string& job) {
+std::unique_ptr<Control> Session::join(core::Rank rank, core::RankCount size,
+                                       const std::string& job) {
   wire::Hello hello;
   hello.set_protocol(proto::protocol_version);
   hello.set_group(name_);
-  hello.set_rank(rank);
+  hello.set_rank(rank.value);
   hello.set_size(size);
   hello.set_job(job);
   hello.set_host(config_.host);
@@ -308,8 +311,8 @@ void Session::complete_config() {
   choose_bind_address();
   config_.has_key = control_->has_key();
 #ifdef TREMULA_HAS_OFI
-  if (group_->rank() == 0 && config_.transport == "auto" && leaves_libfabric_out(config_) &&
-      transport::Ofi::may_have_better_wire())
+  if (group_->rank() == core::Rank{0} && config_.transport == "auto" &&
+      leaves_libfabric_out(config_) && transport::Ofi::may_have_better_wire())
     log_->warn(
         "client",
         "wire_left_out wire=libfabric why=\"it does not authenticate peers, and this job has a "
@@ -357,13 +360,13 @@ void Session::agree_on_offers() {
   if (!offers_.empty()) return;
   std::string why =
       fmt::format("found none (transport: {}); set the same on all", config_.transport);
-  for (std::size_t rank = 1; rank < of_all.size(); ++rank) {
-    const RankOffers& other = of_all[rank];
+  for (core::Rank rank{1}; at(rank) < of_all.size(); ++rank) {
+    const RankOffers& other = of_all[at(rank)];
     const auto has_it = [&](const std::string& offer) { return other.has(offer); };
     if (std::ranges::any_of(first.offers, has_it)) continue;
     why = "found that " +
           proto::why_none_matches({"rank 0", first.host, first.offers},
-                                  {fmt::format("rank {}", rank), other.host, other.offers});
+                                  {fmt::format("rank {}", rank.value), other.host, other.offers});
     break;
   }
   throw Error(Errc::unsupported,
@@ -372,7 +375,7 @@ void Session::agree_on_offers() {
 }
 
 void Session::link_own_ranks() {
-  const bool is_root = rank() == 0;
+  const bool is_root = rank() == core::Rank{0};
   const std::string& best = offers_.front().offer();
   const std::string choice = has_choices(best) ? choices(best).front() : best;
   std::unique_ptr<transport::Endpoint> endpoint;

@@ -54,7 +54,7 @@ public:
 
   const std::string& name() const noexcept { return name_; }
   core::Rank rank() const noexcept { return group_->rank(); }
-  core::Rank size() const noexcept { return group_->size(); }
+  core::RankCount size() const noexcept { return group_->size(); }
   const SessionConfig& config() const noexcept { return config_; }  ///< with the host's name
   const core::Log& log() const noexcept { return *log_; }
   Control& control() noexcept { return *control_; }
@@ -136,7 +136,7 @@ public:
 private:
   Session(std::string name, const SessionConfig& config);
   void make_log(core::Rank rank);
-  std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job);
+  std::unique_ptr<Control> join(core::Rank rank, core::RankCount size, const std::string& job);
   /// Adds to the configuration what depends on the server: the address to bind to, and whether there is a key.
   /// @pre this rank has joined
   void complete_config();

@@ -387,7 +387,7 @@ void SetUp::join_without_end(const wire::Matched& matched) {
     why = error.what();
   }
   session_.control().forget_link(matched.link());
-  if (session_.rank() != 0) return;
+  if (session_.rank() != core::Rank{0}) return;
   wire::ToServer message;
   message.mutable_close_link()->set_link(matched.link());
   message.mutable_close_link()->set_why(why);

@@ -110,7 +110,7 @@ void OutStream::check_time(std::optional<std::int64_t> of_0) {
   unequal_ = fmt::format(
       "stream '{}', step {}: expected every rank of group '{}' to set the same time; found {} on "
       "rank 0 and {} on rank {}",
-      name(), step() - 1, session_.name(), text(of_0), text(time_), session_.rank());
+      name(), step() - 1, session_.name(), text(of_0), text(time_), session_.rank().value);
   throw Error(Errc::mismatch, unequal_);
 }
 
@@ -129,7 +129,7 @@ void OutStream::check_attributes(const proto::Attributes& of_0) {
       "step, including '{}'; found {} on rank 0 and {} on rank {}: set it on every rank, with the "
       "same values, or on none",
       name(), step() - 1, session_.name(), differs, values(of_0), values(attributes_),
-      session_.rank());
+      session_.rank().value);
   throw Error(Errc::mismatch, unequal_);
 }
 

@@ -92,7 +92,7 @@ Description describe(Session& session, const std::string& stream, core::Deadline
           Errc::protocol,
           fmt::format("server: expected all groups that produce stream '{}' to have at most "
                       "{} ranks; found more",
-                      stream, std::numeric_limits<core::Rank>::max()));
+                      stream, std::numeric_limits<core::RankCount>::max()));
     found.parts.push_back(
         {other.group(), in_order_of(found.fields, proto::decode(other.fields()))});
   }

@@ -19,8 +19,8 @@ struct Description {
     std::string group;
     std::vector<proto::Field> fields;
   };
-  std::string producer;  ///< name of its group, or names of its groups
-  core::Rank ranks = 0;  ///< number of ranks of these groups
+  std::string producer;       ///< name of its group, or names of its groups
+  core::RankCount ranks = 0;  ///< number of ranks of these groups
   int queue_depth = 0;
   core::Bytes attributes;  ///< of the stream, encoded
   std::vector<proto::Field> fields;

@@ -185,11 +185,11 @@ std::optional<InStream::Fate> InStream::hear(const char* call,
     throw failed_.emplace(
         Errc::protocol, fmt::format("stream '{}': expected a known end of the step from rank {} of "
                                     "group '{}'; found number {}",
-                                    name(), all->from, session_.name(), all->value));
+                                    name(), all->from.value, session_.name(), all->value));
   if (fate == Fate::failed)  // no later round ends: that rank says no more
     throw failed_.emplace(all->code,
                           fmt::format("stream '{}': rank {} of group '{}' has failed: {}", name(),
-                                      all->from, session_.name(), all->why));
+                                      all->from.value, session_.name(), all->why));
   return fate;
 }
 
@@ -294,7 +294,8 @@ void InStream::leave_together() noexcept {
   try {
     if (state_ != State::ended)
       say_last(Fate::failed, Errc::peer_lost, "it left the stream before its end");
-    else if (unheard_ && session_.rank() != 0)  // for those that have lost the producer meanwhile
+    else if (unheard_ && session_.rank() != Rank{0})
+      // for those that have lost the producer meanwhile
       session_.waits_for(
           [&] {
             return session_.words().receive(session_.group(), subject_, *unheard_).has_value();

@@ -38,7 +38,7 @@ void InStream::end() noexcept {
   session_.control().forget(name(), 0);
   const bool is_awaited = links_.is_complete() ? outlives_producer() && links_.is_lost()
                                                : is_introduced() || least_epoch_ > 0;
-  if (is_awaited && session_.rank() == 0) withdraw();
+  if (is_awaited && session_.rank() == Rank{0}) withdraw();
 }
 
 void InStream::withdraw() noexcept {
@@ -115,7 +115,7 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
         },
         until);
     if (const auto end = end_of_a_link()) {
-      if (session_.rank() == 0) withdraw();
+      if (session_.rank() == Rank{0}) withdraw();
       refuse(Error(end->code(), fmt::format("stream '{}': {}", name(), end->what())));
       throw *std::exchange(refusal_, {});
     }
@@ -187,7 +187,7 @@ void InStream::join(const wire::Matched& matched) {
                       "begins with the next one: set keep_steps there",
                       name(), matched.peer_group()));
   } catch (const Error& e) {
-    if (matched.missing() > 0 && session_.rank() == 0) withdraw();
+    if (matched.missing() > 0 && session_.rank() == Rank{0}) withdraw();
     if (e.code() == Errc::interrupted) throw;
     refuse(e);
     return;

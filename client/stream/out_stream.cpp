@@ -64,7 +64,7 @@ OutStream::~OutStream() {
     close.set_incarnation(incarnation());
     close.set_gave_up(true);
     close.set_why(fmt::format("rank {} of group '{}' gave up stream '{}' {} without closing it{}",
-                              session_.rank(), session_.name(), name(),
+                              session_.rank().value, session_.name(), name(),
                               state_ == State::in_step
                                   ? fmt::format("in step {}", step())
                                   : fmt::format("after {} steps", links_.statistics().steps),

@@ -21,15 +21,15 @@ namespace {
 
 /// Numbers for the hosts of either side.
 Places places_of(const wire::Described& producer, std::span<const std::string> consumers) {
-  std::map<std::string_view, Rank> numbers;
+  std::map<std::string_view, RankCount> numbers;
   for (const std::string& host : producer.hosts())
-    numbers.emplace(host, static_cast<Rank>(numbers.size()));
+    numbers.emplace(host, static_cast<RankCount>(numbers.size()));
   Places places{.producers = {producer.host_of_rank().begin(), producer.host_of_rank().end()},
                 .consumers = {},
                 .is_one_job = false};
   for (const std::string& host : consumers)
     places.consumers.push_back(
-        numbers.emplace(host, static_cast<Rank>(numbers.size())).first->second);
+        numbers.emplace(host, static_cast<RankCount>(numbers.size())).first->second);
   return places;
 }
 
@@ -73,9 +73,9 @@ Relabeling<Index> relabel(std::span<const proto::Field> wanted, const wire::Desc
   return index_calc::relabel(arrays, places_of(producer, hosts), method);
 }
 
-Relabeling<Index> relabel(std::span<const Update> updates, const std::vector<Rank>& places,
+Relabeling<Index> relabel(std::span<const Update> updates, const std::vector<RankCount>& places,
                           Method method) {
-  const auto size = static_cast<Rank>(places.size());
+  const auto size = static_cast<RankCount>(places.size());
   std::vector<Transfer> arrays;
   for (std::size_t i = 0; i < updates.size(); ++i) {
     const Update& update = updates[i];
@@ -139,7 +139,8 @@ Rank InStream::relabel(const RelabelConfig& config) {
   fields_ = std::move(relabeled);
   is_relabeled_ = true;
   is_held_ = false;
-  return static_cast<Rank>(std::ranges::find(process, session_.rank()) - process.begin());
+  const auto label = std::ranges::find(process, session_.rank()) - process.begin();
+  return Rank{static_cast<std::int32_t>(label)};
 }
 
 }  // namespace tremula::client

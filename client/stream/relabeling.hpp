@@ -26,6 +26,7 @@ index_calc::Relabeling<Index> relabel(std::span<const proto::Field> wanted,
 /// @param places  places of the ranks of the job; shape: [rank]
 /// @throws core::Error as index_calc::relabel and RedistributionPlan
 index_calc::Relabeling<Index> relabel(std::span<const Update> updates,
-                                      const std::vector<Rank>& places, index_calc::Method method);
+                                      const std::vector<RankCount>& places,
+                                      index_calc::Method method);
 
 }  // namespace tremula::client

@@ -12,7 +12,8 @@ namespace {
 /// The beginning of a note; the text `why` follows it.
 struct Head {
   std::uint64_t subject, round;
-  std::int32_t from, code;
+  core::Rank from;
+  std::int32_t code;
   std::uint8_t value, is_final;
 };
 
@@ -33,10 +34,10 @@ void WordExchange::say(transport::Group& group, std::uint64_t subject, std::uint
                        Word word) {
   word.from = group.rank();
   subjects_.at(subject).said = round + 1;
-  if (group.rank() == 0)
+  if (group.rank() == core::Rank{0})
     gather(group, subject, round, std::move(word));
   else
-    group.send_note(0, encode(subject, round, word));
+    group.send_note(core::Rank{0}, encode(subject, round, word));
 }
 
 void WordExchange::gather(transport::Group& group, std::uint64_t subject, std::uint64_t number,
@@ -49,7 +50,7 @@ void WordExchange::gather(transport::Group& group, std::uint64_t subject, std::u
     round.greatest = std::move(word);
   if (!is_final && round.said.size() < static_cast<std::size_t>(group.size())) return;
   round.is_over = true;
-  for (core::Rank rank = 1; rank < group.size(); ++rank)
+  for (core::Rank rank{1}; rank.value < group.size(); ++rank)
     group.send_note(rank, encode(subject, number, *round.greatest));
 }
 
@@ -64,10 +65,11 @@ void WordExchange::take_notes(transport::Group& group) {
     const auto why = std::span(note->bytes).subspan(sizeof head);
     Word word{.value = head.value,
               .is_final = head.is_final != 0,
-              .from = group.rank() == 0 ? note->from : head.from,  // other ranks get it from rank 0
+              .from = group.rank() == core::Rank{0} ? note->from
+                                                    : head.from,  // other ranks get it from rank 0
               .code = core::errc_of(head.code),
               .why = std::string(reinterpret_cast<const char*>(why.data()), why.size())};
-    if (group.rank() == 0)
+    if (group.rank() == core::Rank{0})
       gather(group, head.subject, head.round, std::move(word));
     else
       subject->second.rounds[head.round] =

@@ -26,7 +26,7 @@ namespace tremula::client {
 struct Word {
   std::uint8_t value = 0;
   bool is_final = false;
-  core::Rank from = 0;
+  core::Rank from{};
   core::Errc code{};
   std::string why{};  ///< cut off if it does not fit into a note
 };

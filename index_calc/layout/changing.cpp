@@ -85,27 +85,27 @@ std::vector<Index> counts_along(const Layout& layout, std::span<const Index> cou
   const std::size_t d = layout.changing()->dimension;
   const auto coordinates = static_cast<std::size_t>(layout.changing()->coordinates());
   std::vector<Index> along(coordinates);
-  std::vector<Rank> counted_by(coordinates, -1);
+  std::vector<Rank> counted_by(coordinates, Rank{-1});
   const ProcessGrid grid(layout);
   Index sum = 0;
-  for (Rank rank = 0; rank < static_cast<Rank>(counts.size()); ++rank) {
+  for (const Rank rank : all_ranks(static_cast<RankCount>(counts.size()))) {
     const auto coords = grid.coords_of(rank);
     if (!coords || slice_elements(layout, *coords) == 0) continue;
     const auto c = static_cast<std::size_t>((*coords)[d].value);
-    const Index count = counts[static_cast<std::size_t>(rank)];
-    if (counted_by[c] >= 0) {
+    const Index count = counts[at(rank)];
+    if (counted_by[c] >= Rank{0}) {
       if (along[c] == count) continue;
       throw core::Error(
           core::Errc::mismatch,
           fmt::format("\"{}\": expected ranks {} and {}, which have the same position along "
                       "dimension {}, to have the same number of elements along it, found {} and {}",
-                      to_string(layout), counted_by[c], rank, d, along[c], count));
+                      to_string(layout), counted_by[c].value, rank.value, d, along[c], count));
     }
     core::expects(count >= 0 && !__builtin_add_overflow(sum, count, &sum), [&] {
       return fmt::format(
           "\"{}\": expected counts of at least 0 that add up to at most 2^63 - 1, found {} of rank "
           "{}",
-          to_string(layout), count, rank);
+          to_string(layout), count, rank.value);
     });
     counted_by[c] = rank;
     along[c] = count;

@@ -14,9 +14,9 @@
 
 namespace tremula::index_calc {
 
-using core::Rank;
+using core::all_ranks, core::Rank, core::RankCount, core::to_rank;
 
-inline constexpr Index max_rank_count = std::numeric_limits<Rank>::max();
+inline constexpr Index max_rank_count = std::numeric_limits<RankCount>::max();
 
 /// The order in which cells along several dimensions are numbered: `row` = last dimension fastest
 /// (C), `column` = first dimension fastest (Fortran).

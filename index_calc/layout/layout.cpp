@@ -20,16 +20,16 @@ void validate_members(const std::vector<RankRange>& members, Index cells) {
   Index count = 0;
   std::vector<RankRange> sorted = members;
   for (const RankRange& r : sorted) {
-    check(r.first >= 0 && r.count >= 1 && Index{r.first} + r.count <= max_rank_count,
+    check(r.first.value >= 0 && r.count >= 1 && Index{r.first.value} + r.count <= max_rank_count,
           "members: expected ranges of at least one rank, each from 0 to {}, found {} ranks "
           "beginning with {}",
-          max_rank_count - 1, r.count, r.first);
+          max_rank_count - 1, r.count, r.first.value);
     count += r.count;
   }
   std::sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) { return a.first < b.first; });
   for (std::size_t i = 1; i < sorted.size(); ++i)
-    check(Index{sorted[i - 1].first} + sorted[i - 1].count <= sorted[i].first,
-          "members: expected every rank once, found rank {} twice", sorted[i].first);
+    check(Index{sorted[i - 1].first.value} + sorted[i - 1].count <= sorted[i].first.value,
+          "members: expected every rank once, found rank {} twice", sorted[i].first.value);
   check(count == cells, "members: expected {} ranks, one for each cell of the grid, found {}",
         cells, count);
 }
@@ -93,7 +93,7 @@ Layout::Layout(LayoutKind kind, Ranks ranks, Storage storage)
   validate_members(ranks_.members, rank_count(*this));
 }
 
-void validate_for_group(const Layout& layout, Rank group_size) {
+void validate_for_group(const Layout& layout, RankCount group_size) {
   if (layout.ranks().members.empty()) {
     check(rank_count(layout) == group_size,
           "the layout's grid has {} cells, but the group has {} ranks; expected equal numbers: "
@@ -103,10 +103,10 @@ void validate_for_group(const Layout& layout, Rank group_size) {
     return;
   }
   for (const RankRange& r : layout.ranks().members)
-    check(Index{r.first} + r.count <= group_size,
+    check(Index{r.first.value} + r.count <= group_size,
           "members: rank {} takes part, but the group has only {} ranks, 0 to {}; name "
           "ranks of the group",
-          Index{r.first} + r.count - 1, group_size, group_size - 1);
+          Index{r.first.value} + r.count - 1, group_size, group_size - 1);
 }
 
 void validate_pair(const Layout& mine, const Layout& theirs) {
@@ -174,23 +174,23 @@ bool is_empty(const Layout& layout) noexcept {
   return is_empty;
 }
 
-Rank rank_count(const Layout& layout) noexcept {
-  if (const Listed* const listed = layout.listed()) return static_cast<Rank>(listed->ranks);
+RankCount rank_count(const Layout& layout) noexcept {
+  if (const Listed* const listed = layout.listed()) return static_cast<RankCount>(listed->ranks);
   Index cells = 1;
   for (const MeshAxis& axis : axes_of(layout)) cells *= axis.ranks;
-  return static_cast<Rank>(cells);
+  return static_cast<RankCount>(cells);
 }
 
-Rank copy_count(const Layout& layout) noexcept {
+RankCount copy_count(const Layout& layout) noexcept {
   Index copies = 1;
   for (const MeshAxis& axis : axes_of(layout))
     if (axis.along() == nullptr && axis.owner() == nullptr) copies *= axis.ranks;
-  return static_cast<Rank>(copies);
+  return static_cast<RankCount>(copies);
 }
 
 std::vector<Rank> ranks_of(const Layout& layout) {
   std::vector<Rank> ranks(static_cast<std::size_t>(rank_count(layout)));
-  std::iota(ranks.begin(), ranks.end(), 0);
+  std::iota(ranks.begin(), ranks.end(), Rank{0});
   auto next = ranks.begin();
   for (const RankRange& r : layout.ranks().members) {
     std::iota(next, next + r.count, r.first);
@@ -253,7 +253,7 @@ private:
   void add(const Changing& c) {
     add_all(c.grid, c.dimension, c.is_even, c.key, c.ranges, c.is_sorted);
   }
-  void add(const RankRange& range) { add_all(range.first, range.count); }
+  void add(const RankRange& range) { add_all(range.first.value, range.count); }
   template <class... Values>
   void add_all(const Values&... values) {
     (add(values), ...);
@@ -348,7 +348,7 @@ LocalPart part_at(const Grid& grid, const Storage& storage, const GridCoords& co
     if (k == 0 && storage.leading > 0) {
       check(cells <= storage.leading,
             "leading: rank {} needs at least {} elements along its fastest dimension {}, found {}",
-            rank, cells, d, storage.leading);
+            rank.value, cells, d, storage.leading);
       cells = storage.leading;
     }
     part.stride[d] = step;

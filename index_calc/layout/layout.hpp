@@ -19,8 +19,8 @@ inline constexpr std::size_t max_dimensions = 8;
 
 /// `count` consecutive ranks, beginning with `first`.
 struct RankRange {
-  Rank first = 0;
-  Rank count = 0;
+  Rank first{};
+  RankCount count = 0;
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
@@ -140,7 +140,7 @@ std::string to_string(const Layout& layout);
 /// Checks that a group of `group_size` ranks fits: without `members`, the grid has exactly
 /// group_size cells; with `members`, every member is a rank of the group.
 /// @throws core::Error invalid_argument with both numbers and what to do
-void validate_for_group(const Layout& layout, Rank group_size);
+void validate_for_group(const Layout& layout, RankCount group_size);
 
 /// Checks that both layouts have the same shape, that the same dimension changes in both or in
 /// neither, and that neither has partial sums, which are exchanged layer by layer (layer()).
@@ -155,10 +155,10 @@ Index bytes_of(const Layout& layout, std::size_t element_bytes);
 std::size_t memory_bytes(const Layout& layout);
 
 /// Returns the number of cells of the process grid, which is the number of ranks that take part.
-Rank rank_count(const Layout& layout) noexcept;
+RankCount rank_count(const Layout& layout) noexcept;
 /// Returns how many ranks own the same elements, including partial sums; 1 if no axis makes copies
 /// or sums.
-Rank copy_count(const Layout& layout) noexcept;
+RankCount copy_count(const Layout& layout) noexcept;
 /// Returns the axes of the process grid; none if ranks list what they own. Valid as long as the
 /// layout.
 std::span<const MeshAxis> axes_of(const Layout& layout) noexcept;

@@ -501,8 +501,8 @@ private:
           fail(last.at, fmt::format("a last rank of at least {}", first.value),
                std::to_string(last.value));
       }
-      result.push_back(
-          {static_cast<Rank>(first.value), static_cast<Rank>(last.value - first.value + 1)});
+      result.push_back({Rank{static_cast<RankCount>(first.value)},
+                        static_cast<RankCount>(last.value - first.value + 1)});
       if (at == end) return result;
       if (text_[at] != '/') fail(at, "'-', '/' or a space", found_at(at));
     }

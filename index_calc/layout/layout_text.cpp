@@ -146,8 +146,8 @@ std::string keys_text(const Changing& changing) {
 std::string text_of(const Changing& changing) { return text_of(changing.grid, &changing); }
 
 std::string range_text(const RankRange& r) {
-  return r.count == 1 ? std::to_string(r.first)
-                      : fmt::format("{}-{}", r.first, Index{r.first} + r.count - 1);
+  return r.count == 1 ? std::to_string(r.first.value)
+                      : fmt::format("{}-{}", r.first.value, Index{r.first.value} + r.count - 1);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace tremula::index_calc {
 namespace {
 
 bool holds(const RankRange& ranks, Rank rank) {
-  return rank >= ranks.first && Index{rank} < Index{ranks.first} + ranks.count;
+  return rank >= ranks.first && Index{rank.value} < Index{ranks.first.value} + ranks.count;
 }
 
 }  // namespace
@@ -33,15 +33,15 @@ GridAxes::GridAxes(const Layout& layout) noexcept {
   }
   const auto axes = axes_of(layout);
   count_ = static_cast<std::uint32_t>(axes.size());
-  Rank step = 1;
+  RankCount step = 1;
   for (std::size_t k = 0; k < count_; ++k) {
     const std::size_t a = kth_fastest(layout.ranks().order, count_, k);
-    axes_[a].extent = static_cast<Rank>(axes[a].ranks);
+    axes_[a].extent = static_cast<RankCount>(axes[a].ranks);
     axes_[a].step = step;
     step *= axes_[a].extent;
   }
   std::uint32_t owners = 0;
-  Rank copies = 1;
+  RankCount copies = 1;
   for (std::size_t a = count_; a-- > 0;) {
     if (const Along* const along = axes[a].along()) {
       axes_[a].dimension = static_cast<std::uint32_t>(along->dimension);
@@ -64,14 +64,14 @@ GridCell GridAxes::cell_at(Index position) const noexcept {
     const Axis& axis = axes_[a];
     const Index place = position / axis.step % axis.extent * axis.weight;
     if (axis.dimension == max_dimensions)
-      cell.copy += static_cast<Rank>(place);
+      cell.copy += static_cast<RankCount>(place);
     else
       cell.coords[axis.dimension].value += place;
   }
   return cell;
 }
 
-Index GridAxes::position_of(const GridCoords& coords, Rank copy) const noexcept {
+Index GridAxes::position_of(const GridCoords& coords, RankCount copy) const noexcept {
   Index position = 0;
   for (std::size_t a = 0; a < count_; ++a) {
     const Axis& axis = axes_[a];
@@ -84,7 +84,7 @@ Index GridAxes::position_of(const GridCoords& coords, Rank copy) const noexcept 
 ProcessGrid::ProcessGrid(const Layout& layout)
     : axes_(layout), size_(rank_count(layout)), copies_(copy_count(layout)) {
   by_cell_.reserve(layout.ranks().members.size());
-  Rank cell = 0;
+  RankCount cell = 0;
   for (const RankRange& ranks : layout.ranks().members) {
     by_cell_.push_back({ranks, cell});
     cell += ranks.count;
@@ -96,13 +96,14 @@ ProcessGrid::ProcessGrid(const Layout& layout)
 
 std::optional<GridCell> ProcessGrid::cell_of(Rank rank) const {
   if (by_cell_.empty())
-    return rank < 0 || rank >= size_ ? std::nullopt : std::optional(axes_.cell_at(rank));
+    return rank.value < 0 || rank.value >= size_ ? std::nullopt
+                                                 : std::optional(axes_.cell_at(rank.value));
   const auto behind = std::ranges::upper_bound(
       by_rank_, rank, {}, [&](std::uint32_t i) { return by_cell_[i].ranks.first; });
   if (behind == by_rank_.begin()) return std::nullopt;
   const Range& range = by_cell_[*std::prev(behind)];
   if (!holds(range.ranks, rank)) return std::nullopt;
-  return axes_.cell_at(Index{range.cell} + rank - range.ranks.first);
+  return axes_.cell_at(Index{range.cell} + rank.value - range.ranks.first.value);
 }
 
 std::optional<GridCoords> ProcessGrid::coords_of(Rank rank) const {
@@ -110,12 +111,12 @@ std::optional<GridCoords> ProcessGrid::coords_of(Rank rank) const {
   return cell ? std::optional(cell->coords) : std::nullopt;
 }
 
-Rank ProcessGrid::rank_at(const GridCoords& coords, Rank copy) const {
+Rank ProcessGrid::rank_at(const GridCoords& coords, RankCount copy) const {
   const Index cell = position_of(coords, copy);
-  if (by_cell_.empty()) return static_cast<Rank>(cell);
+  if (by_cell_.empty()) return Rank{static_cast<RankCount>(cell)};
   const auto behind = std::ranges::upper_bound(by_cell_, cell, {}, &Range::cell);
   const Range& range = *std::prev(behind);
-  return static_cast<Rank>(range.ranks.first + (cell - range.cell));
+  return Rank{static_cast<RankCount>(range.ranks.first.value + (cell - range.cell))};
 }
 
 std::size_t ProcessGrid::memory_bytes() const noexcept {
@@ -125,12 +126,13 @@ std::size_t ProcessGrid::memory_bytes() const noexcept {
 
 std::optional<GridCoords> coords_of(const Layout& layout, Rank rank) {
   if (layout.ranks().members.empty()) {
-    if (rank < 0 || rank >= rank_count(layout)) return std::nullopt;
-    return GridAxes(layout).cell_at(rank).coords;
+    if (rank.value < 0 || rank.value >= rank_count(layout)) return std::nullopt;
+    return GridAxes(layout).cell_at(rank.value).coords;
   }
   Index before = 0;
   for (const RankRange& ranks : layout.ranks().members) {
-    if (holds(ranks, rank)) return GridAxes(layout).cell_at(before + rank - ranks.first).coords;
+    if (holds(ranks, rank))
+      return GridAxes(layout).cell_at(before + rank.value - ranks.first.value).coords;
     before += ranks.count;
   }
   return std::nullopt;

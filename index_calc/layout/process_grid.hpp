@@ -18,7 +18,8 @@ using GridCoords = std::array<GridCoord, max_dimensions>;
 /// the same elements.
 struct GridCell {
   GridCoords coords{};
-  Rank copy = 0;  ///< 0 <= copy < copies; counts along the axes that make copies, the last fastest
+  /// 0 <= copy < copies; counts along the axes that make copies, the last fastest.
+  RankCount copy = 0;
 };
 
 static_assert(max_owner_axes <= max_dimensions && max_block_dimensions == max_dimensions);
@@ -33,13 +34,14 @@ public:
   /// Returns the cell at a position in the numbering of the grid.
   GridCell cell_at(Index position) const noexcept;
   /// Returns the position of a cell: the inverse of cell_at.
-  Index position_of(const GridCoords& coords, Rank copy = 0) const noexcept;
+  Index position_of(const GridCoords& coords, RankCount copy = 0) const noexcept;
 
 private:
   struct Axis {
-    Rank extent = 1;
-    Rank step = 1;    ///< distance in grid order of two ranks that are neighbours on it
-    Rank weight = 1;  ///< distance in coordinates (copies) of two ranks that are neighbours on it
+    RankCount extent = 1;
+    RankCount step = 1;  ///< distance in grid order of two ranks that are neighbours on it
+    /// Distance in coordinates (copies) of two ranks that are neighbours on it.
+    RankCount weight = 1;
     /// Dimension that the axis splits, or number of its owner; max_dimensions if it makes copies.
     std::uint32_t dimension = max_dimensions;
   };
@@ -54,15 +56,15 @@ public:
   explicit ProcessGrid(const Layout& layout);
 
   /// Returns the number of cells, which is the number of ranks that take part.
-  Rank size() const noexcept { return size_; }
-  Rank copies() const noexcept { return copies_; }
+  RankCount size() const noexcept { return size_; }
+  RankCount copies() const noexcept { return copies_; }
   /// Returns the cell of a rank; nullopt if it takes no part.  O(axes + log ranges)
   std::optional<GridCell> cell_of(Rank rank) const;
   std::optional<GridCoords> coords_of(Rank rank) const;
   /// Returns the rank of a cell: the inverse of cell_of.  O(axes + log ranges)
-  Rank rank_at(const GridCoords& coords, Rank copy = 0) const;
+  Rank rank_at(const GridCoords& coords, RankCount copy = 0) const;
   /// Returns the position of a cell in grid order, which does not depend on members.
-  Index position_of(const GridCoords& coords, Rank copy = 0) const noexcept {
+  Index position_of(const GridCoords& coords, RankCount copy = 0) const noexcept {
     return axes_.position_of(coords, copy);
   }
   std::size_t memory_bytes() const noexcept;
@@ -70,10 +72,10 @@ public:
 private:
   struct Range {
     RankRange ranks;
-    Rank cell = 0;  ///< number of the first rank's cell in the grid
+    RankCount cell = 0;  ///< number of the first rank's cell in the grid
   };
   GridAxes axes_;
-  Rank size_ = 1, copies_ = 1;
+  RankCount size_ = 1, copies_ = 1;
   std::vector<Range> by_cell_;          ///< empty if rank = cell
   std::vector<std::uint32_t> by_rank_;  ///< indices into by_cell_, ascending by first rank
 };

@@ -79,8 +79,8 @@ Listed with_list(Listed rules, std::optional<IndexList> list) {
 
 }  // namespace
 
-Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
-                     IndexList list) {
+Layout listed_layout(std::span<const Index> shape, RankCount ranks, bool is_partial,
+                     bool has_copies, IndexList list) {
   Listed rules{.shape = {shape.begin(), shape.end()},
                .ranks = ranks,
                .is_partial = is_partial,

@@ -75,8 +75,8 @@ private:
 /// Returns the layout of an array for which each of `ranks` ranks lists what it owns. This rank's
 /// list is `list`.
 /// @throws core::Error invalid_argument if the shape is not valid
-Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
-                     IndexList list);
+Layout listed_layout(std::span<const Index> shape, RankCount ranks, bool is_partial,
+                     bool has_copies, IndexList list);
 /// Returns the layout of another array on the same ranks, under the same rules.
 /// @param list  this rank's elements of that array; nullopt if `layout` has no list, e.g. because
 ///              it belongs to another group

@@ -14,7 +14,7 @@ namespace tremula::index_calc {
 namespace {
 
 /// Returns the first number of slice `s` of `count`; for s = `count`, the end of the last slice.
-Index slice_begin(Index elements, Rank s, Rank count) {
+Index slice_begin(Index elements, RankCount s, RankCount count) {
   return elements / count * s + elements % count * s / count;
 }
 
@@ -62,7 +62,7 @@ void for_each_common(std::span<const ListRun> a, std::span<const ListRun> b, Vis
 /// A run and the rank that has it.
 struct Owned {
   Index begin = 0, end = 0;
-  Rank rank = 0;
+  Rank rank{};
 };
 
 /// Merges the lists of all ranks of a side into one ascending list.
@@ -71,7 +71,7 @@ std::vector<Owned> merged(std::span<const std::vector<ListRun>> lists) {
   std::vector<std::size_t> bounds{0};
   for (std::size_t r = 0; r < lists.size(); ++r) {
     for (const ListRun& run : lists[r])
-      all.push_back({run.global, run.global + run.length, static_cast<Rank>(r)});
+      all.push_back({run.global, run.global + run.length, to_rank(r)});
     bounds.push_back(all.size());
   }
   const auto at = [&](std::size_t list) {
@@ -99,15 +99,16 @@ std::vector<Owned> single(const std::vector<Owned>& all, const char* side,
   std::vector<Owned> result;
   result.reserve(all.size());
   Index covered = begin;
-  Rank last = 0;
+  Rank last{};
   for (Owned run : all) {
     if (run.begin < covered) {
       if (!rules.has_copies)
-        throw core::Error(core::Errc::mismatch,
-                          fmt::format("index lists of the {}: expected every element on one rank; "
-                                      "found element {} on ranks {} and {}: list it once, or "
-                                      "declare the layout to have copies",
-                                      side, element_text(shape, run.begin), last, run.rank));
+        throw core::Error(
+            core::Errc::mismatch,
+            fmt::format("index lists of the {}: expected every element on one rank; "
+                        "found element {} on ranks {} and {}: list it once, or "
+                        "declare the layout to have copies",
+                        side, element_text(shape, run.begin), last.value, run.rank.value));
       run.begin = covered;
     }
     if (run.begin >= run.end) continue;
@@ -128,7 +129,8 @@ std::vector<Bytes> lists_of(std::vector<RunWriter>& writers) {
 
 }  // namespace
 
-MatchedSides matched_sides(const Layout& source, Rank sources, const Layout& sink, Rank sinks) {
+MatchedSides matched_sides(const Layout& source, RankCount sources, const Layout& sink,
+                           RankCount sinks) {
   const auto rules = [](const Layout& layout) {
     return MatchedSides::Rules{is_partial(layout), has_copies(layout)};
   };
@@ -147,14 +149,14 @@ std::vector<Bytes> SourceMatch::to_directory(std::span<const Bytes> from_sinks) 
   std::vector<RunReader> readers;
   for (const Bytes& bytes : from_sinks) readers.emplace_back(bytes);
   std::vector<Bytes> out(static_cast<std::size_t>(sides_.sinks));
-  for (Rank s = 0; s < sides_.sinks; ++s) {
+  for (RankCount s = 0; s < sides_.sinks; ++s) {
     const Index begin = slice_begin(all, s, sides_.sinks),
                 end = slice_begin(all, s + 1, sides_.sinks);
     Bytes& bytes = out[static_cast<std::size_t>(s)];
     RunWriter mine(false);
     for_each_between(list_.runs(), begin, end, [&](const ListRun& run) { mine.add(run); });
     mine.write_to(bytes);
-    if (s % sides_.sources != me_) continue;
+    if (s % sides_.sources != me_.value) continue;
     for (RunReader& reader : readers) {
       RunWriter passed(false);
       for (const ListRun& run : reader.read(false, begin, end)) passed.add(run);
@@ -167,7 +169,7 @@ std::vector<Bytes> SourceMatch::to_directory(std::span<const Bytes> from_sinks) 
 std::vector<Bytes> SourceMatch::places(std::span<const Bytes> from_directory) {
   const Index all = elements_of(sides_.shape);
   std::vector<RunWriter> places(wanted_.size(), RunWriter(true));
-  for (Rank s = 0; s < sides_.sinks; ++s) {
+  for (RankCount s = 0; s < sides_.sinks; ++s) {
     RunReader reader(from_directory[static_cast<std::size_t>(s)]);
     const Index begin = slice_begin(all, s, sides_.sinks),
                 end = slice_begin(all, s + 1, sides_.sinks);
@@ -199,7 +201,7 @@ std::vector<PeerSegments> SourceMatch::segments(std::span<const Bytes> from_sink
   std::vector<PeerSegments> result;
   for (std::size_t sink = 0; sink < wanted_.size(); ++sink) {
     const auto theirs = RunReader(from_sinks[sink]).read(true, 0, all);
-    PeerSegments peer{.peer = static_cast<Rank>(sink), .segments = {}};
+    PeerSegments peer{.peer = to_rank(sink), .segments = {}};
     for_each_common(wanted_[sink], theirs, [&](const ListRun& a, const ListRun& b) {
       peer.segments.push_back({{a.local}, {b.local}, a.length});
     });
@@ -214,7 +216,7 @@ SinkMatch::SinkMatch(const MatchedSides& sides, const IndexList& list, Rank me)
 std::vector<Bytes> SinkMatch::to_sources() const {
   const Index all = elements_of(sides_.shape);
   std::vector<Bytes> out(static_cast<std::size_t>(sides_.sources));
-  for (Rank s = 0; s < sides_.sinks; ++s) {
+  for (RankCount s = 0; s < sides_.sinks; ++s) {
     RunWriter runs(false);
     for_each_between(list_.runs(), slice_begin(all, s, sides_.sinks),
                      slice_begin(all, s + 1, sides_.sinks),
@@ -226,14 +228,14 @@ std::vector<Bytes> SinkMatch::to_sources() const {
 
 std::vector<Bytes> SinkMatch::overlaps(std::span<const Bytes> from_sources) const {
   const Index all = elements_of(sides_.shape);
-  const Index begin = slice_begin(all, me_, sides_.sinks),
-              end = slice_begin(all, me_ + 1, sides_.sinks);
+  const Index begin = slice_begin(all, me_.value, sides_.sinks),
+              end = slice_begin(all, me_.value + 1, sides_.sinks);
   std::vector<std::vector<ListRun>> of_sources, of_sinks;
-  for (std::size_t r = 0; r < from_sources.size(); ++r) {
-    RunReader reader(from_sources[r]);
+  for (const Rank rank : all_ranks(static_cast<RankCount>(from_sources.size()))) {
+    RunReader reader(from_sources[at(rank)]);
     of_sources.push_back(reader.read(false, begin, end));
-    if (static_cast<Rank>(r) != me_ % sides_.sources) continue;
-    for (Rank s = 0; s < sides_.sinks; ++s) of_sinks.push_back(reader.read(false, begin, end));
+    if (rank != Rank{me_.value % sides_.sources}) continue;
+    for (RankCount s = 0; s < sides_.sinks; ++s) of_sinks.push_back(reader.read(false, begin, end));
   }
   single(merged(of_sinks), "consumer", sides_.sink, sides_.shape, begin, end);
   const auto owners =
@@ -248,7 +250,7 @@ std::vector<Bytes> SinkMatch::overlaps(std::span<const Bytes> from_sources) cons
       owner = first_behind(owner, owners.end(), run.global, [](const Owned& o) { return o.end; });
       for (auto o = owner; o != owners.end() && o->begin < run_end; ++o) {
         const Index first = std::max(run.global, o->begin), last = std::min(run_end, o->end);
-        from[static_cast<std::size_t>(o->rank)].add({.global = first, .length = last - first});
+        from[at(o->rank)].add({.global = first, .length = last - first});
       }
     }
     for (std::size_t r = 0; r < sources; ++r) from[r].write_to(out[r]);
@@ -260,7 +262,7 @@ std::vector<Bytes> SinkMatch::places(std::span<const Bytes> from_sources) {
   const Index all = elements_of(sides_.shape);
   std::vector<RunWriter> places(from_sources.size(), RunWriter(true));
   for (std::size_t r = 0; r < from_sources.size(); ++r) {
-    PeerSegments peer{.peer = static_cast<Rank>(r), .segments = {}};
+    PeerSegments peer{.peer = to_rank(r), .segments = {}};
     for_each_common(list_.runs(), RunReader(from_sources[r]).read(true, 0, all),
                     [&](const ListRun& mine, const ListRun& theirs) {
                       places[r].add(mine);

@@ -33,15 +33,16 @@ struct MatchedSides {
     bool has_copies = false;  ///< elements may be on several ranks
   };
   std::vector<Index> shape;
-  Rank sources = 0, sinks = 0;  ///< ranks of the groups
+  RankCount sources = 0, sinks = 0;  ///< ranks of the groups
   Rules source{}, sink{};
 };
 /// Returns the facts of two layouts, at least one of which lists what its ranks own.
-MatchedSides matched_sides(const Layout& source, Rank sources, const Layout& sink, Rank sinks);
+MatchedSides matched_sides(const Layout& source, RankCount sources, const Layout& sink,
+                           RankCount sinks);
 
 /// All elements that this rank and a peer exchange, in wire order.
 struct PeerSegments {
-  Rank peer = 0;
+  Rank peer{};
   std::vector<Segment> segments;
 };
 

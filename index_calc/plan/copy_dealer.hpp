@@ -34,7 +34,7 @@ public:
     return is_source ? shares_of_source(pair, cell_.copy) : shares_of_sink(pair, cell_.copy);
   }
   /// Returns the number of the peer's copy.
-  Rank peer_copy(const CopyShare& share) const noexcept {
+  RankCount peer_copy(const CopyShare& share) const noexcept {
     return role_ == Role::source ? share.to : share.from;
   }
 
@@ -42,10 +42,10 @@ private:
   CopyPlaces places_of(std::span<const std::uint32_t> of_ranks, const ProcessGrid& grid,
                        const GridCoords& coords) const {
     CopyPlaces places;
-    for (Rank copy = 0; copy < grid.copies(); ++copy) {
+    for (RankCount copy = 0; copy < grid.copies(); ++copy) {
       const Rank rank = grid.rank_at(coords, copy);
       if (hosts_.is_one_job) places.ranks.push_back(rank);
-      if (!of_ranks.empty()) places.hosts.push_back(of_ranks[static_cast<std::size_t>(rank)]);
+      if (!of_ranks.empty()) places.hosts.push_back(of_ranks[at(rank)]);
     }
     return places;
   }

@@ -95,7 +95,7 @@ std::size_t Plan::cells() const noexcept {
 }
 
 Package Plan::package_of(std::size_t i, GridCoords& coords) const {
-  Package package{.peer = 0, .dimensions = along_.size(), .along = {}, .elements = 1};
+  Package package{.peer = {}, .dimensions = along_.size(), .along = {}, .elements = 1};
   for (std::size_t d = along_.size(); d-- > 0;) {
     const Overlaps& o = along_[d];
     const std::size_t k = i % o.size();
@@ -232,7 +232,7 @@ Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me, Role
             fmt::format(
                 "plan of rank {}, dimension {}, {} against classical: {}; \"{}\" to \"{}\"; "
                 "please report this, and choose another index_algorithm meanwhile",
-                me, d, to_string(a), text, to_string(mine), to_string(theirs)));
+                me.value, d, to_string(a), text, to_string(mine), to_string(theirs)));
     }
   }
   return plan;

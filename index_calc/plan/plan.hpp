@@ -26,7 +26,7 @@ struct Hosts {
 /// All elements that this rank exchanges with one peer: the outer product of one segment list per
 /// dimension. A view, which is valid during the lifetime of its plan.
 struct Package {
-  Rank peer = 0;
+  Rank peer{};
   std::size_t dimensions = 0;
   std::array<SegmentList, max_dimensions> along{};  ///< shape: [dimension]
   Index elements = 0;                               ///< product of the lists' elements, >= 1
@@ -87,7 +87,7 @@ private:
   /// The elements that this rank exchanges with one copy of a cell of theirs.
   struct Share {
     std::size_t cell = 0;  ///< number in the product of along_
-    Rank copy = 0;
+    RankCount copy = 0;
     Index first = 0, count = 0;  ///< elements along the longest dimension
   };
   /// Segments in any order of local indices.
@@ -104,7 +104,7 @@ private:
   /// The package for one peer of a listed plan: rows of one pattern, each anywhere in the buffers;
   /// a single row at 0 if there is no such pattern.
   struct Listed {
-    Rank peer = 0;
+    Rank peer{};
     Run rows, pattern;
   };
   friend Plan make_plan(const Layout&, const Layout&, Rank, Role, Algorithm, const Hosts&);

@@ -9,11 +9,11 @@
 
 namespace tremula::index_calc {
 
-using core::Index, core::Rank;
+using core::Index, core::Rank, core::RankCount;
 
 /// Lines of elements that one copy of a source sends to one copy of a sink.
 struct CopyShare {
-  Rank from = 0, to = 0;       ///< numbers of the copies
+  RankCount from = 0, to = 0;  ///< numbers of the copies
   Index first = 0, count = 0;  ///< lines
   friend bool operator==(const CopyShare&, const CopyShare&) = default;
 };
@@ -28,7 +28,7 @@ struct CopyPlaces {
 /// sink needs them.
 struct CopiedPair {
   Index lines = 0;
-  Rank from = 1, to = 1;  ///< numbers of copies
+  RankCount from = 1, to = 1;  ///< numbers of copies
   CopyPlaces from_places{}, to_places{};
   /// Any number that both sides know. It decides which copy sends the lines that are left over.
   std::uint64_t turn = 0;
@@ -45,8 +45,8 @@ std::vector<CopyShare> deal_copies(const CopiedPair& pair);
 /// Return the shares of one copy, of the source or of the sink.
 /// Cost: that of deal_copies; if no places are known, proportional to the shares returned, times
 /// the logarithm of the number of copies.
-std::vector<CopyShare> shares_of_source(const CopiedPair& pair, Rank copy);
-std::vector<CopyShare> shares_of_sink(const CopiedPair& pair, Rank copy);
+std::vector<CopyShare> shares_of_source(const CopiedPair& pair, RankCount copy);
+std::vector<CopyShare> shares_of_sink(const CopiedPair& pair, RankCount copy);
 
 /// Returns a turn for two positions. The turns of neighbouring positions differ.
 std::uint64_t turn_of(Index source, Index sink) noexcept;

@@ -156,7 +156,7 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role, const Host
   }
 }
 
-std::vector<CopyShare> Volumes::shares(Rank mine, const GridCell& cell, const GridCoords& peer,
+std::vector<CopyShare> Volumes::shares(RankCount mine, const GridCell& cell, const GridCoords& peer,
                                        Index lines) const {
   if (dealing_)
     return CopyDealer(dealing_->mine, dealing_->theirs,
@@ -171,22 +171,22 @@ std::vector<CopyShare> Volumes::shares(Rank mine, const GridCell& cell, const Gr
   return is_source ? shares_of_source(pair, cell.copy) : shares_of_sink(pair, cell.copy);
 }
 
-std::vector<Volume> Volumes::row(Rank mine) const {
+std::vector<Volume> Volumes::row(RankCount mine) const {
   core::expects(mine >= 0 && mine < rows(), [&] {
     return fmt::format("expected a position from 0 to {}, found {}", rows() - 1, mine);
   });
-  const GridCell cell = *mine_.cell_of(mine);
+  const GridCell cell = *mine_.cell_of(Rank{mine});
   const bool is_source = role_ == Role::source;
   std::vector<Volume> row;
   walk_row(cell.coords, [&](const GridCoords& peer, Index elements, Index lines) {
     if (mine_.copies() == 1 && theirs_.copies() == 1) {
-      row.push_back({static_cast<Rank>(theirs_.position_of(peer)), elements});
+      row.push_back({static_cast<RankCount>(theirs_.position_of(peer)), elements});
       return;
     }
     // A copy may have several shares; shares with one peer are added up.
     const std::size_t begin = row.size();
     for (const CopyShare& s : shares(mine, cell, peer, lines)) {
-      const auto at = static_cast<Rank>(theirs_.position_of(peer, is_source ? s.to : s.from));
+      const auto at = static_cast<RankCount>(theirs_.position_of(peer, is_source ? s.to : s.from));
       const auto known = std::find_if(row.begin() + static_cast<std::ptrdiff_t>(begin), row.end(),
                                       [&](const Volume& v) { return v.peer == at; });
       const Index count = elements / lines * s.count;

@@ -24,7 +24,7 @@ namespace tremula::index_calc {
 
 /// The number of elements that a position shares with a position of the other side.
 struct Volume {
-  Rank peer = 0;       ///< position in the other side's grid
+  RankCount peer = 0;  ///< position in the other side's grid
   Index elements = 0;  ///< >= 1
   friend bool operator==(const Volume&, const Volume&) = default;
 };
@@ -43,22 +43,23 @@ public:
   Volumes(const Layout& mine, const Layout& theirs, Role role = Role::source,
           const Hosts& hosts = {});
 
-  Rank rows() const noexcept { return mine_.size(); }
-  Rank columns() const noexcept { return theirs_.size(); }
+  RankCount rows() const noexcept { return mine_.size(); }
+  RankCount columns() const noexcept { return theirs_.size(); }
   /// Returns the positions of theirs that share elements with position `mine`, in ascending order.
   /// @pre 0 <= mine < rows()
   /// Cost: about one step for each entry of the row.
-  std::vector<Volume> row(Rank mine) const;
+  std::vector<Volume> row(RankCount mine) const;
 
   /// Calls visit(peers, elements) for each cell of theirs that shares elements with position
   /// `mine`. `peers` are the positions of the cell's copies, each of which owns all these elements.
   template <class Visit>
-  void for_each_cell(Rank mine, Visit&& visit) const {
-    std::vector<Rank> peers(static_cast<std::size_t>(theirs_.copies()));
-    walk_row(mine_.cell_of(mine)->coords, [&](const GridCoords& peer, Index elements, Index) {
-      for (Rank copy = 0; copy < theirs_.copies(); ++copy)
-        peers[static_cast<std::size_t>(copy)] = static_cast<Rank>(theirs_.position_of(peer, copy));
-      visit(std::span<const Rank>(peers), elements);
+  void for_each_cell(RankCount mine, Visit&& visit) const {
+    std::vector<RankCount> peers(static_cast<std::size_t>(theirs_.copies()));
+    walk_row(mine_.cell_of(Rank{mine})->coords, [&](const GridCoords& peer, Index elements, Index) {
+      for (RankCount copy = 0; copy < theirs_.copies(); ++copy)
+        peers[static_cast<std::size_t>(copy)] =
+            static_cast<RankCount>(theirs_.position_of(peer, copy));
+      visit(std::span<const RankCount>(peers), elements);
     });
   }
 
@@ -89,7 +90,7 @@ private:
     };
     walk(walk, 0, 1, 0);
   }
-  std::vector<CopyShare> shares(Rank mine, const GridCell& cell, const GridCoords& peer,
+  std::vector<CopyShare> shares(RankCount mine, const GridCell& cell, const GridCoords& peer,
                                 Index lines) const;
   /// Return v_d of dimension d: from each interval once if a side is Splits, else coordinate by
   /// coordinate.

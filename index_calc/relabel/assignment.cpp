@@ -48,7 +48,7 @@ public:
     }
   }
 
-  std::vector<Rank> best() {
+  std::vector<RankCount> best() {
     if (gains_.rows() == 0) return {};
     auction();
     list_prices();
@@ -56,9 +56,10 @@ public:
     std::iota(left.begin(), left.end(), std::size_t{0});
     for (int turn = 0; turn < 2; ++turn) left = reduce(left);
     for (const std::size_t row : left) augment(row);
-    std::vector<Rank> columns;
+    std::vector<RankCount> columns;
     columns.reserve(seat_of_.size());
-    for (const std::size_t seat : seat_of_) columns.push_back(static_cast<Rank>(column_of_[seat]));
+    for (const std::size_t seat : seat_of_)
+      columns.push_back(static_cast<RankCount>(column_of_[seat]));
     return columns;
   }
   std::size_t walks() const { return walks_; }
@@ -311,19 +312,20 @@ void validate(const Gains& gains) {
   const auto columns = static_cast<Index>(gains.columns());
   const auto seats = std::accumulate(gains.seats.begin(), gains.seats.end(), Index{0});
   core::expects(seats == static_cast<Index>(gains.rows()), "expected as many seats as rows");
-  core::expects(std::ranges::all_of(gains.seats, [](Rank s) { return s >= 1; }),
+  core::expects(std::ranges::all_of(gains.seats, [](RankCount s) { return s >= 1; }),
                 "expected at least one seat in every column");
   core::expects(
       std::ranges::all_of(gains.gain, [](Index g) { return g >= 1 && g <= Gains::largest; }),
       "expected gains from 1 to 2^61 - 1");
-  core::expects(std::ranges::all_of(gains.column, [&](Rank k) { return k >= 0 && k < columns; }),
-                "expected column numbers below the number of columns");
+  core::expects(
+      std::ranges::all_of(gains.column, [&](RankCount k) { return k >= 0 && k < columns; }),
+      "expected column numbers below the number of columns");
 }
 
-std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks) {
+std::vector<RankCount> best_assignment(const Gains& gains, std::size_t* walks) {
   validate(gains);
   Assignment assignment(gains);
-  std::vector<Rank> columns = assignment.best();
+  std::vector<RankCount> columns = assignment.best();
   if (walks != nullptr) *walks = assignment.walks();
   return columns;
 }

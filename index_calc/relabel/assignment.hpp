@@ -12,15 +12,15 @@
 
 namespace tremula::index_calc {
 
-using core::Index, core::Rank;
+using core::Index, core::RankCount;
 
 /// A sparse matrix of gains, row by row: the entries of row i are begin[i] to begin[i + 1] - 1.
 struct Gains {
   static constexpr Index largest = (Index{1} << 61) - 1;
 
-  std::vector<Rank> seats;               ///< how many rows each column takes, >= 1; shape: [column]
+  std::vector<RankCount> seats;          ///< how many rows each column takes, >= 1; shape: [column]
   std::vector<std::size_t> begin = {0};  ///< shape: [row + 1]
-  std::vector<Rank> column;              ///< distinct within each row; shape: [entry]
+  std::vector<RankCount> column;         ///< distinct within each row; shape: [entry]
   std::vector<Index> gain;               ///< 1 to largest; shape: [entry]
 
   std::size_t rows() const noexcept { return begin.size() - 1; }
@@ -44,13 +44,13 @@ void validate(const Gains& gains);
 /// linear assignment problems", with gains instead of costs; for the initial prices, instead of the
 /// column reduction, Bertsekas 1988, "The auction algorithm", and for columns with several seats
 /// Bertsekas & Castanon 1989, "The auction algorithm for the transportation problem".
-std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks = nullptr);
+std::vector<RankCount> best_assignment(const Gains& gains, std::size_t* walks = nullptr);
 
 /// Returns a column for each row by repeatedly taking the largest gain that is still possible,
 /// which yields at least half of the largest sum. If gains are equal, the lower row comes first,
 /// then the lower column.
 /// @throws core::Error as validate does
 /// Cost: O(entries * log entries); memory 16 bytes for each entry.
-std::vector<Rank> greedy_assignment(const Gains& gains);
+std::vector<RankCount> greedy_assignment(const Gains& gains);
 
 }  // namespace tremula::index_calc

@@ -5,22 +5,22 @@
 
 namespace tremula::index_calc {
 
-std::vector<Rank> greedy_assignment(const Gains& gains) {
+std::vector<RankCount> greedy_assignment(const Gains& gains) {
   validate(gains);
   struct Edge {
     Index gain;
-    Rank row, column;
+    RankCount row, column;
   };
   std::vector<Edge> edges;
   edges.reserve(gains.gain.size());
   for (std::size_t row = 0; row < gains.rows(); ++row)
     for (std::size_t e = gains.begin[row]; e < gains.begin[row + 1]; ++e)
-      edges.push_back({gains.gain[e], static_cast<Rank>(row), gains.column[e]});
+      edges.push_back({gains.gain[e], static_cast<RankCount>(row), gains.column[e]});
   const auto before = [](const Edge& a, const Edge& b) {
     if (a.gain != b.gain) return a.gain > b.gain;
     return a.row != b.row ? a.row < b.row : a.column < b.column;
   };
-  std::vector<Rank> column_of(gains.rows(), -1), free = gains.seats;
+  std::vector<RankCount> column_of(gains.rows(), -1), free = gains.seats;
   const auto is_possible = [&](const Edge& e) {
     return column_of[static_cast<std::size_t>(e.row)] == -1 &&
            free[static_cast<std::size_t>(e.column)] > 0;
@@ -38,10 +38,10 @@ std::vector<Rank> greedy_assignment(const Gains& gains) {
     std::erase_if(edges, [&](const Edge& e) { return !is_possible(e); });
   }
   std::size_t next = 0;  // next column for the other rows, which gain nothing in any free column
-  for (Rank& column : column_of) {
+  for (RankCount& column : column_of) {
     if (column != -1) continue;
     while (free[next] == 0) ++next;
-    column = static_cast<Rank>(next);
+    column = static_cast<RankCount>(next);
     --free[next];
   }
   return column_of;

@@ -20,7 +20,7 @@ namespace {
 template <class Cost, class CostOf>
 Relabeling<Cost> relabeling(const Gains& gains, const ProcessClasses& classes, Method method,
                             CostOf&& cost) {
-  const std::vector<Rank> assigned =
+  const std::vector<RankCount> assigned =
       method == Method::exact ? best_assignment(gains) : greedy_assignment(gains);
   Relabeling<Cost> result{.process = classes.processes_for(assigned)};
   for (std::size_t r = 0; r < assigned.size(); ++r) {
@@ -29,14 +29,14 @@ Relabeling<Cost> relabeling(const Gains& gains, const ProcessClasses& classes, M
   }
   if (result.after >= result.before) {
     result.after = result.before;
-    std::iota(result.process.begin(), result.process.end(), 0);
+    std::iota(result.process.begin(), result.process.end(), Rank{0});
   }
   return result;
 }
 
 void validate(const Places& places) {
   for (const auto* side : {&places.producers, &places.consumers})
-    core::expects(std::ranges::all_of(*side, [](Rank place) { return place >= 0; }),
+    core::expects(std::ranges::all_of(*side, [](RankCount place) { return place >= 0; }),
                   "expected places of at least 0, found a negative one");
 }
 
@@ -64,13 +64,13 @@ Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClas
     for (std::size_t k = 0; k < columns; ++k) {
       const auto gain = std::llround(std::ldexp(worst[r] - row(r)[k], exponent));
       if (gain == 0) continue;
-      gains.column.push_back(static_cast<Rank>(k));
+      gains.column.push_back(static_cast<RankCount>(k));
       gains.gain.push_back(std::min<Index>(gain, Gains::largest));
     }
     gains.begin.push_back(gains.gain.size());
   }
   return relabeling<double>(gains, classes, method,
-                            [&](std::size_t r, Rank k) { return row(r)[at(k)]; });
+                            [&](std::size_t r, RankCount k) { return row(r)[at(k)]; });
 }
 
 /// Computes what a relabeling actually saves, from the bytes that plans move, and undoes it if it saves
@@ -84,7 +84,7 @@ void count_again(Relabeling<Cost>& result, std::span<const Transfer> arrays, Cou
   result.after = count(std::span<const Transfer>(moved));
   if (result.after < result.before) return;
   result.after = result.before;
-  std::iota(result.process.begin(), result.process.end(), 0);
+  std::iota(result.process.begin(), result.process.end(), Rank{0});
 }
 
 /// Returns the cost of each label at each class. Shape: [label, class].
@@ -92,18 +92,18 @@ std::vector<double> costs(Traffic& traffic, const CostTable& table, const Proces
   const std::size_t places = at(table.places);
   std::vector<double> cost;
   cost.reserve(classes.class_of().size() * classes.places().size());
-  constexpr Rank block = 16;  // labels that use a row of the table while it is in the cache
+  constexpr RankCount block = 16;  // labels that use a row of the table while it is in the cache
   struct Sent {
     double messages = 0, bytes = 0;
   };
   std::vector<Sent> sent(block * places);        // shape: [label of the block, place of p]
   std::vector<double> at_place(block * places);  // cost; shape: [label of the block, place of j]
-  for (Rank first = 0; first < traffic.labels(); first += block) {
+  for (RankCount first = 0; first < traffic.labels(); first += block) {
     const std::size_t labels = at(std::min(block, traffic.labels() - first));
     std::ranges::fill(sent, Sent{});
     std::ranges::fill(at_place, 0.0);
     for (std::size_t i = 0; i < labels; ++i)
-      traffic.for_each_sender(first + static_cast<Rank>(i), [&](Rank p, Index bytes) {
+      traffic.for_each_sender(Rank{first + static_cast<RankCount>(i)}, [&](Rank p, Index bytes) {
         Sent& from = sent[i * places + at(table.at.producers[at(p)])];
         ++from.messages;
         from.bytes += static_cast<double>(bytes);
@@ -117,16 +117,17 @@ std::vector<double> costs(Traffic& traffic, const CostTable& table, const Proces
                                       bytes * table.per_byte[place * places + k];
       }
     for (std::size_t i = 0; i < labels; ++i)
-      for (const Rank place : classes.places()) cost.push_back(at_place[i * places + at(place)]);
+      for (const RankCount place : classes.places())
+        cost.push_back(at_place[i * places + at(place)]);
   }
   return cost;
 }
 
 }  // namespace
 
-Places one_job(Rank size) {
+Places one_job(RankCount size) {
   core::expects(size >= 0, "expected a job of at least 0 processes");
-  std::vector<Rank> all(at(size));
+  std::vector<RankCount> all(at(size));
   std::iota(all.begin(), all.end(), 0);
   return {all, all, true};
 }
@@ -138,9 +139,9 @@ Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places
   Gains gains;
   gains.seats = classes.sizes();
   std::vector<Index> bytes(classes.places().size());  // bytes sent to one label by each class
-  std::vector<Rank> senders;                          // classes that send to it
+  std::vector<RankCount> senders;                     // classes that send to it
   std::vector<Index> worst;                           // shape: [label]
-  for (Rank r = 0; r < traffic.labels(); ++r) {
+  for (const Rank r : all_ranks(traffic.labels())) {
     senders.clear();
     worst.push_back(0);
     if (traffic.depends_on_labels())
@@ -154,7 +155,7 @@ Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places
     });
     const Index anywhere = senders.size() == bytes.size() ? std::ranges::min(bytes) : 0;
     worst.back() -= anywhere;
-    for (const Rank k : senders) {
+    for (const RankCount k : senders) {
       const Index gain = std::exchange(bytes[at(k)], 0) - anywhere;
       if (gain == 0) continue;
       gains.column.push_back(k);
@@ -162,7 +163,7 @@ Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places
     }
     gains.begin.push_back(gains.gain.size());
   }
-  auto result = relabeling<Index>(gains, classes, method, [&](std::size_t r, Rank k) {
+  auto result = relabeling<Index>(gains, classes, method, [&](std::size_t r, RankCount k) {
     for (std::size_t e = gains.begin[r]; e < gains.begin[r + 1]; ++e)
       if (gains.column[e] == k) return worst[r] - gains.gain[e];
     return worst[r];
@@ -186,7 +187,7 @@ Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& ta
                 });
   for (const auto* side : {&table.at.producers, &table.at.consumers})
     core::expects(
-        std::ranges::all_of(*side, [&](Rank place) { return place < table.places; }), [&] {
+        std::ranges::all_of(*side, [&](RankCount place) { return place < table.places; }), [&] {
           return fmt::format("expected places from 0 to {}, those of the table", table.places - 1);
         });
   Traffic traffic(arrays, table.at);
@@ -212,17 +213,17 @@ Layout relabeled(const Layout& layout, std::span<const Rank> process) {
   for (const Rank label : labels) {
     core::expects(at(label) < process.size(), [&] {
       return fmt::format("expected a process for rank {} of \"{}\", found processes for {} labels",
-                         label, to_string(layout), process.size());
+                         label.value, to_string(layout), process.size());
     });
     const Rank taken_by = process[at(label)];
     is_same = is_same && taken_by == label;
-    if (!members.empty() && members.back().first + members.back().count == taken_by)
+    if (!members.empty() && members.back().first.value + members.back().count == taken_by.value)
       ++members.back().count;
     else
       members.push_back({taken_by, 1});
   }
   if (is_same) return layout;
-  const bool is_in_order = members.size() == 1 && members[0].first == 0;
+  const bool is_in_order = members.size() == 1 && members[0].first == Rank{0};
   if (is_in_order && labels.size() == process.size()) members.clear();  // none is idle
   return layout.with_members(std::move(members));
 }
@@ -231,7 +232,7 @@ Index remote_bytes(std::span<const Transfer> arrays, const Places& places) {
   validate(places);
   Traffic traffic(arrays, places);
   Index remote = 0;
-  for (Rank r = 0; r < traffic.labels(); ++r)
+  for (const Rank r : all_ranks(traffic.labels()))
     traffic.for_each_sender(r, [&](Rank p, Index bytes) {
       if (places.producers[at(p)] != places.consumers[at(r)]) remote += bytes;
     });

@@ -34,20 +34,20 @@ struct Transfer {
 /// The places where processes run, as arbitrary numbers >= 0: equal numbers mean the same place,
 /// which may be a process or a host.
 struct Places {
-  std::vector<Rank> producers;  ///< shape: [group rank]
-  std::vector<Rank> consumers;  ///< shape: [group rank]; idle ranks may also get a label
+  std::vector<RankCount> producers;  ///< shape: [group rank]
+  std::vector<RankCount> consumers;  ///< shape: [group rank]; idle ranks may also get a label
   bool is_one_job =
       false;  ///< producers and consumers are the same ranks, which keep the elements they have
 };
 
 /// Returns the places of one job that is both producer and consumer: each process is a separate place.
-Places one_job(Rank size);
+Places one_job(RankCount size);
 
 /// The costs w(p, j, bytes) = latency + per_byte * bytes, by the places of p and j: L + B * V of COSTA,
 /// section 3.
 struct CostTable {
   Places at;
-  Rank places = 0;                        ///< number of places; all places in `at` are below it
+  RankCount places = 0;                   ///< number of places; all places in `at` are below it
   std::vector<double> latency, per_byte;  ///< in any unit; shape: [place of p, place of j]
 };
 

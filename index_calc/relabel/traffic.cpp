@@ -12,24 +12,24 @@
 namespace tremula::index_calc {
 namespace {
 
-void expect_rank(Rank rank, Rank ranks, std::string_view side) {
-  core::expects(rank < ranks, [&] {
+void expect_rank(Rank rank, RankCount ranks, std::string_view side) {
+  core::expects(rank.value < ranks, [&] {
     return fmt::format(
         "expected a place for each {0} that takes part, found {1} places and {0} {2}", side, ranks,
-        rank);
+        rank.value);
   });
 }
 
 }  // namespace
 
 Traffic::Traffic(std::span<const Transfer> arrays, const Places& places)
-    : labels_(static_cast<Rank>(places.consumers.size())),
+    : labels_(static_cast<RankCount>(places.consumers.size())),
       place_of_(places.producers),
       of_producers_(places.producers.begin(), places.producers.end()),
       of_consumers_(places.consumers.begin(), places.consumers.end()),
       hosts_{.of_mine = of_consumers_, .of_theirs = of_producers_, .is_one_job = places.is_one_job},
       bytes_from_(places.producers.size()) {
-  const auto producers = static_cast<Rank>(places.producers.size());
+  const auto producers = static_cast<RankCount>(places.producers.size());
   Index total = 0;
   for (const Transfer& array : arrays) {
     core::expects(array.element_bytes >= 1, "expected elements of at least 1 byte");
@@ -44,11 +44,11 @@ Traffic::Traffic(std::span<const Transfer> arrays, const Places& places)
     for (const Rank p : of_producer) expect_rank(p, producers, "producer");
     for (const Rank label : of_label) expect_rank(label, labels_, "consumer");
     Array& a = arrays_.emplace_back(Volumes(array.to, array.from, Role::sink, hosts_), of_producer,
-                                    std::vector<Rank>(at(labels_), -1), array.element_bytes,
+                                    std::vector<RankCount>(at(labels_), -1), array.element_bytes,
                                     copy_count(array.to));
     depends_on_labels_ =
         depends_on_labels_ || (copy_count(array.from) > 1 && (places.is_one_job || a.sinks > 1));
-    Rank position = 0;
+    RankCount position = 0;
     for (const Rank label : of_label) a.position[at(label)] = position++;
   }
 }
@@ -72,10 +72,10 @@ void Traffic::collect_near(Rank label) {
   std::vector<Rank> copies;  // copies of one cell, sorted by place
   for (const Array& a : arrays_) {
     if (a.position[at(label)] < 0) continue;
-    a.volumes.for_each_cell(a.position[at(label)], [&](std::span<const Rank> peers,
+    a.volumes.for_each_cell(a.position[at(label)], [&](std::span<const RankCount> peers,
                                                        Index elements) {
       copies.clear();
-      for (const Rank peer : peers) copies.push_back(a.producers[at(peer)]);
+      for (const RankCount peer : peers) copies.push_back(a.producers[at(peer)]);
       const auto place = [&](Rank p) { return place_of_[at(p)]; };
       std::ranges::stable_sort(copies, {}, place);
       const auto all = static_cast<Index>(copies.size());

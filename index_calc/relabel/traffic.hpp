@@ -10,8 +10,8 @@
 
 namespace tremula::index_calc {
 
-/// Returns a rank as an index.
-constexpr std::size_t at(Rank rank) noexcept { return static_cast<std::size_t>(rank); }
+/// Returns a count, or the number of a place, class or position, as an index.
+constexpr std::size_t at(RankCount number) noexcept { return static_cast<std::size_t>(number); }
 
 /// The bytes that are sent to each label of the consumer, for all arrays together.
 class Traffic {
@@ -20,7 +20,7 @@ public:
   Traffic(std::span<const Transfer> arrays, const Places& places);
   Traffic(const Traffic&) = delete;  // volumes refer to the hosts
 
-  Rank labels() const noexcept { return labels_; }
+  RankCount labels() const noexcept { return labels_; }
 
   /// Calls visit(producer, bytes) once for each producer that sends to `label`.
   template <class Visit>
@@ -44,9 +44,9 @@ public:
 
 private:
   struct Array {
-    Volumes volumes;              ///< rows: consumers
-    std::vector<Rank> producers;  ///< shape: [position]
-    std::vector<Rank> position;   ///< -1 for a label that takes no part; shape: [label]
+    Volumes volumes;                  ///< rows: consumers
+    std::vector<Rank> producers;      ///< shape: [position]
+    std::vector<RankCount> position;  ///< -1 for a label that takes no part; shape: [label]
     Index element_bytes;
     Index sinks = 1;  ///< copies of each label's part
   };
@@ -54,8 +54,8 @@ private:
   void collect_near(Rank label);
   void add(Rank producer, Index bytes);
 
-  Rank labels_;
-  std::vector<Rank> place_of_;  ///< shape: [producer]
+  RankCount labels_;
+  std::vector<RankCount> place_of_;  ///< shape: [producer]
   std::vector<std::uint32_t> of_producers_, of_consumers_;
   Hosts hosts_;
   bool depends_on_labels_ = false;

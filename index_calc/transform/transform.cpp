@@ -219,7 +219,7 @@ void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> 
   validate(t);
   if (part.elements == 0 || t.beta == 1.0) return;
   // A package of everything that this rank owns; `from` is not read.
-  Package all{.peer = 0, .dimensions = part.dimensions, .along = {}, .elements = part.elements};
+  Package all{.peer = {}, .dimensions = part.dimensions, .along = {}, .elements = part.elements};
   std::array<Family, max_dimensions> whole{};
   for (std::size_t d = 0; d < part.dimensions; ++d) {
     whole[d].first.length = part.extent[d];

@@ -194,16 +194,16 @@ std::vector<std::size_t> inverse(Axes axes, std::size_t dimensions) {
   return result;
 }
 
-Rank layer_count(const Layout& layout) noexcept {
+RankCount layer_count(const Layout& layout) noexcept {
   Index layers = 1;
   for (const MeshAxis& axis : axes_of(layout)) layers *= axis.has_sums() ? axis.ranks : 1;
-  return static_cast<Rank>(layers);
+  return static_cast<RankCount>(layers);
 }
 
 namespace {
 
 /// Returns the members of one layer, in the order of their cells.
-std::vector<RankRange> members_of_layer(const Layout& layout, Rank number) {
+std::vector<RankRange> members_of_layer(const Layout& layout, RankCount number) {
   const auto axes = axes_of(layout);
   std::vector<Index> place_of(axes.size()), step_of(axes.size());
   Index step = 1, left = number;
@@ -229,7 +229,7 @@ std::vector<RankRange> members_of_layer(const Layout& layout, Rank number) {
     }
     const Rank rank = ranks[static_cast<std::size_t>(position)];
     RankRange* const last = members.empty() ? nullptr : &members.back();
-    if (last != nullptr && last->first + last->count == rank)
+    if (last != nullptr && last->first.value + last->count == rank.value)
       ++last->count;
     else
       members.push_back({rank, 1});
@@ -239,7 +239,7 @@ std::vector<RankRange> members_of_layer(const Layout& layout, Rank number) {
 
 }  // namespace
 
-Layout layer(const Layout& layout, Rank number) {
+Layout layer(const Layout& layout, RankCount number) {
   if (!has_sums(layout)) return layout;
   Ranks ranks{layout.ranks().order, members_of_layer(layout, number)};
   if (const Skewed* const skewed = layout.skewed()) {

@@ -59,13 +59,13 @@ std::vector<std::size_t> inverse(std::span<const std::size_t> axes, std::size_t 
 
 /// Returns how many layers hold partial sums: the product of the extents of the axes of sums;
 /// 1 if there are none.
-Rank layer_count(const Layout& layout) noexcept;
+RankCount layer_count(const Layout& layout) noexcept;
 
 /// Returns the summands of one layer, as an array whose members are the ranks of the layer. Each rank
 /// stores its part as before. Returns the layout itself if it has no axis of sums.
 /// @param number  0 <= number < layer_count(layout); numbers the positions on the axes of sums,
 /// last axis fastest
 /// Cost: O(ranks). The members are a single range if the axes of sums are the slowest of the mesh.
-Layout layer(const Layout& layout, Rank number);
+Layout layer(const Layout& layout, RankCount number);
 
 }  // namespace tremula::index_calc

@@ -74,7 +74,7 @@ std::string describe_left(const Group& group, std::set<core::Rank> ranks) {
     return fmt::format("that {} {} left", proto::ranks_text(ranks),
                        ranks.size() == 1 ? "has" : "have");
   return fmt::format(
-      "that rank {} has left{}", group.first_left,
+      "that rank {} has left{}", group.first_left.value,
       ranks.empty() ? "" : fmt::format(", and {} after it", proto::ranks_text(ranks)));
 }
 
@@ -85,13 +85,14 @@ std::string describe_agreements(const Groups& groups, const Group& asking) {
   for (const auto& [name, group] : groups.all()) {
     if (text.size() >= enough_bytes) break;
     if (group.owner != asking.owner || name == asking.name) continue;
-    for (const core::Rank rank : {0, 1}) {
+    for (const core::Rank rank : core::all_ranks(2)) {
       const auto member = group.members.find(rank);
       if (member == group.members.end() || member->second.wait == nullptr) continue;
       const wire::Wait& wait = member->second.wait->reported;
       if (wait.link() != 0 || wait.incarnation() != 0 || wait.group() != name) continue;
       add(text, [&] {
-        return fmt::format("rank {} of group '{}' waits {}", rank, name, proto::wait_text(wait));
+        return fmt::format("rank {} of group '{}' waits {}", rank.value, name,
+                           proto::wait_text(wait));
       });
       break;
     }
@@ -251,14 +252,14 @@ std::string Rendezvous::describe_missing(const Seat& asking, std::uint64_t agree
   for (const auto& [rank, member] : group.members) count += is_missing(rank) ? 1u : 0u;
   std::string text;
   std::size_t named = 0;
-  for (core::Rank rank = 0; named < std::min(count, most_names); ++rank) {
+  for (core::Rank rank{}; named < std::min(count, most_names); ++rank) {
     if (!is_missing(rank)) continue;
     ++named;
     const auto member = group.members.find(rank);
     add(text, member != group.members.end()
-                  ? fmt::format("rank {} on host {}, pid {}", rank, member->second.host,
+                  ? fmt::format("rank {} on host {}, pid {}", rank.value, member->second.host,
                                 member->second.pid)
-                  : fmt::format("rank {}, which has not joined the server", rank));
+                  : fmt::format("rank {}, which has not joined the server", rank.value));
   }
   if (count > named) add(text, fmt::format("{} more", count - named));
   return text;
@@ -268,7 +269,7 @@ std::string Rendezvous::describe_missing(Owner owner) const {
   std::string text;
   for (const auto& [name, group] : groups_.all())
     if (group.owner == owner && group.left.empty() &&
-        static_cast<core::Rank>(group.members.size()) < group.size)
+        static_cast<core::RankCount>(group.members.size()) < group.size)
       add(text, fmt::format("{} of {} ranks of group '{}' have joined", group.members.size(),
                             group.size, name));
   return text;

@@ -132,7 +132,7 @@ void Rendezvous::record(const Seat& seat, Account& account, const wire::Counters
         log(
             fmt::format("counters_left_out group={} rank={} why=\"half of the server's memory for "
                         "groups is taken; a larger --memory has room for them\"",
-                        group.name, seat.rank));
+                        group.name, seat.rank.value));
       return;
     }
     account.keep(seat.rank, hold(group, bytes));

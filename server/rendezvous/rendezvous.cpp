@@ -106,7 +106,7 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
   welcome(call, hello, group);
   for (const auto& missed : group.missed)
     output_.messages.push_back({.to = call.from, .message = {}, .common = missed.notice});
-  if (static_cast<core::Rank>(group.members.size()) == group.size)
+  if (static_cast<core::RankCount>(group.members.size()) == group.size)
     log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
                     hello.size(), group.host, group.pid, hello.version()));
   if (!group.is_back || group.is_awaited()) return;
@@ -151,13 +151,13 @@ void Rendezvous::share(const Call& call, const wire::Share& message) {
     throw Error(
         Errc::cancelled,
         fmt::format("group '{}': rank {} has left, so its ranks can no longer agree on anything",
-                    group.name, group.first_left));
+                    group.name, group.first_left.value));
   if (message.round() != group.rounds + 1 || group.shares.contains(seat.rank))
     throw Error(
         Errc::protocol,
         fmt::format("group '{}', rank {}: expected Share round {} once, found round {}{}; "
                     "{}",
-                    group.name, seat.rank, group.rounds + 1, message.round(),
+                    group.name, seat.rank.value, group.rounds + 1, message.round(),
                     group.shares.contains(seat.rank) ? " again" : "",
                     group.is_back ? "the server was started again while the ranks of this "
                                     "job met; start the job again"
@@ -172,7 +172,7 @@ void Rendezvous::share(const Call& call, const wire::Share& message) {
     group.shares[seat.rank] = {call.request, {}, {}};
   }
   group.share_bytes = all_bytes;
-  if (static_cast<core::Rank>(group.shares.size()) < group.size) return;
+  if (static_cast<core::RankCount>(group.shares.size()) < group.size) return;
 
   ++group.rounds;
   const auto shares = std::exchange(group.shares, {});
@@ -207,7 +207,7 @@ void Rendezvous::goodbye(const Call& call) {
     refuse(
         {group.members.at(rank).connection, share.request, call.now},
         Error(Errc::cancelled, fmt::format("group '{}': rank {} has left while others wait for it",
-                                           group.name, seat.rank)));
+                                           group.name, seat.rank.value)));
   // Others still depend on this rank: to them it is lost although it has said goodbye.
   const std::string open = describe_open(seat);
   if (group.size > 1 && !open.empty())
@@ -318,13 +318,14 @@ void Rendezvous::remove_lost_group(const Group& group, core::Rank rank, const st
       lost == group.members.end()
           ? ""
           : fmt::format(" on host {}, pid {},", lost->second.host, lost->second.pid);
-  const std::string text = fmt::format("rank {} of group '{}'{} {}", rank, group.name, place, why);
-  log(fmt::format("group_lost group={} rank={} why={}", group.name, rank, text));
+  const std::string text =
+      fmt::format("rank {} of group '{}'{} {}", rank.value, group.name, place, why);
+  log(fmt::format("group_lost group={} rank={} why={}", group.name, rank.value, text));
 
   wire::ToClient notice;
   wire::GroupLost& message = *notice.mutable_group_lost();
   message.set_group(group.name);
-  message.set_rank(rank);
+  message.set_rank(rank.value);
   message.set_why(text);
   notify(group, notice);
   for (const auto& [member_rank, member] : group.members) orphans_[member.connection] = text;
@@ -407,16 +408,16 @@ const Group& Rendezvous::whole_group_of(const Call& call, std::string_view what)
   if (!group.left.empty())
     throw Error(Errc::peer_lost,
                 fmt::format("{}: expected all ranks of group '{}', but rank {} has left", what,
-                            group.name, group.first_left));
+                            group.name, group.first_left.value));
   return group;
 }
 
 Seat Rendezvous::rank_0_of(const Call& call, std::string_view what) {
   const Seat seat = seat_of(call);
-  if (seat.rank != 0)
+  if (seat.rank != core::Rank{0})
     throw Error(Errc::refused,
                 fmt::format("{}: expected it from rank 0 of group '{}', found rank {}", what,
-                            seat.group->name, seat.rank));
+                            seat.group->name, seat.rank.value));
   return seat;
 }
 
@@ -477,7 +478,7 @@ void Rendezvous::keep_notice(const Group& group,
 }
 
 void Rendezvous::notify_rank_0(const Group& group, wire::ToClient message) {
-  if (const auto rank_0 = group.members.find(0); rank_0 != group.members.end())
+  if (const auto rank_0 = group.members.find(core::Rank{0}); rank_0 != group.members.end())
     output_.messages.push_back({rank_0->second.connection, std::move(message)});
 }
 

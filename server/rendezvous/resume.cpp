@@ -443,7 +443,7 @@ void Rendezvous::check_come_back(double now) {
   for (const std::string& name : missing) {
     const Group& group = *groups_.find(name);
     if (!group.is_awaited()) continue;  // the last Hello waited for the end of another
-    core::Rank rank = 0;
+    core::Rank rank{};
     while (group.members.contains(rank) || group.left.contains(rank)) ++rank;
     lose_group(group, rank, why, now);
   }

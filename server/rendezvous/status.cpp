@@ -46,7 +46,7 @@ wire::GroupStatus row_of(const Group& group, double now) {
   wire::GroupStatus row;
   row.set_name(group.name);
   row.set_size(group.size);
-  row.set_connected(static_cast<core::Rank>(group.members.size()));
+  row.set_connected(static_cast<core::RankCount>(group.members.size()));
   row.set_host(group.host);
   row.set_pid(group.pid);
   row.set_age_seconds(now - group.since);

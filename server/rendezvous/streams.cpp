@@ -108,7 +108,7 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   wire::Described& described = *reply(call).mutable_described();
   described.set_group(producer.name);
   described.set_size(producer.size);
-  described.set_connected(static_cast<core::Rank>(producer.members.size()));
+  described.set_connected(static_cast<core::RankCount>(producer.members.size()));
   *described.mutable_fields() = stream->announced;
   described.set_queue_depth(stream->queue_depth);
   described.set_attributes(stream->attributes);

@@ -224,8 +224,8 @@ private:
       }
       return;
     }
-    for (const core::Rank rank : wait.ranks())
-      if (const auto other = reports_.number_of(what->group, rank))
+    for (const int rank : wait.ranks())
+      if (const auto other = reports_.number_of(what->group, core::Rank{rank}))
         if (const auto count = reports_.count(*what, *other); count && *count <= least)
           need(*other);
   }
@@ -402,7 +402,8 @@ std::vector<WaitCircle> circles_of(const Needs& needs, const std::set<std::size_
       told.set_what("to reach a call that opens links");
     }
     if (!ranks.empty()) {
-      told.mutable_ranks()->Assign(ranks.begin(), ranks.end());
+      told.clear_ranks();
+      for (const core::Rank other : ranks) told.add_ranks(other.value);
       told.set_is_for_all_ranks(false);
     }
     OfLine& of = lines[group->name][{group->name, proto::wait_text(told)}];
@@ -555,7 +556,7 @@ wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from
     if (asking != 0 && group->second.owner != asking) continue;
     const auto& members = group->second.members;
     auto member = group->first == from.name()
-                      ? members.lower_bound(static_cast<core::Rank>(
+                      ? members.lower_bound(core::to_rank(
                             std::min<std::uint64_t>(from.after(), proto::max_group_size)))
                       : members.begin();
     for (; member != members.end(); ++member) {
@@ -563,7 +564,7 @@ wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from
       const RankWait& wait = *member->second.wait;
       wire::WaitStatus row;
       row.set_group(group->first);
-      row.set_rank(member->first);
+      row.set_rank(member->first.value);
       row.set_host(member->second.host);
       row.set_pid(member->second.pid);
       *row.mutable_wait() = wait.reported;
@@ -574,7 +575,7 @@ wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from
       if (bytes > room && out.waits_size() > 0) {
         answer.mutable_next_status()->set_part(wire::StatusPlace::waits);
         answer.mutable_next_status()->set_name(group->first);
-        answer.mutable_next_status()->set_after(static_cast<std::uint64_t>(member->first));
+        answer.mutable_next_status()->set_after(static_cast<std::uint64_t>(member->first.value));
         return answer;
       }
       room -= std::min(room, bytes);

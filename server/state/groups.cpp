@@ -25,7 +25,8 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
         "{}, pid {}; found {}; start all ranks with the same size, or choose another name if "
         "they belong to two jobs",
         group.name, hello.rank(), group.size, group.host, group.pid, hello.size()));
-  if (const auto taken = group.members.find(hello.rank()); taken != group.members.end()) {
+  if (const auto taken = group.members.find(core::Rank{hello.rank()});
+      taken != group.members.end()) {
     const Member& holder = taken->second;
     const std::string held =
         fmt::format("group '{}': rank {} is held by host {}, pid {}, which joined {:.0f} s ago",
@@ -63,14 +64,15 @@ Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now, Owner
     group.since = now;
     group.is_back = hello.left_server() != 0;
   }
-  group.members[hello.rank()] = {.connection = from,
-                                 .host = hello.host(),
-                                 .pid = hello.pid(),
-                                 .since = now,
-                                 .last_heard = now,
-                                 .silence = hello.silence_seconds()};
-  memberships_[from] = {hello.group(), hello.rank()};
-  return {&group, hello.rank()};
+  const core::Rank rank{hello.rank()};
+  group.members[rank] = {.connection = from,
+                         .host = hello.host(),
+                         .pid = hello.pid(),
+                         .since = now,
+                         .last_heard = now,
+                         .silence = hello.silence_seconds()};
+  memberships_[from] = {hello.group(), rank};
+  return {&group, rank};
 }
 
 bool Groups::is_leaving(const wire::Hello& hello) const {
@@ -79,7 +81,7 @@ bool Groups::is_leaving(const wire::Hello& hello) const {
   const Group& group = it->second;
   const bool comes_back = hello.left_server() != 0 && group.is_awaited() &&
                           group.job == hello.job() && group.size == hello.size() &&
-                          !group.left.contains(hello.rank());
+                          !group.left.contains(core::Rank{hello.rank()});
   return !comes_back;
 }
 
@@ -88,7 +90,7 @@ bool Groups::may_be_lost(const wire::Hello& hello, double now, double seconds, d
   if (it == groups_.end()) return false;
   const Group& group = it->second;
   if (group.job != hello.job()) return has_missed(group, now, seconds, usual);
-  const auto holder = group.members.find(hello.rank());
+  const auto holder = group.members.find(core::Rank{hello.rank()});
   return holder != group.members.end() && is_silent(holder->second, now, seconds, usual);
 }
 

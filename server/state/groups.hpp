@@ -77,7 +77,7 @@ struct Group {
   std::string name;
   Owner owner = 0;
   std::string job;
-  core::Rank size = 0;
+  core::RankCount size = 0;
   std::string host;  ///< host of the rank seen first; pid and since are also of that rank
   std::int64_t pid = 0;
   double since = 0;
@@ -87,7 +87,7 @@ struct Group {
   std::uint64_t shown = 0;
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
-  core::Rank first_left = 0;  ///< the first of these to say goodbye
+  core::Rank first_left{};    ///< the first of these to say goodbye
   /// The last agreement that each rank of `left` reported, without ranks that reported none.
   std::map<core::Rank, std::uint64_t> left_in{};
   std::map<std::string, OfferChoices> choices{};  ///< by the offer
@@ -101,7 +101,7 @@ struct Group {
   double empty_since = 0;  ///< when the last of the returned ranks left
   /// Result of the last Groups::has_missed: a rank that had missed heartbeats, and the time until
   /// which no rank can have missed any.
-  mutable core::Rank missed_by = 0;
+  mutable core::Rank missed_by{};
   mutable double none_missed_until = -1;
   std::uint64_t rounds = 0;  ///< number of complete Share rounds
   std::map<core::Rank, PendingShare> shares;

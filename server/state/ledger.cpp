@@ -17,11 +17,11 @@ constexpr std::size_t most_waits = 16;
 }
 
 void Account::record(core::Rank rank, const wire::Counters& counters, double now) {
-  if (rank < 0 || rank >= ranks_) return;
+  if (rank.value < 0 || rank.value >= ranks_) return;
   Report& report = reports_[rank];
   report.at = now;
   wire::RankStatus& entry = report.entry;
-  entry.set_rank(rank);
+  entry.set_rank(rank.value);
   entry.set_steps(counters.steps());
   entry.set_packages(counters.packages());
   entry.set_bytes(counters.bytes());
@@ -44,7 +44,7 @@ void Account::list(wire::StepStatus& status, std::size_t& room) const {
     room -= bytes;
     *status.add_ranks() = report.entry;
   }
-  status.set_ranks_left_out(static_cast<core::Rank>(reports_.size()) - status.ranks_size());
+  status.set_ranks_left_out(static_cast<core::RankCount>(reports_.size()) - status.ranks_size());
 }
 
 wire::StepStatus Account::total() const {

@@ -19,7 +19,7 @@ namespace tremula::server {
 class Account {
 public:
   /// @param now  as in record()
-  explicit Account(core::Rank ranks, double now = 0) : ranks_(ranks), opened_(now) {}
+  explicit Account(core::RankCount ranks, double now = 0) : ranks_(ranks), opened_(now) {}
 
   /// Replaces the earlier report of the rank: counters are sums since the stream was opened. Ignores a
   /// report of a rank that the group does not have.
@@ -29,7 +29,7 @@ public:
   bool has_report(core::Rank rank) const { return reports_.contains(rank); }
   /// Counts the memory of the rank's report; called before record().
   void keep(core::Rank rank, Hold held) {
-    if (rank < ranks_) reports_[rank].held = std::move(held);
+    if (rank.value < ranks_) reports_[rank].held = std::move(held);
   }
 
   /// Returns the combined report of all ranks:
@@ -53,7 +53,7 @@ private:
     double at = 0;
     Hold held{};
   };
-  core::Rank ranks_;
+  core::RankCount ranks_;
   double opened_;
   std::map<core::Rank, Report> reports_;
 };

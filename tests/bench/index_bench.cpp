@@ -370,11 +370,12 @@ void extents(Bench& bench) {
   };
   head("10x10 ranks to 9x11");
   for (Index n = 10'000; n <= 1'000'000'000'000; n *= 10)
-    plan_of(bench, "extents", n, "grid=10x10 block=64x48", "grid=9x11 block=100x36", 45);
+    plan_of(bench, "extents", n, "grid=10x10 block=64x48", "grid=9x11 block=100x36",
+            core::Rank{45});
   head("1000x1000 ranks to 999x1001");
   for (Index n = 10'000; n <= 1'000'000'000'000; n *= 100)
     plan_of(bench, "extents_of_a_million_ranks", n, "grid=1000x1000 block=64x48",
-            "grid=999x1001 block=100x36", 499'500);
+            "grid=999x1001 block=100x36", core::Rank{499'500});
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ void plan_of_two_dimensions(benchmark::State& state, Algorithm algorithm) {
   const Layout mine = Layout::parse("shape=10000x10000 grid=4x4 block=30x50");
   const Layout theirs = Layout::parse("shape=10000x10000 grid=6x6 block=64x64");
   for (auto _ : state)
-    benchmark::DoNotOptimize(make_plan(mine, theirs, 0, Role::source, algorithm).elements());
+    benchmark::DoNotOptimize(make_plan(mine, theirs, Rank{0}, Role::source, algorithm).elements());
 }
 
 const bool registered = [] {

@@ -50,10 +50,10 @@ public:
       : element_bytes_(element_bytes) {
     const Layout layout = Layout::parse(mine), other = Layout::parse(theirs);
     order_ = other.storage().order;
-    plan_.emplace(make_plan(layout, other, 0));
-    part_ = local_part(layout, 0);
+    plan_.emplace(make_plan(layout, other, Rank{0}));
+    part_ = local_part(layout, Rank{0});
     local_ = filled(part_.allocated, element_bytes);
-    hash_.emplace(layout, 0, part_, element_bytes);
+    hash_.emplace(layout, Rank{0}, part_, element_bytes);
     wire_ = filled(plan_->elements(), element_bytes);
     for (std::size_t i = 0; i < plan_->size(); ++i) {
       runs_ += runs((*plan_)[i], part_, order_).count;

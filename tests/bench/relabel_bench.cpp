@@ -89,7 +89,7 @@ void row(const std::string& name, double exact, double greedy, double less_exact
 }
 
 /// Runs both methods on one matrix of gains; savings are relative to the sum of all gains.
-void assignments(const std::string& name, const std::vector<Rank>& seats,
+void assignments(const std::string& name, const std::vector<RankCount>& seats,
                  const std::function<Index(Index, Index)>& gain) {
   Gains gains;
   gains.seats = seats;
@@ -97,15 +97,15 @@ void assignments(const std::string& name, const std::vector<Rank>& seats,
              width = static_cast<Index>(seats.size());
   for (Index i = 0; i < rows; ++i) {
     for (Index k = 0; k < width; ++k) {
-      gains.column.push_back(static_cast<Rank>(k));
+      gains.column.push_back(static_cast<RankCount>(k));
       gains.gain.push_back(gain(i, k));
     }
     gains.begin.push_back(gains.gain.size());
   }
-  std::vector<Rank> exact, greedy;
+  std::vector<RankCount> exact, greedy;
   const double exact_seconds = seconds_of([&] { exact = best_assignment(gains); }),
                greedy_seconds = seconds_of([&] { greedy = greedy_assignment(gains); });
-  const auto sum = [&](const std::vector<Rank>& columns) {
+  const auto sum = [&](const std::vector<RankCount>& columns) {
     double total = 0;
     for (std::size_t i = 0; i < columns.size(); ++i)
       total +=
@@ -135,9 +135,9 @@ void relabelings(const std::string& name, const std::string& from, const std::st
 }
 
 /// Returns the host of each rank: `per_host` consecutive ranks on each host.
-std::vector<Rank> on_hosts(Rank ranks, Rank per_host) {
-  std::vector<Rank> hosts;
-  for (Rank r = 0; r < ranks; ++r) hosts.push_back(r / per_host);
+std::vector<RankCount> on_hosts(RankCount ranks, RankCount per_host) {
+  std::vector<RankCount> hosts;
+  for (RankCount r = 0; r < ranks; ++r) hosts.push_back(r / per_host);
   return hosts;
 }
 
@@ -145,8 +145,8 @@ void large_groups() {
   fmt::print("\nSeconds (medians of 3), and cost saved in %\n{:<58} {:>9} {:>9} {:>10} {:>10}\n",
              "", "exact", "greedy", "exact %", "greedy %");
   constexpr Index giant = Index{1} << 60;
-  const std::vector<Rank> one(4096, 1), two(2048, 2);
-  std::vector<Rank> some(4000, 1);
+  const std::vector<RankCount> one(4096, 1), two(2048, 2);
+  std::vector<RankCount> some(4000, 1);
   std::fill_n(some.begin(), 96, 2);
   std::mt19937_64 random(1);
   const auto large = [&](Index, Index) { return static_cast<Index>(1 + (random() >> 24)); };

@@ -60,10 +60,10 @@ public:
         run_(run),
         rows_(Layout::parse(text("2x1", 32))),
         columns_(Layout::parse(text("1x2", run))),
-        to_columns_(make_plan(rows_, columns_, 0)),
-        to_rows_(make_plan(columns_, rows_, 0)),
-        rows_part_(local_part(rows_, 0)),
-        columns_part_(local_part(columns_, 0)) {
+        to_columns_(make_plan(rows_, columns_, Rank{0})),
+        to_rows_(make_plan(columns_, rows_, Rank{0})),
+        rows_part_(local_part(rows_, Rank{0})),
+        columns_part_(local_part(columns_, Rank{0})) {
     for (Buffer& rows : of_rows_) rows = filled(bytes());
     of_columns_ = filled(bytes());
     other_ = filled(bytes());

@@ -21,7 +21,7 @@ std::map<Index, std::set<Rank>> owners(const index_calc::testing::Side& side) {
   std::map<Index, std::set<Rank>> result;
   for (std::size_t r = 0; r < side.numbers.size(); ++r)
     for (const Index number : side.numbers[r])
-      if (number >= 0) result[number].insert(static_cast<Rank>(r));
+      if (number >= 0) result[number].insert(core::to_rank(r));
   return result;
 }
 
@@ -43,12 +43,12 @@ TEST(ListedRanks, ExchangeTheElementsThatBothSidesHave) {
         for (const Rank rank : ranks) expected.emplace(number, rank);
     const bool is_producer = side == Side::producer;
     const auto &mine = is_producer ? from : to, &theirs = is_producer ? to : from;
-    for (Rank me = 0; me < mine.ranks(); ++me) {
+    for (const Rank me : core::all_ranks(mine.ranks())) {
       const RankPlan plan = testing::plan_of(r, me);
-      const auto& here = mine.numbers[static_cast<std::size_t>(me)];
+      const auto& here = mine.numbers[at(me)];
       EXPECT_EQ(plan.part.elements, std::ranges::count_if(here, [](Index n) { return n >= 0; }));
       plan.plan.for_each_package([&](const index_calc::Package& package) {
-        const auto& there = theirs.numbers[static_cast<std::size_t>(package.peer)];
+        const auto& there = theirs.numbers[at(package.peer)];
         Index last = -1, elements = 0;
         for_each_listed_segment(package, [&](const index_calc::Segment& s) {
           for (Index k = 0; k < s.length; ++k, ++elements) {
@@ -107,7 +107,7 @@ TEST(ListedRanks, HaveRunsInWireOrder) {
       listed_layout(shape, 1, true, false, index_calc::IndexList::of_points(shape, points));
   const auto r = testing::redistribution_of(
       {{.layout = {from}}, {.layout = {listed}, .is_partial = true}}, Side::producer);
-  const RankPlan plan = testing::plan_of(r, 0);
+  const RankPlan plan = testing::plan_of(r, Rank{0});
   EXPECT_GT(plan.plan[0].along[0].elements(), 1);  // rows of one pattern
   EXPECT_EQ(facts(r, plan, plan.plan[0]).runs,
             (index_calc::Runs{.count = 3072, .longest = 1, .shortest = 1}));

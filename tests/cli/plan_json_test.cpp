@@ -55,13 +55,13 @@ std::map<Rank, Indices> grid_of(const Layout& layout) {
   const auto& [dims, axes] = *layout.grid();
   std::vector<Rank> members;
   for (const auto& m : layout.ranks().members)
-    for (Rank k = 0; k < m.count; ++k) members.push_back(m.first + k);
+    for (RankCount k = 0; k < m.count; ++k) members.push_back(Rank{m.first.value + k});
   std::vector<Indices> cells;
   World::for_each_index(World::ranks_along(axes), layout.ranks().order,
                         [&](const Indices& cell) { cells.push_back(cell); });
   std::map<Rank, Indices> grid;
   for (std::size_t n = 0; n < cells.size(); ++n)
-    grid[members.empty() ? static_cast<Rank>(n) : members[n]] =
+    grid[members.empty() ? core::to_rank(n) : members[n]] =
         World::coordinates_at(cells[n], axes, dims.size());
   return grid;
 }
@@ -122,12 +122,12 @@ void expect_as_dealt(const Redistribution& r) {
   std::size_t i = 0;
   for (const Json& of : list(json, "ranks")) {
     const Rank me = ranks[i++];
-    ASSERT_EQ(number(of, "rank"), me);
+    ASSERT_EQ(number(of, "rank"), me.value);
     std::set<Indices> seen;
     std::set<Index> peers;
     for (const Json& package : list(of, "packages")) {
-      const auto peer = static_cast<Rank>(number(package, "peer"));
-      EXPECT_TRUE(peers.insert(peer).second) << "peer " << peer << " twice";
+      const Rank peer{static_cast<std::int32_t>(number(package, "peer"))};
+      EXPECT_TRUE(peers.insert(peer.value).second) << "peer " << peer.value << " twice";
       std::vector<Indices> locals;
       Indices box;
       std::size_t d = 0;
@@ -143,7 +143,7 @@ void expect_as_dealt(const Redistribution& r) {
         Indices element;
         for (std::size_t e = 0; e < k.size(); ++e)
           element.push_back(locals[e][static_cast<std::size_t>(k[e])]);
-        EXPECT_TRUE(seen.insert(element).second) << "an element twice, peer " << peer;
+        EXPECT_TRUE(seen.insert(element).second) << "an element twice, peer " << peer.value;
         ++elements;
       });
       const auto common = mine.common(theirs, me, peer, r.from.storage().order);
@@ -162,7 +162,7 @@ void expect_as_dealt(const Redistribution& r) {
     for (std::size_t d = 0; d < my_dims.size(); ++d)
       owned *=
           static_cast<std::size_t>(my_dims[d].count[static_cast<std::size_t>(my_grid.at(me)[d])]);
-    EXPECT_EQ(seen.size(), owned) << "rank " << me;
+    EXPECT_EQ(seen.size(), owned) << "rank " << me.value;
   }
 }
 
@@ -170,7 +170,7 @@ TEST(PlanJson, HasAFixedForm) {
   Redistribution r{.from = Layout::parse("shape=6 grid=2 block=1"),
                    .to = Layout::parse("shape=6 grid=1"),
                    .element_bytes = 4};
-  const auto bytes = index_calc::make_plan(r.from, r.to, 0).memory_bytes();
+  const auto bytes = index_calc::make_plan(r.from, r.to, Rank{0}).memory_bytes();
   std::string expected =
       R"({
   "from": "shape=6 grid=2 block=1",
@@ -191,22 +191,20 @@ TEST(PlanJson, HasAFixedForm) {
 )";
   for (std::size_t i = 0; (i = expected.find("BYTES")) != std::string::npos;)
     expected.replace(i, 5, std::to_string(bytes));
-  EXPECT_EQ(json_of(r, {0, 1}), expected);
+  EXPECT_EQ(json_of(r, {Rank{0}, Rank{1}}), expected);
 }
 
 TEST(PlanJson, HasNoPackagesForARankWithoutElements) {
   const Redistribution r{.from = Layout::parse("shape=3 grid=2 block=3"),
                          .to = Layout::parse("shape=3 grid=1")};
-  EXPECT_EQ(list(parsed(json_of(r, {1})).struct_value().fields().at("ranks").list_value().values(0),
-                 "packages")
-                .size(),
-            0);
+  const Json json = parsed(json_of(r, {Rank{1}}));
+  EXPECT_EQ(list(list(json, "ranks").Get(0), "packages").size(), 0);
 }
 
 TEST(PlanJson, NamesTheAlgorithm) {
   Redistribution r{.from = Layout::parse("shape=3 grid=2"), .to = Layout::parse("shape=3 grid=1")};
   r.algorithm = index_calc::Algorithm::falls;
-  EXPECT_EQ(at(parsed(json_of(r, {0})), "algorithm").string_value(), "falls");
+  EXPECT_EQ(at(parsed(json_of(r, {Rank{0}})), "algorithm").string_value(), "falls");
 }
 
 // The example of SegmentList: a family of 3 segments, twice.

@@ -13,7 +13,7 @@ namespace {
 
 using index_calc::Layout;
 
-Picture picture_of(const std::string& from, const std::string& to, Rank rank = 0,
+Picture picture_of(const std::string& from, const std::string& to, Rank rank = {},
                    std::optional<Rank> peer = {}, Side side = Side::producer) {
   const Redistribution r{.from = Layout::parse(from), .to = Layout::parse(to), .side = side};
   return plan_picture(
@@ -70,7 +70,7 @@ void expect_well_formed(const std::string& xml) {
 
 TEST(PlanPicture, ShowsFourPanelsOfAMatrix) {
   const Picture picture =
-      picture_of("shape=24x24 grid=2x3 block=4x4", "shape=24x24 grid=2x2 block=6x3", 2);
+      picture_of("shape=24x24 grid=2x3 block=4x4", "shape=24x24 grid=2x2 block=6x3", Rank{2});
   expect_texts(picture,
                {"Redistribution of 24x24 elements, 4.61 kB", "shape=24x24 grid=2x2 block=6x3",
                 "Producer: blocks of 6 ranks", "Consumer: blocks of 4 ranks", "the whole array",
@@ -81,26 +81,26 @@ TEST(PlanPicture, ShowsFourPanelsOfAMatrix) {
 
 // Producer 0 has the left half and consumer 1 the lower half of a 340 x 340 square.
 TEST(PlanPicture, FillsTheElementsThatThePairShares) {
-  const Picture picture = picture_of("shape=8x8 grid=1x2", "shape=8x8 grid=2x1", 0, 1);
+  const Picture picture = picture_of("shape=8x8 grid=1x2", "shape=8x8 grid=2x1", Rank{0}, Rank{1});
   const double key = 12 * 12;
   EXPECT_NEAR(area(picture, pair_colour) - key, 340.0 * 340 / 4, 1e-6);
 }
 
 TEST(PlanPicture, DrawsThePairSeenFromTheConsumer) {
-  expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", 3, {}, Side::consumer),
+  expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", Rank{3}, {}, Side::consumer),
                {"Package: producer 1 to consumer 3", "2 elements, 16 B, 1 run for the consumer"});
 }
 
 TEST(PlanPicture, SaysThatThereIsNoPackage) {
-  expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", 0, 3),
+  expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", Rank{0}, Rank{3}),
                {"Package: producer 0 to consumer 3", "they exchange no elements"});
-  expect_texts(picture_of("shape=3 grid=2 block=3", "shape=3 grid=1", 1),
+  expect_texts(picture_of("shape=3 grid=2 block=3", "shape=3 grid=1", Rank{1}),
                {"No package", "producer 1 owns no elements"});
 }
 
 TEST(PlanPicture, ShowsACornerOfALargeArray) {
   expect_texts(picture_of("shape=10000x10000 grid=4x4 block=30x50",
-                          "shape=10000x10000 grid=8x3 block=64x64", 15, 0),
+                          "shape=10000x10000 grid=8x3 block=64x64", Rank{15}, Rank{0}),
                {"only the first 720 x 1200 of 10000 x 10000 elements"});
   expect_texts(picture_of("shape=1000 grid=2 block=2", "shape=1000 grid=2 block=3"),
                {"only the first 48 of 1000 elements, whole periods"});
@@ -174,7 +174,8 @@ double striped_area(const Picture& picture, const Colour& colour) {
 
 // Ranks 0 and 2 have the upper half of a 340 x 340 square; ranks 1 and 3 have the lower half.
 TEST(PlanPicture, StripesElementsOfSeveralRanks) {
-  const Picture picture = picture_of("shape=8x8 mesh=2x2 axes0=1", "shape=8x8 grid=1x2", 2, 1);
+  const Picture picture =
+      picture_of("shape=8x8 mesh=2x2 axes0=1", "shape=8x8 grid=1x2", Rank{2}, Rank{1});
   expect_texts(picture,
                {"Producer: blocks of 4 ranks, which hold 2 copies", "0 2", "1 3",
                 "striped: several ranks", "Package: producer 2 to consumer 1",
@@ -193,14 +194,14 @@ TEST(PlanPicture, CountsTheRanksThatHaveNoRoom) {
 }
 
 TEST(PlanPicture, SaysThatACopySendsNothing) {
-  expect_texts(picture_of("shape=1 mesh=2", "shape=1 grid=1", 0),
+  expect_texts(picture_of("shape=1 mesh=2", "shape=1 grid=1", Rank{0}),
                {"No package", "producer 0 sends no elements"});
 }
 
 TEST(PlanPicture, ShowsASkewedLayout) {
-  const Picture picture =
-      picture_of("shape=24x24 grid=3x2 block=4x4",
-                 "shape=24x24 mesh=2x2x2 block=4x4 owner0=b0 owner1=b1 owner2=b0/2+b1/2", 0, 1);
+  const Picture picture = picture_of(
+      "shape=24x24 grid=3x2 block=4x4",
+      "shape=24x24 mesh=2x2x2 block=4x4 owner0=b0 owner1=b1 owner2=b0/2+b1/2", Rank{0}, Rank{1});
   expect_texts(picture,
                {"Consumer: blocks of 8 ranks", "7", "Package: producer 0 to consumer 1",
                 "16 elements, 128 B, 4 runs for the producer", "Volumes: 4.61 kB in 24 packages"});
@@ -217,8 +218,10 @@ TEST(PlanPicture, ShowsElementsThatRanksList) {
                       std::vector{index_calc::IndexList::of_boxes(shape, origin, extents),
                                   index_calc::IndexList::of_boxes(shape, second, wide)},
                       {});
+  const Rank rank{1};
   const Picture picture = plan_picture(
-      r, {.rank = 1, .plan = make_plan(r, r.side, 1), .part = planned_part(r, r.side, 1)}, 0);
+      r, {.rank = rank, .plan = make_plan(r, r.side, rank), .part = planned_part(r, r.side, rank)},
+      Rank{0});
   expect_texts(picture, {"Producer: elements of 2 ranks", "0", "1", "0 1",
                          "striped: several ranks, grey: none", "Package: producer 1 to consumer 0",
                          "8 elements, 64 B, 4 runs for the producer",

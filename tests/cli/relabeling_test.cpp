@@ -29,13 +29,13 @@ std::string complaint(const auto& action) {
 TEST(Hosts, AreListsOrNumbers) {
   const Hosts lists = parse_hosts_option({"a:2,b", "c:2,a,b:1"}, 3, 2);
   EXPECT_EQ(lists.names, (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_EQ(lists.places.producers, (std::vector<Rank>{0, 0, 1}));
-  EXPECT_EQ(lists.places.consumers, (std::vector<Rank>{2, 2, 0, 1}));  // two ranks are idle
+  EXPECT_EQ(lists.places.producers, (std::vector<RankCount>{0, 0, 1}));
+  EXPECT_EQ(lists.places.consumers, (std::vector<RankCount>{2, 2, 0, 1}));  // two ranks are idle
   const Hosts numbers = parse_hosts_option({"2", "3"}, 5, 4);
   EXPECT_EQ(numbers.names, (std::vector<std::string>{"0", "1", "2"}));
-  EXPECT_EQ(numbers.places.producers, (std::vector<Rank>{0, 0, 1, 1, 2}));
-  EXPECT_EQ(numbers.places.consumers, (std::vector<Rank>{0, 0, 0, 1}));
-  EXPECT_EQ(parse_hosts_option({"a,a,a"}, 3, 2).places.consumers, (std::vector<Rank>{0, 0, 0}));
+  EXPECT_EQ(numbers.places.producers, (std::vector<RankCount>{0, 0, 1, 1, 2}));
+  EXPECT_EQ(numbers.places.consumers, (std::vector<RankCount>{0, 0, 0, 1}));
+  EXPECT_EQ(parse_hosts_option({"a,a,a"}, 3, 2).places.consumers, (std::vector<RankCount>(3)));
 }
 
 TEST(Hosts, NameTheTextThatTheyRefuse) {
@@ -112,10 +112,10 @@ TEST(Relabeling, ShowsTheRemoteBytesThatItSaves) {
   const RelabelingResult result = relabel(turned, "", {});
   EXPECT_EQ(result.cost, "volume");
   EXPECT_EQ(result.given.remote_bytes, 480);
-  EXPECT_EQ(result.given.process, (std::vector<Rank>{0, 1, 2}));
+  EXPECT_EQ(result.given.process, (std::vector<Rank>{{0}, {1}, {2}}));
   for (const Labels& labels : {result.greedy, result.optimal}) {
     EXPECT_EQ(labels.remote_bytes, 0);
-    EXPECT_EQ(labels.process, (std::vector<Rank>{2, 0, 1}));
+    EXPECT_EQ(labels.process, (std::vector<Rank>{{2}, {0}, {1}}));
     EXPECT_FALSE(labels.cost);
   }
   EXPECT_EQ(

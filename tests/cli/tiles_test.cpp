@@ -74,8 +74,7 @@ TEST(HeldTiles, NameTheRanksThatHaveTheElements) {
 /// Returns a side's buffers in the form that the oracle for skewed layouts uses.
 Numbers numbers_of(const index_calc::testing::Side& side) {
   Numbers numbers;
-  for (std::size_t r = 0; r < side.numbers.size(); ++r)
-    numbers[static_cast<Rank>(r)] = side.numbers[r];
+  for (std::size_t r = 0; r < side.numbers.size(); ++r) numbers[core::to_rank(r)] = side.numbers[r];
   return numbers;
 }
 

@@ -82,7 +82,7 @@ TEST(Volumes, GiveEveryConsumerItsPart) {
                   std::ranges::count_if(wanted, [&](Index n) { return held.contains(n); }));
         got += elements;
       }
-      EXPECT_EQ(got, static_cast<double>(wanted.size())) << "consumer " << found.consumers[c];
+      EXPECT_EQ(got, static_cast<double>(wanted.size())) << "consumer " << found.consumers[c].value;
       total += static_cast<Index>(wanted.size());
     }
     EXPECT_EQ(found.total, total);

@@ -17,7 +17,7 @@
 
 namespace tremula::client {
 
-using index_calc::Layout;
+using core::to_rank, index_calc::Layout;
 using transport::Loopback, transport::Network, transport::Side;
 
 /// Returns the global index of each element that grid coordinate `coord` owns, by dealing out the
@@ -37,8 +37,8 @@ std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) 
   const auto& rows = std::get<index_calc::BlockCyclic>(layout.grid()->dims[0]);
   const auto& columns = std::get<index_calc::BlockCyclic>(layout.grid()->dims[1]);
   const bool is_row = layout.ranks().order == index_calc::Order::row;
-  const Index p = is_row ? rank / columns.grid : rank % rows.grid;
-  const Index q = is_row ? rank % columns.grid : rank / rows.grid;
+  const Index p = is_row ? rank.value / columns.grid : rank.value % rows.grid;
+  const Index q = is_row ? rank.value % columns.grid : rank.value / rows.grid;
   const auto is = dealt(rows, p), js = dealt(columns, q);
   std::vector<std::int64_t> part;
   if (layout.storage().order == index_calc::Order::row) {
@@ -126,30 +126,30 @@ struct Coupling {
   /// @param targets  returns the targets of a consumer rank
   Coupling(Network& network, const std::vector<proto::Field>& from,
            const std::vector<proto::Field>& to, int queue_depth, const IsNear& is_near,
-           int copy_threads, Rank m, Rank n,
+           int copy_threads, core::RankCount m, core::RankCount n,
            const std::function<std::vector<Target>(Rank)>& targets)
       : threads(copy_threads, 1024) {  // a low threshold: threads share even small packages
     Loopback loopback(network);
     std::vector<transport::Address> out_addresses, in_addresses;
-    for (Rank r = 0; r < m; ++r)
+    for (const Rank r : core::all_ranks(m))
       out_ends.push_back(std::make_unique<MaybeNear>(loopback.open("loopback", Side::producer),
                                                      [=](Rank peer) { return is_near(r, peer); }));
-    for (Rank r = 0; r < n; ++r)
+    for (const Rank r : core::all_ranks(n))
       in_ends.push_back(std::make_unique<MaybeNear>(loopback.open("loopback", Side::consumer),
                                                     [=](Rank peer) { return is_near(peer, r); }));
     for (auto& e : out_ends) out_addresses.push_back(e->address());
     for (auto& e : in_ends) in_addresses.push_back(e->address());
     for (auto& e : out_ends) e->connect(in_addresses, core::Deadline::after(1));
     for (auto& e : in_ends) e->connect(out_addresses, core::Deadline::after(1));
-    for (Rank r = 0; r < m; ++r)
+    for (const Rank r : core::all_ranks(m))
       outs.push_back(std::make_unique<Source>(
           inlining(plan_exchange(from, to, Side::producer, r, m, n, plans, {}, {}, is_proved)),
-          *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth, threads, paths));
-    for (Rank r = 0; r < n; ++r)
-      ins.push_back(std::make_unique<Sink>(
-          inlining(
-              plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r), is_proved)),
-          *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads, paths));
+          *out_ends[core::at(r)], 7, 0, queue_depth, threads, paths));
+    for (const Rank r : core::all_ranks(n))
+      ins.push_back(
+          std::make_unique<Sink>(inlining(plan_exchange(to, from, Side::consumer, r, n, m, plans,
+                                                        {}, targets(r), is_proved)),
+                                 *in_ends[core::at(r)], 7, queue_depth, threads, paths));
   }
   /// Size in bytes of the largest array that is inlined. The default is 0, because the arrays of most
   /// tests are so short that all of them would be inlined.

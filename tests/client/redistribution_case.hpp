@@ -98,17 +98,18 @@ enum class Copies { none, some };
 
 class Case {
 public:
-  Case(Random& random, Rank ranks, Copies copies = Copies::none)
+  Case(Random& random, core::RankCount ranks, Copies copies = Copies::none)
       : Case(random, ranks, ranks, copies) {}
   /// Makes a case between a job of `producers` and a job of `consumers` ranks.
-  Case(Random& random, Rank producers, Rank consumers, Copies copies = Copies::none)
+  Case(Random& random, core::RankCount producers, core::RankCount consumers,
+       Copies copies = Copies::none)
       : producers_(producers), consumers_(consumers), copies_(copies) {
     const auto arrays = static_cast<std::size_t>(random.one_in(3) ? random.in(2, 4) : 1);
     for (std::size_t i = 0; i < arrays; ++i) add(random);
   }
 
   /// Makes a case of one whole array, with the axes of `u`.
-  Case(const Update& u, Rank producers, Rank consumers)
+  Case(const Update& u, core::RankCount producers, core::RankCount consumers)
       : producers_(producers), consumers_(consumers) {
     const std::vector<Index> origin(u.axes.size());
     add(u, shape(u.to), origin, origin);
@@ -148,8 +149,7 @@ public:
     for (const Whole& whole : wholes_)
       for (const auto& [there, here] : whole.origin)
         if (of_all || whole.update.transformation.alpha != 0.0)
-          bytes[static_cast<std::size_t>(whole.from.owner.at(here))]
-               [static_cast<std::size_t>(whole.to.owner.at(there))] +=
+          bytes[core::at(whole.from.owner.at(here))][core::at(whole.to.owner.at(there))] +=
               static_cast<Index>(core::element_bytes(whole.update.transformation.from));
     return bytes;
   }
@@ -172,7 +172,7 @@ private:
     std::map<Index, Index> origin;  ///< number in `to` of a written element -> number in `from`
   };
 
-  Layout layout(Random& random, const std::vector<Index>& shape, Rank group) const {
+  Layout layout(Random& random, const std::vector<Index>& shape, core::RankCount group) const {
     Layout result;
     Index cells = 0;
     do {
@@ -183,7 +183,7 @@ private:
     result = result.with(members);
     if (cells == group && random.one_in(2)) return result;
     std::vector<Rank> ranks(static_cast<std::size_t>(group));
-    std::iota(ranks.begin(), ranks.end(), 0);
+    std::iota(ranks.begin(), ranks.end(), Rank{0});
     for (std::size_t i = ranks.size(); i > 1; --i)
       std::swap(ranks[i - 1],
                 ranks[static_cast<std::size_t>(random.in(0, static_cast<Index>(i) - 1))]);
@@ -286,7 +286,7 @@ private:
     return result;
   }
 
-  Rank producers_, consumers_;
+  core::RankCount producers_, consumers_;
   Copies copies_ = Copies::none;
   std::vector<Whole> wholes_;
 };

@@ -17,13 +17,13 @@ namespace tremula::client {
 /// State shared by the ranks of a group that are threads of one test.
 class ThreadRanks {
 public:
-  explicit ThreadRanks(core::Rank size) : parts_(static_cast<std::size_t>(size)) {}
+  explicit ThreadRanks(core::RankCount size) : parts_(static_cast<std::size_t>(size)) {}
 
   /// Adds the bytes of a rank that has arrived.  @return the round that it has joined
   std::size_t arrive(core::Rank rank, core::Bytes bytes) {
     const std::scoped_lock lock(mutex_);
     const auto round = round_;
-    parts_[static_cast<std::size_t>(rank)] = std::move(bytes);
+    parts_[core::at(rank)] = std::move(bytes);
     if (++arrived_ == parts_.size()) {
       arrived_ = 0;
       ++round_;
@@ -48,7 +48,7 @@ public:
     }
     return whole_;  // unchanged until this rank has joined the next round
   }
-  core::Rank size() const noexcept { return static_cast<core::Rank>(parts_.size()); }
+  core::RankCount size() const noexcept { return static_cast<core::RankCount>(parts_.size()); }
 
   void send_note(core::Rank from, core::Rank to, core::BytesView bytes) {
     const std::scoped_lock lock(mutex_);
@@ -75,7 +75,7 @@ class ThreadGroup final : public transport::Group {
 public:
   ThreadGroup(ThreadRanks& ranks, core::Rank rank) : ranks_(ranks), rank_(rank) {}
   core::Rank rank() const noexcept override { return rank_; }
-  core::Rank size() const noexcept override { return ranks_.size(); }
+  core::RankCount size() const noexcept override { return ranks_.size(); }
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override {
     return allgather(std::move(bytes), deadline).front();
   }

@@ -25,7 +25,7 @@
 
 namespace tremula::client {
 
-using core::Errc, core::Error, core::Rank;
+using core::Errc, core::Error, core::Rank, core::RankCount;
 
 /// A server on a separate thread.
 class Server {
@@ -85,17 +85,17 @@ public:
   }
   SessionConfig config_of(const std::string& group, Rank rank, double timeout) const {
     auto c = config(timeout);
-    const std::string name = fmt::format("{}.{}", group, rank);
+    const std::string name = fmt::format("{}.{}", group, rank.value);
     const auto own = step_timeout_of.find(name);
     if (own != step_timeout_of.end()) c.step_timeout = own->second;
     if (const auto host = host_of.find(name); host != host_of.end()) c.host = host->second;
     return c;
   }
   /// Runs `body` on every rank of a group. join() returns the errors that ranks throw.
-  void start(const std::string& group, Rank size, const std::function<void(Session&)>& body,
+  void start(const std::string& group, RankCount size, const std::function<void(Session&)>& body,
              double timeout = 5) {
     auto ranks = std::make_shared<ThreadRanks>(size);
-    for (Rank r = 0; r < size; ++r)
+    for (const Rank r : core::all_ranks(size))
       threads_.emplace_back([=, this] {
         try {
           std::vector<std::unique_ptr<transport::Transport>> transports;
@@ -110,7 +110,7 @@ public:
           body(*session);
         } catch (const Error& e) {
           const std::scoped_lock lock(mutex_);
-          errors_.emplace_back(fmt::format("{}.{}", group, r), e);
+          errors_.emplace_back(fmt::format("{}.{}", group, r.value), e);
         }
       });
   }

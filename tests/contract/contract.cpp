@@ -46,18 +46,18 @@ void run_traffic(Traffic traffic, Endpoint& link, const std::function<bool()>& s
     link.progress();
     bool is_waiting = true;
     if (traffic != Traffic::idle && traffic != Traffic::receiving && send.test()) {
-      send = link.send(0, traffic_tag, out);
+      send = link.send(Rank{0}, traffic_tag, out);
       is_waiting = false;
     }
     if (traffic != Traffic::idle && traffic != Traffic::sending && receive.test()) {
-      receive = link.receive(0, traffic_tag, in);
+      receive = link.receive(Rank{0}, traffic_tag, in);
       is_waiting = false;
     }
     if (is_waiting) std::this_thread::yield();
   }
 }
 
-void TransportContract::on_link(Rank producers, Rank consumers,
+void TransportContract::on_link(RankCount producers, RankCount consumers,
                                 const std::function<void(Participant&, Link&)>& body) {
   if (producers + consumers > rig().participants())
     GTEST_SKIP() << "needs " << producers + consumers << " participants, found "

@@ -22,7 +22,7 @@
 
 namespace tremula::contract {
 
-using core::Bytes, core::BytesView, core::Deadline, core::Rank;
+using core::Bytes, core::BytesView, core::Deadline, core::Rank, core::RankCount;
 using transport::Address, transport::Endpoint, transport::Request, transport::Side, transport::Tag;
 
 using Link = std::unique_ptr<Endpoint>;
@@ -50,7 +50,7 @@ private:
 /// One rank that takes part in a test.
 class Participant {
 public:
-  Participant(Side my_side, Rank my_rank, Rank ranks_opposite)
+  Participant(Side my_side, Rank my_rank, RankCount ranks_opposite)
       : side(my_side), rank(my_rank), peers(ranks_opposite) {}
   virtual ~Participant() = default;
   Participant(const Participant&) = delete;
@@ -58,7 +58,7 @@ public:
 
   const Side side;
   const Rank rank;
-  const Rank peers;  ///< ranks on the other side
+  const RankCount peers;  ///< ranks on the other side
 
   /// Opens this rank's end of the link under test, not yet connected. May be called again, for
   /// another link.
@@ -105,11 +105,11 @@ public:
   virtual ~Rig() = default;
   /// Returns the largest number of participants of a link, both sides together; at least 2. A test
   /// that needs more is skipped.
-  virtual Rank participants() const = 0;
+  virtual RankCount participants() const = 0;
   /// Runs `body` for every rank of a link of `producers` x `consumers` ranks that this process owns
   /// (possibly none). Returns when all have ended. An exception from the body fails the test with a
   /// text that names the participant.
-  virtual void run(Rank producers, Rank consumers,
+  virtual void run(RankCount producers, RankCount consumers,
                    const std::function<void(Participant&)>& body) = 0;
   /// Returns whether peers can read each other's memory; the suite checks the answer.
   virtual bool is_readable() const { return false; }
@@ -132,7 +132,7 @@ class TransportContract : public testing::TestWithParam<RigFactory> {
 protected:
   /// Runs `body` on a connected link of producers x consumers; skips the test if the rig has too
   /// few participants.
-  void on_link(Rank producers, Rank consumers,
+  void on_link(RankCount producers, RankCount consumers,
                const std::function<void(Participant&, Link&)>& body);
   /// Memory of the producer that the consumer may read.
   struct Readable {

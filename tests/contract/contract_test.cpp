@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <ranges>
 
 namespace tremula::contract {
 
@@ -14,22 +15,22 @@ constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
 
 /// Returns a seed that distinguishes the messages of one test.
 std::uint64_t seed_of(Side from, Rank sender, Rank receiver, std::uint64_t message = 0) {
-  return (from == Side::producer ? 1u : 2u) + 4 * static_cast<std::uint64_t>(sender) +
-         (static_cast<std::uint64_t>(receiver) << 20) + (message << 40);
+  return (from == Side::producer ? 1u : 2u) + 4 * static_cast<std::uint64_t>(sender.value) +
+         (static_cast<std::uint64_t>(receiver.value) << 20) + (message << 40);
 }
 Side other(Side side) { return side == Side::producer ? Side::consumer : Side::producer; }
 
 /// Moves one message from the producer to the consumer, and one of the same size back.
 void there_and_back(Participant& self, Endpoint& link, std::size_t bytes) {
-  const Bytes out = pattern(bytes, seed_of(self.side, 0, 0));
+  const Bytes out = pattern(bytes, seed_of(self.side, Rank{0}, Rank{0}));
   Bytes in(bytes);
-  Request receive = link.receive(0, 5, in);
-  Request send = link.send(0, 5, out);
+  Request receive = link.receive(Rank{0}, 5, in);
+  Request send = link.send(Rank{0}, 5, out);
   finish(link, receive);
   finish(link, send);
   EXPECT_EQ(receive.bytes(), bytes);
   EXPECT_EQ(send.bytes(), bytes);
-  EXPECT_TRUE(is_pattern(in, seed_of(other(self.side), 0, 0)));
+  EXPECT_TRUE(is_pattern(in, seed_of(other(self.side), Rank{0}, Rank{0})));
 }
 
 }  // namespace
@@ -51,11 +52,11 @@ TEST_P(TransportContract, MovesMessagesOfZeroBytes) {
   on_link(1, 1, [](Participant& self, Link& link) {
     there_and_back(self, *link, 0);
     if (self.side == Side::producer) {
-      Request send = link->send(0, 1, {});
+      Request send = link->send(Rank{0}, 1, {});
       finish(*link, send);
     } else {
       Bytes room(100, std::byte{42});
-      Request receive = link->receive(0, 1, room);
+      Request receive = link->receive(Rank{0}, 1, room);
       finish(*link, receive);
       EXPECT_EQ(receive.bytes(), 0u);
       EXPECT_EQ(room, Bytes(100, std::byte{42}));
@@ -79,13 +80,13 @@ TEST_P(TransportContract, MatchesAllBitsOfTheTagInAnyOrder) {
         if (self.side == Side::consumer) {
           messages.assign(order.size(), Bytes(bytes));
           for (std::size_t i = 0; i < order.size(); ++i)
-            requests.push_back(link->receive(0, receive_order[i], messages[i]));
+            requests.push_back(link->receive(Rank{0}, receive_order[i], messages[i]));
         }
         self.meet(link.get());
         if (self.side == Side::producer) {
           for (Tag tag : tags) messages.push_back(pattern(bytes, tag));
           for (std::size_t i = 0; i < tags.size(); ++i)
-            requests.push_back(link->send(0, tags[i], messages[i]));
+            requests.push_back(link->send(Rank{0}, tags[i], messages[i]));
         }
         finish(*link, requests);
         for (std::size_t i = 0; i < order.size() && self.side == Side::consumer; ++i)
@@ -112,8 +113,8 @@ TEST_P(TransportContract, KeepsTheOrderOfEqualTags) {
                                                        : Bytes(300 * kibi));
       if (self.side != first) self.meet(link.get());
       for (std::uint64_t i = 0; i < count; ++i)
-        requests.push_back(self.side == Side::producer ? link->send(0, 9, messages[i])
-                                                       : link->receive(0, 9, messages[i]));
+        requests.push_back(self.side == Side::producer ? link->send(Rank{0}, 9, messages[i])
+                                                       : link->receive(Rank{0}, 9, messages[i]));
       if (self.side == first) self.meet(link.get());
       finish(*link, requests);
       for (std::uint64_t i = 0; i < count && self.side == Side::consumer; ++i) {
@@ -132,8 +133,8 @@ TEST_P(TransportContract, KeepsTheOrderOfMoreMessagesThanItHasRoomFor) {
       const std::span number(&numbers[i], 1);
       if (self.side == Side::producer) numbers[i] = i;
       requests.push_back(self.side == Side::producer
-                             ? link->send(0, 9, std::as_bytes(number))
-                             : link->receive(0, 9, std::as_writable_bytes(number)));
+                             ? link->send(Rank{0}, 9, std::as_bytes(number))
+                             : link->receive(Rank{0}, 9, std::as_writable_bytes(number)));
     }
     finish(*link, requests);
     for (std::uint64_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], i);
@@ -146,9 +147,9 @@ TEST_P(TransportContract, DeliversMessagesSentBeforeTheirReceives) {
       const Bytes out = pattern(bytes, 3);
       Bytes in(bytes);
       Request request;
-      if (self.side == Side::producer) request = link->send(0, 3, out);
+      if (self.side == Side::producer) request = link->send(Rank{0}, 3, out);
       self.meet(link.get());
-      if (self.side == Side::consumer) request = link->receive(0, 3, in);
+      if (self.side == Side::consumer) request = link->receive(Rank{0}, 3, in);
       finish(*link, request);
       EXPECT_EQ(request.bytes(), bytes);
       if (self.side == Side::consumer) {
@@ -167,10 +168,10 @@ TEST_P(TransportContract, KeepsManyMessagesUntilTheirReceivesAreThere) {
     for (std::size_t i = 0; i < count; ++i)
       messages.push_back(self.side == Side::producer ? pattern(bytes, i) : Bytes(bytes));
     for (std::size_t i = 0; i < count && self.side == Side::producer; ++i)
-      requests.push_back(link->send(0, i, messages[i]));
+      requests.push_back(link->send(Rank{0}, i, messages[i]));
     self.meet(link.get());
     for (std::size_t i = count; i-- > 0 && self.side == Side::consumer;)
-      requests.push_back(link->receive(0, i, messages[i]));
+      requests.push_back(link->receive(Rank{0}, i, messages[i]));
     finish(*link, requests);
     for (std::size_t i = 0; i < count && self.side == Side::consumer; ++i)
       ASSERT_TRUE(is_pattern(messages[i], i)) << "message " << i;
@@ -183,12 +184,12 @@ TEST_P(TransportContract, MovesBothDirectionsAtOnce) {
     std::vector<Bytes> out, in(rounds, Bytes(bytes));
     std::vector<Request> requests;
     for (std::size_t i = 0; i < rounds; ++i)
-      out.push_back(pattern(bytes, seed_of(self.side, 0, 0, i)));
-    for (std::size_t i = 0; i < rounds; ++i) requests.push_back(link->send(0, i, out[i]));
-    for (std::size_t i = 0; i < rounds; ++i) requests.push_back(link->receive(0, i, in[i]));
+      out.push_back(pattern(bytes, seed_of(self.side, Rank{0}, Rank{0}, i)));
+    for (std::size_t i = 0; i < rounds; ++i) requests.push_back(link->send(Rank{0}, i, out[i]));
+    for (std::size_t i = 0; i < rounds; ++i) requests.push_back(link->receive(Rank{0}, i, in[i]));
     finish(*link, requests);
     for (std::size_t i = 0; i < rounds; ++i)
-      EXPECT_TRUE(is_pattern(in[i], seed_of(other(self.side), 0, 0, i)));
+      EXPECT_TRUE(is_pattern(in[i], seed_of(other(self.side), Rank{0}, Rank{0}, i)));
   });
 }
 
@@ -198,42 +199,41 @@ TEST_P(TransportContract, KeepsPeersApart) {
       std::vector<Bytes> out, in(static_cast<std::size_t>(self.peers), Bytes(bytes));
       std::vector<Request> requests;
       // In reverse order of the sends, with equal tags.
-      for (Rank p = self.peers - 1; p >= 0; --p)
-        requests.push_back(link->receive(p, 77, in[static_cast<std::size_t>(p)]));
-      for (Rank p = 0; p < self.peers; ++p)
+      for (const Rank p : core::all_ranks(self.peers) | std::views::reverse)
+        requests.push_back(link->receive(p, 77, in[at(p)]));
+      for (const Rank p : core::all_ranks(self.peers))
         out.push_back(pattern(bytes, seed_of(self.side, self.rank, p)));
-      for (Rank p = 0; p < self.peers; ++p)
-        requests.push_back(link->send(p, 77, out[static_cast<std::size_t>(p)]));
+      for (const Rank p : core::all_ranks(self.peers))
+        requests.push_back(link->send(p, 77, out[at(p)]));
       finish(*link, requests);
-      for (Rank p = 0; p < self.peers; ++p)
-        EXPECT_TRUE(
-            is_pattern(in[static_cast<std::size_t>(p)], seed_of(other(self.side), p, self.rank)))
-            << "from " << p << " to " << self.rank;
+      for (const Rank p : core::all_ranks(self.peers))
+        EXPECT_TRUE(is_pattern(in[at(p)], seed_of(other(self.side), p, self.rank)))
+            << "from " << p.value << " to " << self.rank.value;
     }
   });
 }
 
 #if defined(__SANITIZE_THREAD__) || defined(TREMULA_EMULATED)
-constexpr Rank many = 100;  // it would take minutes to start a thousand threads
+constexpr RankCount many = 100;  // it would take minutes to start a thousand threads
 #else
-constexpr Rank many = 1000;
+constexpr RankCount many = 1000;
 #endif
 
 TEST_P(TransportContract, ReachesManyPeers) {
-  const Rank peers = std::min<Rank>(many, rig().participants() - 1);
+  const RankCount peers = std::min<RankCount>(many, rig().participants() - 1);
   on_link(1, peers, [](Participant& self, Link& link) {
     const auto count = static_cast<std::size_t>(self.peers);
     std::vector<std::uint64_t> in(count), out(count);
     std::vector<Request> requests;
-    for (Rank p = 0; p < self.peers; ++p) {
-      const auto i = static_cast<std::size_t>(p);
+    for (const Rank p : core::all_ranks(self.peers)) {
+      const auto i = at(p);
       out[i] = seed_of(self.side, self.rank, p);
       requests.push_back(link->receive(p, 1, std::as_writable_bytes(std::span(&in[i], 1))));
       requests.push_back(link->send(p, 1, std::as_bytes(std::span(&out[i], 1))));
     }
     finish(*link, requests);
-    for (Rank p = 0; p < self.peers; ++p)
-      EXPECT_EQ(in[static_cast<std::size_t>(p)], seed_of(other(self.side), p, self.rank));
+    for (const Rank p : core::all_ranks(self.peers))
+      EXPECT_EQ(in[at(p)], seed_of(other(self.side), p, self.rank));
   });
 }
 
@@ -242,11 +242,11 @@ TEST_P(TransportContract, ReportsTheLengthOfAShorterMessage) {
     for (std::size_t bytes : {std::size_t{1}, std::size_t{1000}, 5 * kibi, mebi}) {
       if (self.side == Side::producer) {
         const Bytes out = pattern(bytes, 8);
-        Request send = link->send(0, 8, out);
+        Request send = link->send(Rank{0}, 8, out);
         finish(*link, send);
       } else {
         Bytes room(2 * mebi, std::byte{42});
-        Request receive = link->receive(0, 8, room);
+        Request receive = link->receive(Rank{0}, 8, room);
         finish(*link, receive);
         EXPECT_EQ(receive.bytes(), bytes);
         EXPECT_TRUE(is_pattern(std::span(room).first(bytes), 8));
@@ -264,15 +264,16 @@ TEST_P(TransportContract, MovesManyLinksAtOnceInOneProcess) {
     for (std::size_t i = 0; i < links; ++i) open.push_back(self.connected());
     std::vector<Bytes> out, in(links, Bytes(200 * kibi));
     for (std::size_t i = 0; i < links; ++i)
-      out.push_back(pattern(200 * kibi, seed_of(self.side, 0, 0, i)));
+      out.push_back(pattern(200 * kibi, seed_of(self.side, Rank{0}, Rank{0}, i)));
     std::vector<Request> requests;
     for (std::size_t i = 0; i < links; ++i) {
-      requests.push_back(open[i]->receive(0, 1, in[i]));
-      requests.push_back(open[i]->send(0, 1, out[i]));
+      requests.push_back(open[i]->receive(Rank{0}, 1, in[i]));
+      requests.push_back(open[i]->send(Rank{0}, 1, out[i]));
     }
     for (std::size_t i = 0; i < links; ++i) finish(*open[i], std::span(requests).subspan(2 * i, 2));
     for (std::size_t i = 0; i < links; ++i)
-      EXPECT_TRUE(is_pattern(in[i], seed_of(other(self.side), 0, 0, i))) << "link " << i;
+      EXPECT_TRUE(is_pattern(in[i], seed_of(other(self.side), Rank{0}, Rank{0}, i)))
+          << "link " << i;
     for (auto& link : open) self.meet(link.get());
   });
 }
@@ -281,8 +282,8 @@ TEST_P(TransportContract, LargeMessageOfMoreThan2GiBArrives) {
   on_link(1, 1, [](Participant& self, Link& link) {
     constexpr std::size_t bytes = (std::size_t{2} << 30) + 4097;
     Bytes message = self.side == Side::producer ? pattern(bytes, 2) : Bytes(bytes);
-    Request request =
-        self.side == Side::producer ? link->send(0, 2, message) : link->receive(0, 2, message);
+    Request request = self.side == Side::producer ? link->send(Rank{0}, 2, message)
+                                                  : link->receive(Rank{0}, 2, message);
     finish(*link, std::span(&request, 1),
            Patience(240, 100));  // polls often, because the bytes arrive in small parts
     EXPECT_EQ(request.bytes(), bytes);

@@ -58,12 +58,12 @@ TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
         Bytes room(posted + 64, std::byte{42});
         Request request;
         if (self.side == Side::consumer && posted_first)
-          request = link->receive(0, 1, std::span(room).first(posted));
+          request = link->receive(Rank{0}, 1, std::span(room).first(posted));
         self.meet(link.get());
-        if (self.side == Side::producer) request = link->send(0, 1, out);
+        if (self.side == Side::producer) request = link->send(Rank{0}, 1, out);
         if (!posted_first) self.meet(link.get());
         if (self.side == Side::consumer && !posted_first)
-          request = link->receive(0, 1, std::span(room).first(posted));
+          request = link->receive(Rank{0}, 1, std::span(room).first(posted));
         if (self.side == Side::consumer) {
           const auto error = error_of(*link, request, patience_seconds);
           ASSERT_TRUE(error) << sent << " bytes into " << posted;
@@ -74,8 +74,8 @@ TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
         }
         // The next message must arrive unharmed.
         Bytes next = self.side == Side::producer ? pattern(500, 2) : Bytes(500);
-        Request after =
-            self.side == Side::producer ? link->send(0, 2, next) : link->receive(0, 2, next);
+        Request after = self.side == Side::producer ? link->send(Rank{0}, 2, next)
+                                                    : link->receive(Rank{0}, 2, next);
         finish(*link, after);
         EXPECT_TRUE(is_pattern(next, 2));
         self.meet(link.get());
@@ -91,14 +91,14 @@ TEST_P(TransportContract, GivesUpAReceiveAndLeavesItsBytesUnchanged) {
       const Bytes out = pattern(bytes, 4);
       Bytes given_up(bytes, std::byte{42}), in(bytes);
       if (self.side == Side::consumer) {
-        Request receive = link->receive(0, 4, given_up);
+        Request receive = link->receive(Rank{0}, 4, given_up);
         EXPECT_FALSE(receive.test());
         EXPECT_LT(seconds_of([&] { receive.reset(); }), give_up_seconds);
         EXPECT_TRUE(receive.test());
       }
       self.meet(link.get());
       Request request =
-          self.side == Side::producer ? link->send(0, 4, out) : link->receive(0, 4, in);
+          self.side == Side::producer ? link->send(Rank{0}, 4, out) : link->receive(Rank{0}, 4, in);
       finish(*link, request);
       if (self.side == Side::consumer) {
         EXPECT_TRUE(is_pattern(in, 4));
@@ -114,7 +114,7 @@ TEST_P(TransportContract, GivesUpAThousandReceivesInTime) {
     Bytes room(8000);
     std::vector<Request> requests;
     for (std::size_t i = 0; i < 1000; ++i)
-      requests.push_back(link->receive(0, i, std::span(room).subspan(8 * i, 8)));
+      requests.push_back(link->receive(Rank{0}, i, std::span(room).subspan(8 * i, 8)));
     for (int i = 0; i < 5; ++i) link->progress();
     EXPECT_LT(seconds_of([&] { requests.clear(); }), give_up_seconds);
   });
@@ -126,7 +126,7 @@ TEST_P(TransportContract, GivesUpASend) {
     constexpr std::size_t bytes = 8 * mebi;
     if (self.side == Side::producer) {
       auto out = std::make_unique<Bytes>(pattern(bytes, 6));
-      Request send = link->send(0, 6, *out);
+      Request send = link->send(Rank{0}, 6, *out);
       EXPECT_FALSE(send.test());
       EXPECT_LT(seconds_of([&] { send.reset(); }), give_up_seconds);
       std::fill(out->begin(), out->end(), std::byte{13});
@@ -135,7 +135,7 @@ TEST_P(TransportContract, GivesUpASend) {
     self.meet(link.get());
     if (self.side == Side::consumer) {
       Bytes in(bytes);
-      Request receive = link->receive(0, 6, in);
+      Request receive = link->receive(Rank{0}, 6, in);
       if (!error_of(*link, receive, 0.5) && receive.is_finished()) {
         EXPECT_TRUE(is_pattern(in, 6));
       }
@@ -152,8 +152,8 @@ TEST_P(TransportContract, ClosesInTimeWithOperationsInFlight) {
     std::vector<Bytes> in(count, Bytes(bytes));
     std::vector<Request> requests;
     for (std::size_t i = 0; i < count; ++i) {
-      requests.push_back(link->send(0, 1, out));
-      requests.push_back(link->receive(0, 2, in[i]));
+      requests.push_back(link->send(Rank{0}, 1, out));
+      requests.push_back(link->receive(Rank{0}, 2, in[i]));
     }
     for (int i = 0; i < 20; ++i) link->progress();
     EXPECT_LT(seconds_of([&] {
@@ -168,7 +168,7 @@ TEST_P(TransportContract, SurvivesAPeerThatClosesItsEnd) {
   on_link(1, 1, [](Participant& self, Link& link) {
     const Bytes out = pattern(2 * mebi, 1);
     Bytes in(2 * mebi);
-    Request receive = link->receive(0, 1, in);
+    Request receive = link->receive(Rank{0}, 1, in);
     self.meet(link.get());  // another test covers a side that leaves before the other connects
     if (self.side == Side::producer) {
       receive.reset();
@@ -178,7 +178,7 @@ TEST_P(TransportContract, SurvivesAPeerThatClosesItsEnd) {
     if (self.side == Side::producer) return;
     if (const auto error = error_of(*link, receive, 0.3)) expect_loss(*error);
     try {
-      Request send = link->send(0, 2, out);
+      Request send = link->send(Rank{0}, 2, out);
       if (const auto error = error_of(*link, send, 0.3)) expect_loss(*error);
     } catch (const core::Error& error) {
       expect_loss(error);
@@ -232,25 +232,25 @@ TEST_P(TransportContract, OutlivesALostPeer) {
       Bytes in(traffic_bytes), small(8);
       if (traffic == Traffic::sending)  // the peer is alive and working
         for (int i = 0; i < 3; ++i) {
-          Request receive = link->receive(0, traffic_tag, in);
+          Request receive = link->receive(Rank{0}, traffic_tag, in);
           finish(*link, receive);
           EXPECT_TRUE(is_pattern(in, traffic_tag));
         }
       if (traffic == Traffic::receiving)
         for (int i = 0; i < 3; ++i) {
-          Request send = link->send(0, traffic_tag, out);
+          Request send = link->send(Rank{0}, traffic_tag, out);
           finish(*link, send);
         }
       std::vector<Request> requests;
-      for (int i = 0; i < 3; ++i) requests.push_back(link->send(0, traffic_tag, out));
-      requests.push_back(link->receive(0, traffic_tag, in));
-      requests.push_back(link->receive(0, traffic_tag + 1, small));
+      for (int i = 0; i < 3; ++i) requests.push_back(link->send(Rank{0}, traffic_tag, out));
+      requests.push_back(link->receive(Rank{0}, traffic_tag, in));
+      requests.push_back(link->receive(Rank{0}, traffic_tag + 1, small));
       for (int i = 0; i < 50; ++i) link->progress();
       victim->kill();
       for (auto& request : requests)
         if (const auto error = error_of(*link, request, 0.05)) expect_loss(*error);
       try {
-        Request late = link->send(0, 1, small);
+        Request late = link->send(Rank{0}, 1, small);
         if (const auto error = error_of(*link, late, 0.05)) expect_loss(*error);
       } catch (const core::Error& error) {
         expect_loss(error);

@@ -21,8 +21,8 @@ RegionKey share_key(Participant& self, Endpoint& link, const MemoryRegion* regio
   RegionKey key{};
   if (self.side == Side::producer && region != nullptr) key = region->key();
   Request request = self.side == Side::producer
-                        ? link.send(0, 1, std::as_bytes(std::span(key)))
-                        : link.receive(0, 1, std::as_writable_bytes(std::span(key)));
+                        ? link.send(Rank{0}, 1, std::as_bytes(std::span(key)))
+                        : link.receive(Rank{0}, 1, std::as_writable_bytes(std::span(key)));
   finish(link, request);
   return key;
 }
@@ -52,7 +52,7 @@ TEST_P(TransportContract, ReadsPiecesOfAPeersMemory) {
       std::vector<Request> requests;
       for (const std::size_t size : sizes) pieces.emplace_back(size + 2, std::byte{42});
       for (std::size_t i = 0; i < sizes.size(); ++i)  // each piece ends at the last byte
-        requests.push_back(link->read(0, readable.key, whole.size() - sizes[i],
+        requests.push_back(link->read(Rank{0}, readable.key, whole.size() - sizes[i],
                                       std::span(pieces[i]).subspan(1, sizes[i])));
       finish(*link, requests);
       for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -74,8 +74,8 @@ TEST_P(TransportContract, KeepsManyReadsInFlight) {
       Bytes room(piece * count);
       std::vector<Request> requests;
       for (std::size_t i = 0; i < count; ++i)
-        requests.push_back(
-            link->read(0, readable.key, i * piece, std::span(room).subspan(i * piece, piece)));
+        requests.push_back(link->read(Rank{0}, readable.key, i * piece,
+                                      std::span(room).subspan(i * piece, piece)));
       finish(*link, requests);
       EXPECT_TRUE(is_pattern(room, 11));
     }
@@ -91,16 +91,16 @@ TEST_P(TransportContract, ReadsAndMessagesGoTogether) {
       if (self.side == Side::consumer) {
         Bytes got(mebi);
         std::ranges::fill(room, std::byte{});
-        requests.push_back(link->receive(0, 3, got));
-        requests.push_back(link->read(0, readable.key, 0, room));
-        requests.push_back(link->send(0, 4, message));
+        requests.push_back(link->receive(Rank{0}, 3, got));
+        requests.push_back(link->read(Rank{0}, readable.key, 0, room));
+        requests.push_back(link->send(Rank{0}, 4, message));
         finish(*link, requests);
         EXPECT_TRUE(is_pattern(room, 11));
         EXPECT_TRUE(is_pattern(got, 12));
       } else {
         Bytes got(mebi);
-        requests.push_back(link->send(0, 3, message));
-        requests.push_back(link->receive(0, 4, got));
+        requests.push_back(link->send(Rank{0}, 3, message));
+        requests.push_back(link->receive(Rank{0}, 4, got));
         finish(*link, requests);
         EXPECT_TRUE(is_pattern(got, 12));
       }
@@ -116,7 +116,7 @@ TEST_P(TransportContract, EndedRegionCannotBeRead) {
     self.meet(link.get());
     if (self.side == Side::consumer) {
       Bytes room(mebi, std::byte{42});
-      Request read = link->read(0, readable.key, 0, room);
+      Request read = link->read(Rank{0}, readable.key, 0, room);
       EXPECT_THROW(finish(*link, read), core::Error);
       EXPECT_EQ(room, Bytes(mebi, std::byte{42}));
     }
@@ -129,7 +129,7 @@ TEST_P(TransportContract, ReadIsWholeOrFailsWhenThePeerGivesUp) {
     on_readable(32 * mebi, [looks](Participant& self, Link& link, Readable& readable) {
       if (self.side == Side::consumer) {
         Bytes room(32 * mebi);
-        Request read = link->read(0, readable.key, 0, room);
+        Request read = link->read(Rank{0}, readable.key, 0, room);
         self.meet(nullptr);
         bool is_whole = false;
         try {
@@ -157,7 +157,7 @@ TEST_P(TransportContract, AbandonedReadLeavesTheBytesUnchanged) {
   on_readable(32 * mebi, [](Participant& self, Link& link, Readable& readable) {
     if (self.side == Side::consumer) {
       Bytes room(32 * mebi);
-      Request read = link->read(0, readable.key, 0, room);
+      Request read = link->read(Rank{0}, readable.key, 0, room);
       link->progress();
       const auto start = Deadline::Clock::now();
       read.reset();  // while the peer does nothing
@@ -185,7 +185,7 @@ TEST_P(TransportContract, LargeReadOfMoreThan2GiBArrives) {
   on_readable(bytes, [](Participant& self, Link& link, Readable& readable) {
     if (self.side == Side::consumer) {
       Bytes room(bytes);
-      Request read = link->read(0, readable.key, 0, room);
+      Request read = link->read(Rank{0}, readable.key, 0, room);
       finish(*link, std::span(&read, 1), Patience(240, 100));
       EXPECT_TRUE(is_pattern(room, 11));
     }

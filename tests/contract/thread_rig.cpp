@@ -13,7 +13,7 @@ std::string_view to_string(Side side) { return side == Side::producer ? "produce
 /// Barrier and address exchange of one test.
 class Hub {
 public:
-  Hub(Rank producers, Rank consumers)
+  Hub(RankCount producers, RankCount consumers)
       : participants_(producers + consumers),
         addresses_{std::vector<Address>(static_cast<std::size_t>(producers)),
                    std::vector<Address>(static_cast<std::size_t>(consumers))} {}
@@ -35,7 +35,7 @@ public:
   }
   void put(Side side, Rank rank, const Address& address) {
     const std::lock_guard lock(mutex_);
-    addresses_[static_cast<std::size_t>(side)][static_cast<std::size_t>(rank)] = address;
+    addresses_[static_cast<std::size_t>(side)][at(rank)] = address;
   }
   std::vector<Address> of(Side side) {
     const std::lock_guard lock(mutex_);
@@ -44,14 +44,14 @@ public:
 
 private:
   std::mutex mutex_;
-  Rank participants_, here_ = 0;
+  RankCount participants_, here_ = 0;
   std::uint64_t round_ = 0;
   std::array<std::vector<Address>, 2> addresses_;
 };
 
 class ThreadParticipant final : public Participant {
 public:
-  ThreadParticipant(Side my_side, Rank my_rank, Rank my_peers, Hub& hub,
+  ThreadParticipant(Side my_side, Rank my_rank, RankCount my_peers, Hub& hub,
                     transport::Transport& transport, std::string_view offer)
       : Participant(my_side, my_rank, my_peers), hub_(hub), transport_(transport), offer_(offer) {}
 
@@ -73,21 +73,22 @@ private:
 
 }  // namespace
 
-void ThreadRig::run(Rank producers, Rank consumers, const std::function<void(Participant&)>& body) {
+void ThreadRig::run(RankCount producers, RankCount consumers,
+                    const std::function<void(Participant&)>& body) {
   Hub hub(producers, consumers);
-  const auto take_part = [&](Side side, Rank rank, Rank peers) {
+  const auto take_part = [&](Side side, Rank rank, RankCount peers) {
     try {
       const auto transport = make_transport_();
       ThreadParticipant self(side, rank, peers, hub, *transport, offer_);
       body(self);
     } catch (const std::exception& error) {
-      ADD_FAILURE() << to_string(side) << ' ' << rank << ": " << error.what();
+      ADD_FAILURE() << to_string(side) << ' ' << rank.value << ": " << error.what();
     }
   };
   std::vector<std::jthread> threads;
-  for (Rank rank = 0; rank < producers; ++rank)
+  for (const Rank rank : core::all_ranks(producers))
     threads.emplace_back(take_part, Side::producer, rank, consumers);
-  for (Rank rank = 0; rank < consumers; ++rank)
+  for (const Rank rank : core::all_ranks(consumers))
     threads.emplace_back(take_part, Side::consumer, rank, producers);
 }
 

@@ -14,7 +14,7 @@ public:
   using MakeVictim = std::function<std::unique_ptr<Victim>(Side survivor, Traffic traffic)>;
   /// @param offer  offer over which the links run
   /// @param make_victim  null if the backend cannot make a victim
-  ThreadRig(Rank participants, std::string offer, MakeTransport make_transport,
+  ThreadRig(RankCount participants, std::string offer, MakeTransport make_transport,
             MakeVictim make_victim, bool is_readable = false)
       : participants_(participants),
         offer_(std::move(offer)),
@@ -22,15 +22,16 @@ public:
         make_victim_(std::move(make_victim)),
         is_readable_(is_readable) {}
 
-  Rank participants() const override { return participants_; }
+  RankCount participants() const override { return participants_; }
   bool is_readable() const override { return is_readable_; }
-  void run(Rank producers, Rank consumers, const std::function<void(Participant&)>& body) override;
+  void run(RankCount producers, RankCount consumers,
+           const std::function<void(Participant&)>& body) override;
   std::unique_ptr<Victim> victim(Side survivor, Traffic traffic) override {
     return make_victim_ ? make_victim_(survivor, traffic) : nullptr;
   }
 
 private:
-  Rank participants_;
+  RankCount participants_;
   std::string offer_;
   MakeTransport make_transport_;
   MakeVictim make_victim_;

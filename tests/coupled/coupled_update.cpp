@@ -31,7 +31,7 @@ void produce(tremula_session* session, const std::string& stream, const std::str
                                 parse_layout(to_string(u.from)).get(), &field),
               "field");
   }
-  const Buffers data = wanted.from(rank);
+  const Buffers data = wanted.from(core::Rank{rank});
   for (int step = 0; step < steps; ++step) {
     expect_ok(tremula_out_begin_step(out.get()), "begin_step");
     for (std::size_t i = 0; i < data.size(); ++i)
@@ -64,7 +64,8 @@ void consume(tremula_session* session, const std::string& stream, const Case& wa
     int field = 0;
     expect_ok(tremula_in_update(in.get(), field_name(i).c_str(), &update, &field), "field");
   }
-  const Buffers before = wanted.to_before(rank), after = wanted.to_after(rank);
+  const core::Rank me{rank};
+  const Buffers before = wanted.to_before(me), after = wanted.to_after(me);
   for (int step = 0; step < steps; ++step) {
     expect_ok(tremula_in_begin_step(in.get()), "begin_step");
     Buffers data = before;
@@ -87,8 +88,8 @@ void run(const Options& options, const MaybeMpi& mpi) {
   const int rank = tremula_session_rank(session.get());
   client::testing::Random random;
   for (long c = 0; c < options.number("cases", 1); ++c) {
-    const Case wanted(random, static_cast<core::Rank>(options.number("producers", 1)),
-                      static_cast<core::Rank>(options.number("consumers", 1)));
+    const Case wanted(random, static_cast<core::RankCount>(options.number("producers", 1)),
+                      static_cast<core::RankCount>(options.number("consumers", 1)));
     const std::string stream = "s" + std::to_string(c);
     if (is_producer)
       produce(session.get(), stream, "{queue_depth: " + options.text("queue-depth") + "}", wanted,

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   index_calc::fingerprint(layout);
   if (!has_few_blocks(layout)) return 0;
   try {
-    for (core::Rank rank = 0; rank < std::min(3, index_calc::rank_count(layout)); ++rank) {
+    for (const core::Rank rank : core::all_ranks(std::min(3, index_calc::rank_count(layout)))) {
       const auto part = index_calc::local_part(layout, rank);
       fuzz::require(part.elements >= 0 && part.elements <= std::max<core::Index>(part.allocated, 0),
                     "a rank's part fits its buffer");

@@ -115,7 +115,7 @@ private:
   CommandWriter its_commands_{Inbox(mine_shared_.memory.bytes()), 0};
   local::Endpoint& endpoint_;
   Pool pool_;
-  Peer peer_{0, Mapping(its_shared_.memory.place(), true), 0, my_lane_, pool_};
+  Peer peer_{core::Rank{0}, Mapping(its_shared_.memory.place(), true), 0, my_lane_, pool_};
   std::deque<Mine> mine_;
 };
 

@@ -55,7 +55,7 @@ public:
     static tcp::Endpoint owner(Side::consumer, HostPort("127.0.0.1", 0));  // owns the operations
     static const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
     pool_ = std::make_unique<Pool>(owner);
-    peer_ = std::make_unique<Peer>(0, "there", epoll.get(), *pool_, regions_, limits_);
+    peer_ = std::make_unique<Peer>(core::Rank{0}, "there", epoll.get(), *pool_, regions_, limits_);
     int ends[2];
     fuzz::require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,
                   "a socket");

@@ -18,7 +18,7 @@ using namespace tremula::transport::tcp;
 namespace {
 
 constexpr std::size_t most_events = 60, most_clients = 40;
-constexpr Rank ranks = 2;
+constexpr core::RankCount ranks = 2;
 
 RankAddress address_of(unsigned char number) {
   RankAddress made{.host_port = HostPort("127.0.0.1", 0), .id = number};
@@ -65,7 +65,7 @@ public:
       report_event(i);
     }
     for (const Client& client : clients_) {
-      const auto rank = static_cast<std::size_t>(client.rank);
+      const auto rank = at(client.rank);
       fuzz::require(!client.is_honest || !client.socket || is_in_[rank] || is_unexpected_[rank],
                     "a rank that proves itself is accepted");
     }
@@ -75,7 +75,7 @@ private:
   struct Client {
     Descriptor socket;
     std::optional<ClientExchange> exchange{};
-    Rank rank = 0;
+    Rank rank{};
     bool is_honest = false;  // whether it has sent exactly the bytes that a rank sends
     bool has_sent = false;
   };
@@ -104,9 +104,9 @@ private:
         client.socket.reset();
         break;
       case 5: {
-        const Rank rank = in_.below(ranks);
+        const Rank rank{in_.below(ranks)};
         listener_.stop_expecting(rank);
-        is_unexpected_[static_cast<std::size_t>(rank)] = true;
+        is_unexpected_[at(rank)] = true;
         return;
       }
       default:
@@ -124,8 +124,8 @@ private:
   /// Sends the opening of a rank, with its secret or with a guessed one, or only the beginning of
   /// the opening.
   void open(Client& client) {
-    client.rank = in_.below(ranks);
-    const auto number = static_cast<unsigned char>(client.rank + 1);
+    client.rank = Rank{in_.below(ranks)};
+    const auto number = static_cast<unsigned char>(client.rank.value + 1);
     RankAddress own = address_of(number);
     const bool is_rank = in_.flag();
     if (!is_rank) own.secret[0] ^= std::byte{1};
@@ -136,7 +136,7 @@ private:
     opening.insert(opening.end(), payload.begin(), payload.end());
     const std::size_t cut = in_.below(4) == 0 ? in_.byte() % opening.size() : opening.size();
     client.is_honest = is_rank && !client.has_sent && cut == opening.size();
-    knows_secret_[static_cast<std::size_t>(client.rank)] |= is_rank;
+    knows_secret_[at(client.rank)] |= is_rank;
     send(client, core::BytesView(opening).first(cut));
   }
 
@@ -157,7 +157,7 @@ private:
     fuzz::require(listener_.pending() <= clients_.size(),
                   "only connections that were added are kept");
     for (const Listener::Connection& accepted : listener_.take_accepted()) {
-      const auto rank = static_cast<std::size_t>(accepted.rank);
+      const auto rank = at(accepted.rank);
       fuzz::require(knows_secret_[rank] && !is_in_[rank] && accepted.socket,
                     "a rank that is accepted has proved itself, once");
       is_in_[rank] = true;
@@ -214,9 +214,9 @@ void play_attempt(fuzz::Choices in) {
 
 void in_address(core::BytesView bytes) {
   try {
-    const RankAddress found = RankAddress::decode(bytes, 0);
+    const RankAddress found = RankAddress::decode(bytes, Rank{0});
     const Address again = found.encode();
-    fuzz::require(RankAddress::decode(again, 0).encode() == again,
+    fuzz::require(RankAddress::decode(again, Rank{0}).encode() == again,
                   "an address means one host and port");
     found.host_port.text();
   } catch (const core::Error&) {

@@ -24,19 +24,19 @@ TEST(Allocations, AreNotMadeByChecksOfALayout) {
   EXPECT_EQ(allocations_of([&] { validate_for_group(layout, 6); }), 0);
   EXPECT_EQ(allocations_of([&] { validate_pair(layout, bands); }), 0);
   EXPECT_EQ(allocations_of([&] { bytes_of(layout, 8); }), 0);
-  EXPECT_EQ(allocations_of([&] { local_part(layout, 4); }), 0);
-  EXPECT_EQ(allocations_of([&] { selected_part(layout, part, 4); }), 0);
-  EXPECT_EQ(allocations_of([&] { permuted(local_part(layout, 4), axes); }), 0);
+  EXPECT_EQ(allocations_of([&] { local_part(layout, Rank{4}); }), 0);
+  EXPECT_EQ(allocations_of([&] { selected_part(layout, part, Rank{4}); }), 0);
+  EXPECT_EQ(allocations_of([&] { permuted(local_part(layout, Rank{4}), axes); }), 0);
 }
 
 TEST(Allocations, AreOnlyForFingerprintsIfAPlanIsKnown) {
   PlanCache cache;
   const Layout mine = Layout::parse("shape=40x30 grid=4x1 members=0/2/4/6 ghost=1x1");
   const Layout theirs = Layout::parse("shape=40x30 grid=1x3 splits1=0/5/20/30");
-  const auto plan = cache.get(mine, theirs, 2);
+  const auto plan = cache.get(mine, theirs, Rank{2});
   const long of_fingerprints = allocations_of([&] { fingerprint(mine), fingerprint(theirs); });
   std::shared_ptr<const Plan> again;
-  EXPECT_EQ(allocations_of([&] { again = cache.get(mine, theirs, 2); }), of_fingerprints);
+  EXPECT_EQ(allocations_of([&] { again = cache.get(mine, theirs, Rank{2}); }), of_fingerprints);
   EXPECT_EQ(again, plan);
   if (testing_only::counts_allocations()) {
     EXPECT_EQ(of_fingerprints, 2);

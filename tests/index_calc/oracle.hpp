@@ -103,13 +103,13 @@ struct World {
     }
     std::vector<Rank> ranks;
     for (const RankRange& r : layout.ranks().members)
-      for (Rank k = 0; k < r.count; ++k) ranks.push_back(r.first + k);
+      for (RankCount k = 0; k < r.count; ++k) ranks.push_back(Rank{r.first.value + k});
     Index number = 0;
     const std::vector<MeshAxis>& axes = layout.grid()->axes;
     for_each_index(ranks_along(axes), layout.ranks().order, [&](const std::vector<Index>& place) {
       const std::vector<Index> cell = coordinates_at(place, axes, dimensions);
-      const Rank rank =
-          ranks.empty() ? static_cast<Rank>(number) : ranks[static_cast<std::size_t>(number)];
+      const Rank rank = ranks.empty() ? Rank{static_cast<RankCount>(number)}
+                                      : ranks[static_cast<std::size_t>(number)];
       ++number;
       // The allocated box, and the place of every owned element in it.
       std::vector<Index> box;
@@ -190,7 +190,7 @@ inline std::map<Rank, std::vector<Index>> large_numbers(const Layout& layout) {
   Index number = 0;
   for (std::size_t i = 0; i < rows.owner.size(); ++i)
     for (std::size_t k = 0; k < columns.owner.size(); ++k, ++number) {
-      const Rank rank = static_cast<Rank>(rows.owner[i] * grid(dims[1]) + columns.owner[k]);
+      const Rank rank{static_cast<RankCount>(rows.owner[i] * grid(dims[1]) + columns.owner[k])};
       if (!parts.contains(rank)) {
         parts[rank] = local_part(layout, rank);
         numbers[rank].assign(static_cast<std::size_t>(parts[rank].allocated), -1);

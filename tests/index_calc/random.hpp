@@ -69,10 +69,11 @@ public:
       for (std::size_t d = 0; d < shape.size(); ++d) storage.ghost.push_back(in(0, 2));
     if (one_in(3)) storage.leading = shape[kth_fastest(storage.order, shape.size(), 0)] + in(4, 7);
     if (one_in(3)) {
-      const auto front = static_cast<Rank>(in(0, cells - 1)), first = static_cast<Rank>(in(0, 3));
-      const auto back = static_cast<Rank>(cells) - front;
-      ranks.members = {{static_cast<Rank>(first + front + in(0, 2)), back}};
-      if (front > 0) ranks.members.push_back({first, front});
+      const auto front = static_cast<RankCount>(in(0, cells - 1)),
+                 first = static_cast<RankCount>(in(0, 3));
+      const auto back = static_cast<RankCount>(cells) - front;
+      ranks.members = {{Rank{static_cast<RankCount>(first + front + in(0, 2))}, back}};
+      if (front > 0) ranks.members.push_back({Rank{first}, front});
     }
     return Layout(has_mesh ? Grid(std::move(dims), std::move(axes)) : Grid(std::move(dims)),
                   std::move(ranks), std::move(storage));

@@ -250,12 +250,12 @@ TEST(Cost, GrowsLinearlyForExplainingGaps) {
 
 /// Returns the cost of a search for circles if all ranks of 'a' wait for 'b' to arrive, and no rank of 'b' is
 /// stuck.
-Cost cost_of_search(core::Rank ranks, int& questions) {
+Cost cost_of_search(core::RankCount ranks, int& questions) {
   Groups groups;
   ConnectionId last = 0;
   for (const std::string name : {"a", "b"})
-    for (core::Rank rank = 0; rank < ranks; ++rank) {
-      groups.join(++last, Play::parsed(Play::hello(name, rank, ranks)).hello(), 0);
+    for (const core::Rank rank : core::all_ranks(ranks)) {
+      groups.join(++last, Play::parsed(Play::hello(name, rank.value, ranks)).hello(), 0);
       auto& wait = groups.seat(last)->group->members.at(rank).wait;
       wait = std::make_shared<RankWait>();
       wait->is_old = true;
@@ -288,20 +288,20 @@ TEST(Cost, GrowsLinearlyForASearchForCircles) {
 /// Returns the cost of a search for circles in one group, each rank of which waits for words from
 /// all ranks about its own subject, and has sent words about `said` subjects that no rank waits
 /// for.
-Cost cost_of_words(core::Rank ranks, int said) {
+Cost cost_of_words(core::RankCount ranks, int said) {
   Groups groups;
-  for (core::Rank rank = 0; rank < ranks; ++rank) {
-    const auto from = static_cast<ConnectionId>(rank + 1);
-    groups.join(from, Play::parsed(Play::hello("a group", rank, ranks)).hello(), 0);
+  for (const core::Rank rank : core::all_ranks(ranks)) {
+    const auto from = static_cast<ConnectionId>(rank.value + 1);
+    groups.join(from, Play::parsed(Play::hello("a group", rank.value, ranks)).hello(), 0);
     auto& wait = groups.seat(from)->group->members.at(rank).wait;
     wait = std::make_shared<RankWait>();
     wait->is_old = true;
     wait->reported.set_call("begin_step");
     wait->reported.set_is_for_all_ranks(true);
-    wait->reported.mutable_words()->set_subject(static_cast<std::uint64_t>(1 + rank));
+    wait->reported.mutable_words()->set_subject(static_cast<std::uint64_t>(1 + rank.value));
     for (int i = 0; i < said; ++i) {
       wire::Said& other = *wait->reported.add_said();
-      other.set_subject(static_cast<std::uint64_t>(1 + ranks + rank * said + i));
+      other.set_subject(static_cast<std::uint64_t>(1 + ranks + rank.value * said + i));
       other.set_count(1);
     }
   }

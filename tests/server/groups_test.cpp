@@ -29,13 +29,13 @@ TEST(Groups, AdmitRanksInAnyOrder) {
   groups.join(11, hello("g", 2, 3, "j", "first", 42), 5);
   groups.join(12, hello("g", 0, 3), 6);
   const Seat seat = groups.join(13, hello("g", 1, 3), 7);
-  EXPECT_EQ(seat.rank, 1);
+  EXPECT_EQ(seat.rank.value, 1);
   EXPECT_EQ(seat.group->name, "g");
   EXPECT_EQ(seat.group->members.size(), 3u);
   EXPECT_EQ(seat.group->host, "first");
   EXPECT_EQ(seat.group->pid, 42);
   EXPECT_EQ(seat.group->since, 5);
-  EXPECT_EQ(groups.seat(11).value_or(Seat{nullptr, -1}).rank, 2);
+  EXPECT_EQ(groups.seat(11).value_or(Seat{nullptr, {-1}}).rank.value, 2);
   EXPECT_FALSE(groups.seat(14));
 }
 
@@ -122,7 +122,7 @@ TEST(Groups, NameOneSilentRankOfEachGroup) {
   const auto silent = groups.find_silent(8, 4);
   ASSERT_EQ(silent.size(), 1u);
   EXPECT_EQ(silent[0].group->name, "g");
-  EXPECT_EQ(silent[0].rank, 1);
+  EXPECT_EQ(silent[0].rank.value, 1);
 }
 
 TEST(Groups, LetARankBeSilentAsLongAsItAnnounced) {

@@ -387,10 +387,9 @@ public:
     for (auto& program : program_) std::shuffle(program.begin(), program.end(), random_);
     for (std::size_t group = 0; group < groups; ++group)
       for (std::size_t rank = 0; rank < ranks; ++rank)
-        groups_.join(
-            connection(group, rank),
-            Play::parsed(Play::hello(name(group), static_cast<core::Rank>(rank), ranks)).hello(),
-            0);
+        groups_.join(connection(group, rank),
+                     Play::parsed(Play::hello(name(group), static_cast<int>(rank), ranks)).hello(),
+                     0);
   }
   static std::string name(std::size_t group) {
     return std::string(1, static_cast<char>('a' + group));
@@ -428,7 +427,8 @@ public:
     return true;
   }
   void report(std::size_t g, std::size_t r) {
-    auto& wait = groups_.seat(connection(g, r))->group->members.at(static_cast<core::Rank>(r)).wait;
+    const auto seat = groups_.seat(connection(g, r));
+    auto& wait = seat->group->members.at(seat->rank).wait;
     reported_at_[g][r] = rank_[g][r].at;
     wait.reset();
     if (is_over(g, r) || needed(g, r).empty()) return;
@@ -456,7 +456,7 @@ public:
     for (const WaitCircle& circle : circles)
       for (const Waiter& waiter : circle.waiters) {
         const auto g = static_cast<std::size_t>(waiter.group->name[0] - 'a');
-        const auto r = static_cast<std::size_t>(waiter.rank);
+        const auto r = core::at(waiter.rank);
         EXPECT_EQ(rank_[g][r].at, reported_at_[g][r]) << circle.texts.at(0);
         stuck_.insert({g, r});
       }

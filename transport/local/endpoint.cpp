@@ -42,7 +42,7 @@ void with_rank_in_errors(Rank rank, Action action) {
     action();
   } catch (const Error& error) {
     throw Error(error.code(),
-                fmt::format("local: rank {} of the other side: {}", rank, error.what()));
+                fmt::format("local: rank {} of the other side: {}", rank.value, error.what()));
   }
 }
 
@@ -57,7 +57,7 @@ void Operation::release() noexcept { endpoint_.pool_.idle_operations.push_back(t
 
 void Endpoint::connect(std::span<const Address> peers, Deadline deadline) {
   std::vector<Neighbour> all;
-  for (const Address& peer : peers) all.push_back({static_cast<Rank>(all.size()), peer});
+  for (const Address& peer : peers) all.push_back({core::to_rank(all.size()), peer});
   connect_some(all, deadline);
 }
 
@@ -68,7 +68,7 @@ void Endpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline)
   for (const auto& [rank, address] : peers) {
     with_rank_in_errors(rank, [&] { locators.emplace_back(address, side_); });
     regions.push_back(locators.back().region());
-    by_rank_.resize(std::max(by_rank_.size(), static_cast<std::size_t>(rank) + 1));
+    by_rank_.resize(std::max(by_rank_.size(), core::at(rank) + 1));
   }
   if (peers.empty()) return locator_.reset();
   memory_ = std::make_unique<SharedMemory>(Inbox::bytes_for(peers.size()));
@@ -100,7 +100,7 @@ void Endpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline)
     });
   watched_.reserve(peers_.size());  // so that giving up an operation allocates nothing here
   for (Peer& peer : peers_) {
-    by_rank_[static_cast<std::size_t>(peer.rank())] = &peer;
+    by_rank_[core::at(peer.rank())] = &peer;
     if (bells_.empty()) watched_.push_back(&peer);
   }
   locator_.reset();
@@ -179,7 +179,7 @@ void Endpoint::detect_lost_peers() {
   last_look_ = now;
   const auto mark_lost = [](Peer& peer, const char* why) {
     peer.progress();  // takes everything that the peer has sent
-    peer.mark_lost(Errc::peer_lost, fmt::format("rank {} {}", peer.rank(), why));
+    peer.mark_lost(Errc::peer_lost, fmt::format("rank {} {}", peer.rank().value, why));
   };
   for (Peer& peer : peers_)
     if (!peer.is_lost() && peer.has_closed()) mark_lost(peer, "has closed its end");

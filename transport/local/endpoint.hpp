@@ -41,8 +41,8 @@ private:
   using Clock = std::chrono::steady_clock;
 
   Peer* find(Rank peer) const noexcept {
-    const auto index = static_cast<std::size_t>(peer);
-    return peer >= 0 && index < by_rank_.size() ? by_rank_[index] : nullptr;
+    const auto index = core::at(peer);
+    return peer >= Rank{0} && index < by_rank_.size() ? by_rank_[index] : nullptr;
   }
   Operation& start(Rank peer, Tag tag, std::byte* data, std::size_t bytes);
   std::optional<std::size_t> test(Operation& operation);

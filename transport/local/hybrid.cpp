@@ -38,7 +38,7 @@ Address joined(const AddressParts& parts) {
   return address;
 }
 
-AddressParts parts_of(BytesView address, std::size_t rank) {
+AddressParts parts_of(BytesView address, Rank rank) {
   AddressParts parts;
   for (Bytes& part : parts) {
     std::uint32_t bytes = 0;
@@ -47,7 +47,7 @@ AddressParts parts_of(BytesView address, std::size_t rank) {
       throw Error(Errc::transport,
                   fmt::format("local: expected two addresses of rank {} of the other side, found "
                               "other bytes",
-                              rank));
+                              rank.value));
     const auto found = address.subspan(sizeof bytes, bytes);
     part.assign(found.begin(), found.end());
     address = address.subspan(sizeof bytes + bytes);
@@ -92,15 +92,15 @@ public:
   void connect(std::span<const Address> peers, Deadline deadline) override {
     std::vector<Address> here, everywhere;
     std::vector<Rank> ranks_here, far_ranks;
-    for (std::size_t rank = 0; rank < peers.size(); ++rank) {
-      auto [identity, near, far] = parts_of(peers[rank], rank);
+    for (const Rank rank : core::all_ranks(static_cast<core::RankCount>(peers.size()))) {
+      auto [identity, near, far] = parts_of(peers[core::at(rank)], rank);
       everywhere.push_back(std::move(far));
       if (identity != identity_) {
-        far_ranks.push_back(static_cast<Rank>(rank));
+        far_ranks.push_back(rank);
         continue;
       }
       here.push_back(std::move(near));
-      ranks_here.push_back(static_cast<Rank>(rank));
+      ranks_here.push_back(rank);
     }
     std::vector<local::Endpoint::Neighbour> neighbours;
     neighbours.reserve(here.size());

@@ -69,7 +69,7 @@ void Peer::handle(const CommandReader::Command& command) {
       return handle_sender_command(command.kind, command.tag, body);
     default:
       return mark_lost(core::Errc::transport,
-                       fmt::format("rank {} sent an unknown command", rank_));
+                       fmt::format("rank {} sent an unknown command", rank_.value));
   }
 }
 
@@ -86,10 +86,10 @@ void Peer::mark_lost(core::Errc code, std::string reason) noexcept {
 }
 
 core::Error Peer::error_of(const Operation& operation) const {
-  const auto what =
-      operation.is_send
-          ? fmt::format("local: send of {} bytes to rank {}", operation.room, rank_)
-          : fmt::format("local: receive of up to {} bytes from rank {}", operation.room, rank_);
+  const auto what = operation.is_send ? fmt::format("local: send of {} bytes to rank {}",
+                                                    operation.room, rank_.value)
+                                      : fmt::format("local: receive of up to {} bytes from rank {}",
+                                                    operation.room, rank_.value);
   if (operation.state == State::failed)
     return {
         core::Errc::transport,

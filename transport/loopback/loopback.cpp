@@ -101,9 +101,9 @@ public:
 
 private:
   Network::Id id_of(Rank peer) const {
-    core::expects(peer >= 0 && static_cast<std::size_t>(peer) < peers_.size(),
+    core::expects(peer >= Rank{0} && core::at(peer) < peers_.size(),
                   "loopback: the peer must be a rank of the connected group");
-    return peers_[static_cast<std::size_t>(peer)];
+    return peers_[core::at(peer)];
   }
   LoopbackOperation& next() {
     if (idle_.empty()) {

@@ -73,7 +73,7 @@ public:
   std::span<std::byte> bytes() const { return bytes_; }
   /// Returns e.g. "from rank 3 with tag 2".
   std::string name() const {
-    return (is_send_ ? "to rank " : "from rank ") + std::to_string(peer_) + " with tag " +
+    return (is_send_ ? "to rank " : "from rank ") + std::to_string(peer_.value) + " with tag " +
            std::to_string(tag_);
   }
 
@@ -94,10 +94,10 @@ public:
       std::byte* chunk = bytes_.data() + at;
       MPI_Request& request = chunks_.emplace_back(MPI_REQUEST_NULL);
       if (is_send_)
-        check(MPI_Isend(chunk, count, MPI_BYTE, peer_, tag, endpoint_.link_, &request),
+        check(MPI_Isend(chunk, count, MPI_BYTE, peer_.value, tag, endpoint_.link_, &request),
               "MPI_Isend " + name());
       else
-        check(MPI_Irecv(chunk, count, MPI_BYTE, peer_, tag, endpoint_.link_, &request),
+        check(MPI_Irecv(chunk, count, MPI_BYTE, peer_.value, tag, endpoint_.link_, &request),
               "MPI_Irecv " + name());
     }
   }
@@ -159,7 +159,7 @@ private:
   State state_ = State::waiting;
   bool is_send_ = false;
   bool is_ended_ = false;  // end() was called
-  Rank peer_ = 0;
+  Rank peer_;
   Tag tag_ = 0;
   std::span<std::byte> bytes_;  // to send, or room to receive in
   Postbox::Ticket ticket_ = 0;
@@ -210,11 +210,10 @@ bool Endpoint::exchange_goodbyes() {
     const auto deadline = Deadline::after(0.5);
     for (;;) {
       bool is_over = true;
-      for (std::size_t p = 0; p < peers_.size(); ++p) {
-        Peer& peer = peers_[p];
+      for (const Rank rank : core::all_ranks(static_cast<core::RankCount>(peers_.size()))) {
+        Peer& peer = peers_[core::at(rank)];
         if (!peer.is_partner) continue;
-        if (!std::exchange(peer.was_sent_goodbye, true))
-          post_->send(static_cast<Rank>(p), {.kind = Kind::goodbye});
+        if (!std::exchange(peer.was_sent_goodbye, true)) post_->send(rank, {.kind = Kind::goodbye});
         is_over = is_over && peer.has_left;
       }
       if (is_over && post_->test_all_sent()) return true;
@@ -260,10 +259,10 @@ void Endpoint::connect(std::span<const Address> peers, Deadline deadline) {
 
 Endpoint::Peer& Endpoint::partner(Rank peer) {
   core::expects(post_ != nullptr, "expected a connected endpoint, found none: call connect first");
-  core::expects(peer >= 0 && static_cast<std::size_t>(peer) < peers_.size(),
+  core::expects(peer >= Rank{0} && core::at(peer) < peers_.size(),
                 "expected a rank of the other group, 0 to " + std::to_string(peers_.size() - 1) +
-                    ", found " + std::to_string(peer));
-  Peer& found = peers_[static_cast<std::size_t>(peer)];
+                    ", found " + std::to_string(peer.value));
+  Peer& found = peers_[core::at(peer)];
   found.is_partner = true;
   return found;
 }
@@ -329,7 +328,7 @@ void Endpoint::handle(const Postbox::Mail& mail) {
   if (envelope.kind == Kind::message && envelope.length != payload.size())
     throw Error(Errc::protocol, "expected an envelope with a message of " +
                                     std::to_string(envelope.length) + " bytes from rank " +
-                                    std::to_string(peer) + ", found one of " +
+                                    std::to_string(peer.value) + ", found one of " +
                                     std::to_string(payload.size()) +
                                     ": both jobs must use the same version of Tremula");
   switch (envelope.kind) {
@@ -363,7 +362,7 @@ void Endpoint::handle(const Postbox::Mail& mail) {
       return;
   }
   throw Error(Errc::protocol, "expected an envelope of a known kind from rank " +
-                                  std::to_string(peer) + ", found one of kind " +
+                                  std::to_string(peer.value) + ", found one of kind " +
                                   std::to_string(static_cast<std::uint32_t>(envelope.kind)) +
                                   ": both jobs must use the same version of Tremula");
 }

@@ -47,7 +47,7 @@ struct Group::Round {
   std::vector<Begin> begins;
   std::vector<int> counts, offsets;
 
-  void gather(Bytes bytes, core::Rank size) {
+  void gather(Bytes bytes, core::RankCount size) {
     gathers = true;
     begin.bytes = static_cast<std::int64_t>(bytes.size());
     const auto taken = static_cast<std::ptrdiff_t>(begin.taken());
@@ -90,7 +90,7 @@ struct Group::NoteOnItsWay {
 };
 
 Group::Group(MPI_Comm comm, double timeout) : comm_(duplicate(comm, timeout)) {
-  check(MPI_Comm_rank(comm_.get(), &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_rank(comm_.get(), &rank_.value), "MPI_Comm_rank");
   check(MPI_Comm_size(comm_.get(), &size_), "MPI_Comm_size");
 }
 
@@ -135,7 +135,7 @@ void Group::wait(Deadline deadline) {
   const std::chrono::duration<double> waited = Clock::now() - began;
   throw Error(Errc::timed_out,
               "expected all " + std::to_string(size_) + " ranks of the group to join the " +
-                  round_->what + ", but rank " + std::to_string(rank_) + " has waited " +
+                  round_->what + ", but rank " + std::to_string(rank_.value) + " has waited " +
                   std::to_string(waited.count()) +
                   " s for the others: check that every rank makes the same calls in the same "
                   "order, and that none has ended");
@@ -173,7 +173,7 @@ std::vector<Bytes> Group::finish(Deadline deadline) {
 }
 
 Bytes Group::broadcast(Bytes bytes, Deadline deadline) {
-  if (rank_ == 0) narrow(static_cast<std::int64_t>(bytes.size()));
+  if (rank_ == core::Rank{0}) narrow(static_cast<std::int64_t>(bytes.size()));
   Round& round = begin();
   round.what = "broadcast of a length (MPI_Ibcast)";
   round.length = static_cast<std::int64_t>(bytes.size());
@@ -208,13 +208,14 @@ std::vector<Bytes> Group::allgather_at_once(Bytes bytes) {
 
 void Group::send_note(core::Rank to, core::BytesView bytes) {
   has_notes_ = true;
-  core::expects((rank_ == 0) != (to == 0) && bytes.size() <= most_note_bytes,
-                "note: expected at most 500 bytes, between rank 0 and another rank");
+  core::expects(
+      (rank_ == core::Rank{0}) != (to == core::Rank{0}) && bytes.size() <= most_note_bytes,
+      "note: expected at most 500 bytes, between rank 0 and another rank");
   if (!comm_) return;  // after keep()
   while (!sent_.empty() && sent_.front()->has_gone()) sent_.pop_front();
   auto note = std::make_unique<NoteOnItsWay>();
   note->bytes.assign(bytes.begin(), bytes.end());
-  check(MPI_Isend(note->bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, note_tag,
+  check(MPI_Isend(note->bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to.value, note_tag,
                   comm_.get(), &note->request),
         "MPI_Isend of a note");
   sent_.push_back(std::move(note));
@@ -229,7 +230,7 @@ std::optional<transport::Group::Note> Group::take_note() {
   check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag, comm_.get(), &is_there, &status), "MPI_Iprobe");
   if (is_there == 0) return std::nullopt;
   check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-  Note note{status.MPI_SOURCE, Bytes(static_cast<std::size_t>(bytes))};
+  Note note{core::Rank{status.MPI_SOURCE}, Bytes(static_cast<std::size_t>(bytes))};
   check(MPI_Recv(note.bytes.data(), bytes, MPI_BYTE, status.MPI_SOURCE, note_tag, comm_.get(),
                  MPI_STATUS_IGNORE),
         "MPI_Recv of a note");

@@ -18,7 +18,7 @@ public:
   ~Group() override;
 
   core::Rank rank() const noexcept override { return rank_; }
-  core::Rank size() const noexcept override { return size_; }
+  core::RankCount size() const noexcept override { return size_; }
   /// Returns the bytes of rank 0.
   /// @pre less than 2 GiB
   /// @throws core::Error timed_out; MPI cannot cancel a collective call
@@ -49,8 +49,8 @@ private:
   void wait(core::Deadline deadline);
 
   Comm comm_;
-  core::Rank rank_ = 0;
-  core::Rank size_ = 0;
+  core::Rank rank_;
+  core::RankCount size_ = 0;
   bool has_notes_ = false;        // notes were sent or looked for
   std::unique_ptr<Round> round_;  // the collective call that has not ended
   struct NoteOnItsWay;

@@ -40,7 +40,7 @@ public:
     const int code = MPI_Test(&request_, &done, &status);
     if (code != MPI_SUCCESS)
       throw Error(Errc::transport, std::string(is_send_ ? "sending to" : "receiving from") +
-                                       " rank " + std::to_string(peer_) + ", at most " +
+                                       " rank " + std::to_string(peer_.value) + ", at most " +
                                        std::to_string(bytes_) +
                                        " bytes, failed; the MPI library says: " + error_text(code));
     if (done == 0) return std::nullopt;
@@ -68,7 +68,7 @@ private:
   GroupEndpoint& endpoint_;
   MPI_Request request_ = MPI_REQUEST_NULL;
   bool is_send_ = false;
-  Rank peer_ = 0;
+  Rank peer_;
   std::size_t bytes_ = 0;
 };
 
@@ -92,7 +92,7 @@ Request GroupEndpoint::send(Rank peer, Tag tag, core::BytesView bytes) {
   const int count = count_of(bytes.size());
   GroupOperation& operation = idle_operation();
   Request request(&operation);
-  check(MPI_Isend(bytes.data(), count, MPI_BYTE, peer, static_cast<int>(tag), group_.comm(),
+  check(MPI_Isend(bytes.data(), count, MPI_BYTE, peer.value, static_cast<int>(tag), group_.comm(),
                   &operation.begin(true, peer, bytes.size())),
         "MPI_Isend");
   return request;
@@ -102,7 +102,7 @@ Request GroupEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
   const int count = count_of(bytes.size());
   GroupOperation& operation = idle_operation();
   Request request(&operation);
-  check(MPI_Irecv(bytes.data(), count, MPI_BYTE, peer, static_cast<int>(tag), group_.comm(),
+  check(MPI_Irecv(bytes.data(), count, MPI_BYTE, peer.value, static_cast<int>(tag), group_.comm(),
                   &operation.begin(false, peer, bytes.size())),
         "MPI_Irecv");
   return request;

@@ -57,8 +57,8 @@ Postbox::Ticket Postbox::send(core::Rank peer, const Envelope& envelope, core::B
   if (!payload.empty())
     std::memcpy(buffer.bytes.data() + sizeof envelope, payload.data(), payload.size());
   check(MPI_Isend(buffer.bytes.data(), static_cast<int>(sizeof envelope + payload.size()), MPI_BYTE,
-                  peer, mpi_tag, link_, &buffer.request),
-        "MPI_Isend of an envelope to rank " + std::to_string(peer));
+                  peer.value, mpi_tag, link_, &buffer.request),
+        "MPI_Isend of an envelope to rank " + std::to_string(peer.value));
   return oldest_sent_ + outgoing_.size() - 1;
 }
 
@@ -90,13 +90,13 @@ std::optional<Postbox::Mail> Postbox::take() {
   int bytes = 0;
   check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
   const auto view = std::span(buffer.bytes).first(static_cast<std::size_t>(bytes));
-  Mail mail{.peer = status.MPI_SOURCE, .envelope = {}, .payload = {}};
+  Mail mail{.peer = core::Rank{status.MPI_SOURCE}, .envelope = {}, .payload = {}};
   if (view.size() < sizeof mail.envelope)
-    throw core::Error(core::Errc::protocol, "expected an envelope of at least " +
-                                                std::to_string(sizeof mail.envelope) +
-                                                " bytes from rank " + std::to_string(mail.peer) +
-                                                ", found " + std::to_string(bytes) +
-                                                ": both jobs must use the same version of Tremula");
+    throw core::Error(core::Errc::protocol,
+                      "expected an envelope of at least " + std::to_string(sizeof mail.envelope) +
+                          " bytes from rank " + std::to_string(mail.peer.value) + ", found " +
+                          std::to_string(bytes) +
+                          ": both jobs must use the same version of Tremula");
   std::memcpy(&mail.envelope, view.data(), sizeof mail.envelope);
   mail.payload = view.subspan(sizeof mail.envelope);
   return mail;

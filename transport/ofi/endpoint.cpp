@@ -92,7 +92,7 @@ std::unique_ptr<MemoryRegion> Endpoint::register_memory(std::span<std::byte> byt
 
 Request Endpoint::start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                         const RegionKey& source) {
-  core::expects(peer >= 0 && static_cast<std::size_t>(peer) < peers_.size(),
+  core::expects(peer >= Rank{0} && core::at(peer) < peers_.size(),
                 "ofi: the peer must be a rank of the connected group");
   if (idle_.empty()) {
     idle_.reserve(operations_.size() + 1);  // so that no release allocates
@@ -332,8 +332,8 @@ void Endpoint::close(std::string reason) {
 std::string Endpoint::describe(const Operation& operation) const {
   const auto bytes = std::to_string(operation.room_) + " bytes ";
   const auto at = address_text(operation.peer_);
-  const auto rest = "rank " + std::to_string(operation.peer_) + (at.empty() ? "" : " at " + at) +
-                    " over " + provider_;
+  const auto rest = "rank " + std::to_string(operation.peer_.value) +
+                    (at.empty() ? "" : " at " + at) + " over " + provider_;
   switch (operation.kind_) {
     case Kind::send:
       return "ofi: send of " + bytes + "to " + rest;

@@ -43,7 +43,7 @@ private:
   Endpoint& endpoint_;
   Kind kind_{};
   State state_ = State::finished;
-  Rank peer_ = 0;
+  Rank peer_;
   Tag tag_ = 0;
   RegionKey source_{};          // key of the memory that a read reads
   std::byte* data_ = nullptr;   // never written to by a send
@@ -81,9 +81,7 @@ public:
   std::size_t shortest_read() const noexcept override;
   void give_up() noexcept override;
   void progress() override;
-  std::string address_text(Rank peer) const override {
-    return peers_[static_cast<std::size_t>(peer)].text;
-  }
+  std::string address_text(Rank peer) const override { return peers_[core::at(peer)].text; }
 
 private:
   friend class Operation;
@@ -125,9 +123,7 @@ private:
   void close(std::string reason);
   core::Error error_of(const Operation& operation) const;
   std::string describe(const Operation& operation) const;
-  Peer& peer_of(const Operation& operation) {
-    return peers_[static_cast<std::size_t>(operation.peer_)];
-  }
+  Peer& peer_of(const Operation& operation) { return peers_[core::at(operation.peer_)]; }
   Fifo& queue_of(const Operation& operation) {
     return peer_of(operation).queues[static_cast<std::size_t>(operation.kind_)];
   }

@@ -73,12 +73,11 @@ void Endpoint::connect(std::span<const Address> peers, Deadline) {
   core::expects(connections_.empty(), "tcp: an endpoint is connected once");
   std::vector<RankAddress> addresses;
   for (const Address& peer : peers)
-    addresses.push_back(RankAddress::decode(peer, addresses.size()));
+    addresses.push_back(RankAddress::decode(peer, core::to_rank(addresses.size())));
   for (const RankAddress& peer : addresses)
-    connections_.push_back(
-        {.peer = Peer(static_cast<Rank>(connections_.size()), peer.host_port.text(), epoll_.get(),
-                      pool_, *regions_, limits_),
-         .address = peer});
+    connections_.push_back({.peer = Peer(core::to_rank(connections_.size()), peer.host_port.text(),
+                                         epoll_.get(), pool_, *regions_, limits_),
+                            .address = peer});
   limits_ = limits_per_peer(connections_.size());
   if (listener_ && peers.empty()) listener_.reset();
   if (listener_) listener_->expect(std::move(addresses));
@@ -88,10 +87,10 @@ void Endpoint::expect_only(std::span<const Rank> peers) {
   std::vector<bool> is_expected(connections_.size());
   for (const Rank peer : peers) {
     core::expects(is_rank(peer), "tcp: the peer must be a rank of the connected group");
-    is_expected[static_cast<std::size_t>(peer)] = true;
+    is_expected[core::at(peer)] = true;
   }
   for (Connection& connection : connections_) {
-    if (is_expected[static_cast<std::size_t>(connection.peer.rank())]) continue;
+    if (is_expected[core::at(connection.peer.rank())]) continue;
     if (listener_) listener_->stop_expecting(connection.peer.rank());
     end_connecting(connection);
     connection.peer.lose(Errc::transport,
@@ -118,7 +117,7 @@ Request Endpoint::read(Rank peer, const RegionKey& region, std::size_t offset,
 Request Endpoint::start(Operation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                         const RegionKey& region, std::uint64_t offset) {
   core::expects(is_rank(peer), "tcp: the peer must be a rank of the connected group");
-  Connection& connection = connections_[static_cast<std::size_t>(peer)];
+  Connection& connection = connections_[core::at(peer)];
   Operation& operation = pool_.operation();
   operation.kind = kind;
   operation.peer = &connection.peer;
@@ -176,8 +175,7 @@ void Endpoint::progress() {
 
 void Endpoint::handle_listener() {
   for (Listener::Connection& accepted : listener_->take_accepted()) {
-    connect_to(connections_[static_cast<std::size_t>(accepted.rank)], std::move(accepted.socket),
-               {});
+    connect_to(connections_[core::at(accepted.rank)], std::move(accepted.socket), {});
   }
   listener_->close_late();
   if (!connections_.empty() && listener_->has_all()) close_listener();
@@ -205,7 +203,7 @@ void Endpoint::begin_attempt(Connection& connection) noexcept {
   try {
     connection.attempt = std::make_unique<ConnectionAttempt>(
         own_, connection.address, begin_connecting(own_.host_port, connection.address.host_port),
-        epoll_.get(), static_cast<std::uint64_t>(connection.peer.rank()));
+        epoll_.get(), core::at(connection.peer.rank()));
   } catch (const std::exception& error) {
     end_connecting(connection);
     connection.peer.lose(Errc::peer_lost, error.what());
@@ -290,7 +288,7 @@ Error Endpoint::error_of(const Operation& operation) const {
 std::string Endpoint::describe(const Operation& operation) const {
   const std::string bytes = std::to_string(operation.room) + " bytes ";
   const std::string rest =
-      "rank " + std::to_string(operation.peer->rank()) + " at " + operation.peer->text();
+      "rank " + std::to_string(operation.peer->rank().value) + " at " + operation.peer->text();
   switch (operation.kind) {
     case Operation::Kind::send:
       return "tcp: send of " + bytes + "to " + rest;

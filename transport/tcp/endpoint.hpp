@@ -38,7 +38,7 @@ public:
     return looked_ - moved_ < std::chrono::milliseconds(1) ? -1 : epoll_.get();
   }
   std::string address_text(Rank peer) const override {
-    return connections_[static_cast<std::size_t>(peer)].peer.text();
+    return connections_[core::at(peer)].peer.text();
   }
   /// Returns how many connections were closed because they did not prove that they come from a rank
   /// of the link.
@@ -62,7 +62,7 @@ private:
   };
 
   bool is_rank(Rank peer) const noexcept {
-    return peer >= 0 && static_cast<std::size_t>(peer) < connections_.size();
+    return peer >= Rank{0} && core::at(peer) < connections_.size();
   }
   Request start(Operation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                 const RegionKey& region = {}, std::uint64_t offset = 0);

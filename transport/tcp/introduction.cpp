@@ -126,7 +126,7 @@ void Listener::expect(std::vector<RankAddress> peers) {
 }
 
 void Listener::stop_expecting(Rank rank) noexcept {
-  const auto index = static_cast<std::size_t>(rank);
+  const auto index = core::at(rank);
   if (is_settled_[index]) return;
   is_settled_[index] = true;
   --missing_;
@@ -218,7 +218,7 @@ Listener::Verdict Listener::continue_exchange(PendingConnection& connection) {
       const auto peer = std::ranges::find(peers_, id, &RankAddress::id);
       if (peer == peers_.end()) return Verdict::rejected;
       connection.exchange.emplace(key_of(own_, *peer));
-      connection.rank = static_cast<Rank>(peer - peers_.begin());
+      connection.rank = Rank{static_cast<std::int32_t>(peer - peers_.begin())};
     }
     const ExchangeTurn turn = connection.exchange->receive(received);
     connection.reader.clear();
@@ -228,7 +228,7 @@ Listener::Verdict Listener::continue_exchange(PendingConnection& connection) {
 }
 
 Listener::Verdict Listener::admit(PendingConnection& connection) {
-  const auto rank = static_cast<std::size_t>(*connection.rank);
+  const auto rank = core::at(*connection.rank);
   if (is_settled_[rank]) return Verdict::rejected;
   accepted_.reserve(accepted_.size() + 1);
   forget(epoll_, connection.socket);

@@ -28,7 +28,7 @@ void Peer::connect(Descriptor socket, std::string text) {
   text_ = std::move(text);
   input_.resize(input_bytes);
   set_options(socket_);
-  watch(epoll_, socket_, static_cast<std::uint64_t>(rank_), EPOLLIN);
+  watch(epoll_, socket_, core::at(rank_), EPOLLIN);
   flush();
 }
 

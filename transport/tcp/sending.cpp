@@ -138,7 +138,7 @@ void Peer::await_room(bool is_awaited) noexcept {
   if (is_armed_ == is_awaited) return;
   is_armed_ = is_awaited;
   epoll_event event{.events = is_armed_ ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                    .data = {.u64 = static_cast<std::uint64_t>(rank_)}};
+                    .data = {.u64 = core::at(rank_)}};
   epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event);
 }
 

@@ -145,10 +145,10 @@ Address RankAddress::encode() const {
   return out;
 }
 
-RankAddress RankAddress::decode(BytesView address, std::size_t rank) {
+RankAddress RankAddress::decode(BytesView address, Rank rank) {
   if (address.size() != address_bytes ||
       std::memcmp(address.data(), address_magic.data(), address_magic.size()) != 0)
-    throw Error(Errc::transport, "tcp: expected the address of rank " + std::to_string(rank) +
+    throw Error(Errc::transport, "tcp: expected the address of rank " + std::to_string(rank.value) +
                                      " of the other side, found other bytes");
   const std::byte* at = address.data() + address_magic.size();
   const auto take = [&at](void* to, std::size_t bytes) {

@@ -69,7 +69,7 @@ struct RankAddress {
 
   Address encode() const;
   /// @throws core::Error transport if `address` is not such an address
-  static RankAddress decode(BytesView address, std::size_t rank);
+  static RankAddress decode(BytesView address, Rank rank);
 };
 
 /// Returns a socket that listens at `host_port`; port 0 stands for any free port.

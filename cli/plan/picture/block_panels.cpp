@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <ranges>
 
 #include "cli/plan/picture/picture_panels.hpp"
 
@@ -105,8 +106,9 @@ public:
   void add(const Rect& r, const std::vector<Rank>& ranks, Colour colour) {
     const bool is_striped = ranks.size() > 1;
     const double around = is_striped ? 6 : 2;
-    std::vector<std::string> texts{fmt::format("{}", fmt::join(ranks, " "))};
-    if (is_striped) texts.push_back(fmt::format("{} +{}", ranks.front(), ranks.size() - 1));
+    std::vector<std::string> texts{
+        fmt::format("{}", fmt::join(ranks | std::views::transform(&Rank::value), " "))};
+    if (is_striped) texts.push_back(fmt::format("{} +{}", ranks.front().value, ranks.size() - 1));
     for (const std::string& text : texts) {
       const double size =
           std::min({13.0, r.height - around, (r.width - around) / width_of(text, 1)});
@@ -155,12 +157,12 @@ void draw_rank_bar(Picture& picture, const Rect& plot, const RankColours& colour
         {.x = at, .y = y + 9, .text = text, .size = 11, .colour = grey_ink, .anchor = anchor});
   };
   write(plot.x, "rank", Anchor::start);
-  write(x - 4, fmt::format("{}", colours.first()), Anchor::end);
-  write(x + width + 5, fmt::format("{}", colours.last()), Anchor::start);
+  write(x - 4, fmt::format("{}", colours.first().value), Anchor::end);
+  write(x + width + 5, fmt::format("{}", colours.last().value), Anchor::start);
 }
 
 std::string ranks_of_side_text(const Layout& layout, Side side) {
-  const Rank ranks = rank_count(layout), copies = copy_count(layout);
+  const RankCount ranks = rank_count(layout), copies = copy_count(layout);
   return fmt::format("{}: {} of {} rank{}{}", side == Side::producer ? "Producer" : "Consumer",
                      layout.listed() ? "elements" : "blocks", ranks, ranks == 1 ? "" : "s",
                      copies == 1 ? "" : fmt::format(", which hold {} copies", copies));

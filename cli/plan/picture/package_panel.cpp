@@ -94,11 +94,11 @@ void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
                  map.boxes(plot, tiles_of_rank(redistribution, Side::producer, map.part, producer)),
              of_consumer =
                  map.boxes(plot, tiles_of_rank(redistribution, Side::consumer, map.part, consumer));
-  write_titles(
-      picture, place, fmt::format("Package: producer {} to consumer {}", producer, consumer),
-      package
-          ? package_text(redistribution, facts(redistribution, plan, *package), !of_package.empty())
-          : "they exchange no elements");
+  write_titles(picture, place,
+               fmt::format("Package: producer {} to consumer {}", producer.value, consumer.value),
+               package ? package_text(redistribution, facts(redistribution, plan, *package),
+                                      !of_package.empty())
+                       : "they exchange no elements");
   map.write_axes(picture, plot);
   picture.fill({plot}, paper);
   draw_lattice(picture, map.part, plot);
@@ -110,8 +110,8 @@ void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
   const index_calc::Layout& from = redistribution.from;
   const bool is_share = has_copies(from);
   draw_keys(picture, plot,
-            {{fmt::format("producer {}", producer), producer_colour},
-             {fmt::format("consumer {}", consumer), consumer_colour},
+            {{fmt::format("producer {}", producer.value), producer_colour},
+             {fmt::format("consumer {}", consumer.value), consumer_colour},
              {is_share ? "package; rest from other ranks" : "package", pair_colour, true}});
 }
 

@@ -86,7 +86,7 @@ Arrangement arrangement(const Redistribution& redistribution) {
 /// Returns why a rank has no package.
 std::string nothing_text(const Redistribution& redistribution, const RankPlan& plan) {
   const bool is_producer = redistribution.side == Side::producer;
-  return fmt::format("{} {} {} no elements", to_string(redistribution.side), plan.rank,
+  return fmt::format("{} {} {} no elements", to_string(redistribution.side), plan.rank.value,
                      plan.part.elements == 0 ? "owns"
                      : is_producer           ? "sends"
                                              : "receives");
@@ -120,7 +120,7 @@ Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
   const Volumes matrix = volumes(redistribution, most_cells);
   if (!peer) peer = largest_peer(plan.plan);
   const bool is_producer = redistribution.side == Side::producer;
-  const Rank producer = is_producer ? plan.rank : peer.value_or(0);
+  const Rank producer = is_producer ? plan.rank : peer.value_or(Rank{0});
   const std::optional<Rank> consumer = is_producer ? peer : plan.rank;
 
   const Arrangement arranged = arrangement(redistribution);
@@ -146,9 +146,8 @@ Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
 }
 
 void draw_plan(const std::string& file, const Redistribution& redistribution, const RankPlan& plan,
-               std::optional<Index> peer) {
-  const Picture picture = plan_picture(
-      redistribution, plan, peer ? std::optional(static_cast<Rank>(*peer)) : std::nullopt);
+               std::optional<Rank> peer) {
+  const Picture picture = plan_picture(redistribution, plan, peer);
   const std::string bytes = file.ends_with(".png") ? to_png(picture) : to_svg(picture);
   std::ofstream out(file, std::ios::binary);
   out << bytes << std::flush;

@@ -20,6 +20,6 @@ Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
 /// @throws core::Error as plan_picture does; unsupported for .png in a build without Cairo;
 /// invalid_argument if the file cannot be written
 void draw_plan(const std::string& file, const Redistribution& redistribution, const RankPlan& plan,
-               std::optional<Index> peer);
+               std::optional<Rank> peer);
 
 }  // namespace tremula::cli

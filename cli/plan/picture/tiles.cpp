@@ -69,7 +69,8 @@ public:
   std::vector<Rank> ranks_at(const GridCoords& coords) const {
     std::vector<Rank> ranks;
     ranks.reserve(static_cast<std::size_t>(grid_.copies()));
-    for (Rank copy = 0; copy < grid_.copies(); ++copy) ranks.push_back(grid_.rank_at(coords, copy));
+    for (RankCount copy = 0; copy < grid_.copies(); ++copy)
+      ranks.push_back(grid_.rank_at(coords, copy));
     return sorted(std::move(ranks));
   }
   Index position_of(const GridCoords& coords) const { return grid_.position_of(coords); }

@@ -42,7 +42,7 @@ public:
     const auto tick = [&](double x, double y, Rank rank, Anchor anchor) {
       picture_.write({.x = x,
                       .y = y,
-                      .text = fmt::format("{}", rank),
+                      .text = fmt::format("{}", rank.value),
                       .size = 11,
                       .colour = grey_ink,
                       .anchor = anchor});

@@ -16,16 +16,17 @@ namespace {
 
 using index_calc::Layout;
 
-constexpr Rank most_drawn_ranks = 16384;
+constexpr RankCount most_drawn_ranks = 16384;
 
 /// The ranks of one side in ascending order, and maps between this order and positions in the layout.
 struct Ranks {
-  std::vector<Rank> ascending, position;  ///< shape: [number in ascending order]
-  std::vector<std::size_t> number;        ///< shape: [position]
+  std::vector<Rank> ascending;        ///< shape: [number in ascending order]
+  std::vector<std::size_t> position;  ///< shape: [number in ascending order]
+  std::vector<std::size_t> number;    ///< shape: [position]
 };
 
 Ranks ranks_of(const Layout& layout, Side side) {
-  const Rank count = index_calc::rank_count(layout);
+  const RankCount count = index_calc::rank_count(layout);
   if (count > most_drawn_ranks)
     throw core::Error(core::Errc::unsupported,
                       fmt::format("expected at most {} {}s to draw, found {}; draw a smaller "
@@ -33,13 +34,12 @@ Ranks ranks_of(const Layout& layout, Side side) {
                                   most_drawn_ranks, to_string(side), count));
   const std::vector<Rank> ranks = index_calc::ranks_of(layout);
   Ranks result;
-  for (Rank k = 0; k < count; ++k) result.position.push_back(k);
-  std::ranges::sort(result.position, {},
-                    [&](Rank k) { return ranks[static_cast<std::size_t>(k)]; });
+  for (std::size_t k = 0; k < ranks.size(); ++k) result.position.push_back(k);
+  std::ranges::sort(result.position, {}, [&](std::size_t k) { return ranks[k]; });
   result.number.resize(ranks.size());
-  for (const Rank k : result.position) {
-    result.number[static_cast<std::size_t>(k)] = result.ascending.size();
-    result.ascending.push_back(ranks[static_cast<std::size_t>(k)]);
+  for (const std::size_t k : result.position) {
+    result.number[k] = result.ascending.size();
+    result.ascending.push_back(ranks[k]);
   }
   return result;
 }
@@ -55,7 +55,8 @@ void for_each_counted(const Redistribution& redistribution, const Ranks& produce
                       const Ranks& consumers, const Count& count) {
   const index_calc::Volumes matrix(redistribution.from, redistribution.to);
   for (std::size_t i = 0; i < producers.ascending.size(); ++i)
-    for (const auto& [consumer, elements] : matrix.row(producers.position[i]))
+    for (const auto& [consumer, elements] :
+         matrix.row(static_cast<RankCount>(producers.position[i])))
       count(i, consumers.number[static_cast<std::size_t>(consumer)], elements);
 }
 

@@ -146,7 +146,7 @@ public:
             core::Errc::transport,
             fmt::format("expected {} bytes from rank {}, found {}: all ranks must pass the same "
                         "layouts and make the same calls in the same order",
-                        bytes, way_.message.peer, entry.request.bytes()));
+                        bytes, way_.message.peer.value, entry.request.bytes()));
       if (entry.buffer.buffer.bytes() > 0) {
         const Stopwatch watch(way_.traffic.copy_seconds);
         unpack_chunk(way_, entry.chunk, entry.buffer.buffer.span().first(bytes));

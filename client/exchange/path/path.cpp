@@ -58,7 +58,7 @@ void unpack_part(Way& way, const Part& part, core::BytesView from) {
 core::Error protocol_error(Rank peer, const std::string& expected, const std::string& found) {
   return core::Error(core::Errc::protocol,
                      fmt::format("message from rank {} of the other side: expected {}, found {}",
-                                 peer, expected, found));
+                                 peer.value, expected, found));
 }
 
 }  // namespace tremula::client

@@ -120,8 +120,8 @@ public:
     // What has failed at the peer is not seen by its ring.
     if (!has_moved && !chunks_.is_at_end() && ++idle_ % 1024 == 0 && !way_.ring &&
         way_.endpoint.has_ended(way_.message.peer))
-      throw core::Error(core::Errc::peer_lost,
-                        fmt::format("rank {} of the other side has ended", way_.message.peer));
+      throw core::Error(core::Errc::peer_lost, fmt::format("rank {} of the other side has ended",
+                                                           way_.message.peer.value));
     return has_moved;
   }
   bool is_done() const override { return is_told_ && chunks_.is_at_end(); }
@@ -147,8 +147,8 @@ private:
         fmt::format("expected {} bytes of step {}, plan {:016x}, from rank {}, found {} bytes of "
                     "step {}, plan {:016x}: all ranks must pass the same layouts and make the same "
                     "calls in the same order",
-                    expected.bytes, expected.step, expected.plan, way_.message.peer, found.bytes,
-                    found.step, found.plan));
+                    expected.bytes, expected.step, expected.plan, way_.message.peer.value,
+                    found.bytes, found.step, found.plan));
   }
 
   Way& way_;

@@ -81,7 +81,7 @@ std::size_t whole_rows(const ExchangePlan& plan, const Message& message, std::si
 std::size_t Message::payload_bytes() const noexcept { return bytes - message_header_bytes; }
 
 ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_source, Rank me,
-                           Rank my_size, Rank peer_size, std::span<const Rank> listeners,
+                           RankCount my_size, RankCount peer_size, std::span<const Rank> listeners,
                            const ChunkSizes& chunks) {
   const auto start = core::Deadline::Clock::now();
   ExchangePlan out;
@@ -100,7 +100,7 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
       out.fingerprint = mix(mix(out.fingerprint, fingerprint(field.changing->source)),
                             fingerprint(field.changing->sink));
       out.changing.push_back(f);
-      for (Rank peer = 0; peer < peer_size; ++peer) by_peer.try_emplace(peer);
+      for (const Rank peer : core::all_ranks(peer_size)) by_peer.try_emplace(peer);
       continue;
     }
     out.fingerprint = mix(out.fingerprint, field.plan->fingerprint());
@@ -125,7 +125,7 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
 
   // Rank i of M begins opposite of itself, at peer i * N / M, so that not all ranks address the
   // same peer first.
-  const Rank opposite = static_cast<Rank>(Index{me} * peer_size / my_size);
+  const Rank opposite{static_cast<std::int32_t>(Index{me.value} * peer_size / my_size)};
   for (auto& [peer, message] : by_peer) {
     message.peer = peer;
     message.bytes = message_header_bytes;

@@ -24,7 +24,7 @@
 
 namespace tremula::client {
 
-using core::Index, core::Rank;
+using core::Index, core::Rank, core::RankCount;
 
 /// The elements of one field in a message. Fits into one cache line: for the many small parts of a
 /// short message, a step reads nothing else.
@@ -44,7 +44,7 @@ struct Part {
 
 /// Everything that one rank sends to, or receives from, one peer in one step.
 struct Message {
-  Rank peer = 0;
+  Rank peer{};
   std::vector<Part> parts;      ///< in the order of the fields; empty if it only announces the step
   std::size_t bytes = 0;        ///< header and padding included
   std::size_t parts_bytes = 0;  ///< of all parts
@@ -89,7 +89,7 @@ struct ExchangePlan {
   std::vector<Message> messages;  ///< by peer, from the one opposite this rank, wrapping around
   std::vector<std::vector<PartNumber>> parts_of;  ///< shape: [field]
   std::vector<std::size_t> changing;              ///< numbers of the changing fields
-  Rank me = 0;
+  Rank me{};
   std::uint64_t fingerprint = 0;    ///< equal on both sides
   bool is_proved = false;           ///< a step carries a hash of each part; same on both sides
   std::size_t payload_bytes = 0;    ///< of one step
@@ -114,7 +114,7 @@ inline constexpr std::size_t message_header_bytes = 64, part_alignment = 16;
 /// @param listeners   peers that get a message in any case; for a sink, peers that send it one in
 ///                    any case. With a changing field, all peers have a message
 ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_source, Rank me,
-                           Rank my_size, Rank peer_size, std::span<const Rank> listeners,
+                           RankCount my_size, RankCount peer_size, std::span<const Rank> listeners,
                            const ChunkSizes& chunks);
 
 }  // namespace tremula::client

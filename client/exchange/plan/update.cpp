@@ -23,11 +23,11 @@ LocalPart part_of(const Layout& layout, const Wanted& wanted, Rank me) {
 
 }  // namespace
 
-Rank pass_count(const Update& update) noexcept {
+RankCount pass_count(const Update& update) noexcept {
   return update.transformation.alpha == 0.0 ? 1 : layer_count(update.from);
 }
 
-Update in_pass(const Update& update, Rank pass) {
+Update in_pass(const Update& update, RankCount pass) {
   Update result = update;
   const bool moves = pass < pass_count(update);
   result.from = layer(update.from, moves ? pass : 0);

@@ -17,7 +17,7 @@
 
 namespace tremula::client {
 
-using core::Index, core::Rank;
+using core::Index, core::Rank, core::RankCount;
 
 /// Update of an array in layout `to` by an array in layout `from`:
 /// to = alpha * op(from) + beta * to, with alpha, beta and op of `transformation`.
@@ -50,12 +50,12 @@ struct FieldUpdate {
 /// Returns the number of passes of an update. Each pass adds one layer of partial sums to the
 /// result of the passes before it, in the order of the layers, so that the result is bit for bit
 /// the same however the source is distributed.
-Rank pass_count(const Update& update) noexcept;
+RankCount pass_count(const Update& update) noexcept;
 /// Returns the update of one pass: from one layer of `from` to the first layer of `to`; the other
 /// layers get none of alpha * op(from). An update moves nothing in passes beyond pass_count()
 /// (alpha is 0).
 /// @param pass  counted from 0
-Update in_pass(const Update& update, Rank pass);
+Update in_pass(const Update& update, RankCount pass);
 
 /// Checks that an update is possible if layouts have partial sums: opaque elements cannot be added,
 /// and the ranks of a target's other layers do not learn which elements a partial source has.

@@ -132,17 +132,17 @@ void ConsumerLinks::check_announced(const wire::Matched& matched, const Queue& q
   // end_step waits for arrays that are not copied only if the configured depth is 0. A consumer of the
   // newest step has a queue even then.
   if (queue.depth == 0 && config_.queue_depth > 0) {
-    if (session_.rank() == 0)
+    if (session_.rank() == Rank{0})
       refuse(fmt::format("a queue of up to {} steps", config_.queue_depth), "none");
     throw Error(
         Errc::mismatch,
         fmt::format("stream '{}': expected queue_depth 0, as rank 0 of group '{}' announced; "
                     "found {} on rank {}: give it the same value on every rank",
-                    stream(), session_.name(), config_.queue_depth, session_.rank()));
+                    stream(), session_.name(), config_.queue_depth, session_.rank().value));
   }
   // Rank 0 has announced its own configuration for all ranks.
   const bool is_proved = config_.is_proved.value_or(session_.config().proof);
-  if (session_.rank() == 0 && matched.is_proved() != is_proved)
+  if (session_.rank() == Rank{0} && matched.is_proved() != is_proved)
     refuse(is_proved ? "steps with hashes (proof)" : "steps without hashes (proof)",
            is_proved ? "none" : "some");
 }
@@ -191,7 +191,7 @@ void ConsumerLinks::refuse(const wire::Matched& matched, const std::string& why)
   lost_ = fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), why);
   session_.log().warn("client", lost_);
   session_.control().forget_link(matched.link());
-  if (session_.rank() != 0) return;
+  if (session_.rank() != Rank{0}) return;
   try {
     close_link(matched.link(), lost_);
   } catch (const Error& gone) {
@@ -234,8 +234,8 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
     const State state = opening->state();
     told.set_is_ready(state == State::ready);
     if (state == State::failed)
-      told.set_failure(fmt::format("rank {} of group '{}': {}", session_.rank(), session_.name(),
-                                   opening->why()));
+      told.set_failure(fmt::format("rank {} of group '{}': {}", session_.rank().value,
+                                   session_.name(), opening->why()));
   }
   const auto all = session_.size() == 1 ? std::vector<core::Bytes>{to_bytes(mine)}
                                         : session_.allgather(to_bytes(mine), all_by);

@@ -60,7 +60,7 @@ wire::Wait ConsumerLinks::describe_wait(const Open& open, const char* call,
   wait.set_count(open.turns_before + open.exchange->first_turn());
   const auto& messages = open.exchange->plan().messages;
   for (std::size_t m = 0; m < messages.size() && wait.ranks_size() < proto::max_wait_ranks; ++m)
-    if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer);
+    if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer.value);
   return wait;
 }
 
@@ -145,14 +145,12 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
     if (is_reported) session_.control().report_waiting(stream(), 0, "");
     if (circle) throw *circle;
     if (is_alive && !is_done) {
-      const auto ranks = describe().ranks();
+      const auto ranks = proto::ranks_of(describe());
       const auto did = fmt::format(
           "waited {} s for consumer group '{}'{} to {}; is it stuck? step_timeout sets how "
           "long a step may take",
           session_.config().step_timeout, open.link.peer_group,
-          ranks.empty() ? ""
-                        : fmt::format(" ({})", proto::ranks_text({ranks.begin(), ranks.end()})),
-          what);
+          ranks.empty() ? "" : fmt::format(" ({})", proto::ranks_text(ranks)), what);
       if (!is_enough_without_one())
         throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: {}", stream(), step_, did));
       go_on_without(open, did);
@@ -207,7 +205,8 @@ void ConsumerLinks::keep_failure(Open& open) noexcept {
 void ConsumerLinks::give_up(Open& open, std::string_view did) noexcept {
   open.is_given_up = true;
   try {
-    open.failure = fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), did);
+    open.failure =
+        fmt::format("rank {} of group '{}' {}", session_.rank().value, session_.name(), did);
     close_link(open.link.number, open.failure, /*gave_up=*/true);
   } catch (...) {
     if (open.failure.empty()) open.failure = "out of memory";
@@ -250,7 +249,7 @@ void ConsumerLinks::look_for_ends() {
 
 void ConsumerLinks::drop(std::size_t i) {
   const auto end = session_.control().link_end(links_[i].link.number);
-  if (session_.rank() == 0 && end && end->lost && !links_[i].is_given_up &&
+  if (session_.rank() == Rank{0} && end && end->lost && !links_[i].is_given_up &&
       !links_[i].exchange->has_left())
     session_.log().warn(
         "client", fmt::format("stream '{}', step {}: lost consumer group '{}': {}", stream(), step_,

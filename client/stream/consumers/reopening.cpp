@@ -85,8 +85,8 @@ wire::Wait ConsumerLinks::describe_reopening(const char* call,
   const wire::Matched& first = left.front().matched();
   wait.set_group(first.peer_group());
   wait.set_link(first.link());
-  for (Rank rank = 0; rank < std::min<Rank>(first.peer_size(), proto::max_wait_ranks); ++rank)
-    wait.add_ranks(rank);
+  const auto listed = std::min<RankCount>(first.peer_size(), proto::max_wait_ranks);
+  for (const Rank rank : core::all_ranks(listed)) wait.add_ranks(rank.value);
   const auto turns = std::ranges::find(reopening_, first.link(), &LinkTurns::link);
   if (turns != reopening_.end()) wait.set_count(turns->count - 1);  // it counts the new end then
   return wait;

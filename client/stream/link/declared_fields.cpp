@@ -258,15 +258,16 @@ void DeclaredFields::check_alike(const Gather& gather) const {
   const std::string text = text_of(announced()).substr(0, longest);
   const auto view = std::as_bytes(std::span(text));
   const auto texts = gather({view.begin(), view.end()}, session_->deadline());
-  const auto text_at = [&](std::size_t rank) {
-    return std::string(reinterpret_cast<const char*>(texts[rank].data()), texts[rank].size());
+  const auto text_at = [&](Rank rank) {
+    const core::Bytes& its = texts[at(rank)];
+    return std::string(reinterpret_cast<const char*>(its.data()), its.size());
   };
-  const auto rank = static_cast<std::size_t>(other - numbers.begin());
+  const Rank rank{static_cast<RankCount>(other - numbers.begin())};
   throw Error(
       Errc::mismatch,
       fmt::format("stream '{}': expected every rank of group '{}' to declare the same fields in "
                   "the same order; rank 0 declares {}; rank {} declares {}",
-                  stream_, session_->name(), text_at(0), rank, text_at(rank)));
+                  stream_, session_->name(), text_at(Rank{0}), rank.value, text_at(rank)));
 }
 
 std::size_t DeclaredFields::check(int field) const {
@@ -285,8 +286,8 @@ Index DeclaredFields::count_in(std::size_t f, std::size_t bytes) const {
     return fmt::format(
         "stream '{}', field '{}', rank {}: expected a buffer of a multiple of {} bytes, the size "
         "of one element along dimension {} of \"{}\"; found {} bytes",
-        stream_, fields_[f].name, session_->rank(), slice, changing_dimension(data_[f].layout),
-        to_string(data_[f].layout), bytes);
+        stream_, fields_[f].name, session_->rank().value, slice,
+        changing_dimension(data_[f].layout), to_string(data_[f].layout), bytes);
   });
   return static_cast<Index>(bytes / unit);
 }
@@ -301,7 +302,7 @@ std::size_t DeclaredFields::check(int field, const index_calc::Layout& layout,
         "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} elements of {}, which "
         "this rank has of \"{}\" in this step); found {} bytes; ask for the layout of the step "
         "first",
-        stream_, fields_[f].name, session_->rank(), expected, elements,
+        stream_, fields_[f].name, session_->rank().value, expected, elements,
         core::to_string(fields_[f].type), to_string(layout), bytes);
   });
   return f;
@@ -314,7 +315,7 @@ std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
         "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} "
         "elements of {}, layout {}); "
         "found {} bytes; pass the whole local part, ghost cells included",
-        stream_, fields_[f].name, session_->rank(), expected, data_[f].part.allocated,
+        stream_, fields_[f].name, session_->rank().value, expected, data_[f].part.allocated,
         core::to_string(fields_[f].type), to_string(data_[f].layout), bytes);
   });
   return f;

@@ -106,8 +106,8 @@ void tell_failure(Session& session, std::uint64_t link, const core::Error& error
     auto& close = *message.mutable_close_link();
     close.set_link(link);
     close.set_gave_up(true);
-    close.set_why(
-        fmt::format("rank {} of group '{}': {}", session.rank(), session.name(), error.what()));
+    close.set_why(fmt::format("rank {} of group '{}': {}", session.rank().value, session.name(),
+                              error.what()));
     session.control().call(std::move(message), core::Deadline::after(1));
   } catch (const std::exception& gone) {  // their own deadlines end it
     session.log().try_warn("client", [&] {
@@ -147,8 +147,8 @@ core::Error unproved(const Link& link, Rank missing, core::Deadline::Clock::time
           "stream '{}': expected a first sign of life from rank {} of group '{}'{} over {}; "
           "found none within {:.3g} s; is its process stopped, or its port closed by a "
           "firewall?",
-          link.stream, missing, link.peer_group, at.empty() ? "" : " at " + at, link.transport,
-          waited.count()));
+          link.stream, missing.value, link.peer_group, at.empty() ? "" : " at " + at,
+          link.transport, waited.count()));
 }
 
 namespace {
@@ -165,7 +165,7 @@ public:
       : session_(session),
         mine_(matched.host_of_rank().begin(), matched.host_of_rank().end()),
         theirs_(matched.peer_host_of_rank().begin(), matched.peer_host_of_rank().end()) {
-    core::expects(mine_.empty() || static_cast<Rank>(mine_.size()) == session.size(),
+    core::expects(mine_.empty() || static_cast<RankCount>(mine_.size()) == session.size(),
                   "server: expected as many hosts as this group has ranks");
   }
   index_calc::PlanCache& cache() { return mine_.empty() ? session_.plans() : own_; }

@@ -13,7 +13,8 @@ class LinkMover final : public index_calc::ListMover {
 public:
   /// @param link  connected; must outlive this object, as `session`
   /// @throws core::Error, in all calls: timed_out, and why the link has ended meanwhile
-  LinkMover(Session& session, Link& link, transport::Side side, Rank peers, core::Deadline until)
+  LinkMover(Session& session, Link& link, transport::Side side, RankCount peers,
+            core::Deadline until)
       : session_(session),
         link_(link),
         side_(side),

@@ -43,7 +43,7 @@ index_calc::LocalPart selected_of(const index_calc::LocalPart& part,
 }
 
 /// Every consumer rank hears from this producer rank, whether or not they share elements.
-Rank teller_of(Rank consumer, Rank producers) { return consumer % producers; }
+Rank teller_of(Rank consumer, RankCount producers) { return Rank{consumer.value % producers}; }
 
 bool is_listed(const proto::Field& mine, const proto::Field& theirs) {
   return mine.layout.listed() != nullptr || theirs.layout.listed() != nullptr;
@@ -54,9 +54,9 @@ index_calc::LocalPart part_of(const proto::Field& field, Rank me, const Target* 
 }
 
 /// Every rank has the same place along the dimension that changes in both.
-bool are_alike(const index_calc::Layout& a, const index_calc::Layout& b, Rank ranks) {
+bool are_alike(const index_calc::Layout& a, const index_calc::Layout& b, RankCount ranks) {
   const index_calc::ProcessGrid one(a), other(b);
-  for (Rank rank = 0; rank < ranks; ++rank) {
+  for (const Rank rank : core::all_ranks(ranks)) {
     const auto here = one.coords_of(rank), there = other.coords_of(rank);
     if (here.has_value() != there.has_value()) return false;
     if (here && (*here)[changing_dimension(a)] != (*there)[changing_dimension(b)]) return false;
@@ -81,7 +81,7 @@ void expect_whole_source(const proto::Field& offered, const Target& target) {
 /// The two sides of a link.
 struct Sides {
   std::span<const proto::Field> offered, wanted;
-  Rank producers = 0, consumers = 0;
+  RankCount producers = 0, consumers = 0;
 };
 
 /// The field that holds the keys by which rows of field f are taken; 0 if they are not.
@@ -157,7 +157,7 @@ bool has_lists(std::span<const proto::Field> mine, std::span<const proto::Field>
 
 std::vector<ListedField> match_fields(std::span<const proto::Field> mine,
                                       std::span<const proto::Field> theirs, transport::Side side,
-                                      Rank me, Rank my_size, Rank peer_size,
+                                      Rank me, RankCount my_size, RankCount peer_size,
                                       std::span<const Target> targets,
                                       index_calc::ListMover& mover) {
   const bool is_producer = side == transport::Side::producer;
@@ -200,7 +200,7 @@ Shared shared(const proto::Field& offered, const proto::Field& wanted) {
 }
 
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
-                           transport::Side side, Rank me, Rank my_size, Rank peer_size,
+                           transport::Side side, Rank me, RankCount my_size, RankCount peer_size,
                            index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
                            std::span<const Target> targets, bool is_proved,
                            std::span<const ListedField> listed) {
@@ -208,7 +208,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
   const bool is_producer = side == transport::Side::producer;
   std::vector<Rank> listeners;
   if (is_producer) {
-    for (Rank q = 0; q < peer_size; ++q)
+    for (const Rank q : core::all_ranks(peer_size))
       if (teller_of(q, my_size) == me) listeners.push_back(q);
   } else {
     listeners.push_back(teller_of(me, peer_size));

@@ -63,7 +63,7 @@ bool has_lists(std::span<const proto::Field> mine, std::span<const proto::Field>
 /// @return parallel to mine
 std::vector<ListedField> match_fields(std::span<const proto::Field> mine,
                                       std::span<const proto::Field> theirs, transport::Side side,
-                                      Rank me, Rank my_size, Rank peer_size,
+                                      Rank me, RankCount my_size, RankCount peer_size,
                                       std::span<const Target> targets,
                                       index_calc::ListMover& mover);
 
@@ -77,7 +77,7 @@ std::vector<ListedField> match_fields(std::span<const proto::Field> mine,
 /// @param cache         plans of the session: known layouts cost only a look-up
 /// @throws core::Error mismatch if shapes differ
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
-                           transport::Side side, Rank me, Rank my_size, Rank peer_size,
+                           transport::Side side, Rank me, RankCount my_size, RankCount peer_size,
                            index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
                            std::span<const Target> targets = {}, bool is_proved = false,
                            std::span<const ListedField> listed = {});

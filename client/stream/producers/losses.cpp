@@ -113,7 +113,7 @@ wire::Wait ProducerLinks::describe_wait(const char* call, std::string_view what)
   wait.set_count(open.before.turns + open.exchange->steps() + ahead);
   const auto& messages = open.exchange->plan().messages;
   for (std::size_t m = 0; m < messages.size() && wait.ranks_size() < proto::max_wait_ranks; ++m)
-    if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer);
+    if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer.value);
   return wait;
 }
 
@@ -172,16 +172,15 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
   if (until && !find_end()) return false;
   if (until) return wait(poll, call, what);  // for what came before it was lost
   if ((end = find_end())) throw_lost(end->why);
-  const auto ranks = describe().ranks();
+  const auto ranks = proto::ranks_of(describe());
   throw Error(
       Errc::timed_out,
-      fmt::format("{}: waited {} s for producer group '{}'{} to {}; is it stuck? step_timeout "
-                  "sets how long a step may take",
-                  place(), session_.config().step_timeout, owing(),
-                  links_.size() != 1 || ranks.empty()
-                      ? ""
-                      : fmt::format(" ({})", proto::ranks_text({ranks.begin(), ranks.end()})),
-                  what));
+      fmt::format(
+          "{}: waited {} s for producer group '{}'{} to {}; is it stuck? step_timeout "
+          "sets how long a step may take",
+          place(), session_.config().step_timeout, owing(),
+          links_.size() != 1 || ranks.empty() ? "" : fmt::format(" ({})", proto::ranks_text(ranks)),
+          what));
 }
 
 void ProducerLinks::move_others() {
@@ -260,7 +259,7 @@ void ProducerLinks::tell_server(std::uint64_t link, Farewell farewell,
     close.set_why(
         farewell == Farewell::of_all ? what
         : farewell == Farewell::gave_up
-            ? fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), what)
+            ? fmt::format("rank {} of group '{}' {}", session_.rank().value, session_.name(), what)
             : fmt::format("group '{}' {}", session_.name(), what));
     session_.control().call(message,
                             core::Deadline::after(std::min(5.0, session_.config().timeout)));

@@ -65,7 +65,7 @@ void ProducerLinks::add_link(const wire::Matched& matched, const Before& before)
 }
 
 void ProducerLinks::give_up(std::uint64_t link, const Error& error) {
-  if (session_.rank() == 0) tell_server(link, Farewell::of_all, error.what());
+  if (session_.rank() == Rank{0}) tell_server(link, Farewell::of_all, error.what());
   session_.control().forget_link(link);
 }
 
@@ -139,7 +139,7 @@ std::optional<Error> ProducerLinks::find_failure() {
 
 void ProducerLinks::report_not_begun() noexcept {
   try {
-    if (session_.rank() == 0 || is_not_begun_reported_ || find_end()) return;
+    if (session_.rank() == Rank{0} || is_not_begun_reported_ || find_end()) return;
     const auto why = why_not_begun();
     if (!why) return;
     is_not_begun_reported_ = true;
@@ -181,7 +181,7 @@ void ProducerLinks::let_pass() {
 }
 
 void ProducerLinks::give_up(const std::string& why) {
-  if (session_.rank() == 0) tell_server(Farewell::of_all, why);
+  if (session_.rank() == Rank{0}) tell_server(Farewell::of_all, why);
   drop_all();
 }
 

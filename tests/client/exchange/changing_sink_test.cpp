@@ -20,7 +20,7 @@ TEST(ChangingSink, RefusesCountsWhoseBytesExceed64Bits) {
     fields.push_back({.name = name, .type = core::ElementType::f64, .layout = layout});
   index_calc::PlanCache cache;
   const ExchangePlan plan =
-      plan_exchange(fields, fields, transport::Side::consumer, 0, 1, 1, cache, {});
+      plan_exchange(fields, fields, transport::Side::consumer, Rank{0}, 1, 1, cache, {});
   CopyThreads threads(1);
   Mismatch mismatch;
   ChangingSink sink(plan, threads, mismatch);

@@ -99,7 +99,7 @@ TEST(Exchange, FingerprintsAgreeOnlyForTheSameLayouts) {
   Coupling k(network, field("shape=4x4 grid=1x1 block=2x2"), field("shape=4x4 grid=1x1"));
   Coupling other(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
   const auto mine = field("shape=4x4 grid=1x1 block=1x1"), theirs = field("shape=4x4 grid=1x1");
-  EXPECT_NE(plan_exchange(mine, theirs, Side::producer, 0, 1, 1, plans, {}).fingerprint,
+  EXPECT_NE(plan_exchange(mine, theirs, Side::producer, Rank{0}, 1, 1, plans, {}).fingerprint,
             k.outs[0]->plan().fingerprint);
   EXPECT_EQ(k.outs[0]->plan().fingerprint, k.ins[0]->plan().fingerprint);
   EXPECT_EQ(other.outs[0]->plan().fingerprint, other.ins[0]->plan().fingerprint);
@@ -111,9 +111,9 @@ TEST(ExchangePlan, IsMadeOnceForTheSameLayouts) {
   from.push_back(from[0]);
   to.push_back(to[0]);
   from[1].name = to[1].name = "g";
-  const auto first = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
+  const auto first = plan_exchange(from, to, Side::producer, Rank{2}, 4, 6, plans, {});
   EXPECT_EQ(first.fields[0].plan, first.fields[1].plan);
-  const auto second = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
+  const auto second = plan_exchange(from, to, Side::producer, Rank{2}, 4, 6, plans, {});
   EXPECT_EQ(second.fields[1].plan, first.fields[0].plan);
   EXPECT_EQ(plans.size(), 1U);
   EXPECT_EQ(plans.hits(), 3U);
@@ -122,18 +122,18 @@ TEST(ExchangePlan, IsMadeOnceForTheSameLayouts) {
 TEST(ExchangePlan, BeginsWithTheOppositePeerAndWrapsAround) {
   index_calc::PlanCache plans;
   const auto from = field("shape=12x1 grid=4x1"), to = field("shape=12x1 grid=6x1 block=1x1");
-  const auto plan = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
+  const auto plan = plan_exchange(from, to, Side::producer, Rank{2}, 4, 6, plans, {});
   std::vector<Rank> peers;
   for (const auto& m : plan.messages) peers.push_back(m.peer);
   // Rank 2 of 4 owns rows 6, 7, 8, which are on consumer ranks 0, 1, 2. It also reports to rank 2. Its
   // opposite peer is rank 3.
-  EXPECT_EQ(peers, (std::vector<Rank>{0, 1, 2}));
-  const auto last = plan_exchange(from, to, Side::producer, 1, 4, 6, plans, {});
+  EXPECT_EQ(peers, (std::vector<Rank>{{0}, {1}, {2}}));
+  const auto last = plan_exchange(from, to, Side::producer, Rank{1}, 4, 6, plans, {});
   peers.clear();
   for (const auto& m : last.messages) peers.push_back(m.peer);
   // Rank 1 owns rows 3, 4, 5, which are on consumer ranks 3, 4, 5. It also reports to ranks 1 and 5. It
   // begins with rank 1.
-  EXPECT_EQ(peers, (std::vector<Rank>{1, 3, 4, 5}));
+  EXPECT_EQ(peers, (std::vector<Rank>{{1}, {3}, {4}, {5}}));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 const IsNear all = [](Rank, Rank) { return true; };
 const IsNear none = [](Rank, Rank) { return false; };
-const IsNear some = [](Rank p, Rank c) { return (p + c) % 2 == 0; };
+const IsNear some = [](Rank p, Rank c) { return (p.value + c.value) % 2 == 0; };
 
 class ExchangeUpdates : public ::testing::TestWithParam<Way> {};
 
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(, ExchangeUpdates,
                          [](const auto& way) { return std::string(way.param.name); });
 
 /// Moves two steps and checks every element.
-void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads) {
+void check(const Way& way, const Case& wanted, RankCount m, RankCount n, int copy_threads) {
   const auto fields = wanted.updates.size();
   std::vector<proto::Field> from, to;
   const auto target_of = [&](std::size_t f, Rank rank, proto::Field& field) {
@@ -71,7 +71,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
     from.push_back({.name = fmt::format("f{}", f),
                     .type = wanted.updates[f].transformation.from,
                     .layout = wanted.updates[f].from});
-    target_of(f, 0, to.emplace_back());
+    target_of(f, Rank{0}, to.emplace_back());
   }
   EXPECT_NO_THROW(proto::check_compatible(proto::decode(proto::encode(to)), from, "s", "c", "p"));
   Network network;
@@ -86,7 +86,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
     std::vector<std::unique_ptr<Array>> given;
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
       soon(k, [&] { return k.outs[r]->poll_room(); });
-      const auto parts = wanted.from(static_cast<Rank>(r));
+      const auto parts = wanted.from(to_rank(r));
       for (std::size_t f = 0; f < fields; ++f) {
         given.push_back(std::make_unique<Array>(parts[f], way.out_is_shared));
         k.outs[r]->put(step, f, given.back()->bytes(), way.is_async);
@@ -95,8 +95,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
     }
     for (std::size_t r = 0; r < k.ins.size(); ++r) {
       soon(k, [&] { return k.ins[r]->poll_complete(); });
-      const auto before = wanted.to_before(static_cast<Rank>(r)),
-                 after = wanted.to_after(static_cast<Rank>(r));
+      const auto before = wanted.to_before(to_rank(r)), after = wanted.to_after(to_rank(r));
       for (std::size_t f = 0; f < fields; ++f) {
         Array got(before[f], way.in_is_shared);
         soon(k, [&] { return k.ins[r]->fetch_some(f, got.bytes()); });
@@ -114,7 +113,8 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
 TEST_P(ExchangeUpdates, MatchTheOracle) {
   Random random;
   for (int c = 0; c < testing_only::rounds(60); ++c) {
-    const auto m = static_cast<Rank>(random.in(1, 4)), n = static_cast<Rank>(random.in(1, 4));
+    const auto m = static_cast<RankCount>(random.in(1, 4)),
+               n = static_cast<RankCount>(random.in(1, 4));
     const Case wanted(random, m, n, testing::Copies::some);
     SCOPED_TRACE(fmt::format("case {}, {} to {} ranks:\n{}", c, m, n, wanted.text()));
     check(GetParam(), wanted, m, n, 1);

@@ -58,7 +58,7 @@ void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 const IsNear all = [](Rank, Rank) { return true; };
 const IsNear none = [](Rank, Rank) { return false; };
-const IsNear some = [](Rank p, Rank c) { return (p + c) % 2 == 0; };
+const IsNear some = [](Rank p, Rank c) { return (p.value + c.value) % 2 == 0; };
 constexpr auto ordinary = Memory::ordinary, shared = Memory::shared;
 
 class ExchangeWays : public testing::TestWithParam<Way> {};
@@ -111,8 +111,7 @@ TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
       soon(k, [&] { return k.outs[r]->poll_room(); });
       for (std::size_t f = 0; f < 2; ++f) {
-        const auto bytes =
-            bytes_of(part_of(from[f].layout, static_cast<Rank>(r), [](Index g) { return g; }));
+        const auto bytes = bytes_of(part_of(from[f].layout, to_rank(r), [](Index g) { return g; }));
         given.push_back(array_of(bytes.size(), way.out));
         const auto array = given.back()->bytes().first(bytes.size());
         std::ranges::copy(bytes, array.begin());
@@ -123,8 +122,7 @@ TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
     for (std::size_t r = 0; r < k.ins.size(); ++r) {
       soon(k, [&] { return k.ins[r]->poll_complete(); });
       for (std::size_t f = 0; f < 2; ++f) {
-        const auto want =
-            bytes_of(part_of(to[f].layout, static_cast<Rank>(r), [](Index g) { return g; }));
+        const auto want = bytes_of(part_of(to[f].layout, to_rank(r), [](Index g) { return g; }));
         const auto got = array_of(want.size(), way.in);
         const auto array = got->bytes().first(want.size());
         k.ins[r]->begin_again(f);
@@ -188,7 +186,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
       for (std::size_t r = 0; r < k.outs.size(); ++r) {
         soon(k, [&] { return k.outs[r]->poll_room(); });
         for (std::size_t f = 0; f < 2; ++f) {
-          const auto part = part_of(from[f].layout, static_cast<Rank>(r), value(f));
+          const auto part = part_of(from[f].layout, to_rank(r), value(f));
           given.push_back(std::make_unique<Array>(part.size(), way.out));
           std::ranges::copy(part, given.back()->values().begin());
           k.outs[r]->put(step, f, given.back()->bytes(), way.is_async);
@@ -201,7 +199,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
         ASSERT_EQ(k.ins[r]->step(), step);
         for (std::size_t f = 0; f < 2; ++f) {
           if (c % 4 == 1 && f == 1) continue;  // a rank need not get every field
-          const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
+          const auto want = part_of(to[f].layout, to_rank(r), value(f));
           for (int again = 0; again < (c % 4 == 2 ? 2 : 1); ++again) {
             Array got(want.size(), way.in);
             std::ranges::fill(got.values(), -1);
@@ -268,7 +266,7 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
           const auto before = network.counters().messages_sent;
           for (std::size_t i = 0; i < 2; ++i) {
             const std::size_t f = is_reversed ? 1 - i : i;
-            auto part = part_of(from[f].layout, static_cast<Rank>(r), value(step, f));
+            auto part = part_of(from[f].layout, to_rank(r), value(step, f));
             k.outs[r]->put(step, f, std::as_bytes(std::span(part)), false);
             const auto sent = network.counters().messages_sent - before;
             if (i == 0) {
@@ -282,7 +280,7 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
         for (std::size_t r = 0; r < k.ins.size(); ++r) {
           soon(k, [&] { return k.ins[r]->poll_complete(); });
           for (std::size_t f = 0; f < 2; ++f) {
-            const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(step, f));
+            const auto want = part_of(to[f].layout, to_rank(r), value(step, f));
             std::vector<std::int64_t> got(want.size(), -1);
             soon(k,
                  [&] { return k.ins[r]->fetch_some(f, std::as_writable_bytes(std::span(got))); });
@@ -340,7 +338,7 @@ void one_step(Coupling& k, std::uint64_t step, const Layout& from, const Layout&
   const auto value = [step](Index g) { return g * 10 + static_cast<Index>(step); };
   given.resize(k.outs.size());
   for (std::size_t r = 0; r < k.outs.size(); ++r) {
-    const auto part = part_of(from, static_cast<Rank>(r), value);
+    const auto part = part_of(from, to_rank(r), value);
     if (!given[r]) given[r] = std::make_unique<Array>(part.size(), memory);
     std::ranges::copy(part, given[r]->values().begin());
     soon(k, [&] { return k.outs[r]->poll_room(); });
@@ -348,7 +346,7 @@ void one_step(Coupling& k, std::uint64_t step, const Layout& from, const Layout&
     k.outs[r]->send(step);
   }
   for (std::size_t r = 0; r < k.ins.size(); ++r) {
-    const auto want = part_of(to, static_cast<Rank>(r), value);
+    const auto want = part_of(to, to_rank(r), value);
     std::vector<std::int64_t> got(want.size(), -1);
     soon(k, [&] { return k.ins[r]->poll_complete(); });
     soon(k, [&] { return k.ins[r]->fetch_some(0, std::as_writable_bytes(std::span(got))); });
@@ -475,13 +473,13 @@ TEST(ExchangeLending, MessagesBetweenContiguousPartsAreNotCopied) {
   Network network;
   Coupling k(network, field("shape=300x100 grid=3x1"), field("shape=300x100 grid=2x1"), 0);
   std::vector<std::vector<std::int64_t>> parts;
-  for (Rank r = 0; r < 3; ++r) {
+  for (const Rank r : core::all_ranks(3)) {
     parts.push_back(part_of(Layout::parse("shape=300x100 grid=3x1"), r, [](Index g) { return g; }));
-    k.outs[static_cast<std::size_t>(r)]->put(0, 0, std::as_bytes(std::span(parts.back())), false);
-    k.outs[static_cast<std::size_t>(r)]->send(0);
+    k.outs[at(r)]->put(0, 0, std::as_bytes(std::span(parts.back())), false);
+    k.outs[at(r)]->send(0);
   }
-  for (Rank r = 0; r < 2; ++r) {
-    auto& it = *k.ins[static_cast<std::size_t>(r)];
+  for (const Rank r : core::all_ranks(2)) {
+    auto& it = *k.ins[at(r)];
     const auto want =
         part_of(Layout::parse("shape=300x100 grid=2x1"), r, [](Index g) { return g; });
     std::vector<std::int64_t> got(want.size());
@@ -557,7 +555,7 @@ TEST(Exchange, DeliversAFieldToArraysOfBothKindsInTurn) {
   Network network;
   const auto both = field("shape=30x10 grid=1x1");
   Coupling k(network, both, both, /*queue_depth=*/0, all);
-  const auto want = part_of(both[0].layout, 0, [](Index g) { return 3 * g; });
+  const auto want = part_of(both[0].layout, Rank{0}, [](Index g) { return 3 * g; });
   k.outs[0]->put(0, 0, std::as_bytes(std::span(want)), false);
   k.outs[0]->send(0);
   soon(k, [&] { return k.ins[0]->poll_complete(); });

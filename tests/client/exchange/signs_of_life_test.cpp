@@ -33,10 +33,10 @@ protected:
     for (auto& end : sources_) end->connect(sinks, soon());
   }
   static core::Deadline soon() { return core::Deadline::after(10); }
-  static ExchangePlan plan_with(Rank peers) {
+  static ExchangePlan plan_with(RankCount peers) {
     ExchangePlan plan;
     plan.messages.resize(static_cast<std::size_t>(peers));
-    for (Rank r = 0; r < peers; ++r) plan.messages[static_cast<std::size_t>(r)].peer = r;
+    for (const Rank r : core::all_ranks(peers)) plan.messages[at(r)].peer = r;
     plan.fingerprint = 5;
     return plan;
   }
@@ -53,7 +53,7 @@ protected:
   /// Sends a message that claims to be a sign of life of source 0.
   void send(proto::MessageKind kind, std::uint64_t step) {
     bytes_ = proto::encode({.kind = kind, .link = link, .step = step, .fingerprint = 5});
-    request_ = sources_[0]->send(0, tags::sign, bytes_);
+    request_ = sources_[0]->send(Rank{0}, tags::sign, bytes_);
   }
 
   Network network_;

@@ -13,7 +13,7 @@ using core::Bytes;
 using transport::local::MemoryPlace, transport::local::SharedMemory;
 
 constexpr std::size_t page = 4096;
-std::size_t chunk_bytes(core::Rank) { return page; }
+std::size_t chunk_bytes(core::RankCount) { return page; }
 /// A ring of two such chunks, their heads and its own head.
 constexpr std::size_t ring_bytes = 3 * page;
 
@@ -25,7 +25,7 @@ NearRings rings_with_a_peer(std::size_t bytes) {
   const std::vector<Bytes> machines(2, Bytes{std::byte{1}});
   std::vector<Bytes> answers{{view.begin(), view.end()}, {std::byte{1}}};
   std::size_t calls = 0;
-  return NearRings(0, chunk_bytes, machines, [&](Bytes mine) {
+  return NearRings(core::Rank{0}, chunk_bytes, machines, [&](Bytes mine) {
     return std::vector<Bytes>{std::move(mine), answers.at(calls++)};
   });
 }
@@ -35,13 +35,13 @@ TEST(NearRings, AreNotMadeInMemoryOfAnotherSize) {
   for (const std::size_t bytes : {page, ring_bytes - page, ring_bytes + page}) {
     NearRings rings = rings_with_a_peer(bytes);
     EXPECT_EQ(rings.near_ranks(), 0) << bytes;
-    EXPECT_EQ(rings.from(1), nullptr) << bytes;
+    EXPECT_EQ(rings.from(core::Rank{1}), nullptr) << bytes;
   }
 }
 
 TEST(NearRings, AreNotMadeIfARankDoesNotAnswer) {
   const std::vector<Bytes> machines(1, Bytes{std::byte{1}});
-  const NearRings rings(0, chunk_bytes, machines,
+  const NearRings rings(core::Rank{0}, chunk_bytes, machines,
                         [](const Bytes&) { return std::vector<Bytes>(1); });
   EXPECT_EQ(rings.near_ranks(), 0);
 }

@@ -46,9 +46,9 @@ private:
 /// All ranks of a job, one thread each.
 class Job {
 public:
-  explicit Job(Rank size) : loopback_(network_), ranks_(size) {
+  explicit Job(core::RankCount size) : loopback_(network_), ranks_(size) {
     std::vector<transport::Address> outs, ins;
-    for (Rank r = 0; r < size; ++r) {
+    for (core::RankCount r = 0; r < size; ++r) {
       endpoints_.push_back(std::make_unique<Both>(loopback_));
       outs.push_back(endpoints_.back()->out_address());
       ins.push_back(endpoints_.back()->address());
@@ -58,7 +58,7 @@ public:
       endpoint->connect_in(outs);
     }
   }
-  Rank size() const { return static_cast<Rank>(endpoints_.size()); }
+  core::RankCount size() const { return static_cast<core::RankCount>(endpoints_.size()); }
 
   /// Returns a rank's rings. Collective. Ranks with the same `machine` are near.
   NearRings rings(Rank me, const std::string& machine = "here") {
@@ -76,12 +76,12 @@ public:
   std::vector<std::string> run(Action&& action) {
     std::vector<std::string> failures(endpoints_.size());
     std::vector<std::thread> threads;
-    for (std::size_t r = 0; r < endpoints_.size(); ++r)
+    for (const Rank r : core::all_ranks(size()))
       threads.emplace_back([&, r] {
         try {
-          action(static_cast<Rank>(r), *endpoints_[r]);
+          action(r, *endpoints_[core::at(r)]);
         } catch (const std::exception& e) {
-          failures[r] = e.what();
+          failures[core::at(r)] = e.what();
         }
       });
     for (auto& thread : threads) thread.join();

@@ -29,12 +29,12 @@ TEST(Redistribution, MovesMoreThanTwoGibibytes) {
         to(1, std::vector<std::byte>(bytes));
     for (Index i = 0; i < half; ++i)
       for (Index j = 0; j < n; ++j)
-        from[0][static_cast<std::size_t>(i * n + j)] = value(me * half + i, j);
+        from[0][static_cast<std::size_t>(i * n + j)] = value(me.value * half + i, j);
     testing::run(redistribution, endpoint, testing::views(from), testing::spans(to),
                  core::Deadline::after(300));
     for (Index j = 0; j < n; ++j)
       for (Index i = 0; i < half; ++i)
-        if (to[0][static_cast<std::size_t>(j * half + i)] != value((1 - me) * half + i, j))
+        if (to[0][static_cast<std::size_t>(j * half + i)] != value((1 - me.value) * half + i, j))
           throw std::runtime_error("a wrong element");
     EXPECT_EQ(redistribution.statistics().bytes_sent, bytes);
   });

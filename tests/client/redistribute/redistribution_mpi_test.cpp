@@ -54,7 +54,8 @@ Redistributed array_of(const client::Update& u) {
 
 TEST(RedistributionByMpi, MatchesTheOracle) {
   Random random = common_random();
-  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  const core::Rank me{rank_in(MPI_COMM_WORLD)};
+  const int size = size_of(MPI_COMM_WORLD);
   for (int i = 0; i < 60; ++i) {
     const Case wanted(random, size, client::testing::Copies::some);
     std::vector<Redistributed> arrays;
@@ -88,15 +89,16 @@ Index sent_by_all(const Redistribution& redistribution) {
 
 TEST(RedistributionByMpi, SendsTheBytesThatRelabelingPredicts) {
   Random random = common_random();
-  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  const core::Rank me{rank_in(MPI_COMM_WORLD)};
+  const int size = size_of(MPI_COMM_WORLD);
   for (int i = 0; i < 30; ++i) {
     const Case wanted(random, size,
                       i % 2 == 0 ? client::testing::Copies::none : client::testing::Copies::some);
     std::vector<Redistributed> arrays;
     for (const auto& update : wanted.updates) arrays.push_back(array_of(update));
     const Relabeling found = relabel(arrays, size);
-    const int label =
-        static_cast<int>(std::ranges::find(found.process, me) - found.process.begin());
+    const core::Rank label{
+        static_cast<int>(std::ranges::find(found.process, me.value) - found.process.begin())};
     const auto from = wanted.from(me);
     {
       Redistribution as_they_are(MPI_COMM_WORLD, arrays);
@@ -230,13 +232,14 @@ index_calc::Layout skewed_or_not(Random& random, const std::vector<Index>& shape
   const auto count = index_calc::rank_count(layout);
   index_calc::Ranks ranks{.order = layout.ranks().order};
   if (count < size)
-    ranks.members = {{static_cast<index_calc::Rank>(random.in(0, size - count)), count}};
+    ranks.members = {{core::Rank{static_cast<int>(random.in(0, size - count))}, count}};
   return layout.with(ranks);
 }
 
 TEST(RedistributionByMpi, MovesSkewedBlocks) {
   Random random = common_random();
-  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  const core::Rank me{rank_in(MPI_COMM_WORLD)};
+  const int size = size_of(MPI_COMM_WORLD);
   for (int i = 0; i < 60; ++i) {
     const std::vector<Index> shape{random.in(1, 20), random.in(1, 20)};
     const bool is_first = random.one_in(2);
@@ -331,7 +334,7 @@ TEST(RedistributionByMpi, AddsUpPartialSums) {
     const auto numbers_of = [&](const index_calc::Layout& layout) {
       auto of_members = index_calc::testing::numbers_of(layout);
       std::vector<std::vector<Index>> numbers;
-      for (int rank = 0; rank < size; ++rank) numbers.push_back(of_members[rank]);
+      for (int rank = 0; rank < size; ++rank) numbers.push_back(of_members[core::Rank{rank}]);
       return numbers;
     };
     const auto from_numbers = numbers_of(from.layout),

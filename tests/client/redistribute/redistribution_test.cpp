@@ -24,11 +24,11 @@ using index_calc::Layout, testing::Case, testing::Job, testing::Random, testing:
 
 /// Runs a random redistribution twice, over `paths`, and compares it with the oracle.
 void expect_right(Random& random, bool are_near, Paths paths) {
-  Job job(static_cast<Rank>(random.in(1, 6)));
-  const auto machines = static_cast<Rank>(random.in(1, 3));
+  Job job(static_cast<RankCount>(random.in(1, 6)));
+  const auto machines = static_cast<RankCount>(random.in(1, 3));
   const Case wanted(random, job.size(), testing::Copies::some);
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
-    NearRings rings = are_near ? job.rings(me, std::to_string(me % machines)) : NearRings();
+    NearRings rings = are_near ? job.rings(me, std::to_string(me.value % machines)) : NearRings();
     Redistribution redistribution(wanted.updates, me, job.size(), {.validate = true},
                                   rings.near_ranks(), rings.machines(), {}, paths);
     const auto from = wanted.from(me), expected = wanted.to_after(me);
@@ -75,22 +75,22 @@ std::size_t chunk_bytes(const ExchangePlan& plan, Rank peer) {
 }
 
 /// Checks that the plans of both ranks cut each message into the same chunks.
-void expect_same_chunks(std::span<const Update> updates, Rank size) {
+void expect_same_chunks(std::span<const Update> updates, RankCount size) {
   std::vector<std::unique_ptr<RedistributionPlan>> plans;
-  for (Rank me = 0; me < size; ++me)
+  for (const Rank me : core::all_ranks(size))
     plans.push_back(std::make_unique<RedistributionPlan>(updates, 0, me, size,
                                                          index_calc::PlanOptions{}, size));
-  for (Rank from = 0; from < size; ++from)
-    for (Rank to = 0; to < size; ++to)
-      EXPECT_EQ(chunk_bytes(plans[static_cast<std::size_t>(from)]->source(), to),
-                chunk_bytes(plans[static_cast<std::size_t>(to)]->sink(), from))
-          << from << " to " << to;
+  for (const Rank from : core::all_ranks(size))
+    for (const Rank to : core::all_ranks(size))
+      EXPECT_EQ(chunk_bytes(plans[core::at(from)]->source(), to),
+                chunk_bytes(plans[core::at(to)]->sink(), from))
+          << from.value << " to " << to.value;
 }
 
 TEST(Redistribution, CutsMessagesIntoTheSameChunksOnBothSides) {
   Random random;
   for (int i = 0; i < 300 && !HasFailure(); ++i) {
-    const auto size = static_cast<Rank>(random.in(1, 6));
+    const auto size = static_cast<RankCount>(random.in(1, 6));
     const Case wanted(random, size, testing::Copies::some);
     expect_same_chunks(wanted.updates, size);
     if (HasFailure()) ADD_FAILURE() << wanted.text();
@@ -103,7 +103,7 @@ TEST(Redistribution, CutsSkewedMessagesAlikeOnBothSides) {
     const std::vector<Index> shape{random.in(1, 40), random.in(1, 40)};
     const Layout skewed = index_calc::testing::random_skewed(random, shape, 6, false);
     if (!skewed.ranks().members.empty()) continue;  // some ranks of the job take no part
-    const Rank size = rank_count(skewed);
+    const RankCount size = rank_count(skewed);
     const Layout blocks =
         Layout::parse(fmt::format("shape={}x{} grid={}x1 block=5x40", shape[0], shape[1], size));
     const bool is_source = random.one_in(2);
@@ -123,7 +123,7 @@ TEST(Redistribution, CutsChunksAtTheEndsOfRowsAndPlanes) {
         .from = Layout::parse(from),
         .to = Layout::parse(to),
         .transformation = {.from = core::ElementType::f64, .to = core::ElementType::f64}};
-    const RedistributionPlan plan(std::span(&update, 1), 0, 0, 4, {}, 4);
+    const RedistributionPlan plan(std::span(&update, 1), 0, Rank{0}, 4, {}, 4);
     EXPECT_FALSE(plan.source().messages.empty());
     for (const Message& message : plan.source().messages) {
       std::size_t bytes = 8;  // bytes of a row or plane
@@ -168,7 +168,7 @@ TEST(Redistribution, GivesEveryChunkRoomForAnElement) {
                          .transformation = {.from = type, .to = type}});
       text += shape + " " + core::to_string(type) + "\n";
     }
-    const RedistributionPlan plan(updates, 0, 0, 64, {}, 64);
+    const RedistributionPlan plan(updates, 0, Rank{0}, 64, {}, 64);
     for (const Message& message : plan.source().messages)
       for (const std::size_t most : {message.near_chunk_bytes, plan.source().far_chunk_bytes}) {
         std::size_t bytes = 0;
@@ -186,17 +186,17 @@ TEST(Redistribution, GivesEveryChunkRoomForAnElement) {
 }
 
 TEST(Redistribution, SizesItsRingsByTheRanksOfAMachine) {
-  const auto bytes_of = [](Rank ranks, Rank on_a_machine) {
+  const auto bytes_of = [](RankCount ranks, RankCount on_a_machine) {
     Job job(ranks);
     std::vector<std::size_t> bytes(static_cast<std::size_t>(ranks));
     const auto failures = job.run([&](Rank me, transport::Endpoint&) {
-      NearRings rings = job.rings(me, std::to_string(me / on_a_machine));
-      bytes[static_cast<std::size_t>(me)] = rings.memory_bytes();
+      NearRings rings = job.rings(me, std::to_string(me.value / on_a_machine));
+      bytes[core::at(me)] = rings.memory_bytes();
       EXPECT_EQ(rings.near_ranks(), on_a_machine);
-      for (Rank peer = 0; peer < ranks; ++peer) {
-        const bool is_near = peer != me && peer / on_a_machine == me / on_a_machine;
-        EXPECT_EQ(rings.to(peer) != nullptr, is_near) << me << " to " << peer;
-        EXPECT_EQ(rings.from(peer) != nullptr, is_near) << peer << " to " << me;
+      for (const Rank peer : core::all_ranks(ranks)) {
+        const bool is_near = peer != me && peer.value / on_a_machine == me.value / on_a_machine;
+        EXPECT_EQ(rings.to(peer) != nullptr, is_near) << me.value << " to " << peer.value;
+        EXPECT_EQ(rings.from(peer) != nullptr, is_near) << peer.value << " to " << me.value;
       }
     });
     EXPECT_EQ(failures, std::vector<std::string>(bytes.size()));
@@ -215,7 +215,7 @@ Layout parse(const char* text) { return Layout::parse(text); }
 /// Rows on `ranks` ranks become columns on the same number of ranks, in segments of `segment` bytes.
 struct Cut {
   bool is_near;
-  Rank ranks;
+  RankCount ranks;
   Index rows, columns;
   std::size_t segment;
 };
@@ -248,7 +248,7 @@ TEST_P(CutMessages, GoInSegments) {
     to[0].resize(static_cast<std::size_t>(all_rows * columns * 8));
     for (Index i = 0; i < rows; ++i)
       for (Index j = 0; j < all_columns; ++j) {
-        const double value = number(me * rows + i, j);
+        const double value = number(me.value * rows + i, j);
         std::memcpy(from[0].data() + (i * all_columns + j) * 8, &value, 8);
       }
     NearRings rings = is_near ? job.rings(me) : NearRings();
@@ -258,7 +258,7 @@ TEST_P(CutMessages, GoInSegments) {
       for (Index i = 0; i < all_rows; ++i) {
         double value = 0;
         std::memcpy(&value, to[0].data() + (j * all_rows + i) * 8, 8);
-        if (value != number(i, me * columns + j)) throw std::runtime_error("a wrong element");
+        if (value != number(i, me.value * columns + j)) throw std::runtime_error("a wrong element");
       }
     const auto& s = redistribution.statistics();
     const auto peers = static_cast<std::size_t>(ranks - 1);
@@ -297,7 +297,7 @@ TEST_P(MissingRank, IsNamedInTheError) {
   std::latch done(2);
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
     NearRings rings = is_near ? job.rings(me) : NearRings();
-    if (me == 1) return done.wait();
+    if (me == Rank{1}) return done.wait();
     Redistribution redistribution({&update, 1}, me, 3);
     std::vector<std::vector<std::byte>> from{std::vector<std::byte>(24)}, to = from;
     const auto run = [&] {
@@ -323,7 +323,7 @@ TEST(Redistribution, NoticesANearRankThatHasLeft) {
   const Update update{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
     NearRings rings = job.rings(me);
-    if (me == 1) return;
+    if (me == Rank{1}) return;
     Redistribution redistribution({&update, 1}, me, 2);
     std::vector<std::vector<std::byte>> from{std::vector<std::byte>(8)}, to = from;
     testing::run(redistribution, endpoint, rings, views(from), spans(to),
@@ -364,11 +364,11 @@ TEST(Redistribution, TakesDataFromARankThatHasLeft) {
     std::vector<std::vector<std::byte>> from{std::vector<std::byte>(16, std::byte{7})}, to;
     to.emplace_back(16);
     NearRings rings = job.rings(me);
-    if (me == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (me == Rank{1}) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     Redistribution redistribution({&update, 1}, me, 2);
     testing::run(redistribution, endpoint, rings, views(from), spans(to),
                  core::Deadline::after(20));
-    EXPECT_TRUE(me == 0 || to == from);
+    EXPECT_TRUE(me == Rank{0} || to == from);
   });
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
@@ -386,8 +386,8 @@ TEST(Redistribution, ContinuesAfterAValueThatDoesNotFit) {
     const auto run = [&] {
       testing::run(redistribution, endpoint, views(from), spans(to), core::Deadline::after(20));
     };
-    from[0][1] = std::byte{me == 0};  // 256
-    if (me == 1)
+    from[0][1] = std::byte{me == Rank{0}};  // 256
+    if (me == Rank{1})
       EXPECT_THROW(run(), core::Error);
     else
       run();
@@ -414,8 +414,8 @@ TEST(Redistribution, ContinuesAfterAScaledValueDoesNotFit) {
     Redistribution redistribution(updates, me, 2);
     NearRings rings = job.rings(me);
     for (int round = 0; round < 2; ++round) {
-      const bool fits = round == 1 || me == 1;
-      std::vector<std::vector<std::byte>> from(2, {std::byte(10 * round + me)}),
+      const bool fits = round == 1 || me == Rank{1};
+      std::vector<std::vector<std::byte>> from(2, {std::byte(10 * round + me.value)}),
           to(2, {std::byte(fits ? 3 : 100)});
       const auto run = [&] {
         testing::run(redistribution, endpoint, rings, views(from), spans(to),
@@ -425,7 +425,7 @@ TEST(Redistribution, ContinuesAfterAScaledValueDoesNotFit) {
         run();
       else
         EXPECT_THROW(run(), core::Error);
-      EXPECT_EQ(to[1][0], std::byte(10 * round + 1 - me));
+      EXPECT_EQ(to[1][0], std::byte(10 * round + 1 - me.value));
       EXPECT_TRUE(!fits || to[0][0] == std::byte{6});
     }
   });
@@ -438,7 +438,7 @@ std::vector<std::string> complaints(const std::vector<Update>& updates, bool are
                                     Paths paths) {
   Job job(2);
   return job.run([&](Rank me, transport::Endpoint& endpoint) {
-    Redistribution first({&updates[static_cast<std::size_t>(me)], 1}, me, 2, {}, 0, {}, {}, paths);
+    Redistribution first({&updates[core::at(me)], 1}, me, 2, {}, 0, {}, {}, paths);
     NearRings rings = are_near ? job.rings(me) : NearRings();
     std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(64)), to = from;
     const auto run = [&] {
@@ -487,11 +487,11 @@ TEST(Redistribution, EndsForPeersOfARankThatRefusesItsBuffer) {
                                              std::vector<std::byte>(48)};
       const std::vector<double> summands(2, 1.0);
       for (int round = 0; round < 4; ++round) {
-        std::vector<std::vector<std::byte>> from{std::vector<std::byte>(96, std::byte(16 + me)),
-                                                 std::vector<std::byte>(16)};
+        std::vector<std::vector<std::byte>> from{
+            std::vector<std::byte>(96, std::byte(16 + me.value)), std::vector<std::byte>(16)};
         std::memcpy(from[1].data(), summands.data(), 16);
         const bool is_refused = round % 2 == 0;
-        if (is_refused && me == 0) (is_from ? from : to)[0].resize(95);
+        if (is_refused && me == Rank{0}) (is_from ? from : to)[0].resize(95);
         const auto untouched = to;
         std::string text;
         try {
@@ -499,25 +499,25 @@ TEST(Redistribution, EndsForPeersOfARankThatRefusesItsBuffer) {
                        core::Deadline::after(100));
         } catch (const core::Error& e) {
           // After invalid_argument a caller may add to the same `to` again.
-          EXPECT_EQ(e.code(), me == 0 ? core::Errc::invalid_argument : core::Errc::mismatch)
+          EXPECT_EQ(e.code(), me == Rank{0} ? core::Errc::invalid_argument : core::Errc::mismatch)
               << e.what();
           text = e.what();
         }
         EXPECT_FALSE(redistribution.has_failed());
-        EXPECT_NE(text.find(!is_refused ? ""
-                            : me == 0   ? "for array 0, found 95 bytes"
-                                        : "that rank 0 has refused its own"),
+        EXPECT_NE(text.find(!is_refused     ? ""
+                            : me == Rank{0} ? "for array 0, found 95 bytes"
+                                            : "that rank 0 has refused its own"),
                   std::string::npos)
             << text;
         EXPECT_EQ(text.empty(), !is_refused);
         if (is_refused) {
-          EXPECT_TRUE(me != 0 || to == untouched);
+          EXPECT_TRUE(me != Rank{0} || to == untouched);
           to[0].resize(96);
           continue;
         }
         std::vector<double> sums(6);
         std::memcpy(sums.data(), to[1].data(), 48);
-        if (me == 0) {
+        if (me == Rank{0}) {
           EXPECT_EQ(sums, std::vector<double>(6, round + 1.0)) << "expected one sum per good round";
         }
         for (std::size_t i = 0; i < 96; ++i)  // two columns of each rank's two rows
@@ -547,8 +547,8 @@ TEST(Redistribution, UsesSeveralChunksOnTheOtherPath) {
                                     paths);
       std::vector<std::int64_t> from(n), to(n), expected(n);
       for (Index i = 0; i < n; ++i) {
-        from[static_cast<std::size_t>(i)] = me * n + i;
-        expected[static_cast<std::size_t>(i)] = (1 - me) * n + i;
+        from[static_cast<std::size_t>(i)] = me.value * n + i;
+        expected[static_cast<std::size_t>(i)] = (1 - me.value) * n + i;
       }
       const ConstMemoryView source = std::as_bytes(std::span(from));
       const MemoryView sink = std::as_writable_bytes(std::span(to));
@@ -611,7 +611,7 @@ template <class T>
 void expect_sums(Random& random, core::ElementType type) {
   __extension__ using Wide = __int128;
   using Limits = std::numeric_limits<T>;
-  constexpr Rank layers = 4;
+  constexpr RankCount layers = 4;
   constexpr Index count = 40;
   Job job(layers);
   const Update update{.from = parse("shape=40 mesh=4 sum=0"),
@@ -633,9 +633,9 @@ void expect_sums(Random& random, core::ElementType type) {
     NearRings rings = job.rings(me);
     Redistribution redistribution({&update, 1}, me, layers);
     for (int round = 0; round < 2; ++round) {
-      const auto bytes = std::as_bytes(std::span(summands[static_cast<std::size_t>(me)]));
+      const auto bytes = std::as_bytes(std::span(summands[core::at(me)]));
       std::vector<std::vector<std::byte>> from{{bytes.begin(), bytes.end()}},
-          to{std::vector<std::byte>(me == 0 ? bytes.size() : 0, std::byte{1})};
+          to{std::vector<std::byte>(me == Rank{0} ? bytes.size() : 0, std::byte{1})};
       std::string text;
       try {
         testing::run(redistribution, endpoint, rings, views(from), spans(to),
@@ -644,14 +644,14 @@ void expect_sums(Random& random, core::ElementType type) {
         EXPECT_EQ(e.code(), core::Errc::mismatch) << e.what();
         text = e.what();
       }
-      EXPECT_EQ(text.empty(), me != 0 || unfit == 0) << text;
+      EXPECT_EQ(text.empty(), me != Rank{0} || unfit == 0) << text;
       if (!text.empty()) {
         EXPECT_NE(
             text.find(fmt::format("found {} made of {} that do not", unfit, core::to_string(type))),
             std::string::npos)
             << text;
       }
-      for (std::size_t i = 0; i < count && me == 0; ++i) {
+      for (std::size_t i = 0; i < count && me == Rank{0}; ++i) {
         T found{};
         std::memcpy(&found, to[0].data() + i * sizeof(T), sizeof(T));
         if (sums[i] >= Limits::min() && sums[i] <= Limits::max()) {
@@ -681,7 +681,7 @@ TEST(Redistribution, ChecksIntegerSumsAfterTheLastSummand) {
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
     Redistribution redistribution({&update, 1}, me, 3);
     std::vector<std::vector<std::byte>> from(
-        1, std::vector<std::byte>(4, std::byte(me < 2 ? 127 : -127))),
+        1, std::vector<std::byte>(4, std::byte(me.value < 2 ? 127 : -127))),
         to = from;
     testing::run(redistribution, endpoint, views(from), spans(to), core::Deadline::after(100));
     EXPECT_EQ(to[0], std::vector<std::byte>(4, std::byte{127}));
@@ -694,7 +694,7 @@ TEST(Redistribution, RefusesToAddUpOpaqueElements) {
   const auto type = core::opaque(16);
   for (const auto& [from, to] : {std::pair{whole, sums}, {sums, whole}, {sums, sums}}) {
     const Update update{.from = from, .to = to, .transformation = {.from = type, .to = type}};
-    for (Rank me = 0; me < 2; ++me) try {
+    for (const Rank me : core::all_ranks(2)) try {
         const Redistribution made({&update, 1}, me, 2);
         ADD_FAILURE() << "expected an error: " << to_string(from) << " to " << to_string(to);
       } catch (const core::Error& e) {

@@ -13,7 +13,7 @@
 namespace tremula::client {
 namespace {
 
-constexpr Rank size = 4;
+constexpr RankCount size = 4;
 
 class LeftRank : public ::testing::TestWithParam<Rank> {};
 
@@ -26,7 +26,7 @@ std::set<Rank> ranks_that_have_left(const std::string& text) {
   if (!std::regex_search(text, found, sentence)) return ranks;
   const std::string list = found[1];
   for (std::sregex_iterator part(list.begin(), list.end(), range), end; part != end; ++part)
-    for (Rank rank = std::stoi((*part)[1]), last = std::stoi((*part)[(*part)[3].matched ? 3 : 1]);
+    for (Rank rank{std::stoi((*part)[1])}, last{std::stoi((*part)[(*part)[3].matched ? 3 : 1])};
          rank <= last; ++rank)
       ranks.insert(rank);
   return ranks;
@@ -37,20 +37,20 @@ void play(const World& world, Rank culprit, const std::function<void(Session&)>&
   std::mutex mutex;
   std::set<Rank> judged;
   std::vector<std::thread> ranks;
-  for (Rank rank = 0; rank < size; ++rank)
+  for (const Rank rank : core::all_ranks(size))
     ranks.emplace_back([&, rank] {
       auto config = world.config(30);
       config.transport = "local";
-      const auto session = Session::open("four", rank, size, config);
+      const auto session = Session::open("four", rank.value, size, config);
       if (rank == culprit) return;
       try {
         take_part(*session);
       } catch (const Error& error) {
         const std::string text = error.what();
         EXPECT_EQ(error.code(), Errc::peer_lost) << text;
-        EXPECT_EQ(ranks_that_have_left(text), std::set{culprit}) << rank << ": " << text;
-        EXPECT_NE(text.find("group 'four'"), text.npos) << rank << ": " << text;
-        EXPECT_EQ(text.find("closed its end"), text.npos) << rank << ": " << text;
+        EXPECT_EQ(ranks_that_have_left(text), std::set{culprit}) << rank.value << ": " << text;
+        EXPECT_NE(text.find("group 'four'"), text.npos) << rank.value << ": " << text;
+        EXPECT_EQ(text.find("closed its end"), text.npos) << rank.value << ": " << text;
         const std::scoped_lock lock(mutex);
         judged.insert(rank);
       }
@@ -83,7 +83,7 @@ TEST_P(LeftRank, IsNamedByAllOtherConsumerRanks) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Rank, LeftRank, ::testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(Rank, LeftRank, ::testing::Values(Rank{1}, Rank{3}));
 
 }  // namespace
 }  // namespace tremula::client

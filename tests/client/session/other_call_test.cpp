@@ -15,7 +15,7 @@
 namespace tremula::client {
 namespace {
 
-proto::Field field(Rank size) {
+proto::Field field(RankCount size) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = index_calc::Layout::parse(fmt::format("shape=60 grid={}", size))};
@@ -50,7 +50,7 @@ TEST_P(OneStepMore, IsReportedToBothRanksAndToTheConsumer) {
   world.step_timeout = 60;  // no rank waits that long
   const auto begun = core::Deadline::Clock::now();
   const Rank longer = GetParam();
-  const std::string& reported = longer == 1 ? one_begins : one_closes;
+  const std::string& reported = longer == Rank{1} ? one_begins : one_closes;
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {.queue_depth = 2});
     out.declare(field(2));
@@ -74,14 +74,14 @@ TEST_P(OneStepMore, IsReportedToBothRanksAndToTheConsumer) {
       while (in.begin_step()) in.end_step();
     });
     EXPECT_EQ(error.code(), Errc::peer_lost);
-    if (longer == 0) {
+    if (longer == Rank{0}) {
       EXPECT_HAS(error.what(), reported);
     }
   });
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
 }
-INSTANTIATE_TEST_SUITE_P(OfRank, OneStepMore, testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(OfRank, OneStepMore, testing::Values(Rank{0}, Rank{1}));
 
 TEST(OtherCall, NamesTheRanksAndTheirStreams) {
   World world;
@@ -89,7 +89,7 @@ TEST(OtherCall, NamesTheRanksAndTheirStreams) {
     OutStream a(s, "a", {.wait_for_consumers = 0}), b(s, "b", {.wait_for_consumers = 0});
     a.declare(field(3));
     b.declare(field(3));
-    OutStream& mine = s.rank() == 2 ? b : a;
+    OutStream& mine = s.rank() == Rank{2} ? b : a;
     EXPECT_HAS(error_of([&] { mine.begin_step(); }).what(),
                "found rank 2 in begin_step of stream 'b', step 0, while rank 0 is in begin_step of "
                "stream 'a', step 0");
@@ -110,7 +110,7 @@ TEST(OtherCall, IsReportedInEveryKindOfAgreement) {
       other->connect(of_root, core::Deadline::after(1));
       const std::string name = "g";
       const auto agree = [&](EndpointGroup& group, bool gathers) {
-        const CollectiveCall call{group.rank() == 0 ? "close" : "begin_step", "s", 7};
+        const CollectiveCall call{group.rank() == Rank{0} ? "close" : "begin_step", "s", 7};
         const auto deadline = core::Deadline::after(30);
         Left left;
         const std::function<bool(const std::string&)> has_lost = [](const auto&) { return false; };
@@ -123,10 +123,10 @@ TEST(OtherCall, IsReportedInEveryKindOfAgreement) {
       };
       const auto reported = "rank 1 in begin_step of stream 's', step 7, while rank 0 is in close";
       std::thread thread([&, end = std::move(other)]() mutable {
-        EndpointGroup group(std::move(end), 1, 2);
+        EndpointGroup group(std::move(end), Rank{1}, 2);
         EXPECT_HAS(error_of([&] { agree(group, other_gathers); }).what(), reported);
       });
-      EndpointGroup group(std::move(root), 0, 2);
+      EndpointGroup group(std::move(root), Rank{0}, 2);
       if (root_gathers) {
         EXPECT_HAS(error_of([&] { agree(group, true); }).what(), reported);
       } else {
@@ -137,7 +137,7 @@ TEST(OtherCall, IsReportedInEveryKindOfAgreement) {
 }
 
 /// Puts two steps and runs `more`; then makes no call until the consumer has ended.
-void produce(World& world, Rank size, const std::atomic<bool>& is_over,
+void produce(World& world, RankCount size, const std::atomic<bool>& is_over,
              const std::function<void(Session&, const std::function<void()>& put)>& more) {
   world.start("producer", size, [&is_over, more, size](Session& s) {
     OutStream out(s, "s", {.queue_depth = 4});
@@ -181,19 +181,19 @@ Errors consume(const World& world, double restart_timeout,
                const std::function<void(Session&, InStream&)>& work) {
   Errors errors;
   std::vector<std::thread> ranks;
-  for (Rank rank = 0; rank < 2; ++rank)
+  for (const Rank rank : core::all_ranks(2))
     ranks.emplace_back([&, rank] {
       try {
         auto config = world.config_of("consumer", rank, 30);
         config.transport = "local";
-        const auto session = Session::open("consumer", rank, 2, config);
+        const auto session = Session::open("consumer", rank.value, 2, config);
         InStream in(*session, "s", {.restart_timeout = restart_timeout});
         in.declare(field(2));
         take(in), take(in);
         work(*session, in);
         in.close();
       } catch (const Error& e) {
-        errors[static_cast<std::size_t>(rank)] = e;
+        errors[at(rank)] = e;
       }
     });
   for (auto& rank : ranks) rank.join();
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(RestartTimeout, CallDuringAStep, testing::Values(0.0, 6
 
 /// The producer may put the awaited step at any time, so the ranks' waits form no circle.
 TEST_P(CallDuringAStep, IsReportedIfItRedeclaresLayouts) {
-  for (const Rank rank : {0, 1}) {
+  for (const Rank rank : core::all_ranks(2)) {
     produce(world, 1, is_over, nothing_more);
     const auto errors = consume([&](Session& s, InStream& in) {
       if (s.rank() == rank) return redeclare(in);
@@ -237,16 +237,16 @@ TEST_P(CallDuringAStep, IsReportedIfItRedeclaresLayouts) {
     expect_mismatch(
         errors, {fmt::format("rank {} of group 'consumer' waits in an agreement of its group in "
                              "redeclare of stream 's', step 1",
-                             rank),
+                             rank.value),
                  fmt::format("rank {} of group 'consumer' waits in begin_step of stream 's', step "
                              "2",
-                             1 - rank)});
+                             1 - rank.value)});
   }
 }
 
 TEST_P(CallDuringAStep, MayBeMadeByARankThatIsAhead) {
   produce(world, 2, is_over, [](Session& s, const auto& put) {
-    if (s.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    if (s.rank() == Rank{0}) std::this_thread::sleep_for(std::chrono::seconds(2));
     put();
   });
   expect_none(consume([](Session&, InStream& in) {
@@ -261,9 +261,9 @@ TEST_P(CallDuringAStep, MayBeMadeLate) {
     put();
   });
   expect_none(consume([](Session& s, InStream& in) {
-    if (s.rank() == 1) allgather_numbers(s);
+    if (s.rank() == Rank{1}) allgather_numbers(s);
     EXPECT_EQ(in.begin(std::nullopt), Begun::step);
-    if (s.rank() == 0) allgather_numbers(s);
+    if (s.rank() == Rank{0}) allgather_numbers(s);
     end(in);
   }));
 }
@@ -272,7 +272,7 @@ TEST_P(CallDuringAStep, MayBeMadeLate) {
 TEST_P(CallDuringAStep, MayFollowAStepThatAllRanksGaveUp) {
   produce(world, 1, is_over, nothing_more);
   expect_none(consume([](Session& s, InStream& in) {
-    const auto until = core::Deadline::after(s.rank() == 0 ? 2.5 : 0.5);
+    const auto until = core::Deadline::after(s.rank() == Rank{0} ? 2.5 : 0.5);
     bool is_given_up = false;
     s.control().waits().ask_by(
         [&] { return until.expired() && !std::exchange(is_given_up, true); });
@@ -286,9 +286,9 @@ TEST_P(CallDuringAStep, MayFollowAStepThatAllRanksGaveUp) {
 TEST(CallDuringTheEndOfAStep, IsReported) {
   const auto describe_stream = [](Session& s) { describe(s, "s", s.deadline()); };
   const std::vector<std::tuple<Rank, std::string, std::function<void(Session&)>>> calls{
-      {0, "session_allgather", allgather_numbers},
-      {1, "session_allgather", allgather_numbers},
-      {1, "describe", describe_stream}};  // here rank 0 waits for no other rank
+      {Rank{0}, "session_allgather", allgather_numbers},
+      {Rank{1}, "session_allgather", allgather_numbers},
+      {Rank{1}, "describe", describe_stream}};  // here rank 0 waits for no other rank
   for (const auto& [rank, name, call] : calls) {
     World world(8192, World::Way::local);
     world.step_timeout = 60;

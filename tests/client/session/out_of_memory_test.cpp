@@ -46,7 +46,7 @@ public:
   ~NoMemory() { fails_from_bytes = ~std::size_t{0}; }
 };
 
-proto::Field field(Rank size) {
+proto::Field field(RankCount size) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = index_calc::Layout::parse(fmt::format("shape={} grid={}", extent, size))};
@@ -69,14 +69,14 @@ TEST(OutOfMemory, IsReportedToAllRanksOfACollectiveCall) {
   world.start("group", 3, [](Session& s) {
     const auto memory = error_of([&] {
       s.run_collectively([&] {
-        if (s.rank() == 1) throw std::bad_alloc();
+        if (s.rank() == Rank{1}) throw std::bad_alloc();
       });
     });
     EXPECT_EQ(memory.code(), Errc::internal);
     EXPECT_HAS(memory.what(), "rank 1 of group 'group': out of memory");
     const auto other = error_of([&] {
       s.run_collectively([&] {
-        if (s.rank() == 2) throw 7;
+        if (s.rank() == Rank{2}) throw 7;
       });
     });
     EXPECT_HAS(other.what(), "rank 2 of group 'group': an exception of unknown type");
@@ -124,11 +124,11 @@ TEST(OutOfMemory, IsReportedToBothSidesByAConsumerRank) {
     judge(error_of([&] {
             for (; in.begin_step(); in.end_step()) {
               in.get(0, std::as_writable_bytes(std::span(part)));
-              if (s.rank() == 1 && !none)
+              if (s.rank() == Rank{1} && !none)
                 none.emplace(large);  // too little for the attributes of the next step
             }
           }),
-          s.rank() == 1);
+          s.rank() == Rank{1});
   });
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
@@ -146,7 +146,7 @@ TEST(OutOfMemory, IsReportedToBothSidesByAProducerRank) {
       out.begin_step();
       {
         std::optional<NoMemory> none;
-        if (s.rank() == 1) none.emplace(65536);
+        if (s.rank() == Rank{1}) none.emplace(65536);
         out.put(0, std::as_bytes(std::span(part)));
       }
       out.end_step();
@@ -155,7 +155,7 @@ TEST(OutOfMemory, IsReportedToBothSidesByAProducerRank) {
       for (;;) put();
     });
     EXPECT_HAS(error.what(), "out of memory");
-    if (s.rank() == 0) {
+    if (s.rank() == Rank{0}) {
       EXPECT_HAS(error.what(), "rank 1 of group 'producer' failed");
     }
   });
@@ -193,7 +193,7 @@ TEST(OutOfMemory, IsReportedByTheStepAfterPolling) {
       // The rank finds that the consumer is gone, and has no memory to store the reason.
       for (bool has_room = false; !has_room;) {
         std::optional<NoMemory> none;
-        if (s.rank() == 1) none.emplace(1);
+        if (s.rank() == Rank{1}) none.emplace(1);
         has_room = out.poll_ready();
       }
       const auto lost =

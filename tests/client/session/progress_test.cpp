@@ -90,7 +90,7 @@ TEST(ProgressEngine, LooksAtAllIdleStreamsAfterEachNapOfItsThread) {
 constexpr std::size_t no_eager_bytes = 0;
 constexpr Index extent = 2500;  // messages longer than those sent with their heads (2 KiB)
 
-proto::Field field_of(Rank size) {
+proto::Field field_of(RankCount size) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape={} grid={} block=7", extent, size))};
@@ -103,10 +103,10 @@ std::vector<std::int64_t> part_of(Session& session, int stream, std::uint64_t st
   std::vector<std::int64_t> part(
       static_cast<std::size_t>(local_part(layout, session.rank()).elements));
   for (std::size_t i = 0; i < part.size(); ++i)
-    part[i] =
-        1000 * static_cast<std::int64_t>(step) + 1000000 * stream +
-        index_calc::to_global(layout.grid()->dims[0], {session.rank()}, {static_cast<Index>(i)})
-            .value;
+    part[i] = 1000 * static_cast<std::int64_t>(step) + 1000000 * stream +
+              index_calc::to_global(layout.grid()->dims[0], {session.rank().value},
+                                    {static_cast<Index>(i)})
+                  .value;
   return part;
 }
 
@@ -237,7 +237,7 @@ TEST(Progress, WaitForATakenStepAdvancesOtherRanks) {
     Out out(s, 0, 2);
     for (std::uint64_t i = 0; i < rounds; ++i) {
       out.put();
-      if (s.rank() == 1) out.stream().wait_taken(i);  // rank 0 is in begin_step or close
+      if (s.rank() == Rank{1}) out.stream().wait_taken(i);  // rank 0 is in begin_step or close
     }
     out.stream().close();
   });
@@ -254,7 +254,7 @@ TEST(Progress, AgreementAdvancesStreams) {
   world.start("producer", 2, [](Session& s) {
     Out out(s, 0, 2);
     out.put();
-    if (s.rank() == 0) {  // joins the agreement only after the step has been taken
+    if (s.rank() == Rank{0}) {  // joins the agreement only after the step has been taken
       out.stream().wait_taken(0);
     }
     s.run_collectively([] {});
@@ -418,7 +418,7 @@ TEST_P(Programs, HangExactlyIfTheSimulationHangs) {
     world.other_way = GetParam().other_way;
     world.step_timeout = 300;  // far longer than it takes to find a circle
     for (std::size_t job = 0; job < 2; ++job)
-      world.start(job == 0 ? "a" : "b", 1 + static_cast<Rank>(random() % 2), [&, job](Session& s) {
+      world.start(job == 0 ? "a" : "b", 1 + static_cast<int>(random() % 2), [&, job](Session& s) {
         std::vector<std::unique_ptr<Out>> outs(static_cast<std::size_t>(streams));
         std::vector<std::unique_ptr<In>> ins(static_cast<std::size_t>(streams));
         for (int k = 0; k < streams; ++k)

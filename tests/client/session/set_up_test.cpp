@@ -15,7 +15,7 @@ namespace {
 
 using index_calc::Layout;
 
-proto::Field field(Rank size, int extent = 12) {
+proto::Field field(RankCount size, int extent = 12) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
@@ -133,9 +133,9 @@ TEST(SetUp, LeavesOutStreamsNotDeclaredOnAllRanks) {
   world.start("producer", 2, [](Session& s) {
     OutStream first(s, "first", without_consumers), second(s, "second", without_consumers);
     first.declare(field(2));
-    if (s.rank() == 0) second.declare(field(2));
+    if (s.rank() == Rank{0}) second.declare(field(2));
     put(s, first);
-    if (s.rank() == 1) second.declare(field(2));
+    if (s.rank() == Rank{1}) second.declare(field(2));
     put(s, second);
     first.close(), second.close();
   });
@@ -338,10 +338,10 @@ protected:
     config.transport = "local";
     config.log = core::LogLevel::off;
   }
-  std::future<void> rank(const std::string& group, Rank r, Rank size,
+  std::future<void> rank(const std::string& group, Rank r, RankCount size,
                          const std::function<void(Session&)>& body) const {
     return std::async(std::launch::async, [this, group, r, size, body] {
-      const auto session = Session::open(group, r, size, config);
+      const auto session = Session::open(group, r.value, size, config);
       body(*session);
     });
   }
@@ -353,9 +353,9 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
   {
     Together together(3);
     std::vector<std::future<void>> ranks;
-    for (Rank r = 0; r < 3; ++r)
+    for (const Rank r : core::all_ranks(3))
       ranks.push_back(rank("g", r, 3, [&together](Session& s) {
-        if (s.rank() == 2) return together.wait();
+        if (s.rank() == Rank{2}) return together.wait();
         OutStream out(s, "s", without_consumers);
         out.declare(field(3));
         const Error e = error_of([&] { put(s, out); });
@@ -367,7 +367,7 @@ TEST_F(SetUpWithoutMpi, NamesRanksMissingFromAnAgreement) {
     for (auto& r : ranks) EXPECT_NO_THROW(r.get());
   }
   std::vector<std::future<void>> ranks;
-  for (const Rank r : {0, 2}) ranks.push_back(rank("h", r, 3, [](Session&) {}));
+  for (const Rank r : {Rank{0}, Rank{2}}) ranks.push_back(rank("h", r, 3, [](Session&) {}));
   std::string texts;  // the first rank that fails leaves, and the other learns that it has left
   for (auto& r : ranks) texts += error_of([&] { r.get(); }).what();
   EXPECT_NE(
@@ -382,14 +382,14 @@ TEST_F(SetUpWithoutMpi, LateConsumerWaitsForAllProducerRanks) {
   const double lag = config.timeout + 11;  // a rank waits 10 s longer for the rest of its group
   Together first_step(3);
   std::vector<std::future<void>> ranks;
-  for (const Rank r : {0, 1})
+  for (const Rank r : core::all_ranks(2))
     ranks.push_back(rank("producer", r, 2, [&](Session& s) {
       OutStream out(s, "s", without_consumers);
       out.declare(field(2));
       put(s, out);
       first_step.wait();
       const auto until = core::Deadline::after(lag);
-      while (!until.expired() && (s.rank() == 1 || !s.control().is_awaited()))
+      while (!until.expired() && (s.rank() == Rank{1} || !s.control().is_awaited()))
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       put(s, out);
       out.close();
@@ -397,7 +397,7 @@ TEST_F(SetUpWithoutMpi, LateConsumerWaitsForAllProducerRanks) {
   first_step.wait();
   config.timeout = long_time;
   int steps = 0;
-  ranks.push_back(rank("consumer", 0, 1, [&](Session& s) {
+  ranks.push_back(rank("consumer", Rank{0}, 1, [&](Session& s) {
     InStream in(s, "s");
     in.declare(field(1));
     std::vector<std::int64_t> part(12);

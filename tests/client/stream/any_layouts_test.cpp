@@ -27,21 +27,23 @@ using Kinds = std::map<std::string, int>;
 
 /// Returns a layout given by a formula, on some of `ranks` ranks.
 /// @param is_dense  whether it has no ghost cells or gaps; if so, it may be skewed
-Layout computed_layout(Random& random, const std::vector<Index>& shape, Rank ranks, bool is_dense) {
+Layout computed_layout(Random& random, const std::vector<Index>& shape, RankCount ranks,
+                       bool is_dense) {
   for (;;) {
     Layout layout = is_dense && random.one_in(2)
                         ? index_calc::testing::random_skewed(random, shape, ranks)
                         : random.layout(shape, 3, true);
     if (is_dense) layout = layout.dense();
-    const Rank cells = rank_count(layout);
+    const RankCount cells = rank_count(layout);
     if (cells > ranks) continue;
     index_calc::Ranks some{.order = layout.ranks().order};
-    if (cells < ranks) some.members = {{static_cast<Rank>(random.in(0, ranks - cells)), cells}};
+    if (cells < ranks)
+      some.members = {{Rank{static_cast<std::int32_t>(random.in(0, ranks - cells))}, cells}};
     return layout.with(some);
   }
 }
 
-Side any_side(Random& random, const std::vector<Index>& shape, Rank ranks, bool is_dense,
+Side any_side(Random& random, const std::vector<Index>& shape, RankCount ranks, bool is_dense,
               Kinds& kinds) {
   switch (random.in(0, 5)) {
     case 0:
@@ -62,7 +64,7 @@ Side any_side(Random& random, const std::vector<Index>& shape, Rank ranks, bool 
   side.layout.assign(static_cast<std::size_t>(ranks), layout);
   side.numbers.resize(static_cast<std::size_t>(ranks));
   for (const auto& [rank, buffer] : index_calc::testing::numbers_of(layout))
-    side.numbers[static_cast<std::size_t>(rank)] = buffer;
+    side.numbers[at(rank)] = buffer;
   return side;
 }
 
@@ -71,7 +73,7 @@ struct Pair {
   std::vector<bool> is_offered;  ///< shape: [element]
   double alpha = 1;
 
-  Pair(Random& random, Rank sources, Rank sinks, Kinds& kinds) {
+  Pair(Random& random, RankCount sources, RankCount sinks, Kinds& kinds) {
     const auto shape = index_calc::testing::random_shape(random);
     const bool is_dense = random.one_in(3);
     source = any_side(random, shape, sources, is_dense, kinds);
@@ -85,13 +87,13 @@ struct Pair {
   std::string text() const {
     return to_string(source.layout[0]) + " to " + to_string(sink.layout[0]);
   }
-  std::vector<Index> from(Rank me) const { return source.numbers[static_cast<std::size_t>(me)]; }
+  std::vector<Index> from(Rank me) const { return source.numbers[at(me)]; }
   std::vector<double> before(Rank me) const {
-    return std::vector<double>(sink.numbers[static_cast<std::size_t>(me)].size(), -7);
+    return std::vector<double>(sink.numbers[at(me)].size(), -7);
   }
   std::vector<double> after(Rank me) const {
     std::vector<double> result = before(me);
-    const auto& numbers = sink.numbers[static_cast<std::size_t>(me)];
+    const auto& numbers = sink.numbers[at(me)];
     for (std::size_t i = 0; i < result.size(); ++i)
       if (numbers[i] >= 0 && is_offered[static_cast<std::size_t>(numbers[i])])
         result[i] = alpha * static_cast<double>(numbers[i]);
@@ -108,15 +110,15 @@ TEST(AnyLayouts, ArriveWholeBetweenTwoGroups) {
   Random random;
   Kinds kinds;
   for (int i = 0; i < pairs; ++i) {
-    const Pair pair(random, static_cast<Rank>(random.in(1, 5)), static_cast<Rank>(random.in(1, 5)),
-                    kinds);
+    const Pair pair(random, static_cast<RankCount>(random.in(1, 5)),
+                    static_cast<RankCount>(random.in(1, 5)), kinds);
     SCOPED_TRACE(pair.text());
     World world(8192, i % 2 == 0 ? World::Way::loopback : World::Way::local);
     world.start("producer", pair.source.ranks(), [&](Session& s) {
       OutStream out(s, "s", {});
       out.declare({.name = "f",
                    .type = core::ElementType::i64,
-                   .layout = pair.source.layout[static_cast<std::size_t>(s.rank())]});
+                   .layout = pair.source.layout[at(s.rank())]});
       const auto numbers = pair.from(s.rank());
       out.begin_step();
       out.put(0, std::as_bytes(std::span(numbers)));
@@ -125,15 +127,14 @@ TEST(AnyLayouts, ArriveWholeBetweenTwoGroups) {
     });
     world.start("consumer", pair.sink.ranks(), [&](Session& s) {
       InStream in(s, "s");
-      in.declare({.name = "f",
-                  .type = core::ElementType::f64,
-                  .layout = pair.sink.layout[static_cast<std::size_t>(s.rank())]},
-                 {.alpha = pair.alpha});
+      in.declare(
+          {.name = "f", .type = core::ElementType::f64, .layout = pair.sink.layout[at(s.rank())]},
+          {.alpha = pair.alpha});
       auto found = pair.before(s.rank());
       ASSERT_TRUE(in.begin_step());
       in.get(0, std::as_writable_bytes(std::span(found)));
       in.end_step();
-      ASSERT_EQ(found, pair.after(s.rank())) << "rank " << s.rank();
+      ASSERT_EQ(found, pair.after(s.rank())) << "rank " << s.rank().value;
       ASSERT_FALSE(in.begin_step());
       in.close();
     });
@@ -146,12 +147,12 @@ TEST(AnyLayouts, ArriveWholeInsideOneGroup) {
   Random random;
   Kinds kinds;
   for (int i = 0; i < pairs; ++i) {
-    testing::Job job(static_cast<Rank>(random.in(1, 5)));
+    testing::Job job(static_cast<RankCount>(random.in(1, 5)));
     const Pair pair(random, job.size(), job.size(), kinds);
     const bool are_near = i % 2 == 1;
     const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
       testing::NearRings rings = are_near ? job.rings(me) : testing::NearRings();
-      const auto rank = static_cast<std::size_t>(me);
+      const auto rank = at(me);
       const Update update{
           .from = pair.source.layout[rank],
           .to = pair.sink.layout[rank],
@@ -213,8 +214,8 @@ TEST(AnyLayouts, PreferCopiesOnTheirOwnHost) {
       in.end_step();
       ASSERT_EQ(found, std::vector<std::int64_t>(1000, 5));
       for (const PeerStatistics& peer : in.peer_statistics())
-        EXPECT_EQ(peer.traffic.bytes > 0, peer.rank == 1 - s.rank())
-            << "rank " << s.rank() << " from " << peer.rank;
+        EXPECT_EQ(peer.traffic.bytes > 0, peer.rank.value == 1 - s.rank().value)
+            << "rank " << s.rank().value << " from " << peer.rank.value;
     }
     ASSERT_FALSE(in.begin_step());
     in.close();

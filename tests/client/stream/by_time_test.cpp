@@ -195,9 +195,9 @@ TEST(ByTime, AgreesWithTheDefinitionForRandomTimes) {
     SCOPED_TRACE(fmt::format("round {}, mode {}, depth {}, times {}, asked {}", round, mode, depth,
                              fmt::join(times, " "), fmt::join(asked, " ")));
     World world(round % 2 == 0 ? 8192 : 0);
-    world.start("producer", 1 + static_cast<Rank>(below(3)),
+    world.start("producer", 1 + static_cast<RankCount>(below(3)),
                 [&](Session& s) { produce(s, times, {.queue_depth = depth}); });
-    world.start("consumer", 1 + static_cast<Rank>(below(3)), [&](Session& s) {
+    world.start("consumer", 1 + static_cast<RankCount>(below(3)), [&](Session& s) {
       Consumer c(s);
       Oracle oracle{times};
       for (std::size_t i = 0; i < asked.size(); ++i)
@@ -424,7 +424,7 @@ TEST(ByTime, RanksThatAskForDifferentTimesAreNamed) {
   world.start("producer", 1, [&](Session& s) { produce(s, every(20, 100), {}); });
   world.start("consumer", 3, [&](Session& s) {
     Consumer c(s);
-    const auto error = error_of([&] { c.begin(Needed::at, s.rank() == 2 ? 35 : 30); });
+    const auto error = error_of([&] { c.begin(Needed::at, s.rank() == Rank{2} ? 35 : 30); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Errc::mismatch);
     EXPECT_EQ(std::string(error->what()),
@@ -452,7 +452,7 @@ TEST(ByTime, RanksInDifferentStreamsAreNamed) {
       ASSERT_EQ(c->begin(Needed::at, 0), Begun::step);
       c->take();
     }
-    const auto error = error_of([&] { (s.rank() == 1 ? one : other).begin(Needed::at, 20); });
+    const auto error = error_of([&] { (s.rank() == Rank{1} ? one : other).begin(Needed::at, 20); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Errc::mismatch) << error->what();
     EXPECT_NE(std::string(error->what())
@@ -601,7 +601,7 @@ class LostByOneRank : public testing::TestWithParam<Loss> {};
 // Some ranks leave this collective call for good. None of its messages may reach a later call.
 TEST_P(LostByOneRank, LeavesOtherStreamsOfTheSessionUnchanged) {
   const Loss& of = GetParam();
-  constexpr Rank ranks = 3;
+  constexpr RankCount ranks = 3;
   World world;
   world.step_timeout = 60;  // no rank waits that long
   Event asking, noticed, over;
@@ -660,12 +660,12 @@ TEST_P(LostByOneRank, LeavesOtherStreamsOfTheSessionUnchanged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LostByOneRank,
-                         testing::Values(Loss{"RankZeroComes", 0, true},
-                                         Loss{"RankZeroDoesNot", 0, false},
-                                         Loss{"AnotherComes", 1, true},
-                                         Loss{"AnotherDoesNot", 2, false},
-                                         Loss{"RankZeroIsTheFirst", 0, false, true},
-                                         Loss{"AnotherIsTheFirst", 1, false, true}),
+                         testing::Values(Loss{"RankZeroComes", Rank{0}, true},
+                                         Loss{"RankZeroDoesNot", Rank{0}, false},
+                                         Loss{"AnotherComes", Rank{1}, true},
+                                         Loss{"AnotherDoesNot", Rank{2}, false},
+                                         Loss{"RankZeroIsTheFirst", Rank{0}, false, true},
+                                         Loss{"AnotherIsTheFirst", Rank{1}, false, true}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -33,14 +33,14 @@ struct Side {
   Index copies = 1;
   bool is_column = false;  ///< storage order
 
-  Rank ranks() const {
+  RankCount ranks() const {
     Index n = copies;
     for (const Axis& axis : axes) n *= axis.grid;
-    return static_cast<Rank>(n);
+    return static_cast<RankCount>(n);
   }
   Indices coords(Rank rank) const {
     Indices result(axes.size());
-    Index rest = rank / copies;
+    Index rest = rank.value / copies;
     for (std::size_t d = axes.size(); d-- > 0; rest /= axes[d].grid)
       result[d] = rest % axes[d].grid;
     return result;
@@ -181,7 +181,7 @@ void consume(Session& s, const Case& c) {
     in.end_step();
     for (std::size_t i = 0; i < buffer.size(); ++i)
       ASSERT_EQ(buffer[i], c.alpha * static_cast<double>(value(expected[i], step)))
-          << "rank " << s.rank() << ", place " << i << ", step " << step;
+          << "rank " << s.rank().value << ", place " << i << ", step " << step;
   }
   EXPECT_EQ(step, c.counts.size());
   in.close();
@@ -219,11 +219,10 @@ struct Row {
 /// Returns the rows of one of two ranks in a step; the first rank has none in some steps.
 std::vector<Row> rows_of(Rank rank, std::size_t step) {
   std::vector<Row> rows;
-  const std::size_t count =
-      rank == 0 && step % 3 == 1 ? 0 : 5 + 7 * step + static_cast<std::size_t>(rank);
+  const std::size_t count = rank == Rank{0} && step % 3 == 1 ? 0 : 5 + 7 * step + at(rank);
   for (std::size_t i = 0; i < count; ++i)
     rows.push_back({.key = static_cast<std::int64_t>((i * 37 + step) % 50) - 20,
-                    .value = static_cast<std::int64_t>(10000 * step + 100 * i) + rank});
+                    .value = static_cast<std::int64_t>(10000 * step + 100 * i) + rank.value});
   return rows;
 }
 
@@ -254,7 +253,7 @@ void produce_rows(
 
 /// @param owner  returns the owner of a key, by the definition
 void consume_rows(Session& s, const std::string& how,
-                  const std::function<Rank(std::int64_t)>& owner, bool is_sorted,
+                  const std::function<RankCount(std::int64_t)>& owner, bool is_sorted,
                   bool has_copies = false) {
   InStream in(s, "s");
   const std::string ranks = has_copies ? "" : std::to_string(s.size());
@@ -271,11 +270,11 @@ void consume_rows(Session& s, const std::string& how,
               .type = core::ElementType::i64,
               .layout = layout("*", has_copies ? "mesh=2x2 axes0=0" : "grid=" + ranks),
               .origin = {}});
-  const Rank coordinate = has_copies ? s.rank() / 2 : s.rank();
+  const RankCount coordinate = has_copies ? s.rank().value / 2 : s.rank().value;
   std::size_t step = 0;
   for (; in.begin_step(); ++step) {
     std::vector<Row> expected;
-    for (Rank rank = 0; rank < 2; ++rank)
+    for (const Rank rank : core::all_ranks(2))
       for (const Row& row : rows_of(rank, step))
         if (owner(row.key) == coordinate) expected.push_back(row);
     if (is_sorted) std::ranges::stable_sort(expected, {}, &Row::key);
@@ -296,11 +295,11 @@ void consume_rows(Session& s, const std::string& how,
   in.close();
 }
 
-Rank by_hash(std::int64_t key, Rank ranks) {  // splitmix64
+RankCount by_hash(std::int64_t key, RankCount ranks) {  // splitmix64
   auto z = static_cast<std::uint64_t>(key) + 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<Rank>((z ^ (z >> 31)) % static_cast<std::uint64_t>(ranks));
+  return static_cast<RankCount>((z ^ (z >> 31)) % static_cast<std::uint64_t>(ranks));
 }
 
 TEST(ChangingRows, GoToTheRankThatTheirKeySelects) {
@@ -358,7 +357,7 @@ void put_counts(Session& s, const std::string& layout, std::vector<std::size_t> 
   OutStream out(s, "s", {});
   out.declare(field(layout));
   out.begin_step();
-  const std::vector<std::int64_t> data(counts[static_cast<std::size_t>(s.rank())]);
+  const std::vector<std::int64_t> data(counts[at(s.rank())]);
   out.put(0, std::as_bytes(std::span(data)));
   out.end_step();
   out.close();
@@ -438,7 +437,7 @@ void put_unlike(Session& s, const std::string& keys_layout, const std::string& r
   out.declare(key);
   out.declare(row);
   out.begin_step();
-  const auto rank = static_cast<std::size_t>(s.rank());
+  const auto rank = at(s.rank());
   const std::vector<std::int64_t> some_keys(keys[rank]), some_rows(rows[rank]);
   out.put(0, std::as_bytes(std::span(some_keys)));
   out.put(1, std::as_bytes(std::span(some_rows)));
@@ -519,7 +518,7 @@ TEST(ChangingRows, ArriveWhileTheProducerIsInNoCall) {
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {});
     out.declare(field("shape=* grid=2"));
-    const std::vector<std::int64_t> data(300000, s.rank());
+    const std::vector<std::int64_t> data(300000, s.rank().value);
     for (int step = 0; step < 2; ++step) {
       out.begin_step();
       out.put(0, std::as_bytes(std::span(data)));
@@ -577,7 +576,7 @@ TEST(ChangingQueue, StepsAreDroppedSharedAndKeptWhole) {
                     .origin = {}});
         while (in.begin_step()) {
           std::vector<Row> expected;
-          for (Rank rank = 0; rank < 2; ++rank)
+          for (const Rank rank : core::all_ranks(2))
             for (const Row& row : rows_of(rank, in.step())) expected.push_back(row);
           std::vector<std::int64_t> values(2 * expected.size());
           in.get(0, std::as_writable_bytes(std::span(values)));

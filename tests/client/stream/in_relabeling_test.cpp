@@ -20,11 +20,10 @@ namespace {
 using testing::Case, testing::Layout, testing::Random;
 using Hosts = std::vector<std::string>;
 
-std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
-
-Hosts random_hosts(Random& random, Rank ranks, Index hosts) {
+Hosts random_hosts(Random& random, RankCount ranks, Index hosts) {
   Hosts result;
-  for (Rank r = 0; r < ranks; ++r) result.push_back(fmt::format("host {}", random.in(1, hosts)));
+  for (RankCount r = 0; r < ranks; ++r)
+    result.push_back(fmt::format("host {}", random.in(1, hosts)));
   return result;
 }
 
@@ -40,7 +39,7 @@ Index crossing(const std::vector<std::vector<Index>>& volumes, const Hosts& out,
 
 std::vector<Rank> unchanged(std::size_t ranks) {
   std::vector<Rank> process(ranks);
-  std::iota(process.begin(), process.end(), 0);
+  std::iota(process.begin(), process.end(), Rank{0});
   return process;
 }
 
@@ -73,7 +72,7 @@ Outcome play(const Case& wanted, const Hosts& out_hosts, const Hosts& in_hosts, 
   for (std::size_t r = 0; r < in_hosts.size(); ++r)
     world.host_of[fmt::format("consumer.{}", r)] = in_hosts[r];
   const std::size_t fields = wanted.updates.size();
-  world.start("producer", static_cast<Rank>(out_hosts.size()), [&](Session& s) {
+  world.start("producer", static_cast<RankCount>(out_hosts.size()), [&](Session& s) {
     OutStream out(s, "s", {});
     for (std::size_t f = 0; f < fields; ++f)
       out.declare({.name = fmt::format("f{}", f),
@@ -87,7 +86,7 @@ Outcome play(const Case& wanted, const Hosts& out_hosts, const Hosts& in_hosts, 
     }
     out.close();
   });
-  world.start("consumer", static_cast<Rank>(in_hosts.size()), [&](Session& s) {
+  world.start("consumer", static_cast<RankCount>(in_hosts.size()), [&](Session& s) {
     InStream in(s, "s");
     for (std::size_t f = fields; f-- > 0;)  // in another order
       declare(in, fmt::format("f{}", f), wanted.updates[f]);
@@ -97,7 +96,7 @@ Outcome play(const Case& wanted, const Hosts& out_hosts, const Hosts& in_hosts, 
     while (in.begin_step()) {
       auto parts = before;
       for (std::size_t f = 0; f < fields; ++f) in.get(static_cast<int>(fields - 1 - f), parts[f]);
-      EXPECT_EQ(parts, after) << "rank " << s.rank() << ", label " << label;
+      EXPECT_EQ(parts, after) << "rank " << s.rank().value << ", label " << label.value;
       in.end_step();
     }
     for (const auto& peer : in.peer_statistics())
@@ -114,7 +113,8 @@ TEST(InRelabeling, MovesTheFewestBytesBetweenHosts) {
   Random random;
   int won = 0;
   for (int c = 0; c < testing_only::rounds(40); ++c) {
-    const auto m = static_cast<Rank>(random.in(1, 5)), n = static_cast<Rank>(random.in(1, 5));
+    const auto m = static_cast<RankCount>(random.in(1, 5)),
+               n = static_cast<RankCount>(random.in(1, 5));
     const Case wanted(random, m, n);
     const auto hosts = random.in(1, 4);
     const Hosts out = random_hosts(random, m, hosts), in = random_hosts(random, n, hosts);
@@ -175,9 +175,9 @@ TEST(InRelabeling, WaitsForTheProducerAndReportsTheMembers) {
     InStream in(s, "s");
     in.declare(field(reversed));
     is_asked = true;
-    EXPECT_EQ(in.relabel(), 3 - s.rank());
+    EXPECT_EQ(in.relabel().value, 3 - s.rank().value);
     ASSERT_TRUE(in.begin_step());
-    if (s.rank() == 0) {
+    if (s.rank() == Rank{0}) {
       wire::ToServer ask;
       ask.mutable_status();
       const auto status = s.control().call(ask, s.deadline()).status();
@@ -288,7 +288,7 @@ TEST(InRelabeling, FailsOnAllRanksAndKeepsTheLabels) {
                "stream 's': consumer 'consumer' wants field 'g', producer 'producer' offers 'f'");
     InStream in(s, "s");  // label 0 would go to rank 2 or 3, which lack room for its rows
     in.declare(field("shape=8x3 grid=4x1 splits0=0/1/2/4/8 owners0=3/2/1/0 store=column leading=" +
-                     std::string(s.rank() < 2 ? "4" : "3")));
+                     std::string(s.rank().value < 2 ? "4" : "3")));
     const auto text = error_of([&] { in.relabel(); }, Errc::invalid_argument);
     expect_has(text, "of group 'consumer': stream 's', field 'f'");
     expect_has(text, "leading");

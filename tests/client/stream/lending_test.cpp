@@ -30,7 +30,7 @@ private:
   std::span<std::int64_t> values_;
 };
 
-proto::Field field(const std::string& name, Rank size) {
+proto::Field field(const std::string& name, RankCount size) {
   return {.name = name,
           .type = core::ElementType::i64,
           .layout = index_calc::Layout::parse(fmt::format("shape={} grid={}", extent, size))};
@@ -203,9 +203,9 @@ TEST(Lending, RankThatReclaimsItsPartEndsTheLinkAtOnce) {
     out.put(0, std::as_bytes(std::span(a)));
     try {
       out.end_step();
-      EXPECT_EQ(s.rank(), 0);  // the producer continues without that consumer
+      EXPECT_EQ(s.rank(), Rank{0});  // the producer continues without that consumer
     } catch (const Error& error) {
-      EXPECT_EQ(s.rank(), 1);
+      EXPECT_EQ(s.rank(), Rank{1});
       EXPECT_EQ(error.code(), Errc::timed_out) << error.what();
       has_given_up = true;
     }

@@ -28,7 +28,7 @@ class Array {
 public:
   Array(const Session& s, bool is_shared)
       : count_(static_cast<std::size_t>(extent / s.size())),
-        first_(s.rank() * (extent / s.size())),
+        first_(s.rank().value * (extent / s.size())),
         layout_(index_calc::Layout::parse(fmt::format("shape={} grid={}", extent, s.size()))) {
     if (is_shared)
       shared_ = reinterpret_cast<std::int64_t*>(transport::local::allocate(8 * count_));
@@ -295,7 +295,7 @@ TEST_P(LentVersions, AreTakenBackAfterTheLease) {
     EXPECT_EQ(again.in.step(), 1u);
     again.take();
     s.run_collectively([] {});
-    if (s.rank() == 0) has_new_one.set();
+    if (s.rank() == Rank{0}) has_new_one.set();
     EXPECT_FALSE(again.in.begin_step());
     again.in.close();
   });
@@ -328,7 +328,7 @@ TEST(ReaderProcess, DISABLED_HoldsAVersion) {
   Session::Transports transports;
   transports.push_back(std::make_unique<transport::Local>());
   ThreadRanks ranks(1);
-  const auto session = Session::open("victim", std::make_unique<ThreadGroup>(ranks, 0),
+  const auto session = Session::open("victim", std::make_unique<ThreadGroup>(ranks, Rank{0}),
                                      std::move(transports), config);
   Reader r(*session);
   ASSERT_TRUE(r.in.begin_step());
@@ -348,7 +348,7 @@ TEST(LentVersion, ReturnsToTheWriterIfItsReaderIsKilled) {
       w.put(0);
       may_begin.set();
       serve_until(s, w.out, is_held, 1);
-      if (s.rank() == 0) victim->signal(SIGKILL);
+      if (s.rank() == Rank{0}) victim->signal(SIGKILL);
       w.put(1);  // long before the lease ends
       w.put(2);
       w.out.close();

@@ -23,13 +23,13 @@ std::int64_t value(Index number, std::uint64_t step) {
 
 proto::Field field_of(const Side& side, Rank rank,
                       core::ElementType type = core::ElementType::i64) {
-  return {.name = "f", .type = type, .layout = side.layout[static_cast<std::size_t>(rank)]};
+  return {.name = "f", .type = type, .layout = side.layout[at(rank)]};
 }
 
 void produce(Session& s, const Side& side) {
   OutStream out(s, "s", {});
   out.declare(field_of(side, s.rank()));
-  const auto& numbers = side.numbers[static_cast<std::size_t>(s.rank())];
+  const auto& numbers = side.numbers[at(s.rank())];
   std::vector<std::int64_t> buffer(numbers.size());
   for (std::uint64_t step = 0; step < steps; ++step) {
     for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = value(numbers[i], step);
@@ -45,7 +45,7 @@ void consume(Session& s, const Side& side, const std::vector<bool>& offered) {
   InStream in(s, "s");
   in.declare(field_of(side, s.rank(), core::ElementType::f64),
              {.alpha = 2.0});  // converted and scaled on the way
-  const auto& numbers = side.numbers[static_cast<std::size_t>(s.rank())];
+  const auto& numbers = side.numbers[at(s.rank())];
   std::uint64_t step = 0;
   for (; in.begin_step(); ++step) {
     std::vector<double> buffer(numbers.size(), -7);
@@ -55,12 +55,12 @@ void consume(Session& s, const Side& side, const std::vector<bool>& offered) {
                                                  return number < 0 ||
                                                         offered[static_cast<std::size_t>(number)];
                                                }))
-        << "rank " << s.rank();
+        << "rank " << s.rank().value;
     in.end_step();
     for (std::size_t i = 0; i < buffer.size(); ++i) {
       const bool is_there = numbers[i] >= 0 && offered[static_cast<std::size_t>(numbers[i])];
       ASSERT_EQ(buffer[i], is_there ? 2.0 * static_cast<double>(value(numbers[i], step)) : -7)
-          << "rank " << s.rank() << ", place " << i << ", step " << step;
+          << "rank " << s.rank().value << ", place " << i << ", step " << step;
     }
   }
   EXPECT_EQ(step, steps);
@@ -150,7 +150,7 @@ void consume_part(Session& s, const Side& side, const TakenPart& taken,
               .axes = taken.axes,
               .of_data = index_calc::Selection{taken.to_origin, taken.extents},
               .from_origin = taken.from_origin});
-  const auto& numbers = side.numbers[static_cast<std::size_t>(s.rank())];
+  const auto& numbers = side.numbers[at(s.rank())];
   std::uint64_t step = 0;
   for (; in.begin_step(); ++step) {
     std::vector<double> buffer(numbers.size(), -7);
@@ -161,7 +161,7 @@ void consume_part(Session& s, const Side& side, const TakenPart& taken,
       const bool is_there = source >= 0 && offered[static_cast<std::size_t>(source)];
       ASSERT_EQ(buffer[i],
                 is_there ? 2.0 * static_cast<double>(value(source, step)) - 7 * beta : -7)
-          << "rank " << s.rank() << ", place " << i << ", step " << step;
+          << "rank " << s.rank().value << ", place " << i << ", step " << step;
     }
   }
   EXPECT_EQ(step, steps);
@@ -252,7 +252,7 @@ TEST(ListedArraysAlone, AreAddedPartiallyToSumsOnlyWithBetaOne) {
       }
     };
     world.start("producer", 2, [&](Session& s) {
-      const auto& mine = points[static_cast<std::size_t>(s.rank())];
+      const auto& mine = points[at(s.rank())];
       run("", [&] {
         OutStream out(s, "s", {});
         out.declare(
@@ -279,7 +279,7 @@ TEST(ListedArraysAlone, AreAddedPartiallyToSumsOnlyWithBetaOne) {
         in.end_step();
         for (Index i = 0; i < 8; ++i)  // the first layer gets the incoming elements
           EXPECT_EQ(values[static_cast<std::size_t>(i)],
-                    s.rank() == 0 && i % 2 == 0 && i < 6 ? 6.0 : 5.0);
+                    s.rank() == Rank{0} && i % 2 == 0 && i < 6 ? 6.0 : 5.0);
         EXPECT_FALSE(in.begin_step());
         in.close();
       });
@@ -319,7 +319,7 @@ TEST(ListedArraysAlone, ReachALateConsumer) {
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {});
     out.declare(field_of(source, s.rank()));
-    const auto& numbers = source.numbers[static_cast<std::size_t>(s.rank())];
+    const auto& numbers = source.numbers[at(s.rank())];
     std::vector<std::int64_t> buffer(numbers.size());
     const auto continues = [&] {
       return s.run_on_root([&] { return core::Bytes(has_joined ? 1 : 0); }, s.deadline()).empty();

@@ -363,7 +363,7 @@ TEST(Metadata, MustAgreeForTheStreamOnAllRanks) {
     OutStream out(s, "s", {});
     Part part(s, 60, 7);
     out.declare(part.field());
-    out.set_attribute(0, "units", Texts{s.rank() == 0 ? "K" : "degC"});
+    out.set_attribute(0, "units", Texts{s.rank() == Rank{0} ? "K" : "degC"});
     out.begin_step();
   });
   const auto errors = world.join();
@@ -383,7 +383,7 @@ TEST(Metadata, EndsTheStreamIfTimesDifferBetweenRanks) {
     Producer p(s, {});
     p.put_to(1);
     p.out.begin_step();
-    p.out.set_time(200 + s.rank());
+    p.out.set_time(200 + s.rank().value);
     Part part(s, 60, 7);
     p.out.put(0, part.bytes());
     p.out.end_step();
@@ -412,24 +412,24 @@ TEST(Metadata, EndsTheStreamIfTimesDifferBetweenRanks) {
 /// A difference between the attributes that producer ranks set, and the part of the last rank's error that shows it.
 struct Unequal {
   const char* what;
-  std::function<void(OutStream& out, Rank rank, Rank ranks)> set;
+  std::function<void(OutStream& out, Rank rank, RankCount ranks)> set;
   const char* shown;  // the values on rank 0 and on the rank that finds the difference
 };
 const Unequal unequals[] = {
     {"rank 0 alone",
-     [](OutStream& out, Rank rank, Rank) {
-       if (rank == 0) out.set_attribute(of_step, "dt", Reals{0.5});
+     [](OutStream& out, Rank rank, RankCount) {
+       if (rank == Rank{0}) out.set_attribute(of_step, "dt", Reals{0.5});
      },
      " including 'dt'; found 0.5 on rank 0 and none on rank "},
     {"the last rank alone",
-     [](OutStream& out, Rank rank, Rank ranks) {
-       if (rank == ranks - 1) out.set_attribute(of_step, "dt", Reals{0.5});
+     [](OutStream& out, Rank rank, RankCount ranks) {
+       if (rank.value == ranks - 1) out.set_attribute(of_step, "dt", Reals{0.5});
      },
      " including 'dt'; found none on rank 0 and 0.5 on rank "},
     {"other values",
-     [](OutStream& out, Rank rank, Rank ranks) {
+     [](OutStream& out, Rank rank, RankCount ranks) {
        out.set_attribute(of_step, "n", Integers{1});
-       out.set_attribute(of_step, "dt", Reals{rank == ranks - 1 ? 0.25 : 0.5});
+       out.set_attribute(of_step, "dt", Reals{rank.value == ranks - 1 ? 0.25 : 0.5});
      },
      " including 'dt'; found 0.5 on rank 0 and 0.25 on rank "},
 };
@@ -438,7 +438,7 @@ constexpr const char* unequal_text = "to set the same attributes of the step";
 // With equal blocks, each of two consumer ranks gets elements of one producer rank only.
 TEST(Metadata, EndsTheStreamOnBothSidesIfItDiffers) {
   const struct {
-    Rank producers, consumers;
+    RankCount producers, consumers;
     core::Index block;
   } shapes[] = {{3, 2, 7}, {2, 3, 7}, {2, 2, 30}};
   for (const auto& [producers, consumers, block] : shapes)
@@ -503,8 +503,8 @@ TEST(Metadata, IsComparedForTheLastStepBeforeTheEnd) {
       out.declare(part.field());
       out.set_attribute(of_stream, "time_unit", Texts{"s"});
       out.begin_step();
-      out.set_time(depth == 0 ? s.rank() : 7);
-      if (depth != 0 && s.rank() == 1) out.set_attribute(of_step, "last", Integers{1});
+      out.set_time(depth == 0 ? s.rank().value : 7);
+      if (depth != 0 && s.rank() == Rank{1}) out.set_attribute(of_step, "last", Integers{1});
       out.put(0, part.bytes());
       out.end_step();
       out.close();
@@ -547,7 +547,7 @@ TEST(Metadata, MayBeSetInAnyOrderOnEveryRank) {
     for (int step = 0; step < 4; ++step) {
       out.begin_step();
       for (int i = 0; step % 2 == 1 && i < 3; ++i) {
-        const auto number = (i + s.rank()) % 3;
+        const auto number = (i + s.rank().value) % 3;
         out.set_attribute(of_step, fmt::format("n{}", number), Integers{number + step});
       }
       out.put(0, part.bytes());

@@ -38,7 +38,7 @@ public:
 
 private:
   std::int64_t element(std::uint64_t step, std::size_t i) const {
-    const auto at = index_calc::to_global(layout_.grid()->dims[0], core::GridCoord{rank_},
+    const auto at = index_calc::to_global(layout_.grid()->dims[0], core::GridCoord{rank_.value},
                                           {static_cast<core::Index>(i)});
     return static_cast<std::int64_t>(step) * 1000000 + at.value;
   }

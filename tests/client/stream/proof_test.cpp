@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t extent = 50000;
 
-proto::Field field(Rank size, core::ElementType type = core::ElementType::i64) {
+proto::Field field(RankCount size, core::ElementType type = core::ElementType::i64) {
   return {
       .name = "a",
       .type = type,
@@ -39,7 +39,7 @@ TEST_P(Proof, CountsBytesThatArriveUnchanged) {
     std::vector<std::int64_t> part(
         static_cast<std::size_t>(local_part(field(2).layout, s.rank()).allocated));
     for (int step = 0; step < steps; ++step) {
-      std::iota(part.begin(), part.end(), 1000 * step + s.rank());
+      std::iota(part.begin(), part.end(), 1000 * step + s.rank().value);
       out.begin_step();
       out.put(0, std::as_bytes(std::span(part)));
       out.end_step();

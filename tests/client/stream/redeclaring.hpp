@@ -21,13 +21,11 @@ inline std::int64_t value(Index number, std::uint64_t step) {
 }
 
 inline proto::Field field_of(const Side& side, Rank rank) {
-  return {.name = "f",
-          .type = core::ElementType::i64,
-          .layout = side.layout[static_cast<std::size_t>(rank)]};
+  return {.name = "f", .type = core::ElementType::i64, .layout = side.layout[core::at(rank)]};
 }
 
 /// Returns a random side of exactly `ranks` ranks, with any kind of layout.
-inline Side random_side_of(Random& random, const std::vector<Index>& shape, Rank ranks) {
+inline Side random_side_of(Random& random, const std::vector<Index>& shape, RankCount ranks) {
   for (;;)
     if (Side side = index_calc::testing::random_side(random, shape, true); side.ranks() == ranks)
       return side;
@@ -47,7 +45,7 @@ inline Side of_text(const std::string& text) {
 /// @param begins  false: the step has begun already
 inline void put_step(OutStream& out, const Side& side, Rank rank, std::uint64_t step,
                      bool begins = true) {
-  const auto& numbers = side.numbers[static_cast<std::size_t>(rank)];
+  const auto& numbers = side.numbers[core::at(rank)];
   std::vector<std::int64_t> buffer(numbers.size());
   for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = value(numbers[i], step);
   if (begins) out.begin_step();
@@ -57,7 +55,7 @@ inline void put_step(OutStream& out, const Side& side, Rank rank, std::uint64_t 
 
 template <class Stream>
 void redeclare(Stream& stream, const Side& side, Rank rank) {
-  const std::pair<int, Layout> layout{0, side.layout[static_cast<std::size_t>(rank)]};
+  const std::pair<int, Layout> layout{0, side.layout[core::at(rank)]};
   stream.redeclare(std::span(&layout, 1));
 }
 
@@ -87,7 +85,7 @@ inline std::vector<bool> offered_by(const Side& side, Index volume) {
 /// @param offered  returns the offered_by() of the producer's side in this step
 template <class Offered>
 void take_step(InStream& in, const Side& side, Rank rank, const Offered& offered) {
-  const auto& numbers = side.numbers[static_cast<std::size_t>(rank)];
+  const auto& numbers = side.numbers[core::at(rank)];
   std::vector<std::int64_t> buffer(numbers.size(), -7);
   in.get(0, std::as_writable_bytes(std::span(buffer)));
   in.end_step();
@@ -95,7 +93,7 @@ void take_step(InStream& in, const Side& side, Rank rank, const Offered& offered
   for (std::size_t i = 0; i < buffer.size(); ++i) {
     const bool is_there = numbers[i] >= 0 && is_offered[static_cast<std::size_t>(numbers[i])];
     EXPECT_EQ(buffer[i], is_there ? value(numbers[i], in.step()) : -7)
-        << "rank " << rank << ", place " << i << ", step " << in.step();
+        << "rank " << rank.value << ", place " << i << ", step " << in.step();
   }
 }
 

@@ -54,12 +54,13 @@ void consume(Session& s, const std::vector<Side>& sides, std::uint64_t pause,
     if (begun == Begun::end_of_stream) break;
     ASSERT_EQ(begun, Begun::step);
     const Side& side = sides.at(in.redeclarations());
-    EXPECT_EQ(to_string(in.layout(0)), to_string(side.layout[static_cast<std::size_t>(s.rank())]));
+    EXPECT_EQ(to_string(in.layout(0)), to_string(side.layout[at(s.rank())]));
     take_step(in, side, s.rank(), [&] { return offered_by(producer.at(in.step()), volume); });
-    if (in.redeclarations() + 1 == sides.size() && s.rank() == 0 && !std::exchange(is_held, true))
+    if (in.redeclarations() + 1 == sides.size() && s.rank() == Rank{0} &&
+        !std::exchange(is_held, true))
       holds();
   }
-  EXPECT_TRUE(is_held || s.rank() != 0);
+  EXPECT_TRUE(is_held || s.rank() != Rank{0});
   in.close();
 }
 
@@ -71,7 +72,7 @@ TEST_P(RedeclaringConsumers, AnyLayoutsOfBothSidesArriveWhole) {
     const auto shape = index_calc::testing::random_shape(random);
     const Index volume = index_calc::testing::volume(shape);
     const auto some_sides = [&] {
-      const auto ranks = static_cast<Rank>(random.in(1, 3));
+      const auto ranks = static_cast<RankCount>(random.in(1, 3));
       std::vector<Side> sides;
       for (Index left = random.in(1, 3); left > 0; --left)
         sides.push_back(random_side_of(random, shape, ranks));
@@ -86,7 +87,7 @@ TEST_P(RedeclaringConsumers, AnyLayoutsOfBothSidesArriveWhole) {
     World world(8192, GetParam());
     world.proof = random.one_in(2);
     std::atomic<std::size_t> there = 0;
-    world.start("producer", static_cast<Rank>(producer.sides[0].ranks()),
+    world.start("producer", producer.sides[0].ranks(),
                 [&](Session& s) { producer.run(s, [&] { return there == consumers.size(); }); });
     for (std::size_t c = 0; c < consumers.size(); ++c)
       world.start("consumer" + std::to_string(c), consumers[c][0].ranks(),
@@ -210,7 +211,7 @@ TEST(RedeclaringConsumersAlone, NextStepReportsALostProducer) {
       put_step(out, rows, s.rank(), 0);
       while (taken < 2) std::this_thread::yield();
     });
-    const auto knowing = static_cast<Rank>(round % 2);
+    const Rank knowing{round % 2};
     const Index turns = random.in(0, 400);
     world.start("consumer", 2, [&](Session& s) {
       InStream in(s, "s");
@@ -285,7 +286,7 @@ TEST(RedeclaringConsumersAlone, RefusalLeavesTheStreamUnchanged) {
     expect("shape=4x4 grid=3x1", "3");
     const std::string twice = complaint_of_repeated_field(in);
     EXPECT_NE(twice.find("expected each field once; found 'f' twice"), std::string::npos) << twice;
-    expect(s.rank() == 0 ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1",
+    expect(s.rank() == Rank{0} ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1",
            "expected every rank of group 'consumer' to declare the same fields");
     EXPECT_TRUE(in.begin_step());
     EXPECT_EQ(in.redeclarations(), 0u);
@@ -302,7 +303,7 @@ TEST(RedeclaringConsumersAlone, IsRefusedIfStepsAreRequestedByTime) {
   World world;
   world.start("producer", 1, [&](Session& s) {
     OutStream out(s, "s", {.queue_depth = 3});
-    out.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
+    out.declare(field_of(of_text("shape=4x4 grid=1x1"), Rank{0}));
     out.set_attribute(of_stream, proto::time_unit, std::vector<std::string>{"s"});
     const std::vector<std::int64_t> buffer(16);
     for (std::int64_t step = 0; step < 3; ++step) {
@@ -316,11 +317,11 @@ TEST(RedeclaringConsumersAlone, IsRefusedIfStepsAreRequestedByTime) {
   world.start("consumer", 1, [&](Session& s) {
     const Side side = of_text("shape=4x4 grid=1x1");
     InStream in(s, "s");
-    in.declare(field_of(side, 0));
+    in.declare(field_of(side, Rank{0}));
     EXPECT_EQ(in.begin_step_by(Needed::at, 0, ""), Begun::step);
     in.end_step();
     try {
-      redeclare(in, side, 0);
+      redeclare(in, side, Rank{0});
       ADD_FAILURE();
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::unsupported) << e.what();
@@ -358,7 +359,7 @@ TEST(RedeclaringConsumersAlone, HoldsAfterAServerRestart) {
       take_step(in, in.redeclarations() == 0 ? rows : columns, s.rank(), [&] { return all; });
       if (step == 0) {
         redeclare(in, columns, s.rank());
-        if (s.rank() == 0) has_asked = true;
+        if (s.rank() == Rank{0}) has_asked = true;
       }
       if (in.redeclarations() == 1) holds = true;
     }
@@ -379,7 +380,7 @@ TEST(RedeclaringConsumersAlone, ContinuesWhileServersDie) {
   world.step_timeout = 60;
   world.stop_server();
   world.start_server();
-  constexpr Rank ranks = 2;
+  constexpr RankCount ranks = 2;
   constexpr int servers = 25;
   std::atomic<bool> is_over = false;
   constexpr double patience = 120;  // with a server that is gone for most of the time
@@ -430,7 +431,7 @@ TEST(RedeclaringConsumersAlone, ContinuesWhileServersDie) {
           if (steps == 0) ++linked;
           EXPECT_EQ(in.step(), steps);
           take_step(in, side_of(in.redeclarations()), s.rank(), [&] { return all; });
-          if (s.rank() == 0) ++taken, redeclared = in.redeclarations();
+          if (s.rank() == Rank{0}) ++taken, redeclared = in.redeclarations();
           if (steps % 2 == 1 && in.redeclarations() == asked &&
               is_accepted(in, side_of(asked + 1), s.rank()))
             ++asked;
@@ -529,8 +530,7 @@ TEST_P(RedeclaringAfterALoss, HoldsInTheNextEpoch) {
     EXPECT_EQ(in.begin(std::nullopt), Begun::epoch);
     EXPECT_EQ(in.begin(std::nullopt), Begun::step);
     EXPECT_EQ(in.redeclarations(), 1u);
-    EXPECT_EQ(to_string(in.layout(0)),
-              to_string(columns.layout[static_cast<std::size_t>(s.rank())]));
+    EXPECT_EQ(to_string(in.layout(0)), to_string(columns.layout[at(s.rank())]));
     take_step(in, columns, s.rank(), [&] { return all; });
     EXPECT_EQ(in.begin(std::nullopt), Begun::end_of_stream);
     in.close();
@@ -576,12 +576,12 @@ TEST_P(RedeclaringAfterALoss, RefusesAnotherShape) {
 }
 
 INSTANTIATE_TEST_SUITE_P(KnownOn, RedeclaringAfterALoss,
-                         testing::Values(std::vector<Rank>{0, 1}, std::vector<Rank>{0},
-                                         std::vector<Rank>{1}),
+                         testing::Values(std::vector<Rank>{{0}, {1}}, std::vector{Rank{0}},
+                                         std::vector{Rank{1}}),
                          [](const auto& knowing) {
-                           return knowing.param.size() == 2    ? "all"
-                                  : knowing.param.front() == 0 ? "first"
-                                                               : "last";
+                           return knowing.param.size() == 2          ? "all"
+                                  : knowing.param.front() == Rank{0} ? "first"
+                                                                     : "last";
                          });
 
 /// Every pair of ranks that shares elements has one message per step; the bytes are those of the array.
@@ -607,7 +607,7 @@ TEST(RedeclaringConsumersAlone, CountersContinue) {
     const std::vector<bool> all(16, true);
     for (std::uint64_t step = 0; in.begin_step(); ++step) {
       const bool is_in_rows = in.redeclarations() == 0;
-      if (s.rank() == 0) ++(is_in_rows ? of_rows : of_columns);
+      if (s.rank() == Rank{0}) ++(is_in_rows ? of_rows : of_columns);
       take_step(in, is_in_rows ? rows : columns, s.rank(), [&] { return all; });
       if (step == 1) redeclare(in, columns, s.rank());
       if (!is_in_rows) holds = true;

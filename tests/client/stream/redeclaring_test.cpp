@@ -25,7 +25,7 @@ struct Course {
   std::uint64_t steps() const { return side_of.size(); }
 };
 
-Course random_course(Random& random, const std::vector<Index>& shape, Rank ranks) {
+Course random_course(Random& random, const std::vector<Index>& shape, RankCount ranks) {
   Course course;
   for (Index left = random.in(2, 4); left > 0; --left) {
     course.side_of.insert(course.side_of.end(), static_cast<std::size_t>(random.in(1, 4)),
@@ -74,11 +74,11 @@ TEST_P(Redeclaring, AnyLayoutsToAnyOthersArriveWhole) {
   for (int i = 0; i < 10; ++i) {
     const auto shape = index_calc::testing::random_shape(random);
     const Index volume = index_calc::testing::volume(shape);
-    const auto producers = static_cast<Rank>(random.in(1, 4));
+    const auto producers = static_cast<RankCount>(random.in(1, 4));
     const Course course = random_course(random, shape, producers);
     std::vector<Side> sinks;
     for (Index left = random.in(1, 2); left > 0; --left)
-      sinks.push_back(random_side_of(random, shape, static_cast<Rank>(random.in(1, 4))));
+      sinks.push_back(random_side_of(random, shape, static_cast<RankCount>(random.in(1, 4))));
     const OutConfig config{.queue_depth = static_cast<int>(random.in(0, 3)),
                            .wait_for_consumers = static_cast<int>(sinks.size())};
     World world(8192, GetParam());
@@ -113,7 +113,7 @@ TEST_P(Redeclaring, DroppedAndSharedStepsKeepTheirLayouts) {
     for (const std::string name : {"a", "b"})
       world.start(name, 2, [&](Session& s) {
         const auto steps_of_rank = consume(s, sink, course, {.steps = steps}, 20);
-        if (s.rank() == 0) got += steps_of_rank;
+        if (s.rank() == Rank{0}) got += steps_of_rank;
       });
     ASSERT_EQ(text_of(world.join()), "");
     EXPECT_TRUE(steps != Steps::share || got == course.steps());
@@ -147,7 +147,7 @@ void take(
     Session& s, std::uint64_t steps, const std::function<void()>& got = [] {},
     const InConfig& config = {}) {
   InStream in(s, "s", config);
-  in.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
+  in.declare(field_of(of_text("shape=4x4 grid=1x1"), Rank{0}));
   for (; steps > 0 && in.begin_step(); --steps) {
     std::vector<std::int64_t> buffer(16);
     in.get(0, std::as_writable_bytes(std::span(buffer)));
@@ -193,7 +193,7 @@ TEST(RedeclaringAlone, OnlyConsumerMayLeaveInstead) {
   });
   world.start("consumer", 1, [&](Session& s) {
     InStream in(s, "s");
-    in.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
+    in.declare(field_of(of_text("shape=4x4 grid=1x1"), Rank{0}));
     EXPECT_TRUE(in.begin_step());
     in.end_step();
     while (!in.poll_ready()) std::this_thread::yield();  // the other layouts
@@ -247,7 +247,7 @@ TEST(RedeclaringAlone, FailedLinkIsReportedWithStepAndProducer) {
   });
   world.start("consumer", 1, [&](Session& s) {
     InStream in(s, "s");
-    in.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
+    in.declare(field_of(of_text("shape=4x4 grid=1x1"), Rank{0}));
     for (int taken = 0; taken < 3; ++taken) {
       EXPECT_TRUE(in.begin_step());
       in.end_step();
@@ -321,8 +321,8 @@ TEST(RedeclaringAlone, ChangingArraysMayReorderTheirRanks) {
         const std::pair<int, Layout> layout{0, Layout::parse(back)};
         out.redeclare(std::span(&layout, 1));
       }
-      const auto rows = static_cast<std::size_t>(step + s.rank());
-      const std::vector<std::int64_t> buffer(2 * rows, 10 * step + s.rank());
+      const auto rows = static_cast<std::size_t>(step + s.rank().value);
+      const std::vector<std::int64_t> buffer(2 * rows, 10 * step + s.rank().value);
       out.begin_step();
       out.put(0, std::as_bytes(std::span(buffer)));
       out.end_step();
@@ -377,7 +377,7 @@ TEST(RedeclaringAlone, RefusalLeavesTheStreamUnchanged) {
         "in "
         "\"shape=4x4 mesh=2 sum=0\"");
     has(complaint_of_repeated_field(out), "expected each field once; found 'f' twice");
-    has(complaint(s.rank() == 0 ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1"),
+    has(complaint(s.rank() == Rank{0} ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1"),
         "expected every rank of group 'producer' to declare the same fields");
     put_step(out, rows, s.rank(), 1);
     redeclare(out, of_text("shape=4x4 grid=1x2"), s.rank());

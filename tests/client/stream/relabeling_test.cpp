@@ -20,16 +20,15 @@ namespace {
 using redistribute::Redistribution, index_calc::Method, testing::Case, testing::Job,
     testing::Layout, testing::Random, testing::spans, testing::views;
 
-std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
-
-std::vector<Rank> unchanged(Rank ranks) {
-  std::vector<Rank> process(at(ranks));
-  std::iota(process.begin(), process.end(), 0);
+template <class Number = Rank>
+std::vector<Number> unchanged(RankCount ranks) {
+  std::vector<Number> process(static_cast<std::size_t>(ranks));
+  std::iota(process.begin(), process.end(), Number{});
   return process;
 }
 
 /// Returns how many bytes leave their place if process[label] takes each label.
-Index leaving(const std::vector<std::vector<Index>>& volumes, const std::vector<Rank>& places,
+Index leaving(const std::vector<std::vector<Index>>& volumes, const std::vector<RankCount>& places,
               const std::vector<Rank>& process) {
   Index bytes = 0;
   for (std::size_t p = 0; p < places.size(); ++p)
@@ -46,10 +45,11 @@ std::vector<Update> relabeled(std::vector<Update> updates, const std::vector<Ran
 TEST(Relabeling, IsTheBestOfAllPermutations) {
   Random random;
   for (int c = 0; c < 300; ++c) {
-    const auto ranks = static_cast<Rank>(random.in(1, 5));
+    const auto ranks = static_cast<RankCount>(random.in(1, 5));
     const Case wanted(random, ranks);
-    std::vector<Rank> places;
-    for (Rank r = 0; r < ranks; ++r) places.push_back(static_cast<Rank>(random.in(0, ranks)));
+    std::vector<RankCount> places;
+    for (RankCount r = 0; r < ranks; ++r)
+      places.push_back(static_cast<RankCount>(random.in(0, ranks)));
     const auto volumes = wanted.volumes(false);
     std::vector<Rank> process = unchanged(ranks);
     const Index before = leaving(volumes, places, process);
@@ -70,14 +70,14 @@ TEST(Relabeling, IsTheBestOfAllPermutations) {
 TEST(Relabeling, PredictsTheBytesThatAreSent) {
   Random random;
   for (int c = 0; c < 60; ++c) {
-    Job job(static_cast<Rank>(random.in(1, 6)));
+    Job job(static_cast<RankCount>(random.in(1, 6)));
     const Case wanted(random, job.size());
-    const auto found = relabel(wanted.updates, unchanged(job.size()), Method::exact);
+    const auto found = relabel(wanted.updates, unchanged<RankCount>(job.size()), Method::exact);
     const auto updates = relabeled(wanted.updates, found.process);
     std::atomic<Index> sent = 0;
     const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
-      const auto label =
-          static_cast<Rank>(std::ranges::find(found.process, me) - found.process.begin());
+      const Rank label{
+          static_cast<std::int32_t>(std::ranges::find(found.process, me) - found.process.begin())};
       Redistribution redistribution(updates, me, job.size());
       const auto from = wanted.from(me);
       auto to = wanted.to_before(label);
@@ -93,10 +93,10 @@ TEST(Relabeling, PredictsTheBytesThatAreSent) {
 TEST(Relabeling, KeepsAMatrixWhereItIs) {
   const Update update{.from = Layout::parse("shape=100x100 grid=2x2"),
                       .to = Layout::parse("shape=100x100 grid=2x2 ranks=column store=column")};
-  const auto found = relabel({{update}}, unchanged(4), Method::exact);
+  const auto found = relabel({{update}}, unchanged<RankCount>(4), Method::exact);
   EXPECT_EQ(found.before, 2 * 50 * 50 * 8);
   EXPECT_EQ(found.after, 0);
-  EXPECT_EQ(found.process, (std::vector<Rank>{0, 2, 1, 3}));
+  EXPECT_EQ(found.process, (std::vector<Rank>{{0}, {2}, {1}, {3}}));
 }
 
 TEST(Relabeling, WeighsFieldsByTheTypesOfTheProducer) {
@@ -116,10 +116,10 @@ TEST(Relabeling, WeighsFieldsByTheTypesOfTheProducer) {
   EXPECT_EQ(found.process, unchanged(2));  // on its own, the small array would be relabeled
   EXPECT_EQ(found.after, 8);
   EXPECT_EQ(relabel(std::span(wanted).last(1), producer, hosts, Method::exact).process,
-            (std::vector<Rank>{1, 0}));
+            (std::vector<Rank>{{1}, {0}}));
 }
 
-std::string complaint(const std::vector<Update>& updates, const std::vector<Rank>& places) {
+std::string complaint(const std::vector<Update>& updates, const std::vector<RankCount>& places) {
   try {
     relabel(updates, places, Method::exact);
   } catch (const core::Error& e) {

@@ -130,7 +130,7 @@ private:
 
 /// Waits until the event has occurred and all ranks of the group are in this call.
 void wait_for(Session& session, const Event& event, int count) {
-  if (session.rank() == 0) event.wait(count);
+  if (session.rank() == Rank{0}) event.wait(count);
   session.run_collectively([] {}, core::Deadline::after(60));
 }
 
@@ -244,13 +244,13 @@ TEST_P(Serving, RankWithoutALimitRefusesThatOfRankZero) {
     ASSERT_TRUE(r.take_next());
     has_taken.set();
     try {
-      if (s.rank() == 0)
+      if (s.rank() == Rank{0})
         EXPECT_EQ(r.in.begin_step_until(core::Deadline::after(0.1)), std::nullopt);
       else
         ADD_FAILURE() << r.in.begin_step();
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::mismatch) << e.what();
-      EXPECT_EQ(s.rank(), 1);
+      EXPECT_EQ(s.rank(), Rank{1});
     }
     has_ended.set();
   });
@@ -423,8 +423,8 @@ TEST(ServingReader, RankThatHasFailedNeedNotWaitForOthers) {
     out.set_attribute(of_stream, proto::time_unit, std::vector<std::string>{"s"});
     const std::vector<std::int64_t> mine(4, 1);
     out.begin_step();
-    if (s.rank() == 0) one_has_failed.wait();
-    out.set_time(s.rank());
+    if (s.rank() == Rank{0}) one_has_failed.wait();
+    out.set_time(s.rank().value);
     out.put(0, std::as_bytes(std::span(mine)));
     out.end_step();
     both_have_failed.wait(2);
@@ -432,16 +432,16 @@ TEST(ServingReader, RankThatHasFailedNeedNotWaitForOthers) {
   world.start("reader", 2, [&](Session& s) {
     InStream in(s, "s", reads_and_serves);
     in.declare(field("shape=12 grid=2 splits0=0/4/12"));
-    std::vector<std::int64_t> mine(s.rank() == 0 ? 4 : 8);
+    std::vector<std::int64_t> mine(s.rank() == Rank{0} ? 4 : 8);
     try {
       EXPECT_EQ(in.begin(std::nullopt), Begun::step);
       in.get(0, std::as_writable_bytes(std::span(mine)));
       in.end_step();
-      ADD_FAILURE() << "rank " << s.rank();
+      ADD_FAILURE() << "rank " << s.rank().value;
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::mismatch) << e.what();
     }
-    if (s.rank() == 1) one_has_failed.set();
+    if (s.rank() == Rank{1}) one_has_failed.set();
     both_have_failed.set();
     in.close();
   });
@@ -457,7 +457,7 @@ TEST(ReaderProcess, DISABLED_Serves) {
   Session::Transports transports;
   transports.push_back(std::make_unique<transport::Local>());
   ThreadRanks ranks(1);
-  const auto session = Session::open("victim", std::make_unique<ThreadGroup>(ranks, 0),
+  const auto session = Session::open("victim", std::make_unique<ThreadGroup>(ranks, Rank{0}),
                                      std::move(transports), config);
   Reader r(*session, reads_and_serves);
   ASSERT_TRUE(r.take_next());
@@ -495,9 +495,9 @@ TEST(ServingReader, ReaderOfAKilledSourceUsesTheWriter) {
       has_one.set();
       if (is_in_step)
         r.on_step = [&] {
-          if (s.rank() == 1) victim->signal(SIGKILL);
+          if (s.rank() == Rank{1}) victim->signal(SIGKILL);
         };
-      else if (s.rank() == 1)
+      else if (s.rank() == Rank{1})
         victim->signal(SIGKILL);
       while (r.from.back() != "writer" && r.take_next()) r.on_step = nullptr;
       is_linked_anew.set();

@@ -23,7 +23,7 @@ using index_calc::Layout;
 
 constexpr core::Index extent = 24;
 
-proto::Field row_field(Rank size, const std::string& more = "",
+proto::Field row_field(RankCount size, const std::string& more = "",
                        core::ElementType type = core::ElementType::i64) {
   return {.name = "f",
           .type = type,
@@ -34,10 +34,10 @@ proto::Field row_field(Rank size, const std::string& more = "",
 std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, std::uint64_t step) {
   std::vector<std::int64_t> part(static_cast<std::size_t>(local_part(layout, rank).elements));
   for (std::size_t i = 0; i < part.size(); ++i)
-    part[i] =
-        100 * index_calc::to_global(layout.grid()->dims[0], {rank}, {static_cast<core::Index>(i)})
-                  .value +
-        static_cast<std::int64_t>(step);
+    part[i] = 100 * index_calc::to_global(layout.grid()->dims[0], {rank.value},
+                                          {static_cast<core::Index>(i)})
+                        .value +
+              static_cast<std::int64_t>(step);
   return part;
 }
 
@@ -64,7 +64,7 @@ std::pair<std::uint64_t, std::uint64_t> take_steps(Session& session, InStream& i
     EXPECT_EQ(in.step(), first + count);
     in.get(0, std::as_writable_bytes(std::span(data)));
     EXPECT_EQ(data, part_of(layout, session.rank(), first + count))
-        << "rank " << session.rank() << " step " << first + count;
+        << "rank " << session.rank().value << " step " << first + count;
     in.end_step();
     ++count;
   }
@@ -172,7 +172,7 @@ TEST(Stream, GivesASlowRankItsStepsAfterAFastOneLeft) {
       InStream in(s, "s");
       const auto field = row_field(s.size(), "block=3");
       in.declare(field);
-      if (s.rank() == 0) {
+      if (s.rank() == Rank{0}) {
         EXPECT_EQ(take_steps(s, in, field.layout, 5).second, 5u);
       } else {
         for (int i = 0; i < 5; ++i) {
@@ -193,7 +193,7 @@ TEST(Stream, LosesAGroupIfOneOfItsRanksLeaves) {
     const auto field = row_field(s.size());
     out.declare(field);
     put_steps(s, 0, 3, out, field.layout);
-    if (s.rank() == 1) throw Error(Errc::internal, "bad luck");
+    if (s.rank() == Rank{1}) throw Error(Errc::internal, "bad luck");
     put_steps(s, 3, 100, out, field.layout);
   });
   world.start("consumer", 2, [](Session& s) {
@@ -257,7 +257,7 @@ TEST(Stream, ConvertsAPartAndSurvivesAnOverflow) {
         {.name = "f", .type = core::ElementType::i64, .layout = Layout::parse("shape=8 grid=2")});
     for (std::int64_t step = 0; step < 3; ++step) {
       std::vector<std::int64_t> data;
-      for (std::int64_t i = 0; i < 4; ++i) data.push_back(100 * step + 4 * s.rank() + i);
+      for (std::int64_t i = 0; i < 4; ++i) data.push_back(100 * step + 4 * s.rank().value + i);
       out.begin_step();
       out.put(field, std::as_bytes(std::span(data)));
       out.end_step();
@@ -310,7 +310,7 @@ TEST(Stream, RefusesAnArrayOfADeviceAndContinues) {
     const auto field = row_field(1);
     out.declare(field);
     for (std::uint64_t step = 0; step < 3; ++step) {
-      const auto data = part_of(field.layout, 0, step);
+      const auto data = part_of(field.layout, Rank{0}, step);
       const auto bytes = std::as_bytes(std::span(data));
       const ConstMemoryView on_device(bytes, MemorySpace::device, 3);
       out.begin_step();
@@ -331,7 +331,7 @@ TEST(Stream, RefusesAnArrayOfADeviceAndContinues) {
       ASSERT_TRUE(in.begin_step());
       refused([&] { in.get(0, MemoryView(bytes, MemorySpace::device, 3)); });
       in.get(0, bytes);
-      EXPECT_EQ(data, part_of(field.layout, 0, step));
+      EXPECT_EQ(data, part_of(field.layout, Rank{0}, step));
       in.end_step();
     }
     EXPECT_FALSE(in.begin_step());
@@ -359,7 +359,7 @@ TEST(Stream, AddsIncomingElementsToOneLayerOfSums) {
         {.name = "f", .type = core::ElementType::f64, .layout = Layout::parse("shape=8 grid=2")});
     for (int step = 0; step < 3; ++step) {
       std::vector<double> data;
-      for (int i = 0; i < 4; ++i) data.push_back(100 * step + 4 * s.rank() + i);
+      for (int i = 0; i < 4; ++i) data.push_back(100 * step + 4 * s.rank().value + i);
       out.begin_step();
       out.put(field, std::as_bytes(std::span(data)));
       out.end_step();
@@ -377,8 +377,9 @@ TEST(Stream, AddsIncomingElementsToOneLayerOfSums) {
       std::vector<double> data(4, 1), expected;
       in.get(field, std::as_writable_bytes(std::span(data)));
       for (int i = 0; i < 4; ++i)  // ranks 0 and 2 are the first layer
-        expected.push_back(s.rank() % 2 == 0 ? 2 * (100 * step + 2 * i + s.rank() / 2) + 3 : 3);
-      EXPECT_EQ(data, expected) << "rank " << s.rank() << ", step " << step;
+        expected.push_back(
+            s.rank().value % 2 == 0 ? 2 * (100 * step + 2 * i + s.rank().value / 2) + 3 : 3);
+      EXPECT_EQ(data, expected) << "rank " << s.rank().value << ", step " << step;
       in.end_step();
     }
     in.close();
@@ -416,7 +417,7 @@ TEST(Stream, RefusesFieldsOnWhichTheSidesDisagree) {
   PassingConsumers consumers;  // outlives the world and its threads
   World world;
   world.start("producer", 1, [&](Session& s) { produce_for(s, consumers, 6); });
-  const auto mistake = [&](const std::string& group, Rank size, const auto& declare) {
+  const auto mistake = [&](const std::string& group, RankCount size, const auto& declare) {
     world.start(group, size, [&consumers, declare](Session& s) {
       const PassingConsumer consumer(consumers);
       InStream in(s, "s");
@@ -437,7 +438,7 @@ TEST(Stream, RefusesFieldsOnWhichTheSidesDisagree) {
         {.name = "g", .type = core::ElementType::i64, .layout = Layout::parse("shape=24 grid=1")});
   });
   mistake("unlike", 2, [](Session& s, InStream& in) {
-    in.declare(row_field(2, s.rank() == 0 ? "block=12" : "block=1"));
+    in.declare(row_field(2, s.rank() == Rank{0} ? "block=12" : "block=1"));
   });
   std::map<std::string, std::string> texts;
   for (const auto& [who, e] : world.join()) {

@@ -19,10 +19,10 @@ using transport::Local, transport::HybridTransport, transport::Loopback, transpo
 std::unique_ptr<transport::Transport> make_local() { return std::make_unique<Local>(); }
 
 /// Returns the largest number of participants. Each needs two descriptors while it connects.
-Rank participants() {
+RankCount participants() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<Rank>(std::clamp<rlim_t>(limit.rlim_cur, 100, 2102) - 100) / 2;
+  return static_cast<RankCount>(std::clamp<rlim_t>(limit.rlim_cur, 100, 2102) - 100) / 2;
 }
 
 std::unique_ptr<Rig> make_rig() {

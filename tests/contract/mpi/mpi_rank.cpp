@@ -57,7 +57,7 @@ Side other(Side side) { return side == Side::producer ? Side::consumer : Side::p
 
 class MpiParticipant final : public Participant {
 public:
-  MpiParticipant(Side my_side, Rank my_rank, Rank mine, Rank theirs, const Board& board,
+  MpiParticipant(Side my_side, Rank my_rank, RankCount mine, RankCount theirs, const Board& board,
                  std::string run, MPI_Comm comm)
       : Participant(my_side, my_rank, theirs),
         mine_(mine),
@@ -88,18 +88,18 @@ public:
 
 private:
   /// Writes this rank's note of this turn. Returns the texts of the ranks of side `whose`.
-  std::vector<std::string> swap_notes(const std::string& text, Side whose, Rank ranks,
+  std::vector<std::string> swap_notes(const std::string& text, Side whose, RankCount ranks,
                                       Endpoint* link) {
     const auto note = [this](Side s, Rank r) {
-      return run_ + "." + std::to_string(turn_) + "." + name_of(s) + std::to_string(r);
+      return run_ + "." + std::to_string(turn_) + "." + name_of(s) + std::to_string(r.value);
     };
     board_.write(note(side, rank), text);
     std::vector<std::string> texts;
-    for (Rank r = 0; r < ranks; ++r) texts.push_back(board_.read(note(whose, r), link));
+    for (const Rank r : core::all_ranks(ranks)) texts.push_back(board_.read(note(whose, r), link));
     return texts;
   }
 
-  Rank mine_;
+  RankCount mine_;
   const Board& board_;
   std::string run_;
   int turn_ = 0;
@@ -112,7 +112,7 @@ public:
   LostJob(const Board& board, int number, Side survivor, Traffic traffic)
       : board_(board),
         name_("victim" + std::to_string(number)),
-        participant_(survivor, 0, 1, 1, board, name_, MPI_COMM_SELF) {
+        participant_(survivor, Rank{0}, 1, 1, board, name_, MPI_COMM_SELF) {
     board_.write(name_,
                  name_of(other(survivor)) + " " + std::to_string(static_cast<int>(traffic)) + "\n");
     pid_ = std::stoi(board_.read(name_ + ".pid", nullptr));
@@ -136,14 +136,15 @@ private:
 
 class MpiRig final : public Rig {
 public:
-  MpiRig(Side side, Board board, Rank producers, Rank consumers)
+  MpiRig(Side side, Board board, RankCount producers, RankCount consumers)
       : side_(side), board_(std::move(board)), producers_(producers), consumers_(consumers) {}
-  Rank participants() const override { return 1 + consumers_; }
+  RankCount participants() const override { return 1 + consumers_; }
 
-  void run(Rank producers, Rank consumers, const std::function<void(Participant&)>& body) override {
+  void run(RankCount producers, RankCount consumers,
+           const std::function<void(Participant&)>& body) override {
     const std::string run = "run" + std::to_string(runs_++);
-    const Rank mine = side_ == Side::producer ? producers : consumers;
-    const Rank theirs = side_ == Side::producer ? consumers : producers;
+    const RankCount mine = side_ == Side::producer ? producers : consumers;
+    const RankCount theirs = side_ == Side::producer ? consumers : producers;
     core::expects(producers <= producers_ && consumers <= consumers_,
                   "the jobs are too small for this test");
     int rank = 0;
@@ -152,7 +153,7 @@ public:
     MPI_Comm_split(MPI_COMM_WORLD, rank < mine ? 0 : MPI_UNDEFINED, rank, &comm);
     if (comm == MPI_COMM_NULL) return;
     try {
-      MpiParticipant self(side_, rank, mine, theirs, board_, run, comm);
+      MpiParticipant self(side_, Rank{rank}, mine, theirs, board_, run, comm);
       body(self);
     } catch (const std::exception& error) {
       ADD_FAILURE() << name_of(side_) << " " << rank << ": " << error.what();
@@ -166,7 +167,7 @@ public:
 private:
   Side side_;
   Board board_;
-  Rank producers_, consumers_;
+  RankCount producers_, consumers_;
   int runs_ = 0, victims_ = 0;
 };
 
@@ -174,7 +175,7 @@ int run_victim(char** arguments) {
   const Board board(arguments[2]);
   const std::string name = "victim" + std::string(arguments[3]);
   const Side side = arguments[4] == name_of(Side::producer) ? Side::producer : Side::consumer;
-  MpiParticipant self(side, 0, 1, 1, board, name, MPI_COMM_SELF);
+  MpiParticipant self(side, Rank{0}, 1, 1, board, name, MPI_COMM_SELF);
   board.write(name + ".pid", std::to_string(getpid()));
   const auto link = self.connected();
   const auto deadline = Deadline::after(patience_seconds);

@@ -72,16 +72,16 @@ TEST_P(TransportContract, GivesTheMessageOfAGivenUpReceiveToTheNext) {
       std::vector<Bytes> messages;
       if (self.side == Side::consumer) {
         messages.assign(4, Bytes(bytes));
-        for (auto& message : messages) requests.push_back(link->receive(0, 1, message));
+        for (auto& message : messages) requests.push_back(link->receive(Rank{0}, 1, message));
         requests[2].reset();
         requests[0].reset();
         messages.push_back(Bytes(bytes));
-        requests.push_back(link->receive(0, 1, messages.back()));
+        requests.push_back(link->receive(Rank{0}, 1, messages.back()));
       }
       self.meet(link.get());
       if (self.side == Side::producer) {
         for (std::uint64_t i = 0; i < 3; ++i) messages.push_back(pattern(bytes, i));
-        for (auto& message : messages) requests.push_back(link->send(0, 1, message));
+        for (auto& message : messages) requests.push_back(link->send(Rank{0}, 1, message));
       }
       finish(*link, requests);
       if (self.side == Side::consumer) {
@@ -100,8 +100,8 @@ TEST_P(TransportContract, StopsAReceiveThatIsGivenUpHalfway) {
   on_link(1, 1, [](Participant& self, Link& link) {
     constexpr std::size_t bytes = 64 * mebi;
     Bytes message = self.side == Side::producer ? pattern(bytes, 7) : Bytes(bytes);
-    Request request =
-        self.side == Side::producer ? link->send(0, 1, message) : link->receive(0, 1, message);
+    Request request = self.side == Side::producer ? link->send(Rank{0}, 1, message)
+                                                  : link->receive(Rank{0}, 1, message);
     if (self.side == Side::consumer) {
       const auto has_begun = [&] {
         return std::ranges::any_of(std::span(message).first(64),
@@ -130,11 +130,11 @@ TEST_P(TransportContract, RefusesAMessageLongerThanItsEnvelopeSays) {
     std::vector<Request> requests;
     if (self.side == Side::producer) {
       understates_lengths = true;
-      requests.push_back(link->send(0, 1, out));
+      requests.push_back(link->send(Rank{0}, 1, out));
       finish(*link, requests);
       understates_lengths = false;
     } else {
-      requests.push_back(link->receive(0, 1, in));
+      requests.push_back(link->receive(Rank{0}, 1, in));
       try {
         finish(*link, requests);
         ADD_FAILURE() << "the message was accepted";
@@ -153,7 +153,7 @@ TEST_P(TransportContract, EndsInOrderAfterItsPeerHasLeft) {
     for (auto& link : links) {
       link = self.connected();
       std::array<std::byte, 8> out{}, in{};
-      std::array<Request, 2> both{link->send(0, 1, out), link->receive(0, 1, in)};
+      std::array<Request, 2> both{link->send(Rank{0}, 1, out), link->receive(Rank{0}, 1, in)};
       finish(*link, both);
     }
     const pid_t peer = pid_of_peer(self);

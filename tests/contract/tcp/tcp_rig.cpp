@@ -19,10 +19,10 @@ std::unique_ptr<transport::Transport> make_tcp() { return std::make_unique<Tcp>(
 
 /// Returns the largest number of participants. Each needs two descriptors, and two more for its
 /// connection to the other side.
-Rank participants() {
+RankCount participants() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<Rank>(std::clamp<rlim_t>(limit.rlim_cur, 100, 2102) - 100) / 4;
+  return static_cast<RankCount>(std::clamp<rlim_t>(limit.rlim_cur, 100, 2102) - 100) / 4;
 }
 
 std::unique_ptr<Rig> make_rig() {

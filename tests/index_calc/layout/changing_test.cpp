@@ -41,7 +41,7 @@ TEST(Changing, TakesNoMoreElementsThanCanBeCounted) {
   const auto layout = Layout::parse("shape=*x4 grid=2x1");
   constexpr Index most = std::numeric_limits<Index>::max();
   EXPECT_THROW(sized(layout, most / 2), core::Error);
-  EXPECT_EQ(slice_elements(layout, 1), 4);
+  EXPECT_EQ(slice_elements(layout, Rank{1}), 4);
   const std::vector<Index> counts{most, 1};
   EXPECT_THROW(counts_along(layout, counts), core::Error);
   EXPECT_EQ(refusal_of(layout, counts), "found 1 at coordinate 1");
@@ -53,7 +53,7 @@ TEST(Changing, NeedsEqualCountsAtOnePlace) {
   EXPECT_EQ(counts_along(Layout::parse("shape=*x3 grid=2x2"), std::vector<Index>{4, 4, 2, 2}),
             (std::vector<Index>{4, 2}));
   EXPECT_EQ(counts_along(layout, std::vector<Index>{4, 0, 2, 9}), (std::vector<Index>{4, 2}));
-  EXPECT_EQ(slice_elements(layout, 1), 0);
+  EXPECT_EQ(slice_elements(layout, Rank{1}), 0);
   try {
     counts_along(Layout::parse("shape=*x4 grid=2x2"), std::vector<Index>{4, 4, 2, 3});
     ADD_FAILURE() << "expected an error";
@@ -70,9 +70,9 @@ TEST(Changing, NeedsEqualCountsAtOnePlace) {
 TEST(Changing, FindsThePlacesOfMembers) {
   const auto layout = Layout::parse("shape=*x3 grid=2x2 members=5/4/1/0");
   EXPECT_EQ(counts_along(layout, std::vector<Index>{2, 2, 9, 9, 4, 4}), (std::vector<Index>{4, 2}));
-  EXPECT_EQ(slice_elements(layout, 0), 1);
-  EXPECT_EQ(slice_elements(layout, 2), 0);
-  EXPECT_EQ(slice_elements(layout, 5), 2);
+  EXPECT_EQ(slice_elements(layout, Rank{0}), 1);
+  EXPECT_EQ(slice_elements(layout, Rank{2}), 0);
+  EXPECT_EQ(slice_elements(layout, Rank{5}), 2);
 }
 
 TEST(Changing, CanBeNeitherPlannedNorSelected) {

@@ -28,7 +28,7 @@ void expect_refused(const std::function<void()>& action, const std::string& part
 
 TEST(Layout, LocalPartPlacesGhostCellsAndLeading) {
   Layout layout = Layout::parse("shape=10x9 grid=2x2 ghost=1x2");
-  LocalPart part = local_part(layout, 0);  // 5 x 5 in a box of 7 x 9
+  LocalPart part = local_part(layout, Rank{0});  // 5 x 5 in a box of 7 x 9
   EXPECT_EQ(part.dimensions, 2U);
   EXPECT_EQ(part.extent[0], 5);
   EXPECT_EQ(part.extent[1], 5);
@@ -39,7 +39,7 @@ TEST(Layout, LocalPartPlacesGhostCellsAndLeading) {
   EXPECT_EQ(part.allocated, 63);
   const auto ghost = layout.storage().ghost;
   layout = layout.with(Storage{.order = Order::column, .ghost = ghost, .leading = 10});
-  part = local_part(layout, 3);  // 5 x 4 in a box of 10 x 8
+  part = local_part(layout, Rank{3});  // 5 x 4 in a box of 10 x 8
   EXPECT_EQ(part.stride[0], 1);
   EXPECT_EQ(part.stride[1], 10);
   EXPECT_EQ(part.first, 21);
@@ -47,13 +47,13 @@ TEST(Layout, LocalPartPlacesGhostCellsAndLeading) {
   EXPECT_EQ(part.allocated, 80);
   layout = layout.with(Storage{.order = Order::column, .ghost = ghost, .leading = 6});
   expect_refused(
-      [&] { local_part(layout, 3); },
+      [&] { local_part(layout, Rank{3}); },
       "leading: rank 3 needs at least 7 elements along its fastest dimension 0, found 6");
 }
 
 TEST(Layout, RankWithoutElementsNeedsNoBuffer) {
   const Layout layout = Layout::parse("shape=4x6 grid=3x1 block=2x6 ghost=1x1 leading=8");
-  const LocalPart part = local_part(layout, 2);
+  const LocalPart part = local_part(layout, Rank{2});
   EXPECT_EQ(part.extent[0], 0);
   EXPECT_EQ(part.extent[1], 6);
   EXPECT_EQ(part.elements, 0);
@@ -103,12 +103,12 @@ TEST(Layout, NamesTheBrokenConditionOfItsParts) {
   const auto of_members = [&](const char* text, const std::vector<RankRange>& members) {
     expect_refused([&] { Layout(good, {.members = members}); }, text);
   };
-  of_members("members: expected 4 ranks, one for each cell of the grid, found 3", {{0, 3}});
-  of_members("members: expected every rank once, found rank 1 twice", {{1, 2}, {0, 2}});
-  of_members("found 0 ranks beginning with 4", {{0, 4}, {4, 0}});
-  of_members("found 4 ranks beginning with -1", {{-1, 4}});
+  of_members("members: expected 4 ranks, one for each cell of the grid, found 3", {{{0}, 3}});
+  of_members("members: expected every rank once, found rank 1 twice", {{{1}, 2}, {{0}, 2}});
+  of_members("found 0 ranks beginning with 4", {{{0}, 4}, {{4}, 0}});
+  of_members("found 4 ranks beginning with -1", {{{-1}, 4}});
   of_members("found 4 ranks beginning with 2147483645",
-             {{std::numeric_limits<Rank>::max() - 2, 4}});
+             {{{std::numeric_limits<RankCount>::max() - 2}, 4}});
 }
 
 TEST(Layout, NamesTheBrokenConditionOfItsKind) {
@@ -189,7 +189,8 @@ TEST(Layout, ValidateForGroupNamesBothNumbers) {
 TEST(Layout, LocalPartBeyond63BitsIsRefused) {
   expect_refused(
       [] {
-        local_part(Layout::parse("shape=3000000000x3000000000 grid=1x1 ghost=9000000000x0"), 0);
+        local_part(Layout::parse("shape=3000000000x3000000000 grid=1x1 ghost=9000000000x0"),
+                   Rank{0});
       },
       "the local part has more than 2^63 - 1 elements");
 }

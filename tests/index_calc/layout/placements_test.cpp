@@ -61,13 +61,13 @@ void compare(Index extent, const std::vector<Index>& mesh, const std::vector<std
     ASSERT_LE(splits->owner.size(), static_cast<std::size_t>(splits->grid));
   }
   const ProcessGrid ranks(layout);
-  Rank rank = 0;
+  Rank rank{-1};
   World::for_each_index(mesh, Order::row, [&](const std::vector<Index>& place) {
-    const GridCoord c = ranks.coords_of(rank++).value()[0];
+    const GridCoord c = ranks.coords_of(++rank).value()[0];
     Numbers found;
     for (Index i = 0; i < local_extent(layout.grid()->dims[0], c); ++i)
       found.push_back(to_global(layout.grid()->dims[0], c, LocalIndex{i}).value);
-    ASSERT_EQ(found, held(extent, mesh, order, place)) << "rank " << rank - 1;
+    ASSERT_EQ(found, held(extent, mesh, order, place)) << "rank " << rank.value;
   });
 }
 
@@ -94,7 +94,7 @@ TEST(Placements, MatchDTensor) {
     SCOPED_TRACE(to_string(layout));
     ASSERT_EQ(Layout::parse(to_string(layout)), layout);
     const World world(layout);
-    Rank rank = 0;
+    Rank rank{};
     World::for_each_index(mesh, Order::row, [&](const std::vector<Index>& place) {
       std::vector<Numbers> along;
       Index count = 1;
@@ -112,7 +112,7 @@ TEST(Placements, MatchDTensor) {
           number = number * shape[d] + along[d][static_cast<std::size_t>(at[d])];
         expected.push_back(number);
       });
-      ASSERT_EQ(world.buffers.at(rank), expected) << "rank " << rank;
+      ASSERT_EQ(world.buffers.at(rank), expected) << "rank " << rank.value;
       ASSERT_EQ(local_part(layout, rank).elements, count);
       ++rank;
     });

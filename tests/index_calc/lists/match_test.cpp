@@ -23,7 +23,7 @@ namespace {
 using testing::Random, testing::Side;
 
 IndexList list_of(const Side& side, Rank rank) {
-  const Layout& layout = side.layout[static_cast<std::size_t>(rank)];
+  const Layout& layout = side.layout[at(rank)];
   return layout.listed() ? *layout.listed()->mine
                          : IndexList::of_layout(layout, rank, local_part(layout, rank));
 }
@@ -31,7 +31,7 @@ IndexList list_of(const Side& side, Rank rank) {
 /// Returns the messages of out[from][to] that arrive at `to`.
 std::vector<Bytes> column(const std::vector<std::vector<Bytes>>& out, Rank to) {
   std::vector<Bytes> in;
-  for (const auto& of_rank : out) in.push_back(of_rank[static_cast<std::size_t>(to)]);
+  for (const auto& of_rank : out) in.push_back(of_rank[at(to)]);
   return in;
 }
 
@@ -43,24 +43,23 @@ struct Matched {
     const auto sides =
         matched_sides(source.layout[0], source.ranks(), sink.layout[0], sink.ranks());
     std::vector<IndexList> source_lists, sink_lists;
-    for (Rank r = 0; r < source.ranks(); ++r) source_lists.push_back(list_of(source, r));
-    for (Rank r = 0; r < sink.ranks(); ++r) sink_lists.push_back(list_of(sink, r));
+    for (const Rank r : all_ranks(source.ranks())) source_lists.push_back(list_of(source, r));
+    for (const Rank r : all_ranks(sink.ranks())) sink_lists.push_back(list_of(sink, r));
     std::vector<SourceMatch> sources;
     std::vector<SinkMatch> sinks;
-    for (Rank r = 0; r < source.ranks(); ++r)
-      sources.emplace_back(sides, source_lists[static_cast<std::size_t>(r)], r);
-    for (Rank r = 0; r < sink.ranks(); ++r)
-      sinks.emplace_back(sides, sink_lists[static_cast<std::size_t>(r)], r);
+    for (const Rank r : all_ranks(source.ranks()))
+      sources.emplace_back(sides, source_lists[at(r)], r);
+    for (const Rank r : all_ranks(sink.ranks())) sinks.emplace_back(sides, sink_lists[at(r)], r);
     const auto forth = [&](auto&& messages_of, const std::vector<std::vector<Bytes>>& came) {
       std::vector<std::vector<Bytes>> out;
-      for (Rank r = 0; r < source.ranks(); ++r)
-        out.push_back(messages_of(sources[static_cast<std::size_t>(r)], column(came, r)));
+      for (const Rank r : all_ranks(source.ranks()))
+        out.push_back(messages_of(sources[at(r)], column(came, r)));
       return out;
     };
     const auto back = [&](auto&& messages_of, const std::vector<std::vector<Bytes>>& came) {
       std::vector<std::vector<Bytes>> out;
-      for (Rank r = 0; r < sink.ranks(); ++r)
-        out.push_back(messages_of(sinks[static_cast<std::size_t>(r)], column(came, r)));
+      for (const Rank r : all_ranks(sink.ranks()))
+        out.push_back(messages_of(sinks[at(r)], column(came, r)));
       return out;
     };
     auto out = back([](SinkMatch& s, const auto&) { return s.to_sources(); }, {});
@@ -68,8 +67,8 @@ struct Matched {
     out = back([](SinkMatch& s, const auto& in) { return s.overlaps(in); }, out);
     out = forth([](SourceMatch& s, const auto& in) { return s.places(in); }, out);
     out = back([](SinkMatch& s, const auto& in) { return s.places(in); }, out);
-    for (Rank r = 0; r < source.ranks(); ++r)
-      of_source.push_back(sources[static_cast<std::size_t>(r)].segments(column(out, r)));
+    for (const Rank r : all_ranks(source.ranks()))
+      of_source.push_back(sources[at(r)].segments(column(out, r)));
     for (auto& s : sinks) of_sink.push_back(s.segments());
   }
 };
@@ -109,10 +108,10 @@ void expect_moves_all(Random& random, const Side& source, const Side& sink) {
     std::vector<Index> by_wire(expected.size(), -1), from_peer = by_wire, to_peer = by_wire;
     const auto part = flat(expected, elements_in(expected));
     sink_plans[r].for_each_package([&](const Package& package) {
-      const auto peer = static_cast<std::size_t>(package.peer);
+      const auto peer = at(package.peer);
       const auto& theirs = source.numbers[peer];
       const auto their_part = flat(theirs, elements_in(theirs));
-      const auto opposite = source_plans[peer].package_for(static_cast<Rank>(r));
+      const auto opposite = source_plans[peer].package_for(to_rank(r));
       ASSERT_TRUE(opposite);
       ASSERT_EQ(opposite->elements, package.elements);
       std::vector<Index> wire(static_cast<std::size_t>(package.elements));
@@ -261,12 +260,12 @@ TEST(Lists, TakeOnePassOverManySplits) {
     splits.owner.push_back(i % 2);
   }
   const Layout layout(Grid({splits}));
-  for (Rank rank = 0; rank < 2; ++rank) {
+  for (const Rank rank : all_ranks(2)) {
     const IndexList list = IndexList::of_layout(layout, rank, local_part(layout, rank));
     ASSERT_EQ(list.runs().size(), static_cast<std::size_t>(intervals / 2));
     for (Index i = 0; i < intervals / 2; ++i) {
       const ListRun& run = list.runs()[static_cast<std::size_t>(i)];
-      ASSERT_EQ(run.global, (2 * i + rank) * length);
+      ASSERT_EQ(run.global, (2 * i + rank.value) * length);
       ASSERT_EQ(run.local, i * length);
       ASSERT_EQ(run.length, length);
     }
@@ -317,11 +316,10 @@ TEST(Lists, KeepOnePatternForTheRowsOfBlocks) {
                to = Layout::parse("shape=400x400 grid=1x3 block=48x48");
   const Side source = as_points(from), sink = as_points(to);
   Matched matched(source, sink);
-  for (Rank rank = 0; rank < 4; ++rank) {
-    SCOPED_TRACE(rank);
+  for (const Rank rank : all_ranks(4)) {
+    SCOPED_TRACE(rank.value);
     const Plan plan =
-        make_listed_plan(source.layout[0], sink.layout[0],
-                         std::move(matched.of_source[static_cast<std::size_t>(rank)]));
+        make_listed_plan(source.layout[0], sink.layout[0], std::move(matched.of_source[at(rank)]));
     const Plan of_layouts = make_plan(from, to, rank);
     ASSERT_EQ(plan.size(), of_layouts.size());
     for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -467,8 +465,8 @@ TEST(Lists, ReadOrRefuseForeignBytes) {
 
 TEST(ListedLayout, HasNoStrideWhereARankListsNothing) {
   const Side side = two_ranks({}, {0, 1, 2});
-  EXPECT_EQ(local_part(side.layout[0], 0).stride[0], 0);
-  EXPECT_EQ(local_part(side.layout[1], 1).stride[0], 1);
+  EXPECT_EQ(local_part(side.layout[0], Rank{0}).stride[0], 0);
+  EXPECT_EQ(local_part(side.layout[1], Rank{1}).stride[0], 1);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Side {
   std::vector<Layout> layout{};               ///< shape: [rank]
   std::vector<std::vector<Index>> numbers{};  ///< shape: [rank][place]
   bool is_partial = false, has_copies = false;
-  Rank ranks() const { return static_cast<Rank>(numbers.size()); }
+  RankCount ranks() const { return static_cast<RankCount>(numbers.size()); }
 };
 
 inline Index volume(const std::vector<Index>& shape) {
@@ -38,7 +38,7 @@ inline std::vector<std::pair<Index, Index>> random_runs(Random& random, Index al
   return runs;
 }
 
-inline Side random_points(Random& random, const std::vector<Index>& shape, Rank ranks) {
+inline Side random_points(Random& random, const std::vector<Index>& shape, RankCount ranks) {
   Side side{.numbers = std::vector<std::vector<Index>>(static_cast<std::size_t>(ranks)),
             .is_partial = random.one_in(3),
             .has_copies = random.one_in(3)};
@@ -56,7 +56,7 @@ inline Side random_points(Random& random, const std::vector<Index>& shape, Rank 
   return side;
 }
 
-inline Side random_segments(Random& random, const std::vector<Index>& shape, Rank ranks) {
+inline Side random_segments(Random& random, const std::vector<Index>& shape, RankCount ranks) {
   Side side{.numbers = std::vector<std::vector<Index>>(static_cast<std::size_t>(ranks))};
   std::vector<std::vector<Index>> begins(side.numbers.size()), lengths(side.numbers.size());
   for (const auto& [begin, length] : random_runs(random, volume(shape), 20)) {
@@ -72,7 +72,7 @@ inline Side random_segments(Random& random, const std::vector<Index>& shape, Ran
 }
 
 /// Returns an array that was cut into boxes at random, with the boxes distributed at random.
-inline Side random_boxes(Random& random, const std::vector<Index>& shape, Rank ranks) {
+inline Side random_boxes(Random& random, const std::vector<Index>& shape, RankCount ranks) {
   using Box = std::pair<std::vector<Index>, std::vector<Index>>;  // origin, extents
   std::vector<Box> boxes{{std::vector<Index>(shape.size()), shape}};
   for (Index cuts = random.in(0, 9); cuts > 0; --cuts) {
@@ -113,7 +113,7 @@ inline Side random_computed(Random& random, const std::vector<Index>& shape) {
   const World world(layout);
   Side side{.has_copies = copy_count(layout) > 1};
   for (const auto& [rank, buffer] : world.buffers) {
-    const auto r = static_cast<std::size_t>(rank);
+    const auto r = at(rank);
     if (side.numbers.size() <= r) side.numbers.resize(r + 1);
     side.numbers[r] = buffer;
   }
@@ -124,7 +124,7 @@ inline Side random_computed(Random& random, const std::vector<Index>& shape) {
 /// Returns a random side.
 /// @param may_compute  whether the layout may be computed; if false, its ranks have lists
 inline Side random_side(Random& random, const std::vector<Index>& shape, bool may_compute) {
-  const auto ranks = static_cast<Rank>(random.in(1, 5));
+  const auto ranks = static_cast<RankCount>(random.in(1, 5));
   switch (random.in(0, may_compute ? 3 : 2)) {
     case 0:
       return random_points(random, shape, ranks);

@@ -43,7 +43,7 @@ std::vector<SmallPart> random_parts(Random& random) {
   const Layout from = random.layout(shape, 3), to = random.layout(shape, 3);
   const Order order = random.one_in(2) ? Order::row : Order::column;
   const std::size_t width = std::size_t{1} << random.in(0, 4);
-  const auto me = static_cast<Rank>(random.in(0, 8));
+  const Rank me{static_cast<RankCount>(random.in(0, 8))};
   std::vector<SmallPart> result;
   const Plan plan = make_plan(from, to, me);
   const LocalPart part = local_part(from, me);
@@ -156,8 +156,8 @@ TEST(CopyList, CopiesRunsOfEveryLength) {
 TEST(CopyList, JoinsNeighboursOfOneArray) {
   const Layout mine = Layout::parse("shape=4x6 grid=1x1"),
                theirs = Layout::parse("shape=4x6 grid=2x1");
-  const Plan plan = make_plan(mine, theirs, 0);
-  const LocalPart part = local_part(mine, 0);
+  const Plan plan = make_plan(mine, theirs, Rank{0});
+  const LocalPart part = local_part(mine, Rank{0});
   CopyList list;
   ASSERT_TRUE(append(list, plan[0], part, Order::row, 8, 7, 100, 1));
   ASSERT_TRUE(append(list, plan[1], part, Order::row, 8, 7, 196, 1));
@@ -173,8 +173,8 @@ TEST(CopyList, JoinsNeighboursOfOneArray) {
 TEST(CopyList, SplitsARunThatAnEntryCannotHold) {
   const Layout line = Layout::parse("shape=1000000000 grid=1");
   CopyList list;
-  ASSERT_TRUE(
-      append(list, make_plan(line, line, 0)[0], local_part(line, 0), Order::row, 8, 0, 3, 1));
+  ASSERT_TRUE(append(list, make_plan(line, line, Rank{0})[0], local_part(line, Rank{0}), Order::row,
+                     8, 0, 3, 1));
   std::uint64_t at = 0;
   for (const CopyList::Entry& e : list.entries) {
     EXPECT_EQ(e.local, at);
@@ -188,8 +188,8 @@ TEST(CopyList, SplitsARunThatAnEntryCannotHold) {
 TEST(CopyList, LeavesOutPackagesOfManyRuns) {
   const Layout mine = Layout::parse("shape=4x6 grid=1x1"),
                theirs = Layout::parse("shape=4x6 grid=1x2");
-  const Plan plan = make_plan(mine, theirs, 0);
-  const LocalPart part = local_part(mine, 0);
+  const Plan plan = make_plan(mine, theirs, Rank{0});
+  const LocalPart part = local_part(mine, Rank{0});
   CopyList list;
   EXPECT_FALSE(append(list, plan[0], part, Order::row, 8, 0, 0, 3));
   EXPECT_TRUE(list.entries.empty());
@@ -199,7 +199,7 @@ TEST(CopyList, LeavesOutPackagesOfManyRuns) {
 
 TEST(CopyList, RefusesAPartThatDoesNotHoldThePackage) {
   const Layout layout = Layout::parse("shape=4x6 grid=1x1");
-  const Plan plan = make_plan(layout, layout, 0);
+  const Plan plan = make_plan(layout, layout, Rank{0});
   const auto expect_refused = [&](const LocalPart& part, std::size_t element_bytes) {
     CopyList list;
     try {
@@ -210,13 +210,13 @@ TEST(CopyList, RefusesAPartThatDoesNotHoldThePackage) {
     }
     EXPECT_TRUE(list.entries.empty());
   };
-  LocalPart part = local_part(layout, 0);
+  LocalPart part = local_part(layout, Rank{0});
   expect_refused(part, 0);
   part.allocated = 23;
   expect_refused(part, 8);
   part.allocated = std::numeric_limits<Index>::max();
   expect_refused(part, 8);
-  part = local_part(layout, 0);
+  part = local_part(layout, Rank{0});
   part.first = 1;
   expect_refused(part, 8);
 }

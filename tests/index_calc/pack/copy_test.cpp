@@ -131,7 +131,7 @@ struct Redistribution {
 
   void expect_arrived(const Buffers& arrived) const {
     for (const auto& [rank, bytes] : target)
-      ASSERT_TRUE(arrived.at(rank) == bytes) << "rank " << rank;
+      ASSERT_TRUE(arrived.at(rank) == bytes) << "rank " << rank.value;
   }
 };
 
@@ -265,8 +265,8 @@ protected:
 
   Layout layout_ = Layout::parse("shape=4x6 grid=1x1");
   Layout other_ = Layout::parse("shape=4x6 grid=1x2 ghost=1x1");
-  Plan plan_ = make_plan(layout_, other_, 0);
-  LocalPart mine_ = local_part(layout_, 0), theirs_ = local_part(other_, 1);
+  Plan plan_ = make_plan(layout_, other_, Rank{0});
+  LocalPart mine_ = local_part(layout_, Rank{0}), theirs_ = local_part(other_, Rank{1});
   std::vector<std::byte> my_local_ = std::vector<std::byte>(24 * 8, std::byte{1});
   std::vector<std::byte> their_local_ = std::vector<std::byte>(30 * 8, std::byte{2});
 };
@@ -307,19 +307,19 @@ TEST_F(FalseClaim, IsRefusedBeforeAnythingIsTouched) {
 
 TEST_F(FalseClaim, MayHaveAnyStrideThatNoElementUses) {
   const Layout line = Layout::parse("shape=1x6 grid=1x1");
-  const LocalPart mine = local_part(line, 0);
+  const LocalPart mine = local_part(line, Rank{0});
   LocalPart theirs = mine;
   theirs.stride[0] = std::numeric_limits<Index>::max();
-  copy_from_peer(make_plan(line, line, 0)[0], mine, theirs, 8, std::span(their_local_).first(48),
-                 my_local_);
+  copy_from_peer(make_plan(line, line, Rank{0})[0], mine, theirs, 8,
+                 std::span(their_local_).first(48), my_local_);
   EXPECT_EQ(std::ranges::count(my_local_, std::byte{2}), 48);
 }
 
 TEST(Stretch, IsRefusedBeyondThePackage) {
   const Layout layout = Layout::parse("shape=6 grid=1");
-  const Plan plan = make_plan(layout, layout, 0);
+  const Plan plan = make_plan(layout, layout, Rank{0});
   const Package package = plan[0];
-  const LocalPart part = local_part(layout, 0);
+  const LocalPart part = local_part(layout, Rank{0});
   std::vector<std::byte> local(48), wire(48);
   constexpr Index most = std::numeric_limits<Index>::max();
   for (const Stretch s : {Stretch{-1, 2}, Stretch{0, 7}, Stretch{5, 2}, Stretch{7, 0},

@@ -72,13 +72,15 @@ TEST(Pack, TransposesArraysLargerThanATile) {
     const Layout rows = Layout::parse(shape), columns = rows.with(Storage{.order = Order::column});
     const World source(rows), target(columns);
     for (const std::size_t width : {1U, 2U, 4U, 8U, 16U}) {
-      const auto from = buffer_of(source.buffers.at(0), width),
-                 to = buffer_of(target.buffers.at(0), width);
+      const auto from = buffer_of(source.buffers.at(Rank{0}), width),
+                 to = buffer_of(target.buffers.at(Rank{0}), width);
       for (const Order order : {Order::row, Order::column}) {
         std::vector<std::byte> wire(from.size()), back(from.size());
-        pack(make_plan(rows, columns, 0)[0], local_part(rows, 0), order, width, from, wire);
+        pack(make_plan(rows, columns, Rank{0})[0], local_part(rows, Rank{0}), order, width, from,
+             wire);
         EXPECT_EQ(wire, order == Order::row ? from : to);
-        unpack(make_plan(columns, rows, 0)[0], local_part(columns, 0), order, width, wire, back);
+        unpack(make_plan(columns, rows, Rank{0})[0], local_part(columns, Rank{0}), order, width,
+               wire, back);
         EXPECT_EQ(back, to);
       }
     }
@@ -88,7 +90,9 @@ TEST(Pack, TransposesArraysLargerThanATile) {
 TEST(Pack, WalksContiguousMemoryAsOneRun) {
   const auto runs_of = [](const char* mine, const char* theirs, Order order) {
     const Layout layout = Layout::parse(mine);
-    return runs(make_plan(layout, Layout::parse(theirs), 0)[0], local_part(layout, 0), order).count;
+    return runs(make_plan(layout, Layout::parse(theirs), Rank{0})[0], local_part(layout, Rank{0}),
+                order)
+        .count;
   };
   EXPECT_EQ(runs_of("shape=40x30 grid=4x1", "shape=40x30 grid=1x1", Order::row), 1);
   EXPECT_EQ(runs_of("shape=40x30 grid=4x1 block=2x30", "shape=40x30 grid=1x1", Order::row), 1);
@@ -101,14 +105,14 @@ TEST(Pack, WalksContiguousMemoryAsOneRun) {
 
 TEST(Pack, CountsARunOf2ToThe62Elements) {
   const Layout all = Layout::parse("shape=4611686018427387904 grid=1");
-  EXPECT_EQ(runs(make_plan(all, all, 0)[0], local_part(all, 0), Order::row),
+  EXPECT_EQ(runs(make_plan(all, all, Rank{0})[0], local_part(all, Rank{0}), Order::row),
             (Runs{.count = 1, .longest = Index{1} << 62, .shortest = Index{1} << 62}));
 }
 
 TEST(Pack, RefusesBuffersOfTheWrongSize) {
   const Layout layout = Layout::parse("shape=6 grid=2 ghost=1");
-  const Plan plan = make_plan(layout, Layout::parse("shape=6 grid=1"), 0);
-  const LocalPart part = local_part(layout, 0);
+  const Plan plan = make_plan(layout, Layout::parse("shape=6 grid=1"), Rank{0});
+  const LocalPart part = local_part(layout, Rank{0});
   std::vector<std::byte> local(40), wire(24);  // 5 and 3 elements of 8 bytes
   EXPECT_NO_THROW(pack(plan[0], part, Order::row, 8, local, wire));
   const auto refused = [&](std::size_t element_bytes, std::size_t local_bytes,

@@ -91,7 +91,7 @@ TEST(Copies, GiveEveryCopyOfTheSinkEveryElementOnce) {
       ASSERT_EQ(plan.elements(), elements);
     }
     for (const auto& [rank, numbers] : sinks.buffers) {
-      ASSERT_EQ(got[rank], buffer_of(numbers, width)) << "rank " << rank;
+      ASSERT_EQ(got[rank], buffer_of(numbers, width)) << "rank " << rank.value;
       const Plan plan = make_plan(to, from, rank, Role::sink);
       ASSERT_EQ(plan.elements(), local_part(to, rank).elements);
       packages -= plan.size();
@@ -114,7 +114,7 @@ TEST(Copies, HaveTheVolumesOfTheirPlans) {
         make_plan(mine, theirs, here[p], role).for_each_package([&](const Package& package) {
           expected[package.peer] = package.elements;
         });
-        for (const Volume& v : volumes.row(static_cast<Rank>(p)))
+        for (const Volume& v : volumes.row(static_cast<RankCount>(p)))
           found[there[static_cast<std::size_t>(v.peer)]] = v.elements;
         ASSERT_EQ(found, expected);
       }
@@ -138,7 +138,7 @@ TEST(Copies, SendNoMoreThanTheirShares) {
     SCOPED_TRACE(std::string(c.from) + "  to  " + c.to);
     const Layout from = Layout::parse(c.from), to = Layout::parse(c.to);
     std::vector<Index> sent;
-    for (Rank r = 0; r < rank_count(from); ++r)
+    for (const Rank r : all_ranks(rank_count(from)))
       sent.push_back(make_plan(from, to, r, Role::source).elements());
     EXPECT_EQ(sent, c.elements);
   }
@@ -146,30 +146,30 @@ TEST(Copies, SendNoMoreThanTheirShares) {
 
 TEST(Copies, AreSharedEvenlyAndNearOnesFirst) {
   Random random;
-  const auto number = [](Rank copy) { return static_cast<std::size_t>(copy); };
+  const auto number = [](RankCount copy) { return static_cast<std::size_t>(copy); };
   for (int round = 0; round < testing_only::rounds(5000); ++round) {
     CopiedPair pair{.lines = random.in(1, 20),
-                    .from = static_cast<Rank>(random.in(1, 6)),
-                    .to = static_cast<Rank>(random.in(1, 6)),
+                    .from = static_cast<RankCount>(random.in(1, 6)),
+                    .to = static_cast<RankCount>(random.in(1, 6)),
                     .turn = static_cast<std::uint64_t>(random.in(0, 100))};
     auto &from_places = pair.from_places, &to_places = pair.to_places;
     const bool has_hosts = random.one_in(2), is_one_job = random.one_in(2);
-    for (Rank k = 0; k < pair.from; ++k) {
+    for (RankCount k = 0; k < pair.from; ++k) {
       if (has_hosts) from_places.hosts.push_back(static_cast<std::uint32_t>(random.in(0, 2)));
-      if (is_one_job) from_places.ranks.push_back(k);
+      if (is_one_job) from_places.ranks.push_back(Rank{k});
     }
-    for (Rank j = 0; j < pair.to; ++j) {
+    for (RankCount j = 0; j < pair.to; ++j) {
       if (has_hosts) to_places.hosts.push_back(static_cast<std::uint32_t>(random.in(0, 2)));
-      if (is_one_job) to_places.ranks.push_back(2 * j);
+      if (is_one_job) to_places.ranks.push_back(Rank{2 * j});
     }
     const auto shares = deal_copies(pair);
     std::vector<Index> sent(number(pair.from));
     std::vector<std::vector<int>> got(number(pair.to),
                                       std::vector<int>(static_cast<std::size_t>(pair.lines)));
     Index near = 0;
-    Rank others = 0;  // copies of the sink that are not copies of the source
-    for (Rank j = 0; j < pair.to; ++j) others += is_one_job && 2 * j < pair.from ? 0 : 1;
-    const auto has_itself = [&](Rank j) { return is_one_job && 2 * j < pair.from; };
+    RankCount others = 0;  // copies of the sink that are not copies of the source
+    for (RankCount j = 0; j < pair.to; ++j) others += is_one_job && 2 * j < pair.from ? 0 : 1;
+    const auto has_itself = [&](RankCount j) { return is_one_job && 2 * j < pair.from; };
     for (const CopyShare& s : shares) {
       ASSERT_GT(s.count, 0);
       for (Index i = s.first; i < s.first + s.count; ++i)
@@ -188,13 +188,13 @@ TEST(Copies, AreSharedEvenlyAndNearOnesFirst) {
       ASSERT_GE(n, pair.lines * others / pair.from);
       ASSERT_LE(n, (pair.lines * others + pair.from - 1) / pair.from);
     }
-    for (Rank k = 0; k < pair.from; ++k) {
+    for (RankCount k = 0; k < pair.from; ++k) {
       std::vector<CopyShare> expected;
       std::ranges::copy_if(shares, std::back_inserter(expected),
                            [k](const CopyShare& s) { return s.from == k; });
       ASSERT_EQ(shares_of_source(pair, k), expected);
     }
-    for (Rank j = 0; j < pair.to; ++j) {
+    for (RankCount j = 0; j < pair.to; ++j) {
       std::vector<CopyShare> expected;
       std::ranges::copy_if(shares, std::back_inserter(expected),
                            [j](const CopyShare& s) { return s.to == j; });
@@ -207,7 +207,7 @@ TEST(Copies, AreSharedEvenlyAndNearOnesFirst) {
       Index may_send = 0, needed = 0;
       for (std::size_t k = 0; k < sent.size(); ++k)
         if (from_places.hosts[k] == host) may_send += sent[k];
-      for (Rank j = 0; j < pair.to; ++j)
+      for (RankCount j = 0; j < pair.to; ++j)
         if (to_places.hosts[number(j)] == host && !has_itself(j)) needed += pair.lines;
       most_near += std::min(may_send, needed);
     }
@@ -218,7 +218,7 @@ TEST(Copies, AreSharedEvenlyAndNearOnesFirst) {
 TEST(Copies, AreCountedUpTo63Bits) {
   const Layout from = Layout::parse("shape=4611686018427387904 grid=1"),
                to = Layout::parse("shape=4611686018427387904 mesh=4");
-  const Plan plan = make_plan(from, to, 0, Role::source);
+  const Plan plan = make_plan(from, to, Rank{0}, Role::source);
   EXPECT_EQ(plan.size(), 4U);
   EXPECT_EQ(plan[3].elements, 4611686018427387904);
   EXPECT_EQ(plan.elements(), std::numeric_limits<Index>::max());
@@ -229,10 +229,10 @@ TEST(Copies, ShareTheRemainderAtRandom) {
   // of the 4 copies.
   const Layout from = Layout::parse("shape=64x4 mesh=4x4 axes1=1"),
                to = Layout::parse("shape=64x4 grid=64x4");
-  for (Rank r = 0; r < rank_count(from); ++r) {
+  for (const Rank r : all_ranks(rank_count(from))) {
     const Plan plan = make_plan(from, to, r, Role::source);
-    EXPECT_GT(plan.elements(), 4) << r;
-    EXPECT_LT(plan.elements(), 32) << r;  // its share is 16
+    EXPECT_GT(plan.elements(), 4) << r.value;
+    EXPECT_LT(plan.elements(), 32) << r.value;  // its share is 16
   }
 }
 
@@ -242,7 +242,7 @@ TEST(Copies, AreNotSentToARankThatHasThem) {
                columns = Layout::parse("shape=8x8 mesh=2x2 axes1=1");
   const std::vector<std::uint32_t> machines(4);
   const Hosts hosts{.of_mine = machines, .of_theirs = machines, .is_one_job = true};
-  for (Rank r = 0; r < 4; ++r) {
+  for (const Rank r : all_ranks(4)) {
     const Plan plan = make_plan(rows, columns, r, Role::source, Algorithm::aspen, hosts);
     const auto own = plan.package_for(r);
     ASSERT_TRUE(own);
@@ -251,7 +251,7 @@ TEST(Copies, AreNotSentToARankThatHasThem) {
   }
   // Every rank has the whole array and needs a part of it: nothing is sent.
   const Layout all = Layout::parse("shape=8x8 mesh=4"), each = Layout::parse("shape=8x8 grid=4x1");
-  for (Rank r = 0; r < 4; ++r) {
+  for (const Rank r : all_ranks(4)) {
     const Plan plan = make_plan(all, each, r, Role::source, Algorithm::aspen, hosts);
     ASSERT_EQ(plan.size(), 1U);
     EXPECT_EQ(plan[0].peer, r);
@@ -260,7 +260,7 @@ TEST(Copies, AreNotSentToARankThatHasThem) {
 
 TEST(Copies, StayInPlaceOnOneMesh) {
   const Layout layout = Layout::parse("shape=64x64 mesh=3x2x2 axes0=1 axes1=2");
-  for (Rank r = 0; r < rank_count(layout); ++r) {
+  for (const Rank r : all_ranks(rank_count(layout))) {
     const Plan plan = make_plan(layout, layout, r, Role::source);
     ASSERT_EQ(plan.size(), 1U);
     EXPECT_EQ(plan[0].peer, r);

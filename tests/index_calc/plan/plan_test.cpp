@@ -36,7 +36,7 @@ TEST(Plan, CoversEveryLocalElementOnce) {
   for (int round = 0; round < 400; ++round) {
     const auto [mine, theirs] = random_pair(random);
     SCOPED_TRACE(to_string(mine) + "  to  " + to_string(theirs));
-    for (Rank me = 0; me < 30; ++me) {
+    for (const Rank me : all_ranks(30)) {
       const Plan plan = make_plan(mine, theirs, me);
       const LocalPart part = local_part(mine, me);
       ASSERT_EQ(plan.elements(), part.elements);
@@ -66,7 +66,7 @@ TEST(Plan, BothSidesDescribeTheSamePackage) {
   for (int round = 0; round < 400; ++round) {
     const auto [mine, theirs] = random_pair(random);
     SCOPED_TRACE(to_string(mine) + "  to  " + to_string(theirs));
-    for (Rank me = 0; me < 30; ++me) {
+    for (const Rank me : all_ranks(30)) {
       const Plan plan = make_plan(mine, theirs, me);
       std::set<Rank> peers;
       plan.for_each_package([&](const Package& package) {
@@ -86,7 +86,7 @@ TEST(Plan, BothSidesDescribeTheSamePackage) {
         }
       });
       ASSERT_EQ(peers.size(), plan.size());
-      for (Rank peer = 0; peer < 30; ++peer)
+      for (const Rank peer : all_ranks(30))
         ASSERT_EQ(plan.package_for(peer).has_value(), peers.contains(peer));
     }
   }
@@ -137,13 +137,13 @@ TEST(Plan, MatchesTheDefinitionForRanksWithoutAPart) {
     }
     for (Index me = 0; me < from.grid; ++me) {
       const auto count = static_cast<Index>(numbers[me].size());
-      ASSERT_EQ(local_part(mine, static_cast<Rank>(me)).elements, count);
+      ASSERT_EQ(local_part(mine, Rank{static_cast<RankCount>(me)}).elements, count);
       for (Index i = 0; i < count; ++i)
         ASSERT_EQ(to_global(mine.grid()->dims[0], {me}, {i}).value,
                   numbers[me][static_cast<std::size_t>(i)]);
-      const Plan plan = make_validated_plan(mine, theirs, static_cast<Rank>(me));
+      const Plan plan = make_validated_plan(mine, theirs, Rank{static_cast<RankCount>(me)});
       for (Index peer = 0; peer < to.grid; ++peer) {
-        const auto package = plan.package_for(static_cast<Rank>(peer));
+        const auto package = plan.package_for(Rank{static_cast<RankCount>(peer)});
         const auto expected = shared.find({me, peer});
         ASSERT_EQ(package ? package->elements : 0, expected == shared.end() ? 0 : expected->second);
       }
@@ -169,23 +169,24 @@ TEST(Plan, HasThePackagesOfTheDefinition) {
 }
 
 TEST(Plan, IsOrderedByGridCoordinatesOfPeers) {
-  const Plan plan = make_plan(Layout::parse("shape=12x12 grid=1x1"),
-                              Layout::parse("shape=12x12 grid=2x3 ranks=column members=10-15"), 0);
+  const Plan plan =
+      make_plan(Layout::parse("shape=12x12 grid=1x1"),
+                Layout::parse("shape=12x12 grid=2x3 ranks=column members=10-15"), Rank{0});
   std::vector<Rank> peers;
   plan.for_each_package([&](const Package& package) { peers.push_back(package.peer); });
-  EXPECT_EQ(peers, (std::vector<Rank>{10, 12, 14, 11, 13, 15}));
+  EXPECT_EQ(peers, (std::vector<Rank>{{10}, {12}, {14}, {11}, {13}, {15}}));
 }
 
 TEST(Plan, VisitsPeersWithoutSearchingEveryRange) {
   // Searching all ranges of members for each package would take 2^39 steps.
-  constexpr Rank ranks = 1 << 20;
+  constexpr RankCount ranks = 1 << 20;
   Ranks members;
-  for (Rank r = 0; r < ranks; ++r) members.members.push_back({2 * (ranks - 1 - r), 1});
+  for (RankCount r = 0; r < ranks; ++r) members.members.push_back({Rank{2 * (ranks - 1 - r)}, 1});
   const Layout theirs = Layout::parse("shape=1048576 grid=1048576").with(members);
-  const Plan plan = make_plan(Layout::parse("shape=1048576 grid=1"), theirs, 0);
-  Rank next = 0;
+  const Plan plan = make_plan(Layout::parse("shape=1048576 grid=1"), theirs, Rank{0});
+  RankCount next = 0;
   plan.for_each_package([&](const Package& package) {
-    ASSERT_EQ(package.peer, 2 * (ranks - 1 - next));
+    ASSERT_EQ(package.peer, Rank{2 * (ranks - 1 - next)});
     ASSERT_EQ(package.along[0].first().begin.value, next++);
   });
   EXPECT_EQ(next, ranks);
@@ -194,18 +195,19 @@ TEST(Plan, VisitsPeersWithoutSearchingEveryRange) {
 TEST(Plan, IsEmptyForAnIdleRank) {
   const Layout mine = Layout::parse("shape=8 grid=2 members=1/3"),
                theirs = Layout::parse("shape=8 grid=4");
-  for (const Rank idle : {0, 2, 7}) {
+  for (const Rank idle : {Rank{0}, Rank{2}, Rank{7}}) {
     EXPECT_EQ(make_plan(mine, theirs, idle).size(), 0U);
     EXPECT_EQ(make_validated_plan(mine, theirs, idle).elements(), 0);
   }
-  EXPECT_EQ(make_plan(mine, theirs, 1).fingerprint(), make_plan(mine, theirs, 0).fingerprint());
+  EXPECT_EQ(make_plan(mine, theirs, Rank{1}).fingerprint(),
+            make_plan(mine, theirs, Rank{0}).fingerprint());
 }
 
 TEST(Plan, RefusesDifferentShapesNamingBoth) {
   const Layout mine = Layout::parse("shape=8x4 grid=2x1"),
                theirs = Layout::parse("shape=8x5 grid=4x1");
   try {
-    make_plan(mine, theirs, 0);
+    make_plan(mine, theirs, Rank{0});
     FAIL() << "expected an error";
   } catch (const core::Error& e) {
     EXPECT_EQ(e.code(), core::Errc::mismatch);
@@ -219,7 +221,7 @@ TEST(Plan, ValidatedPlanEqualsPlan) {
   Random random;
   for (int round = 0; round < 500; ++round) {
     const auto [mine, theirs] = random_pair(random);
-    for (Rank me = 0; me < 5; ++me) {
+    for (const Rank me : all_ranks(5)) {
       const Plan plan = make_plan(mine, theirs, me),
                  validated = make_validated_plan(mine, theirs, me);
       ASSERT_EQ(plan.size(), validated.size());
@@ -274,10 +276,11 @@ std::string text(const Distribution& d) { return to_string(Layout(Grid({d}))); }
 TEST(Plan, IsSmallForAMillionRanks) {
   const Layout mine = Layout::parse("shape=1000000000000x1000000 grid=1000x1000 block=64x48");
   const Layout theirs = Layout::parse("shape=1000000000000x1000000 grid=999x1001 block=100x36");
-  const Plan plan = make_plan(mine, theirs, 499'500), other = make_plan(theirs, mine, 17);
+  const Plan plan = make_plan(mine, theirs, Rank{499'500}),
+             other = make_plan(theirs, mine, Rank{17});
   EXPECT_LT(plan.memory_bytes(), std::size_t{1} << 20);
   EXPECT_LT(other.memory_bytes(), std::size_t{1} << 20);
-  EXPECT_EQ(plan.elements(), local_part(mine, 499'500).elements);
+  EXPECT_EQ(plan.elements(), local_part(mine, Rank{499'500}).elements);
   for (std::size_t d = 0; d < 2; ++d) {
     expect_exact(mine.grid()->dims[d], {499}, theirs.grid()->dims[d]);
     expect_exact(theirs.grid()->dims[d], {17}, mine.grid()->dims[d]);

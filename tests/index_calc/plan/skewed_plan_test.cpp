@@ -51,12 +51,12 @@ void expect_moves_all(Random& random, const Ends& ends, const Hosts& hosts = {})
     source_plans.at(rank).for_each_package([&](const Package& p) { sent += p.elements; });
   }
   for (const auto& [rank, expected] : ends.to) {
-    SCOPED_TRACE("sink rank " + std::to_string(rank));
+    SCOPED_TRACE("sink rank " + std::to_string(rank.value));
     const LocalPart part = part_of(ends.sink, rank);
     ASSERT_EQ(part.allocated, static_cast<Index>(expected.size()));
     std::vector<Index> by_wire(expected.size(), -1), from_peer = by_wire, to_peer = by_wire;
     const Plan plan = make_plan(ends.sink, ends.source, rank, Role::sink, Algorithm::aspen, hosts);
-    Rank before = -1;
+    Rank before{-1};
     plan.for_each_package([&](const Package& package) {
       ASSERT_LT(before, package.peer);
       before = package.peer;
@@ -121,11 +121,10 @@ TEST(SkewedPlan, DistributesCopiesByRanksAndHosts) {
                  sink = random.one_in(2) ? testing::random_skewed(random, shape, 12)
                                          : dense_layout(random, shape);
     std::vector<std::uint32_t> machines;
-    Rank last = 0;  // members may be any ranks
+    Rank last{};  // members may be any ranks
     for (const Layout& layout : {source, sink})
       last = std::max(last, std::ranges::max(ranks_of(layout)));
-    for (Rank r = 0; r <= last; ++r)
-      machines.push_back(static_cast<std::uint32_t>(random.in(0, 2)));
+    for (Rank r{}; r <= last; ++r) machines.push_back(static_cast<std::uint32_t>(random.in(0, 2)));
     const Ends ends{source, sink, testing::numbers_of(source), testing::numbers_of(sink)};
     SCOPED_TRACE(trace_of(source, sink));
     expect_moves_all(random, ends, {machines, machines, random.one_in(2)});
@@ -293,11 +292,11 @@ std::vector<TableRow> rows_of_25d(Index m, Index n, Index s, Index c) {
 
 Numbers numbers_of(const TableRow& row, Index n) {
   Numbers numbers;
-  Rank rank = 0;
+  Rank rank{-1};
   testing::World::for_each_index(row.mesh, Order::row, [&](const std::vector<Index>& at) {
     Cell cell{};
     std::ranges::copy(at, cell.begin());
-    auto& buffer = numbers[rank++];
+    auto& buffer = numbers[++rank];
     for (const Box& b : row.boxes(cell))
       for (Index i = 0; i < b.rows; ++i)
         for (Index j = 0; j < b.columns; ++j) buffer.push_back((b.row + i) * n + b.column + j);
@@ -366,11 +365,11 @@ TEST(SkewedPlan, MatchesTheClosedFormForASpreadFeed) {
   const Layout producer = Layout::parse("shape=1024x1024 grid=3x2 block=64x64");
   const Layout consumer =
       Layout::parse("shape=1024x1024 mesh=4x4x2 block=16x16 owner0=b0 owner1=b1 owner2=b0/4+b1/4");
-  for (Rank rank = 0; rank < 32; ++rank) {
+  for (const Rank rank : all_ranks(32)) {
     std::set<Index> owners;
     for (Index I = 0; I < n / v; ++I)
       for (Index J = 0; J < n / v; ++J)
-        if ((I % 4 * 4 + J % 4) * 2 + (I / 4 + J / 4) % 2 == rank)
+        if ((I % 4 * 4 + J % 4) * 2 + (I / 4 + J / 4) % 2 == rank.value)
           owners.insert(I * v / nb % rows * columns + J * v / nb % columns);
     const Plan plan = make_plan(consumer, producer, rank, Role::sink);
     EXPECT_EQ(plan.elements(), n * n / 32);
@@ -389,12 +388,12 @@ TEST(SkewedPlan, MatchesTheClosedFormForCopies) {
   const Layout sink =
       Layout::parse("shape=96x64 mesh=2x2x2 equal=4x2 owner0=b0/2-b1 owner1=b1 owner2=b0");
   const Layout copied = Layout::parse("shape=96x64 mesh=3x2 equal0=2 owner1=b0");
-  for (Rank rank = 0; rank < 8; ++rank) {
+  for (const Rank rank : all_ranks(8)) {
     EXPECT_EQ(make_plan(sink, source, rank, Role::sink).elements(), 96 * 64 / 8);
     EXPECT_EQ(make_plan(source, sink, rank, Role::source).elements(), 96 * 64 / 4 / 2);
     EXPECT_EQ(make_plan(source, copied, rank, Role::source).elements(), 96 * 64 / 4 / 2 * 3);
   }
-  for (Rank rank = 0; rank < 6; ++rank)
+  for (const Rank rank : all_ranks(6))
     EXPECT_EQ(make_plan(copied, source, rank, Role::sink).elements(), 96 * 64 / 2);
 }
 
@@ -415,14 +414,15 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
       "found \"shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0\", whose blocks are skewed: "
       "redistribute it to a grid first");
   EXPECT_EQ(
-      error([&] { dense_part(local_part(plain, 0), Order::row); }),
+      error([&] { dense_part(local_part(plain, Rank{0}), Order::row); }),
       "unsupported: expected whole local parts without ghost cells or gaps, because a layout is "
       "skewed, found 16 elements in a buffer of 36: leave out ghost and leading, or copy the "
       "part");
-  EXPECT_EQ(
-      error([&] { local_part(Layout::parse("shape=100000000 mesh=2 block=1 owner0=b0"), 0); }),
-      "unsupported: skewed layout: expected at most 16777216 blocks along dimension 0, found "
-      "100000000: take larger blocks");
+  EXPECT_EQ(error([&] {
+              local_part(Layout::parse("shape=100000000 mesh=2 block=1 owner0=b0"), Rank{0});
+            }),
+            "unsupported: skewed layout: expected at most 16777216 blocks along dimension 0, found "
+            "100000000: take larger blocks");
   // Both sides refuse plans that would take more memory than the data.
   const Layout fine = Layout::parse("shape=20000x20000 grid=4x4 block=1x1"),
                coarse =
@@ -430,10 +430,10 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
                rows = Layout::parse("shape=1048576x64 mesh=1024 block=1x1 owner0=b0+b1"),
                slabs = Layout::parse("shape=1048576x64 grid=1024x1");
   for (const auto& [mine, theirs] : {std::pair{&fine, &coarse}, {&rows, &slabs}}) {
-    const auto mine_says = error([&] { make_plan(*mine, *theirs, 0, Role::source); });
+    const auto mine_says = error([&] { make_plan(*mine, *theirs, Rank{0}, Role::source); });
     EXPECT_EQ(mine_says.substr(0, 60),
               "unsupported: expected at most 2097152 boxes for each rank on");
-    EXPECT_EQ(mine_says, error([&] { make_plan(*theirs, *mine, 3, Role::sink); }));
+    EXPECT_EQ(mine_says, error([&] { make_plan(*theirs, *mine, Rank{3}, Role::sink); }));
   }
   // Copies, and ranks that own nothing, do not raise the bound for other ranks: 2^22 boxes are on 2 of 4096
   // ranks.
@@ -442,21 +442,22 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
                           "shape=2048x2048 mesh=2x2048 block=1x1 owner0=b0",
                           "shape=2048x2048 mesh=4096 block=1x1 owner0=b0*2048+b1*2048"})
     EXPECT_NE(
-        error([&] { make_plan(Layout::parse(few), tiles, 0, Role::source); })
+        error([&] { make_plan(Layout::parse(few), tiles, Rank{0}, Role::source); })
             .find("expected at most 2097152 boxes for each rank on average, and 16777216 rows of "
                   "blocks of all ranks, because a layout is skewed; found up to 2230272"),
         std::string::npos)
         << few;
   const Layout nothing = Layout::parse("shape=4000000x4000000x0 mesh=2 block=1x1x1 owner0=b2");
-  EXPECT_EQ(local_part(nothing, 0).elements, 0);
-  EXPECT_EQ(make_plan(nothing, Layout::parse("shape=4000000x4000000x0 grid=1x1x1"), 0, Role::source)
-                .size(),
-            0u);
+  EXPECT_EQ(local_part(nothing, Rank{0}).elements, 0);
+  EXPECT_EQ(
+      make_plan(nothing, Layout::parse("shape=4000000x4000000x0 grid=1x1x1"), Rank{0}, Role::source)
+          .size(),
+      0u);
   const Layout grid = Layout::parse("shape=8x8 grid=2x2");
-  EXPECT_EQ(error([&] { make_plan(grid, skewed, 0, Role::source, Algorithm::falls); }),
+  EXPECT_EQ(error([&] { make_plan(grid, skewed, Rank{0}, Role::source, Algorithm::falls); }),
             "unsupported: expected the algorithm aspen for a skewed layout, found falls: no other "
             "algorithm supports one, so nothing can validate it");
-  EXPECT_EQ(error([&] { make_validated_plan(grid, skewed, 0); }).substr(0, 93),
+  EXPECT_EQ(error([&] { make_validated_plan(grid, skewed, Rank{0}); }).substr(0, 93),
             "unsupported: validated plan: expected a layout whose dimensions are distributed one "
             "by one, f");
 }
@@ -467,8 +468,8 @@ TEST(SkewedPlan, CostsOnlyItsOwnBlocksOfManyRanks) {
       "shape=100000x100000 mesh=64x64x16 block=128x128 owner0=b0 owner1=b1 owner2=b0/64+b1/64");
   EXPECT_LT(to_string(consumer).size(), 100u);
   const Layout producer = Layout::parse("shape=100000x100000 grid=4096x1");
-  const Plan plan = make_plan(consumer, producer, 12345, Role::sink);
-  EXPECT_EQ(plan.elements(), local_part(consumer, 12345).elements);
+  const Plan plan = make_plan(consumer, producer, Rank{12345}, Role::sink);
+  EXPECT_EQ(plan.elements(), local_part(consumer, Rank{12345}).elements);
 }
 
 }  // namespace

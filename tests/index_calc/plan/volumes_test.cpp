@@ -28,8 +28,8 @@ Matrix counted(const Layout& mine, const Layout& theirs) {
 Matrix matrix(const Volumes& volumes, const Layout& mine, const Layout& theirs) {
   Matrix result;
   const std::vector<Rank> my_ranks = ranks_of(mine), their_ranks = ranks_of(theirs);
-  for (Rank p = 0; p < volumes.rows(); ++p) {
-    Rank last = -1;
+  for (RankCount p = 0; p < volumes.rows(); ++p) {
+    RankCount last = -1;
     for (const Volume& v : volumes.row(p)) {
       EXPECT_LT(last, v.peer) << "row " << p;
       last = v.peer;
@@ -150,7 +150,7 @@ TEST(Volumes, FollowTheFactorsAndNotTheRanks) {
   EXPECT_LE(row.size(), 4U);
   Index elements = 0;
   for (const Volume& v : row) elements += v.elements;
-  EXPECT_EQ(elements, local_part(mine, 999'999).elements);
+  EXPECT_EQ(elements, local_part(mine, Rank{999'999}).elements);
 }
 
 TEST(Volumes, RefuseOtherShapesAndTooManyPairs) {

@@ -92,9 +92,9 @@ TEST(ContentHash, IsTheSameOnBothSidesOfAPackage) {
 
 TEST(ContentHash, NoticesFlippedBitsAndSwappedElements) {
   const Layout layout = Layout::parse("shape=5x7 grid=1x1");
-  const LocalPart part = local_part(layout, 0);
+  const LocalPart part = local_part(layout, Rank{0});
   for (const std::size_t width : {1U, 2U, 4U, 8U, 16U}) {
-    const ContentHash hash(layout, 0, part, width);
+    const ContentHash hash(layout, Rank{0}, part, width);
     Random random;
     std::vector<Index> numbers;
     for (Index i = 0; i < part.allocated; ++i) numbers.push_back(i);
@@ -122,24 +122,24 @@ TEST(ContentHash, LeavesOutPlacesThatAreNotListed) {
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<Index>(i);
   const Layout listed = listed_layout(shape, 1, false, false, IndexList::of_points(shape, numbers));
   const Layout part = selected(listed, {.origin = {0, 2}, .extents = column});
-  const ContentHash hash(*part.listed()->mine, flattened(local_part(part, 0)), 8);
+  const ContentHash hash(*part.listed()->mine, flattened(local_part(part, Rank{0})), 8);
   const Layout alone = Layout::parse("shape=3x1 grid=1x1");
   const std::vector<Index> values{7, 8, 9};
   std::vector<Index> buffer(12, -1);
   for (std::size_t row = 0; row < 3; ++row) buffer[row * 4 + 2] = values[row];
   const auto bytes = [](const std::vector<Index>& of) { return std::as_bytes(std::span(of)); };
   EXPECT_EQ(hash.of(bytes(buffer)),
-            ContentHash(alone, 0, local_part(alone, 0), 8).of(bytes(values)));
+            ContentHash(alone, Rank{0}, local_part(alone, Rank{0}), 8).of(bytes(values)));
 }
 
 TEST(ContentHash, RefusesASkewedLayout) {
   const Layout skewed = Layout::parse("shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0");
-  EXPECT_THROW(ContentHash(skewed, 0, local_part(skewed, 0), 8), core::Error);
+  EXPECT_THROW(ContentHash(skewed, Rank{0}, local_part(skewed, Rank{0}), 8), core::Error);
 }
 
 TEST(ContentHash, IsZeroForARankWithoutElements) {
   const Layout layout = Layout::parse("shape=2 grid=3");
-  EXPECT_EQ(ContentHash(layout, 2, local_part(layout, 2), 8).of(Bytes()), 0u);
+  EXPECT_EQ(ContentHash(layout, Rank{2}, local_part(layout, Rank{2}), 8).of(Bytes()), 0u);
 }
 
 }  // namespace

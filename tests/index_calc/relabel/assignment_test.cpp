@@ -19,7 +19,7 @@ __extension__ using Wide = __int128;  // sums of eight gains near 2^61
 
 /// A dense matrix of gains, 0 = no entry, and the seats of its columns.
 struct Problem {
-  std::vector<Rank> seats;
+  std::vector<RankCount> seats;
   std::vector<std::vector<Index>> gain;  ///< shape: [row][column]
 };
 
@@ -29,7 +29,7 @@ Gains sparse(const Problem& problem) {
   for (const auto& row : problem.gain) {
     for (std::size_t k = 0; k < row.size(); ++k)
       if (row[k] > 0) {
-        gains.column.push_back(static_cast<Rank>(k));
+        gains.column.push_back(static_cast<RankCount>(k));
         gains.gain.push_back(row[k]);
       }
     gains.begin.push_back(gains.gain.size());
@@ -38,9 +38,9 @@ Gains sparse(const Problem& problem) {
 }
 
 /// Returns the sum of the gains; fails unless every column gets as many rows as it has seats.
-Wide sum_of(const Problem& problem, const std::vector<Rank>& columns) {
+Wide sum_of(const Problem& problem, const std::vector<RankCount>& columns) {
   Wide sum = 0;
-  std::vector<Rank> rows(problem.seats.size());
+  std::vector<RankCount> rows(problem.seats.size());
   EXPECT_EQ(columns.size(), problem.gain.size());
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const auto k = static_cast<std::size_t>(columns[i]);
@@ -67,8 +67,8 @@ Wide largest_sum(const Problem& problem) {
 
 /// Returns the greedy assignment by its definition: all pairs by descending gain, then by row and
 /// column, if both are still free.
-std::vector<Rank> greedy(const Problem& problem) {
-  std::vector<Rank> columns(problem.gain.size(), -1), free = problem.seats;
+std::vector<RankCount> greedy(const Problem& problem) {
+  std::vector<RankCount> columns(problem.gain.size(), -1), free = problem.seats;
   for (;;) {
     Index best = 0;
     std::size_t row = 0, column = 0;
@@ -80,13 +80,13 @@ std::vector<Rank> greedy(const Problem& problem) {
           column = k;
         }
     if (best == 0) break;
-    columns[row] = static_cast<Rank>(column);
+    columns[row] = static_cast<RankCount>(column);
     --free[column];
   }
-  for (Rank& column : columns)
+  for (RankCount& column : columns)
     if (column == -1) {
-      const auto k = std::ranges::find_if(free, [](Rank seats) { return seats > 0; });
-      column = static_cast<Rank>(k - free.begin());
+      const auto k = std::ranges::find_if(free, [](RankCount seats) { return seats > 0; });
+      column = static_cast<RankCount>(k - free.begin());
       --*k;
     }
   return columns;
@@ -96,7 +96,7 @@ Problem random_problem(Random& random, Index rows) {
   Problem problem;
   const bool has_classes = random.one_in(2);
   for (Index left = rows; left > 0; left -= problem.seats.back())
-    problem.seats.push_back(static_cast<Rank>(has_classes ? random.in(1, left) : 1));
+    problem.seats.push_back(static_cast<RankCount>(has_classes ? random.in(1, left) : 1));
   const Index zeros = random.in(0, 4);  // of four
   const Index most = std::vector<Index>{1, 3, 1000, Index{1} << 40, Gains::largest}.at(
       static_cast<std::size_t>(random.in(0, 4)));
@@ -123,7 +123,7 @@ TEST(Assignment, IsTheBestOfAllPermutations) {
     const Wide best = sum_of(problem, best_assignment(sparse(problem)));
     const Wide largest = largest_sum(problem);
     ASSERT_TRUE(best == largest) << "round " << round;
-    const std::vector<Rank> fast = greedy_assignment(sparse(problem));
+    const std::vector<RankCount> fast = greedy_assignment(sparse(problem));
     ASSERT_EQ(fast, greedy(problem)) << "round " << round;
     const Wide sum = sum_of(problem, fast);
     ASSERT_TRUE(sum <= largest && 2 * sum >= largest) << "round " << round;
@@ -191,7 +191,7 @@ TEST(Assignment, IsBestForProducts) {
   Random random;
   for (int round = 0; round < 6; ++round) {
     const Index n = random.in(50, 120), least = random.one_in(2) ? 1 : n * n / 8;
-    Problem problem{.seats = std::vector<Rank>(static_cast<std::size_t>(n), 1), .gain = {}};
+    Problem problem{.seats = std::vector<RankCount>(static_cast<std::size_t>(n), 1), .gain = {}};
     for (Index i = 0; i < n; ++i) {
       problem.gain.emplace_back();
       const Index factor = random.in(1, n);
@@ -205,13 +205,13 @@ TEST(Assignment, IsBestForProducts) {
 
 /// Returns the number of walks per row.
 /// @param seats  seats of each column
-double walks(const std::vector<Rank>& seats, const std::function<Index(Index, Index)>& gain) {
+double walks(const std::vector<RankCount>& seats, const std::function<Index(Index, Index)>& gain) {
   Gains gains;
   gains.seats = seats;
   const auto rows = std::accumulate(seats.begin(), seats.end(), Index{0});
   for (Index i = 0; i < rows; ++i) {
     for (std::size_t k = 0; k < seats.size(); ++k) {
-      gains.column.push_back(static_cast<Rank>(k));
+      gains.column.push_back(static_cast<RankCount>(k));
       gains.gain.push_back(gain(i, static_cast<Index>(k)));
     }
     gains.begin.push_back(gains.gain.size());
@@ -224,17 +224,17 @@ double walks(const std::vector<Rank>& seats, const std::function<Index(Index, In
 // If the initial prices are bad, the searches walk half of all rows for every row.
 TEST(Assignment, WalksARowFarLessOftenThanThereAreRows) {
   Random random;
-  constexpr Rank n = 512;
+  constexpr RankCount n = 512;
   constexpr Index giant = Gains::largest / 2;
   const auto small = [&](Index, Index) { return random.in(1, 999); };
   const auto large = [&](Index, Index) { return random.in(1, Index{1} << 40); };
   const auto product = [](Index i, Index k) { return (i + 1) * (k + 1); };
-  std::vector<Rank> some(n - 10, 1);
+  std::vector<RankCount> some(n - 10, 1);
   for (std::size_t k = 0; k < 10; ++k) some[50 * k] = 2;
-  std::vector<Rank> one_large(n / 2 + 1, 1);
+  std::vector<RankCount> one_large(n / 2 + 1, 1);
   one_large[7] = n / 2;
-  for (const auto& seats : {std::vector<Rank>(n, 1), some, std::vector<Rank>(n / 2, 2),
-                            std::vector<Rank>(n / 16, 16), one_large}) {
+  for (const auto& seats : {std::vector<RankCount>(n, 1), some, std::vector<RankCount>(n / 2, 2),
+                            std::vector<RankCount>(n / 16, 16), one_large}) {
     SCOPED_TRACE(::testing::Message() << seats.size() << " columns");
     EXPECT_LT(walks(seats, small), 120);
     EXPECT_LT(walks(seats, large), 120);

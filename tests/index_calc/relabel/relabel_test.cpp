@@ -37,33 +37,33 @@ Bytes counted(const std::vector<Transfer>& arrays) {
 template <class Cost, class W>
 Cost cost(const Bytes& bytes, const std::vector<Rank>& process, W&& w) {
   Cost sum{};
-  for (const auto& [pair, sent] : bytes)
-    sum += w(pair.first, process[static_cast<std::size_t>(pair.second)], sent);
+  for (const auto& [pair, sent] : bytes) sum += w(pair.first, process[at(pair.second)], sent);
   return sum;
 }
 
-std::vector<Rank> unchanged(Rank size) { return one_job(size).producers; }
+std::vector<Rank> unchanged(RankCount size) {
+  const auto all = all_ranks(size);
+  return {all.begin(), all.end()};
+}
 
 /// Returns the cost of each label at each process. Shape: [label][process]
 template <class Cost, class W>
-std::vector<std::vector<Cost>> costs(const Bytes& bytes, Rank consumers, W&& w) {
+std::vector<std::vector<Cost>> costs(const Bytes& bytes, RankCount consumers, W&& w) {
   const auto n = static_cast<std::size_t>(consumers);
   std::vector of(n, std::vector<Cost>(n));
   for (const auto& [pair, sent] : bytes)
-    for (Rank j = 0; j < consumers; ++j)
-      of[static_cast<std::size_t>(pair.second)][static_cast<std::size_t>(j)] +=
-          w(pair.first, j, sent);
+    for (const Rank j : all_ranks(consumers)) of[at(pair.second)][at(j)] += w(pair.first, j, sent);
   return of;
 }
 
 /// Returns the least cost of all permutations.
 template <class Cost>
 Cost least_cost(const std::vector<std::vector<Cost>>& of) {
-  auto process = unchanged(static_cast<Rank>(of.size()));
+  auto process = unchanged(static_cast<RankCount>(of.size()));
   auto least = std::numeric_limits<Cost>::max();
   do {
     Cost sum{};
-    for (std::size_t r = 0; r < of.size(); ++r) sum += of[r][static_cast<std::size_t>(process[r])];
+    for (std::size_t r = 0; r < of.size(); ++r) sum += of[r][at(process[r])];
     least = std::min(least, sum);
   } while (std::ranges::next_permutation(process).found);
   return least;
@@ -77,11 +77,11 @@ Cost worst_cost(const std::vector<std::vector<Cost>>& of) {
   return sum;
 }
 
-Rank group_size(const Layout& layout) { return std::ranges::max(ranks_of(layout)) + 1; }
+RankCount group_size(const Layout& layout) { return std::ranges::max(ranks_of(layout)).value + 1; }
 
 struct Case {
   std::vector<Transfer> arrays;
-  Rank producers = 0, consumers = 0;
+  RankCount producers = 0, consumers = 0;
 };
 
 /// Returns one or two arrays for up to 12 producers and 8 consumers, some of them idle.
@@ -109,9 +109,10 @@ std::string text(const Case& c) {
   return result;
 }
 
-std::vector<Rank> random_places(Random& random, Rank count, Rank places) {
-  std::vector<Rank> result;
-  for (Rank r = 0; r < count; ++r) result.push_back(static_cast<Rank>(random.in(0, places - 1)));
+std::vector<RankCount> random_places(Random& random, RankCount count, RankCount places) {
+  std::vector<RankCount> result;
+  for (RankCount r = 0; r < count; ++r)
+    result.push_back(static_cast<RankCount>(random.in(0, places - 1)));
   return result;
 }
 
@@ -119,7 +120,7 @@ std::vector<Rank> random_places(Random& random, Rank count, Rank places) {
 /// the exact relabeling is the best of all, and that the greedy one saves at least half as much as
 /// the exact one, both compared with the worst one.
 template <class Cost, class W>
-void expect_right(const Bytes& bytes, Rank consumers, const Relabeling<Cost>& exact,
+void expect_right(const Bytes& bytes, RankCount consumers, const Relabeling<Cost>& exact,
                   const Relabeling<Cost>& greedy, W&& w) {
   for (const Relabeling<Cost>& found : {exact, greedy}) {
     ASSERT_TRUE(std::ranges::is_permutation(found.process, unchanged(consumers)));
@@ -137,10 +138,9 @@ Index moved_bytes(const Case& c, const Places& places, const std::vector<Rank>& 
   Index moved = 0;
   for (const Transfer& array : c.arrays) {
     const Layout to = relabeled(array.to, process);
-    for (Rank p = 0; p < c.producers; ++p) {
+    for (const Rank p : all_ranks(c.producers)) {
       make_plan(array.from, to, p).for_each_package([&](const Package& package) {
-        if (places.producers[static_cast<std::size_t>(p)] !=
-            places.consumers[static_cast<std::size_t>(package.peer)])
+        if (places.producers[at(p)] != places.consumers[at(package.peer)])
           moved += package.elements * array.element_bytes;
       });
     }
@@ -153,11 +153,10 @@ Index moved_bytes(const Case& c, const Places& places, const std::vector<Rank>& 
 void expect_right(const Bytes& bytes, const Places& places, const Relabeling<Index>& exact,
                   const Relabeling<Index>& greedy) {
   const auto w = [&](Rank p, Rank j, Index sent) {
-    const bool is_local = places.producers[static_cast<std::size_t>(p)] ==
-                          places.consumers[static_cast<std::size_t>(j)];
+    const bool is_local = places.producers[at(p)] == places.consumers[at(j)];
     return is_local ? Index{0} : sent;
   };
-  expect_right<Index>(bytes, static_cast<Rank>(places.consumers.size()), exact, greedy, w);
+  expect_right<Index>(bytes, static_cast<RankCount>(places.consumers.size()), exact, greedy, w);
   Index total = 0;
   for (const auto& [pair, sent] : bytes) total += sent;
   EXPECT_GE(total - greedy.after, (total - exact.after) / 2);
@@ -193,7 +192,7 @@ TEST(Relabel, MovesTheFewestBytesBetweenHosts) {
   for (int round = 0; round < 300; ++round) {
     const Case c = random_case(random);
     SCOPED_TRACE(text(c));
-    const auto hosts = static_cast<Rank>(random.in(1, 6));
+    const auto hosts = static_cast<RankCount>(random.in(1, 6));
     expect_right(
         c, {random_places(random, c.producers, hosts), random_places(random, c.consumers, hosts)});
     if (HasFailure()) return;
@@ -207,17 +206,17 @@ TEST(Relabel, FindsTheLeastCostByATable) {
     const Case c = random_case(random);
     SCOPED_TRACE(text(c));
     CostTable table;
-    table.places = static_cast<Rank>(random.in(1, 8));
+    table.places = static_cast<RankCount>(random.in(1, 8));
     table.at = {random_places(random, c.producers, table.places),
                 random_places(random, c.consumers, table.places)};
     const Index most = random.one_in(3) ? 2 : 1'000'000;
-    for (Rank pair = 0; pair < table.places * table.places; ++pair) {
+    for (RankCount pair = 0; pair < table.places * table.places; ++pair) {
       table.latency.push_back(static_cast<double>(random.in(-most, most)));
       table.per_byte.push_back(static_cast<double>(random.in(0, most)) / 4);
     }
     const auto w = [&](Rank p, Rank j, Index bytes) {
-      const auto from = static_cast<std::size_t>(table.at.producers[static_cast<std::size_t>(p)]);
-      const auto to = static_cast<std::size_t>(table.at.consumers[static_cast<std::size_t>(j)]);
+      const auto from = static_cast<std::size_t>(table.at.producers[at(p)]);
+      const auto to = static_cast<std::size_t>(table.at.consumers[at(j)]);
       const std::size_t pair = from * static_cast<std::size_t>(table.places) + to;
       return table.latency[pair] + table.per_byte[pair] * static_cast<double>(bytes);
     };
@@ -247,25 +246,25 @@ Transfer transfer_of(const std::vector<std::vector<Index>>& bytes) {
 TEST(Relabel, MovesTheLeastOfAnyVolumes) {
   Random random;
   for (int round = 0; round < 400; ++round) {
-    const Index producers = random.in(1, 10), consumers = random.in(1, 8);
+    const auto producers = static_cast<RankCount>(random.in(1, 10)),
+               consumers = static_cast<RankCount>(random.in(1, 8));
     const Index most = std::vector<Index>{1, 2, 1000, Index{1} << 33, (Index{1} << 61) / 80}.at(
         static_cast<std::size_t>(random.in(0, 4)));
     const Index zeros = random.in(0, 3);  // of four
     std::vector<std::vector<Index>> volumes(static_cast<std::size_t>(producers));
     Bytes bytes;
-    for (Rank p = 0; p < producers; ++p)
-      for (Rank r = 0; r < consumers; ++r) {
-        auto& row = volumes[static_cast<std::size_t>(p)];
+    for (const Rank p : all_ranks(producers))
+      for (const Rank r : all_ranks(consumers)) {
+        auto& row = volumes[at(p)];
         row.push_back(random.in(1, 4) <= zeros ? 0 : most - random.in(0, most / 2));
         if (row.back() > 0) bytes[{p, r}] = row.back();
       }
     SCOPED_TRACE(::testing::PrintToString(volumes));
     const Transfer transfer = transfer_of(volumes);
-    Places places = one_job(static_cast<Rank>(std::max(producers, consumers)));
+    Places places = one_job(std::max(producers, consumers));
     places.consumers.resize(static_cast<std::size_t>(consumers));
     if (random.one_in(2))
-      places = {random_places(random, static_cast<Rank>(producers), 3),
-                random_places(random, static_cast<Rank>(consumers), 3)};
+      places = {random_places(random, producers, 3), random_places(random, consumers, 3)};
     expect_right(bytes, places, relabel({&transfer, 1}, places),
                  relabel({&transfer, 1}, places, Method::greedy));
     if (HasFailure()) return;
@@ -273,7 +272,7 @@ TEST(Relabel, MovesTheLeastOfAnyVolumes) {
 }
 
 /// Returns an array whose layouts fit groups of `size` ranks, in most cases with copies.
-Transfer with_copies(Random& random, Rank size) {
+Transfer with_copies(Random& random, RankCount size) {
   for (;;) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 2)));
     Transfer array{random.layout(shape, size, true), random.layout(shape, size, true), 4};
@@ -307,9 +306,7 @@ Index bytes_between_hosts(const Transfer& array, const Places& places) {
   for (const Rank rank : ranks_of(array.to))
     make_plan(array.to, array.from, rank, Role::sink, Algorithm::aspen, hosts)
         .for_each_package([&](const Package& package) {
-          if (consumers[static_cast<std::size_t>(rank)] !=
-              producers[static_cast<std::size_t>(package.peer)])
-            elements += package.elements;
+          if (consumers[at(rank)] != producers[at(package.peer)]) elements += package.elements;
         });
   return elements * array.element_bytes;
 }
@@ -317,7 +314,7 @@ Index bytes_between_hosts(const Transfer& array, const Places& places) {
 TEST(Relabel, CountsCopiesThatRanksHaveInOneJob) {
   Random random;
   for (int round = 0; round < 100; ++round) {
-    const Rank size = 4;
+    const RankCount size = 4;
     const Transfer transfer = with_copies(random, size);
     SCOPED_TRACE(to_string(transfer.from) + "  to  " + to_string(transfer.to));
     Index least = std::numeric_limits<Index>::max();
@@ -346,7 +343,7 @@ TEST(Relabel, CountsTheBytesOfCopiesBetweenHosts) {
   Random random;
   int saved = 0;
   for (int round = 0; round < 400; ++round) {
-    const Rank size = 6;
+    const RankCount size = 6;
     const Transfer transfer = with_copies(random, size);
     const Places places{random_places(random, size, 3), random_places(random, size, 3)};
     SCOPED_TRACE(to_string(transfer.from) + "  to  " + to_string(transfer.to) + "  on  " +
@@ -377,7 +374,7 @@ TEST(Relabel, CountsIn61Bits) {
   constexpr Index huge = (Index{1} << 60) - 10;
   const Transfer transfer = transfer_of({{0, huge, 3}, {huge - 9, 0, 0}, {2, 0, 0}});
   const auto found = relabel({&transfer, 1}, one_job(3));
-  EXPECT_EQ(found.process, (std::vector<Rank>{1, 0, 2}));
+  EXPECT_EQ(found.process, (std::vector<Rank>{{1}, {0}, {2}}));
   EXPECT_EQ(found.before, 2 * huge - 4);
   EXPECT_EQ(found.after, 5);
   // With 32 bits, only the differences would be right.
@@ -399,10 +396,10 @@ TEST(Relabel, FindsAPermutationOfProcesses) {
     const auto found = relabel({&transfer, 1}, one_job(100), method);
     EXPECT_EQ(found.before, Index{80'000'000'000} / 100 * 90);  // the diagonal does not move
     EXPECT_EQ(found.after, 0);
-    for (Rank r = 0; r < 100; ++r)
-      EXPECT_EQ(found.process[static_cast<std::size_t>(r)], r % 10 * 10 + r / 10);
+    for (const Rank r : all_ranks(100))
+      EXPECT_EQ(found.process[at(r)].value, r.value % 10 * 10 + r.value / 10);
     Layout rows = relabeled(transfer.to, found.process);
-    for (Rank r = 0; r < 100; ++r) EXPECT_EQ(coords_of(rows, r), coords_of(transfer.from, r));
+    for (const Rank r : all_ranks(100)) EXPECT_EQ(coords_of(rows, r), coords_of(transfer.from, r));
   }
 }
 
@@ -429,7 +426,7 @@ TEST(Relabel, LetsProcessesKeepTheirLabelWithinAHost) {
   // Labels 0 and 2 belong to host 1, where processes 1 and 2 run.
   const Transfer transfer = transfer_of({{5, 0, 5}, {0, 5, 0}});
   const auto found = relabel({&transfer, 1}, Places{{1, 0}, {0, 1, 1}});
-  EXPECT_EQ(found.process, (std::vector<Rank>{1, 0, 2}));
+  EXPECT_EQ(found.process, (std::vector<Rank>{{1}, {0}, {2}}));
   EXPECT_EQ(found.after, 0);
 }
 
@@ -443,7 +440,7 @@ TEST(Relabel, GivesIdleRanksALabel) {
 
 TEST(Relabel, MakesALayoutOfTheSameKind) {
   const Layout layout = Layout::parse("shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1");
-  const std::vector<Rank> process{0, 1, 4, 2, 3};
+  const std::vector<Rank> process{{0}, {1}, {4}, {2}, {3}};
   const Layout found = relabeled(layout, process);
   EXPECT_EQ(to_string(found),
             "shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1 members=0-1/4/2");
@@ -452,11 +449,11 @@ TEST(Relabel, MakesALayoutOfTheSameKind) {
   EXPECT_EQ(relabeled(layout, unchanged(4)), layout);
   const Layout members = Layout::parse("shape=4 grid=4 members=0-1/2-3");
   EXPECT_EQ(relabeled(members, unchanged(4)), members);
-  const Layout back = relabeled(found, std::vector<Rank>{0, 1, 3, 4, 2});
+  const Layout back = relabeled(found, std::vector<Rank>{{0}, {1}, {3}, {4}, {2}});
   EXPECT_EQ(to_string(back), "shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1 members=0-3");
   EXPECT_NO_THROW(validate_for_group(back, 5));  // rank 4 of the group is idle
   EXPECT_EQ(to_string(relabeled(Layout::parse("shape=4 grid=4 members=3/0-2"),
-                                std::vector<Rank>{1, 2, 3, 0})),
+                                std::vector<Rank>{{1}, {2}, {3}, {0}})),
             "shape=4 grid=4");
 }
 

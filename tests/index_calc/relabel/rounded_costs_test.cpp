@@ -15,7 +15,7 @@ namespace {
 double cost(const std::string& shape, const std::string& grid, double latency, double per_byte) {
   const Layout from = Layout::parse(shape + grid), to = Layout::parse(shape + " grid=1");
   const CostTable table{
-      .at = {.producers = std::vector<Rank>(static_cast<std::size_t>(rank_count(from)), 0),
+      .at = {.producers = std::vector<RankCount>(static_cast<std::size_t>(rank_count(from)), 0),
              .consumers = {1}},
       .places = 2,
       .latency = {0, latency, 0, 0},

@@ -45,7 +45,7 @@ inline Numbers skewed_numbers(const Layout& layout) {
   for (const BlockCuts& cuts : layout.skewed()->cuts) shape.push_back(cuts.extent());
   std::vector<Rank> ranks;
   for (const RankRange& r : layout.ranks().members)
-    for (Rank k = 0; k < r.count; ++k) ranks.push_back(r.first + k);
+    for (RankCount k = 0; k < r.count; ++k) ranks.push_back(Rank{r.first.value + k});
   // Elements of each rank in the order of their blocks, then of their places within a block.
   using Place = std::tuple<std::vector<Index>, std::vector<Index>, Index>;
   std::map<Rank, std::vector<Place>> places;
@@ -53,7 +53,7 @@ inline Numbers skewed_numbers(const Layout& layout) {
   World::for_each_index(World::ranks_along(layout.skewed()->axes), layout.ranks().order,
                         [&](const std::vector<Index>& cell) {
                           const auto number = cells.size();
-                          places[ranks.empty() ? static_cast<Rank>(number) : ranks[number]];
+                          places[ranks.empty() ? to_rank(number) : ranks[number]];
                           cells.push_back(cell);
                         });
   const std::vector<MeshAxis>& axes = layout.skewed()->axes;
@@ -70,8 +70,7 @@ inline Numbers skewed_numbers(const Layout& layout) {
           is_owner =
               is_owner && modulo(evaluated(*owner, block), axes[a].ranks) == cells[number][a];
       if (is_owner)
-        places[ranks.empty() ? static_cast<Rank>(number) : ranks[number]].emplace_back(
-            block, inside, global);
+        places[ranks.empty() ? to_rank(number) : ranks[number]].emplace_back(block, inside, global);
     }
     ++global;
   });
@@ -119,10 +118,10 @@ inline Layout random_skewed(Random& random, const std::vector<Index>& shape, Ind
   Ranks of_group{.order = random.order()};
   const Storage storage{.order = random.order()};
   if (random.one_in(4)) {
-    const auto front = static_cast<Rank>(random.in(0, ranks - 1));
-    const auto back = static_cast<Rank>(ranks) - front;
-    of_group.members = {{front + static_cast<Rank>(random.in(0, 2)), back}};
-    if (front > 0) of_group.members.push_back({0, front});
+    const auto front = static_cast<RankCount>(random.in(0, ranks - 1));
+    const auto back = static_cast<RankCount>(ranks) - front;
+    of_group.members = {{Rank{front + static_cast<RankCount>(random.in(0, 2))}, back}};
+    if (front > 0) of_group.members.push_back({Rank{0}, front});
   }
   return Layout(std::move(layout), std::move(of_group), storage);
 }

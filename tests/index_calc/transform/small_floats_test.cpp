@@ -69,13 +69,13 @@ std::vector<To> converted(core::ElementType from_type, core::ElementType to_type
   const std::string shape = "shape=" + std::to_string(count);
   const Layout all = Layout::parse(shape + " grid=1");
   std::vector<To> dense(from.size());
-  unpack(make_plan(all, all, 0)[0], local_part(all, 0), Order::row, t, {0, count},
+  unpack(make_plan(all, all, Rank{0})[0], local_part(all, Rank{0}), Order::row, t, {0, count},
          std::as_bytes(std::span(from)), std::as_writable_bytes(std::span(dense)));
   // A column of a matrix: no two elements are adjacent.
   const Layout column = Layout::parse(shape + "x1 grid=1x1 ghost=0x1");
-  const LocalPart part = local_part(column, 0);
+  const LocalPart part = local_part(column, Rank{0});
   std::vector<To> apart(static_cast<std::size_t>(part.allocated));
-  unpack(make_plan(column, column, 0)[0], part, Order::row, t, {0, count},
+  unpack(make_plan(column, column, Rank{0})[0], part, Order::row, t, {0, count},
          std::as_bytes(std::span(from)), std::as_writable_bytes(std::span(apart)));
   for (std::size_t i = 0; i < dense.size(); ++i)
     EXPECT_EQ(std::memcmp(&dense[i], &apart[3 * i + 1], sizeof(To)), 0) << i;
@@ -210,10 +210,10 @@ TEST(SmallFloats, AreTheSamePastTheCacheWhereverTheyBegin) {
       for (std::size_t offset = 0; offset <= 64; ++offset) {
         const Transformation t{.from = f32, .to = format.type};
         const Layout all = Layout::parse("shape=" + std::to_string(count) + " grid=1");
-        const Plan plan = make_plan(all, all, 0);
+        const Plan plan = make_plan(all, all, Rank{0});
         const auto convert = [&](const CopyTuning& tuning) {
           std::vector<std::byte> to(offset + 2 * count + 64, untouched);
-          unpack(plan[0], local_part(all, 0), Order::row, t, {0, static_cast<Index>(count)},
+          unpack(plan[0], local_part(all, Rank{0}), Order::row, t, {0, static_cast<Index>(count)},
                  source.first(4 * count), std::span(to).subspan(offset, 2 * count), tuning);
           return to;
         };
@@ -228,7 +228,7 @@ TEST(SmallFloats, AreScaledAndAddedInFloat) {
   const std::vector<float> from{1.5F, -2, 3};
   const Layout all = Layout::parse("shape=3 grid=1");
   std::vector<Bits> to{0x3C00, 0x4000, 0x4200};  // 1, 2, 3 in f16
-  unpack(make_plan(all, all, 0)[0], local_part(all, 0), Order::row,
+  unpack(make_plan(all, all, Rank{0})[0], local_part(all, Rank{0}), Order::row,
          {.from = f32, .to = f16, .alpha = 2, .beta = 3}, {0, 3}, std::as_bytes(std::span(from)),
          std::as_writable_bytes(std::span(to)));
   EXPECT_EQ(to, (std::vector<Bits>{0x4600, 0x4000, 0x4B80}));  // 6, 2, 15

@@ -78,7 +78,7 @@ public:
 
 private:
   struct Cell {
-    Rank rank = 0;
+    Rank rank{};
     std::size_t at = 0;
   };
   using Move = std::function<void(const Package&, Rank, Stretch, std::span<std::byte>)>;

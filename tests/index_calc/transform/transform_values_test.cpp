@@ -20,7 +20,7 @@ std::vector<To> transformed(const Transformation& t, const std::vector<From>& fr
                             std::vector<To> to = {}) {
   to.resize(from.size());
   const Layout all = Layout::parse("shape=" + std::to_string(from.size()) + " grid=1");
-  unpack(make_plan(all, all, 0)[0], local_part(all, 0), Order::row, t,
+  unpack(make_plan(all, all, Rank{0})[0], local_part(all, Rank{0}), Order::row, t,
          {.first = 0, .count = static_cast<Index>(from.size())}, std::as_bytes(std::span(from)),
          std::as_writable_bytes(std::span(to)));
   return to;
@@ -164,8 +164,8 @@ TEST(Transform, RefusesMeaninglessTypesAndFactors) {
 TEST(Transform, RefusesBuffersOfTheWrongSize) {
   const Layout layout = Layout::parse("shape=6 grid=2 ghost=1");
   const Layout other = Layout::parse("shape=6 grid=1");
-  const Plan plan = make_plan(layout, other, 0);
-  const LocalPart mine = local_part(layout, 0), theirs = local_part(other, 0);
+  const Plan plan = make_plan(layout, other, Rank{0});
+  const LocalPart mine = local_part(layout, Rank{0}), theirs = local_part(other, Rank{0});
   std::vector<std::byte> local(5 * 4, std::byte{7}), from(6 * 8, std::byte{1});
   const auto before = local;
   const Transformation t{.from = f64, .to = f32, .alpha = 2, .beta = 1};

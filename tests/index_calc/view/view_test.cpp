@@ -118,7 +118,7 @@ TEST(Selected, IsThePartOfTheArrayElementByElement) {
                       [&](Rank rank) { return selected_part(layout, selection, rank); });
     expect_same_memory(v, view, array);
     if (HasFatalFailure()) return;
-    for (Rank rank = 0; rank < 30; ++rank) {
+    for (const Rank rank : all_ranks(30)) {
       const LocalPart all = local_part(layout, rank), some = selected_part(layout, selection, rank);
       ASSERT_EQ(some.dimensions, all.dimensions);
       ASSERT_EQ(some.stride, all.stride);
@@ -147,7 +147,7 @@ TEST(Selected, ComposesWithAnotherSelection) {
     const Selection turned{permuted_values(both.origin, axes), permuted_values(both.extents, axes)};
     ASSERT_EQ(permuted(selected(layout, both), axes).grid()->dims,
               selected(permuted(layout, axes), turned).grid()->dims);
-    for (Rank rank = 0; rank < 30; ++rank) {
+    for (const Rank rank : all_ranks(30)) {
       const LocalPart a = permuted(selected_part(layout, both, rank), axes);
       ASSERT_EQ(a.elements, local_part(selected(permuted(layout, axes), turned), rank).elements);
     }
@@ -187,7 +187,7 @@ TEST(Selected, IsExactAtTheLargestExtent) {
   // Blocks [0, 2) and [2, 2^63 - 1).
   const BlockCyclic tail{.extent = 1, .block = most - 1, .grid = 2, .source = 0, .cut = most - 3};
   EXPECT_EQ(selected(layout, {{most - 1}, {1}}).grid()->dims[0], Distribution(tail));
-  const LocalPart part = selected_part(layout, {{most - 1}, {1}}, 0);
+  const LocalPart part = selected_part(layout, {{most - 1}, {1}}, Rank{0});
   EXPECT_EQ(part.first, most - 3);
   EXPECT_EQ(part.elements, 1);
   EXPECT_EQ(part.allocated, most - 2);
@@ -195,7 +195,7 @@ TEST(Selected, IsExactAtTheLargestExtent) {
 
 TEST(Selected, IsEmptyForAnIdleRank) {
   const Layout layout = Layout::parse("shape=8x8 grid=2x1 members=1/3");
-  const LocalPart part = selected_part(layout, {{1, 1}, {3, 3}}, 2);
+  const LocalPart part = selected_part(layout, {{1, 1}, {3, 3}}, Rank{2});
   EXPECT_EQ(part.dimensions, 0U);
   EXPECT_EQ(part.elements, 0);
   EXPECT_EQ(part.allocated, 0);
@@ -217,7 +217,7 @@ TEST(Selected, RefusesASkewedLayout) {
   const Layout skewed = Layout::parse("shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0");
   const Selection selection{.origin = {0, 0}, .extents = {4, 8}};
   EXPECT_THROW(selected(skewed, selection), core::Error);
-  EXPECT_THROW(selected_part(skewed, selection, 0), core::Error);
+  EXPECT_THROW(selected_part(skewed, selection, Rank{0}), core::Error);
 }
 
 TEST(Selected, RefusesElementsOutsideTheArray) {
@@ -248,7 +248,7 @@ TEST(Selected, RefusesElementsOutsideTheArray) {
   };
   for (const auto& row : rows) {
     EXPECT_EQ(refusal([&] { selected(layout, row.selection); }).find(row.text), 0U);
-    EXPECT_EQ(refusal([&] { selected_part(layout, row.selection, 0); }).find(row.text), 0U);
+    EXPECT_EQ(refusal([&] { selected_part(layout, row.selection, Rank{0}); }).find(row.text), 0U);
   }
 }
 
@@ -274,7 +274,7 @@ TEST(Permuted, IsTheArrayElementByElement) {
     if (HasFatalFailure()) return;
     const bool keeps = std::ranges::is_sorted(axes),
                reverses = std::ranges::is_sorted(axes, std::ranges::greater{});
-    for (Rank rank = 0; rank < 30; ++rank) {
+    for (const Rank rank : all_ranks(30)) {
       const LocalPart given = permuted(local_part(layout, rank), axes),
                       own = local_part(turned, rank);
       ASSERT_EQ(own.extent, given.extent);
@@ -347,9 +347,9 @@ TEST(Permuted, RefusesInvalidPermutations) {
         std::string("axes: expected each of the 3 dimensions once, counted from 0, found ") +
         row.found;
     EXPECT_EQ(refusal([&] { permuted(layout, row.axes); }), text);
-    EXPECT_EQ(refusal([&] { permuted(local_part(layout, 0), row.axes); }), text);
+    EXPECT_EQ(refusal([&] { permuted(local_part(layout, Rank{0}), row.axes); }), text);
   }
-  EXPECT_EQ(permuted(local_part(layout, 24), Axes{2, 1, 0}).dimensions, 0U) << "an idle rank";
+  EXPECT_EQ(permuted(local_part(layout, Rank{24}), Axes{2, 1, 0}).dimensions, 0U) << "an idle rank";
 }
 
 /// A selection of an array, with its dimensions permuted.
@@ -380,7 +380,7 @@ View random_view(Random& random, const Numbers& shape) {
 TEST(Layer, IsAnArrayOfItsRanks) {
   const struct {
     const char* sums;
-    Rank number;
+    RankCount number;
     const char* layer;
   } rows[] = {
       {"shape=9 mesh=2x3 axes0=1 sum=0", 0, "shape=9 mesh=3 axes0=0 members=0-2"},
@@ -458,7 +458,7 @@ TEST(View, NamesTheElementInEachPlaceOfAList) {
       }
       ASSERT_EQ(places_of(part), in_part);
       ASSERT_EQ(places_of(turned), in_turned);
-      ASSERT_EQ(local_part(turned, 0).elements, elements);
+      ASSERT_EQ(local_part(turned, Rank{0}).elements, elements);
     }
   }
 }
@@ -501,7 +501,7 @@ TEST(View, MovesIntoAViewOfAnotherArray) {
       });
     }
     for (const auto& [rank, numbers] : expected)
-      ASSERT_EQ(received[rank], buffer_of(numbers, width)) << "rank " << rank;
+      ASSERT_EQ(received[rank], buffer_of(numbers, width)) << "rank " << rank.value;
   }
 }
 

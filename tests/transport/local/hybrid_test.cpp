@@ -91,7 +91,7 @@ TEST(HybridTransport, OffersTheMixedTransportFirst) {
   EXPECT_EQ(both.name(), "loopback");
   EXPECT_EQ(both.offers(),
             (std::vector<std::string>{"local+loopback", "local+worse", "loopback", "worse"}));
-  EXPECT_FALSE(both.open("loopback", Side::producer)->is_near(0));
+  EXPECT_FALSE(both.open("loopback", Side::producer)->is_near(Rank{0}));
   EXPECT_THROW(both.open("local+elsewhere", Side::producer), core::Error);
 }
 
@@ -111,14 +111,14 @@ TEST(HybridTransport, SendsThroughMemoryOnlyOnTheSameMachine) {
   const std::vector<std::string> machines{"a", "b", "a", "c", "b"};
   Link link(machines);
   for (std::size_t i = 0; i < machines.size(); ++i) {
-    const auto rank = static_cast<Rank>(i);
+    const Rank rank = core::to_rank(i);
     const bool is_near = machines[i] == "a";
     EXPECT_EQ(link.producer->is_near(rank), is_near) << i;
-    EXPECT_EQ(link.consumers[i]->is_near(0), is_near) << i;
+    EXPECT_EQ(link.consumers[i]->is_near(Rank{0}), is_near) << i;
     const auto before = link.network.counters().messages_sent;
-    const Bytes out = filled(100 * kibi, rank);
+    const Bytes out = filled(100 * kibi, rank.value);
     Bytes in(out.size());
-    Request receive = link.consumers[i]->receive(0, 1, in),
+    Request receive = link.consumers[i]->receive(Rank{0}, 1, in),
             send = link.producer->send(rank, 1, out);
     for (const auto deadline = Deadline::after(60); !testing_only::both_complete(send, receive);)
       ASSERT_FALSE(deadline.expired());
@@ -137,13 +137,14 @@ TEST(HybridTransport, DoesNotCallTheOtherWayIfAllAreNear) {
 TEST(HybridTransport, AdvancesBothWaysWhileOneIsTested) {
   Link link({"a", "b"});
   Bytes in(8);
-  Request near = link.producer->receive(0, 1, in), far = link.producer->receive(1, 1, in);
+  Request near = link.producer->receive(Rank{0}, 1, in),
+          far = link.producer->receive(Rank{1}, 1, in);
   EXPECT_FALSE(near.test());
   EXPECT_GT(link.progress_of_far, 0) << "testing a near request must advance the far one";
   const Bytes large = filled(mebi, 1);
   Bytes arrived(mebi);
-  Request send = link.producer->send(0, 2, large),
-          receive = link.consumers[0]->receive(0, 2, arrived);
+  Request send = link.producer->send(Rank{0}, 2, large),
+          receive = link.consumers[0]->receive(Rank{0}, 2, arrived);
   for (const auto deadline = Deadline::after(60); !receive.test() && !deadline.expired();)
     EXPECT_FALSE(far.test());
   EXPECT_EQ(arrived, large) << "testing a far request must advance the near one";

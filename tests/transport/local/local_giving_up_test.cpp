@@ -78,7 +78,7 @@ struct Sender final : RandomUser {
     flight.number = numbers++;
     for (std::size_t at = 0; at < flight.bytes.size(); at += sizeof(int))
       std::memcpy(flight.bytes.data() + at, &flight.number, sizeof(int));
-    flight.request = link.send(0, below(tags), flight.bytes);
+    flight.request = link.send(Rank{0}, below(tags), flight.bytes);
     sent.insert(flight.number);
   }
   void forget(Flight& flight) override { sent.erase(flight.number); }
@@ -91,7 +91,7 @@ struct Receiver final : RandomUser {
   using RandomUser::RandomUser;
   void start() override {
     auto& flight = flights.emplace_back(Bytes(700 * kibi));
-    flight.request = link.receive(0, below(tags), flight.bytes);
+    flight.request = link.receive(Rank{0}, below(tags), flight.bytes);
   }
   void end(Flight& flight) override {
     int found = 0;
@@ -173,17 +173,17 @@ TEST(LocalGivingUp, LeavesAnUnreadMessageToTheNextReceive) {
   const Pair pair;
   const Bytes out = filled(200 * kibi, 7), small = filled(8, 1);
   Bytes given_up(out.size()), in(out.size());
-  Request send = pair.producer->send(0, 1, out);
-  Request receive = pair.consumer->receive(0, 1, given_up);
+  Request send = pair.producer->send(Rank{0}, 1, out);
+  Request receive = pair.consumer->receive(Rank{0}, 1, given_up);
   pair.consumer->progress();  // requests the message
   pair.producer->progress();  // writes the message
   std::vector<Request> crowd;
-  for (int i = 0; i < 600; ++i) crowd.push_back(pair.consumer->send(0, 2, small));
+  for (int i = 0; i < 600; ++i) crowd.push_back(pair.consumer->send(Rank{0}, 2, small));
   receive.reset();
   for (int i = 0; i < 3; ++i) pair.consumer->progress();
   ASSERT_FALSE(crowd.back().test()) << "the ring still has room";
   for (int i = 0; i < 3; ++i) pair.producer->progress();
-  receive = pair.consumer->receive(0, 1, in);
+  receive = pair.consumer->receive(Rank{0}, 1, in);
   pair.finish(receive);
   pair.finish(send);
   EXPECT_EQ(in, out);

@@ -20,11 +20,11 @@ TEST(LocalOutOfMemory, GivingUpEndsAtMostTheLink) {
     std::vector<Request> sends, receives;
     std::vector<Bytes> in(8, filled(mebi, 3));
     for (std::size_t i = 0; i < in.size(); ++i) {
-      receives.push_back(pair.consumer->receive(0, 100 + i, in[i]));
-      sends.push_back(pair.producer->send(0, 100 + i, large));
+      receives.push_back(pair.consumer->receive(Rank{0}, 100 + i, in[i]));
+      sends.push_back(pair.producer->send(Rank{0}, 100 + i, large));
     }
     for (int i = 0; i < 4; ++i) pair.producer->progress(), pair.consumer->progress();
-    for (int i = 0; i < 300; ++i) sends.push_back(pair.consumer->send(0, 1, small));
+    for (int i = 0; i < 300; ++i) sends.push_back(pair.consumer->send(Rank{0}, 1, small));
     testing_only::fail_allocation(testing_only::allocations() + number);
     for (Request& receive : receives) receive.reset();
     testing_only::fail_allocation(0);
@@ -42,10 +42,10 @@ TEST(LocalOutOfMemory, ReceivingEndsAtMostTheLink) {
     const Bytes small = filled(4 * kibi, 1), large = filled(mebi, 2), untouched = filled(mebi, 3);
     std::vector<Request> sends, receives(2);
     for (Tag tag = 0; tag < receives.size(); ++tag)
-      sends.push_back(pair.producer->send(0, tag, large));
+      sends.push_back(pair.producer->send(Rank{0}, tag, large));
     pair.consumer->progress();  // the messages are announced
     // The ring is full of small messages, so commands that do not fit are kept.
-    for (int i = 0; i < 300; ++i) sends.push_back(pair.consumer->send(0, 9, small));
+    for (int i = 0; i < 300; ++i) sends.push_back(pair.consumer->send(Rank{0}, 9, small));
     std::vector<Bytes> in(receives.size(), untouched);
     std::vector<bool> has_failed(receives.size());
     const auto attempt = [&](std::size_t i, const auto& action) {  // allocates nothing
@@ -59,7 +59,7 @@ TEST(LocalOutOfMemory, ReceivingEndsAtMostTheLink) {
     testing_only::fail_allocation(testing_only::allocations() + number);
     for (std::size_t i = 0; i < receives.size(); ++i)
       attempt(i, [&] {
-        receives[i] = pair.consumer->receive(0, i, in[i]);
+        receives[i] = pair.consumer->receive(Rank{0}, i, in[i]);
         return true;
       });
     testing_only::fail_allocation(0);

@@ -68,13 +68,13 @@ TEST(Local, OffersThisMachineAndNoOther) {
 TEST(Local, RefusesUnconnectedAndUnknownPeers) {
   Bytes bytes(8);
   const auto lone = open_end(Side::producer);
-  EXPECT_THROW(lone->send(0, 0, bytes), core::Error) << "not connected";
-  EXPECT_FALSE(lone->is_near(0));
+  EXPECT_THROW(lone->send(Rank{0}, 0, bytes), core::Error) << "not connected";
+  EXPECT_FALSE(lone->is_near(Rank{0}));
   const Pair pair;
-  EXPECT_TRUE(pair.producer->is_near(0));
-  EXPECT_FALSE(pair.producer->is_near(1));
-  EXPECT_THROW(pair.producer->send(1, 0, bytes), core::Error);
-  EXPECT_THROW(pair.producer->receive(-1, 0, bytes), core::Error);
+  EXPECT_TRUE(pair.producer->is_near(Rank{0}));
+  EXPECT_FALSE(pair.producer->is_near(Rank{1}));
+  EXPECT_THROW(pair.producer->send(Rank{1}, 0, bytes), core::Error);
+  EXPECT_THROW(pair.producer->receive(Rank{-1}, 0, bytes), core::Error);
 }
 
 TEST(Local, RefusesMalformedAddresses) {
@@ -162,7 +162,8 @@ TEST(Local, LeavesNothingBehind) {
     const Pair pair;
     Bytes in(2 * mebi);
     const Bytes out = filled(2 * mebi, i);
-    Request receive = pair.consumer->receive(0, 1, in), send = pair.producer->send(0, 1, out);
+    Request receive = pair.consumer->receive(Rank{0}, 1, in),
+            send = pair.producer->send(Rank{0}, 1, out);
     if (i % 2 == 0) pair.finish(receive);
     EXPECT_EQ(open_files(), files + 2) << "one file for each endpoint";
   }
@@ -179,8 +180,8 @@ TEST(Local, TakesMemoryOnlyForTheSizesThatItMoved) {
   const Bytes out = filled(mebi, 1);
   for (const std::size_t bytes : {std::size_t{8}, 4 * kibi, mebi}) {
     for (int i = 0; i < 1000; ++i) {
-      Request receive = pair.consumer->receive(0, 1, in),
-              send = pair.producer->send(0, 1, std::span(out).first(bytes));
+      Request receive = pair.consumer->receive(Rank{0}, 1, in),
+              send = pair.producer->send(Rank{0}, 1, std::span(out).first(bytes));
       pair.finish(receive);
       pair.finish(send);
     }
@@ -195,10 +196,10 @@ TEST(Local, AllocatesNothingForAMessage) {
   const Bytes out = filled(100000, 1);
   const auto move = [&](std::size_t bytes, bool is_expected) {
     Request receive, send;
-    if (is_expected) receive = pair.consumer->receive(0, 1, in);
-    send = pair.producer->send(0, 1, std::span(out).first(bytes));
+    if (is_expected) receive = pair.consumer->receive(Rank{0}, 1, in);
+    send = pair.producer->send(Rank{0}, 1, std::span(out).first(bytes));
     pair.consumer->progress();
-    if (!is_expected) receive = pair.consumer->receive(0, 1, in);
+    if (!is_expected) receive = pair.consumer->receive(Rank{0}, 1, in);
     while (!testing_only::both_complete(send, receive)) {
     }
   };
@@ -220,7 +221,7 @@ TEST(Local, KeepsNoMoreOfAPeerThanItsBound) {
     std::vector<Request> sends;
     for (std::size_t i = 0; i < count; ++i) out.push_back(filled(bytes, static_cast<int>(i)));
     for (std::size_t i = 0; i < count; ++i) {
-      sends.push_back(pair.producer->send(0, 1, out[i]));
+      sends.push_back(pair.producer->send(Rank{0}, 1, out[i]));
       pair.consumer->progress();
       pair.producer->progress();
     }
@@ -230,7 +231,7 @@ TEST(Local, KeepsNoMoreOfAPeerThanItsBound) {
     };
     EXPECT_EQ(kept(), bound) << "of " << bytes << " bytes";
     for (std::size_t i = 0; i < count; ++i) {
-      Request receive = pair.consumer->receive(0, 1, in[i]);
+      Request receive = pair.consumer->receive(Rank{0}, 1, in[i]);
       pair.finish(receive);
       ASSERT_EQ(in[i], out[i]) << "message " << i;
     }
@@ -254,9 +255,9 @@ public:
       if (write(up[1], address.data(), address.size()) < 0) _exit(1);
       connect(*end, mine);
       const Bytes hello = filled(8, 5);
-      Request small = end->send(0, 1, hello);
+      Request small = end->send(Rank{0}, 1, hello);
       const Bytes much = filled(mebi, 5);
-      Request large = end->send(0, 2, much);
+      Request large = end->send(Rank{0}, 2, much);
       for (bool is_reported = false;; usleep(100)) {
         end->progress();
         if (!is_reported && small.test()) is_reported = write(up[1], "", 1) == 1;
@@ -283,8 +284,9 @@ TEST(Local, ReportsADeadPeerAfterArrivedMessages) {
   Child child;
   child.end(SIGKILL);
   Bytes small(8), large(mebi), never(8);
-  Request arrived = child.link->receive(0, 1, small), half = child.link->receive(0, 2, large),
-          none = child.link->receive(0, 3, never), send = child.link->send(0, 1, large);
+  Request arrived = child.link->receive(Rank{0}, 1, small),
+          half = child.link->receive(Rank{0}, 2, large),
+          none = child.link->receive(Rank{0}, 3, never), send = child.link->send(Rank{0}, 1, large);
   const auto lost = error_of([&] {
     for (const auto deadline = Deadline::after(30); !none.test() && !deadline.expired();)
       usleep(100);
@@ -295,7 +297,7 @@ TEST(Local, ReportsADeadPeerAfterArrivedMessages) {
   EXPECT_EQ(small, filled(8, 5));
   EXPECT_EQ(error_of([&] { half.test(); }).code(), core::Errc::peer_lost);
   EXPECT_EQ(error_of([&] { send.test(); }).code(), core::Errc::peer_lost);
-  Request late = child.link->send(0, 1, small);
+  Request late = child.link->send(Rank{0}, 1, small);
   EXPECT_EQ(error_of([&] { late.test(); }).code(), core::Errc::peer_lost);
 }
 
@@ -306,9 +308,9 @@ TEST(Local, IsNotDelayedByAStoppedPeer) {
   Bytes in(mebi);
   {
     std::vector<Request> requests;
-    for (int i = 0; i < 20000; ++i) requests.push_back(child.link->send(0, 1, small));
-    for (int i = 0; i < 100; ++i) requests.push_back(child.link->send(0, 2, large));
-    requests.push_back(child.link->receive(0, 2, in));
+    for (int i = 0; i < 20000; ++i) requests.push_back(child.link->send(Rank{0}, 1, small));
+    for (int i = 0; i < 100; ++i) requests.push_back(child.link->send(Rank{0}, 2, large));
+    requests.push_back(child.link->receive(Rank{0}, 2, in));
     for (int i = 0; i < 100; ++i) child.link->progress();
   }
   child.link.reset();  // must return immediately

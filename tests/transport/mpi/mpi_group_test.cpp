@@ -15,12 +15,11 @@ namespace tremula::transport::mpi {
 
 namespace {
 
-using core::Bytes, core::Deadline, core::Errc, core::Error;
+using core::Bytes, core::Deadline, core::Errc, core::Error, core::Rank;
 
-Bytes bytes_of(core::Rank rank, std::size_t count) {
+Bytes bytes_of(Rank rank, std::size_t count) {
   Bytes bytes(count);
-  for (std::size_t i = 0; i < count; ++i)
-    bytes[i] = static_cast<std::byte>(static_cast<std::size_t>(rank) * 31 + i);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(at(rank) * 31 + i);
   return bytes;
 }
 
@@ -30,24 +29,20 @@ TEST(MpiGroup, GivesEveryRankTheBytesOfRankZero) {
   Group group(MPI_COMM_WORLD, 20);
   for (std::size_t count :
        {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{3'000'000}})
-    EXPECT_EQ(group.broadcast(
-                  bytes_of(group.rank(), count + static_cast<std::size_t>(group.rank())), soon()),
-              bytes_of(0, count));
+    EXPECT_EQ(group.broadcast(bytes_of(group.rank(), count + at(group.rank())), soon()),
+              bytes_of(Rank{0}, count));
 }
 
 TEST(MpiGroup, GivesEveryRankTheBytesOfAllRanks) {
   Group group(MPI_COMM_WORLD, 20);
   constexpr std::array<std::size_t, 6> lengths{0, 248, 249, 100'000, 1, 0};
-  for (core::Rank shift = 0; shift < 6; ++shift) {
-    const auto length = [&](core::Rank rank) {
-      return lengths[static_cast<std::size_t>(rank + shift) % lengths.size()];
-    };
+  for (std::size_t shift = 0; shift < 6; ++shift) {
+    const auto length = [&](Rank rank) { return lengths[(at(rank) + shift) % lengths.size()]; };
     const auto all = group.allgather(bytes_of(group.rank(), length(group.rank())), soon());
     EXPECT_EQ(group.allgather_at_once(bytes_of(group.rank(), length(group.rank()))), all);
     ASSERT_EQ(all.size(), static_cast<std::size_t>(group.size()));
-    for (core::Rank rank = 0; rank < group.size(); ++rank)
-      EXPECT_EQ(all[static_cast<std::size_t>(rank)], bytes_of(rank, length(rank)))
-          << "rank " << rank;
+    for (const Rank rank : core::all_ranks(group.size()))
+      EXPECT_EQ(all[at(rank)], bytes_of(rank, length(rank))) << "rank " << rank.value;
   }
   for (const Bytes& nothing : group.allgather({}, soon())) EXPECT_TRUE(nothing.empty());
 }
@@ -57,15 +52,16 @@ TEST(MpiGroup, ReceivesNotesDuringItsCalls) {
   const auto take = [&] {
     for (const Deadline until = soon(); !until.expired();)
       if (auto note = group.take_note()) return *note;
-    ADD_FAILURE() << "rank " << group.rank() << " received no note";
+    ADD_FAILURE() << "rank " << group.rank().value << " received no note";
     return Group::Note{};
   };
-  if (group.rank() != 0) group.send_note(0, bytes_of(group.rank(), Group::most_note_bytes));
-  EXPECT_EQ(group.broadcast(bytes_of(group.rank(), 3), soon()), bytes_of(0, 3));
-  if (group.rank() != 0) {
+  if (group.rank() != Rank{0})
+    group.send_note(Rank{0}, bytes_of(group.rank(), Group::most_note_bytes));
+  EXPECT_EQ(group.broadcast(bytes_of(group.rank(), 3), soon()), bytes_of(Rank{0}, 3));
+  if (group.rank() != Rank{0}) {
     EXPECT_EQ(take().bytes, bytes_of(group.rank(), 1));
   } else {
-    for (core::Rank other = 1; other < group.size(); ++other) {
+    for (core::RankCount other = 1; other < group.size(); ++other) {
       const auto note = take();
       EXPECT_EQ(note.bytes, bytes_of(note.from, Group::most_note_bytes));
       group.send_note(note.from, bytes_of(note.from, 1));
@@ -83,9 +79,9 @@ TEST(MpiGroup, NumbersItsRanksAsTheCommunicatorDoes) {
   MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
   Group group(reversed, 20);
   MPI_Comm_free(&reversed);  // the group has a duplicate
-  EXPECT_EQ(group.rank(), size - 1 - rank);
+  EXPECT_EQ(group.rank().value, size - 1 - rank);
   EXPECT_EQ(group.size(), size);
-  EXPECT_EQ(group.broadcast(bytes_of(group.rank(), 5), soon()), bytes_of(0, 5));
+  EXPECT_EQ(group.broadcast(bytes_of(group.rank(), 5), soon()), bytes_of(Rank{0}, 5));
 }
 
 TEST(MpiGroup, DoesNotMixWithCallsOfTheApplication) {
@@ -94,7 +90,7 @@ TEST(MpiGroup, DoesNotMixWithCallsOfTheApplication) {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
   EXPECT_EQ(group.allgather(bytes_of(group.rank(), 9), soon()).back(),
-            bytes_of(group.size() - 1, 9));
+            bytes_of(Rank{group.size() - 1}, 9));
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   EXPECT_EQ(sum, group.size());
 }
@@ -112,7 +108,7 @@ TEST(MpiGroup, RefusesANullCommunicator) {
 
 TEST(MpiGroup, GivesUpAtTheDeadlineAndNamesItsWait) {
   Group group(MPI_COMM_WORLD, 20);
-  if (group.rank() != group.size() - 1) {  // the last rank does not join
+  if (group.rank().value != group.size() - 1) {  // the last rank does not join
     try {
       group.allgather(bytes_of(group.rank(), 3), Deadline::after(0.3));
       ADD_FAILURE() << "the missing rank was not noticed";
@@ -128,8 +124,8 @@ TEST(MpiGroup, GivesUpAtTheDeadlineAndNamesItsWait) {
 
 TEST(MpiGroup, ResumesACallThatItsRanksHaveLeft) {
   Group group(MPI_COMM_WORLD, 20);
-  const core::Rank last = group.size() - 1;
-  if (last == 0) return;
+  const Rank last{group.size() - 1};
+  if (last == Rank{0}) return;
   for (const std::size_t count : {std::size_t{3}, std::size_t{1000}}) {  // in one part, then in two
     bool leaves = group.rank() != last;
     group.watch([&] {
@@ -146,9 +142,8 @@ TEST(MpiGroup, ResumesACallThatItsRanksHaveLeft) {
       all = group.allgather(bytes_of(group.rank(), count), soon());
     }
     ASSERT_EQ(all.size(), static_cast<std::size_t>(group.size()));
-    for (core::Rank r = 0; r <= last; ++r)
-      EXPECT_EQ(all[static_cast<std::size_t>(r)], bytes_of(r, count));
-    EXPECT_EQ(group.broadcast(bytes_of(group.rank(), count), soon()), bytes_of(0, count));
+    for (const Rank r : core::all_ranks(group.size())) EXPECT_EQ(all[at(r)], bytes_of(r, count));
+    EXPECT_EQ(group.broadcast(bytes_of(group.rank(), count), soon()), bytes_of(Rank{0}, count));
   }
 }
 
@@ -176,10 +171,11 @@ TEST(MpiGroup, DoesNotWaitForeverForALateRank) {
 TEST(MpiGroupEndpoint, GivesUpAllSendsTogether) {
   GroupEndpoint endpoint(MPI_COMM_WORLD, 20);
   static const Bytes bytes(4 << 20);  // MPI may touch it later
-  if (endpoint.group().rank() == 0) {
+  if (endpoint.group().rank() == Rank{0}) {
     const auto began = std::chrono::steady_clock::now();
     std::vector<Request> sends;
-    for (int i = 0; i < 100; ++i) sends.push_back(endpoint.send(1, 0, bytes));  // no rank receives
+    for (int i = 0; i < 100; ++i)
+      sends.push_back(endpoint.send(Rank{1}, 0, bytes));  // no rank receives
     sends.clear();
     endpoint.give_up();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;

@@ -79,8 +79,8 @@ TEST(MpiTransport, RefusesAnOfferThatIsNotItsOwn) {
 TEST(MpiTransport, RefusesMessagesBeforeItIsConnected) {
   Endpoint endpoint(MPI_COMM_WORLD, Side::producer, nullptr);
   std::array<std::byte, 8> bytes{};
-  EXPECT_THROW(endpoint.send(0, 0, bytes), Error);
-  EXPECT_THROW(endpoint.receive(0, 0, bytes), Error);
+  EXPECT_THROW(endpoint.send(Rank{0}, 0, bytes), Error);
+  EXPECT_THROW(endpoint.receive(Rank{0}, 0, bytes), Error);
   endpoint.progress();
 }
 

@@ -50,12 +50,13 @@ TEST(OfiMemory, EveryBufferIsRegisteredIfRequired) {
         known.push_back(pair.consumer->register_memory(in, Access::own));
         EXPECT_EQ(known[0] != nullptr, bytes > 0);
       }
-      Request receive = pair.consumer->receive(0, 1, in), send = pair.producer->send(0, 1, out);
+      Request receive = pair.consumer->receive(Rank{0}, 1, in),
+              send = pair.producer->send(Rank{0}, 1, out);
       pair.finish(send, receive);
       EXPECT_EQ(in, out);
       const auto region = pair.producer->register_memory(out, Access::peers_read);
       if (bytes == 0) continue;
-      Request done, reading = pair.consumer->read(0, region->key(), 0, read);
+      Request done, reading = pair.consumer->read(Rank{0}, region->key(), 0, read);
       pair.finish(done, reading);
       EXPECT_EQ(read, out);
     }

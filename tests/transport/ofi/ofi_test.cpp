@@ -59,7 +59,7 @@ struct Pair {
   }
   /// Moves one message from the producer to the consumer.
   void move(core::BytesView out, std::span<std::byte> in) {
-    Request receive = consumer->receive(0, 1, in), send = producer->send(0, 1, out);
+    Request receive = consumer->receive(Rank{0}, 1, in), send = producer->send(Rank{0}, 1, out);
     const auto deadline = Deadline::after(60);
     while (!testing_only::both_complete(send, receive))
       if (deadline.expired()) throw core::Error(core::Errc::timed_out, "no message");
@@ -208,10 +208,10 @@ TEST(Ofi, RefusesUnconnectedAndUnknownPeers) {
   Bytes bytes(8);
   for (const auto& offer : choices_of(ofi)) {
     const auto lone = ofi.open(offer, Side::producer);
-    EXPECT_THROW(lone->send(0, 0, bytes), core::Error) << "not connected";
+    EXPECT_THROW(lone->send(Rank{0}, 0, bytes), core::Error) << "not connected";
     Pair pair(ofi, offer);
-    EXPECT_THROW(pair.producer->send(1, 0, bytes), core::Error);
-    EXPECT_THROW(pair.producer->receive(-1, 0, bytes), core::Error);
+    EXPECT_THROW(pair.producer->send(Rank{1}, 0, bytes), core::Error);
+    EXPECT_THROW(pair.producer->receive(Rank{-1}, 0, bytes), core::Error);
   }
 }
 
@@ -264,8 +264,8 @@ TEST(Ofi, GivesUpMessagesInFlight) {
     pair.move(Bytes(10), first);  // now the ends are connected
     std::vector<Request> receives, sends;
     for (std::size_t i = 0; i < count; ++i) {
-      receives.push_back(pair.consumer->receive(0, 1, in[i]));
-      sends.push_back(pair.producer->send(0, 1, out));
+      receives.push_back(pair.consumer->receive(Rank{0}, 1, in[i]));
+      sends.push_back(pair.producer->send(Rank{0}, 1, out));
     }
     for (int i = 0; i < looks; ++i) {
       pair.producer->progress();

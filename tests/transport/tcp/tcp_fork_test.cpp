@@ -18,7 +18,7 @@ using Made = SleepingChild::Made;
 
 void expect_loss(Endpoint& endpoint) {
   Bytes in(5);
-  Request receive = endpoint.receive(0, 9, in);
+  Request receive = endpoint.receive(Rank{0}, 9, in);
   try {
     for (const auto deadline = Deadline::after(30); !receive.test();)
       if (deadline.expired()) break;
@@ -54,10 +54,10 @@ TEST(TcpFork, KilledRankIsReportedThoughItsChildLives) {
     if (write(up[1], own.data(), own.size()) < 0) _exit(1);
     consumer.connect(std::vector<Address>{address}, Deadline::after(30));
     const Bytes hello(5);
-    Request send = consumer.send(0, 1, hello);
+    Request send = consumer.send(Rank{0}, 1, hello);
     while (!send.test()) usleep(100);
     Bytes in(5);
-    Request receive = consumer.receive(0, 1, in);
+    Request receive = consumer.receive(Rank{0}, 1, in);
     while (!receive.test()) usleep(100);
     const SleepingChild child;
     const pid_t grandchild = child.pid();
@@ -69,7 +69,7 @@ TEST(TcpFork, KilledRankIsReportedThoughItsChildLives) {
   producer.connect(std::vector<Address>{consumer}, Deadline::after(30));
   Bytes in(5);
   const Bytes hello(5);
-  Request send = producer.send(0, 1, hello), receive = producer.receive(0, 1, in);
+  Request send = producer.send(Rank{0}, 1, hello), receive = producer.receive(Rank{0}, 1, in);
   for (const auto deadline = Deadline::after(30); !testing_only::both_complete(send, receive);)
     ASSERT_FALSE(deadline.expired());
   pid_t grandchild = 0;

@@ -14,7 +14,7 @@ using namespace tcp;
 
 /// Returns the connection of rank 1, which has proved itself, for the test to use.
 Descriptor member(TcpPair& pair) {
-  Attempt attempt(RankAddress::decode(pair.others[0]->address(), 0), pair.producer_address(),
+  Attempt attempt(RankAddress::decode(pair.others[0]->address(), Rank{0}), pair.producer_address(),
                   *pair.producer);
   if (attempt.state == ConnectionAttempt::State::proved) return attempt.connection.take();
   ADD_FAILURE() << "a member was not admitted";
@@ -71,7 +71,7 @@ TEST(TcpMember, LosesItsConnectionForAProtocolBreach) {
     expect_exchange(pair);
     const Descriptor socket = member(pair);
     Bytes in(5);
-    Request receive = pair.producer->receive(1, 2, in);
+    Request receive = pair.producer->receive(Rank{1}, 2, in);
     send_all(socket, frames, pair);
     expect_breach(receive);
     expect_exchange(pair);
@@ -118,7 +118,7 @@ TEST(TcpMember, HarmsNothingWithUnknownNumbers) {
   };
   send_all(socket, frames, pair);
   Bytes in(5);
-  Request receive = pair.producer->receive(1, 8, in);
+  Request receive = pair.producer->receive(Rank{1}, 8, in);
   for (const auto deadline = Deadline::after(60); !receive.test();)
     ASSERT_FALSE(deadline.expired());
   pair.producer->progress();
@@ -128,7 +128,7 @@ TEST(TcpMember, HarmsNothingWithUnknownNumbers) {
     EXPECT_EQ(answers[i].kind, FrameKind::gone);
     EXPECT_EQ(answers[i].room, i + 1);
   }
-  Request too_long = pair.producer->receive(1, 9, in);
+  Request too_long = pair.producer->receive(Rank{1}, 9, in);
   EXPECT_THROW(too_long.test(), core::Error);
   expect_exchange(pair);
 }
@@ -171,7 +171,7 @@ TEST(TcpMember, LosesItsConnectionForUnrequestedBytes) {
     TcpPair pair(1);
     const Descriptor socket = member(pair);
     Bytes memory = bytes_of(asked + 100, 3);
-    Request receive = pair.producer->receive(1, 5, std::span(memory).first(asked));
+    Request receive = pair.producer->receive(Rank{1}, 5, std::span(memory).first(asked));
     send_all(socket, {{.kind = FrameKind::announce, .bytes = asked, .tag = 5, .send = 7}}, pair);
     Frame pull;
     receive_all(socket, std::as_writable_bytes(std::span(&pull, 1)), pair);
@@ -196,7 +196,7 @@ TEST(TcpMember, LosesItsConnectionForTooManyMessages) {
   const std::size_t part = limits_per_peer(peers).announced;
   EXPECT_EQ(part * peers, limits_per_peer(1).announced);
   Bytes in(5);
-  Request receive = pair.producer->receive(1, 2, in);
+  Request receive = pair.producer->receive(Rank{1}, 2, in);
   send_all(
       socket,
       std::vector<Frame>(part, {.kind = FrameKind::announce, .bytes = 100, .tag = 1, .send = 1}),
@@ -226,7 +226,7 @@ TEST(TcpMember, LosesItsConnectionIfItDoesNotRead) {
     const std::size_t count =
         is_there ? part.serves + 100 : part.unwritten / sizeof fetch + 1'000'000;
     Bytes in(5);
-    Request receive = pair.producer->receive(1, 2, in);
+    Request receive = pair.producer->receive(Rank{1}, 2, in);
     send_all(socket, std::vector<Frame>(count, fetch), pair);
     expect_breach(receive,
                   is_there ? "fewer concurrent reads" : "it to read the data that it requests");

@@ -57,12 +57,12 @@ void move_all(TcpPair& pair, std::span<Transfer> transfers) {
     if (i == 0) {
       transfer.begin(&Transfer::receive, [&](Transfer& read) {
         region = pair.producer->register_memory(read.out(), Access::peers_read);
-        return pair.consumer->read(0, region->key(), 0, read.in());
+        return pair.consumer->read(Rank{0}, region->key(), 0, read.in());
       });
       continue;
     }
-    const auto send = [&](Transfer& t) { return pair.producer->send(0, tag, t.out()); };
-    const auto receive = [&](Transfer& t) { return pair.consumer->receive(0, tag, t.in()); };
+    const auto send = [&](Transfer& t) { return pair.producer->send(Rank{0}, tag, t.out()); };
+    const auto receive = [&](Transfer& t) { return pair.consumer->receive(Rank{0}, tag, t.in()); };
     transfer.begin(&Transfer::send, send);
     if (i % 2 == 0) {  // the message arrives before its receive
       for (int turn = 0; turn < 20; ++turn) pair.producer->progress(), pair.consumer->progress();

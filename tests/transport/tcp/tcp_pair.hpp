@@ -34,7 +34,7 @@ struct TcpPair {
       end->connect(std::vector<Address>{producer->address()}, Deadline::after(60));
   }
   tcp::RankAddress producer_address() const {
-    return tcp::RankAddress::decode(producer->address(), 0);
+    return tcp::RankAddress::decode(producer->address(), Rank{0});
   }
   std::vector<tcp::Endpoint*> ends() const {
     std::vector<tcp::Endpoint*> all{consumer.get()};
@@ -48,7 +48,7 @@ struct TcpPair {
   }
   /// Moves one message from the producer to the consumer.
   void move(BytesView out, Tag tag, std::span<std::byte> in) {
-    Request receive = consumer->receive(0, tag, in), send = producer->send(0, tag, out);
+    Request receive = consumer->receive(Rank{0}, tag, in), send = producer->send(Rank{0}, tag, out);
     finish(send, receive);
     EXPECT_EQ(receive.bytes(), out.size());
     EXPECT_TRUE(std::ranges::equal(out, in.first(out.size())));
@@ -61,7 +61,8 @@ struct TcpPair {
   /// Moves one message from the producer to the first of the others.
   void move_late(BytesView out) {
     Bytes in(out.size());
-    Request receive = others.front()->receive(0, 1, in), send = producer->send(1, 1, out);
+    Request receive = others.front()->receive(Rank{0}, 1, in),
+            send = producer->send(Rank{1}, 1, out);
     finish(send, receive);
     EXPECT_TRUE(std::ranges::equal(out, in));
   }

@@ -47,8 +47,8 @@ TEST(Tcp, ListensBeyondLoopbackOnlyIfConfigured) {
   EXPECT_EQ(Tcp("127.0.0.1").offers().back(), "tcp");
   EXPECT_THROW(Tcp().open("tcp", Side::producer), core::Error);
   EXPECT_THROW(Tcp("nowhere").open("tcp", Side::producer), core::Error);
-  const auto own =
-      tcp::RankAddress::decode(Tcp().open(Tcp().offers().front(), Side::producer)->address(), 0);
+  const auto own = tcp::RankAddress::decode(
+      Tcp().open(Tcp().offers().front(), Side::producer)->address(), Rank{0});
   EXPECT_TRUE(own.host_port.text().starts_with("127.0.0.1:")) << own.host_port.text();
 }
 
@@ -79,9 +79,9 @@ TEST(Tcp, AllocatesNothingForAMessage) {
   Bytes room(long_one.size());
   const auto round = [&] {
     for (const Bytes* const message : {&small, &long_one}) pair.move(*message, 1, room);
-    Request send = pair.producer->send(0, 2, late);
+    Request send = pair.producer->send(Rank{0}, 2, late);
     for (int i = 0; i < 100; ++i) pair.consumer->progress();
-    Request receive = pair.consumer->receive(0, 2, room);
+    Request receive = pair.consumer->receive(Rank{0}, 2, room);
     pair.finish(send, receive);
   };
   for (int i = 0; i < 20; ++i) round();
@@ -98,21 +98,22 @@ TEST(Tcp, LetsNoMessageOvertakeOneThatIsLost) {
     pair.move(Bytes(1), 1);
     Bytes room(std::size_t{100} << 10);
     const Bytes large(room.size()), small(8);
-    Request first = pair.producer->send(0, 9, large), second = pair.producer->send(0, 9, small),
-            other = pair.producer->send(0, 8, small);
+    Request first = pair.producer->send(Rank{0}, 9, large),
+            second = pair.producer->send(Rank{0}, 9, small),
+            other = pair.producer->send(Rank{0}, 8, small);
     for (int i = 0; i < 100; ++i) pair.producer->progress(), pair.consumer->progress();
     if (is_pulled) {
-      Request given_up = pair.consumer->receive(0, 9, room);
+      Request given_up = pair.consumer->receive(Rank{0}, 9, room);
       EXPECT_FALSE(given_up.test());
     }
     for (Request* const send : {&first, &second, &other}) send->reset();
     pair.producer.reset();
     for (int i = 0; i < 100; ++i) pair.consumer->progress();
     for (int i = 0; i < 2; ++i) {
-      Request receive = pair.consumer->receive(0, 9, room);
+      Request receive = pair.consumer->receive(Rank{0}, 9, room);
       EXPECT_THROW(receive.test(), core::Error) << is_pulled << i;
     }
-    Request receive = pair.consumer->receive(0, 8, room);
+    Request receive = pair.consumer->receive(Rank{0}, 8, room);
     EXPECT_TRUE(receive.test()) << "this message has arrived whole";
   }
 }
@@ -124,13 +125,13 @@ TEST(Tcp, RefusesALongMessageAfterAGivenUpReceive) {
   pair.move(Bytes(1), 1);
   const Bytes message(std::size_t{128} << 20);
   Bytes room(message.size()), small(std::size_t{1} << 20);
-  Request send = pair.producer->send(0, 9, message);
+  Request send = pair.producer->send(Rank{0}, 9, message);
   {
-    Request receive = pair.consumer->receive(0, 9, room);
+    Request receive = pair.consumer->receive(Rank{0}, 9, room);
     for (int i = 0; i < 10; ++i) pair.producer->progress(), pair.consumer->progress();
     ASSERT_FALSE(receive.test()) << "the receive ended too early for this test";
   }
-  Request receive = pair.consumer->receive(0, 9, small);
+  Request receive = pair.consumer->receive(Rank{0}, 9, small);
   EXPECT_THROW(receive.test(), core::Error);
   const auto deadline = Deadline::after(30);
   while (!send.test() && !deadline.expired()) pair.consumer->progress();
@@ -147,7 +148,7 @@ TEST(Tcp, BuffersABoundedPartWithoutAReceive) {
   constexpr std::size_t count = 20000;
   const Bytes message(8000);
   std::vector<Request> sends;
-  for (std::size_t i = 0; i < count; ++i) sends.push_back(pair.producer->send(0, 7, message));
+  for (std::size_t i = 0; i < count; ++i) sends.push_back(pair.producer->send(Rank{0}, 7, message));
   for (int i = 0; i < 1000; ++i) pair.producer->progress(), pair.consumer->progress();
   std::size_t tested = 0;
   for (Request& send : sends)
@@ -155,7 +156,7 @@ TEST(Tcp, BuffersABoundedPartWithoutAReceive) {
   EXPECT_LE(tested * message.size(), std::size_t{256} << 10);
   Bytes room(message.size());
   for (std::size_t i = 0; i < count; ++i) {
-    Request receive = pair.consumer->receive(0, 7, room);
+    Request receive = pair.consumer->receive(Rank{0}, 7, room);
     pair.finish(sends[i], receive);
   }
 }
@@ -170,11 +171,11 @@ TEST(Tcp, WakesARankThatSleeps) {
   }
   const Bytes out(5);
   Bytes in(5);
-  Request receive = pair.consumer->receive(0, 2, in);
+  Request receive = pair.consumer->receive(Rank{0}, 2, in);
   const auto start = Deadline::Clock::now();
   Request send;
   {
-    const std::jthread producer([&] { send = pair.producer->send(0, 2, out); });
+    const std::jthread producer([&] { send = pair.producer->send(Rank{0}, 2, out); });
     EXPECT_TRUE(
         local::sleep_on(std::array{local::WaitWord{.descriptor = pair.consumer->wake_descriptor()}},
                         seconds(60), seconds(60)));
@@ -215,10 +216,11 @@ TEST(Tcp, StopsListeningOnceAllFarRanksAreThere) {
     producer->connect(addresses, Deadline::after(30));
   }
   EXPECT_EQ(listening_sockets(), before + 1);
-  producer->expect_only(std::vector<Rank>{0, 1, 2});  // it exchanges nothing with the last one
+  // It exchanges nothing with the last one.
+  producer->expect_only(std::vector<Rank>{{0}, {1}, {2}});
   const Bytes out(5);
   Bytes in(5);
-  Request receive = consumers[1]->receive(0, 1, in), send = producer->send(1, 1, out);
+  Request receive = consumers[1]->receive(Rank{0}, 1, in), send = producer->send(Rank{1}, 1, out);
   for (const auto deadline = Deadline::after(30); !testing_only::both_complete(receive, send);)
     ASSERT_FALSE(deadline.expired());
   EXPECT_EQ(listening_sockets(), before);

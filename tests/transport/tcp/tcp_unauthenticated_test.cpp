@@ -85,7 +85,7 @@ TEST(TcpUnauthenticatedPeer, IsDisconnectedAfterAnyBytes) {
 TEST(TcpUnauthenticatedPeer, IsNotAdmittedByTheIdOfARank) {
   TcpPair pair(1);
   expect_exchange(pair);
-  const auto rank = RankAddress::decode(pair.others[0]->address(), 0);
+  const auto rank = RankAddress::decode(pair.others[0]->address(), Rank{0});
   RankAddress guessed = rank;
   guessed.secret.fill(std::byte{1});
   const Nonce nonce = random_nonce();
@@ -106,7 +106,7 @@ TEST(TcpUnauthenticatedPeer, IsNotAdmittedByTheIdOfARank) {
 TEST(TcpUnauthenticatedPeer, IsNotAdmittedByAReplayedProof) {
   TcpPair pair(1);
   expect_exchange(pair);
-  const auto rank = RankAddress::decode(pair.others[0]->address(), 0);
+  const auto rank = RankAddress::decode(pair.others[0]->address(), Rank{0});
   ClientExchange exchange(key_of(pair.producer_address(), rank));
   const Bytes opening = opening_of(rank, exchange);
   Bytes proof;
@@ -145,9 +145,9 @@ TEST(TcpUnauthenticatedPeer, TakesNoPlaceOfARankEvenInACrowd) {
   // The rank connects while further clients connect.
   Bytes in(5);
   auto& late = *pair.others[0];
-  Request receive = late.receive(0, 1, in);
+  Request receive = late.receive(Rank{0}, 1, in);
   const Bytes out = bytes_of(5, 9);
-  Request send = pair.producer->send(1, 1, out);
+  Request send = pair.producer->send(Rank{1}, 1, out);
   for (const auto deadline = Deadline::after(30); !testing_only::both_complete(receive, send);) {
     ASSERT_FALSE(deadline.expired());
     if (!clients.empty()) clients.pop_back();
@@ -185,7 +185,7 @@ TEST(TcpUnauthenticatedPeer, CanOnlyMakeARankTryAgain) {
   expect_exchange(pair);
   const auto before = open_files();
   Bytes in(5);
-  Request receive = pair.others[0]->receive(0, 1, in);
+  Request receive = pair.others[0]->receive(Rank{0}, 1, in);
   for (const auto deadline = Deadline::after(60); open_files() < before + 2;) {  // both ends
     ASSERT_FALSE(deadline.expired());
     pair.producer->progress();
@@ -201,7 +201,7 @@ TEST(TcpUnauthenticatedPeer, CanOnlyMakeARankTryAgain) {
   }
   EXPECT_EQ(pair.producer->rejected(), 1u);
   const Bytes out = bytes_of(5, 9);
-  Request send = pair.producer->send(1, 1, out);
+  Request send = pair.producer->send(Rank{1}, 1, out);
   pair.finish(send, receive);
   EXPECT_EQ(in, out);
   EXPECT_EQ(pair.producer->rejected(), 2u) << "a client must make room for the rank";
@@ -216,13 +216,13 @@ TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllRanksAreConnected) {
 TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllNeededRanksAreThere) {
   for (const bool is_expected_first : {true, false}) {
     TcpPair pair(1);
-    const std::vector<Rank> peers{0};
+    const std::vector<Rank> peers{Rank{0}};
     if (is_expected_first) pair.producer->expect_only(peers);
     expect_exchange(pair);
     if (!is_expected_first) pair.producer->expect_only(peers);
     expect_no_port(pair.producer_address(), *pair.producer);
     Bytes in(5);
-    Request receive = pair.producer->receive(1, 1, in);
+    Request receive = pair.producer->receive(Rank{1}, 1, in);
     EXPECT_THROW(receive.test(), core::Error) << "no rank connects";
     pair.producer->expect_only({});
     EXPECT_THROW(pair.move(in, 1), core::Error);
@@ -235,17 +235,17 @@ TEST(TcpUnauthenticatedPeer, FindsNoPortOnceAllNeededRanksAreThere) {
 TEST(TcpUnauthenticatedPeer, IsDetectedAtThePortOfARank) {
   tcp::Endpoint consumer(Side::consumer, HostPort("127.0.0.1", 0));
   tcp::Endpoint other(Side::producer, HostPort("127.0.0.1", 0));
-  RankAddress wrong = RankAddress::decode(other.address(), 0);
+  RankAddress wrong = RankAddress::decode(other.address(), Rank{0});
   wrong.secret.fill(std::byte{1});
   other.connect(std::vector<Address>{consumer.address()}, Deadline::after(60));
   consumer.connect(std::vector<Address>{wrong.encode()}, Deadline::after(60));
   Bytes in(5);
-  Request receive = consumer.receive(0, 1, in);
+  Request receive = consumer.receive(Rank{0}, 1, in);
   const Descriptor listener = listen_at(HostPort("127.0.0.1", 0));
   tcp::Endpoint second(Side::consumer, HostPort("127.0.0.1", 0));
   wrong.host_port = HostPort::near_end_of(listener);
   second.connect(std::vector<Address>{wrong.encode()}, Deadline::after(60));
-  Request other_receive = second.receive(0, 1, in);
+  Request other_receive = second.receive(Rank{0}, 1, in);
   pollfd ready{listener.get(), POLLIN, 0};
   poll(&ready, 1, 10000);
   const Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));

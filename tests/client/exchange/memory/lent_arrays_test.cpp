@@ -14,7 +14,7 @@ TEST(LentArrays, NoticeChangesOfOwnedElementsOnly) {
   for (const char* text :
        {"shape=6x5 grid=2x1 ghost=1x2 leading=11", "shape=6x5 grid=2x1 block=1x5 store=column",
         "shape=7 grid=2 block=3", "shape=2x3x4 grid=1x1x2 ghost=1x0x1", "shape=1x1 grid=1x2"}) {
-    const auto part = local_part(Layout::parse(text), 0);
+    const auto part = local_part(Layout::parse(text), core::Rank{0});
     std::vector<std::int32_t> data(static_cast<std::size_t>(part.allocated));
     std::int64_t noticed = 0;
     for (std::size_t i = 0; i < data.size(); ++i) {
@@ -33,7 +33,7 @@ TEST(LentArrays, NoticeChangesOfOwnedElementsOnly) {
 }
 
 TEST(LentArrays, AreTakenBackUpToAStep) {
-  const auto part = local_part(Layout::parse("shape=4 grid=1"), 0);
+  const auto part = local_part(Layout::parse("shape=4 grid=1"), core::Rank{0});
   std::vector<std::int64_t> first(4), second(4);
   LentArrays lent;
   lent.lend(0, 0, part, 8, std::as_bytes(std::span(first)));

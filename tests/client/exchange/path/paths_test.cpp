@@ -120,7 +120,7 @@ std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async,
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
       soon(k, [&] { return k.outs[r]->poll_room(); });
       for (std::size_t f = 0; f < 2; ++f) {
-        given.push_back(part_of(from[f].layout, static_cast<Rank>(r), value(f)));
+        given.push_back(part_of(from[f].layout, to_rank(r), value(f)));
         k.outs[r]->put(step, f, std::as_bytes(std::span(given.back())), is_async);
       }
       k.outs[r]->send(step);
@@ -129,7 +129,7 @@ std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async,
       soon(k, [&] { return k.ins[r]->poll_complete(); });
       for (const std::size_t f :
            {std::size_t{1}, std::size_t{0}}) {  // not in the order of the puts
-        const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
+        const auto want = part_of(to[f].layout, to_rank(r), value(f));
         std::vector<std::int64_t> got(want.size(), -1);
         k.ins[r]->begin_again(f);
         soon(k, [&] { return k.ins[r]->fetch_some(f, std::as_writable_bytes(std::span(got))); });

@@ -47,21 +47,21 @@ TEST_P(LateConsumer, BeginsWithTheStepThatItAsksFor) {
     p.out.close();
   });
   world.start("consumer", 3, [&](Session& s) {
-    if (s.rank() == 0) has_put.wait(2);
+    if (s.rank() == Rank{0}) has_put.wait(2);
     s.run_collectively([] {});
     Consumer c(s, GetParam().config);
     if (GetParam().steps.front() == 10) {  // no step arrives before the producer continues
       bool is_begun = false;
       while (c.in.statistics().transport.empty())
         is_begun = c.in.begin_step_until(core::Deadline::after(0.1)).value_or(false);
-      if (s.rank() == 0) has_begun.set();
+      if (s.rank() == Rank{0}) has_begun.set();
       if (is_begun) {  // rank 0, linked in the same call, already let the producer continue
         c.steps.push_back(c.in.step());
         c.take();
       }
     }
     while (c.begin()) {
-      if (s.rank() == 0) has_begun.set();
+      if (s.rank() == Rank{0}) has_begun.set();
       c.take();
     }
     EXPECT_EQ(c.steps, GetParam().steps);
@@ -174,7 +174,7 @@ TEST(AdmittedStep, GoesToNoLateConsumer) {
     out.end_step();
     EXPECT_FALSE(out.begin_step_until(core::Deadline::after(0)));
     is_full.set();
-    if (s.rank() == 0) {
+    if (s.rank() == Rank{0}) {
       begin();
       put(out, 1);
       has_begun.set();
@@ -182,7 +182,7 @@ TEST(AdmittedStep, GoesToNoLateConsumer) {
     other.begin_step();  // both streams are linked here
     put(other, 0);
     other.end_step();
-    if (s.rank() == 1) {
+    if (s.rank() == Rank{1}) {
       begin();
       put(out, 1);
     }
@@ -239,12 +239,12 @@ TEST(State, GivesAReaderTheNewestVersion) {
     p.out.close();
   });
   world.start("reader", 3, [&](Session& s) {
-    if (s.rank() == 0) has_five.wait(2);
+    if (s.rank() == Rank{0}) has_five.wait(2);
     s.run_collectively([] {});
     Consumer c(s, {});
     EXPECT_TRUE(c.begin());
     EXPECT_EQ(c.in.step(), 4u);
-    if (s.rank() == 0) has_read.set();
+    if (s.rank() == Rank{0}) has_read.set();
     is_written.wait(2);
     c.take();  // complete, although 35 newer versions have been put since
     EXPECT_TRUE(c.begin());

@@ -12,7 +12,7 @@ namespace {
 
 using index_calc::Layout;
 
-proto::Field field(Rank size) {
+proto::Field field(RankCount size) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape=24 grid={}", size))};

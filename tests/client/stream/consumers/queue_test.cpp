@@ -35,7 +35,7 @@ TEST(Queue, DropNewestSkipsStepsWithoutRoomOnAnyRank) {
   world.start("consumer", 3, [&](Session& s) {
     Consumer c(s, {});
     while (c.begin()) {
-      if (s.rank() == 1) is_full.wait(2);
+      if (s.rank() == Rank{1}) is_full.wait(2);
       EXPECT_EQ(c.in.statistics().dropped, c.in.step() == 10 ? 8u : 0u);
       c.take();
     }
@@ -71,7 +71,7 @@ TEST(Queue, DropOldestKeepsTheNewestAndBegunSteps) {
     Consumer c(s, {});
     EXPECT_TRUE(c.begin());
     is_begun.set();
-    if (s.rank() == 0) {
+    if (s.rank() == Rank{0}) {
       is_full.wait(3);
       c.take();
       EXPECT_TRUE(c.begin());
@@ -181,14 +181,14 @@ TEST(Queue, LatestStepReachesRanksAtDifferentSteps) {
       Consumer c(s, {.steps = Steps::latest});
       EXPECT_TRUE(c.begin());
       is_begun.set();
-      if (s.rank() == 0) {
+      if (s.rank() == Rank{0}) {
         is_ended.wait(3);
         c.take();
         EXPECT_TRUE(c.begin());
         if (asks_for_a_third) c.take();
         is_apart.set();
       }
-      if (s.rank() == 1 || !asks_for_a_third) {
+      if (s.rank() == Rank{1} || !asks_for_a_third) {
         is_full.wait(3);
         c.take();
       }
@@ -294,7 +294,7 @@ TEST(Queue, BytesBoundItsSteps) {
 TEST(Queue, OfNoStepIsRefusedByARankThatCopies) {
   World world;
   world.start("producer", 2, [&](Session& s) {
-    Producer p(s, {.queue_depth = 2 * s.rank()});
+    Producer p(s, {.queue_depth = 2 * s.rank().value});
     p.put_to(1);
   });
   world.start("consumer", 1, [&](Session& s) {
@@ -412,7 +412,7 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
               std::chrono::microseconds(random() % static_cast<unsigned>(most)));
       };
       world.start("producer", 2, [&](Session& s) {
-        std::mt19937_64 random(seed + static_cast<unsigned>(s.rank()));
+        std::mt19937_64 random(seed + static_cast<unsigned>(s.rank().value));
         Producer p(s, {.queue_depth = 3, .when_full = when_full, .wait_for_consumers = 3});
         for (std::uint64_t step = 1; step <= steps; ++step) {
           p.put_to(step);
@@ -420,7 +420,7 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
           nap(random, 500);
         }
         p.out.close();
-        if (s.rank() == 0)
+        if (s.rank() == Rank{0})
           dropped = p.out.statistics().dropped;
         else
           EXPECT_GE(p.out.statistics().steps, steps);
@@ -428,14 +428,14 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
       for (const auto& [group, size] :
            {std::pair{"quick", 1}, std::pair{"slow", 3}, std::pair{"latest", 2}})
         world.start(group, size, [&, group = std::string(group)](Session& s) {
-          std::mt19937_64 random(seed + 100 * group.size() + static_cast<unsigned>(s.rank()));
+          std::mt19937_64 random(seed + 100 * group.size() + static_cast<unsigned>(s.rank().value));
           Consumer c(s, {.steps = group == "latest" ? Steps::latest : Steps::every});
           while (c.begin()) {
             // Waits until half of the steps are put: they overflow the queue even if the producer
             // is slow.
-            if (group != "quick" && s.rank() == 1 && c.steps.size() == 1) is_half_put.wait(2);
+            if (group != "quick" && s.rank() == Rank{1} && c.steps.size() == 1) is_half_put.wait(2);
             c.take();
-            if (group != "quick") nap(random, s.rank() == 1 ? 10000 : 5000);
+            if (group != "quick") nap(random, s.rank() == Rank{1} ? 10000 : 5000);
           }
           seen.add(group, c.steps, c.in.statistics().dropped);
           c.in.close();

@@ -25,7 +25,7 @@ using transport::Network;
 constexpr double far_too_long = 1000;
 constexpr core::Index extent = 24;
 
-proto::Field field(Rank size) {
+proto::Field field(RankCount size) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
@@ -69,7 +69,7 @@ std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
   std::vector<std::int64_t> data(static_cast<std::size_t>(each));
   for (core::Index i = 0; i < each; ++i)
     data[static_cast<std::size_t>(i)] =
-        100 * (s.rank() * each + i) + static_cast<std::int64_t>(step);
+        100 * (s.rank().value * each + i) + static_cast<std::int64_t>(step);
   return data;
 }
 void put(Session& s, OutStream& out) {
@@ -94,7 +94,7 @@ std::uint64_t take_all(Session& s, InStream& in) {
 /// as far as a test requires.
 class Stranger {
 public:
-  Stranger(const World& world, Network& network, const std::string& group, Rank producers)
+  Stranger(const World& world, Network& network, const std::string& group, RankCount producers)
       : network_(network),
         log_(group, core::LogLevel::off),
         producers_(producers),
@@ -138,7 +138,8 @@ public:
     }
     endpoint_->connect(theirs, soon());
     const std::vector<proto::Field> mine{field(1)}, of_them{field(producers_)};
-    plan_ = plan_exchange(mine, of_them, transport::Side::consumer, 0, 1, producers_, plans_, {});
+    plan_ =
+        plan_exchange(mine, of_them, transport::Side::consumer, Rank{0}, 1, producers_, plans_, {});
     signs_ = std::make_unique<SignsOfLife>(plan_, *endpoint_, link_, may_be_silent);
     wait_for([&] { return signs_->advance(), !signs_->unproved(); }, soon(), [] {});
     EXPECT_FALSE(signs_->unproved());
@@ -147,8 +148,8 @@ public:
   void await_step() {
     std::vector<std::array<std::byte, 4096>> steps(static_cast<std::size_t>(producers_));
     std::vector<transport::Request> requests;
-    for (Rank r = 0; r < producers_; ++r)
-      requests.push_back(endpoint_->receive(r, tags::step, steps[static_cast<std::size_t>(r)]));
+    for (const Rank r : core::all_ranks(producers_))
+      requests.push_back(endpoint_->receive(r, tags::step, steps[at(r)]));
     const auto is_here = [&] {
       return std::ranges::all_of(requests, [](auto& request) { return request.test(); });
     };
@@ -183,7 +184,7 @@ private:
 
   Network& network_;
   core::Log log_;
-  Rank producers_;
+  RankCount producers_;
   transport::Loopback loopback_;
   std::unique_ptr<Control> control_;
   std::unique_ptr<transport::Endpoint> endpoint_;
@@ -223,7 +224,7 @@ protected:
             std::this_thread::sleep_for(std::chrono::milliseconds(1));  // as if it computed
           }
           out.close();
-          if (s.rank() == 0) put_steps = out.statistics().steps;
+          if (s.rank() == Rank{0}) put_steps = out.statistics().steps;
         },
         producer_timeout);
     std::atomic<std::uint64_t> taken = 0;
@@ -533,13 +534,13 @@ TEST(LinkLifeLate, RanksWithOtherLinksWaitForRankZero) {
         OutStream out(s, "s", {});
         out.declare(field(2));
         put(s, out);
-        if (s.rank() == 0) {
+        if (s.rank() == Rank{0}) {
           await([&] { return has_left.load(); });
           // Until both ranks know that the first consumer has left, and rank 0 knows that the second
           // one is there.
           sleep_for(0.5);
         }
-        is_begun = is_begun || s.rank() == 1;
+        is_begun = is_begun || s.rank() == Rank{1};
         for (int step = 0; step < 2; ++step) put(s, out);
         out.close();
       },
@@ -660,22 +661,22 @@ struct Culprit {
   Rank rank;
   int wait_for_consumers;
   friend std::ostream& operator<<(std::ostream& out, const Culprit& c) {
-    return out << "rank " << c.rank << " of " << c.group << ", " << c.wait_for_consumers
+    return out << "rank " << c.rank.value << " of " << c.group << ", " << c.wait_for_consumers
                << " consumers needed";
   }
 };
 class InAStep : public ::testing::TestWithParam<Culprit> {};
 
 TEST_P(InAStep, ExceptionOfOneRankEndsItOnBothSides) {
-  constexpr Rank producers = 3, consumers = 2;
+  constexpr RankCount producers = 3, consumers = 2;
   World world;
   world.step_timeout = far_too_long;
   std::atomic<int> reported = 0;
   const auto [group, rank, wait_for_consumers] = GetParam();
   const std::string expected =
       group == "producer"
-          ? fmt::format("rank {} of group 'producer' gave up stream 's' in step ", rank)
-          : fmt::format("rank {} of group 'consumer' left stream 's', step 3 without", rank);
+          ? fmt::format("rank {} of group 'producer' gave up stream 's' in step ", rank.value)
+          : fmt::format("rank {} of group 'consumer' left stream 's', step 3 without", rank.value);
   const auto play = [&](Session& s, const std::function<void(bool)>& take_steps) {
     const bool is_culprit = s.name() == group && s.rank() == rank;
     try {
@@ -732,10 +733,11 @@ TEST_P(InAStep, ExceptionOfOneRankEndsItOnBothSides) {
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_EQ(reported, producers + consumers);
 }
-INSTANTIATE_TEST_SUITE_P(Of, InAStep,
-                         ::testing::Values(Culprit{"producer", 0, 1}, Culprit{"producer", 1, 1},
-                                           Culprit{"producer", 0, 0}, Culprit{"producer", 1, 0},
-                                           Culprit{"consumer", 0, 1}, Culprit{"consumer", 1, 1}));
+INSTANTIATE_TEST_SUITE_P(
+    Of, InAStep,
+    ::testing::Values(Culprit{"producer", Rank{0}, 1}, Culprit{"producer", Rank{1}, 1},
+                      Culprit{"producer", Rank{0}, 0}, Culprit{"producer", Rank{1}, 0},
+                      Culprit{"consumer", Rank{0}, 1}, Culprit{"consumer", Rank{1}, 1}));
 
 /// Rank 0 is a step ahead: it began step 1 before the consumer was lost, and gave up the stream
 /// after that. Rank 1 begins step 1 after all of this.
@@ -749,22 +751,22 @@ TEST(InAStepOfTheRoot, LateRankLearnsWhyTheRootGaveUp) {
   const auto play = [&](const std::string& group, Rank rank) {
     auto config = world.config(30);
     config.transport = "local";
-    const auto session = Session::open(group, rank, 2, config);
+    const auto session = Session::open(group, rank.value, 2, config);
     if (group == "consumer") {
       InStream in(*session, "s");
       in.declare(field(2));
       ASSERT_TRUE(in.begin_step());
       in.end_step();
-      if (rank == 1) wait(has_begun);
-      if (rank == 0) wait(has_left);
+      if (rank == Rank{1}) wait(has_begun);
+      if (rank == Rank{0}) wait(has_left);
     } else {
       OutStream out(*session, "s", {});
       out.declare(field(2));
       put(*session, out);
-      if (rank == 0) put(*session, out);
-      if (rank == 0) has_begun = true;
+      if (rank == Rank{0}) put(*session, out);
+      if (rank == Rank{0}) has_begun = true;
       wait(has_left);
-      if (rank == 1) {
+      if (rank == Rank{1}) {
         wait(has_given_up);
         session->control().explain(
             {});  // its answer arrives after everything that the server sent before
@@ -780,7 +782,7 @@ TEST(InAStepOfTheRoot, LateRankLearnsWhyTheRootGaveUp) {
   };
   std::vector<std::thread> ranks;
   for (const char* group : {"producer", "consumer"})
-    for (const Rank rank : {0, 1}) ranks.emplace_back(play, group, rank);
+    for (const Rank rank : core::all_ranks(2)) ranks.emplace_back(play, group, rank);
   for (auto& rank : ranks) rank.join();
   EXPECT_NE(text.find("rank 1 of group 'consumer' left stream 's'"), std::string::npos) << text;
   EXPECT_NE(text.find("rank 0 of group 'producer' gave up stream 's'"), std::string::npos) << text;

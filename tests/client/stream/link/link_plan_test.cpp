@@ -100,7 +100,7 @@ TEST(PlanOfALink, RefusesKeysOfFixedExtent) {
                       field("id", "shape=0 grid=2", core::ElementType::i64)};
   const auto plan = [&] {
     index_calc::PlanCache cache;
-    return plan_exchange(wanted, offered, Side::consumer, 0, 2, 2, cache, {});
+    return plan_exchange(wanted, offered, Side::consumer, Rank{0}, 2, 2, cache, {});
   };
   expect_error(core::Errc::unsupported, "rows and keys in the same way", plan);
   offered[1].layout = index_calc::Layout::parse("shape=* grid=2");

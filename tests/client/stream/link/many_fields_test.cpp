@@ -34,7 +34,7 @@ std::set<std::size_t> extents() {
   for (int f = 0; f < fields; ++f) all.insert(extent(f));
   return all;
 }
-proto::Field field(int f, Rank ranks) {
+proto::Field field(int f, RankCount ranks) {
   return {.name = "field " + std::to_string(f),
           .type = type_of(f),
           .layout = index_calc::Layout::parse(fmt::format("shape={} grid={}", extent(f), ranks))};
@@ -66,7 +66,7 @@ TEST(StreamOfManyFields, HasManySizes) {
         std::vector<std::byte> memory;
         for (int step = 0; step < steps; ++step) {
           out.begin_step();
-          for_each_part(std::size_t(s.size()), std::size_t(s.rank()), memory,
+          for_each_part(std::size_t(s.size()), at(s.rank()), memory,
                         [&](int f, auto part, std::size_t begin) {
                           for (std::size_t i = 0; i < part.size(); ++i)
                             part[i] = byte_of(step, f, begin + i);
@@ -88,7 +88,7 @@ TEST(StreamOfManyFields, HasManySizes) {
         for (int f = 0; f < fields; ++f) in.declare(field(f, s.size()));
         std::vector<std::byte> memory;
         for (int step = 0; in.begin_step(); ++step) {
-          for_each_part(std::size_t(s.size()), std::size_t(s.rank()), memory,
+          for_each_part(std::size_t(s.size()), at(s.rank()), memory,
                         [&](int f, auto part, std::size_t begin) {
                           in.get(f, part);
                           for (std::size_t i = 0; i < part.size(); ++i)
@@ -97,7 +97,7 @@ TEST(StreamOfManyFields, HasManySizes) {
                         });
           in.end_step();
         }
-        EXPECT_EQ(in.statistics().traffic.packages, (s.rank() == 1 ? 2u : 1u) * steps);
+        EXPECT_EQ(in.statistics().traffic.packages, (s.rank() == Rank{1} ? 2u : 1u) * steps);
         EXPECT_EQ(s.plans().size(), extents().size());
         in.close();
       },
@@ -139,7 +139,7 @@ index_calc::Layout laid_out(int field, int signatures, const std::string& how) {
 class ManyFields : public testing::TestWithParam<int> {};
 
 TEST_P(ManyFields, ShareAPlanAndOneMessagePerPeer) {
-  constexpr Rank ranks = 8;
+  constexpr RankCount ranks = 8;
   const int signatures = GetParam();
   std::vector<proto::Field> rows, columns;
   std::vector<Update> updates;
@@ -154,14 +154,14 @@ TEST_P(ManyFields, ShareAPlanAndOneMessagePerPeer) {
   for (const auto side : {transport::Side::producer, transport::Side::consumer}) {
     const bool produces = side == transport::Side::producer;
     index_calc::PlanCache cache;
-    const auto plan = plan_exchange(produces ? rows : columns, produces ? columns : rows, side, 3,
-                                    ranks, ranks, cache, {});
+    const auto plan = plan_exchange(produces ? rows : columns, produces ? columns : rows, side,
+                                    Rank{3}, ranks, ranks, cache, {});
     EXPECT_EQ(costs_of(plan), expected);
     EXPECT_EQ(cache.size(), distinct);
     EXPECT_EQ(cache.hits(), fields - distinct);
     EXPECT_LE(cache.looks(), 2 * distinct);
   }
-  const redistribute::RedistributionPlan plan(updates, 0, 3, ranks);
+  const redistribute::RedistributionPlan plan(updates, 0, Rank{3}, ranks);
   EXPECT_EQ(costs_of(plan.source()), expected);
   EXPECT_EQ(costs_of(plan.sink()), expected);
 }

@@ -26,11 +26,11 @@ using numbered::Event;
 using numbered::Producer;
 
 constexpr double far_too_long = 1000;
-constexpr Rank producers = 2;
+constexpr RankCount producers = 2;
 
 core::Deadline soon() { return core::Deadline::after(60); }
 
-proto::Field field_of(Rank size) {
+proto::Field field_of(RankCount size) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = index_calc::Layout::parse(
@@ -94,7 +94,7 @@ TEST(Stopping, DISABLED_Consumer) {
   index_calc::PlanCache plans;
   const std::vector<proto::Field> mine{field_of(1)}, theirs{field_of(producers)};
   const auto plan =
-      plan_exchange(mine, theirs, transport::Side::consumer, 0, 1, producers, plans, {});
+      plan_exchange(mine, theirs, transport::Side::consumer, Rank{0}, 1, producers, plans, {});
   SignsOfLife signs(plan, *endpoint, link, no_limit);
   const auto is_proved = [&] {
     endpoint->progress();
@@ -105,8 +105,8 @@ TEST(Stopping, DISABLED_Consumer) {
   // The consumer is admitted: both ranks send it the same step.
   std::array<std::array<std::byte, 1 << 16>, producers> heads;
   std::vector<transport::Request> requests;
-  for (Rank r = 0; r < producers; ++r)
-    requests.push_back(endpoint->receive(r, tags::step, heads[static_cast<std::size_t>(r)]));
+  for (const Rank r : core::all_ranks(producers))
+    requests.push_back(endpoint->receive(r, tags::step, heads[at(r)]));
   const auto is_here = [&] {
     endpoint->progress();
     return std::ranges::all_of(requests, [](auto& request) { return request.test(); });
@@ -147,7 +147,7 @@ TEST_P(StoppedConsumer, DelaysNoOtherRank) {
           p.put_to(step);
           const double seconds =
               core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
-          if (s.rank() != 0) continue;
+          if (s.rank() != Rank{0}) continue;
           put = step;
           longest = std::max(longest.load(), seconds);
         }

@@ -11,7 +11,7 @@ TEST(Ports, AreClosedOnceTheStreamFlows) {
   World world;
   world.other_way = [] { return std::make_unique<transport::Tcp>(); };
   const int before = testing_only::listening_sockets();  // sockets of the server
-  constexpr Rank ranks = 3;
+  constexpr RankCount ranks = 3;
   world.start("producer", ranks, [&](Session& s) {
     numbered::Producer producer(s, {});
     producer.put_to(3);

@@ -53,7 +53,7 @@ TEST(EndOfStream, IsSeenByEachRankForItself) {
       ASSERT_EQ(in.begin(std::nullopt), Begun::step);
       take(in, part);
     }
-    if (s.rank() != 1) seen.wait();  // outside every call of the stream
+    if (s.rank() != Rank{1}) seen.wait();  // outside every call of the stream
     Begun begun = Begun::not_ready;
     while ((begun = in.begin(at_once())) == Begun::not_ready) {
     }
@@ -91,7 +91,7 @@ TEST(Loss, IsAgreedOnWithoutWaitingInOneCall) {
     taken.set();
     lost.wait(2);
     for (int turn = 0; turn < 40; ++turn) {
-      if (s.rank() == 1) {
+      if (s.rank() == Rank{1}) {
         EXPECT_EQ(in.begin(at_once()), Begun::not_ready);
         std::this_thread::sleep_for(std::chrono::milliseconds(40));  // until it sees the loss
       }
@@ -130,7 +130,7 @@ TEST(Failure, IsReportedToTheOtherRanks) {
       out.set_attribute(of_stream, "time_unit", std::vector<std::string>{"s"});
       const std::vector<std::int64_t> mine(6, 1);
       out.begin_step();
-      out.set_time(s.rank());
+      out.set_time(s.rank().value);
       out.put(0, std::as_bytes(std::span(mine)));
       out.end_step();
       failed.wait(2);
@@ -145,13 +145,13 @@ TEST(Failure, IsReportedToTheOtherRanks) {
     try {
       EXPECT_EQ(in.begin(std::nullopt), Begun::step);
       in.end_step();
-      ADD_FAILURE() << "rank " << s.rank();
+      ADD_FAILURE() << "rank " << s.rank().value;
     } catch (const Error& e) {
       const std::string text = e.what();
       EXPECT_EQ(e.code(), Errc::mismatch) << text;
       EXPECT_NE(text.find("time"), text.npos) << text;
       const bool is_other = text.find("rank 1 of group 'consumer' has failed: ") != text.npos;
-      EXPECT_EQ(is_other, s.rank() == 0) << text;
+      EXPECT_EQ(is_other, s.rank() == Rank{0}) << text;
     }
     failed.set();
     in.close();
@@ -180,11 +180,11 @@ TEST(Failure, IsReportedIfARankFreesTheStreamInAStep) {
       in.declare(part.field());
       ASSERT_EQ(in.begin(std::nullopt), Begun::step);
       in.get(0, part.bytes());
-      if (s.rank() == 2) throw Error(Errc::internal, "of the application");
+      if (s.rank() == Rank{2}) throw Error(Errc::internal, "of the application");
       const auto expect_loss = [&](const std::function<void()>& call) {
         try {
           call();
-          ADD_FAILURE() << "rank " << s.rank();
+          ADD_FAILURE() << "rank " << s.rank().value;
         } catch (const Error& e) {
           const std::string text = e.what();
           EXPECT_EQ(e.code(), Errc::peer_lost) << text;
@@ -198,7 +198,7 @@ TEST(Failure, IsReportedIfARankFreesTheStreamInAStep) {
       // Continues after peer_lost, as the manual's loop does.
       for (int more = 0; more < 2; ++more) expect_loss([&] { in.begin(std::nullopt); });
     } catch (const Error& e) {
-      EXPECT_EQ(s.rank(), 2) << e.what();
+      EXPECT_EQ(s.rank(), Rank{2}) << e.what();
     }
     gone.set();
   });
@@ -223,7 +223,7 @@ TEST(Failure, IsAnEndOfAStepThatIsNotKnown) {
     Part part(s);
     in.declare(part.field());
     ASSERT_EQ(in.begin(std::nullopt), Begun::step);
-    if (s.rank() == 1) {
+    if (s.rank() == Rank{1}) {
       const std::uint64_t subject = s.words().said().front().first;
       s.words().say(s.group(), subject, 0, {.value = 9, .is_final = true});
       seen.wait();
@@ -318,7 +318,7 @@ TEST(Link, LossDuringTheLifeOfItsProducerBeginsNoEpoch) {
     in.declare(part.field());
     ASSERT_EQ(in.begin(std::nullopt), Begun::step);
     take(in, part);
-    if (s.rank() == 0) {
+    if (s.rank() == Rank{0}) {
       wire::ToServer message;
       message.mutable_close_link()->set_link(1);
       message.mutable_close_link()->set_gave_up(true);

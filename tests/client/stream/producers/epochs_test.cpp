@@ -107,7 +107,7 @@ TEST_P(NextEpoch, ContinuesWithTheNextProducerOnAllRanks) {
     lost.set();
   });
   world.start("second", 4, [&](Session& s) {
-    if (s.rank() == 0) lost.wait(2);
+    if (s.rank() == Rank{0}) lost.wait(2);
     s.run_collectively([] {});
     OutConfig from_checkpoint = options;
     from_checkpoint.first_step = 4;
@@ -278,7 +278,7 @@ TEST(FirstStep, NumbersKeptSteps) {
     p.out.close();
   });
   world.start("consumer", 3, [&](Session& s) {
-    if (s.rank() == 0) has_put.wait(2);
+    if (s.rank() == Rank{0}) has_put.wait(2);
     s.run_collectively([] {});
     Consumer c(s, {.start = Start::oldest});
     while (c.begin()) c.take();
@@ -337,7 +337,7 @@ TEST(Membership, ChangeKeepsOtherPlansAndLinks) {
     c.in.close();
   });
   world.start("mortal", 4, [&](Session& s) {
-    if (s.rank() == 0) steady_is_there.wait(3);
+    if (s.rank() == Rank{0}) steady_is_there.wait(3);
     s.run_collectively([] {});
     {
       Consumer c(s, {});
@@ -345,7 +345,7 @@ TEST(Membership, ChangeKeepsOtherPlansAndLinks) {
       c.take();
       mortal_is_there.set();
       ASSERT_TRUE(c.begin());
-      if (s.rank() == 0) mortal_is_there.wait(4);
+      if (s.rank() == Rank{0}) mortal_is_there.wait(4);
     }  // given up in a step
     mortal_is_gone.set();
   });

@@ -17,7 +17,7 @@ using index_calc::Layout;
 
 struct Case {
   std::string name;
-  Rank producers = 1, consumers = 1;
+  RankCount producers = 1, consumers = 1;
   bool is_moved =
       false;  ///< data moves between the consumer's calls, as if by a thread or another stream
   bool is_local = false;
@@ -28,7 +28,7 @@ struct Case {
 constexpr core::Index extent = 6 * 384;
 constexpr int depth = 4;  // steps in flight when the producer leaves
 
-proto::Field field(Rank size) {
+proto::Field field(RankCount size) {
   return {.name = "f",
           .type = core::ElementType::i64,
           .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
@@ -37,7 +37,7 @@ proto::Field field(Rank size) {
 std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
   std::vector<std::int64_t> data(static_cast<std::size_t>(extent / s.size()));
   std::iota(data.begin(), data.end(),
-            1000000 * static_cast<std::int64_t>(step) + s.rank() * (extent / s.size()));
+            1000000 * static_cast<std::int64_t>(step) + s.rank().value * (extent / s.size()));
   return data;
 }
 void take(Session& s, InStream& in, std::uint64_t step) {

@@ -62,7 +62,7 @@ struct Piece {
   void check(std::uint64_t step) {
     int wrong = 0;
     for_each([&](std::int64_t value, Index i, Index j) { wrong += value != element(i, j, step); });
-    EXPECT_EQ(wrong, 0) << "rank " << rank << ", step " << step << ", " << to_string(layout);
+    EXPECT_EQ(wrong, 0) << "rank " << rank.value << ", step " << step << ", " << to_string(layout);
   }
   auto bytes() { return std::as_writable_bytes(std::span(data)); }
 };
@@ -70,7 +70,7 @@ struct Piece {
 /// One producer group: a box of the array with its own layout.
 struct Owner {
   std::string name;
-  Rank size;
+  RankCount size;
   std::string layout;
   Index row, column;
 };
@@ -277,7 +277,7 @@ TEST(Parts, MeetAtOneStepForALateConsumer) {
           s, "shape=12x20 grid=1x2", 0, 0, ~0ull, [](auto) {}, limit);
       EXPECT_GE(taken.first, meeting);
       EXPECT_EQ(taken.first + taken.count, steps);
-      first[s.rank()] = taken.first;
+      first[at(s.rank())] = taken.first;
     });
     EXPECT_EQ(text_of(world.join()), "");
     EXPECT_EQ(first[0], first[1]) << "all ranks must begin with the same step";
@@ -324,7 +324,7 @@ TEST(Parts, AnswerRanksOfALateConsumerAlike) {
     std::vector<core::Bytes> have;  // for each rank, whether it has its first step
     for (bool has = false; std::ranges::find(have, core::Bytes{std::byte{1}}) == have.end() ||
                            std::ranges::find(have, core::Bytes{std::byte{0}}) != have.end();) {
-      has = has || in.begin(core::Deadline::after(0.01 * (1 + s.rank()))) == Begun::step;
+      has = has || in.begin(core::Deadline::after(0.01 * (1 + s.rank().value))) == Begun::step;
       have = s.group().allgather({static_cast<std::byte>(has)}, s.deadline());
     }
     in.get(0, piece.bytes());
@@ -450,7 +450,7 @@ TEST(Parts, GetDeadlockIfTheyWaitForALateConsumer) {
 
 /// A late consumer, and the reason why one of its producers does not admit it.
 struct BadFirstStep {
-  Rank late;         // ranks of the late consumer
+  RankCount late;    // ranks of the late consumer
   bool is_east_far;  // east makes no call that links the consumer
   friend std::ostream& operator<<(std::ostream& out, const BadFirstStep& c) {
     return out << c.late << " ranks, east " << (c.is_east_far ? "is not linked" : "has not begun");
@@ -478,7 +478,7 @@ TEST_P(UnequalFirstStep, EndsTheWaitForOtherGroupsOnAllRanks) {
     out.declare(field_of(west));
     out.set_attribute(of_stream, proto::time_unit, std::vector<std::string>{"s"});
     out.begin_step();
-    out.set_time(s.rank());
+    out.set_time(s.rank().value);
     piece.fill(0);
     out.put(0, piece.bytes());
     out.end_step();
