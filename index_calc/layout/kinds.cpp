@@ -41,6 +41,11 @@ void validate_axes_of(const Grid& mesh, std::size_t d) {
 }
 
 void validate_cuts(const BlockCuts& cuts, std::size_t d) {
+  if (const auto bounds = cuts.bounds(); !bounds.empty()) {
+    check(bounds.front() == 0 && std::ranges::is_sorted(bounds),
+          "splits{}: expected ascending bounds that begin with 0, found others", d);
+    return;
+  }
   check(cuts.size_or_count() >= 1 && (!cuts.is_equal() || cuts.size_or_count() <= max_owner_number),
         "{}{}: expected at least 1 and, if equal, at most {}, found {}",
         cuts.is_equal() ? "equal" : "block", d, max_owner_number, cuts.size_or_count());
@@ -97,9 +102,9 @@ void Skewed::validate(const Storage& storage) const {
   for (std::size_t a = 0; a < axes.size(); ++a) {
     check(axes[a].along() == nullptr,
           "owner: expected no axis that splits a dimension with owners, found axis {}", a);
-    if (const OwnerExpression* const owner = axes[a].owner()) {
+    if (const BlockOwner* const owner = axes[a].owner()) {
       ++owners;
-      index_calc::validate(*owner, cuts.size(), a);
+      index_calc::validate(*owner, cuts.size(), axes[a].ranks, a);
     }
   }
   check(owners >= 1 && owners <= max_owner_axes,

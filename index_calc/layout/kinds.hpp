@@ -60,10 +60,10 @@ struct Along {
 /// An axis of a process grid, which need not match a dimension of the array.
 struct MeshAxis {
   Index ranks = 1;  ///< >= 1
-  std::variant<Copies, Sums, Along, OwnerExpression> use{};
+  std::variant<Copies, Sums, Along, BlockOwner> use{};
   /// Return the dimension that the axis splits, or its owner; null if it has another use.
   const Along* along() const noexcept { return std::get_if<Along>(&use); }
-  const OwnerExpression* owner() const noexcept { return std::get_if<OwnerExpression>(&use); }
+  const BlockOwner* owner() const noexcept { return std::get_if<BlockOwner>(&use); }
   bool has_sums() const noexcept { return std::holds_alternative<Sums>(use); }
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
@@ -100,10 +100,11 @@ struct Grid {
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
-/// Blocks whose owners are expressions of their numbers (skew/). It takes a few bytes, however many
+/// Blocks whose owners follow from their numbers, by expressions or tables (skew/). It takes a few
+/// bytes for each expression and 8 for each entry of a table and each given bound, however many
 /// blocks and ranks there are.
 struct Skewed {
-  std::vector<BlockCuts> cuts{};  ///< none with given bounds; shape: [dimension]
+  std::vector<BlockCuts> cuts{};  ///< shape: [dimension]
   /// At least one has an owner, and none splits a dimension. Shape: [axis]
   std::vector<MeshAxis> axes{};
   std::size_t dimensions() const noexcept { return cuts.size(); }

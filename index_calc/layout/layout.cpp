@@ -237,12 +237,15 @@ private:
   }
   void add(const BlockCyclic& d) { add_all(d.extent, d.block, d.grid, d.source, d.cut); }
   void add(const Splits& d) { add_all(d.bounds, d.owner, d.grid); }
-  void add(const BlockCuts& c) { add_all(c.extent(), c.is_equal(), c.size_or_count(), c.cut()); }
+  void add(const BlockCuts& c) {
+    add_all(c.extent(), c.is_equal(), c.size_or_count(), c.cut(), c.bounds());
+  }
   void add(const Copies&) {}
   void add(const Sums&) {}
   void add(const Along& along) { add_all(along.dimension, along.level); }
   void add(const OwnerTerm& t) { add_all(t.dimension, t.divisor, t.factor); }
   void add(const OwnerExpression& owner) { add_all(owner.terms, owner.constant); }
+  void add(const OwnerTable& owner) { add_all(owner.extents, owner.entries); }
   void add(const MeshAxis& axis) { add_all(axis.ranks, axis.use); }
   void add(const Grid& grid) {
     add_all(grid.dims, grid.is_plain());
@@ -283,7 +286,7 @@ Index bytes_of(const Layout& layout, std::size_t element_bytes) {
 OwnedBlocks owned_blocks(const Skewed& skewed) {
   std::vector<OwnedBlocks::Axis> axes;
   for (const MeshAxis& axis : skewed.axes)
-    if (const OwnerExpression* const owner = axis.owner()) axes.push_back({*owner, axis.ranks});
+    if (const BlockOwner* const owner = axis.owner()) axes.push_back({*owner, axis.ranks});
   return {skewed.cuts, std::move(axes)};
 }
 

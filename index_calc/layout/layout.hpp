@@ -45,18 +45,20 @@ struct Ranks {
 ///     shape=4096x1024 mesh=2x4x2 axes0=2/0 axes1=1     axis 2 splits dimension 0, axis 0 its parts
 ///     shape=900x700 mesh=4x4x2 axes0=0 axes1=1 block=32x32 sum=2     2 layers hold partial sums
 ///     shape=900x700 block=32x32 mesh=4x4x2 owner0=b0 owner1=b1 owner2=b0/4+b1/4    skewed: below
+///     shape=900x700 block=32x32 mesh=6 owner0=2x3:0/1/2/3/4/5     owners from a table: below
 ///     shape=180x360 lists=4 [partial=yes] [copies=yes] 4 ranks, each with a list (lists/index_list.hpp)
 ///     shape=*x3 grid=8                                 rows whose number changes (changing.hpp)
 ///     shape=*x3 grid=3x1 key=id [ranges=100/200] [sorted=yes]
 ///                                                      the same rows, taken by keys at a sink
 ///
 /// If axes of the mesh have owners, the layout is skewed. Each dimension is cut by `block`, or by
-/// `equal` into k blocks that begin at floor(n * i / k), or is a single block. A block with the
-/// numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these axes, modulo the
-/// number of ranks along the axis; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make
-/// copies or sums. A rank stores its blocks one after another in ascending block number (the last
+/// `equal` into k blocks that begin at floor(n * i / k), or by `splits` at given bounds, or is a single
+/// block. A block with the numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these
+/// axes, modulo the number of ranks along the axis; `b0/2` is b0 div 2, `b1*3` three times b1. A table
+/// of 2 x 3 coordinates, the last dimension fastest, gives the entry b0 mod 2, b1 mod 3. All other axes
+/// make copies or sums. A rank stores its blocks one after another in ascending block number (the last
 /// number fastest), each dense in the order of `store`; a rank with a single block has an ordinary
-/// part. Axes, splits, source, ghost and leading cannot be given together with owners.
+/// part. Axes, owners, source, ghost and leading cannot be given together with owner.
 /// `lists` replaces `grid`; the lists themselves are not part of the text.
 /// `mesh` also replaces `grid`: it gives the extents of the axes, and for each dimension that is
 /// split the axes that split it, outermost first. `sum` names axes whose ranks hold partial sums.
@@ -204,7 +206,7 @@ struct LocalPart {
 /// this rank's buffer, as one dimension. If owners are skewed and the rank has several blocks,
 /// these also form one dimension.
 /// @throws core::Error invalid_argument if `leading` is smaller than the rank needs, or this rank's list
-///         is missing; unsupported if a skewed layout has more than 2^24 blocks along a dimension
+///         is missing; unsupported where the constructor of OwnedBlocks throws it
 LocalPart local_part(const Layout& layout, Rank rank);
 
 /// Returns the buffer of a part, including ghost cells and gaps, as two dimensions of stride 1: a

@@ -235,6 +235,13 @@ private:
              found_at(e->at));
   }
 
+  /// Checks that nothing else cuts a dimension that has splits=.
+  void expect_plain_splits(std::size_t d) const {
+    for (const std::string_view key : {"block", "equal"})
+      expect_none(key, d, fmt::format("splits{}", d));
+    for (const std::string_view key : {"source", "cut"}) begin_of(key, d, 0);
+  }
+
   std::size_t dimensions() const { return shape_.size(); }
 
   /// Reads the extent along each dimension; 0 for one that changes.
@@ -345,7 +352,7 @@ private:
 
   /// Reads the owners of blocks, one for each axis of the mesh that has one, and the cuts.
   Skewed skewed() {
-    for (const std::string_view key : {"axes", "splits", "owners"})
+    for (const std::string_view key : {"axes", "owners"})
       for (std::size_t d = 0; d < dimensions(); ++d)
         if (const Entry* e = find(key, d))
           fail(e->at, fmt::format("no {}= with owner=", key), found_at(e->at));
@@ -368,6 +375,11 @@ private:
     std::vector<BlockCuts> result;
     for (std::size_t d = 0; d < dimensions(); ++d) {
       const Index extent = shape_[d].value;
+      if (const Entry* const splits = find("splits", d)) {
+        expect_plain_splits(d);
+        result.push_back(BlockCuts::at(bounds_of(d, *splits, shape_[d])));
+        continue;
+      }
       const auto equal = number_of("equal", d);
       if (equal) expect_none("block", d, "equal");
       const Index block = number_of("block", d).value_or(plain_block(extent, 1));
@@ -424,8 +436,7 @@ private:
   Distribution distribution(std::size_t d, const Number& extent, Index grid) const {
     const Entry *bounds = find("splits", d), *owners = find("owners", d);
     if (bounds != nullptr) {
-      expect_none("block", d, fmt::format("splits{}", d));
-      for (const std::string_view key : {"source", "cut"}) begin_of(key, d, 0);
+      expect_plain_splits(d);
       return splits(d, *bounds, owners, extent, grid);
     }
     if (owners != nullptr)
@@ -438,9 +449,8 @@ private:
                        .cut = begin_of("cut", d, block - 1)};
   }
 
-  /// Reads the intervals of a dimension and their owners. Leaves out empty intervals.
-  Splits splits(std::size_t d, const Entry& bounds, const Entry* owners, const Number& extent,
-                Index grid) const {
+  /// Reads the bounds of the intervals of a dimension, some of which may be empty.
+  std::vector<Index> bounds_of(std::size_t d, const Entry& bounds, const Number& extent) const {
     const std::vector<Number> marks = list(bounds, '/');
     if (marks.front().value != 0)
       fail(marks.front().at, "bounds that begin with 0", std::to_string(marks.front().value));
@@ -452,11 +462,20 @@ private:
       fail(marks.back().at,
            fmt::format("a last bound of {}, the shape of dimension {}", extent.value, d),
            std::to_string(marks.back().value));
+    std::vector<Index> result;
+    std::ranges::transform(marks, std::back_inserter(result), &Number::value);
+    return result;
+  }
+
+  /// Reads the intervals of a dimension and their owners. Leaves out empty intervals.
+  Splits splits(std::size_t d, const Entry& bounds, const Entry* owners, const Number& extent,
+                Index grid) const {
+    const std::vector<Index> marks = bounds_of(d, bounds, extent);
     const std::size_t intervals = marks.size() - 1;
     Splits result{.bounds = {0}, .owner = {}, .grid = grid};
     const auto add = [&](std::size_t interval, Index owner) {
-      if (marks[interval + 1].value == marks[interval].value) return;
-      result.bounds.push_back(marks[interval + 1].value);
+      if (marks[interval + 1] == marks[interval]) return;
+      result.bounds.push_back(marks[interval + 1]);
       result.owner.push_back(owner);
     };
     if (owners == nullptr) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "index_calc/layout/layout.hpp"
 
@@ -20,7 +21,7 @@ std::string joined(const Values& values, char separator, Value&& value) {
   }
   return result;
 }
-std::string joined(const std::vector<Index>& values, char separator) {
+std::string joined(std::span<const Index> values, char separator) {
   return joined(values, separator, [](Index v) { return std::to_string(v); });
 }
 
@@ -113,18 +114,21 @@ std::string text_of(const Grid& grid, const Changing* changing = nullptr) {
 std::string text_of(const Skewed& skewed) {
   std::vector<std::optional<Given>> blocks(skewed.cuts.size()), counts(skewed.cuts.size());
   std::vector<Index> missing;
+  std::string splits;
   for (std::size_t d = 0; d < skewed.cuts.size(); ++d) {
     const BlockCuts& cuts = skewed.cuts[d];
     missing.push_back(cuts.cut());
-    if (cuts.is_equal())
+    if (!cuts.bounds().empty())
+      splits += fmt::format(" splits{}={}", d, joined(cuts.bounds(), '/'));
+    else if (cuts.is_equal())
       counts[d] = {cuts.size_or_count(), 0};
     else
       blocks[d] = {cuts.size_or_count(), plain_block(cuts.extent(), 1)};
   }
   std::string result =
-      mesh_text(skewed.axes) + shortest("block", blocks) + shortest("equal", counts);
+      mesh_text(skewed.axes) + shortest("block", blocks) + shortest("equal", counts) + splits;
   for (std::size_t a = 0; a < skewed.axes.size(); ++a)
-    if (const OwnerExpression* const owner = skewed.axes[a].owner())
+    if (const BlockOwner* const owner = skewed.axes[a].owner())
       result += fmt::format(" owner{}={}", a, to_string(*owner));
   return result + unless_zero("cut", missing);
 }

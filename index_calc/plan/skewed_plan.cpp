@@ -152,8 +152,8 @@ void SharedBoxes::sort(bool is_source) {
 
 namespace {
 
-/// Returns how many values an owner can have: as many as its steps reach, but no more than there
-/// are blocks.
+/// Return how many different values an owner can have: as many as its steps reach, but no more
+/// than there are blocks; for a table, as many as its different entries that blocks reach.
 Index owner_count(const OwnerExpression& owner, Index ranks, const BlockSide& side) {
   Index step = ranks, blocks = 1;  // all values differ by multiples of `step`
   for (const OwnerTerm& term : owner.terms) {
@@ -163,6 +163,18 @@ Index owner_count(const OwnerExpression& owner, Index ranks, const BlockSide& si
   }
   return std::min(ranks / step, blocks);
 }
+Index owner_count(const OwnerTable& owner, Index, const BlockSide& side) {
+  std::vector<Index> reached;
+  for (std::size_t entry = 0; entry < owner.entries.size(); ++entry) {
+    auto rest = static_cast<Index>(entry);
+    bool is_reached = true;
+    for (std::size_t d = owner.extents.size(); d-- > 0; rest /= owner.extents[d])
+      is_reached = is_reached && rest % owner.extents[d] < side.cuts(d).numbers_end();
+    if (is_reached) reached.push_back(owner.entries[entry]);
+  }
+  std::ranges::sort(reached);
+  return std::max<Index>(std::ranges::unique(reached).begin() - reached.begin(), 1);
+}
 
 /// Returns how many ranks of a layout can own blocks, not counting copies. All boxes are on these
 /// ranks.
@@ -170,9 +182,13 @@ Index owning_ranks(const Layout& layout, const BlockSide& side) {
   Index ranks = 1;
   if (const Skewed* const skewed = layout.skewed()) {
     for (const MeshAxis& axis : skewed->axes)
-      if (const OwnerExpression* const owner = axis.owner())
-        ranks *= owner_count(*owner, axis.ranks, side);
-    return ranks;
+      if (const BlockOwner* const owner = axis.owner())
+        ranks *=
+            std::visit([&](const auto& o) { return owner_count(o, axis.ranks, side); }, *owner);
+    Index blocks = 1;
+    for (std::size_t d = 0; d < skewed->cuts.size(); ++d)
+      blocks = saturating_product(blocks, std::max<Index>(side.cuts(d).count(), 1));
+    return std::min(ranks, blocks);
   }
   const auto& dims = layout.grid()->dims;
   for (std::size_t d = 0; d < dims.size(); ++d)

@@ -7,13 +7,13 @@
 // follows from the numbers of the block, which increase by one from block to block. So the walk is
 // that of ASPEN along each dimension: one division gives the block of theirs in which my block
 // [s, e) begins. The first piece ends with that block, and every further piece belongs to the next
-// block. The outer product of the pieces gives the boxes of my block, and the owner of each box is
-// the sum of the contributions of its block numbers. Only blocks of mine are looked at, and the
+// block. The outer product of the pieces gives the boxes of my block, and the owner of each box follows
+// from its block numbers, as a sum of their contributions or from a table. Only blocks of mine are looked at, and the
 // boxes are written out, because the places of skewed blocks in a rank's buffer are not an outer
 // product.
 //
 // Source: the adjacency shift of ASPEN; owners as sums over the dimensions: CONFLUX and the 2.5D
-// sparse kernels, whose layouts this code supports.
+// sparse kernels, whose layouts this code supports; from a table: COSTA.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -7,6 +7,9 @@
 // a sum are sorted by their contribution. Whatever the blocks of the preceding dimensions contribute, the
 // blocks that complete a given coordinate are adjacent in that order, so no block of another rank is
 // examined. The elements before a block along that dimension are counted once for all ranks.
+//
+// If a coordinate is the entry of a table, the blocks along the last dimension are sorted by it for
+// each row of the table, so all rows of blocks that repeat a row of the table share one order.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -27,11 +30,13 @@ using OwnerCoords = std::array<Index, max_owner_axes>;
 class OwnedBlocks {
 public:
   struct Axis {
-    OwnerExpression owner;
+    BlockOwner owner;
     Index ranks = 1;
   };
-  /// @throws core::Error unsupported if a dimension has more than 2^24 blocks
-  /// Cost: time and memory proportional to the blocks along each dimension, not to their product.
+  /// @throws core::Error unsupported if a dimension has more than 2^24 blocks, or the last one more
+  ///         than 2^24 divided by the number of different rows of the tables
+  /// Cost: time and memory proportional to the blocks along each dimension, not to their product; for
+  /// the last one, multiplied by the number of different rows of the tables.
   OwnedBlocks(std::vector<BlockCuts> cuts, std::vector<Axis> axes);
 
   const BlockCuts& cuts(std::size_t dimension) const { return cuts_[dimension]; }
@@ -76,19 +81,34 @@ public:
 private:
   /// A block along one dimension.
   struct Block {
-    Index key = 0;  ///< its terms in the coordinates that end with this dimension, as one number
+    /// Row of the tables, then the terms in the coordinates that end with this dimension, as one
+    /// number
+    Index key = 0;
     Index number = 0;
     Index before = 0;  ///< elements along this dimension of the earlier blocks with this key
   };
   struct Owner {
-    OwnerExpression expression;
+    BlockOwner rule;
     Index ranks = 1;
-    std::size_t last = 0;  ///< last dimension of its terms
+    std::size_t last = 0;      ///< last dimension on which it depends
+    bool is_constant = false;  ///< depends on none
+    Index constant = 0;        ///< of its expression, 0 to ranks - 1
   };
 
-  Index added(const Owner& owner, std::size_t dimension, Index block) const;
-  Index key_of(std::size_t dimension, const OwnerCoords& added) const;
-  OwnerCoords added(std::size_t dimension, Index block) const;
+  /// Return what a block along a dimension adds to the coordinates, or to one of them. A table adds its
+  /// entry with the last dimension.
+  /// @param block  only its numbers along `dimension` and, for a table, the preceding ones count
+  OwnerCoords added(std::size_t dimension, const BlockNumbers& block) const;
+  Index added(const Owner& owner, std::size_t dimension, const BlockNumbers& block) const;
+  /// Returns the number of the row of the tables that a row of blocks repeats, 0-based.
+  Index table_row(const BlockNumbers& block) const;
+  /// Returns the numbers of the first block that repeats this row of the tables; the last is 0.
+  BlockNumbers first_in_row(Index row) const;
+  /// Adds an owner, and its table to period_.
+  void add(Axis axis);
+  /// Sorts the blocks along a dimension, for each of `rows` rows of the tables.
+  void sort_blocks(std::size_t dimension, Index rows);
+  Index key_of(std::size_t dimension, const OwnerCoords& added, Index row) const;
   /// Returns the number of elements of a row of blocks along all dimensions but the last.
   Index thickness(const BlockNumbers& block) const;
   Index row_number(const BlockNumbers& block) const;
@@ -100,18 +120,18 @@ private:
     if (std::ranges::any_of(cuts_, [](const BlockCuts& c) { return c.extent() == 0; })) return;
     OwnerCoords missing{};
     for (std::size_t e = 0; e < owners_.size(); ++e) {
-      const Index constant = owners_[e].expression.constant % owners_[e].ranks;
-      missing[e] = reduced(owner[e] - constant, owners_[e].ranks);
-      if (owners_[e].expression.terms.empty() && missing[e] != 0) return;
+      missing[e] = reduced(owner[e] - owners_[e].constant, owners_[e].ranks);
+      if (owners_[e].is_constant && missing[e] != 0) return;
     }
     BlockNumbers numbers{};
     const auto walk = [&](const auto& deeper, std::size_t d, const OwnerCoords& left) -> void {
-      const auto blocks = with_key(d, key_of(d, left));
+      const bool is_last = d + 1 == dimensions();
+      const auto blocks = with_key(d, key_of(d, left, is_last ? table_row(numbers) : 0));
       if (blocks.empty()) return;
-      if (d + 1 == dimensions()) return visit(numbers, thickness(numbers), blocks);
+      if (is_last) return visit(numbers, thickness(numbers), blocks);
       for (const Block& b : blocks) {
         numbers[d] = b.number;
-        const OwnerCoords more = added(d, b.number);
+        const OwnerCoords more = added(d, numbers);
         OwnerCoords rest = left;
         for (std::size_t e = 0; e < owners_.size(); ++e)
           rest[e] = reduced(left[e] - more[e], owners_[e].ranks);
@@ -127,6 +147,8 @@ private:
 
   std::vector<BlockCuts> cuts_;
   std::vector<Owner> owners_;
+  /// After how many blocks the rows of all tables repeat; shape: [dimension without the last]
+  std::vector<Index> period_;
   std::vector<std::vector<Block>> blocks_;  ///< shape: [dimension]; ascending by key and number
 };
 

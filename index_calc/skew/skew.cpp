@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "index_calc/basics/check.hpp"
 
@@ -14,7 +15,12 @@ public:
   OwnerText(std::string_view text, const std::function<void(std::size_t, std::string_view)>& fail)
       : text_(text), fail_(fail) {}
 
-  OwnerExpression owner() {
+  BlockOwner owner() {
+    return text_.find(':') == std::string_view::npos ? BlockOwner(expression()) : table();
+  }
+
+private:
+  OwnerExpression expression() {
     OwnerExpression result;
     bool has_constant = false;
     do {
@@ -32,8 +38,16 @@ public:
     } while (at_ < text_.size());
     return result;
   }
-
-private:
+  OwnerTable table() {
+    OwnerTable result;
+    do result.extents.push_back(number(1, of_table));
+    while (next_is('x'));
+    if (!next_is(':')) fail("'x' or ':'");
+    do result.entries.push_back(number(0, of_table));
+    while (next_is('/'));
+    if (at_ < text_.size()) fail("'/' or a space");
+    return result;
+  }
   [[noreturn]] void fail(std::string_view expected) const {
     fail_(at_, expected);
     throw core::Error(core::Errc::internal, "parse_owner: expected `fail` to throw");
@@ -43,15 +57,18 @@ private:
     ++at_;
     return true;
   }
-  Index number(Index least) {
+  static constexpr std::string_view of_expression =
+      "block numbers b0, b1, ... and numbers, as in b0/2-b1+1, or a table of coordinates, as in "
+      "2x3:0/1/1/2/0/2 (partial sums and shards are not supported; an axis without owner makes "
+      "copies)";
+  static constexpr std::string_view of_table =
+      "the extents and the entries of a table of coordinates, as in 2x3:0/1/1/2/0/2";
+  Index number(Index least, std::string_view expected = of_expression) {
     Index value = 0;
     const auto [stop, error] =
         std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     const bool is_number = at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9';
-    if (!is_number)
-      fail(
-          "block numbers b0, b1, ... and numbers, as in b0/2-b1+1 (partial sums and shards are not "
-          "supported; an axis without owner makes copies)");
+    if (!is_number) fail(expected);
     if (error != std::errc{} || value < least || value > max_owner_number)
       fail(fmt::format("a number from {} to {}", least, max_owner_number));
     at_ = static_cast<std::size_t>(stop - text_.data());
@@ -75,9 +92,7 @@ bool is_in_range(Index number, Index least) {
   return number >= least && number <= max_owner_number;
 }
 
-}  // namespace
-
-std::string to_string(const OwnerExpression& owner) {
+std::string text_of(const OwnerExpression& owner) {
   std::string text;
   const auto sign = [&](Index value) { return value < 0 ? "-" : text.empty() ? "" : "+"; };
   for (const OwnerTerm& t : owner.terms) {
@@ -90,12 +105,11 @@ std::string to_string(const OwnerExpression& owner) {
   return text;
 }
 
-OwnerExpression parse_owner(std::string_view text,
-                            const std::function<void(std::size_t, std::string_view)>& fail) {
-  return OwnerText(text, fail).owner();
+std::string text_of(const OwnerTable& owner) {
+  return fmt::format("{}:{}", fmt::join(owner.extents, "x"), fmt::join(owner.entries, "/"));
 }
 
-void validate(const OwnerExpression& owner, std::size_t dimensions, std::size_t axis) {
+void check_owner(const OwnerExpression& owner, std::size_t dimensions, Index, std::size_t axis) {
   check(owner.terms.size() <= max_owner_terms, "owner{}: expected at most {} terms, found {}", axis,
         max_owner_terms, owner.terms.size());
   check(is_in_range(std::abs(owner.constant), 0),
@@ -109,6 +123,41 @@ void validate(const OwnerExpression& owner, std::size_t dimensions, std::size_t 
           "owner{}: expected divisors and factors from 1 to {}, found {} and {}", axis,
           max_owner_number, t.divisor, t.factor);
   }
+}
+
+void check_owner(const OwnerTable& owner, std::size_t dimensions, Index ranks, std::size_t axis) {
+  check(owner.extents.size() == dimensions,
+        "owner{}: expected a table of {} dimensions, as many as the array has, found {}", axis,
+        dimensions, owner.extents.size());
+  Index entries = 1;
+  for (const Index extent : owner.extents) {
+    check(is_in_range(extent, 1), "owner{}: expected extents of a table from 1 to {}, found {}",
+          axis, max_owner_number, extent);
+    if (__builtin_mul_overflow(entries, extent, &entries))
+      entries = std::numeric_limits<Index>::max();
+  }
+  check(entries == static_cast<Index>(owner.entries.size()),
+        "owner{}: expected {} entries, the product of the extents of the table, found {}", axis,
+        entries, owner.entries.size());
+  for (const Index coordinate : owner.entries)
+    check(coordinate >= 0 && coordinate < ranks,
+          "owner{}: expected coordinates from 0 to {} in the table, found {}", axis, ranks - 1,
+          coordinate);
+}
+
+}  // namespace
+
+std::string to_string(const BlockOwner& owner) {
+  return std::visit([](const auto& one) { return text_of(one); }, owner);
+}
+
+BlockOwner parse_owner(std::string_view text,
+                       const std::function<void(std::size_t, std::string_view)>& fail) {
+  return OwnerText(text, fail).owner();
+}
+
+void validate(const BlockOwner& owner, std::size_t dimensions, Index ranks, std::size_t axis) {
+  std::visit([&](const auto& one) { check_owner(one, dimensions, ranks, axis); }, owner);
 }
 
 }  // namespace tremula::index_calc

@@ -57,6 +57,11 @@ TEST(ShownAxis, EndsWithABlockWhereOwnersAreSkewed) {
   // Block 24 of 100 begins at floor(1010 * 24 / 100).
   EXPECT_EQ(axis_of("shape=1010 mesh=4 equal=100 owner0=b0", "shape=1010 grid=2").shown, 242);
   EXPECT_TRUE(axis_of("shape=50 mesh=4 equal=100 owner0=b0", "shape=50 grid=2").is_whole());
+  // A hundred blocks without elements, then all ten elements.
+  std::string bounds;
+  for (int block = 0; block < 100; ++block) bounds += "0/";
+  bounds = "shape=10 mesh=2 splits0=" + bounds + "10 owner0=b0";
+  EXPECT_TRUE(axis_of(bounds, bounds).is_whole());
   // Block 64 of 10000 begins with element 0.
   EXPECT_EQ(axis_of("shape=100 mesh=4 equal=10000 owner0=b0", "shape=100 grid=2").shown, 24);
 }

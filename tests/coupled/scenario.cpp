@@ -112,6 +112,13 @@ SideLayout make_skewed(Draws& draws, const std::vector<std::int64_t>& shape, int
   if (layout.mesh.empty()) layout.mesh.push_back(1);
   for (std::size_t a = 0; a < layout.mesh.size(); ++a) {
     auto& owner = layout.skew->owners.emplace_back();
+    if (draws.one_in(3)) {
+      std::int64_t entries = 1;
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        entries *= owner.period.emplace_back(draws.from(1, 4));
+      while (entries-- > 0) owner.table.push_back(draws.from(0, layout.mesh[a] - 1));
+      continue;
+    }
     owner.constant = draws.from(-3, 3);
     for (auto terms = a == 0 ? draws.from(1, 3) : draws.from(0, 3); terms > 0; --terms) {
       auto& term = owner.terms.emplace_back();
@@ -123,6 +130,12 @@ SideLayout make_skewed(Draws& draws, const std::vector<std::int64_t>& shape, int
   }
   for (const std::int64_t extent : shape) {
     layout.skew->equal.push_back(draws.one_in(2) ? draws.from(1, 9) : 0);
+    auto& ends = layout.skew->ends.emplace_back();
+    if (draws.one_in(3)) {
+      for (auto more = draws.from(0, 5); more > 0; --more) ends.push_back(draws.from(0, extent));
+      ends.push_back(extent);
+      std::ranges::sort(ends);
+    }
     auto& dimension = layout.dimensions.emplace_back();
     dimension.extent = extent;
     dimension.block = draws.from(1, 1 + extent / 3);
@@ -134,6 +147,13 @@ SideLayout make_skewed(Draws& draws, const std::vector<std::int64_t>& shape, int
 
 std::string text_of(const Skewing::Owner& owner) {
   std::string text;
+  if (!owner.table.empty()) {
+    for (const std::int64_t extent : owner.period) text += std::to_string(extent) + "x";
+    text.back() = ':';
+    for (const std::int64_t entry : owner.table) text += std::to_string(entry) + "/";
+    text.pop_back();
+    return text;
+  }
   for (const auto& term : owner.terms)
     text += (term.factor < 0 ? "-b" : "+b") + std::to_string(term.dimension) + "/" +
             std::to_string(term.divisor) + "*" + std::to_string(std::abs(term.factor));
@@ -141,8 +161,8 @@ std::string text_of(const Skewing::Owner& owner) {
   return text.substr(text.front() == '+' ? 1 : 0);
 }
 
-/// Returns the part of a skewed layout, element by element: an element belongs to it if the sums of its
-/// block numbers give `places` on all axes.
+/// Returns the part of a skewed layout, element by element: an element belongs to it if the sums and
+/// tables of its block numbers give `places` on all axes.
 Part skewed_part(const SideLayout& layout, const std::vector<int>& places) {
   const std::size_t n = layout.dimensions.size();
   using Numbers = std::vector<std::int64_t>;
@@ -158,11 +178,19 @@ Part skewed_part(const SideLayout& layout, const std::vector<int>& places) {
       rest /= extent;
       block[d] = equal == 0 ? index / layout.dimensions[d].block : 0;
       while (equal > 0 && extent * (block[d] + 1) / equal <= index) ++block[d];
+      if (const auto& ends = layout.skew->ends[d]; !ends.empty())
+        block[d] = std::ranges::count_if(ends, [&](std::int64_t end) { return end <= index; });
       inside[layout.is_storage_column ? n - 1 - d : d] = index;
     }
     bool is_mine = true;
     for (std::size_t a = 0; a < layout.mesh.size(); ++a) {
       const auto& owner = layout.skew->owners[a];
+      if (!owner.table.empty()) {
+        std::int64_t entry = 0;
+        for (std::size_t d = 0; d < n; ++d)
+          entry = entry * owner.period[d] + block[d] % owner.period[d];
+        is_mine = is_mine && owner.table[static_cast<std::size_t>(entry)] == places[a];
+      }
       if (owner.terms.empty()) continue;
       std::int64_t sum = owner.constant;
       for (const auto& term : owner.terms)
@@ -207,7 +235,9 @@ std::string SideLayout::text() const {
     if (!axes[d].empty()) text += " axes" + std::to_string(d) + "=" + join(axes[d], '/');
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const std::string number = std::to_string(d);
-    if (skew && skew->equal[d] > 0)
+    if (skew && !skew->ends[d].empty())
+      text += " splits" + number + "=0/" + join(skew->ends[d], '/');
+    else if (skew && skew->equal[d] > 0)
       text += " equal" + number + "=" + std::to_string(skew->equal[d]);
     else if (dimensions[d].bounds.empty())
       text += " block" + number + "=" + std::to_string(dimensions[d].block);
@@ -216,7 +246,7 @@ std::string SideLayout::text() const {
               "=" + join(dimensions[d].owners, '/');
   }
   for (std::size_t a = 0; skew && a < mesh.size(); ++a)
-    if (!skew->owners[a].terms.empty())
+    if (!skew->owners[a].has_copies())
       text += " owner" + std::to_string(a) + "=" + text_of(skew->owners[a]);
   text += " source=" + join(dimensions, &Dealing::source);
   if (is_rank_order_column) text += " ranks=column";
@@ -233,7 +263,7 @@ std::int64_t SideLayout::copies() const {
   for (const auto& split : axes)
     for (const int axis : split) copies /= mesh[static_cast<std::size_t>(axis)];
   for (std::size_t a = 0; skew && a < mesh.size(); ++a)
-    if (!skew->owners[a].terms.empty()) copies /= mesh[a];
+    if (!skew->owners[a].has_copies()) copies /= mesh[a];
   return copies;
 }
 

@@ -25,20 +25,24 @@ struct Dealing {
   std::vector<std::vector<std::int64_t>> hands() const;
 };
 
-/// Sums of block numbers, one for each axis of the mesh. Ranks along an axis without terms hold
-/// copies.
+/// Sums of block numbers or tables, one for each axis of the mesh. Ranks along an axis without terms
+/// and table hold copies.
 struct Skewing {
   struct Term {
     std::size_t dimension = 0;
     std::int64_t divisor = 1, factor = 1;  ///< factor * (block number div divisor)
   };
   struct Owner {
-    std::vector<Term> terms;  ///< terms of the sum; empty if every rank along the axis holds a copy
+    std::vector<Term> terms;
     std::int64_t constant = 0;
+    std::vector<std::int64_t> period, table;  ///< table: last dimension fastest; empty if a sum
+    bool has_copies() const { return terms.empty() && table.empty(); }
   };
   std::vector<Owner> owners;
   std::vector<std::int64_t>
       equal;  ///< blocks per dimension; block i begins at extent * i div equal
+  /// Ends of the blocks of each dimension; empty if they are equal or of one size
+  std::vector<std::vector<std::int64_t>> ends;
 };
 
 /// The layout of one field on one side.

@@ -188,6 +188,7 @@ int main(int argc, char** argv) {
         "shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45 ghost=1x1",
         "shape=9 grid=3 splits0=0/5/5/9 members=0-1/7 leading=12", "shape=4x4x4 grid=1x2x2",
         "shape=9x9 mesh=2x1x3 owner0=b0-b1/2*3 owner2=b1 sum=1 equal=3x2",
+        "shape=9x9 mesh=3x2 owner0=2x3:0/1/1/2/0/2 splits1=0/0/5/9 block0=2",
         "shape=8 mesh=2x2x2 axes0=2/0 sum=1", "shape=3x* grid=1x4 block1=2",
         "shape=*x3 grid=3x1 key=id ranges=5/70 sorted=yes"})
     layouts.add(std::string(text));

@@ -18,10 +18,11 @@ constexpr Index most_blocks = 64, corner_blocks = 24;
 /// along a dimension are each about the size of a point.
 constexpr Index listed_block = 8;
 
-/// Returns where the first `blocks` blocks end, after at least as many elements: blocks of an equal
-/// cut may be empty.
+/// Returns where the first `blocks` blocks end, but not before that many elements, because blocks
+/// may be empty; at most the extent.
 Index end_of_blocks(const BlockCuts& cuts, Index blocks) {
-  return cuts.count() <= blocks ? cuts.extent() : std::max(cuts.begin(blocks), blocks);
+  return cuts.count() <= blocks ? cuts.extent()
+                                : std::min(cuts.extent(), std::max(cuts.begin(blocks), blocks));
 }
 
 /// Returns the least common multiple of the rounds of both sides; nullopt if a side has no rounds

@@ -16,7 +16,6 @@ struct ShownAxis {
 };
 
 /// Returns the blocks along a dimension, numbered from 0.
-/// @param layout  must outlive the result
 index_calc::BlockCuts block_cuts(const index_calc::Layout& layout, std::size_t dimension);
 
 ShownAxis shown_axis(const index_calc::Layout& from, const index_calc::Layout& to,

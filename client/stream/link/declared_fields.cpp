@@ -170,7 +170,8 @@ DeclaredFields::Checked DeclaredFields::checked(proto::Field& field,
     if (const auto bytes = made.encoded.layout().size(); bytes > proto::max_layout_bytes)
       throw Error(Errc::unsupported,
                   fmt::format("expected a layout whose text has at most {} bytes, found {}: take "
-                              "one with fewer intervals or ranks in longer ranges",
+                              "one with fewer intervals, a smaller table of owners or ranks in "
+                              "longer ranges",
                               proto::max_layout_bytes, bytes));
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,

@@ -139,8 +139,10 @@ TEST(Layout, NamesTheBrokenConditionOfItsKind) {
           "owner: expected owners for 1 to 8 axes of the mesh, found 9");
   refused(Skewed{cuts, {owner, {.use = Along{}}}},
           "owner: expected no axis that splits a dimension with owners, found axis 1");
-  const std::vector<Index> bounds{0, 4, 10};
-  refused(Skewed{{BlockCuts::at(bounds)}, {owner}}, "block0: expected at least 1");
+  refused(Skewed{{BlockCuts::at({1, 5})}, {owner}}, "splits0: expected ascending bounds");
+  refused(Skewed{{BlockCuts::at({0, 3, 2, 5})}, {owner}}, "splits0: expected ascending bounds");
+  const MeshAxis table{.ranks = 2, .use = OwnerTable{.extents = {2}, .entries = {0, 2}}};
+  refused(Skewed{cuts, {table}}, "owner0: expected coordinates from 0 to 1");
   refused(Skewed{cuts, {owner}}, "owner: expected no ghost or leading", {}, {.leading = 9});
 
   const Listed listed{.shape = {10}, .ranks = 2};

@@ -397,6 +397,41 @@ TEST(SkewedPlan, MatchesTheClosedFormForCopies) {
     EXPECT_EQ(make_plan(copied, source, rank, Role::sink).elements(), 96 * 64 / 2);
 }
 
+/// A table that repeats the owners of a process grid gives the plans of that grid.
+TEST(SkewedPlan, TakesATableOfTheOwnersOfAGrid) {
+  const Layout table = Layout::parse("shape=900x700 mesh=6 block=32x16 owner0=2x3:0/1/2/3/4/5"),
+               grid = Layout::parse("shape=900x700 grid=2x3 block=32x16"),
+               other = Layout::parse("shape=900x700 grid=3x2 block=50x70");
+  for (const Rank rank : all_ranks(6)) {
+    const Plan of_table = make_plan(table, other, rank, Role::source),
+               of_grid = make_plan(grid, other, rank, Role::source);
+    ASSERT_EQ(of_table.size(), of_grid.size());
+    EXPECT_EQ(of_table.elements(), of_grid.elements());
+    for (const Rank peer : all_ranks(6)) {
+      const auto found = of_table.package_for(peer), expected = of_grid.package_for(peer);
+      ASSERT_EQ(found.has_value(), expected.has_value());
+      if (found) {
+        EXPECT_EQ(found->elements, expected->elements);
+      }
+    }
+  }
+}
+
+/// Symmetric block-cyclic distribution: process {a, b} of r (r - 1) / 2 owns the tiles (I, J) and (J, I)
+/// with I = a and J = b modulo r. The table has r * r entries, however many tiles there are.
+TEST(SkewedPlan, TakesASmallTableForManyBlocks) {
+  const auto text = [](Index extent) {
+    return "shape=" + std::to_string(extent) + "x" + std::to_string(extent) +
+           " mesh=3 block=10x10 owner0=3x3:0/0/1/0/1/2/1/2/2";
+  };
+  const Layout small = Layout::parse(text(90)), large = Layout::parse(text(9'000'000));
+  EXPECT_EQ(memory_bytes(small), memory_bytes(large));
+  const OwnedBlocks blocks = owned_blocks(*small.skewed());
+  for (Index i = 0; i < 9; ++i)
+    for (Index j = 0; j < 9; ++j) EXPECT_EQ(blocks.owner_of({i, j}), blocks.owner_of({j, i}));
+  for (const Rank rank : all_ranks(3)) EXPECT_EQ(local_part(small, rank).elements, 90 * 90 / 3);
+}
+
 TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
   const Layout skewed = Layout::parse("shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0"),
                plain = Layout::parse("shape=8x8 grid=2x2 ghost=1x1");
@@ -423,6 +458,11 @@ TEST(SkewedPlan, RefusesSkewedBlocksWhereAGridIsNeeded) {
             }),
             "unsupported: skewed layout: expected at most 16777216 blocks along dimension 0, found "
             "100000000: take larger blocks");
+  EXPECT_EQ(error([&] {
+              local_part(Layout::parse("shape=2x9000000 mesh=2 block=1x1 owner0=2x1:0/1"), Rank{0});
+            }),
+            "unsupported: skewed layout: expected at most 8388608 blocks along dimension 1 with 2 "
+            "rows of tables of owners, found 9000000: take larger blocks or a smaller table");
   // Both sides refuse plans that would take more memory than the data.
   const Layout fine = Layout::parse("shape=20000x20000 grid=4x4 block=1x1"),
                coarse =

@@ -19,6 +19,10 @@ using Numbers = std::map<Rank, std::vector<Index>>;
 /// Returns the number of the block of element `i`, by counting block by block.
 inline Index counted_block(const BlockCuts& cuts, Index i) {
   Index block = 0;
+  if (const auto bounds = cuts.bounds(); !bounds.empty()) {
+    while (bounds[static_cast<std::size_t>(block) + 1] <= i) ++block;
+    return block;
+  }
   if (cuts.is_equal()) {
     while (cuts.extent() * (block + 1) / cuts.size_or_count() <= i) ++block;
     return block;
@@ -34,9 +38,18 @@ inline Index modulo(Index a, Index n) {
   return a % n;
 }
 
-inline Index evaluated(const OwnerExpression& owner, const std::vector<Index>& block) {
-  Index sum = owner.constant;
-  for (const OwnerTerm& t : owner.terms) sum += t.factor * (block[t.dimension] / t.divisor);
+inline Index evaluated(const BlockOwner& owner, const std::vector<Index>& block) {
+  if (const auto* const table = std::get_if<OwnerTable>(&owner)) {
+    std::size_t entry = 0, step = 1;
+    for (std::size_t d = block.size(); d-- > 0;) {
+      entry += step * static_cast<std::size_t>(block[d] % table->extents[d]);
+      step *= static_cast<std::size_t>(table->extents[d]);
+    }
+    return table->entries[entry];
+  }
+  const auto& expression = std::get<OwnerExpression>(owner);
+  Index sum = expression.constant;
+  for (const OwnerTerm& t : expression.terms) sum += t.factor * (block[t.dimension] / t.divisor);
   return sum;
 }
 
@@ -66,7 +79,7 @@ inline Numbers skewed_numbers(const Layout& layout) {
     for (std::size_t number = 0; number < cells.size(); ++number) {
       bool is_owner = true;
       for (std::size_t a = 0; a < axes.size(); ++a)
-        if (const OwnerExpression* const owner = axes[a].owner())
+        if (const BlockOwner* const owner = axes[a].owner())
           is_owner =
               is_owner && modulo(evaluated(*owner, block), axes[a].ranks) == cells[number][a];
       if (is_owner)
@@ -87,7 +100,15 @@ inline Numbers numbers_of(const Layout& layout) {
   return layout.skewed() ? skewed_numbers(layout) : World(layout).buffers;
 }
 
-inline OwnerExpression random_owner(Random& random, std::size_t dimensions) {
+inline BlockOwner random_owner(Random& random, std::size_t dimensions, Index ranks) {
+  if (random.one_in(3)) {
+    OwnerTable table;
+    Index entries = 1;
+    for (std::size_t d = 0; d < dimensions; ++d)
+      entries *= table.extents.emplace_back(random.in(1, 4));
+    while (entries-- > 0) table.entries.push_back(random.in(0, ranks - 1));
+    return table;
+  }
   OwnerExpression owner{.terms = {}, .constant = random.one_in(3) ? random.in(-5, 5) : 0};
   for (Index terms = random.in(0, 3); terms > 0; --terms)
     owner.terms.push_back(
@@ -95,6 +116,19 @@ inline OwnerExpression random_owner(Random& random, std::size_t dimensions) {
          .divisor = random.one_in(2) ? 1 : random.in(1, 4),
          .factor = (random.one_in(2) ? 1 : -1) * (random.one_in(2) ? 1 : random.in(1, 7))});
   return owner;
+}
+
+/// Changes one number of an owner.
+inline void change(BlockOwner& owner, Index ranks) {
+  if (auto* const table = std::get_if<OwnerTable>(&owner)) {
+    Index& entry = table->entries.front();
+    if (ranks > 1)
+      entry = (entry + 1) % ranks;
+    else
+      table->extents.front() *= 2, table->entries.resize(2 * table->entries.size());
+    return;
+  }
+  std::get<OwnerExpression>(owner).constant += 1;
 }
 
 /// Returns a random skewed layout of `shape` on a mesh of at most `most_ranks` ranks.
@@ -106,11 +140,19 @@ inline Layout random_skewed(Random& random, const std::vector<Index>& shape, Ind
     MeshAxis& axis = layout.axes.emplace_back();
     axis.ranks = random.in(1, std::max<Index>(1, most_ranks / ranks));
     ranks *= axis.ranks;
-    if (!may_copy || axes == 1 || !random.one_in(4)) axis.use = random_owner(random, shape.size());
+    if (!may_copy || axes == 1 || !random.one_in(4))
+      axis.use = random_owner(random, shape.size(), axis.ranks);
   }
   for (const Index extent : shape) {
     const Index whole = std::max<Index>(extent, 1), block = random.in(1, 9);
     const Index missing = random.one_in(3) ? random.in(0, block - 1) : 0;
+    if (random.one_in(4)) {
+      std::vector<Index> bounds{0, extent};
+      for (Index more = random.in(0, 8); more > 0; --more) bounds.push_back(random.in(0, extent));
+      std::ranges::sort(bounds);
+      layout.cuts.push_back(BlockCuts::at(std::move(bounds)));
+      continue;
+    }
     layout.cuts.push_back(random.one_in(2)   ? BlockCuts::equal(extent, block)
                           : random.one_in(4) ? BlockCuts::cyclic(extent, whole, 0)
                                              : BlockCuts::cyclic(extent, block, missing));
